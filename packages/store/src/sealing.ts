@@ -1,0 +1,137 @@
+/**
+ * Sealed payloads: number and text travel through Kafka encrypted under short-lived keys that are kept here,
+ * wrapped by the master key, and destroyed when nothing sealed with them can still be handed over. A destroyed
+ * key makes every sealed copy in the log unreadable; a record whose key is gone has expired.
+ */
+import { randomBytes } from 'node:crypto'
+import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
+import { Sql, type StorageError } from './sql.ts'
+import { BoxUnreadable, openBox, sealBox, Vault } from './vault.ts'
+
+type SealedClass = 'otp' | 'service'
+
+/** For how long new payloads are sealed with one key, ms. A code is worth stealing for minutes, a message for longer. */
+const USED_FOR: Record<SealedClass, number> = { otp: 5 * 60_000, service: 60 * 60_000 }
+
+/**
+ * For how long after its last use a key opens what it sealed, ms: the lifetime before hand-over (otp 5 min,
+ * service 24 h) and as much again as a projector may lag behind without a message losing its text.
+ */
+const OPENS_FOR: Record<SealedClass, number> = { otp: 15 * 60_000, service: 48 * 3_600_000 }
+
+/** Keys held in memory: a day of service keys and the few otp keys that still open anything, and some more. */
+const CACHE_SIZE = 256
+
+/** A payload key in use. */
+export interface SealingKey {
+  readonly id: string
+  /** `aad` is the message id. */
+  readonly seal: (aad: string, plain: Uint8Array) => Buffer
+}
+
+export class Sealing extends Context.Service<
+  Sealing,
+  {
+    /** The key for new payloads of a class; made when its period has begun and nobody has made it yet. */
+    readonly current: (messageClass: SealedClass) => Effect.Effect<SealingKey, StorageError | BoxUnreadable>
+    /**
+     * Opens a payload. `null` when the key was destroyed: what it sealed has expired. `BoxUnreadable` when the
+     * key is there but the box does not open.
+     */
+    readonly open: (
+      keyId: string,
+      aad: string,
+      sealed: Uint8Array,
+    ) => Effect.Effect<Buffer | null, StorageError | BoxUnreadable>
+    /** Destroys the keys that nothing can need any more. Answers how many. */
+    readonly destroyExpired: Effect.Effect<number, StorageError>
+  }
+>()('@hub/store/Sealing') {
+  static readonly layer: Layer.Layer<Sealing, never, Sql | Vault> = Layer.effect(
+    Sealing,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const vault = yield* Vault
+      const cache = new Map<string, { readonly key: Buffer; readonly until: number }>()
+      // Concurrent flushes at the turn of a period ask PostgreSQL once.
+      const turn = yield* Semaphore.make(1)
+
+      const remember = (id: string, key: Buffer, until: number) => {
+        if (cache.size >= CACHE_SIZE) {
+          const oldest = cache.keys().next().value
+          if (oldest !== undefined) cache.delete(oldest)
+        }
+        cache.set(id, { key, until })
+        return key
+      }
+
+      const load = (id: string): Effect.Effect<Buffer | null, StorageError | BoxUnreadable> =>
+        Effect.gen(function* () {
+          const [row] = yield* sql.run(
+            (q) => q<{ wrapped: Buffer; destroy_after: Date }[]>`
+              SELECT wrapped, destroy_after FROM command.sealing_keys WHERE id = ${id}`,
+          )
+          if (row === undefined) return null
+          return remember(id, yield* vault.open('sealing-key', id, row.wrapped), row.destroy_after.getTime())
+        })
+
+      const keyById = (id: string): Effect.Effect<Buffer | null, StorageError | BoxUnreadable> =>
+        Effect.gen(function* () {
+          const known = cache.get(id)
+          if (known === undefined) return yield* load(id)
+          // A cached copy must not outlive the row: destroying means destroyed everywhere.
+          if (known.until > (yield* Clock.currentTimeMillis)) return known.key
+          cache.delete(id)
+          return null
+        })
+
+      const make = (id: string, messageClass: SealedClass, begins: number) =>
+        Effect.gen(function* () {
+          const usableUntil = begins + USED_FOR[messageClass]
+          yield* sql.run(
+            (q) => q`
+              INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
+              VALUES (${id}, ${messageClass}, ${vault.seal('sealing-key', id, randomBytes(32))},
+                      ${new Date(usableUntil)}, ${new Date(usableUntil + OPENS_FOR[messageClass])})
+              ON CONFLICT (id) DO NOTHING`,
+          )
+          const key = yield* load(id)
+          return key ?? (yield* Effect.die(new Error('a sealing key vanished as it was made')))
+        })
+
+      return {
+        current: (messageClass) =>
+          Effect.gen(function* () {
+            const now = yield* Clock.currentTimeMillis
+            const begins = now - (now % USED_FOR[messageClass])
+            const id = `${messageClass}-${new Date(begins).toISOString().slice(0, 16)}Z`
+            const known = cache.get(id)
+            const key =
+              known?.key ??
+              (yield* turn.withPermits(1)(
+                Effect.suspend(() => {
+                  const made = cache.get(id)
+                  return made === undefined ? make(id, messageClass, begins) : Effect.succeed(made.key)
+                }),
+              ))
+            return { id, seal: (aad, plain) => sealBox(key, aad, plain) }
+          }),
+        open: (keyId, aad, sealed) =>
+          Effect.gen(function* () {
+            const key = yield* keyById(keyId)
+            if (key === null) return null
+            const plain = openBox(key, aad, sealed)
+            return plain ?? (yield* new BoxUnreadable({ purpose: 'payload' }))
+          }),
+        destroyExpired: Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          for (const [id, entry] of cache) if (entry.until <= now) cache.delete(id)
+          const gone = yield* sql.run(
+            (q) => q`DELETE FROM command.sealing_keys WHERE destroy_after < ${new Date(now)}`,
+          )
+          return gone.count
+        }),
+      }
+    }),
+  )
+}

@@ -1,0 +1,119 @@
+/**
+ * The admin listener of every app, on `HUB_ADMIN_PORT`, apart from the public one:
+ * `/healthz` (the process lives), `/readyz` (it can do its work; 503 and the names of what fails otherwise)
+ * and `/metrics` (Prometheus).
+ */
+import { createServer, type Server } from 'node:http'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
+import { PrometheusMetrics } from 'effect/observability'
+
+/** The admin listener could not take its port. */
+export class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly detail: string }> {}
+
+/** A check of readiness, by name. It must answer quickly and never fail. */
+export type ReadinessCheck = Effect.Effect<boolean>
+
+/** A check that hangs is a check that fails: an orchestrator's probe gives up after a second or so. */
+const CHECK_DEADLINE = '900 millis'
+
+/** What the process needs in order to be ready. Parts add themselves for as long as their scope lives. */
+export class Readiness extends Context.Service<
+  Readiness,
+  {
+    readonly add: (name: string, check: ReadinessCheck) => Effect.Effect<void, never, Scope.Scope>
+    /** Names of the checks that fail now. */
+    readonly failing: Effect.Effect<ReadonlyArray<string>>
+  }
+>()('@hub/telemetry/Readiness') {
+  static readonly layer: Layer.Layer<Readiness> = Layer.sync(Readiness, () => {
+    const checks = new Map<string, ReadinessCheck>()
+    return {
+      add: (name, check) =>
+        Effect.acquireRelease(
+          Effect.sync(() => checks.set(name, check)),
+          () => Effect.sync(() => checks.delete(name)),
+        ),
+      failing: Effect.suspend(() =>
+        Effect.forEach(
+          [...checks],
+          ([name, check]) =>
+            check.pipe(
+              Effect.timeoutOrElse({ duration: CHECK_DEADLINE, orElse: () => Effect.succeed(false) }),
+              Effect.map((ok) => (ok ? [] : [name])),
+            ),
+          { concurrency: 'unbounded' },
+        ).pipe(Effect.map((failed) => failed.flat())),
+      ),
+    }
+  })
+}
+
+const residentMemory = Metric.gauge('hub_process_resident_memory_bytes', {
+  description: 'Resident memory of the process, in bytes.',
+})
+const eventLoopDelay = Metric.gauge('hub_process_event_loop_delay_p99_seconds', {
+  description: '99th percentile of the event loop delay since the last scrape, in seconds.',
+})
+
+/** Serves the admin listener until the scope closes. */
+export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigError, Readiness> =
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const port = yield* Config.Port('HUB_ADMIN_PORT')
+      const readiness = yield* Readiness
+      const context = yield* Effect.context<never>()
+      const runFork = Effect.runForkWith(context)
+
+      const delay = monitorEventLoopDelay({ resolution: 10 })
+      delay.enable()
+      yield* Effect.addFinalizer(() => Effect.sync(() => delay.disable()))
+
+      const metrics = Effect.gen(function* () {
+        yield* Metric.update(residentMemory, process.memoryUsage.rss())
+        yield* Metric.update(eventLoopDelay, delay.percentile(99) / 1e9)
+        delay.reset()
+        return yield* PrometheusMetrics.format()
+      })
+
+      const answer = (path: string): Effect.Effect<readonly [number, string, string]> => {
+        switch (path) {
+          case '/healthz':
+            return Effect.succeed([200, 'application/json', '{"status":"ok"}'])
+          case '/readyz':
+            return Effect.map(readiness.failing, (failing) => [
+              failing.length === 0 ? 200 : 503,
+              'application/json',
+              JSON.stringify({ status: failing.length === 0 ? 'ready' : 'not_ready', failing }),
+            ])
+          case '/metrics':
+            return Effect.map(metrics, (text) => [200, 'text/plain; version=0.0.4', text])
+          default:
+            return Effect.succeed([404, 'application/json', '{"status":"not_found"}'])
+        }
+      }
+
+      yield* Effect.acquireRelease(
+        Effect.callback<Server, AdminUnavailable>((resume) => {
+          const server = createServer((request, response) => {
+            request.resume()
+            runFork(
+              Effect.map(answer((request.url ?? '/').split('?', 1)[0] ?? '/'), ([status, type, body]) => {
+                response.writeHead(status, { 'content-type': type })
+                response.end(body)
+              }),
+            )
+          })
+          server.once('error', (error) =>
+            resume(Effect.fail(new AdminUnavailable({ detail: error.message }))),
+          )
+          server.listen(port, () => resume(Effect.succeed(server)))
+        }),
+        (server) =>
+          Effect.callback<void>((resume) => {
+            server.close(() => resume(Effect.void))
+            server.closeAllConnections()
+          }),
+      )
+    }),
+  )

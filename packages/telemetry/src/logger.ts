@@ -1,0 +1,89 @@
+/**
+ * Structured logs: one JSON object a line on standard output, with the app, the level, the annotations of the
+ * fiber (request, message and shard ids) and the trace id. Numbers are masked whatever the caller did.
+ */
+import {
+  Cause,
+  Config,
+  Context,
+  Effect,
+  Layer,
+  Logger,
+  type LogLevel,
+  Option,
+  References,
+  Tracer,
+} from 'effect'
+import { maskNumbers } from './mask.ts'
+
+/** A cause is shown as its errors' names and messages; stacks only of defects, since those are our own faults. */
+const describeCause = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
+  cause.reasons.map((reason) => {
+    if (Cause.isFailReason(reason)) return describeError(reason.error)
+    if (Cause.isDieReason(reason)) {
+      return reason.defect instanceof Error
+        ? (reason.defect.stack ?? String(reason.defect))
+        : String(reason.defect)
+    }
+    return 'interrupted'
+  })
+
+const describeError = (error: unknown): string => {
+  if (error instanceof Error) {
+    const detail = 'detail' in error && typeof error.detail === 'string' ? `: ${error.detail}` : ''
+    return `${error.name}${error.message === '' ? '' : `: ${error.message}`}${detail}`
+  }
+  return typeof error === 'string' ? error : 'error'
+}
+
+/** Renders what was passed to `Effect.log*`: strings and plain values, never objects with unknown content. */
+const describeMessage = (message: unknown): string => {
+  const parts = Array.isArray(message) ? message : [message]
+  return parts
+    .map((part) =>
+      typeof part === 'string'
+        ? part
+        : part instanceof Error
+          ? describeError(part)
+          : typeof part === 'number' || typeof part === 'boolean' || typeof part === 'bigint'
+            ? String(part)
+            : (JSON.stringify(part) ?? ''),
+    )
+    .join(' ')
+}
+
+const jsonLogger = (app: string) =>
+  Logger.make(({ cause, date, fiber, logLevel, message }) => {
+    const line: Record<string, unknown> = {
+      time: date.toISOString(),
+      level: logLevel.toLowerCase(),
+      app,
+      message: describeMessage(message),
+    }
+    for (const [name, value] of Object.entries(fiber.getRef(References.CurrentLogAnnotations)))
+      line[name] = value
+    const span = Context.getOption(fiber.context, Tracer.ParentSpan)
+    if (Option.isSome(span)) {
+      line['trace_id'] = span.value.traceId
+      line['span_id'] = span.value.spanId
+    }
+    if (cause.reasons.length > 0) line['cause'] = describeCause(cause)
+    process.stdout.write(`${maskNumbers(JSON.stringify(line))}\n`)
+  })
+
+/**
+ * The logger of an app. Level from `HUB_LOG_LEVEL` (`Debug`, `Info`, `Warn`, `Error`; default `Info`).
+ */
+export const loggerLayer = (app: string): Layer.Layer<never, Config.ConfigError> =>
+  Layer.mergeAll(
+    Logger.layer([jsonLogger(app)]),
+    Layer.effect(
+      References.MinimumLogLevel,
+      Effect.gen(function* () {
+        const level: LogLevel.LogLevel = yield* Config.LogLevel('HUB_LOG_LEVEL').pipe(
+          Config.withDefault('Info'),
+        )
+        return level
+      }),
+    ),
+  )
