@@ -19,13 +19,13 @@ const ROWS_A_TURN = 50
  * `publish` gets the rows in order and must fail when any record of them was not acknowledged; then all of them
  * stay.
  */
-export const relayOutbox = <E>(
+export const relayOutbox = <E, R>(
   table: OutboxTable,
-  publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E>,
-): Effect.Effect<number, StorageError | E, Sql> =>
+  publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E, R>,
+): Effect.Effect<number, StorageError | E, Sql | R> =>
   Effect.gen(function* () {
     const sql = yield* Sql
-    const context = yield* Effect.context<never>()
+    const context = yield* Effect.context<R>()
     // The failure of `publish` rolls the transaction back, and is told apart from the database's own.
     let refused: { readonly exit: Effect.Effect<never, E> } | null = null
     const published = sql.transaction(async (q) => {

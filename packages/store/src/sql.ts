@@ -65,7 +65,7 @@ const CONFLICT_TRIES = 3
 const DEFAULT_DEADLINE = Duration.millis(2500)
 
 export interface SqlOptions {
-  readonly deadline?: Duration.Duration
+  readonly deadline?: Duration.Input
 }
 
 export interface SqlShape {

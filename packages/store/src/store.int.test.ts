@@ -1,0 +1,207 @@
+import { randomBytes } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { ConfigProvider, Effect, Exit, Layer, Redacted } from 'effect'
+import { TestClock } from 'effect/testing'
+import postgres from 'postgres'
+import { afterAll, beforeAll } from 'vitest'
+import {
+  makeSql,
+  migrate,
+  relayOutbox,
+  Sealing,
+  Sql,
+  type StorageUnavailable,
+  Vault,
+  waitingInOutbox,
+} from './index.ts'
+
+const admin = process.env['HUB_TEST_DATABASE_URL']
+if (admin === undefined)
+  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
+
+const name = `hub_store_${randomBytes(4).toString('hex')}`
+const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
+
+const asAdmin = async (text: string) => {
+  const sql = postgres(admin, { max: 1, onnotice: () => {} })
+  await sql.unsafe(text)
+  await sql.end()
+}
+
+beforeAll(async () => {
+  await asAdmin(`CREATE DATABASE ${name}`)
+  await Effect.runPromise(migrate(url))
+})
+afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+
+const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'store-test'))
+const vaultLayer = Vault.layer.pipe(
+  Layer.provide(
+    ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') })),
+  ),
+)
+const layer = Sealing.layer.pipe(Layer.provideMerge(Layer.mergeAll(sqlLayer, vaultLayer)))
+
+describe('migrations', () => {
+  it.effect('are applied once, also by several processes at once', () =>
+    Effect.gen(function* () {
+      const again = yield* Effect.all([migrate(url), migrate(url), migrate(url)], { concurrency: 3 })
+      assert.deepStrictEqual(again, [[], [], []])
+    }),
+  )
+
+  it.effect('notice an applied file that was edited', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const [first] = yield* sql.run(
+        (q) =>
+          q<
+            { name: string; checksum: string }[]
+          >`SELECT name, checksum FROM hub_migrations ORDER BY name LIMIT 1`,
+      )
+      assert.isDefined(first)
+      yield* sql.run((q) => q`UPDATE hub_migrations SET checksum = 'edited' WHERE name = ${first.name}`)
+      const failure = yield* Effect.flip(migrate(url))
+      yield* sql.run(
+        (q) => q`UPDATE hub_migrations SET checksum = ${first.checksum} WHERE name = ${first.name}`,
+      )
+      assert.strictEqual(failure._tag, 'MigrationMismatch')
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('Sql', () => {
+  it.live('gives up at the deadline', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const failure = yield* Effect.flip(sql.run((q) => q`SELECT pg_sleep(20)`, { deadline: '100 millis' }))
+      assert.strictEqual(failure._tag, 'StorageUnavailable')
+      assert.strictEqual((failure as StorageUnavailable).reason, 'timeout')
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('tries a deadlocked transaction again', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      yield* sql.run((q) => q`CREATE TABLE locks (id integer PRIMARY KEY, taken integer NOT NULL)`)
+      yield* sql.run((q) => q`INSERT INTO locks VALUES (1, 0), (2, 0)`)
+      // Both take their first row, then each wants the other's. The barrier makes the deadlock certain, once.
+      let arrived = 0
+      let open: () => void = () => {}
+      const both = new Promise<void>((resolve) => (open = resolve))
+      const crossing = (first: number, second: number) =>
+        sql.transaction(
+          async (q) => {
+            await q`UPDATE locks SET taken = taken + 1 WHERE id = ${first}`
+            arrived += 1
+            if (arrived === 2) open()
+            await both
+            await q`UPDATE locks SET taken = taken + 1 WHERE id = ${second}`
+          },
+          { deadline: '10 seconds' },
+        )
+      yield* Effect.all([crossing(1, 2), crossing(2, 1)], { concurrency: 2 })
+      const rows = yield* sql.run((q) => q<{ taken: number }[]>`SELECT taken FROM locks ORDER BY id`)
+      assert.deepStrictEqual(
+        rows.map((row) => row.taken),
+        [2, 2],
+      )
+      assert.isAtLeast(arrived, 3, 'one of the two was tried again')
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('tells data that PostgreSQL refuses from a PostgreSQL that is away', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const refused = yield* Effect.flip(sql.run((q) => q`SELECT ${'+79001234567'}::text::uuid`))
+      assert.strictEqual(refused._tag, 'StorageRejected')
+      assert.notInclude(JSON.stringify(refused), '79001234567')
+      const away = yield* Effect.flip(
+        Effect.scoped(
+          Effect.flatMap(
+            makeSql(Redacted.make('postgres://nobody@127.0.0.1:1/none'), 1, 'store-test'),
+            (other) => other.run((q) => q`SELECT 1`),
+          ),
+        ),
+      )
+      assert.strictEqual(away._tag, 'StorageUnavailable')
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('the outbox', () => {
+  it.effect('keeps rows that were not published, and their order', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      for (const text of ['a', 'b', 'c']) {
+        yield* sql.run((q) => q`INSERT INTO command.outbox (records) VALUES (${Buffer.from(text)})`)
+      }
+      const refused = yield* Effect.flip(
+        relayOutbox('command.outbox', () => Effect.fail('bus down' as const)),
+      )
+      assert.strictEqual(refused, 'bus down')
+      assert.strictEqual(yield* waitingInOutbox('command.outbox'), 3)
+
+      const seen: Array<string> = []
+      const count = yield* relayOutbox('command.outbox', (rows) =>
+        Effect.sync(() => {
+          seen.push(...rows.map((row) => Buffer.from(row).toString()))
+        }),
+      )
+      assert.strictEqual(count, 3)
+      assert.deepStrictEqual(seen, ['a', 'b', 'c'])
+      assert.strictEqual(yield* waitingInOutbox('command.outbox'), 0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('is relayed by one process at a time', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      yield* sql.run((q) => q`INSERT INTO command.outbox (records) VALUES (${Buffer.from('x')})`)
+      // The second relay runs while the first one is publishing.
+      const nested = yield* relayOutbox('command.outbox', () =>
+        relayOutbox('command.outbox', () => Effect.void).pipe(
+          Effect.flatMap((other) => (other === 0 ? Effect.void : Effect.fail('two at once' as const))),
+        ),
+      )
+      assert.strictEqual(nested, 1)
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('sealing', () => {
+  it.effect('opens what it sealed, for the same message only', () =>
+    Effect.gen(function* () {
+      const sealing = yield* Sealing
+      const key = yield* sealing.current('service')
+      const sealed = key.seal('msg_a', Buffer.from('payload'))
+      assert.strictEqual((yield* sealing.open(key.id, 'msg_a', sealed))?.toString(), 'payload')
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(sealing.open(key.id, 'msg_b', sealed))))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('uses one key for a period, in every process', () =>
+    Effect.gen(function* () {
+      const mine = yield* Sealing
+      const sealed = (yield* mine.current('otp')).seal('msg_a', Buffer.from('payload'))
+      const context = yield* Layer.build(Layer.fresh(Sealing.layer))
+      yield* Effect.gen(function* () {
+        const theirs = yield* Sealing
+        const key = yield* theirs.current('otp')
+        assert.strictEqual((yield* theirs.open(key.id, 'msg_a', sealed))?.toString(), 'payload')
+      }).pipe(Effect.provide(context))
+    }).pipe(Effect.scoped, Effect.provide(layer)),
+  )
+
+  it.effect('leaves nothing readable once a key is destroyed', () =>
+    Effect.gen(function* () {
+      const sealing = yield* Sealing
+      const key = yield* sealing.current('otp')
+      const sealed = key.seal('msg_a', Buffer.from('payload'))
+      yield* TestClock.adjust('30 minutes')
+      assert.isAtLeast(yield* sealing.destroyExpired, 1)
+      assert.isNull(yield* sealing.open(key.id, 'msg_a', sealed))
+      assert.notStrictEqual((yield* sealing.current('otp')).id, key.id)
+    }).pipe(Effect.provide(layer)),
+  )
+})
