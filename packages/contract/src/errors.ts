@@ -1,0 +1,401 @@
+/**
+ * The error catalogue: every code that the API answers with, once.
+ *
+ * Sources: specification, Errors; contract decisions, General, Message, Templates and senders, Webhook
+ * subscription. A code that is not in {@link ERRORS} cannot be answered, because {@link ApiError} takes its code
+ * from there.
+ *
+ * Messages say what to do next. They are fixed sentences: nothing that a client sent gets into them, so an error
+ * may be logged. `param` is different: it may hold the name of a template variable, and stays out of logs.
+ */
+import { Data } from 'effect'
+import {
+  MAX_BODY_BYTES,
+  MAX_PARTS,
+  MAX_URL_LENGTH,
+  MAX_VARIABLE_LENGTH,
+  MAX_WEBHOOK_ENDPOINTS,
+} from './limits.ts'
+
+/** Whether a member goes with a code: always, where the caller gives one, or never. */
+export type Presence = 'always' | 'optional' | 'never'
+
+/** What the catalogue says of a code. */
+export interface ErrorEntry {
+  /** HTTP status. `internal_error` is 500 without a `retry_after`: see {@link statusOf}. */
+  readonly status: number
+  /** What the answer says where the caller has no better sentence. */
+  readonly message: string
+  readonly param: Presence
+  /** The `param` where the caller names none. */
+  readonly defaultParam?: string
+  readonly retryAfter: Presence
+  /** Seconds, where the caller gives none and `retryAfter` is `always`. */
+  readonly defaultRetryAfter?: number
+  /** What a retry will do, for the reference. */
+  readonly retry: string
+}
+
+const FIX_REQUEST = 'Fails in the same way until the request is changed. Use a new Idempotency-Key then.'
+const FIX_TEMPLATE =
+  'Fails in the same way until the template or the request is changed. Use a new Idempotency-Key then.'
+const NO_RETRY = 'Fails in the same way.'
+
+const catalogue = {
+  // Authentication and routing: refused before anything is read or claimed. A retry changes nothing.
+  invalid_api_key: {
+    status: 401,
+    message: 'The API key is not valid here. Send a current key as "Authorization: Bearer <API_KEY>".',
+    param: 'never',
+    retryAfter: 'never',
+    retry: 'Fails in the same way, and counts as a failed login.',
+  },
+  not_found: {
+    status: 404,
+    message: 'There is nothing under this path or identifier for this key.',
+    param: 'optional',
+    retryAfter: 'never',
+    retry: NO_RETRY,
+  },
+  method_not_allowed: {
+    status: 405,
+    message: 'This path does not take this method. The Allow header lists those that it takes.',
+    param: 'never',
+    retryAfter: 'never',
+    retry: NO_RETRY,
+  },
+  payload_too_large: {
+    status: 413,
+    message: `The request body is over ${MAX_BODY_BYTES / 1024 / 1024} MiB. Split the request.`,
+    param: 'never',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+  unsupported_media_type: {
+    status: 415,
+    message: 'Send the body as application/json, without a content encoding.',
+    param: 'never',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+
+  // Pressure: a retry after the wait, with the same idempotency key, runs as new.
+  rate_limited: {
+    status: 429,
+    message: 'There were too many requests. Repeat this one after retry_after seconds.',
+    param: 'never',
+    retryAfter: 'always',
+    defaultRetryAfter: 1,
+    retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
+  },
+  hub_daily_limit_reached: {
+    status: 429,
+    message: 'The hub has sent all it may send today. Sending goes on after midnight UTC.',
+    param: 'never',
+    retryAfter: 'always',
+    // The shortest wait that the specification allows here.
+    defaultRetryAfter: 60,
+    retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
+  },
+  idempotency_conflict: {
+    status: 409,
+    message:
+      'The first request with this Idempotency-Key is still running. Repeat this one after retry_after seconds.',
+    param: 'never',
+    retryAfter: 'always',
+    defaultRetryAfter: 1,
+    retry: 'Gets the answer of the first request, once it has one.',
+  },
+
+  // The request itself. A retry with the same key gets the stored refusal; a corrected one needs a new key.
+  invalid_parameter: {
+    status: 422,
+    message: 'The request is not in the form that the reference describes.',
+    param: 'optional',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+  idempotency_key_reused: {
+    status: 422,
+    message: 'This Idempotency-Key is too long or belongs to another request. Use a new key.',
+    param: 'always',
+    defaultParam: 'Idempotency-Key',
+    retryAfter: 'never',
+    retry: 'Fails in the same way. Use a new Idempotency-Key.',
+  },
+  batch_too_large: {
+    status: 422,
+    message: 'The batch has more messages than limits.batch_max of the account. Split it.',
+    param: 'always',
+    defaultParam: 'messages',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+  send_at_not_supported: {
+    status: 422,
+    message: 'Scheduled sending does not exist. Leave send_at out and send at the moment you want.',
+    param: 'always',
+    defaultParam: 'send_at',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+  recipient_invalid: {
+    status: 422,
+    message: 'The number must be in E.164 form: +79 and nine digits, nothing else.',
+    param: 'always',
+    defaultParam: 'to',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+  duplicate_rejected: {
+    status: 422,
+    message: 'This name is taken. Choose another one, or use what exists under it.',
+    param: 'always',
+    defaultParam: 'name',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+
+  // Templates and senders.
+  template_not_found: {
+    status: 422,
+    message: 'There is no template of this name. Create it first.',
+    param: 'always',
+    defaultParam: 'template',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_not_approved: {
+    status: 422,
+    message: 'The template waits for moderation. Send when it is approved.',
+    param: 'always',
+    defaultParam: 'template',
+    retryAfter: 'never',
+    retry: 'Succeeds once the template is approved. Use a new Idempotency-Key then.',
+  },
+  template_declined: {
+    status: 422,
+    message: 'The template was declined in moderation. Its reason is in the template; use another one.',
+    param: 'always',
+    defaultParam: 'template',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_class_mismatch: {
+    status: 422,
+    message: 'The template belongs to the other class. Send with the class of the template.',
+    param: 'always',
+    defaultParam: 'class',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_variable_missing: {
+    status: 422,
+    message: 'A variable of the template has no value. Send a value for each placeholder.',
+    param: 'always',
+    defaultParam: 'variables',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_variable_unknown: {
+    status: 422,
+    message: 'The template has no placeholder of this name. Leave the variable out.',
+    param: 'always',
+    defaultParam: 'variables',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_variable_invalid: {
+    status: 422,
+    message: `A variable is a string of at most ${MAX_VARIABLE_LENGTH} characters without control characters, or a finite number.`,
+    param: 'always',
+    defaultParam: 'variables',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_text_too_long: {
+    status: 422,
+    message: `The rendered text is over ${MAX_PARTS} parts. Shorten the template or its values.`,
+    param: 'always',
+    defaultParam: 'template',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  template_invalid: {
+    status: 422,
+    message:
+      'A placeholder is written as {{name}}: a letter or underscore, then letters, digits or underscores, at most 64.',
+    param: 'always',
+    defaultParam: 'body',
+    retryAfter: 'never',
+    retry: FIX_TEMPLATE,
+  },
+  sender_not_registered: {
+    status: 422,
+    message: 'The sender is not registered. Register it, or wait until its registration is complete.',
+    param: 'always',
+    defaultParam: 'template',
+    retryAfter: 'never',
+    retry: 'Succeeds once the sender is registered. Use a new Idempotency-Key then.',
+  },
+
+  // Limits of the recipient and of the account.
+  recipient_opted_out: {
+    status: 422,
+    message:
+      'The recipient does not want service messages. Do not send any until the recipient asks for them again.',
+    param: 'always',
+    defaultParam: 'to',
+    retryAfter: 'never',
+    retry: NO_RETRY,
+  },
+  recipient_flood_limited: {
+    status: 422,
+    message: 'This recipient was sent enough for now. Send again when the window named here has passed.',
+    param: 'always',
+    defaultParam: 'to',
+    // Absent when the counter is unavailable: then the client keeps an interval of its own.
+    retryAfter: 'optional',
+    retry: 'Succeeds after the window. Use a new Idempotency-Key then.',
+  },
+  spend_limit_reached: {
+    status: 422,
+    message: 'The spend limit of the account is reached. Ask the hub operator to raise it.',
+    param: 'never',
+    retryAfter: 'never',
+    retry: 'Fails in the same way until the limit is raised or its period ends.',
+  },
+
+  // Webhook subscriptions.
+  webhook_url_invalid: {
+    status: 422,
+    message: `The address must be a public https address without credentials, of at most ${MAX_URL_LENGTH} characters.`,
+    param: 'always',
+    defaultParam: 'url',
+    retryAfter: 'never',
+    retry: FIX_REQUEST,
+  },
+  webhook_endpoint_limit_reached: {
+    status: 422,
+    message: `The account has ${MAX_WEBHOOK_ENDPOINTS} subscriptions, the most it may have. Delete one first.`,
+    param: 'never',
+    retryAfter: 'never',
+    retry: 'Succeeds once a subscription is deleted. Use a new Idempotency-Key then.',
+  },
+
+  // The hub's own failures: nothing is pinned to the idempotency key, so a retry with the same one runs as new.
+  provider_unavailable: {
+    status: 503,
+    message:
+      'The code could not be queued and was not accepted. Repeat the request with the same Idempotency-Key.',
+    param: 'never',
+    retryAfter: 'always',
+    // About as long as the bus needs to elect a new leader.
+    defaultRetryAfter: 5,
+    retry: 'Accepts the message anew, with the same Idempotency-Key and client_ref.',
+  },
+  internal_error: {
+    status: 503,
+    message: 'Something failed on our side. Repeat the request with the same Idempotency-Key.',
+    param: 'never',
+    retryAfter: 'optional',
+    retry: 'Runs as new, with the same Idempotency-Key.',
+  },
+} as const satisfies Record<string, ErrorEntry>
+
+/** A code of the catalogue. */
+export type ErrorCode = keyof typeof catalogue
+
+/** Every code with its status, message and what goes with it. */
+export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = catalogue
+
+/** Every code, in the order of the catalogue. */
+export const ERROR_CODES = Object.keys(catalogue) as ReadonlyArray<ErrorCode> as readonly [
+  ErrorCode,
+  ...Array<ErrorCode>,
+]
+
+/** The flood window that tripped first. Specification, Per-recipient anti-flood. */
+export const FLOOD_WINDOWS = ['pause', 'hour', 'day'] as const
+export type FloodWindow = (typeof FLOOD_WINDOWS)[number]
+
+/**
+ * A refusal or failure as a client will see it. Make one with {@link apiError}, which keeps to the catalogue.
+ */
+export class ApiError extends Data.TaggedError('ApiError')<{
+  readonly code: ErrorCode
+  readonly message: string
+  /** Path of the offending parameter: `to`, `messages[3].to`, `variables.code`. Not for logs. */
+  readonly param?: string
+  /** Whole seconds, at least 1. */
+  readonly retryAfter?: number
+  readonly window?: FloodWindow
+}> {}
+
+export interface ApiErrorOptions {
+  readonly param?: string
+  /** Seconds; rounded up to a whole one, at least 1. */
+  readonly retryAfter?: number
+  /** Only for `recipient_flood_limited`. */
+  readonly window?: FloodWindow
+  /** A fixed sentence that says more than the catalogue's. Never put in it what the client sent. */
+  readonly message?: string
+}
+
+/** Makes an error of the catalogue: fills in what always goes with the code, leaves out what never does. */
+export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiError => {
+  const entry = ERRORS[code]
+  const param = entry.param === 'never' ? undefined : (options.param ?? entry.defaultParam)
+  const seconds = entry.retryAfter === 'never' ? undefined : (options.retryAfter ?? entry.defaultRetryAfter)
+  return new ApiError({
+    code,
+    message: options.message ?? entry.message,
+    ...(param === undefined ? undefined : { param }),
+    ...(seconds === undefined ? undefined : { retryAfter: Math.max(1, Math.ceil(seconds)) }),
+    ...(options.window === undefined || code !== 'recipient_flood_limited'
+      ? undefined
+      : { window: options.window }),
+  })
+}
+
+/**
+ * The HTTP status of an error. `internal_error` is 503 when it says when to come back (storage or bus are
+ * down) and 500 when it cannot know (a fault of ours). Specification, Rules of POST /v1/messages, 10.
+ */
+export const statusOf = (error: ApiError): number =>
+  error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status
+
+/** The `error` member of a body: in an answer, and in a rejected element of a batch. */
+export interface ErrorObject {
+  readonly code: string
+  readonly message: string
+  readonly param?: string
+  readonly request_id: string
+  readonly retry_after?: number
+  readonly window?: FloodWindow
+  readonly doc_url: string
+}
+
+/**
+ * The error envelope. `docBase` is the address of the page that {@link renderErrorPage} makes, such as
+ * `https://hub.example/docs/errors`.
+ */
+export const toErrorBody = (
+  error: ApiError,
+  requestId: string,
+  docBase: string,
+): { readonly error: ErrorObject } => ({
+  error: {
+    code: error.code,
+    message: error.message,
+    ...(error.param === undefined ? undefined : { param: error.param }),
+    request_id: requestId,
+    ...(error.retryAfter === undefined ? undefined : { retry_after: error.retryAfter }),
+    ...(error.window === undefined ? undefined : { window: error.window }),
+    doc_url: `${docBase}#${error.code}`,
+  },
+})
+
+/** The headers that repeat what is in the body: `Retry-After`, whenever there is a `retry_after`. */
+export const errorHeaders = (error: ApiError): Readonly<Record<string, string>> =>
+  error.retryAfter === undefined ? {} : { 'Retry-After': String(error.retryAfter) }

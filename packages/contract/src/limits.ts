@@ -1,0 +1,42 @@
+/**
+ * The sizes of the contract. Source: contract decisions, "lengths", "hostile input", "list envelope" and
+ * "defaults"; specification, Limits. Lengths are counted in Unicode characters, as JSON Schema counts them.
+ */
+
+/** Largest request body, in bytes. */
+export const MAX_BODY_BYTES = 4 * 1024 * 1024
+
+/** Deepest nesting of a body; the body itself is level 1. */
+export const MAX_NESTING = 16
+
+export const MAX_CLIENT_REF_LENGTH = 128
+
+export const MAX_TEMPLATE_NAME_LENGTH = 64
+
+/** Longest value of a template variable. */
+export const MAX_VARIABLE_LENGTH = 500
+
+/** Most parts that a rendered text may have. */
+export const MAX_PARTS = 10
+
+export const MAX_URL_LENGTH = 1024
+
+/** Longest idempotency key. */
+export const MAX_IDEMPOTENCY_KEY_LENGTH = 255
+
+/** Most subscriptions of an account in a mode. */
+export const MAX_WEBHOOK_ENDPOINTS = 20
+
+/** Page sizes of a list: the largest, and what is answered without `limit`. */
+export const LIST_LIMITS = { max: 100, default: 20 } as const
+
+/** The same for `/v1/events` and for the messages of a batch. */
+export const LONG_LIST_LIMITS = { max: 1000, default: 100 } as const
+
+/** Accepted recipients: E.164, +79 and nine digits. The `u` flag is what lets the description keep it. */
+export const RECIPIENT_PATTERN = /^\+79[0-9]{9}$/u
+
+export const TEMPLATE_NAME_PATTERN = /^[a-z0-9_.-]{1,64}$/u
+
+/** A moment: UTC, ISO 8601 with milliseconds and a trailing Z. */
+export const TIMESTAMP_PATTERN = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/u
