@@ -1,10 +1,16 @@
 import type { ExpiredReason, RejectedReason, UndeliveredReason } from './fact.ts'
 
+/** What is asked of a message, in the imperative. `at` is milliseconds since the epoch; no command reads a clock. */
+
 /** Claim the message for one attempt at the operator. */
 export interface HandOver {
   readonly type: 'HandOver'
   readonly epoch: number
   readonly operator: string
+  /**
+   * The operator recognises our reference, so that a claim whose answer was lost may be repeated. Absent: it does not.
+   */
+  readonly dedupes?: boolean
   readonly at: number
 }
 /** The operator took it. */
@@ -25,6 +31,16 @@ export interface RecordRefusal {
 export interface RecordRejection {
   readonly type: 'RecordRejection'
   readonly reason: RejectedReason | UndeliveredReason
+  readonly at: number
+}
+/**
+ * The answer to a hand-over is lost for good (the process or the connection died in between) and the operator does not
+ * dedupe, or the lifetime leaves no room for another attempt: the message counts as sent.
+ * Source: contract, Message (unknown outcome).
+ */
+export interface AssumeSent {
+  readonly type: 'AssumeSent'
+  readonly reportDeadline: number
   readonly at: number
 }
 export type ReportOutcome =
@@ -53,6 +69,7 @@ export type MessageCommand =
   | RecordSubmitted
   | RecordRefusal
   | RecordRejection
+  | AssumeSent
   | RecordReport
   | RecordReadReceipt
   | PassDeadline

@@ -1,0 +1,159 @@
+/**
+ * The rules of the hub, and nothing else: no clock, no randomness, no I/O. What is not exported here is nobody's business.
+ */
+
+// Words and values
+export {
+  addMoney,
+  characterCount,
+  fromTimestamp,
+  hasControlCharacters,
+  MESSAGE_CLASSES,
+  type MessageClass,
+  minorUnits,
+  type Mode,
+  MODES,
+  type Money,
+  moneyOf,
+  multiplyMoney,
+  toTimestamp,
+  zeroMoney,
+} from './shared.ts'
+export {
+  decodeId,
+  encodeId,
+  eventBatchId,
+  eventId,
+  factId,
+  ID_PREFIXES,
+  type IdPrefix,
+  NEW_ID_RANDOM_BYTES,
+  newId,
+} from './id/id.ts'
+
+// Recipient
+export {
+  checkRecipient,
+  isRecipientNumber,
+  maskNumber,
+  RECIPIENT_NUMBER_PATTERN,
+  recipientHash,
+  RecipientInvalid,
+} from './recipient/recipient.ts'
+export { SANDBOX_SCENARIOS, sandboxScenario, type SandboxScenario } from './recipient/sandbox.ts'
+
+// Text
+export { countParts, type Encoding, encodingOf, type PartCount, splitParts } from './sms/sms.ts'
+export {
+  parseTemplate,
+  render,
+  type Rendered,
+  type RenderError,
+  type Template,
+  TemplateInvalid,
+  TemplateTextTooLong,
+  TemplateVariableInvalid,
+  TemplateVariableMissing,
+  TemplateVariableUnknown,
+  TEXT_MAX_PARTS,
+  VARIABLE_MAX_LENGTH,
+} from './template/template.ts'
+
+// Message
+export {
+  EXPIRED_REASONS,
+  type ExpiredReason,
+  type HandoverRefused,
+  type HandoverStarted,
+  type LogFact,
+  type MessageAccepted,
+  type MessageDelivered,
+  type MessageExpired,
+  type MessageFact,
+  type MessageRejected,
+  type MessageSeen,
+  type MessageSent,
+  type MessageUndelivered,
+  type OpenMessageCarried,
+  type ReasonCode,
+  REJECTED_REASONS,
+  type RejectedReason,
+  UNDELIVERED_REASONS,
+  type UndeliveredReason,
+} from './message/fact.ts'
+export type {
+  AssumeSent,
+  HandOver,
+  MessageCommand,
+  PassDeadline,
+  RecordReadReceipt,
+  RecordRefusal,
+  RecordRejection,
+  RecordReport,
+  RecordSubmitted,
+  ReportOutcome,
+} from './message/command.ts'
+export {
+  deadlineOf,
+  initialState,
+  isBilled,
+  isFinal,
+  type MessageState,
+  rank,
+  remainingLifetime,
+  type Stage,
+  type Status,
+  STATUSES,
+} from './message/state.ts'
+export {
+  AcceptanceUnknown,
+  AlreadyHandedOver,
+  LifetimeOver,
+  type MessageError,
+  MessageUnknown,
+  NotHandedOver,
+  NotYet,
+  OutcomeUnknown,
+} from './message/errors.ts'
+export { carry, decide, type Decision } from './message/decide.ts'
+export { evolve, statusOf } from './message/evolve.ts'
+export { factIdOf, stepOf } from './message/step.ts'
+export { DEFAULT_LIFETIMES, expiresAt, type Lifetimes, reportDeadline } from './message/lifetimes.ts'
+export { accept, type Acceptance, chargeOf, priceOf, republish } from './message/accept.ts'
+export {
+  type AcceptedMessage,
+  eventsOf,
+  type MessageEvent,
+  type MessageEventObject,
+  priceIn,
+} from './message/events.ts'
+
+// Public events
+export {
+  envelopeOf,
+  EVENT_TYPES,
+  type EventEnvelope,
+  eventIdOf,
+  type EventType,
+  isEventType,
+  MESSAGE_EVENT_TYPES,
+  type MessageEventType,
+  type PublicEvent,
+} from './event/event.ts'
+
+// Webhook subscription
+export {
+  type AttemptOutcome,
+  DISABLE_AFTER_FAILURES,
+  DISABLE_AFTER_MS,
+  enable,
+  type HealthAction,
+  type HealthVerdict,
+  healthy,
+  judgeAttempt,
+  SUBSCRIPTION_STATUSES,
+  type SubscriptionHealth,
+  type SubscriptionStatus,
+} from './subscription/health.ts'
+export { nextAttemptAt, RETRY_WINDOW_MS, retryInterval, retryWindowExpired } from './subscription/retry.ts'
+export { SIGNATURE_TOLERANCE_SECONDS, signatureHeader, verifySignature } from './subscription/signature.ts'

@@ -1,0 +1,128 @@
+import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
+import { isFinal, type MessageState, rank, type Status } from './state.ts'
+
+const accepted = (fact: MessageAccepted): MessageState => ({
+  ...nothingKnown(fact.messageId),
+  accepted: true,
+  class: fact.class,
+  expiresAt: fact.expiresAt,
+})
+
+/** A message of which only the log has been read so far. */
+const nothingKnown = (messageId: string): MessageState => ({
+  id: messageId,
+  accepted: false,
+  class: 'service',
+  status: 'accepted',
+  final: false,
+  reason: null,
+  stage: 'queued',
+  attempts: 0,
+  expiresAt: Number.POSITIVE_INFINITY,
+  retryAt: 0,
+  sentAt: null,
+  reportDeadline: null,
+  operator: null,
+  operatorIds: [],
+  seen: false,
+})
+
+/** The status that a fact reports, or `null` when it is not about the status. */
+export const statusOf = (
+  fact: MessageFact,
+): { readonly status: Status; readonly reason: ReasonCode | null } | null => {
+  switch (fact.type) {
+    case 'MessageAccepted':
+      return { status: 'accepted', reason: null }
+    case 'MessageSent':
+    case 'OpenMessageCarried':
+      return { status: 'sent', reason: null }
+    case 'MessageDelivered':
+      return { status: 'delivered', reason: null }
+    case 'MessageUndelivered':
+      return { status: 'undelivered', reason: fact.reason }
+    case 'MessageRejected':
+      return { status: 'rejected', reason: fact.reason }
+    case 'MessageExpired':
+      return { status: 'expired', reason: fact.reason }
+    case 'HandoverStarted':
+    case 'HandoverRefused':
+    case 'MessageSeen':
+      return null
+  }
+}
+
+/**
+ * Folds one fact into the state of its message. Total, and safe for facts that come twice, before their
+ * `MessageAccepted`, or after something that outranks them: those change nothing. Claims that a fence has made void
+ * are to be left out by whoever reads the log.
+ */
+export const evolve = (state: MessageState | null, fact: MessageFact): MessageState => {
+  if (state === null) {
+    return fact.type === 'MessageAccepted' ? accepted(fact) : evolve(nothingKnown(fact.messageId), fact)
+  }
+  switch (fact.type) {
+    case 'MessageAccepted':
+      return state.accepted
+        ? state
+        : { ...state, accepted: true, class: fact.class, expiresAt: fact.expiresAt }
+    case 'HandoverStarted': {
+      if (fact.attempt <= state.attempts) return state
+      const claimed = { ...state, attempts: fact.attempt }
+      return state.status === 'accepted'
+        ? { ...claimed, stage: 'handingOver', operator: fact.operator, retryAt: 0 }
+        : claimed
+    }
+    case 'HandoverRefused': {
+      const answered =
+        state.stage === 'handingOver' ? fact.attempt >= state.attempts : fact.attempt > state.attempts
+      return answered && state.status === 'accepted'
+        ? { ...state, stage: 'queued', attempts: fact.attempt, retryAt: fact.retryAt }
+        : state
+    }
+    case 'MessageSent':
+      if (state.status === 'accepted') {
+        return {
+          ...state,
+          status: 'sent',
+          stage: 'awaitingReport',
+          retryAt: 0,
+          sentAt: fact.at,
+          reportDeadline: fact.reportDeadline,
+          operator: fact.operator,
+          operatorIds: fact.operatorIds,
+        }
+      }
+      return state
+    case 'OpenMessageCarried':
+      if (state.status === 'accepted') {
+        return {
+          ...state,
+          class: state.accepted ? state.class : fact.class,
+          status: 'sent',
+          stage: 'awaitingReport',
+          attempts: Math.max(state.attempts, fact.attempts),
+          retryAt: 0,
+          sentAt: fact.sentAt,
+          reportDeadline: fact.reportDeadline,
+          operator: fact.operator,
+          operatorIds: fact.operatorIds,
+        }
+      }
+      // An answer that came after it had been given up: its ids are news.
+      return state.operatorIds.length === 0 && fact.operatorIds.length > 0
+        ? { ...state, operatorIds: fact.operatorIds }
+        : state
+    case 'MessageSeen':
+      return state.seen ? state : { ...state, seen: true }
+    case 'MessageDelivered':
+    case 'MessageUndelivered':
+    case 'MessageRejected':
+    case 'MessageExpired': {
+      const next = statusOf(fact)!
+      return rank(next.status, next.reason) > rank(state.status, state.reason)
+        ? { ...state, ...next, final: isFinal(next.status), stage: 'final', retryAt: 0 }
+        : state
+    }
+  }
+}

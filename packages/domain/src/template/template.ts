@@ -1,0 +1,130 @@
+/** Templates: `{{name}}` in a text, and what becomes of it. Source: contract, Templates and senders. */
+import { Data, Result } from 'effect'
+import { characterCount, hasControlCharacters } from '../shared.ts'
+import { countParts, type PartCount } from '../sms/sms.ts'
+
+/** 422 `template_invalid`: `{{` used otherwise than for a placeholder. `offset` is where, in UTF-16 code units. */
+export class TemplateInvalid extends Data.TaggedError('TemplateInvalid')<{ readonly offset: number }> {
+  readonly code = 'template_invalid'
+  readonly param = 'body'
+}
+/** 422 `template_variable_missing`: a placeholder without a value. */
+export class TemplateVariableMissing extends Data.TaggedError('TemplateVariableMissing')<{
+  readonly param: string
+}> {
+  readonly code = 'template_variable_missing'
+}
+/** 422 `template_variable_unknown`: a value without a placeholder. */
+export class TemplateVariableUnknown extends Data.TaggedError('TemplateVariableUnknown')<{
+  readonly param: string
+}> {
+  readonly code = 'template_variable_unknown'
+}
+/** 422 `template_variable_invalid`: neither a string of at most 500 characters nor a finite number, or with control characters. */
+export class TemplateVariableInvalid extends Data.TaggedError('TemplateVariableInvalid')<{
+  readonly param: string
+  readonly reason: 'type' | 'length' | 'characters'
+}> {
+  readonly code = 'template_variable_invalid'
+}
+/** 422 `template_text_too_long`: more than ten parts. */
+export class TemplateTextTooLong extends Data.TaggedError('TemplateTextTooLong')<{ readonly parts: number }> {
+  readonly code = 'template_text_too_long'
+}
+export type RenderError =
+  | TemplateVariableMissing
+  | TemplateVariableUnknown
+  | TemplateVariableInvalid
+  | TemplateTextTooLong
+
+/** A parsed template: literals and placeholders in turn, literal first and last, so one literal more than names. */
+export interface Template {
+  readonly literals: ReadonlyArray<string>
+  readonly placeholders: ReadonlyArray<string>
+  /** The names, each once, in order of first use. */
+  readonly names: ReadonlySet<string>
+}
+
+/** A text ready to be sent. `variables` are the names given, sorted. */
+export interface Rendered extends PartCount {
+  readonly text: string
+  readonly variables: ReadonlyArray<string>
+}
+
+/** Longest value of a variable, in characters. Source: contract, General (lengths). */
+export const VARIABLE_MAX_LENGTH = 500
+/** Most parts of a text. Source: contract, `template_text_too_long`. */
+export const TEXT_MAX_PARTS = 10
+
+const PLACEHOLDER = /\{\{ *([A-Za-z_][A-Za-z0-9_]{0,63}) *\}\}/y
+
+/**
+ * Parses a template's body. A single brace is text, and so is `}}` outside a placeholder; `{{` is a placeholder or a mistake,
+ * and `{{{` always is one.
+ */
+export const parseTemplate = (body: string): Result.Result<Template, TemplateInvalid> => {
+  const literals: Array<string> = []
+  const placeholders: Array<string> = []
+  let from = 0
+  for (;;) {
+    const open = body.indexOf('{{', from)
+    if (open === -1) break
+    PLACEHOLDER.lastIndex = open
+    const name = PLACEHOLDER.exec(body)?.[1]
+    if (name === undefined) return Result.fail(new TemplateInvalid({ offset: open }))
+    literals.push(body.slice(from, open))
+    placeholders.push(name)
+    from = PLACEHOLDER.lastIndex
+  }
+  literals.push(body.slice(from))
+  return Result.succeed({ literals, placeholders, names: new Set(placeholders) })
+}
+
+/** A value as the text shows it, or why it is none. */
+const valueText = (value: unknown, param: string): Result.Result<string, TemplateVariableInvalid> => {
+  const invalid = (reason: TemplateVariableInvalid['reason']) =>
+    Result.fail(new TemplateVariableInvalid({ param, reason }))
+  // As JSON writes it: `1e21` is `1e+21`, `-0` is `0`.
+  if (typeof value === 'number')
+    return Number.isFinite(value) ? Result.succeed(JSON.stringify(value)) : invalid('type')
+  if (typeof value !== 'string') return invalid('type')
+  if (value.length > VARIABLE_MAX_LENGTH && characterCount(value) > VARIABLE_MAX_LENGTH)
+    return invalid('length')
+  if (hasControlCharacters(value) || !value.isWellFormed()) return invalid('characters')
+  return Result.succeed(value)
+}
+
+/**
+ * Fills a template. `variables` is an object as JSON gives it; only its own properties count, so that names like
+ * `__proto__` and `constructor` are ordinary. Values are put in as they are and never read as a template.
+ *
+ * The first fault answers: missing (in the template's order), unknown, invalid (each in the order given), too long. `param` is `variables.<name>`; no
+ * error repeats a value.
+ */
+export const render = (
+  template: Template,
+  variables: Readonly<Record<string, unknown>>,
+): Result.Result<Rendered, RenderError> => {
+  for (const name of template.names) {
+    if (!Object.hasOwn(variables, name))
+      return Result.fail(new TemplateVariableMissing({ param: `variables.${name}` }))
+  }
+  const given = Object.keys(variables)
+  for (const name of given) {
+    if (!template.names.has(name))
+      return Result.fail(new TemplateVariableUnknown({ param: `variables.${name}` }))
+  }
+  const values = new Map<string, string>()
+  for (const name of given) {
+    const value = valueText(variables[name], `variables.${name}`)
+    if (Result.isFailure(value)) return Result.fail(value.failure)
+    values.set(name, value.success)
+  }
+  let text = template.literals[0] ?? ''
+  for (const [i, name] of template.placeholders.entries()) {
+    text += (values.get(name) ?? '') + (template.literals[i + 1] ?? '')
+  }
+  const count = countParts(text)
+  if (count.parts > TEXT_MAX_PARTS) return Result.fail(new TemplateTextTooLong({ parts: count.parts }))
+  return Result.succeed({ text, ...count, variables: given.toSorted() })
+}
