@@ -8,21 +8,16 @@
  * Messages say what to do next. They are fixed sentences: nothing that a client sent gets into them, so an error
  * may be logged. `param` is different: it may hold the name of a template variable, and stays out of logs.
  */
+import { TEXT_MAX_PARTS, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Data } from 'effect'
-import {
-  MAX_BODY_BYTES,
-  MAX_PARTS,
-  MAX_URL_LENGTH,
-  MAX_VARIABLE_LENGTH,
-  MAX_WEBHOOK_ENDPOINTS,
-} from './limits.ts'
+import { MAX_BODY_BYTES, MAX_URL_LENGTH, MAX_WEBHOOK_ENDPOINTS } from './limits.ts'
 
 /** Whether a member goes with a code: always, where the caller gives one, or never. */
 export type Presence = 'always' | 'optional' | 'never'
 
 /** What the catalogue says of a code. */
 export interface ErrorEntry {
-  /** HTTP status. `internal_error` is 500 without a `retry_after`: see {@link statusOf}. */
+  /** HTTP status. `internal_error` is 500 without a `retry_after`: see {@link httpStatusOf}. */
   readonly status: number
   /** What the answer says where the caller has no better sentence. */
   readonly message: string
@@ -207,7 +202,7 @@ const catalogue = {
   },
   template_variable_invalid: {
     status: 422,
-    message: `A variable is a string of at most ${MAX_VARIABLE_LENGTH} characters without control characters, or a finite number.`,
+    message: `A variable is a string of at most ${VARIABLE_MAX_LENGTH} characters without control characters, or a finite number.`,
     param: 'always',
     defaultParam: 'variables',
     retryAfter: 'never',
@@ -215,7 +210,7 @@ const catalogue = {
   },
   template_text_too_long: {
     status: 422,
-    message: `The rendered text is over ${MAX_PARTS} parts. Shorten the template or its values.`,
+    message: `The rendered text is over ${TEXT_MAX_PARTS} parts. Shorten the template or its values.`,
     param: 'always',
     defaultParam: 'template',
     retryAfter: 'never',
@@ -342,6 +337,16 @@ export interface ApiErrorOptions {
   readonly message?: string
 }
 
+/**
+ * A `param` may end in a name that a client chose (a variable's). Where it is not short and printable, only the
+ * part that the contract chose is told: `variables`, `messages[3].variables`.
+ */
+const MAX_PARAM_LENGTH = 256
+const tellable = (param: string): string =>
+  param.length <= MAX_PARAM_LENGTH && !/[\p{Cc}\p{Cs}]/u.test(param)
+    ? param
+    : (/^(?:messages\[\d+\]\.)?[A-Za-z_-]{1,64}/u.exec(param)?.[0] ?? 'body')
+
 /** Makes an error of the catalogue: fills in what always goes with the code, leaves out what never does. */
 export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiError => {
   const entry = ERRORS[code]
@@ -350,7 +355,7 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
   return new ApiError({
     code,
     message: options.message ?? entry.message,
-    ...(param === undefined ? undefined : { param }),
+    ...(param === undefined ? undefined : { param: tellable(param) }),
     ...(seconds === undefined ? undefined : { retryAfter: Math.max(1, Math.ceil(seconds)) }),
     ...(options.window === undefined || code !== 'recipient_flood_limited'
       ? undefined
@@ -362,7 +367,7 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
  * The HTTP status of an error. `internal_error` is 503 when it says when to come back (storage or bus are
  * down) and 500 when it cannot know (a fault of ours). Specification, Rules of POST /v1/messages, 10.
  */
-export const statusOf = (error: ApiError): number =>
+export const httpStatusOf = (error: ApiError): number =>
   error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status
 
 /** The `error` member of a body: in an answer, and in a rejected element of a batch. */

@@ -1,6 +1,7 @@
 /**
  * The sizes of the contract. Source: contract decisions, "lengths", "hostile input", "list envelope" and
- * "defaults"; specification, Limits. Lengths are counted in Unicode characters, as JSON Schema counts them.
+ * "defaults"; specification, Limits. Lengths are counted in Unicode characters, as JSON Schema counts them. What
+ * belongs to a rule of the domain (a variable's length, the parts of a text) is there.
  */
 
 /** Largest request body, in bytes. */
@@ -12,12 +13,6 @@ export const MAX_NESTING = 16
 export const MAX_CLIENT_REF_LENGTH = 128
 
 export const MAX_TEMPLATE_NAME_LENGTH = 64
-
-/** Longest value of a template variable. */
-export const MAX_VARIABLE_LENGTH = 500
-
-/** Most parts that a rendered text may have. */
-export const MAX_PARTS = 10
 
 export const MAX_URL_LENGTH = 1024
 
@@ -32,9 +27,6 @@ export const LIST_LIMITS = { max: 100, default: 20 } as const
 
 /** The same for `/v1/events` and for the messages of a batch. */
 export const LONG_LIST_LIMITS = { max: 1000, default: 100 } as const
-
-/** Accepted recipients: E.164, +79 and nine digits. The `u` flag is what lets the description keep it. */
-export const RECIPIENT_PATTERN = /^\+79[0-9]{9}$/u
 
 export const TEMPLATE_NAME_PATTERN = /^[a-z0-9_.-]{1,64}$/u
 

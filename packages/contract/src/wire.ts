@@ -6,21 +6,19 @@
  */
 import { Schema } from 'effect'
 import {
+  EVENT_TYPES,
   EXPIRED_REASONS,
   MESSAGE_CLASSES,
   MODES,
+  RECIPIENT_NUMBER_PATTERN,
   REJECTED_REASONS,
   STATUSES,
+  SUBSCRIPTION_STATUSES,
   UNDELIVERED_REASONS,
+  VARIABLE_MAX_LENGTH,
 } from '@hub/domain'
 import { ERROR_CODES, FLOOD_WINDOWS } from './errors.ts'
-import {
-  MAX_CLIENT_REF_LENGTH,
-  MAX_URL_LENGTH,
-  RECIPIENT_PATTERN,
-  TEMPLATE_NAME_PATTERN,
-  TIMESTAMP_PATTERN,
-} from './limits.ts'
+import { MAX_CLIENT_REF_LENGTH, MAX_URL_LENGTH, TEMPLATE_NAME_PATTERN, TIMESTAMP_PATTERN } from './limits.ts'
 
 const AT = '2026-11-21T09:30:00.000Z'
 const MESSAGE_ID = 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw'
@@ -33,30 +31,6 @@ const EVENT_ID = 'evt_1m7n3p0q2s6tw06e9c2v5k4r8x'
 
 /** Every reason code, of whatever status. New ones may be added. */
 export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
-
-/** Every type of event. New ones may be added. Specification, Event types; contract decisions, Events. */
-export const EVENT_TYPES = [
-  'message.accepted',
-  'message.sent',
-  'message.delivered',
-  'message.undelivered',
-  'message.rejected',
-  'message.expired',
-  'message.seen',
-  'batch.completed',
-  'template.approved',
-  'template.declined',
-  'sender.registered',
-  'sender.declined',
-  'account.spend_threshold',
-  'webhook.endpoint_disabled',
-  'webhook.test',
-] as const
-export type EventType = (typeof EVENT_TYPES)[number]
-
-/** What a subscription can be. Specification, Webhook endpoint states. */
-export const WEBHOOK_ENDPOINT_STATUSES = ['enabled', 'disabled_by_failures'] as const
-export type WebhookEndpointStatus = (typeof WEBHOOK_ENDPOINT_STATUSES)[number]
 
 /** UTC, ISO 8601 with milliseconds and a trailing Z. */
 export const Timestamp = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)).annotate({
@@ -113,7 +87,7 @@ const ClientRef = Schema.NullOr(Schema.String).annotate({
 
 /** Body of `POST /v1/messages`. `decodeSendRequest` is what checks it. */
 export const SendRequest = Schema.Struct({
-  to: Schema.String.check(Schema.isPattern(RECIPIENT_PATTERN)).annotate({
+  to: Schema.String.check(Schema.isPattern(RECIPIENT_NUMBER_PATTERN)).annotate({
     description: 'Recipient number in E.164 form.',
     examples: ['+79000000001'],
   }),
@@ -125,7 +99,7 @@ export const SendRequest = Schema.Struct({
   variables: Schema.optionalKey(
     Schema.Record(
       Schema.String,
-      Schema.Union([Schema.String.check(Schema.isMaxLength(500)), Schema.Finite]),
+      Schema.Union([Schema.String.check(Schema.isMaxLength(VARIABLE_MAX_LENGTH)), Schema.Finite]),
     ).annotate({
       description:
         'Variable name to value, one for each placeholder of the template. A number is written as JSON writes it.',
@@ -240,9 +214,11 @@ export const Message = Schema.Struct({
   text: Schema.NullOr(Schema.String).annotate({
     description: 'The rendered text of a `service` message in its first year; `null` otherwise.',
   }),
-  variables: Schema.NullOr(Schema.Record(Schema.String, Schema.String)).annotate({
+  variables: Schema.NullOr(
+    Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Finite])),
+  ).annotate({
     description:
-      'Values as they were rendered, in the first year; those of an `otp` message are masked as `***`. `null` otherwise.',
+      'Values as they were sent, in the first year; those of an `otp` message are masked as `***`. `null` otherwise.',
   }),
 }).annotate({
   identifier: 'Message',
@@ -374,7 +350,7 @@ const webhookEndpointFields = {
   event_types: Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({
     description: 'Types that it receives; empty: all.',
   }),
-  status: Schema.Literals(WEBHOOK_ENDPOINT_STATUSES).annotate({
+  status: Schema.Literals(SUBSCRIPTION_STATUSES).annotate({
     description:
       '`disabled_by_failures` after 20 failures in a row over at least an hour; the backlog is kept for 24 hours.',
   }),
