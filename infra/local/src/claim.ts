@@ -1,0 +1,43 @@
+/** A data folder belongs to one supervisor at a time. */
+import { beganAt, claimPidFile, type PidFile, readPidFile, removePidFile } from './pidfile.ts'
+import { endLeftovers } from './processes.ts'
+import { Problem } from './problem.ts'
+import { prepareDataDir, type Report, runDir } from './stack.ts'
+
+const SUPERVISOR = 'supervisor'
+
+/** Leftovers get the time that an orderly end takes; see the services' own bounds. */
+const LEFTOVER_GRACE_MS = 15_000
+
+/** Who holds a data folder, dead or alive; null where nobody does. */
+export const holderOf = (dataDir: string): PidFile | null => readPidFile(runDir(dataDir), SUPERVISOR)
+
+/**
+ * Takes the data folder for this process and ends what a supervisor that was killed left running on it. Fails with a
+ * `Problem` while another one runs. Answers how to give it back.
+ */
+export const claimDataDir = async (dataDir: string, report: Report): Promise<() => void> => {
+  prepareDataDir(dataDir)
+  const began = await beganAt(process.pid)
+  if (began === null) throw new Error('this process does not find itself')
+  const run = runDir(dataDir)
+  const holder = await claimPidFile(run, { name: SUPERVISOR, pid: process.pid, began, stopSignal: 'SIGTERM' })
+  if (holder !== null) {
+    throw new Problem(
+      `A hub is running on ${dataDir} already (process ${holder.pid}): end it with \`npm stop\`, or start another beside it with HUB_DATA_DIR and HUB_PORT_BASE.`,
+    )
+  }
+  const ended = await endLeftovers(run, LEFTOVER_GRACE_MS, (name) => name !== SUPERVISOR)
+  if (ended.length > 0) report(`ended what an interrupted start left running: ${ended.join(', ')}`)
+  return () => removePidFile(run, SUPERVISOR)
+}
+
+/**
+ * Ends everything that runs on a data folder: its supervisor, which ends the rest, then what is left of it. Answers
+ * the names of what ran.
+ */
+export const releaseDataDir = async (dataDir: string, graceMs: number): Promise<ReadonlyArray<string>> => {
+  const run = runDir(dataDir)
+  const supervisor = await endLeftovers(run, graceMs, (name) => name === SUPERVISOR)
+  return [...supervisor, ...(await endLeftovers(run, LEFTOVER_GRACE_MS))]
+}

@@ -1,0 +1,66 @@
+/** Finds a Java that Kafka runs on. */
+import { execFile } from 'node:child_process'
+import { realpath, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { findProgram } from './path.ts'
+import { Problem } from './problem.ts'
+
+/** Kafka 4 brokers are compiled for Java 17. */
+export const JAVA_MINIMUM = 17
+
+export interface Java {
+  readonly command: string
+  /** In full, such as `17.0.15`: class archives are valid for one build only. */
+  readonly version: string
+}
+
+const HOW_TO_GET =
+  'install one (Debian or Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or point JAVA_HOME at it'
+
+const run = promisify(execFile)
+
+/** The version from `JAVA_VERSION="17.0.15"` of a release file, or from the output of `java -version`. */
+export const parseJavaVersion = (text: string): string | null =>
+  /(?:JAVA_VERSION=|version )"(\d+[\d._]*)/u.exec(text)?.[1] ?? null
+
+/** 17 for `17.0.15`, 8 for `1.8.0_402`. */
+export const majorOf = (version: string): number => {
+  const [first, second] = version.split(/[._]/u)
+  return Number(first === '1' ? second : first)
+}
+
+const versionOf = async (command: string): Promise<string | null> => {
+  // Every JDK and JRE says its version in a file beside `bin`; asking the program costs a tenth of a second.
+  const release = await realpath(command)
+    .then((path) => readFile(join(dirname(dirname(path)), 'release'), 'utf8'))
+    .catch(() => '')
+  const told = parseJavaVersion(release)
+  if (told !== null) return told
+  return run(command, ['-version'], { timeout: 10_000 }).then(
+    ({ stderr, stdout }) => parseJavaVersion(`${stderr}\n${stdout}`),
+    () => null,
+  )
+}
+
+/** The Java of `JAVA_HOME`, else the one on the PATH. */
+export const findJava = async (environment: Readonly<Record<string, string | undefined>>): Promise<Java> => {
+  const home = environment['JAVA_HOME']
+  const command =
+    (home === undefined || home === '' ? null : findProgram('java', join(home, 'bin'))) ??
+    findProgram('java', environment['PATH'])
+  if (command === null) {
+    throw new Problem(`Kafka needs Java ${JAVA_MINIMUM} or newer and there is none: ${HOW_TO_GET}.`)
+  }
+  const version = await versionOf(command)
+  // macOS has a /usr/bin/java that only says that there is no Java.
+  if (version === null) {
+    throw new Problem(`Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} does not run: ${HOW_TO_GET}.`)
+  }
+  if (majorOf(version) < JAVA_MINIMUM) {
+    throw new Problem(
+      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} is ${version}: ${HOW_TO_GET}.`,
+    )
+  }
+  return { command, version }
+}

@@ -1,0 +1,78 @@
+/** Redis: the `redis-server` on the PATH, else the one that Maven Central's embedded-redis jar holds. */
+import { chmodSync, existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import type { Jars } from './jars.ts'
+import { findProgram } from './path.ts'
+import { Problem } from './problem.ts'
+import { launch, type RunningProcess } from './processes.ts'
+import { readZipEntry } from './zip.ts'
+
+/** Names inside the jar, by platform and architecture. */
+const BINARIES: Readonly<Record<string, string>> = {
+  'linux-x64': 'redis-server-6.2.6-v5-linux-amd64',
+  'linux-arm64': 'redis-server-6.2.7-linux-arm64',
+  'linux-ia32': 'redis-server-6.2.7-linux-386',
+  'darwin-x64': 'redis-server-6.2.6-v5-darwin-amd64',
+  'darwin-arm64': 'redis-server-6.2.6-v5-darwin-arm64',
+}
+
+/** The program's path. The jar is asked for only where the PATH has none; its checksum vouches for the binary. */
+export const findRedis = async (
+  environment: Readonly<Record<string, string | undefined>>,
+  jars: () => Promise<Jars>,
+): Promise<string> => {
+  const installed = findProgram('redis-server', environment['PATH'])
+  if (installed !== null) return installed
+  const name = BINARIES[`${process.platform}-${process.arch}`]
+  if (name === undefined) {
+    throw new Problem(
+      `There is no Redis for ${process.platform} on ${process.arch} to fetch: install redis-server, or name a running one in HUB_REDIS_URL.`,
+    )
+  }
+  const { derivedDir, files } = await jars()
+  const target = join(derivedDir, name)
+  if (existsSync(target)) return target
+  const jar = files.find((file) => basename(file).startsWith('embedded-redis-'))
+  if (jar === undefined) throw new Error('the pinned jars hold no embedded-redis')
+  const binary = readZipEntry(await readFile(jar), name)
+  if (binary === null) throw new Error(`${basename(jar)} holds no ${name}`)
+  const aside = `${target}.${process.pid}`
+  writeFileSync(aside, binary)
+  chmodSync(aside, 0o755)
+  renameSync(aside, target)
+  return target
+}
+
+export interface RedisOptions {
+  readonly command: string
+  readonly dir: string
+  readonly port: number
+  readonly log: string
+  readonly runDir: string
+}
+
+export const startRedis = (options: RedisOptions): Promise<RunningProcess> => {
+  mkdirSync(options.dir, { recursive: true })
+  return launch({
+    name: 'redis',
+    command: options.command,
+    args: [
+      '--bind',
+      '127.0.0.1',
+      '--port',
+      String(options.port),
+      '--dir',
+      options.dir,
+      // Counters outlive a restart of the stack, up to the last second.
+      '--appendonly',
+      'yes',
+      '--appendfsync',
+      'everysec',
+      '--save',
+      '',
+    ],
+    log: options.log,
+    runDir: options.runDir,
+  })
+}

@@ -1,0 +1,224 @@
+/** The three servers of a local hub, started side by side: Kafka, PostgreSQL, Redis. */
+import { randomUUID } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ensureJars, type Jars } from './jars.ts'
+import { findJava } from './java.ts'
+import { startKafka } from './kafka.ts'
+import { type PortName, requireFree } from './ports.ts'
+import {
+  DATABASE,
+  DATABASE_USER,
+  placePostgres,
+  type PostgresPlace,
+  startPostgres,
+  sweepOutside,
+} from './postgres.ts'
+import { kafkaAnswers, postgresAnswers, redisAnswers } from './probe.ts'
+import { Problem } from './problem.ts'
+import type { RunningProcess } from './processes.ts'
+import { findRedis, startRedis } from './redis.ts'
+import { makeService, type Service } from './service.ts'
+import type { Settings } from './settings.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export interface Stack {
+  readonly brokers: ReadonlyArray<string>
+  /** The hub's database. */
+  readonly databaseUrl: string
+  /** A database from which others can be created. The same as `databaseUrl` where that was configured. */
+  readonly adminDatabaseUrl: string
+  readonly redisUrl: string
+  /** What was started here; a server that was configured is missing. */
+  readonly services: ReadonlyArray<Service>
+  /** Ends what was started here and waits until it is gone. Safe to repeat. */
+  readonly stop: () => Promise<void>
+}
+
+/** A line for the person who waits. */
+export type Report = (line: string) => void
+
+/**
+ * Cold starts on a loaded machine with two cores took 12 s; a disk that must replay a log after a crash is slower.
+ * A minute says that something is wrong.
+ */
+const READY_WITHIN_MS = 60_000
+
+/** Kafka's own shutdown takes a second, and the first one 4 s more for its class archive; a loaded machine is slower. */
+const END_WITHIN_MS = 30_000
+
+/** Where a data folder keeps logs and pid files. */
+export const logDir = (dataDir: string): string => join(dataDir, 'logs')
+export const runDir = (dataDir: string): string => join(dataDir, 'run')
+
+/** Makes the data folder. Others may pass through: PostgreSQL does as another user. Secrets are guarded one by one. */
+export const prepareDataDir = (dataDir: string): void => {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o755 })
+    mkdirSync(logDir(dataDir), { recursive: true })
+    mkdirSync(runDir(dataDir), { recursive: true })
+  } catch (error) {
+    throw new Problem(
+      `The data folder ${dataDir} cannot be written (${error instanceof Error ? error.message : String(error)}): name another with HUB_DATA_DIR.`,
+    )
+  }
+}
+
+/**
+ * Where the database lies outside the data folder, the two must not drift apart: one without the other would be a
+ * hub that has forgotten half of what it did. A mark on both sides notices; what is left is then started afresh.
+ */
+const keepTogether = (dataDir: string, place: PostgresPlace, report: Report): void => {
+  if (place.outside === undefined || place.dir.startsWith(dataDir)) return
+  const inner = join(dataDir, 'database-mark')
+  const outer = join(place.outside, 'database-mark')
+  const read = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '')
+  if (read(inner) !== '' && read(inner) === read(outer)) return
+  if (read(inner) !== '') report('the database of this data folder is gone: starting afresh')
+  for (const part of ['kafka', 'redis', 'apps', 'secrets.json']) {
+    rmSync(join(dataDir, part), { recursive: true, force: true })
+  }
+  rmSync(place.outside, { recursive: true, force: true })
+  const mark = randomUUID()
+  mkdirSync(place.outside, { mode: 0o755 })
+  chmodSync(place.outside, 0o755)
+  writeFileSync(outer, mark)
+  writeFileSync(inner, mark)
+}
+
+const isRoot = (): boolean => process.getuid?.() === 0
+
+/** Removes a data folder and what lies outside of it. Nothing may run on it any more. */
+export const removeData = (dataDir: string): void => {
+  const { outside } = placePostgres(dataDir, isRoot())
+  if (outside !== undefined) rmSync(outside, { recursive: true, force: true })
+  rmSync(dataDir, { recursive: true, force: true })
+}
+
+/** The ports that will be listened on with these settings. */
+export const stackPorts = (settings: Settings): ReadonlyArray<PortName> => [
+  ...(settings.kafkaBrokers === undefined ? (['kafka', 'kafkaController'] as const) : []),
+  ...(settings.databaseUrl === undefined ? (['postgres'] as const) : []),
+  ...(settings.redisUrl === undefined ? (['redis'] as const) : []),
+]
+
+const seconds = (since: number): string => `${((performance.now() - since) / 1000).toFixed(1)} s`
+
+/** The first failure of several things under way, after all of them have come to an end. */
+const allSettled = async (work: ReadonlyArray<Promise<unknown>>): Promise<void> => {
+  const failed = (await Promise.allSettled(work)).find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}
+
+/**
+ * Starts what is not configured, in parallel, and waits until all of it answers. Fails with a `Problem` and leaves
+ * nothing running. The caller holds the data folder (see `claimDataDir`).
+ */
+export const startStack = async (
+  settings: Settings,
+  environment: Environment,
+  report: Report,
+  options: {
+    /** Called as each server answers. */
+    readonly onReady?: (name: string) => void
+    /** Aborted: what was started ends again, and the start fails. */
+    readonly signal?: AbortSignal
+  } = {},
+): Promise<Stack> => {
+  const { dataDir, ports } = settings
+  prepareDataDir(dataDir)
+  await requireFree(ports, stackPorts(settings))
+
+  // Fetched once, and only when something asks: Kafka always does, Redis where none is installed.
+  let fetching: Promise<Jars> | null = null
+  const jars = (): Promise<Jars> =>
+    (fetching ??= ensureJars(settings.cacheDir, environment, report, options.signal))
+
+  const service = (
+    name: string,
+    title: string,
+    port: number,
+    answers: (port: number) => Promise<boolean>,
+    launch: (log: string) => Promise<RunningProcess>,
+  ): Service => {
+    const log = join(logDir(dataDir), `${name}.log`)
+    return makeService({
+      name,
+      title,
+      log,
+      launch: () => launch(log),
+      answers: () => answers(port),
+      readyWithinMs: READY_WITHIN_MS,
+      endWithinMs: END_WITHIN_MS,
+    })
+  }
+
+  const services: Array<Service> = []
+  if (settings.databaseUrl === undefined) {
+    sweepOutside()
+    const place = placePostgres(dataDir, isRoot())
+    keepTogether(dataDir, place, report)
+    services.push(
+      service('postgres', 'PostgreSQL', ports.postgres, postgresAnswers, (log) =>
+        startPostgres({ place, port: ports.postgres, log, runDir: runDir(dataDir) }),
+      ),
+    )
+  }
+  if (settings.kafkaBrokers === undefined) {
+    services.push(
+      service('kafka', 'Kafka', ports.kafka, kafkaAnswers, async (log) =>
+        startKafka({
+          java: await findJava(environment),
+          jars: await jars(),
+          dir: join(dataDir, 'kafka'),
+          port: ports.kafka,
+          controllerPort: ports.kafkaController,
+          log,
+          runDir: runDir(dataDir),
+        }),
+      ),
+    )
+  }
+  if (settings.redisUrl === undefined) {
+    services.push(
+      service('redis', 'Redis', ports.redis, redisAnswers, async (log) =>
+        startRedis({
+          command: await findRedis(environment, jars),
+          dir: join(dataDir, 'redis'),
+          port: ports.redis,
+          log,
+          runDir: runDir(dataDir),
+        }),
+      ),
+    )
+  }
+
+  const stop = (): Promise<void> => allSettled(services.map((one) => one.end()))
+  // What runs already ends at once; what is being launched at this moment is ended below.
+  options.signal?.addEventListener('abort', () => void stop())
+  const began = performance.now()
+  try {
+    await allSettled(
+      services.map(async (one) => {
+        await one.start()
+        report(`${one.title} answers after ${seconds(began)}`)
+        options.onReady?.(one.name)
+      }),
+    )
+    if (options.signal?.aborted === true) throw new Problem('The start was interrupted.')
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const local = (database: string): string =>
+    `postgres://${DATABASE_USER}@127.0.0.1:${ports.postgres}/${database}`
+  return {
+    brokers: settings.kafkaBrokers ?? [`127.0.0.1:${ports.kafka}`],
+    databaseUrl: settings.databaseUrl ?? local(DATABASE),
+    adminDatabaseUrl: settings.databaseUrl ?? local('postgres'),
+    redisUrl: settings.redisUrl ?? `redis://127.0.0.1:${ports.redis}`,
+    services,
+    stop,
+  }
+}
