@@ -1,0 +1,13 @@
+/** What both ends of webhooks need: where they may be sent, and a connection that cannot go anywhere else. */
+export { isPublicAddress } from './addresses.ts'
+export {
+  AddressNotPublic,
+  AddressPolicy,
+  type AddressPolicyOptions,
+  type AddressPolicyShape,
+  HostUnresolvable,
+  makeAddressPolicy,
+  type ResolvedAddress,
+  type ResolveName,
+} from './policy.ts'
+export { type UrlRule, UrlRefused, WEBHOOK_URL_MAX_LENGTH } from './url.ts'
