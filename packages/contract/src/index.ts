@@ -1,3 +1,5 @@
+export * from './api.ts'
+export { description, descriptionText } from './describe.ts'
 export * from './errors.ts'
 export * from './limits.ts'
 export * from './wire.ts'

@@ -15,6 +15,7 @@ import {
   isRecipientNumber,
   MESSAGE_CLASSES,
   type MessageClass,
+  VARIABLE_MAX_LENGTH,
 } from '@hub/domain'
 import { Predicate, Result, type Schema } from 'effect'
 import { type ApiError, type ErrorCode, apiError } from './errors.ts'
@@ -269,6 +270,30 @@ export const decodeSendRequest = (
     variables: variables ?? NO_VARIABLES,
     clientRef: clientRef ?? null,
   })
+}
+
+/**
+ * The values of variables as they are written into a text: strings as they are, finite numbers as JSON writes
+ * them. Fails with `template_variable_invalid` at the first value that is something else, too long, or holds a
+ * control character other than line feed; `render` of the domain refuses the same ones.
+ *
+ * The result has no prototype, so that `__proto__` and `constructor` are names like any other.
+ * Source: contract decisions, "lengths".
+ */
+export const decodeVariables = (
+  variables: JsonObject,
+  path = '',
+): Result.Result<Readonly<Record<string, string>>, ApiError> => {
+  const values = Object.create(null) as Record<string, string>
+  for (const name of Object.keys(variables)) {
+    const value = variables[name]
+    const text = typeof value === 'number' && Number.isFinite(value) ? JSON.stringify(value) : value
+    if (typeof text !== 'string' || !isWithin(text, VARIABLE_MAX_LENGTH) || hasControlCharacters(text)) {
+      return refuse('template_variable_invalid', at(at(path, 'variables'), name))
+    }
+    values[name] = text
+  }
+  return Result.succeed(values)
 }
 
 // ---------------------------------------------------------------------------------------------------------

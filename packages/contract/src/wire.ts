@@ -77,6 +77,8 @@ export const Money = Schema.Struct({
   }),
 }).annotate({ identifier: 'Money', title: 'Money', description: 'An amount of money.' })
 
+const atLeast = (minimum: number) => Schema.Int.check(Schema.isGreaterThanOrEqualTo(minimum))
+
 const ClientRef = Schema.NullOr(Schema.String).annotate({
   description: 'Your own record identifier, as you sent it.',
 })
@@ -159,10 +161,10 @@ const messageFields = {
   }),
   template: Schema.String.annotate({ description: 'Name of the template.', examples: ['otp_code'] }),
   sender: Schema.String.annotate({ description: 'Name that the recipient sees.', examples: ['HUB'] }),
-  attempts: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)).annotate({
+  attempts: atLeast(0).annotate({
     description: 'How often the message was handed to the operator.',
   }),
-  parts: Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+  parts: atLeast(1).annotate({
     description: 'Number of SMS parts.',
   }),
   price: Money.annotate({ description: 'What was charged: zero when the message was not billed.' }),
@@ -361,7 +363,7 @@ const webhookEndpointFields = {
   disabled_reason: Schema.NullOr(Schema.String).annotate({
     description: 'What the last failure was; `null` while it is enabled.',
   }),
-  consecutive_failures: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)).annotate({
+  consecutive_failures: atLeast(0).annotate({
     description: 'Deliveries that failed since the last success.',
   }),
   secret_rotation_ends_at: Schema.NullOr(Timestamp).annotate({
@@ -415,15 +417,15 @@ export const Account = Schema.Struct({
   name: Schema.String.annotate({ description: 'Name of the account.' }),
   mode: Mode,
   limits: Schema.Struct({
-    api_rps: Schema.Int.annotate({ description: 'Requests per second, for each key.' }),
-    batch_max: Schema.Int.annotate({ description: 'Most messages of a batch.' }),
+    api_rps: atLeast(1).annotate({ description: 'Requests per second, for each key.' }),
+    batch_max: atLeast(1).annotate({ description: 'Most messages of a batch.' }),
   }).annotate({ description: 'What is in force for this account.' }),
   flood_windows: Schema.Struct({
-    pause_seconds: Schema.Int.annotate({
+    pause_seconds: atLeast(0).annotate({
       description: 'Least time between messages to a number, in seconds.',
     }),
-    per_hour: Schema.Int.annotate({ description: 'Most messages to a number within an hour.' }),
-    per_day: Schema.Int.annotate({ description: 'Most messages to a number within a day.' }),
+    per_hour: atLeast(1).annotate({ description: 'Most messages to a number within an hour.' }),
+    per_day: atLeast(1).annotate({ description: 'Most messages to a number within a day.' }),
   }).annotate({ description: 'Windows per recipient, in force for this account.' }),
   spend_limit: Schema.optionalKey(
     Schema.NullOr(
@@ -503,7 +505,7 @@ export const ErrorDetail = Schema.Struct({
     description: 'The same as in the `Request-Id` header. Tell it to support.',
   }),
   retry_after: Schema.optionalKey(
-    Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+    atLeast(1).annotate({
       description: 'Whole seconds to wait before a retry. The `Retry-After` header repeats it.',
     }),
   ),

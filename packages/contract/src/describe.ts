@@ -1,0 +1,194 @@
+/**
+ * The machine-readable description (OpenAPI 3.1), from the definition in `api.ts`. What the generator says is set
+ * right here where it is wrong for this contract: objects are open, numbers in a query are numbers, headers have
+ * their usual spelling. The same definition always gives the same bytes.
+ */
+import { OpenApi } from 'effect/http-api'
+import { HubApi } from './api.ts'
+import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
+import type { Json, JsonObject } from './validate.ts'
+
+const HEADERS: JsonObject = {
+  'Request-Id': {
+    description: 'Identifier of this request, the same as in an error and in our logs. Tell it to support.',
+    required: true,
+    schema: { type: 'string', examples: ['req_06e9c2v5k4r8x1m7n3p0q2s6tw'] },
+  },
+  'Retry-After': {
+    description:
+      'Whole seconds to wait before a retry; the same as `retry_after` in the error, and absent with it.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  'X-RateLimit-Limit': {
+    description:
+      'Requests per second that the key may make. The three rate headers are absent together where nothing was counted.',
+    schema: { type: 'integer', minimum: 1 },
+  },
+  'X-RateLimit-Remaining': {
+    description: 'Requests that the key may make at once.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'X-RateLimit-Reset': {
+    description: 'Seconds until the key may make its full number at once, with one decimal at most.',
+    schema: { type: 'number', minimum: 0 },
+  },
+  'Idempotent-Replayed': {
+    description:
+      'Present when this is the stored answer of an earlier request with the same `Idempotency-Key`.',
+    schema: { type: 'string', enum: ['true'] },
+  },
+}
+
+/** Sizes of pages, by operation. In a query the generator describes an integer as text. */
+const PAGES: Readonly<Record<string, { readonly max: number; readonly default: number }>> = {
+  'webhook_endpoints.list': LIST_LIMITS,
+  'events.list': LONG_LIST_LIMITS,
+}
+
+const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
+
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Bottom up, objects only. */
+const rewrite = (value: Json, change: (object: JsonObject) => JsonObject): Json => {
+  if (Array.isArray(value)) return value.map((element) => rewrite(element, change))
+  if (!isObject(value)) return value
+  return change(
+    Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, rewrite(inner, change)])),
+  )
+}
+
+/** Objects are open: fields may be added at any time (specification, Versioning, 3). */
+const openObjects = (object: JsonObject): JsonObject => {
+  if (object['additionalProperties'] !== false) return object
+  const { additionalProperties: _, ...open } = object
+  return open
+}
+
+/** The generator bounds every integer by what JavaScript can hold, which is no promise of ours. */
+const unboundIntegers = (object: JsonObject): JsonObject => {
+  const { minimum, maximum, ...rest } = object
+  return {
+    ...rest,
+    ...(minimum === undefined || minimum === Number.MIN_SAFE_INTEGER ? undefined : { minimum }),
+    ...(maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? undefined : { maximum }),
+  }
+}
+
+/** `allOf` around the pattern of a described string, folded into it. */
+const foldAllOf = (object: JsonObject): JsonObject => {
+  const members = object['allOf']
+  if (!Array.isArray(members) || members.length !== 1 || !isObject(members[0])) return object
+  const { allOf: _, ...rest } = object
+  return { ...members[0], ...rest }
+}
+
+/**
+ * Where a named schema is described anew at a place, the generator makes a copy `Money_1`. Here the place gets a
+ * reference to the original with a description beside it, which 3.1 allows.
+ */
+const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json; schemas: JsonObject } => {
+  const bare = (schema: Json | undefined): string => {
+    if (!isObject(schema)) return ''
+    const { description: _, ...rest } = schema
+    return JSON.stringify(rest)
+  }
+  const copies = new Map<string, Json>()
+  for (const [name, schema] of Object.entries(schemas)) {
+    const original = /^(.+)_[0-9]+$/u.exec(name)?.[1]
+    if (original === undefined || bare(schema) !== bare(schemas[original])) continue
+    const description = isObject(schema) ? schema['description'] : undefined
+    copies.set(`#/components/schemas/${name}`, {
+      $ref: `#/components/schemas/${original}`,
+      ...(description === undefined ? undefined : { description }),
+    })
+  }
+  const replace = (object: JsonObject): JsonObject => {
+    const target = object['$ref']
+    const found = typeof target === 'string' ? copies.get(target) : undefined
+    return isObject(found)
+      ? { ...found, ...Object.fromEntries(Object.entries(object).filter(([k]) => k !== '$ref')) }
+      : object
+  }
+  const kept = Object.entries(schemas).filter(([name]) => !copies.has(`#/components/schemas/${name}`))
+  return {
+    document: rewrite(document, replace),
+    schemas: rewrite(
+      Object.fromEntries(kept.toSorted(([a], [b]) => (a < b ? -1 : 1))),
+      replace,
+    ) as JsonObject,
+  }
+}
+
+const describeParameter = (operationId: string, parameter: JsonObject): JsonObject => {
+  const name = parameter['name']
+  const schema = parameter['schema']
+  const { description, ...plain } = isObject(schema) ? schema : {}
+  const page = PAGES[operationId]
+  return {
+    name: typeof name === 'string' ? (HEADER_SPELLING[name] ?? name) : '',
+    in: parameter['in'] ?? '',
+    ...(description === undefined ? undefined : { description }),
+    required: parameter['required'] ?? false,
+    schema:
+      name === 'limit' && page !== undefined
+        ? { type: 'integer', minimum: 1, maximum: page.max, default: page.default }
+        : plain,
+  }
+}
+
+const describeOperation = (operation: JsonObject): JsonObject => {
+  const parameters = operation['parameters']
+  return {
+    ...operation,
+    parameters: Array.isArray(parameters)
+      ? parameters
+          .filter(isObject)
+          .map((parameter) => describeParameter(String(operation['operationId']), parameter))
+      : [],
+  }
+}
+
+const generate = (): JsonObject => {
+  // As JSON: the generator's own model is of a document that it has finished.
+  const generated = JSON.parse(JSON.stringify(OpenApi.fromApi(HubApi))) as {
+    readonly info: JsonObject
+    readonly tags: Json
+    readonly paths: Readonly<Record<string, Readonly<Record<string, JsonObject>>>>
+    readonly components: { readonly schemas: JsonObject; readonly securitySchemes: JsonObject }
+  }
+  const paths = Object.fromEntries(
+    Object.entries(generated.paths).map(([path, methods]) => [
+      path,
+      Object.fromEntries(
+        Object.entries(methods).map(([method, operation]) => [method, describeOperation(operation)]),
+      ),
+    ]),
+  )
+  const clean = (value: JsonObject): JsonObject =>
+    [openObjects, foldAllOf, unboundIntegers].reduce<Json>(rewrite, value) as JsonObject
+  const folded = foldCopies(clean(paths), clean(generated.components.schemas))
+  return {
+    openapi: '3.1.0',
+    info: generated.info,
+    servers: [{ url: '/', description: 'The hub that serves this description.' }],
+    tags: generated.tags,
+    paths: folded.document,
+    components: {
+      headers: HEADERS,
+      schemas: folded.schemas,
+      securitySchemes: {
+        bearer: { ...(generated.components.securitySchemes['bearer'] as JsonObject), scheme: 'bearer' },
+      },
+    },
+  }
+}
+
+let made: JsonObject | undefined
+
+/** The description of the public API, as it is served at `GET /v1/openapi.json`. Made once. */
+export const description = (): JsonObject => (made ??= generate())
+
+/** The description as it is committed in `openapi.json`: indented, with a line feed at its end. */
+export const descriptionText = (): string => `${JSON.stringify(description(), null, 2)}\n`
