@@ -17,6 +17,8 @@ export interface OutgoingRecord {
   readonly occurredAt: number
   /** W3C trace context. */
   readonly traceparent?: string
+  /** Further headers; of dead letters only. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly value: Uint8Array
 }
 
@@ -91,11 +93,16 @@ export interface GroupControl {
   /** Stores offsets (the next to read). Positions of shards no longer owned are left out. */
   readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, BusUnavailable>
   /** The stored offset of every topic of a shard; -1 where there is none or it has expired. */
-  readonly committed: (shards: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Position>, BusUnavailable>
+  readonly committed: (
+    shards: ReadonlyArray<number>,
+  ) => Effect.Effect<ReadonlyArray<Position>, BusUnavailable>
   /** First offset still there, and the offset the next record will get. */
   readonly bounds: (
     topic: string,
-  ) => Effect.Effect<ReadonlyArray<{ readonly partition: number; readonly low: number; readonly high: number }>, BusUnavailable>
+  ) => Effect.Effect<
+    ReadonlyArray<{ readonly partition: number; readonly low: number; readonly high: number }>,
+    BusUnavailable
+  >
 }
 
 /** A consumer of whole shards. */
@@ -112,7 +119,11 @@ export interface GroupHandler {
    * Records of one partition, in order, none below the position, no gap. A failure makes the same records
    * come again after a pause. While it runs no further batch of that partition comes.
    */
-  readonly onBatch: (topic: string, partition: number, records: ReadonlyArray<IncomingRecord>) => Effect.Effect<void>
+  readonly onBatch: (
+    topic: string,
+    partition: number,
+    records: ReadonlyArray<IncomingRecord>,
+  ) => Effect.Effect<void, unknown>
 }
 
 export interface GroupOptions {

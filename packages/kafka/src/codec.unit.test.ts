@@ -1,0 +1,319 @@
+import { assert, describe, it } from '@effect/vitest'
+import { Result } from 'effect'
+import avro from 'avsc'
+import fc from 'fast-check'
+import type { MessageFact } from '@hub/domain'
+import {
+  decodeEventRecorded,
+  decodeFact,
+  decodeRecord,
+  decodeRecords,
+  encodeFact,
+  encodeRecord,
+  encodeRecords,
+  UndecodableRecord,
+} from './codec.ts'
+import type { OutgoingRecord } from './port.ts'
+import { reportOutcome, type HubRecord } from './records.ts'
+import { SCHEMAS } from './schemas.ts'
+
+const id = 'msg_06fs37r7c5yb6k1v9b2h8zq4mt'
+const at = 1_795_000_000_123
+const hash = 'a'.repeat(64)
+
+const accepted: MessageFact = {
+  type: 'MessageAccepted',
+  messageId: id,
+  at,
+  account: 'acc_06fs37r7c5yb6k1v9b2h8zq4mt',
+  mode: 'live',
+  class: 'otp',
+  recipient: hash,
+  template: 'otp_code',
+  sender: 'HUB',
+  clientRef: null,
+  batch: null,
+  parts: 1,
+  price: { amount: '2.50', currency: 'RUB' },
+  variables: ['code'],
+  expiresAt: at + 300_000,
+  sealingKey: 'otp-1',
+  sealed: Uint8Array.from([1, 2, 3, 255]),
+  republished: false,
+}
+
+/** One of each type, with the rarer shapes. */
+const examples: ReadonlyArray<HubRecord> = [
+  accepted,
+  {
+    ...accepted,
+    class: 'service',
+    clientRef: 'Заказ 7',
+    batch: 'bat_06fs37r7c5yb6k1v9b2h8zq4mt',
+    variables: [],
+  },
+  { type: 'HandoverStarted', messageId: id, at, epoch: 2 ** 40, attempt: 1, operator: 'http' },
+  { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000 },
+  { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: ['1', '2'], reportDeadline: at },
+  { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: [], reportDeadline: at },
+  { type: 'MessageDelivered', messageId: id, at },
+  { type: 'MessageUndelivered', messageId: id, at, reason: 'recipient_blocked' },
+  { type: 'MessageRejected', messageId: id, at, reason: 'spam_filter_content' },
+  { type: 'MessageExpired', messageId: id, at, reason: 'ttl_expired_before_submit' },
+  { type: 'MessageSeen', messageId: id, at },
+  {
+    type: 'OpenMessageCarried',
+    messageId: id,
+    at,
+    operator: 'sandbox',
+    operatorIds: ['x'],
+    class: 'service',
+    attempts: 2,
+    sentAt: at,
+    reportDeadline: at,
+  },
+  { type: 'ShardOpened', shard: 47, epoch: 9, member: 'f00d', at },
+  {
+    type: 'BatchSealed',
+    batch: 'bat_06fs37r7c5yb6k1v9b2h8zq4mt',
+    account: 'acc_06fs37r7c5yb6k1v9b2h8zq4mt',
+    mode: 'test',
+    total: 6,
+    accepted: 3,
+    duplicate: 2,
+    rejected: 1,
+    createdAt: at,
+    at,
+  },
+  {
+    type: 'SubscriptionChanged',
+    account: 'acc_06fs37r7c5yb6k1v9b2h8zq4mt',
+    mode: 'live',
+    subscription: 'we_06fs37r7c5yb6k1v9b2h8zq4mt',
+    change: 'secret_rotated',
+    at,
+  },
+  {
+    type: 'EventRecorded',
+    event: 'evt_06fs37r7c5yb6k1v9b2h8zq4mt',
+    account: 'acc_06fs37r7c5yb6k1v9b2h8zq4mt',
+    mode: 'live',
+    sequence: 12,
+    eventType: 'message.delivered',
+    createdAt: at,
+    body: '{"id":"evt_1","note":"готов ✓"}',
+  },
+  {
+    type: 'DeliveryReportReceived',
+    operator: 'http',
+    operatorId: '77',
+    reference: id,
+    recipient: hash,
+    outcome: 'undelivered',
+    reason: 'recipient_unreachable',
+    at,
+    receivedAt: at + 5,
+    rawKey: 'k',
+    rawSealed: Uint8Array.from([9]),
+  },
+  {
+    type: 'DeliveryReportReceived',
+    operator: 'sandbox',
+    operatorId: '78',
+    reference: null,
+    recipient: hash,
+    outcome: 'seen',
+    reason: null,
+    at,
+    receivedAt: at,
+    rawKey: null,
+    rawSealed: null,
+  },
+  {
+    type: 'InboundMessageReceived',
+    operator: 'http',
+    operatorId: '79',
+    recipient: hash,
+    serviceAddress: '1234',
+    receivedAt: at,
+    sealingKey: 'k',
+    sealed: Uint8Array.from([0, 0]),
+  },
+]
+
+/** Buffers and byte arrays compare by content. */
+const bytesFirst = (record: object) =>
+  Object.fromEntries(
+    Object.entries(record).map(([key, value]) => [key, value instanceof Uint8Array ? [...value] : value]),
+  )
+
+const reasonOf = (bytes: Uint8Array) => {
+  const read = decodeRecord(bytes)
+  return Result.isFailure(read) ? read.failure.reason : 'decoded'
+}
+
+describe('the codec', () => {
+  for (const record of examples) {
+    it(`gives back a ${record.type}`, () => {
+      const read = Result.getOrThrow(decodeRecord(encodeRecord(record)))
+      assert.deepStrictEqual(bytesFirst(read), bytesFirst(record))
+    })
+  }
+
+  it('has an example of every schema', () => {
+    assert.deepStrictEqual(
+      new Set(examples.map(({ type }) => type as string)),
+      new Set(SCHEMAS.map(({ name }) => name)),
+    )
+  })
+
+  it('writes what a stock Avro reader reads with the published schema, in its snake_case names', () => {
+    const bytes = Buffer.from(encodeFact(accepted))
+    assert.strictEqual(bytes[0], 0)
+    assert.strictEqual(bytes.readInt32BE(1), 1)
+    const published = SCHEMAS.find(({ id }) => id === 1)!
+    const read = avro.Type.forSchema(published.schema as avro.Schema).fromBuffer(bytes.subarray(5))
+    assert.strictEqual(read.message_id, id)
+    assert.strictEqual(read.expires_at, at + 300_000)
+    assert.strictEqual(read.client_ref, null)
+    assert.deepStrictEqual({ ...read.price }, { amount: '2.50', currency: 'RUB' })
+  })
+
+  it('takes records larger than any before', () => {
+    const body = 'x'.repeat(300_000)
+    const event = {
+      ...(examples.find(({ type }) => type === 'EventRecorded') as HubRecord),
+      body,
+    } as HubRecord
+    const read = Result.getOrThrow(decodeEventRecorded({ value: encodeRecord(event) }))
+    assert.strictEqual(read.body, body)
+  })
+
+  it('does not hand out memory that the next record overwrites', () => {
+    const first = encodeRecord(accepted)
+    const copy = Uint8Array.from(first)
+    encodeRecord({ ...accepted, template: 'another', sealed: new Uint8Array(64).fill(7) })
+    assert.deepStrictEqual([...first], [...copy])
+  })
+})
+
+describe('a record that cannot be read', () => {
+  const good = encodeFact({ type: 'MessageUndelivered', messageId: id, at, reason: 'delivery_failed' })
+
+  it('is told apart by its cause', () => {
+    assert.strictEqual(reasonOf(new Uint8Array()), 'truncated')
+    assert.strictEqual(reasonOf(Uint8Array.from([0, 0, 0])), 'truncated')
+    assert.strictEqual(reasonOf(new TextEncoder().encode('{"message_id":1}')), 'not_wire_format')
+    assert.strictEqual(reasonOf(Uint8Array.from([0, 0, 0, 255, 255, 1])), 'unknown_schema')
+    assert.strictEqual(reasonOf(good.subarray(0, good.length - 1)), 'truncated')
+    assert.strictEqual(reasonOf(Uint8Array.from([...good, 0])), 'trailing_bytes')
+    const badSymbol = Uint8Array.from(good)
+    badSymbol[badSymbol.length - 1] = 120
+    assert.strictEqual(reasonOf(badSymbol), 'malformed')
+  })
+
+  it('never stops the reader, however the bytes are damaged', () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...examples),
+        fc.array(fc.tuple(fc.nat(), fc.integer({ min: 0, max: 255 })), { minLength: 1, maxLength: 4 }),
+        fc.option(fc.nat(), { nil: undefined }),
+        (record, changes, cut) => {
+          let bytes = encodeRecord(record)
+          for (const [position, byte] of changes) bytes[5 + (position % (bytes.length - 5))] = byte
+          if (cut !== undefined) bytes = bytes.subarray(0, cut % bytes.length)
+          const read = decodeRecord(bytes)
+          return Result.isSuccess(read) || read.failure instanceof UndecodableRecord
+        },
+      ),
+      { numRuns: 3000 },
+    )
+  })
+
+  it('cannot make the reader allocate for an array longer than the record', () => {
+    const sent = encodeFact({
+      type: 'MessageSent',
+      messageId: '',
+      at: 0,
+      operator: '',
+      operatorIds: [],
+      reportDeadline: 0,
+    })
+    // Empty strings and zeros are one byte each, so the array's length is the last but one.
+    const count = sent.length - 2
+    const huge = [0xfe, 0xff, 0xff, 0xff, 0x0f]
+    const bytes = Uint8Array.from([...sent.subarray(0, count), ...huge, ...sent.subarray(count)])
+    assert.strictEqual(reasonOf(bytes), 'truncated')
+  })
+
+  it('says unexpected_type where a fact was wanted', () => {
+    const read = decodeFact({ value: encodeRecord(examples.find(({ type }) => type === 'ShardOpened')!) })
+    assert.strictEqual(Result.isFailure(read) ? read.failure.reason : 'decoded', 'unexpected_type')
+  })
+
+  it('says unknown_symbol for what only a newer writer knows', () => {
+    const type = avro.Type.forSchema(
+      SCHEMAS.find(({ name }) => name === 'SubscriptionChanged')!.schema as avro.Schema,
+    )
+    const body = type.toBuffer({ account: 'a', mode: 'unknown', subscription: 's', change: 'created', at: 1 })
+    assert.strictEqual(reasonOf(Buffer.concat([Buffer.from([0, 0, 0, 0, 13]), body])), 'unknown_symbol')
+  })
+})
+
+describe('outbox rows', () => {
+  const records: ReadonlyArray<OutgoingRecord> = [
+    { topic: 't', key: 'k', type: 'MessageSeen', id: '1', occurredAt: at, value: Uint8Array.from([1, 2]) },
+    {
+      topic: 't',
+      key: 'ключ',
+      partition: 3,
+      type: 'MessageSeen',
+      id: '2',
+      occurredAt: at,
+      traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+      headers: { dead_letter_reason: 'truncated' },
+      value: new Uint8Array(),
+    },
+  ]
+
+  it('come back in order and whole', () => {
+    const read = Result.getOrThrow(decodeRecords(encodeRecords(records)))
+    assert.deepStrictEqual(read.map(bytesFirst), records.map(bytesFirst))
+    assert.deepStrictEqual(Result.getOrThrow(decodeRecords(encodeRecords([]))), [])
+  })
+
+  it('are told apart when damaged', () => {
+    const row = encodeRecords(records)
+    const reason = (bytes: Uint8Array) => {
+      const read = decodeRecords(bytes)
+      return Result.isFailure(read) ? read.failure.reason : 'decoded'
+    }
+    assert.strictEqual(reason(new Uint8Array()), 'truncated')
+    assert.strictEqual(reason(row.subarray(0, row.length - 3)), 'truncated')
+    assert.strictEqual(reason(Uint8Array.from([...row, 9])), 'trailing_bytes')
+    assert.strictEqual(reason(Uint8Array.from([2, ...row.subarray(1)])), 'not_wire_format')
+  })
+})
+
+describe('reportOutcome', () => {
+  it('keeps a reason of the status and falls back to the contract otherwise', () => {
+    assert.deepStrictEqual(reportOutcome({ outcome: 'undelivered', reason: 'recipient_blocked' }), {
+      status: 'undelivered',
+      reason: 'recipient_blocked',
+    })
+    assert.deepStrictEqual(reportOutcome({ outcome: 'undelivered', reason: 'spam_filter_sender' }), {
+      status: 'undelivered',
+      reason: 'delivery_failed',
+    })
+    assert.deepStrictEqual(reportOutcome({ outcome: 'rejected', reason: null }), {
+      status: 'rejected',
+      reason: 'operator_rejected',
+    })
+    assert.deepStrictEqual(reportOutcome({ outcome: 'expired', reason: null }), {
+      status: 'expired',
+      reason: 'dlr_timeout',
+    })
+    assert.deepStrictEqual(reportOutcome({ outcome: 'delivered', reason: null }), { status: 'delivered' })
+    assert.deepStrictEqual(reportOutcome({ outcome: 'seen', reason: null }), { status: 'seen' })
+  })
+})

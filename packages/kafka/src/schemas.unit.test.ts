@@ -1,0 +1,163 @@
+import { assert, describe, it } from '@effect/vitest'
+import {
+  fingerprintOf,
+  RECORD_NAMES,
+  schemaProblems,
+  SCHEMAS,
+  type AvroSchema,
+  type SchemaVersion,
+} from './schemas.ts'
+import { registryAnswer } from './registry.ts'
+
+/** A next version of a published schema, honestly published. */
+const next = (of: SchemaVersion, change: (fields: Array<Record<string, unknown>>) => void): SchemaVersion => {
+  const schema = structuredClone(of.schema) as { fields: Array<Record<string, unknown>> }
+  change(schema.fields)
+  return {
+    name: of.name,
+    version: of.version + 1,
+    id: 9000,
+    schema: schema as unknown as AvroSchema,
+    fingerprint: fingerprintOf(schema as unknown as AvroSchema),
+  }
+}
+const latest = (name: string) => SCHEMAS.filter((schema) => schema.name === name).at(-1)!
+const field = (fields: Array<Record<string, unknown>>, name: string) =>
+  fields.find((f) => f['name'] === name)!
+
+describe('the committed schemas', () => {
+  it('have fixed ids, unchanged content, and read everything that was ever written', () => {
+    assert.deepStrictEqual(schemaProblems(SCHEMAS), [])
+  })
+
+  it('cover every record type', () => {
+    assert.deepStrictEqual([...new Set(SCHEMAS.map(({ name }) => name))].sort(), [...RECORD_NAMES].sort())
+  })
+
+  it('document every field, give every enum a default, and put null first in a union', () => {
+    const visit = (part: unknown, path: string): ReadonlyArray<string> => {
+      if (typeof part !== 'object' || part === null) return []
+      const here: Array<string> = []
+      if (Array.isArray(part)) {
+        if (part[0] !== 'null') here.push(`${path}: null is not first`)
+        return [...here, ...part.flatMap((branch) => visit(branch, path))]
+      }
+      const schema = part as Record<string, unknown>
+      if (schema['type'] === 'enum' && schema['default'] === undefined)
+        here.push(`${path}: enum without a default`)
+      if (Array.isArray(schema['fields'])) {
+        for (const f of schema['fields'] as ReadonlyArray<Record<string, unknown>>) {
+          const at = `${path}.${String(f['name'])}`
+          if (typeof f['doc'] !== 'string') here.push(`${at}: no doc`)
+          if (!/^[a-z][a-z0-9_]*$/.test(String(f['name']))) here.push(`${at}: not snake_case`)
+          if (Array.isArray(f['type']) && f['default'] !== null)
+            here.push(`${at}: union without a null default`)
+          here.push(...visit(f['type'], at))
+        }
+        return here
+      }
+      return [...here, ...visit(schema['items'], path)]
+    }
+    assert.deepStrictEqual(
+      SCHEMAS.flatMap(({ name, schema }) => visit(schema, name)),
+      [],
+    )
+  })
+})
+
+describe('the gate', () => {
+  const says = (versions: ReadonlyArray<SchemaVersion>, pattern: RegExp) => {
+    const problems = schemaProblems(versions)
+    assert.strictEqual(problems.length, 1, problems.join('\n'))
+    assert.match(problems[0]!, pattern)
+  }
+
+  it('passes a field added with a default', () => {
+    const version = next(latest('MessageSent'), (fields) =>
+      fields.push({ name: 'route', type: ['null', 'string'], default: null, doc: 'x' }),
+    )
+    assert.deepStrictEqual(schemaProblems([...SCHEMAS, version]), [])
+  })
+
+  it('passes a mended word of documentation, and no other change to what is published', () => {
+    const published = latest('MessageSeen')
+    const schema = structuredClone(published.schema) as {
+      doc: string
+      fields: Array<Record<string, unknown>>
+    }
+    schema.doc = 'Other words.'
+    assert.deepStrictEqual(schemaProblems([{ ...published, schema: schema as unknown as AvroSchema }]), [])
+    field(schema.fields, 'at')['type'] = 'double'
+    says(
+      [{ ...published, schema: schema as unknown as AvroSchema }],
+      /MessageSeen version 1 .* has changed since/,
+    )
+  })
+
+  it('fails a field added without a default', () => {
+    const version = next(latest('MessageSent'), (fields) =>
+      fields.push({ name: 'route', type: 'string', doc: 'x' }),
+    )
+    says([...SCHEMAS, version], /MessageSent version 2 cannot read version 1/)
+  })
+
+  it('fails a field of another type', () => {
+    const version = next(latest('HandoverStarted'), (fields) => (field(fields, 'epoch')['type'] = 'string'))
+    says([...SCHEMAS, version], /HandoverStarted version 2 cannot read version 1/)
+  })
+
+  it('is transitive: what reads the version before must read the first one as well', () => {
+    const first = latest('MessageSeen')
+    const second = next(first, (fields) =>
+      fields.push({ name: 'device', type: 'string', default: '', doc: 'x' }),
+    )
+    const third = {
+      ...next(second, (fields) => delete field(fields, 'device')['default']),
+      id: 9001,
+    }
+    says([...SCHEMAS, second, third], /MessageSeen version 3 cannot read version 1/)
+  })
+
+  it('fails an id used twice, a version left out, and a record under another name', () => {
+    const seen = latest('MessageSeen')
+    says([seen, { ...latest('MessageSent'), id: seen.id }], /has the id 9 of MessageSeen version 1/)
+    says([{ ...seen, version: 2 }], /should be version 1/)
+    says([{ ...seen, name: 'MessageRead' }], /describes hub.MessageSeen/)
+  })
+})
+
+describe('the registry', () => {
+  it('answers as a stock client asks', () => {
+    const byId = registryAnswer('/schemas/ids/4')
+    assert.strictEqual(byId.status, 200)
+    const { schema } = byId.body as { schema: string }
+    assert.strictEqual(JSON.parse(schema).name, 'MessageSent')
+    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageSent/versions'), { status: 200, body: [1] })
+    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageSent/versions/latest'), {
+      status: 200,
+      body: { subject: 'hub.MessageSent', version: 1, id: 4, schemaType: 'AVRO', schema },
+    })
+    assert.deepStrictEqual(
+      registryAnswer('/subjects/hub.MessageSent/versions/1'),
+      registryAnswer('/subjects/hub.MessageSent/versions/latest?deleted=false'),
+    )
+    assert.include(registryAnswer('/subjects').body as ReadonlyArray<string>, 'hub.EventRecorded')
+  })
+
+  it('answers the codes of the real one for what is not there', () => {
+    const code = (path: string) => {
+      const { status, body } = registryAnswer(path)
+      return [status, (body as { error_code: number }).error_code]
+    }
+    assert.deepStrictEqual(code('/schemas/ids/99'), [404, 40403])
+    assert.deepStrictEqual(code('/schemas/ids/x'), [404, 40403])
+    assert.deepStrictEqual(code('/subjects/none/versions'), [404, 40401])
+    assert.deepStrictEqual(code('/subjects/none/versions/1'), [404, 40401])
+    assert.deepStrictEqual(code('/subjects/%/versions/1'), [404, 40401])
+    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/2'), [404, 40402])
+    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/0'), [422, 42202])
+    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/newest'), [422, 42202])
+    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/1/schema'), [404, 404])
+    assert.deepStrictEqual(code('/'), [404, 404])
+  })
+})
