@@ -1,0 +1,91 @@
+/** Sends delivery reports to the hub, signed, until they are acknowledged. */
+import { createHmac } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Operator, Report } from './operator.ts'
+
+/** Reports in one request. */
+const BATCH = 100
+/** Requests at once: a hub that is slow to answer delays reports, and is not flooded. */
+const SENDERS = 4
+const ANSWER_WITHIN_MS = 5_000
+const FIRST_RETRY_MS = 100
+const LAST_RETRY_MS = 5_000
+/** An operator gives up on a report in the end. */
+const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
+/** How long a sender with nothing to do sleeps at most: a report that is owed meanwhile waits no longer. */
+const IDLE_MS = 20
+
+/** The header's value. `seconds`: Unix time. */
+export const signature = (secret: string, seconds: number, body: string): string =>
+  `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`
+
+const render = ({ due, operator_id, reason, reference, status }: Report): object => ({
+  operator_id,
+  reference,
+  status,
+  reason,
+  at: new Date(due).toISOString(),
+})
+
+export interface ReporterOptions {
+  readonly operator: Operator
+  readonly callbackUrl: string
+  readonly secret: string
+  readonly signal: AbortSignal
+}
+
+/** Runs until the signal; what is under way then counts as not acknowledged. */
+export const runReporter = async ({
+  callbackUrl,
+  operator,
+  secret,
+  signal,
+}: ReporterOptions): Promise<void> => {
+  const post = async (reports: ReadonlyArray<Report>): Promise<boolean> => {
+    const body = JSON.stringify(reports.map(render))
+    try {
+      const response = await fetch(callbackUrl, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'hub-operator-signature': signature(secret, Math.floor(Date.now() / 1000), body),
+        },
+        body,
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_WITHIN_MS)]),
+      })
+      await response.body?.cancel()
+      return response.status === 200
+    } catch {
+      return false
+    }
+  }
+  const send = async (): Promise<void> => {
+    let failures = 0
+    while (!signal.aborted) {
+      const now = Date.now()
+      const reports = operator.takeDue(now, BATCH)
+      if (reports.length === 0) {
+        const wait = Math.min(IDLE_MS, Math.max(1, (operator.nextDue() ?? Infinity) - now))
+        await delay(wait, undefined, { signal }).catch(() => {})
+        continue
+      }
+      operator.sent(reports)
+      if (await post(reports)) {
+        failures = 0
+        operator.acknowledged(reports)
+        continue
+      }
+      failures++
+      const retryIn = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 10))
+      const again = Date.now() + retryIn
+      operator.postpone(
+        reports.filter(({ due }) => again - due < GIVE_UP_AFTER_MS),
+        again,
+      )
+      // This sender rests as well: a hub that is down gets a few attempts a second, whatever is owed to it.
+      await delay(retryIn, undefined, { signal }).catch(() => {})
+    }
+  }
+  await Promise.all(Array.from({ length: SENDERS }, send))
+}

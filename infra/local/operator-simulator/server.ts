@@ -1,0 +1,136 @@
+/** The HTTP interface of the operator simulator; README.md describes it. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Operator, Submission } from './operator.ts'
+
+const MAX_BODY_BYTES = 2 * 1024 * 1024
+const MAX_SUBMISSIONS = 500
+/** The hub sends ten at most; a real operator takes 255. */
+const MAX_PARTS = 255
+
+interface Reply {
+  readonly status: number
+  readonly body: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+/** Compares digests, so that neither content nor length shows in the time it takes. */
+const isAuthorized = (request: IncomingMessage, secret: string): boolean =>
+  timingSafeEqual(sha256(request.headers.authorization ?? ''), sha256(`Bearer ${secret}`))
+
+/** The body, or null when it is too large. */
+const readBody = async (request: IncomingMessage): Promise<string | null> => {
+  const chunks: Array<Buffer> = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > MAX_BODY_BYTES) return null
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+/** What is wrong with one element, or null. */
+const fault = (element: unknown): string | null => {
+  if (typeof element !== 'object' || element === null) return 'is not an object'
+  const { encoding, parts, reference, sender, text, to, validity_seconds } = element as Record<
+    string,
+    unknown
+  >
+  if (typeof reference !== 'string' || reference === '' || reference.length > 128)
+    return 'has no usable reference'
+  if (typeof to !== 'string' || !/^\+\d{5,15}$/u.test(to)) return 'has no usable to'
+  if (typeof text !== 'string') return 'has no text'
+  if (typeof sender !== 'string' || sender === '') return 'has no sender'
+  if (!Number.isInteger(parts) || (parts as number) < 1 || (parts as number) > MAX_PARTS)
+    return 'has no usable parts'
+  if (encoding !== 'gsm7' && encoding !== 'ucs2') return 'has no usable encoding'
+  if (!Number.isInteger(validity_seconds) || (validity_seconds as number) < 1)
+    return 'has no usable validity_seconds'
+  return null
+}
+
+const submissionsFrom = (body: unknown): ReadonlyArray<Submission> | { readonly error: string } => {
+  if (!Array.isArray(body) || body.length < 1 || body.length > MAX_SUBMISSIONS) {
+    return { error: `an array of 1 to ${MAX_SUBMISSIONS} submissions is expected` }
+  }
+  for (const [index, element] of body.entries()) {
+    const wrong = fault(element)
+    if (wrong !== null) return { error: `submission ${index} ${wrong}` }
+  }
+  return (body as ReadonlyArray<Submission>).map(({ parts, reference }) => ({ parts, reference }))
+}
+
+const methods: Readonly<Record<string, ReadonlyArray<string>>> = {
+  '/submissions': ['POST'],
+  '/statistics': ['GET'],
+  '/behaviour': ['GET', 'PUT'],
+}
+
+/** Null: the connection is to be closed without an answer. */
+const answer = async (
+  request: IncomingMessage,
+  operator: Operator,
+  secret: string,
+): Promise<Reply | null> => {
+  const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
+  const one = /^\/submissions\/([^/]+)$/u.exec(path)?.[1]
+  const allowed = one === undefined ? methods[path] : ['GET']
+  if (allowed === undefined) return { status: 404, body: { error: 'there is nothing here' } }
+  const method = request.method ?? ''
+  if (!allowed.includes(method)) {
+    return { status: 405, body: { error: 'method not allowed' }, headers: { allow: allowed.join(', ') } }
+  }
+  if (path === '/submissions' && !isAuthorized(request, secret)) {
+    return { status: 401, body: { error: 'wrong or missing secret' } }
+  }
+  const text = await readBody(request)
+  if (text === null) {
+    return { status: 413, body: { error: 'the body is too large' }, headers: { connection: 'close' } }
+  }
+  if (one !== undefined) {
+    const found = operator.find(one)
+    return found === null
+      ? { status: 404, body: { error: 'this reference was never seen' } }
+      : { status: 200, body: found }
+  }
+  if (path === '/statistics') return { status: 200, body: operator.statistics() }
+  if (path === '/behaviour') {
+    if (method === 'GET') return { status: 200, body: operator.behaviour() }
+    const changed = operator.setBehaviour(parse(text))
+    return { status: 'error' in changed ? 400 : 200, body: changed }
+  }
+  const submissions = submissionsFrom(parse(text))
+  if ('error' in submissions) return { status: 400, body: submissions }
+  const wait = operator.behaviour().submit_delay_ms
+  if (wait > 0) await delay(wait)
+  const { answers, dropped } = operator.submit(submissions, Date.now())
+  return dropped ? null : { status: 200, body: answers }
+}
+
+/** Serves an operator. The caller listens and closes. */
+export const makeServer = (operator: Operator, secret: string): Server =>
+  createServer((request, response) => {
+    void answer(request, operator, secret)
+      .catch((): Reply => ({ status: 500, body: { error: 'the simulator failed' } }))
+      .then((reply) => {
+        if (reply === null) {
+          request.socket.destroy()
+          return
+        }
+        const body = JSON.stringify(reply.body)
+        response.writeHead(reply.status, { 'content-type': 'application/json', ...reply.headers })
+        response.end(body)
+      })
+  })
