@@ -9,6 +9,8 @@ CREATE TABLE read.checkpoints (
   partition  integer NOT NULL,
   position   bigint NOT NULL,
   epoch      bigint NOT NULL,
+  -- Highest ShardOpened epoch before "position" (log only): claims of a lower epoch behind it are void.
+  fence      bigint NOT NULL DEFAULT 0,
   updated_at timestamptz(3) NOT NULL DEFAULT now(),
   PRIMARY KEY (projection, topic, partition)
 );
@@ -41,7 +43,8 @@ CREATE TABLE read.messages (
 );
 CREATE INDEX messages_batch ON read.messages (batch_id, id) WHERE batch_id IS NOT NULL;
 
--- Every change of status, once: the fact's id is derived from what it reports.
+-- Every change of status, once: the fact's id is derived from what it reports. Its order is that of the ranks: the
+-- clocks of two processes, or one millisecond, may set `at` against it.
 CREATE TABLE read.message_history (
   message_id  uuid NOT NULL,
   fact_id     uuid NOT NULL,

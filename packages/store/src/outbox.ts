@@ -17,11 +17,12 @@ const ROWS_A_TURN = 50
  * number of rows published: fewer than waited when another process has the turn or `publish` failed half-way.
  *
  * `publish` gets the rows in order and must fail when any record of them was not acknowledged; then all of them
- * stay.
+ * stay. `olderThanMs` leaves younger rows to whoever wrote them and is publishing them now.
  */
 export const relayOutbox = <E, R>(
   table: OutboxTable,
   publish: (rows: ReadonlyArray<Uint8Array>) => Effect.Effect<void, E, R>,
+  options?: { readonly olderThanMs?: number },
 ): Effect.Effect<number, StorageError | E, Sql | R> =>
   Effect.gen(function* () {
     const sql = yield* Sql
@@ -34,7 +35,9 @@ export const relayOutbox = <E, R>(
       >`SELECT pg_try_advisory_xact_lock(hashtext(${table})) AS taken`
       if (turn?.taken !== true) return 0
       const rows = await q<{ id: string; records: Buffer }[]>`
-        SELECT id, records FROM ${q(table)} ORDER BY id LIMIT ${ROWS_A_TURN}`
+        SELECT id, records FROM ${q(table)}
+        WHERE created_at <= now() - make_interval(secs => ${(options?.olderThanMs ?? 0) / 1000})
+        ORDER BY id LIMIT ${ROWS_A_TURN}`
       if (rows.length === 0) return 0
       const exit = await Effect.runPromiseExitWith(context)(publish(rows.map((row) => row.records)))
       if (exit._tag === 'Failure') {

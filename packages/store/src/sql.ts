@@ -18,7 +18,7 @@ export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
 }> {}
 
 /**
- * PostgreSQL refuses this data (SQLSTATE class 22 or 23). A retry of the same will be refused again.
+ * PostgreSQL refuses this data (SQLSTATE class 22, 23 or 54). A retry of the same will be refused again.
  */
 export class StorageRejected extends Data.TaggedError('StorageRejected')<{
   /** SQLSTATE. */
@@ -44,7 +44,8 @@ export const toStorageError = (error: unknown): StorageError => {
   if (/^[0-9A-Z]{5}$/u.test(code)) {
     if (CONFLICTS.has(code)) return new StorageUnavailable({ reason: 'conflict', detail: code })
     if (code === '57014') return new StorageUnavailable({ reason: 'timeout', detail: code })
-    if (code.startsWith('22') || code.startsWith('23')) {
+    // 54: a limit of PostgreSQL that this data exceeds, such as the size of an index entry.
+    if (code.startsWith('22') || code.startsWith('23') || code.startsWith('54')) {
       return new StorageRejected({ code, constraint: field(error, 'constraint_name') })
     }
     if (code.startsWith('08') || code.startsWith('57') || code.startsWith('53')) {
