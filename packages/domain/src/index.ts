@@ -58,6 +58,20 @@ export {
   TEXT_MAX_PARTS,
   VARIABLE_MAX_LENGTH,
 } from './template/template.ts'
+export {
+  type AdmissibleTemplate,
+  type AdmissionError,
+  admitTemplate,
+  SENDER_STATUSES,
+  SenderNotRegistered,
+  type SenderStatus,
+  TEMPLATE_STATUSES,
+  TemplateClassMismatch,
+  TemplateDeclined,
+  TemplateNotApproved,
+  TemplateNotFound,
+  type TemplateStatus,
+} from './template/admission.ts'
 
 // Message
 export {

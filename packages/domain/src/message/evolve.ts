@@ -27,6 +27,10 @@ const nothingKnown = (messageId: string): MessageState => ({
   seen: false,
 })
 
+/** An answer that came after it had been given up: its ids are news. Ids once known stay. */
+const withIds = (state: MessageState, operatorIds: ReadonlyArray<string>): MessageState =>
+  state.operatorIds.length === 0 && operatorIds.length > 0 ? { ...state, operatorIds } : state
+
 /** The status that a fact reports, or `null` when it is not about the status. */
 export const statusOf = (
   fact: MessageFact,
@@ -93,7 +97,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
           operatorIds: fact.operatorIds,
         }
       }
-      return state
+      return withIds(state, fact.operatorIds)
     case 'OpenMessageCarried':
       if (state.status === 'accepted') {
         return {
@@ -109,10 +113,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
           operatorIds: fact.operatorIds,
         }
       }
-      // An answer that came after it had been given up: its ids are news.
-      return state.operatorIds.length === 0 && fact.operatorIds.length > 0
-        ? { ...state, operatorIds: fact.operatorIds }
-        : state
+      return withIds(state, fact.operatorIds)
     case 'MessageSeen':
       return state.seen ? state : { ...state, seen: true }
     case 'MessageDelivered':

@@ -1,0 +1,102 @@
+import { Result } from 'effect'
+import { describe, expect, it } from 'vitest'
+import { parseTemplate, render } from '../template/template.ts'
+import { accept, type Acceptance, chargeOf, priceOf, republish } from './accept.ts'
+import { DEFAULT_LIFETIMES, expiresAt, reportDeadline } from './lifetimes.ts'
+import { factIdOf } from './step.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const rendered = Result.getOrThrow(
+  Result.flatMap(parseTemplate('Заказ {{order}} готов'), (template) =>
+    render(template, { order: 'я'.repeat(70) }),
+  ),
+)
+const acceptance: Acceptance = {
+  messageId: 'msg_01h455vb4pex5vsknk084sn02q',
+  at: 1_800_000_000_000,
+  account: 'acc_01h455vb4pex5vsknk084sn02q',
+  mode: 'live',
+  class: 'service',
+  recipient: 'a'.repeat(64),
+  scenario: null,
+  template: 'order_ready',
+  sender: 'HUB',
+  clientRef: 'order-17',
+  batch: null,
+  rendered,
+  pricePerPart: { amount: '2.00', currency: 'RUB' },
+  lifetimes: DEFAULT_LIFETIMES,
+  sealingKey: 'k1',
+  sealed: Uint8Array.of(1, 2, 3),
+}
+
+describe('acceptance', () => {
+  it('says who is answered for, what it costs and until when it waits', () => {
+    expect(accept(acceptance)).toEqual({
+      type: 'MessageAccepted',
+      messageId: acceptance.messageId,
+      at: acceptance.at,
+      account: acceptance.account,
+      mode: 'live',
+      class: 'service',
+      recipient: acceptance.recipient,
+      template: 'order_ready',
+      sender: 'HUB',
+      clientRef: 'order-17',
+      batch: null,
+      parts: 2,
+      price: { amount: '4.00', currency: 'RUB' },
+      variables: ['order'],
+      expiresAt: acceptance.at + 24 * HOUR,
+      sealingKey: 'k1',
+      sealed: Uint8Array.of(1, 2, 3),
+      republished: false,
+    })
+  })
+
+  it('carries no text and no value of a variable', () => {
+    expect(JSON.stringify(accept(acceptance))).not.toMatch(/[а-я]/)
+  })
+
+  it('costs nothing in test mode, though an estimate shows the price', () => {
+    expect(accept({ ...acceptance, mode: 'test' }).price).toEqual({ amount: '0.00', currency: 'RUB' })
+    expect(chargeOf('test', acceptance.pricePerPart, 2).amount).toBe('0.00')
+    expect(priceOf(acceptance.pricePerPart, 2).amount).toBe('4.00')
+  })
+
+  it('published again is the same fact', () => {
+    const fact = accept(acceptance)
+    expect(republish(fact)).toEqual({ ...fact, republished: true })
+    expect(factIdOf(republish(fact))).toBe(factIdOf(fact))
+  })
+})
+
+describe('lifetimes', () => {
+  const acceptedAt = 1_000
+  it.each([
+    ['otp', null, 5 * MINUTE],
+    ['service', null, 24 * HOUR],
+    ['otp', 'delivered', 5 * MINUTE],
+    ['service', 'silent', 24 * HOUR],
+    ['otp', 'never_handed_over', 10_000],
+    ['service', 'never_handed_over', 10_000],
+  ] as const)('before hand-over: %s, sandbox %s', (messageClass, scenario, lifetime) => {
+    expect(expiresAt(DEFAULT_LIFETIMES, { class: messageClass, acceptedAt, scenario })).toBe(
+      acceptedAt + lifetime,
+    )
+  })
+
+  const sentAt = 2_000
+  it.each([
+    ['otp', null, 15 * MINUTE],
+    ['service', null, 26 * HOUR],
+    ['service', 'delivered', 26 * HOUR],
+    ['otp', 'silent', 10_000],
+    ['service', 'silent_then_delivered', 10_000],
+  ] as const)('for a report: %s, sandbox %s', (messageClass, scenario, lifetime) => {
+    expect(reportDeadline(DEFAULT_LIFETIMES, { class: messageClass, sentAt, scenario })).toBe(
+      sentAt + lifetime,
+    )
+  })
+})

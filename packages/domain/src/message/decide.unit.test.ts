@@ -1,0 +1,527 @@
+import { describe, it } from 'vitest'
+import { specificationOf } from '../testing/deciderSpecification.ts'
+import type { MessageCommand, ReportOutcome } from './command.ts'
+import { decide } from './decide.ts'
+import type { MessageError } from './errors.ts'
+import { evolve } from './evolve.ts'
+import type {
+  ExpiredReason,
+  HandoverRefused,
+  HandoverStarted,
+  LogFact,
+  MessageAccepted,
+  MessageFact,
+  MessageSent,
+  OpenMessageCarried,
+  RejectedReason,
+  UndeliveredReason,
+} from './fact.ts'
+import { initialState, type MessageState } from './state.ts'
+
+const given = specificationOf<MessageState | null, MessageCommand, MessageFact, MessageError>({
+  initialState,
+  decide,
+  evolve,
+})
+
+const messageId = 'msg_01h455vb4pex5vsknk084sn02q'
+const ACCEPTED_AT = 1_000_000
+const EXPIRES_AT = ACCEPTED_AT + 300_000
+const REPORT_DEADLINE = EXPIRES_AT + 900_000
+
+const accepted: MessageAccepted = {
+  type: 'MessageAccepted',
+  messageId,
+  at: ACCEPTED_AT,
+  account: 'acc_01h455vb4pex5vsknk084sn02q',
+  mode: 'live',
+  class: 'otp',
+  recipient: '0'.repeat(64),
+  template: 'otp_code',
+  sender: 'HUB',
+  clientRef: null,
+  batch: null,
+  parts: 1,
+  price: { amount: '2.50', currency: 'RUB' },
+  variables: ['code'],
+  expiresAt: EXPIRES_AT,
+  sealingKey: 'k1',
+  sealed: new Uint8Array(),
+  republished: false,
+}
+const claimed = (attempt = 1, epoch = 1): HandoverStarted => ({
+  type: 'HandoverStarted',
+  messageId,
+  at: ACCEPTED_AT + 10,
+  epoch,
+  attempt,
+  operator: 'http',
+})
+const throttled = (attempt = 1, retryAt = ACCEPTED_AT + 1000): HandoverRefused => ({
+  type: 'HandoverRefused',
+  messageId,
+  at: ACCEPTED_AT + 20,
+  attempt,
+  retryAt,
+})
+const sent = (operatorIds: ReadonlyArray<string> = ['op-1']): MessageSent => ({
+  type: 'MessageSent',
+  messageId,
+  at: ACCEPTED_AT + 30,
+  operator: 'http',
+  operatorIds,
+  reportDeadline: REPORT_DEADLINE,
+})
+const at = ACCEPTED_AT + 100
+const delivered: LogFact = { type: 'MessageDelivered', messageId, at }
+const undelivered = (reason: UndeliveredReason = 'recipient_unreachable'): LogFact => ({
+  type: 'MessageUndelivered',
+  messageId,
+  at,
+  reason,
+})
+const rejected = (reason: RejectedReason = 'spam_filter_sender'): LogFact => ({
+  type: 'MessageRejected',
+  messageId,
+  at,
+  reason,
+})
+const expired = (reason: ExpiredReason, when = at): LogFact => ({
+  type: 'MessageExpired',
+  messageId,
+  at: when,
+  reason,
+})
+const seen: LogFact = { type: 'MessageSeen', messageId, at }
+/** What is said of a hand-over whose answer never came, when a report proves it. */
+const provenSent: LogFact = { ...sent([]), at, reportDeadline: at }
+
+const handOver = (
+  more: { at?: number; epoch?: number; operator?: string; dedupes?: boolean } = {},
+): MessageCommand => ({
+  type: 'HandOver',
+  epoch: 1,
+  operator: 'http',
+  at,
+  ...more,
+})
+const submitted = (operatorIds: ReadonlyArray<string> = ['op-1']): MessageCommand => ({
+  type: 'RecordSubmitted',
+  operator: 'http',
+  operatorIds,
+  reportDeadline: REPORT_DEADLINE,
+  at: ACCEPTED_AT + 30,
+})
+const refusal: MessageCommand = { type: 'RecordRefusal', retryAt: at + 500, at }
+const rejection = (reason: RejectedReason | UndeliveredReason): MessageCommand => ({
+  type: 'RecordRejection',
+  reason,
+  at,
+})
+const assumeSent: MessageCommand = {
+  type: 'AssumeSent',
+  reportDeadline: REPORT_DEADLINE,
+  at: ACCEPTED_AT + 30,
+}
+const report = (outcome: ReportOutcome): MessageCommand => ({ type: 'RecordReport', outcome, at })
+const reportOfDelivery = report({ status: 'delivered' })
+const readReceipt: MessageCommand = { type: 'RecordReadReceipt', at }
+const passDeadline = (when: number): MessageCommand => ({ type: 'PassDeadline', at: when })
+
+const everyCommand: ReadonlyArray<MessageCommand> = [
+  handOver(),
+  submitted(),
+  refusal,
+  rejection('operator_rejected'),
+  assumeSent,
+  reportOfDelivery,
+  readReceipt,
+  passDeadline(REPORT_DEADLINE),
+]
+const answers = [submitted(), refusal, rejection('operator_rejected'), assumeSent]
+const everyOutcome: ReadonlyArray<ReportOutcome> = [
+  { status: 'delivered' },
+  { status: 'undelivered', reason: 'recipient_blocked' },
+  { status: 'rejected', reason: 'operator_rejected' },
+  { status: 'expired', reason: 'dlr_timeout' },
+]
+
+describe('a message nobody knows', () => {
+  it.each(everyCommand.map((command) => [command.type, command] as const))(
+    '%s is refused',
+    (type, command) => {
+      given().when(command).thenFails('MessageUnknown', { command: type })
+    },
+  )
+})
+
+describe('a queued message', () => {
+  it('is claimed for its first attempt', () => {
+    given(accepted)
+      .when(handOver())
+      .then({ ...claimed(), at })
+  })
+
+  it('is claimed under the epoch of the claimant', () => {
+    given(accepted)
+      .when(handOver({ epoch: 7 }))
+      .then({ ...claimed(1, 7), at })
+  })
+
+  it('is not claimed once its lifetime has ended', () => {
+    given(accepted)
+      .when(handOver({ at: EXPIRES_AT }))
+      .thenFails('LifetimeOver', { expiresAt: EXPIRES_AT })
+    given(accepted)
+      .when(handOver({ at: EXPIRES_AT - 1 }))
+      .then({ ...claimed(), at: EXPIRES_AT - 1 })
+  })
+
+  it('is not claimed before its acceptance has been read', () => {
+    given(claimed(), throttled())
+      .when(handOver({ at: at + 5000 }))
+      .thenFails('AcceptanceUnknown')
+    given(claimed(), throttled(), accepted)
+      .when(handOver({ at: at + 5000 }))
+      .then({ ...claimed(2), at: at + 5000 })
+  })
+
+  it('expires at the end of its lifetime, and a resend is safe', () => {
+    given(accepted).when(passDeadline(EXPIRES_AT)).then(expired('ttl_expired_before_submit', EXPIRES_AT))
+  })
+
+  it('does not expire before', () => {
+    given(accepted)
+      .when(passDeadline(EXPIRES_AT - 1))
+      .thenNothing()
+  })
+
+  it.each([...answers, reportOfDelivery, readReceipt].map((command) => [command.type, command] as const))(
+    'has not been handed over, so %s is a mistake',
+    (type, command) => {
+      given(accepted).when(command).thenFails('NotHandedOver', { command: type, messageId })
+    },
+  )
+})
+
+describe('a claimed message', () => {
+  it('is sent when the operator takes it', () => {
+    given(accepted, claimed())
+      .when(submitted(['a', 'b']))
+      .then(sent(['a', 'b']))
+  })
+
+  it('goes back to the queue when the operator says "not now"', () => {
+    given(accepted, claimed())
+      .when(refusal)
+      .then({ ...throttled(1, at + 500), at })
+  })
+
+  it.each(['spam_filter_content', 'spam_filter_sender', 'operator_rejected'] as const)(
+    'is rejected at hand-over: %s, never sent',
+    (reason) => {
+      given(accepted, claimed()).when(rejection(reason)).then(rejected(reason))
+    },
+  )
+
+  it.each([
+    'recipient_unreachable',
+    'recipient_nonexistent',
+    'recipient_blocked',
+    'delivery_failed',
+  ] as const)('is undelivered where the operator already knows: %s', (reason) => {
+    given(accepted, claimed()).when(rejection(reason)).then(undelivered(reason))
+  })
+
+  it('has no deadline of ours: nobody knows yet whether a resend is safe', () => {
+    given(accepted, claimed())
+      .when(passDeadline(REPORT_DEADLINE + 1))
+      .thenNothing()
+  })
+})
+
+describe('a message that was told "not now"', () => {
+  it('waits', () => {
+    given(accepted, claimed(), throttled(1, at + 1))
+      .when(handOver())
+      .thenFails('NotYet', { retryAt: at + 1 })
+  })
+
+  it('is claimed again when it may be, as the next attempt', () => {
+    given(accepted, claimed(), throttled(1, at))
+      .when(handOver())
+      .then({ ...claimed(2), at })
+  })
+
+  it('expires as any queued message does', () => {
+    given(accepted, claimed(), throttled(1, EXPIRES_AT + 1))
+      .when(passDeadline(EXPIRES_AT))
+      .then(expired('ttl_expired_before_submit', EXPIRES_AT))
+  })
+
+  it('is delivered all the same when its operator reports so', () => {
+    given(accepted, claimed(), throttled()).when(reportOfDelivery).then(provenSent, delivered)
+  })
+
+  it.each(answers.map((command) => [command.type, command] as const))(
+    'has had its answer: %s is a mistake',
+    (_, command) => {
+      given(accepted, claimed(), throttled()).when(command).thenFails('NotHandedOver')
+    },
+  )
+})
+
+describe('a claim whose answer was lost', () => {
+  it('is not repeated where the operator would send it twice', () => {
+    given(accepted, claimed()).when(handOver()).thenFails('OutcomeUnknown')
+    given(accepted, claimed())
+      .when(handOver({ dedupes: false, epoch: 2 }))
+      .thenFails('OutcomeUnknown')
+  })
+
+  it('is repeated where the operator recognises our reference', () => {
+    given(accepted, claimed())
+      .when(handOver({ dedupes: true, epoch: 2 }))
+      .then({ ...claimed(2, 2), at })
+  })
+
+  it('is not repeated at another operator, which recognises nothing', () => {
+    given(accepted, claimed())
+      .when(handOver({ dedupes: true, operator: 'smpp' }))
+      .thenFails('OutcomeUnknown')
+  })
+
+  it('is not repeated when the lifetime has ended', () => {
+    given(accepted, claimed())
+      .when(handOver({ dedupes: true, at: EXPIRES_AT }))
+      .thenFails('LifetimeOver')
+  })
+
+  it('counts as sent otherwise, without ids', () => {
+    given(accepted, claimed()).when(assumeSent).then(sent([]))
+  })
+
+  it('counts as sent once', () => {
+    given(accepted, claimed(), sent([])).when(assumeSent).thenNothing()
+  })
+
+  it('then waits for its report', () => {
+    given(accepted, claimed(), sent([])).when(reportOfDelivery).then(delivered)
+  })
+
+  it('or for its deadline', () => {
+    given(accepted, claimed(), sent([]))
+      .when(passDeadline(REPORT_DEADLINE))
+      .then(expired('dlr_timeout_local', REPORT_DEADLINE))
+  })
+
+  it('keeps the ids of an answer that comes after all', () => {
+    given(accepted, claimed(), sent([]))
+      .when(submitted(['late']))
+      .then({
+        type: 'OpenMessageCarried',
+        messageId,
+        at: ACCEPTED_AT + 30,
+        operator: 'http',
+        operatorIds: ['late'],
+        class: 'otp',
+        attempts: 1,
+        sentAt: ACCEPTED_AT + 30,
+        reportDeadline: REPORT_DEADLINE,
+      })
+  })
+
+  it('is rejected by a rejection that comes after all', () => {
+    given(accepted, claimed(), sent([]))
+      .when(rejection('operator_rejected'))
+      .then(rejected('operator_rejected'))
+  })
+
+  it('is not queued again by a refusal that comes after all: sent never goes back', () => {
+    given(accepted, claimed(), sent([])).when(refusal).thenNothing()
+  })
+
+  it.each(everyOutcome.map((outcome) => [outcome.status, outcome] as const))(
+    'is proven by a report (%s), which says sent first',
+    (_, outcome) => {
+      const end =
+        outcome.status === 'delivered'
+          ? delivered
+          : outcome.status === 'undelivered'
+            ? undelivered(outcome.reason)
+            : outcome.status === 'rejected'
+              ? rejected(outcome.reason)
+              : expired(outcome.reason)
+      given(accepted, claimed()).when(report(outcome)).then(provenSent, end)
+    },
+  )
+})
+
+describe('a sent message', () => {
+  const history = [accepted, claimed(), sent()]
+
+  it('is delivered by a report', () => {
+    given(...history)
+      .when(reportOfDelivery)
+      .then(delivered)
+  })
+
+  it.each([
+    'recipient_unreachable',
+    'recipient_nonexistent',
+    'recipient_blocked',
+    'delivery_failed',
+  ] as const)('is undelivered by a report: %s', (reason) => {
+    given(...history)
+      .when(report({ status: 'undelivered', reason }))
+      .then(undelivered(reason))
+  })
+
+  it('is rejected by a report', () => {
+    given(...history)
+      .when(report({ status: 'rejected', reason: 'spam_filter_sender' }))
+      .then(rejected('spam_filter_sender'))
+  })
+
+  it('expires when the operator gives up', () => {
+    given(...history)
+      .when(report({ status: 'expired', reason: 'dlr_timeout' }))
+      .then(expired('dlr_timeout'))
+  })
+
+  it('expires when no report comes before our deadline', () => {
+    given(...history)
+      .when(passDeadline(REPORT_DEADLINE))
+      .then(expired('dlr_timeout_local', REPORT_DEADLINE))
+    given(...history)
+      .when(passDeadline(REPORT_DEADLINE - 1))
+      .thenNothing()
+  })
+
+  it('is not handed over again, whatever the operator dedupes', () => {
+    given(...history)
+      .when(handOver({ dedupes: true }))
+      .thenFails('AlreadyHandedOver')
+  })
+
+  it('is sent once', () => {
+    given(...history)
+      .when(submitted())
+      .thenNothing()
+  })
+
+  it('is the same when all that is left of its past is what was carried forward', () => {
+    const carried: OpenMessageCarried = {
+      type: 'OpenMessageCarried',
+      messageId,
+      at,
+      operator: 'http',
+      operatorIds: ['op-1'],
+      class: 'otp',
+      attempts: 1,
+      sentAt: ACCEPTED_AT + 30,
+      reportDeadline: REPORT_DEADLINE,
+    }
+    given(carried).when(reportOfDelivery).then(delivered)
+    given(carried).when(passDeadline(REPORT_DEADLINE)).then(expired('dlr_timeout_local', REPORT_DEADLINE))
+    given(carried)
+      .when(handOver({ dedupes: true }))
+      .thenFails('AlreadyHandedOver')
+  })
+})
+
+describe('a read receipt', () => {
+  it('of a delivered message is told, and the status stays', () => {
+    given(accepted, claimed(), sent(), delivered).when(readReceipt).then(seen)
+  })
+
+  it('is told once', () => {
+    given(accepted, claimed(), sent(), delivered, seen).when(readReceipt).thenNothing()
+  })
+
+  it('that overtakes its delivery report proves the delivery', () => {
+    given(accepted, claimed(), sent()).when(readReceipt).then(delivered, seen)
+  })
+
+  it('proves the hand-over too, where the answer was lost', () => {
+    given(accepted, claimed()).when(readReceipt).then(provenSent, delivered, seen)
+  })
+
+  it('after our own deadline corrects it, as a late report does', () => {
+    given(accepted, claimed(), sent(), expired('dlr_timeout_local')).when(readReceipt).then(delivered, seen)
+  })
+
+  it.each([undelivered(), rejected(), expired('dlr_timeout'), expired('ttl_expired_before_submit')])(
+    'changes no other final status: $type $reason',
+    (end) => {
+      given(accepted, claimed(), sent(), end).when(readReceipt).thenNothing()
+    },
+  )
+})
+
+describe('a late report', () => {
+  const history = [accepted, claimed(), sent(), expired('dlr_timeout_local')]
+
+  it('corrects "no report came" to delivered', () => {
+    given(...history)
+      .when(reportOfDelivery)
+      .then(delivered)
+  })
+
+  it('or to undelivered', () => {
+    given(...history)
+      .when(report({ status: 'undelivered', reason: 'recipient_blocked' }))
+      .then(undelivered('recipient_blocked'))
+  })
+
+  it('but to nothing else', () => {
+    given(...history)
+      .when(report({ status: 'rejected', reason: 'operator_rejected' }))
+      .thenNothing()
+    given(...history)
+      .when(report({ status: 'expired', reason: 'dlr_timeout' }))
+      .thenNothing()
+  })
+
+  it('corrects once', () => {
+    for (const outcome of everyOutcome) {
+      given(...history, undelivered())
+        .when(report(outcome))
+        .thenNothing()
+      given(...history, delivered)
+        .when(report(outcome))
+        .thenNothing()
+    }
+  })
+})
+
+describe('a final status', () => {
+  const ends = [
+    delivered,
+    undelivered(),
+    rejected(),
+    expired('dlr_timeout'),
+    expired('dlr_timeout_local'),
+    expired('ttl_expired_before_submit'),
+  ]
+
+  it.each(ends)('is changed by no answer and no deadline: $type $reason', (end) => {
+    for (const command of [...answers, passDeadline(REPORT_DEADLINE * 2)]) {
+      given(accepted, claimed(), sent(), end).when(command).thenNothing()
+    }
+  })
+
+  it.each(ends)('is not handed over again: $type $reason', (end) => {
+    given(accepted, claimed(), sent(), end)
+      .when(handOver({ dedupes: true }))
+      .thenFails('AlreadyHandedOver')
+  })
+
+  it.each(ends.filter((end) => !(end.type === 'MessageExpired' && end.reason === 'dlr_timeout_local')))(
+    'is changed by no report: $type $reason',
+    (end) => {
+      for (const outcome of everyOutcome)
+        given(accepted, claimed(), sent(), end).when(report(outcome)).thenNothing()
+    },
+  )
+})

@@ -1,0 +1,492 @@
+/** Properties of the decider and the fold together: whatever is asked, in whatever order. */
+import { Result } from 'effect'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { EVENT_TYPES } from '../event/event.ts'
+import type { MessageCommand, ReportOutcome } from './command.ts'
+import { carry, decide } from './decide.ts'
+import { eventsOf } from './events.ts'
+import { evolve, statusOf } from './evolve.ts'
+import {
+  EXPIRED_REASONS,
+  type LogFact,
+  type MessageAccepted,
+  type MessageFact,
+  REJECTED_REASONS,
+  UNDELIVERED_REASONS,
+} from './fact.ts'
+import { deadlineOf, initialState, isFinal, type MessageState, rank, remainingLifetime } from './state.ts'
+import { factIdOf } from './step.ts'
+
+const accepted: MessageAccepted = {
+  type: 'MessageAccepted',
+  messageId: 'msg_01h455vb4pex5vsknk084sn02q',
+  at: 0,
+  account: 'acc_01h455vb4pex5vsknk084sn02q',
+  mode: 'live',
+  class: 'otp',
+  recipient: '0'.repeat(64),
+  template: 'otp_code',
+  sender: 'HUB',
+  clientRef: 'ref-1',
+  batch: null,
+  parts: 2,
+  price: { amount: '5.00', currency: 'RUB' },
+  variables: ['code'],
+  expiresAt: 100,
+  sealingKey: 'k1',
+  sealed: new Uint8Array(),
+  republished: false,
+}
+const messageId = accepted.messageId
+
+const anyOperator = fc.constantFrom('http', 'smpp')
+const anyIds = fc.constantFrom<ReadonlyArray<string>>([], ['a'], ['a', 'b'])
+const anyOutcome: fc.Arbitrary<ReportOutcome> = fc.oneof(
+  fc.constant({ status: 'delivered' as const }),
+  fc.constantFrom(...UNDELIVERED_REASONS).map((reason) => ({ status: 'undelivered' as const, reason })),
+  fc.constantFrom(...REJECTED_REASONS).map((reason) => ({ status: 'rejected' as const, reason })),
+  fc.constant({ status: 'expired' as const, reason: 'dlr_timeout' as const }),
+)
+/** A command without its moment. */
+const anyRequest = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      type: fc.constant('HandOver' as const),
+      epoch: fc.nat({ max: 3 }),
+      operator: anyOperator,
+      dedupes: fc.boolean(),
+    }),
+  },
+  fc.record({
+    type: fc.constant('RecordSubmitted' as const),
+    operator: anyOperator,
+    operatorIds: anyIds,
+    reportDeadline: fc.nat({ max: 300 }),
+  }),
+  fc.record({ type: fc.constant('RecordRefusal' as const), retryAt: fc.nat({ max: 150 }) }),
+  fc.record({
+    type: fc.constant('RecordRejection' as const),
+    reason: fc.constantFrom(...REJECTED_REASONS, ...UNDELIVERED_REASONS),
+  }),
+  fc.record({ type: fc.constant('AssumeSent' as const), reportDeadline: fc.nat({ max: 300 }) }),
+  {
+    weight: 3,
+    arbitrary: fc.record({ type: fc.constant('RecordReport' as const), outcome: anyOutcome }),
+  },
+  fc.record({ type: fc.constant('RecordReadReceipt' as const) }),
+  { weight: 2, arbitrary: fc.record({ type: fc.constant('PassDeadline' as const) }) },
+)
+/** Commands at moments that never go back, mostly within the lifetime. */
+const anyHistory: fc.Arbitrary<ReadonlyArray<MessageCommand>> = fc
+  .array(fc.tuple(anyRequest, fc.constantFrom(0, 1, 5, 20, 150)), { maxLength: 25, size: 'max' })
+  .map((steps) => {
+    let at = 0
+    return steps.map(([request, later]) => ({ ...request, at: (at += later) }))
+  })
+
+const fold = (
+  facts: ReadonlyArray<MessageFact>,
+  from: MessageState | null = initialState,
+): MessageState | null => facts.reduce<MessageState | null>((state, fact) => evolve(state, fact), from)
+
+interface Run {
+  readonly facts: ReadonlyArray<MessageFact>
+  /** The state after each fact. */
+  readonly states: ReadonlyArray<MessageState>
+  readonly granted: ReadonlyArray<{ readonly command: MessageCommand; readonly before: MessageState }>
+}
+const run = (commands: ReadonlyArray<MessageCommand>): Run => {
+  let state = evolve(null, accepted)
+  const facts: Array<MessageFact> = [accepted]
+  const states = [state]
+  const granted: Array<Run['granted'][number]> = []
+  for (const command of commands) {
+    const decision = decide(state, command)
+    if (Result.isFailure(decision)) continue
+    if (decision.success.length > 0) granted.push({ command, before: state })
+    for (const fact of decision.success) {
+      facts.push(fact)
+      states.push((state = evolve(state, fact)))
+    }
+  }
+  return { facts, states, granted }
+}
+const named = (state: MessageState) =>
+  state.reason === null ? state.status : `${state.status} ${state.reason}`
+
+/** Every change of status that the contract permits. */
+const PERMITTED = new Set([
+  'accepted → sent',
+  ...UNDELIVERED_REASONS.map((reason) => `accepted → undelivered ${reason}`),
+  ...REJECTED_REASONS.map((reason) => `accepted → rejected ${reason}`),
+  'accepted → expired ttl_expired_before_submit',
+  'sent → delivered',
+  ...UNDELIVERED_REASONS.map((reason) => `sent → undelivered ${reason}`),
+  ...REJECTED_REASONS.map((reason) => `sent → rejected ${reason}`),
+  'sent → expired dlr_timeout',
+  'sent → expired dlr_timeout_local',
+  'expired dlr_timeout_local → delivered',
+  ...UNDELIVERED_REASONS.map((reason) => `expired dlr_timeout_local → undelivered ${reason}`),
+])
+const changesOf = ({ states }: Run) =>
+  states.slice(1).flatMap((state, i) => {
+    const change = `${named(states[i]!)} → ${named(state)}`
+    return named(states[i]!) === named(state) ? [] : [change]
+  })
+
+describe('whatever is asked of a message', () => {
+  const always = (holds: (run: Run) => void) =>
+    fc.assert(
+      fc.property(anyHistory, (commands) => holds(run(commands))),
+      { numRuns: 2000 },
+    )
+
+  it('its status changes only as the contract permits', () => {
+    always((history) => {
+      for (const change of changesOf(history)) expect(PERMITTED).toContain(change)
+    })
+  })
+
+  it('every permitted change can happen', () => {
+    const reached = new Set<string>()
+    fc.sample(anyHistory, { numRuns: 20_000, seed: 1 }).forEach((commands) => {
+      for (const change of changesOf(run(commands))) reached.add(change)
+    })
+    expect([...reached].toSorted()).toEqual([...PERMITTED].toSorted())
+  })
+
+  it('final never goes back, and status, stage and rank agree', () => {
+    always(({ states }) => {
+      for (const [i, state] of states.entries()) {
+        const before = states[i - 1]
+        if (before?.final === true) expect(state.final).toBe(true)
+        if (before !== undefined) {
+          expect(rank(state.status, state.reason)).toBeGreaterThanOrEqual(rank(before.status, before.reason))
+        }
+        expect(state.final).toBe(isFinal(state.status))
+        expect(state.final).toBe(state.stage === 'final')
+        expect(state.status === 'sent').toBe(state.stage === 'awaitingReport')
+      }
+    })
+  })
+
+  it('a final status is corrected at most once', () => {
+    always(({ states }) => {
+      const final = states.filter((state) => state.final).map(named)
+      expect(new Set(final).size).toBeLessThanOrEqual(2)
+    })
+  })
+
+  it('every fact has an id of its own, and every event', () => {
+    always(({ facts }) => {
+      expect(new Set(facts.map(factIdOf)).size).toBe(facts.length)
+      const events = facts.flatMap((fact) => eventsOf(accepted, fact))
+      expect(new Set(events.map((event) => event.id)).size).toBe(events.length)
+      expect(new Set(events.map((event) => event.type)).size).toBe(events.length)
+    })
+  })
+
+  it('folding its facts twice changes nothing, be it one by one or all over', () => {
+    always(({ facts }) => {
+      const once = fold(facts)
+      expect(fold(facts, once)).toEqual(once)
+      expect(fold(facts.flatMap((fact) => [fact, fact]))).toEqual(once)
+    })
+  })
+
+  it('its acceptance may be read after its log', () => {
+    always(({ facts }) => {
+      expect(fold([...facts.slice(1), accepted])).toEqual(fold(facts))
+    })
+  })
+
+  it('a claim without an answer is repeated only at an operator that recognises it', () => {
+    always(({ granted }) => {
+      for (const { command, before } of granted) {
+        if (command.type === 'HandOver' && before.stage === 'handingOver') {
+          expect(command).toMatchObject({ dedupes: true, operator: before.operator })
+        }
+      }
+    })
+  })
+
+  it('it is handed over within its lifetime only, and attempts are counted from one', () => {
+    always(({ facts }) => {
+      const claims = facts.filter((fact) => fact.type === 'HandoverStarted')
+      expect(claims.map((claim) => claim.attempt)).toEqual(claims.map((_, i) => i + 1))
+      for (const claim of claims) expect(claim.at).toBeLessThan(accepted.expiresAt)
+    })
+  })
+
+  it('it never says that a resend is safe where an answer may have been lost', () => {
+    always(({ facts }) => {
+      const end = facts.findIndex(
+        (f) => f.type === 'MessageExpired' && f.reason === 'ttl_expired_before_submit',
+      )
+      if (end === -1) return
+      const claims = facts.slice(0, end).filter((fact) => fact.type === 'HandoverStarted')
+      const last = claims.at(-1)
+      if (last === undefined) return
+      expect(facts.slice(0, end)).toContainEqual(
+        expect.objectContaining({ type: 'HandoverRefused', attempt: last.attempt }),
+      )
+    })
+  })
+
+  it('it ends: past every deadline and with every answer given up, it is final', () => {
+    always(({ facts }) => {
+      let state = fold(facts)!
+      for (const command of [
+        { type: 'AssumeSent', reportDeadline: 10_000, at: 10_000 },
+        { type: 'PassDeadline', at: 10_000 },
+      ] as const) {
+        state = fold(
+          Result.getOrElse(decide(state, command), () => []),
+          state,
+        )!
+      }
+      expect(state.final).toBe(true)
+    })
+  })
+
+  it('what is carried forward stands for all that came before', () => {
+    always(({ facts }) => {
+      const state = fold(facts)!
+      const carried = carry(state, 1000)
+      expect(carried !== null).toBe(state.status === 'sent')
+      if (carried === null) return
+      expect(evolve(state, carried)).toEqual(state)
+      expect(fold([carried, accepted])).toEqual(state)
+    })
+  })
+})
+
+describe('the fold', () => {
+  const anyFact: fc.Arbitrary<MessageFact> = fc
+    .oneof(
+      fc.constant(accepted),
+      fc.record({
+        type: fc.constant('HandoverStarted' as const),
+        epoch: fc.nat({ max: 2 }),
+        attempt: fc.integer({ min: 1, max: 4 }),
+        operator: anyOperator,
+      }),
+      fc.record({
+        type: fc.constant('HandoverRefused' as const),
+        attempt: fc.integer({ min: 1, max: 4 }),
+        retryAt: fc.nat({ max: 9 }),
+      }),
+      fc.record({
+        type: fc.constant('MessageSent' as const),
+        operator: anyOperator,
+        operatorIds: anyIds,
+        reportDeadline: fc.nat({ max: 9 }),
+      }),
+      fc.constantFrom({ type: 'MessageDelivered' as const }, { type: 'MessageSeen' as const }),
+      fc
+        .constantFrom(...UNDELIVERED_REASONS)
+        .map((reason) => ({ type: 'MessageUndelivered' as const, reason })),
+      fc.constantFrom(...REJECTED_REASONS).map((reason) => ({ type: 'MessageRejected' as const, reason })),
+      fc.constantFrom(...EXPIRED_REASONS).map((reason) => ({ type: 'MessageExpired' as const, reason })),
+      fc.record({
+        type: fc.constant('OpenMessageCarried' as const),
+        operator: anyOperator,
+        operatorIds: anyIds,
+        class: fc.constant('otp' as const),
+        attempts: fc.nat({ max: 4 }),
+        sentAt: fc.nat({ max: 9 }),
+        reportDeadline: fc.nat({ max: 9 }),
+      }),
+    )
+    .chain((fact) =>
+      fc
+        .nat({ max: 9 })
+        .map((at): MessageFact => (fact.type === 'MessageAccepted' ? fact : { ...fact, messageId, at })),
+    )
+  const anyFacts = fc.array(anyFact, { minLength: 1, maxLength: 12 })
+
+  it('is total and idempotent over facts in any order, even such as no decision gives', () => {
+    fc.assert(
+      fc.property(anyFacts, (facts) => {
+        const once = fold(facts)!
+        expect(fold(facts, once)).toEqual(once)
+        expect(once.final).toBe(isFinal(once.status))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('ends in the highest rank that was reported, and of equal ones in the first', () => {
+    fc.assert(
+      fc.property(anyFacts, (facts) => {
+        const reported = facts.flatMap((fact) => statusOf(fact) ?? [])
+        const highest = Math.max(0, ...reported.map(({ status, reason }) => rank(status, reason)))
+        const expected = reported.find(({ status, reason }) => rank(status, reason) === highest) ?? {
+          status: 'accepted',
+          reason: null,
+        }
+        const state = fold(facts)!
+        expect({ status: state.status, reason: state.reason }).toEqual(expected)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
+describe('rank', () => {
+  it.each([
+    ['accepted', null, 0],
+    ['sent', null, 1],
+    ['expired', 'dlr_timeout_local', 2],
+    ['expired', 'dlr_timeout', 3],
+    ['expired', 'ttl_expired_before_submit', 3],
+    ['delivered', null, 3],
+    ['undelivered', 'recipient_blocked', 3],
+    ['rejected', 'operator_rejected', 3],
+  ] as const)('of %s %s is %i', (status, reason, expected) => {
+    expect(rank(status, reason)).toBe(expected)
+  })
+})
+
+describe('deadlines', () => {
+  const sent: LogFact = {
+    type: 'MessageSent',
+    messageId,
+    at: 7,
+    operator: 'http',
+    operatorIds: [],
+    reportDeadline: 300,
+  }
+  const claim: LogFact = { type: 'HandoverStarted', messageId, at: 5, epoch: 1, attempt: 1, operator: 'http' }
+
+  it('run while something is awaited that we can give up on', () => {
+    expect(deadlineOf(fold([accepted])!)).toBe(100)
+    expect(deadlineOf(fold([accepted, claim])!)).toBeNull()
+    expect(deadlineOf(fold([accepted, claim, sent])!)).toBe(300)
+    expect(
+      deadlineOf(fold([accepted, claim, sent, { type: 'MessageDelivered', messageId, at: 9 }])!),
+    ).toBeNull()
+  })
+
+  it('leave the operator what remains of the lifetime', () => {
+    const state = fold([accepted])!
+    expect(remainingLifetime(state, 40)).toBe(60)
+    expect(remainingLifetime(state, 101)).toBe(0)
+  })
+})
+
+describe('public events', () => {
+  const at = 1_800_000_000_000
+  const message = { ...accepted, at, batch: 'bat_01h455vb4pex5vsknk084sn02q' }
+  const about = { messageId, at: at + 1 }
+
+  it('show what the contract shows, and nothing personal', () => {
+    expect(eventsOf(message, message)).toEqual([
+      {
+        id: expect.stringMatching(/^evt_[0-9a-z]{26}$/),
+        type: 'message.accepted',
+        object: {
+          id: messageId,
+          object: 'message',
+          status: 'accepted',
+          final: false,
+          class: 'otp',
+          reason_code: null,
+          client_ref: 'ref-1',
+          batch: 'bat_01h455vb4pex5vsknk084sn02q',
+          template: 'otp_code',
+          created_at: '2027-01-15T08:00:00.000Z',
+          parts: 2,
+          price: { amount: '5.00', currency: 'RUB' },
+        },
+      },
+    ])
+  })
+
+  it.each<[string, LogFact, string, boolean, string | null, string]>([
+    [
+      'message.sent',
+      { type: 'MessageSent', ...about, operator: 'http', operatorIds: [], reportDeadline: 0 },
+      'sent',
+      false,
+      null,
+      '5.00',
+    ],
+    ['message.delivered', { type: 'MessageDelivered', ...about }, 'delivered', true, null, '5.00'],
+    [
+      'message.undelivered',
+      { type: 'MessageUndelivered', ...about, reason: 'recipient_blocked' },
+      'undelivered',
+      true,
+      'recipient_blocked',
+      '5.00',
+    ],
+    [
+      'message.rejected',
+      { type: 'MessageRejected', ...about, reason: 'spam_filter_sender' },
+      'rejected',
+      true,
+      'spam_filter_sender',
+      '0.00',
+    ],
+    [
+      'message.expired',
+      { type: 'MessageExpired', ...about, reason: 'dlr_timeout' },
+      'expired',
+      true,
+      'dlr_timeout',
+      '5.00',
+    ],
+    [
+      'message.expired',
+      { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' },
+      'expired',
+      true,
+      'dlr_timeout_local',
+      '5.00',
+    ],
+    [
+      'message.expired',
+      { type: 'MessageExpired', ...about, reason: 'ttl_expired_before_submit' },
+      'expired',
+      true,
+      'ttl_expired_before_submit',
+      '0.00',
+    ],
+    ['message.seen', { type: 'MessageSeen', ...about }, 'delivered', true, null, '5.00'],
+  ])('%s', (type, fact, status, final, reason_code, amount) => {
+    expect(eventsOf(message, fact)).toMatchObject([
+      { type, object: { status, final, reason_code, price: { amount, currency: 'RUB' } } },
+    ])
+    expect(EVENT_TYPES).toContain(type)
+  })
+
+  it('are not given by what only the hub cares about', () => {
+    const quiet: ReadonlyArray<LogFact> = [
+      { type: 'HandoverStarted', ...about, epoch: 1, attempt: 1, operator: 'http' },
+      { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 0 },
+      {
+        type: 'OpenMessageCarried',
+        ...about,
+        operator: 'http',
+        operatorIds: [],
+        class: 'otp',
+        attempts: 1,
+        sentAt: 0,
+        reportDeadline: 0,
+      },
+    ]
+    for (const fact of quiet) expect(eventsOf(message, fact)).toEqual([])
+  })
+
+  it('have the same id on a replay, and a correction has one of its own', () => {
+    const expired: LogFact = { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' }
+    const delivered: LogFact = { type: 'MessageDelivered', ...about }
+    const id = (fact: MessageFact) => eventsOf(message, fact)[0]!.id
+    expect(id(delivered)).toBe(id({ ...delivered, at: at + 99 }))
+    expect(id(delivered)).not.toBe(id(expired))
+    expect(id(delivered)).not.toBe(eventsOf({ ...message, messageId: 'msg_2' }, delivered)[0]!.id)
+  })
+})

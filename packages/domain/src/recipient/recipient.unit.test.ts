@@ -1,0 +1,95 @@
+import { createHash } from 'node:crypto'
+import { Result } from 'effect'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { checkRecipient, isRecipientNumber, maskNumber, recipientHash } from './recipient.ts'
+import { sandboxScenario } from './sandbox.ts'
+
+const anyNumber = fc.nat({ max: 999_999_999 }).map((n) => `+79${String(n).padStart(9, '0')}`)
+const SECRET = 'a secret of the deployment, 32 characters at least'
+
+describe('a recipient number', () => {
+  it('is +79 and nine digits', () => {
+    fc.assert(
+      fc.property(anyNumber, (number) => {
+        expect(Result.getOrNull(checkRecipient(number))).toBe(number)
+      }),
+    )
+  })
+
+  it.each([
+    '',
+    '79001234567',
+    '+7900123456',
+    '+790012345678',
+    '+78001234567',
+    ' +79001234567',
+    '+79001234567 ',
+    '+79001234567\n',
+    '+7 900 123 45 67',
+    '+7900123456a',
+    '+7900123456\u0663',
+    '\uff0b79001234567',
+  ])('is nothing else, and nothing is trimmed: %j', (number) => {
+    expect(isRecipientNumber(number)).toBe(false)
+    expect(Result.getFailure(checkRecipient(number))).toMatchObject({ value: { code: 'recipient_invalid' } })
+  })
+
+  it('is shown by its first five characters and its last four', () => {
+    expect(maskNumber('+79001234567')).toBe('+7900***4567')
+  })
+
+  it('keeps what is between to itself, and what is no number keeps everything', () => {
+    fc.assert(
+      fc.property(anyNumber, (number) => {
+        expect(maskNumber(number)).toHaveLength(12)
+        expect(maskNumber(number).slice(5, 8)).toBe('***')
+      }),
+    )
+    for (const text of ['', '123', '89001234567', 'Ivan Petrov']) expect(maskNumber(text)).toBe('***')
+  })
+
+  it('does not appear in the error about it', () => {
+    const error = Result.getOrThrow(Result.flip(checkRecipient('+7900123456')))
+    expect([String(error), JSON.stringify(error), error.stack].join(' ')).not.toContain('7900123456')
+  })
+})
+
+describe('the recipient hash', () => {
+  it('is the HMAC-SHA-256 of the number, in hexadecimal', () => {
+    // RFC 4231, test case 2.
+    expect(recipientHash('Jefe', 'what do ya want for nothing?')).toBe(
+      '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
+    )
+  })
+
+  it('depends on the secret and is no bare SHA-256', () => {
+    const number = '+79001234567'
+    expect(recipientHash(SECRET, number)).toMatch(/^[0-9a-f]{64}$/)
+    expect(recipientHash(SECRET, number)).toBe(recipientHash(Buffer.from(SECRET), number))
+    expect(recipientHash(SECRET, number)).not.toBe(recipientHash(`${SECRET}.`, number))
+    expect(recipientHash(SECRET, number)).not.toBe(createHash('sha256').update(number).digest('hex'))
+  })
+})
+
+describe('sandbox numbers', () => {
+  it.each([
+    ['+79000000001', 'delivered'],
+    ['+79000000002', 'recipient_unreachable'],
+    ['+79000000003', 'recipient_nonexistent'],
+    ['+79000000004', 'recipient_blocked'],
+    ['+79000000005', 'rejected_at_handover'],
+    ['+79000000006', 'rejected_by_report'],
+    ['+79000000007', 'dlr_timeout'],
+    ['+79000000008', 'silent'],
+    ['+79000000009', 'anti_flood'],
+    ['+79000000010', 'seen'],
+    ['+79000000011', 'never_handed_over'],
+    ['+79000000012', 'silent_then_delivered'],
+    ['+79000000013', 'opted_out'],
+    ['+79000000014', 'delivered'],
+    ['+79001234567', 'delivered'],
+  ])('%s: %s', (number, scenario) => {
+    expect(sandboxScenario(number)).toBe(scenario)
+  })
+})

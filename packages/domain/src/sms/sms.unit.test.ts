@@ -1,0 +1,131 @@
+import fc from 'fast-check'
+import * as segmentsCalculator from 'sms-segments-calculator'
+import * as splitSms from 'split-sms'
+import { describe, expect, it } from 'vitest'
+import { countParts, encodingOf, splitParts } from './sms.ts'
+
+const GSM = Array.from(
+  '@£$¥èéùìòÇ\nØøÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
+)
+const EXTENSION = Array.from('^{}\\[~]|€')
+
+/** Long enough for several parts, with what is difficult at their borders. */
+const textOf = (...characters: ReadonlyArray<string>) =>
+  fc.string({ unit: fc.constantFrom(...characters), maxLength: 500 })
+const padded = (filler: string, ...characters: ReadonlyArray<string>) =>
+  fc
+    .tuple(
+      fc.constantFrom(60, 66, 67, 68, 69, 70, 133, 134, 135, 151, 152, 153, 158, 159, 160, 305, 306),
+      textOf(...characters),
+    )
+    .map(([length, rest]) => filler.repeat(length) + rest)
+const gsmText = fc.oneof(textOf(...GSM, ...EXTENSION), padded('a', 'a', ...EXTENSION))
+const unicodeText = fc.oneof(textOf('я', 'a', '😀', '€', '№'), padded('я', 'я', '😀', '🇷', '€'))
+const anyText = fc.oneof(gsmText, unicodeText, fc.string({ unit: 'binary', maxLength: 400 }))
+
+describe('encoding', () => {
+  it.each([
+    ['', 'gsm7'],
+    ['Code 1234', 'gsm7'],
+    ['Ç', 'gsm7'],
+    ['ç', 'ucs2'],
+    ['`', 'ucs2'],
+    ['№', 'ucs2'],
+    ['€', 'gsm7'],
+    ['\n', 'gsm7'],
+    ['\t', 'ucs2'],
+    ['\u001b', 'ucs2'],
+    ['\u00a0', 'ucs2'],
+    ['Заказ', 'ucs2'],
+    ['😀', 'ucs2'],
+  ])('of %j is %s', (text, encoding) => {
+    expect(encodingOf(text)).toBe(encoding)
+  })
+
+  it('agrees with split-sms on every code unit', () => {
+    const differing = Array.from({ length: 0x10000 }, (_, code) => String.fromCharCode(code)).filter(
+      (character) =>
+        (encodingOf(character) === 'gsm7') !== (splitSms.split(character).characterSet === 'GSM'),
+    )
+    expect(differing).toEqual([])
+  })
+})
+
+describe('parts', () => {
+  it.each([
+    ['empty', '', { encoding: 'gsm7', characters: 0, parts: 1 }],
+    ['160 Latin', 'a'.repeat(160), { encoding: 'gsm7', characters: 160, parts: 1 }],
+    ['161 Latin', 'a'.repeat(161), { encoding: 'gsm7', characters: 161, parts: 2 }],
+    ['306 Latin', 'a'.repeat(306), { encoding: 'gsm7', characters: 306, parts: 2 }],
+    ['307 Latin', 'a'.repeat(307), { encoding: 'gsm7', characters: 307, parts: 3 }],
+    ['70 Cyrillic', 'я'.repeat(70), { encoding: 'ucs2', characters: 70, parts: 1 }],
+    ['71 Cyrillic', 'я'.repeat(71), { encoding: 'ucs2', characters: 71, parts: 2 }],
+    ['134 Cyrillic', 'я'.repeat(134), { encoding: 'ucs2', characters: 134, parts: 2 }],
+    ['135 Cyrillic', 'я'.repeat(135), { encoding: 'ucs2', characters: 135, parts: 3 }],
+    ['80 euro signs', '€'.repeat(80), { encoding: 'gsm7', characters: 160, parts: 1 }],
+    ['81 euro signs', '€'.repeat(81), { encoding: 'gsm7', characters: 162, parts: 2 }],
+    [
+      'an extension character at the border of a part',
+      `${'a'.repeat(152)}€${'a'.repeat(151)}`,
+      { encoding: 'gsm7', characters: 305, parts: 2 },
+    ],
+    [
+      'an extension character pushed over costs a third part',
+      `${'a'.repeat(152)}€${'a'.repeat(152)}`,
+      { encoding: 'gsm7', characters: 306, parts: 3 },
+    ],
+    [
+      'a surrogate pair at the border of a part',
+      `${'я'.repeat(66)}😀${'я'.repeat(66)}`,
+      { encoding: 'ucs2', characters: 134, parts: 3 },
+    ],
+    ['35 emoji', '😀'.repeat(35), { encoding: 'ucs2', characters: 70, parts: 1 }],
+    ['67 emoji: 33 to a part', '😀'.repeat(67), { encoding: 'ucs2', characters: 134, parts: 3 }],
+  ] as const)('of %s', (_, text, expected) => {
+    expect(countParts(text)).toEqual(expected)
+  })
+
+  it('joined are the text, each within its room and none ending within a character', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const { encoding, parts } = countParts(text)
+        const split = splitParts(text)
+        expect(split.join('')).toBe(text)
+        expect(split).toHaveLength(parts)
+        for (const part of split) {
+          const length = encoding === 'ucs2' ? part.length : countParts(part).characters
+          expect(length).toBeLessThanOrEqual(
+            encoding === 'ucs2' ? (parts > 1 ? 67 : 70) : parts > 1 ? 153 : 160,
+          )
+          expect(part.isWellFormed()).toBe(true)
+        }
+      }),
+    )
+  })
+
+  it('agree with split-sms', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        const theirs = splitSms.split(text)
+        expect(splitParts(text)).toEqual(theirs.parts.map((part) => part.content))
+        const { encoding, characters } = countParts(text)
+        expect(characters).toBe(encoding === 'gsm7' ? theirs.bytes : theirs.bytes / 2)
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  it('agree with sms-segments-calculator, which differs in keeping graphemes whole', () => {
+    // Characters that are graphemes of their own wherever they stand, so that the difference cannot show.
+    const text = fc.oneof(gsmText, textOf('я', 'a', '😀', '№', '€'))
+    fc.assert(
+      fc.property(text, (message) => {
+        const theirs = new segmentsCalculator.SegmentedMessage(message, 'auto')
+        expect(countParts(message)).toMatchObject({
+          encoding: theirs.encodingName === 'GSM-7' ? 'gsm7' : 'ucs2',
+          parts: Math.max(1, theirs.segmentsCount),
+        })
+      }),
+    )
+  })
+})

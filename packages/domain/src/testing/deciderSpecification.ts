@@ -1,0 +1,44 @@
+/** Given what has happened, when this is asked, then that happens: tests of a decider that read as its specification. */
+import { Result } from 'effect'
+import { expect } from 'vitest'
+
+export interface Decider<State, Command, Fact, Failure> {
+  readonly initialState: State
+  readonly decide: (state: State, command: Command) => Result.Result<ReadonlyArray<Fact>, Failure>
+  readonly evolve: (state: State, fact: Fact) => State
+}
+
+export const specificationOf =
+  <State, Command, Fact, Failure extends { readonly _tag: string }>({
+    initialState,
+    decide,
+    evolve,
+  }: Decider<State, Command, Fact, Failure>) =>
+  (...history: ReadonlyArray<Fact>) => ({
+    when: (command: Command) => {
+      const decision = () =>
+        decide(
+          history.reduce<State>((state, fact) => evolve(state, fact), initialState),
+          command,
+        )
+      return {
+        /** Exactly these facts, in this order; none at all for a command that changes nothing. */
+        // oxlint-disable-next-line unicorn/no-thenable -- nobody awaits a sentence, and this is its word
+        then: (...facts: ReadonlyArray<Fact>): void => {
+          expect(
+            Result.getOrThrowWith(decision(), (failure) => new Error(`refused: ${failure._tag}`)),
+          ).toEqual(facts)
+        },
+        /** Nothing happens, and that is no error. */
+        thenNothing: (): void => {
+          expect(
+            Result.getOrThrowWith(decision(), (failure) => new Error(`refused: ${failure._tag}`)),
+          ).toEqual([])
+        },
+        thenFails: (tag: Failure['_tag'], details: Partial<Failure> = {}): void => {
+          const result = decision()
+          expect(Result.isFailure(result) ? result.failure : result).toMatchObject({ ...details, _tag: tag })
+        },
+      }
+    },
+  })
