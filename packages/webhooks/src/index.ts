@@ -1,6 +1,17 @@
 /** What both ends of webhooks need: where they may be sent, and a connection that cannot go anywhere else. */
 export { isPublicAddress } from './addresses.ts'
 export {
+  AttemptNotMade,
+  CaFileUnusable,
+  type Delivery,
+  type DeliveryResult,
+  makeWebhookClient,
+  RECEIVER_DEADLINE_MS,
+  WebhookClient,
+  type WebhookClientShape,
+} from './client.ts'
+export type { FailureReason } from './failure.ts'
+export {
   AddressNotPublic,
   AddressPolicy,
   type AddressPolicyOptions,

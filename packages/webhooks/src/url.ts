@@ -81,7 +81,10 @@ export const readAllowedHost = (text: string): string | null => {
   const host = isIP(text) === 6 ? `[${text}]` : text
   if (UNWANTED.test(host) || /[/?#@\\]/u.test(host)) return null
   const url = URL.parse(`https://${host}/`)
-  return url === null || url.hostname === '' || url.port !== '' ? null : canonicalHost(url.hostname)
+  if (url === null || url.port !== '') return null
+  const canonical = canonicalHost(url.hostname)
+  // `new URL()` takes more than names are made of; a pattern like `*` must not look as if it meant something.
+  return isIP(canonical) !== 0 || /^[a-z0-9._-]+$/u.test(canonical) ? canonical : null
 }
 
 /** Names of the machine itself (RFC 6761), which a resolver may answer in any way. */

@@ -1,0 +1,68 @@
+/** Certificates for tests: an authority of one's own and what it signs, made in memory in a few milliseconds. */
+// The X.509 library asks for the metadata polyfill to be there before it.
+import 'reflect-metadata'
+import * as x509 from '@peculiar/x509'
+
+const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
+const DAY_MS = 86_400_000
+
+/** What a TLS server wants, in PEM. */
+export interface ServerCertificate {
+  readonly key: string
+  readonly cert: string
+}
+
+export interface CertificateAuthority {
+  /** The authority's certificate, PEM. */
+  readonly pem: string
+  /** A certificate for names and IP addresses; `expired`: its time ended an hour ago. */
+  readonly issue: (
+    hosts: ReadonlyArray<string>,
+    options?: { readonly expired?: boolean },
+  ) => Promise<ServerCertificate>
+}
+
+const makeKeys = () => crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify'])
+
+export const makeCertificateAuthority = async (): Promise<CertificateAuthority> => {
+  const keys = await makeKeys()
+  const authority = await x509.X509CertificateGenerator.createSelfSigned({
+    name: 'CN=hub test authority',
+    notBefore: new Date(Date.now() - 2 * DAY_MS),
+    notAfter: new Date(Date.now() + DAY_MS),
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 1, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+    ],
+  })
+  return {
+    pem: authority.toString('pem'),
+    issue: async (hosts, options = {}) => {
+      const own = await makeKeys()
+      const certificate = await x509.X509CertificateGenerator.create({
+        subject: 'CN=receiver',
+        issuer: authority.subject,
+        notBefore: new Date(Date.now() - DAY_MS),
+        notAfter: new Date(Date.now() + (options.expired === true ? -3_600_000 : DAY_MS)),
+        publicKey: own.publicKey,
+        signingKey: keys.privateKey,
+        signingAlgorithm: ALGORITHM,
+        extensions: [
+          new x509.SubjectAlternativeNameExtension(
+            hosts.map((host) => ({
+              type: /^[\d.]+$|:/u.test(host) ? ('ip' as const) : ('dns' as const),
+              value: host,
+            })),
+          ),
+        ],
+      })
+      const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', own.privateKey)).toString('base64')
+      return {
+        cert: certificate.toString('pem'),
+        key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n`,
+      }
+    },
+  }
+}

@@ -1,0 +1,111 @@
+/** A webhook receiver for tests: a real HTTPS server on the loopback that remembers what came. */
+import { Effect, type Scope } from 'effect'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { ServerCertificate } from './certificates.ts'
+
+/** A request that arrived completely. */
+export interface Received {
+  readonly path: string
+  readonly method: string
+  readonly headers: IncomingHttpHeaders
+  readonly rawHeaders: ReadonlyArray<string>
+  readonly body: Buffer
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** What the receiver answers. Not answering at all is an answer, too. */
+export type Respond = (received: Received, response: ServerResponse, request: IncomingMessage) => void
+
+export interface TlsReceiver {
+  readonly port: number
+  readonly url: (path?: string) => string
+  /** Everything so far, in the order of arrival. */
+  readonly received: ReadonlyArray<Received>
+  /** Waits until there are so many, without a bound of its own: the test's time-out is one. */
+  readonly until: (
+    enough: (received: ReadonlyArray<Received>) => boolean,
+  ) => Effect.Effect<ReadonlyArray<Received>>
+  /** Changes the answer from now on. */
+  readonly respondWith: (respond: Respond) => void
+  /** How many TCP connections were accepted. */
+  readonly connections: () => number
+}
+
+/** Answers a status with an empty body. */
+export const answering =
+  (status: number, headers: Record<string, string> = {}): Respond =>
+  (_received, response) => {
+    response.writeHead(status, headers).end()
+  }
+
+/** Starts a receiver; it is closed, with all its connections, when the scope closes. */
+export const tlsReceiver = (
+  certificate: ServerCertificate,
+  options: { readonly respond?: Respond; readonly host?: string; readonly name?: string } = {},
+): Effect.Effect<TlsReceiver, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const host = options.host ?? '127.0.0.1'
+    let respond = options.respond ?? answering(200)
+    const received: Array<Received> = []
+    const waiting = new Set<() => void>()
+    let connections = 0
+
+    const server = yield* Effect.acquireRelease(
+      Effect.callback<ReturnType<typeof createServer>>((resume) => {
+        const server = createServer({ key: certificate.key, cert: certificate.cert }, (request, response) => {
+          const chunks: Array<Buffer> = []
+          request.on('data', (chunk: Buffer) => chunks.push(chunk))
+          request.on('end', () => {
+            const one: Received = {
+              path: request.url ?? '',
+              method: request.method ?? '',
+              headers: request.headers,
+              rawHeaders: request.rawHeaders,
+              body: Buffer.concat(chunks),
+              at: Date.now(),
+            }
+            received.push(one)
+            respond(one, response, request)
+            for (const check of waiting) check()
+          })
+        })
+        // Clients that give up, and clients that do not trust us, are part of the tests.
+        server.on('tlsClientError', () => {})
+        server.on('connection', () => {
+          connections += 1
+        })
+        server.listen(0, host, () => resume(Effect.succeed(server)))
+      }),
+      (server) =>
+        Effect.callback<void>((resume) => {
+          server.close(() => resume(Effect.void))
+          server.closeAllConnections()
+        }),
+    )
+    const { port } = server.address() as AddressInfo
+
+    return {
+      port,
+      received,
+      url: (path = '/') =>
+        `https://${options.name ?? (host.includes(':') ? `[${host}]` : host)}:${port}${path}`,
+      connections: () => connections,
+      respondWith: (next) => {
+        respond = next
+      },
+      until: (enough) =>
+        Effect.callback((resume) => {
+          const check = () => {
+            if (!enough(received)) return
+            waiting.delete(check)
+            resume(Effect.succeed([...received]))
+          }
+          waiting.add(check)
+          check()
+          return Effect.sync(() => waiting.delete(check))
+        }),
+    }
+  })

@@ -1,0 +1,309 @@
+/** Real TLS receivers on the loopback, each bad in its own way. */
+import { randomBytes } from 'node:crypto'
+import { createServer as createTcpServer } from 'node:net'
+import { describe, expect, it } from '@effect/vitest'
+import { answering, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { Effect, Fiber, Layer, Redacted } from 'effect'
+import { Stripe } from 'stripe'
+import {
+  AddressPolicy,
+  HostUnresolvable,
+  makeAddressPolicy,
+  makeWebhookClient,
+  WebhookClient,
+} from './index.ts'
+
+const authority = await makeCertificateAuthority()
+const certificate = await authority.issue(['127.0.0.1', 'receiver.test'])
+
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`
+const OLD_SECRET = `whsec_${randomBytes(32).toString('base64')}`
+const EVENTS = [{ id: 'evt_1', object: 'event', type: 'message.sent', data: { note: 'Заказ готов' } }]
+const BODY = Buffer.from(JSON.stringify(EVENTS))
+
+/** `receiver.test` and `sneaky.test` are names that only this resolver knows. */
+const layer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe(
+  Layer.provideMerge(
+    Layer.sync(AddressPolicy, () => {
+      let asked = 0
+      return makeAddressPolicy({
+        allowedHosts: new Set(['127.0.0.1']),
+        resolveName: (name) => {
+          asked += 1
+          switch (name) {
+            case 'receiver.test':
+            case 'other-name.test':
+              return Effect.succeed([{ address: '127.0.0.1', family: 4 }])
+            // Allowed at first, and somewhere else the next time.
+            case 'rebinding.test':
+              return Effect.succeed([{ address: asked === 1 ? '127.0.0.1' : '127.0.0.2', family: 4 }])
+            case 'mixed.test':
+              return Effect.succeed([
+                { address: '127.0.0.1', family: 4 },
+                { address: '10.0.0.1', family: 4 },
+              ])
+            default:
+              return Effect.fail(new HostUnresolvable())
+          }
+        },
+      })
+    }),
+  ),
+)
+
+const deliver = (url: string, deadlineMs = 5000) =>
+  Effect.flatMap(WebhookClient, (client) =>
+    client.deliver(
+      { url, eventBatch: 'evb_01', body: BODY, secrets: [Redacted.make(SECRET), Redacted.make(OLD_SECRET)] },
+      { deadlineMs },
+    ),
+  )
+
+const failure = (reason: string, responseCode: number | null = null) =>
+  expect.objectContaining({ succeeded: false, reason, responseCode })
+
+describe('a delivery', () => {
+  it.live('arrives signed, with the headers of the contract, and stripe verifies it unchanged', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const result = yield* deliver(receiver.url('/hook?tenant=7'))
+      expect(result).toMatchObject({ succeeded: true, responseCode: 200, reason: null })
+      expect(result.durationMs).toBeGreaterThanOrEqual(0)
+      const [request] = receiver.received
+      expect(request?.method).toBe('POST')
+      expect(request?.path).toBe('/hook?tenant=7')
+      expect(request?.headers).toMatchObject({
+        'content-type': 'application/json',
+        'user-agent': 'SMS-Delivery-Hub/0.3.3',
+        'hub-event-id': 'evb_01',
+        'content-length': String(BODY.length),
+      })
+      expect(request?.rawHeaders).toEqual(expect.arrayContaining(['Hub-Event-Id', 'Hub-Signature']))
+      expect(request?.body.equals(BODY)).toBe(true)
+      const header = String(request?.headers['hub-signature'])
+      expect(header).toMatch(/^t=\d{10},v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/u)
+      // Either secret of a rotation is enough; any other is not.
+      for (const secret of [SECRET, OLD_SECRET]) {
+        expect(Stripe.webhooks.constructEvent(request!.body, header, secret)).toEqual(EVENTS)
+      }
+      expect(() => Stripe.webhooks.constructEvent(request!.body, header, SECRET.slice(6))).toThrow(
+        /signature/u,
+      )
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live.each([200, 201, 202, 204, 299])('%i is a success', (status) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(status) })
+      expect(yield* deliver(receiver.url())).toMatchObject({ succeeded: true, responseCode: status })
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live.each([400, 401, 404, 410, 429, 500, 503])('%i is a failure', (status) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(status) })
+      expect(yield* deliver(receiver.url())).toEqual(failure('http_status', status))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live.each([301, 302, 303, 304, 307, 308])('%i is a failure and is not followed', (status) =>
+    Effect.gen(function* () {
+      const other = yield* tlsReceiver(certificate)
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: answering(status, { location: other.url() }),
+      })
+      expect(yield* deliver(receiver.url())).toEqual(failure('redirect', status))
+      expect(other.received).toEqual([])
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('uses a connection again once the body of the answer has left it', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => response.writeHead(200).end('thank you'),
+      })
+      for (let i = 0; i < 5; i++) expect((yield* deliver(receiver.url())).succeeded).toBe(true)
+      expect(receiver.connections()).toBeLessThan(5)
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('a receiver that', () => {
+  it.live('does not listen: connection_refused', () =>
+    Effect.gen(function* () {
+      const receiver = yield* Effect.scoped(tlsReceiver(certificate))
+      expect(yield* deliver(receiver.url())).toEqual(failure('connection_refused'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('never answers: timeout, and the connection is closed', () =>
+    Effect.gen(function* () {
+      const closed = Promise.withResolvers<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => response.on('close', closed.resolve),
+      })
+      expect(yield* deliver(receiver.url(), 300)).toEqual(failure('timeout'))
+      yield* Effect.promise(() => closed.promise)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('never finishes its headers: timeout', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          response.socket?.write('HTTP/1.1 200 OK\r\nX-Slow: ')
+        },
+      })
+      expect(yield* deliver(receiver.url(), 300)).toEqual(failure('timeout'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('accepts the connection and says nothing: timeout', () =>
+    Effect.gen(function* () {
+      const server = yield* Effect.acquireRelease(
+        Effect.callback<ReturnType<typeof createTcpServer>>((resume) => {
+          const server = createTcpServer((socket) => socket.on('error', () => {}))
+          server.listen(0, '127.0.0.1', () => resume(Effect.succeed(server)))
+        }),
+        (server) => Effect.sync(() => server.close()),
+      )
+      const address = server.address()
+      const port = typeof address === 'object' ? address?.port : 0
+      expect(yield* deliver(`https://127.0.0.1:${port}/`, 300)).toEqual(failure('timeout'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('resets: connection_reset', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => response.socket?.destroy(),
+      })
+      expect(yield* deliver(receiver.url())).toEqual(failure('connection_reset'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('does not speak HTTP: connection_reset', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => response.socket?.end('SSH-2.0-OpenSSH\r\n'),
+      })
+      expect(yield* deliver(receiver.url())).toEqual(failure('connection_reset'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('answers with an endless body: a success by its status, and the connection is closed', () =>
+    Effect.gen(function* () {
+      const closed = Promise.withResolvers<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          response.writeHead(200)
+          const chunk = Buffer.alloc(65_536)
+          const more = () => {
+            while (!response.destroyed && response.write(chunk));
+            response.once('drain', more)
+          }
+          response.on('close', closed.resolve)
+          more()
+        },
+      })
+      expect(yield* deliver(receiver.url())).toMatchObject({ succeeded: true, responseCode: 200 })
+      yield* Effect.promise(() => closed.promise)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('trickles its body: a success by its status, and the connection is closed', () =>
+    Effect.gen(function* () {
+      const closed = Promise.withResolvers<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          response.writeHead(200)
+          const timer = setInterval(() => response.write('.'), 100)
+          response.on('close', () => {
+            clearInterval(timer)
+            closed.resolve()
+          })
+        },
+      })
+      expect(yield* deliver(receiver.url())).toMatchObject({ succeeded: true, responseCode: 200 })
+      yield* Effect.promise(() => closed.promise)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('presents a certificate of nobody we trust, of another name, or of yesterday: tls_error', () =>
+    Effect.gen(function* () {
+      const stranger = yield* Effect.promise(makeCertificateAuthority)
+      const certificates = yield* Effect.promise(() =>
+        Promise.all([
+          stranger.issue(['127.0.0.1']),
+          authority.issue(['receiver.test']),
+          authority.issue(['127.0.0.1'], { expired: true }),
+        ]),
+      )
+      for (const bad of certificates) {
+        const receiver = yield* tlsReceiver(bad)
+        // Twice: a resumed session must not be trusted any more than the first.
+        expect(yield* deliver(receiver.url())).toEqual(failure('tls_error'))
+        expect(yield* deliver(receiver.url())).toEqual(failure('tls_error'))
+        expect(receiver.received).toEqual([])
+      }
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('an address', () => {
+  it.live('is reached by its name, which the certificate must have', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { name: 'receiver.test' })
+      expect((yield* deliver(receiver.url())).succeeded).toBe(true)
+      expect(receiver.received[0]?.headers.host).toBe(`receiver.test:${receiver.port}`)
+      expect((yield* deliver(`https://receiver.test.:${receiver.port}/`)).succeeded).toBe(true)
+      expect(yield* deliver(`https://other-name.test:${receiver.port}/`)).toEqual(failure('tls_error'))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('that is not public is not connected to, be it a literal or one answer of several', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { host: '127.0.0.2' })
+      const { port } = yield* tlsReceiver(certificate)
+      for (const url of [
+        receiver.url(),
+        `https://2130706434:${receiver.port}/`,
+        `https://[::ffff:127.0.0.2]:${receiver.port}/`,
+        `https://localhost:${receiver.port}/`,
+        `https://mixed.test:${port}/`,
+      ]) {
+        expect(yield* deliver(url)).toEqual(failure('address_not_public'))
+      }
+      expect(receiver.connections()).toBe(0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('that answers differently the second time is checked the second time', () =>
+    Effect.gen(function* () {
+      const policy = yield* AddressPolicy
+      const receiver = yield* tlsReceiver(certificate, { host: '127.0.0.2', name: 'rebinding.test' })
+      yield* policy.checkUrl(receiver.url())
+      expect(yield* deliver(receiver.url())).toEqual(failure('address_not_public'))
+      expect(receiver.connections()).toBe(0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('that does not resolve: dns_error', () =>
+    Effect.gen(function* () {
+      expect(yield* deliver('https://nowhere.test/')).toEqual(failure('dns_error'))
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+it.live('an attempt that is interrupted leaves no connection behind', () =>
+  Effect.gen(function* () {
+    const closed = Promise.withResolvers<void>()
+    const receiver = yield* tlsReceiver(certificate, {
+      respond: (_received, response) => response.on('close', closed.resolve),
+    })
+    const fiber = yield* Effect.forkChild(deliver(receiver.url()))
+    yield* receiver.until((received) => received.length === 1)
+    yield* Fiber.interrupt(fiber)
+    yield* Effect.promise(() => closed.promise)
+  }).pipe(Effect.provide(layer)),
+)
