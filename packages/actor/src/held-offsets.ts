@@ -1,0 +1,67 @@
+/**
+ * The offsets of a partition that are still needed. The smallest of them is what may be committed at most: the
+ * partition's low-water mark.
+ *
+ * Offsets are held nearly always in rising order and released in any, so they are kept sorted and skipped lazily:
+ * holding, releasing and asking for the lowest take constant time on average.
+ */
+export class HeldOffsets {
+  /** Ascending. May contain offsets that are released already; `#held` decides. */
+  #sorted: Array<number> = []
+  #head = 0
+  readonly #held = new Set<number>()
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  has(offset: number): boolean {
+    return this.#held.has(offset)
+  }
+
+  /** Holding twice is holding once. */
+  hold(offset: number): void {
+    if (this.#held.has(offset)) return
+    this.#held.add(offset)
+    const last = this.#sorted.at(-1)
+    if (last === undefined || this.#head === this.#sorted.length || offset > last) {
+      this.#sorted.push(offset)
+      return
+    }
+    let low = this.#head
+    let high = this.#sorted.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#sorted[middle]! < offset) low = middle + 1
+      else high = middle
+    }
+    // Still there from an earlier hold that was released meanwhile.
+    if (this.#sorted[low] !== offset) this.#sorted.splice(low, 0, offset)
+  }
+
+  release(offset: number): void {
+    this.#held.delete(offset)
+  }
+
+  /** The smallest offset held, or `null` when nothing is. */
+  lowest(): number | null {
+    while (this.#head < this.#sorted.length && !this.#held.has(this.#sorted[this.#head]!)) this.#head++
+    // Copying is worth it only when most of the array is behind.
+    if (this.#head > 1024 && this.#head * 2 > this.#sorted.length) {
+      this.#sorted = this.#sorted.slice(this.#head)
+      this.#head = 0
+    }
+    return this.#sorted[this.#head] ?? null
+  }
+
+  /** The smallest offsets held, ascending, at most `count`. */
+  first(count: number): ReadonlyArray<number> {
+    const found: Array<number> = []
+    this.lowest()
+    for (let i = this.#head; i < this.#sorted.length && found.length < count; i++) {
+      const offset = this.#sorted[i]!
+      if (this.#held.has(offset)) found.push(offset)
+    }
+    return found
+  }
+}

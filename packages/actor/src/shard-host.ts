@@ -1,0 +1,536 @@
+/**
+ * Shards on a consumer group: assignment, fence, recovery, back-pressure, marks and draining, around a
+ * `Shard` that knows what the records mean.
+ *
+ * What it knows of the hub are the roles of the topics (lanes, the log, reports) and `ShardOpened`; nothing of
+ * messages. A shard's state is a fold of its log partition:
+ *
+ * 1. *locating*: nothing of the shard is read; the committed marks are fetched;
+ * 2. *reading*: the log from its low-water mark to the end as it was then;
+ * 3. *fencing*: `ShardOpened` with an epoch above all seen is on its way to the log;
+ * 4. *closing*: reading on to the own fence. If another member's fence of the same epoch came first, back to 3;
+ * 5. *open*: lanes and reports are read from their marks, and the log goes on being read.
+ */
+import { randomUUID } from 'node:crypto'
+import {
+  type BusUnavailable,
+  ConsumerGroups,
+  decodeShardOpened,
+  type EventLog,
+  type GroupControl,
+  type GroupHandler,
+  type IncomingRecord,
+  type OutgoingRecord,
+  type Position,
+  shardOpenedRecord,
+  type TopicNames,
+} from '@hub/kafka'
+import { Cause, Deferred, Effect, FiberSet, Latch, Result, type Scope } from 'effect'
+import { type Appender, makeAppender } from './appender.ts'
+import { Fence, type Opening } from './fence.ts'
+
+/** How a shard begins its work. */
+export interface Opened {
+  readonly epoch: number
+  readonly now: number
+  /** For each lane, the offset its next record had when recovery began: below it may be records of recovered messages. */
+  readonly laneEnds: ReadonlyArray<number>
+}
+
+/** What of a shard's partitions is still needed: smallest offsets, `null` for nothing. */
+export interface Needed {
+  readonly lanes: ReadonlyArray<number | null>
+  readonly log: number | null
+  readonly reports: number | null
+}
+
+/** What the records mean. Everything here is synchronous and must not throw. */
+export interface Shard {
+  /** A record of the log, in order: first for recovery, and after `onOpened` for what others have written. */
+  readonly onLog: (record: IncomingRecord, fence: Fence) => void
+  readonly onLane: (lane: number, record: IncomingRecord) => void
+  readonly onReport: (record: IncomingRecord) => void
+  readonly onOpened: (opened: Opened) => void
+  /** The shard is somebody else's; nothing it does counts any more. */
+  readonly onClosed: () => void
+  /** About ten times a second: what is due is done. */
+  readonly onTick: (now: number) => void
+  /** The lane must not be read on for now. */
+  readonly isFull: (lane: number) => boolean
+  /** There is room enough to read the lane on, once it was full. */
+  readonly hasRoom: (lane: number) => boolean
+  readonly needed: () => Needed
+  /** Marks were committed; `logPosition` is how far the log has been read. */
+  readonly onCommitted: (lanes: ReadonlyArray<number>, logPosition: number, now: number) => void
+}
+
+/** What a shard may do to the world. */
+export interface ShardHandle {
+  readonly shard: number
+  /** False from the moment on at which the shard was taken away or closed. */
+  readonly isCurrent: () => boolean
+  /**
+   * True while nobody else can own the shard: to be asked in the same tick as the act that must not happen
+   * twice.
+   */
+  readonly mayAct: () => boolean
+  /** Appends to the log or anywhere else; `onAppended` only while the shard is current. */
+  readonly append: (record: OutgoingRecord, onAppended: (offset: number) => void) => void
+}
+
+/** For metrics. */
+export interface HostObserver {
+  readonly onRecovered: (recovery: {
+    readonly shard: number
+    readonly records: number
+    readonly ms: number
+  }) => void
+}
+
+export interface ShardHostOptions<S extends Shard> {
+  readonly group: string
+  readonly topics: TopicNames
+  readonly memberFile?: string
+  readonly makeShard: (handle: ShardHandle) => S
+  /** Called after every change, when all of its records have been folded: the moment to hand over. */
+  readonly onSettled: () => void
+  /** Acts under way that should be finished before the shards may go to somebody else. */
+  readonly inFlight: () => number
+  readonly observer: HostObserver
+}
+
+export interface ShardHost<S extends Shard> {
+  /** The shards that are open, in order of their numbers. */
+  readonly open: () => ReadonlyArray<S>
+  /** False while the group is about to change hands, and when stopping: nothing new is to be begun. */
+  readonly mayBegin: () => boolean
+  /** Runs a change that comes from elsewhere than the group (an answer, a lookup), and settles. */
+  readonly act: (change: () => void) => void
+  /** Joined, heartbeats answered, and every owned shard open. */
+  readonly isReady: Effect.Effect<boolean>
+  /** Never succeeds; dies when a part of the runtime has died, which the process should not survive. */
+  readonly failure: Effect.Effect<never>
+}
+
+/** Deadlines are seconds to hours away, so a tenth of a second is exact, and no timer is armed for each message. */
+const TICK_MS = 100
+/** Marks trail by this much: what a restart reads twice. */
+const COMMIT_MS = 1000
+/** Of the adapter's 2.5 s before a join: what is in flight gets the larger part, the last commit the rest. */
+const DRAIN_MS = 1800
+const LAST_COMMIT_MS = 600
+/** Between tries to learn where a shard stands. */
+const LOCATE_PAUSE_MS = 200
+/**
+ * The fence is written again once so many records lie behind it, so that the log's mark can pass the old one: recovery
+ * must find the highest epoch at or after the mark. Reading so many takes a few hundredths of a second.
+ */
+const FENCE_CARRY_RECORDS = 10_000
+
+type Phase = 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded'
+
+interface Hosted<S> {
+  readonly number: number
+  readonly shard: S
+  readonly handle: ShardHandle
+  readonly fence: Fence
+  readonly startedAt: number
+  current: boolean
+  phase: Phase
+  opening: Opening
+  /** Offset of the own fence in the log. */
+  fenceOffset: number
+  carryingFence: boolean
+  /** End of the log when recovery began. */
+  logEnd: number
+  laneEnds: ReadonlyArray<number>
+  recordsRead: number
+  /** Next offset to read, by topic. */
+  readonly positions: Map<string, number>
+  readonly committed: Map<string, number>
+  readonly pausedLanes: Set<number>
+}
+
+/** Joins the group and runs its shards until the scope closes: then what is in flight is finished and marks are committed. */
+export const makeShardHost = <S extends Shard>(
+  options: ShardHostOptions<S>,
+): Effect.Effect<ShardHost<S>, BusUnavailable, ConsumerGroups | EventLog | Scope.Scope> =>
+  Effect.gen(function* () {
+    const groups = yield* ConsumerGroups
+    const clock = yield* Effect.clockWith(Effect.succeed)
+    const now = () => clock.currentTimeMillisUnsafe()
+    const fork = yield* FiberSet.makeRuntime<never>()
+    const { topics } = options
+    const lanes = [topics.acceptedOtp, topics.acceptedService]
+    const all = [...lanes, topics.messages, topics.operatorReports]
+    const member = randomUUID()
+    const shards = new Map<number, Hosted<S>>()
+    const idle = Latch.makeUnsafe(true)
+    let control: GroupControl | null = null
+    let draining = true
+    let stopping = false
+
+    const openShards = () =>
+      [...shards.values()].filter((hosted) => hosted.phase === 'open').sort((a, b) => a.number - b.number)
+    let open: ReadonlyArray<S> = []
+    const listOpen = () => {
+      open = openShards().map((hosted) => hosted.shard)
+    }
+
+    const settle = () => {
+      for (const hosted of shards.values()) {
+        if (hosted.phase !== 'open' || control === null) continue
+        for (const [lane, topic] of lanes.entries()) {
+          if (hosted.pausedLanes.has(lane)) {
+            if (!hosted.shard.hasRoom(lane)) continue
+            hosted.pausedLanes.delete(lane)
+            control.resume(topic, hosted.number)
+          } else if (hosted.shard.isFull(lane)) {
+            hosted.pausedLanes.add(lane)
+            control.pause(topic, hosted.number)
+          }
+        }
+      }
+      options.onSettled()
+      if (options.inFlight() === 0) idle.openUnsafe()
+      else idle.closeUnsafe()
+    }
+
+    const appender: Appender = yield* makeAppender(settle)
+
+    const makeHosted = (number: number): Hosted<S> => {
+      const handle: ShardHandle = {
+        shard: number,
+        isCurrent: () => hosted.current,
+        mayAct: () =>
+          hosted.current &&
+          hosted.phase === 'open' &&
+          control !== null &&
+          control.owns(number) &&
+          control.leaseHolds(),
+        append: (record, onAppended) =>
+          appender.append(record, {
+            isWanted: () => hosted.current,
+            onAppended: (at) => onAppended(at.offset),
+          }),
+      }
+      const hosted: Hosted<S> = {
+        number,
+        handle,
+        shard: options.makeShard(handle),
+        fence: new Fence(),
+        startedAt: now(),
+        current: true,
+        phase: 'locating',
+        opening: { epoch: 0, member },
+        fenceOffset: -1,
+        carryingFence: false,
+        logEnd: -1,
+        laneEnds: [],
+        recordsRead: 0,
+        positions: new Map(),
+        committed: new Map(),
+        pausedLanes: new Set(),
+      }
+      return hosted
+    }
+
+    const close = (hosted: Hosted<S>) => {
+      hosted.current = false
+      shards.delete(hosted.number)
+      hosted.shard.onClosed()
+      listOpen()
+    }
+
+    const writeFence = (hosted: Hosted<S>, onAppended: (offset: number) => void) => {
+      const { epoch, member: by } = hosted.opening
+      hosted.handle.append(
+        shardOpenedRecord(topics, {
+          type: 'ShardOpened',
+          shard: hosted.number,
+          epoch,
+          member: by,
+          at: now(),
+        }),
+        onAppended,
+      )
+    }
+
+    const logPosition = (hosted: Hosted<S>) => hosted.positions.get(topics.messages) ?? 0
+
+    /** Moves recovery on as far as what has been read allows. */
+    const advance = (hosted: Hosted<S>) => {
+      if (hosted.phase === 'reading' && logPosition(hosted) >= hosted.logEnd) {
+        hosted.phase = 'fencing'
+        hosted.opening = { epoch: hosted.fence.epoch + 1, member }
+        writeFence(hosted, (offset) => {
+          hosted.fenceOffset = offset
+          hosted.phase = 'closing'
+          advance(hosted)
+        })
+      }
+      if (hosted.phase !== 'closing' || logPosition(hosted) <= hosted.fenceOffset) return
+      if (!hosted.fence.isHeldBy(hosted.opening)) {
+        hosted.logEnd = logPosition(hosted)
+        hosted.phase = 'reading'
+        advance(hosted)
+        return
+      }
+      hosted.phase = 'open'
+      listOpen()
+      hosted.shard.onOpened({ epoch: hosted.opening.epoch, now: now(), laneEnds: hosted.laneEnds })
+      for (const topic of [...lanes, topics.operatorReports]) {
+        control?.seek({ topic, partition: hosted.number, offset: hosted.positions.get(topic) ?? 0 })
+        control?.resume(topic, hosted.number)
+      }
+      options.observer.onRecovered({
+        shard: hosted.number,
+        records: hosted.recordsRead,
+        ms: now() - hosted.startedAt,
+      })
+      settle()
+    }
+
+    /** Where these shards stand, asked until it is known or they are gone. */
+    const locate = Effect.fnUntraced(function* (fresh: ReadonlyArray<Hosted<S>>, by: GroupControl) {
+      for (;;) {
+        const wanted = fresh.filter((hosted) => hosted.current)
+        if (wanted.length === 0) return
+        const found = yield* Effect.all([
+          by.committed(wanted.map((hosted) => hosted.number)),
+          Effect.forEach(all, (topic) => by.bounds(topic)),
+        ]).pipe(
+          Effect.catch((error) =>
+            Effect.logWarning('the marks of new shards could not be read; trying again', error).pipe(
+              Effect.andThen(Effect.sleep(LOCATE_PAUSE_MS)),
+              Effect.as(null),
+            ),
+          ),
+        )
+        if (found === null) continue
+        const [committed, bounds] = found
+        for (const hosted of wanted) {
+          // The group may have changed hands meanwhile.
+          if (!hosted.current || control !== by) continue
+          const ends = new Map<string, number>()
+          for (const [i, topic] of all.entries()) {
+            const bound = bounds[i]?.find(({ partition }) => partition === hosted.number)
+            const low = bound?.low ?? 0
+            const high = bound?.high ?? 0
+            const mark =
+              committed.find((at) => at.topic === topic && at.partition === hosted.number)?.offset ?? -1
+            // A mark that has expired means the beginning; one beyond the end cannot be right either.
+            const from = mark < low ? low : Math.min(mark, high)
+            ends.set(topic, high)
+            hosted.positions.set(topic, from)
+            hosted.committed.set(topic, mark)
+          }
+          hosted.logEnd = ends.get(topics.messages) ?? 0
+          hosted.laneEnds = lanes.map((topic) => ends.get(topic) ?? 0)
+          hosted.phase = 'reading'
+          by.seek({ topic: topics.messages, partition: hosted.number, offset: logPosition(hosted) })
+          by.resume(topics.messages, hosted.number)
+          advance(hosted)
+        }
+        return
+      }
+    })
+
+    const onLogRecord = (hosted: Hosted<S>, record: IncomingRecord) => {
+      if (record.type === 'ShardOpened') {
+        const opening = decodeShardOpened(record)
+        if (Result.isFailure(opening)) return
+        hosted.fence.observe(opening.success)
+        if (hosted.phase === 'open' && hosted.fence.epoch > hosted.opening.epoch) {
+          // Somebody else has opened the shard: this member has lost it and will hear of it.
+          hosted.phase = 'superseded'
+          listOpen()
+        }
+        return
+      }
+      hosted.shard.onLog(record, hosted.fence)
+    }
+
+    /** The marks of a shard: what is needed, and never beyond what has been read. */
+    const marksOf = (hosted: Hosted<S>): ReadonlyArray<Position> => {
+      const needed = hosted.shard.needed()
+      const at = (topic: string, lowest: number | null): Position => {
+        const position = hosted.positions.get(topic) ?? 0
+        return {
+          topic,
+          partition: hosted.number,
+          offset: lowest === null ? position : Math.min(lowest, position),
+        }
+      }
+      const fenced = needed.log === null ? hosted.fenceOffset : Math.min(needed.log, hosted.fenceOffset)
+      return [
+        ...lanes.map((topic, lane) => at(topic, needed.lanes[lane] ?? null)),
+        at(topics.messages, fenced),
+        at(topics.operatorReports, needed.reports),
+      ]
+    }
+
+    /**
+     * Commits the marks of the open shards. Lanes and log go in one request, and were they torn apart by a crash it would
+     * not matter: a shard computes the log's mark against the lane marks committed *before* (a finished message is
+     * held in the log until `onCommitted` has passed its lane offset), so a new log mark fits the old lane marks;
+     * and old log marks are lower, so they fit any lane marks.
+     */
+    const commit = Effect.gen(function* () {
+      if (control === null) return
+      const by = control
+      const open = openShards()
+      const changed = open.map((hosted) => ({
+        hosted,
+        positions: marksOf(hosted).filter(({ topic, offset }) => hosted.committed.get(topic) !== offset),
+      }))
+      const positions = changed.flatMap((change) => change.positions)
+      if (positions.length > 0) yield* by.commit(positions)
+      for (const change of changed) {
+        const { hosted } = change
+        if (!hosted.current) continue
+        for (const { topic, offset } of change.positions) hosted.committed.set(topic, offset)
+        hosted.shard.onCommitted(
+          lanes.map((topic) => hosted.committed.get(topic) ?? 0),
+          logPosition(hosted),
+          now(),
+        )
+        if (!hosted.carryingFence && logPosition(hosted) - hosted.fenceOffset > FENCE_CARRY_RECORDS) {
+          hosted.carryingFence = true
+          writeFence(hosted, (offset) => {
+            hosted.fenceOffset = offset
+            hosted.carryingFence = false
+          })
+        }
+      }
+    })
+
+    const commitOnce = commit.pipe(
+      Effect.catch((error) => Effect.logWarning('marks were not committed', error)),
+    )
+
+    /** Begins nothing new, waits for what is in flight, and commits. Bounded. */
+    const drain = Effect.gen(function* () {
+      draining = true
+      settle()
+      yield* idle.await.pipe(Effect.timeoutOrElse({ duration: DRAIN_MS, orElse: () => Effect.void }))
+      yield* commitOnce.pipe(Effect.timeoutOrElse({ duration: LAST_COMMIT_MS, orElse: () => Effect.void }))
+    })
+
+    const handler: GroupHandler = {
+      onAssigned: (assignment, by) => {
+        control = by
+        const owned = new Set(assignment.shards)
+        for (const hosted of [...shards.values()]) {
+          const keep =
+            owned.has(hosted.number) && assignment.kept.has(hosted.number) && hosted.phase === 'open'
+          if (!keep) close(hosted)
+        }
+        const fresh: Array<Hosted<S>> = []
+        for (const number of assignment.shards) {
+          const kept = shards.get(number)
+          if (kept === undefined) {
+            const hosted = makeHosted(number)
+            shards.set(number, hosted)
+            fresh.push(hosted)
+            for (const topic of all) by.pause(topic, number)
+            continue
+          }
+          for (const topic of all) {
+            by.seek({ topic, partition: number, offset: kept.positions.get(topic) ?? 0 })
+            const lane = lanes.indexOf(topic)
+            if (lane >= 0 && kept.pausedLanes.has(lane)) by.pause(topic, number)
+            else by.resume(topic, number)
+          }
+        }
+        draining = stopping
+        if (fresh.length > 0) fork(locate(fresh, by))
+        settle()
+      },
+      onRevoking: drain,
+      onBatch: (topic, partition, records) =>
+        Effect.sync(() => {
+          const hosted = shards.get(partition)
+          if (hosted === undefined || hosted.phase === 'locating') return
+          const isLog = topic === topics.messages
+          if (!isLog && hosted.phase !== 'open') return
+          const lane = lanes.indexOf(topic)
+          const from = hosted.positions.get(topic) ?? 0
+          for (const record of records) {
+            if (record.offset < from) continue
+            hosted.positions.set(topic, record.offset + 1)
+            if (isLog) {
+              hosted.recordsRead++
+              onLogRecord(hosted, record)
+            } else if (lane >= 0) hosted.shard.onLane(lane, record)
+            else hosted.shard.onReport(record)
+          }
+          if (isLog) advance(hosted)
+          settle()
+        }),
+    }
+
+    const failure = Deferred.makeUnsafe<never>()
+    const forever = (effect: Effect.Effect<unknown>) =>
+      effect.pipe(
+        Effect.catchCause((cause) =>
+          Cause.hasInterruptsOnly(cause)
+            ? Effect.void
+            : Deferred.failCause(failure, cause as Cause.Cause<never>),
+        ),
+        Effect.forkScoped,
+      )
+
+    yield* forever(appender.run)
+    yield* forever(
+      Effect.forever(
+        Effect.andThen(
+          Effect.sleep(TICK_MS),
+          Effect.sync(() => {
+            const at = now()
+            for (const hosted of shards.values()) if (hosted.phase === 'open') hosted.shard.onTick(at)
+            settle()
+          }),
+        ),
+      ),
+    )
+    yield* forever(
+      Effect.forever(
+        Effect.andThen(
+          Effect.sleep(COMMIT_MS),
+          // Nothing is committed while the group changes hands: draining does that.
+          Effect.suspend(() => (draining ? Effect.void : commitOnce)),
+        ),
+      ),
+    )
+
+    const joined = yield* groups.join(
+      {
+        group: options.group,
+        topics: all,
+        ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
+      },
+      handler,
+    )
+    // Finalizers run last in, first out: this one before the group is left.
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        stopping = true
+        return drain
+      }),
+    )
+
+    return {
+      open: () => open,
+      mayBegin: () => !draining && control !== null && control.leaseHolds(),
+      act: (change) => {
+        change()
+        settle()
+      },
+      isReady: Effect.map(
+        joined.isHealthy,
+        (healthy) => healthy && [...shards.values()].every((hosted) => hosted.phase === 'open'),
+      ),
+      failure: Deferred.await(failure),
+    }
+  })
