@@ -2,7 +2,8 @@
 import { beganAt, claimPidFile, type PidFile, readPidFile, removePidFile } from './pidfile.ts'
 import { endLeftovers } from './processes.ts'
 import { Problem } from './problem.ts'
-import { prepareDataDir, type Report, runDir } from './stack.ts'
+import type { Settings } from './settings.ts'
+import { keepTogether, prepareDataDir, type Report, runDir } from './stack.ts'
 
 const SUPERVISOR = 'supervisor'
 
@@ -16,7 +17,11 @@ export const holderOf = (dataDir: string): PidFile | null => readPidFile(runDir(
  * Takes the data folder for this process and ends what a supervisor that was killed left running on it. Fails with a
  * `Problem` while another one runs. Answers how to give it back.
  */
-export const claimDataDir = async (dataDir: string, report: Report): Promise<() => void> => {
+export const claimDataDir = async (
+  settings: Pick<Settings, 'dataDir' | 'databaseUrl'>,
+  report: Report,
+): Promise<() => void> => {
+  const { dataDir } = settings
   prepareDataDir(dataDir)
   const began = await beganAt(process.pid)
   if (began === null) throw new Error('this process does not find itself')
@@ -29,6 +34,7 @@ export const claimDataDir = async (dataDir: string, report: Report): Promise<() 
   }
   const ended = await endLeftovers(run, LEFTOVER_GRACE_MS, (name) => name !== SUPERVISOR)
   if (ended.length > 0) report(`ended what an interrupted start left running: ${ended.join(', ')}`)
+  if (settings.databaseUrl === undefined) keepTogether(dataDir, report)
   return () => removePidFile(run, SUPERVISOR)
 }
 

@@ -95,7 +95,7 @@ export const ensureJars = async (
   cacheDir: string,
   environment: Readonly<Record<string, string | undefined>>,
   report: (line: string) => void,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<Jars> => {
   const pinned = await readFile(CHECKSUMS, 'utf8')
   const expected = parseChecksums(pinned)

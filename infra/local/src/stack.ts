@@ -5,15 +5,9 @@ import { join } from 'node:path'
 import { ensureJars, type Jars } from './jars.ts'
 import { findJava } from './java.ts'
 import { startKafka } from './kafka.ts'
+import { inParallel } from './parallel.ts'
 import { type PortName, requireFree } from './ports.ts'
-import {
-  DATABASE,
-  DATABASE_USER,
-  placePostgres,
-  type PostgresPlace,
-  startPostgres,
-  sweepOutside,
-} from './postgres.ts'
+import { DATABASE, DATABASE_USER, placePostgres, startPostgres, sweepOutside } from './postgres.ts'
 import { kafkaAnswers, postgresAnswers, redisAnswers } from './probe.ts'
 import { Problem } from './problem.ts'
 import type { RunningProcess } from './processes.ts'
@@ -65,11 +59,15 @@ export const prepareDataDir = (dataDir: string): void => {
   }
 }
 
+const isRoot = (): boolean => process.getuid?.() === 0
+
 /**
  * Where the database lies outside the data folder, the two must not drift apart: one without the other would be a
  * hub that has forgotten half of what it did. A mark on both sides notices; what is left is then started afresh.
  */
-const keepTogether = (dataDir: string, place: PostgresPlace, report: Report): void => {
+export const keepTogether = (dataDir: string, report: Report): void => {
+  sweepOutside()
+  const place = placePostgres(dataDir, isRoot())
   if (place.outside === undefined || place.dir.startsWith(dataDir)) return
   const inner = join(dataDir, 'database-mark')
   const outer = join(place.outside, 'database-mark')
@@ -87,8 +85,6 @@ const keepTogether = (dataDir: string, place: PostgresPlace, report: Report): vo
   writeFileSync(inner, mark)
 }
 
-const isRoot = (): boolean => process.getuid?.() === 0
-
 /** Removes a data folder and what lies outside of it. Nothing may run on it any more. */
 export const removeData = (dataDir: string): void => {
   const { outside } = placePostgres(dataDir, isRoot())
@@ -105,12 +101,6 @@ export const stackPorts = (settings: Settings): ReadonlyArray<PortName> => [
 
 const seconds = (since: number): string => `${((performance.now() - since) / 1000).toFixed(1)} s`
 
-/** The first failure of several things under way, after all of them have come to an end. */
-const allSettled = async (work: ReadonlyArray<Promise<unknown>>): Promise<void> => {
-  const failed = (await Promise.allSettled(work)).find((result) => result.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
-}
-
 /**
  * Starts what is not configured, in parallel, and waits until all of it answers. Fails with a `Problem` and leaves
  * nothing running. The caller holds the data folder (see `claimDataDir`).
@@ -121,7 +111,7 @@ export const startStack = async (
   report: Report,
   options: {
     /** Called as each server answers. */
-    readonly onReady?: (name: string) => void
+    readonly onReady?: (server: string, addresses: Pick<Stack, 'brokers' | 'databaseUrl'>) => void
     /** Aborted: what was started ends again, and the start fails. */
     readonly signal?: AbortSignal
   } = {},
@@ -130,10 +120,16 @@ export const startStack = async (
   prepareDataDir(dataDir)
   await requireFree(ports, stackPorts(settings))
 
+  const failed = new AbortController()
+  const interrupted = AbortSignal.any([
+    failed.signal,
+    ...(options.signal === undefined ? [] : [options.signal]),
+  ])
+
   // Fetched once, and only when something asks: Kafka always does, Redis where none is installed.
   let fetching: Promise<Jars> | null = null
   const jars = (): Promise<Jars> =>
-    (fetching ??= ensureJars(settings.cacheDir, environment, report, options.signal))
+    (fetching ??= ensureJars(settings.cacheDir, environment, report, interrupted))
 
   const service = (
     name: string,
@@ -154,11 +150,13 @@ export const startStack = async (
     })
   }
 
+  const local = (database: string): string =>
+    `postgres://${DATABASE_USER}@127.0.0.1:${ports.postgres}/${database}`
+  const databaseUrl = settings.databaseUrl ?? local(DATABASE)
+  const brokers = settings.kafkaBrokers ?? [`127.0.0.1:${ports.kafka}`]
   const services: Array<Service> = []
   if (settings.databaseUrl === undefined) {
-    sweepOutside()
     const place = placePostgres(dataDir, isRoot())
-    keepTogether(dataDir, place, report)
     services.push(
       service('postgres', 'PostgreSQL', ports.postgres, postgresAnswers, (log) =>
         startPostgres({ place, port: ports.postgres, log, runDir: runDir(dataDir) }),
@@ -194,28 +192,27 @@ export const startStack = async (
     )
   }
 
-  const stop = (): Promise<void> => allSettled(services.map((one) => one.end()))
+  const stop = (): Promise<void> => inParallel(services.map((one) => one.end()))
   // What runs already ends at once; what is being launched at this moment is ended below.
-  options.signal?.addEventListener('abort', () => void stop())
+  interrupted.addEventListener('abort', () => void stop())
   const began = performance.now()
   try {
-    await allSettled(
+    await inParallel(
       services.map(async (one) => {
         await one.start()
         report(`${one.title} answers after ${seconds(began)}`)
-        options.onReady?.(one.name)
+        options.onReady?.(one.name, { brokers, databaseUrl })
       }),
+      () => failed.abort(),
     )
     if (options.signal?.aborted === true) throw new Problem('The start was interrupted.')
   } catch (error) {
     await stop()
     throw error
   }
-  const local = (database: string): string =>
-    `postgres://${DATABASE_USER}@127.0.0.1:${ports.postgres}/${database}`
   return {
-    brokers: settings.kafkaBrokers ?? [`127.0.0.1:${ports.kafka}`],
-    databaseUrl: settings.databaseUrl ?? local(DATABASE),
+    brokers,
+    databaseUrl,
     adminDatabaseUrl: settings.databaseUrl ?? local('postgres'),
     redisUrl: settings.redisUrl ?? `redis://127.0.0.1:${ports.redis}`,
     services,

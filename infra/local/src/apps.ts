@@ -1,0 +1,75 @@
+/** The processes of a local hub and the environment of each. */
+import { join } from 'node:path'
+import type { Ports } from './ports.ts'
+import type { Secrets } from './secrets.ts'
+import { ROOT } from './settings.ts'
+import type { Environment, Stack } from './stack.ts'
+
+/** In the order in which they are named everywhere. */
+export const APP_NAMES = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
+export type AppName = (typeof APP_NAMES)[number]
+
+export const ADMIN_PORTS = {
+  'command-api': 'commandApiAdmin',
+  dispatcher: 'dispatcherAdmin',
+  projector: 'projectorAdmin',
+  'webhook-fanout': 'webhookFanoutAdmin',
+} as const satisfies Record<AppName, keyof Ports>
+
+export const SIMULATOR = 'operator-simulator'
+
+export interface AppContext {
+  readonly ports: Ports
+  readonly dataDir: string
+  readonly stack: Pick<Stack, 'brokers' | 'databaseUrl' | 'redisUrl'>
+  readonly secrets: Secrets
+  /** What the person who starts the hub has set: passed on, below what the hub itself decides. */
+  readonly environment: Environment
+}
+
+export const baseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.commandApi}`
+export const operatorUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operatorSimulator}`
+
+export const appMain = (name: AppName): string => join(ROOT, 'apps', name, 'src', 'main.ts')
+export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts')
+
+/** Where an app keeps what is its own, such as its member id. */
+const appData = (dataDir: string, name: string): string => join(dataDir, 'apps', name)
+
+const common = (name: AppName, context: AppContext): Environment => ({
+  ...context.environment,
+  HUB_DATABASE_URL: context.stack.databaseUrl,
+  HUB_REDIS_URL: context.stack.redisUrl,
+  HUB_KAFKA_BROKERS: context.stack.brokers.join(','),
+  HUB_MASTER_KEY: context.environment['HUB_MASTER_KEY'] ?? context.secrets.masterKey,
+  HUB_NUMBER_HASH_SECRET: context.environment['HUB_NUMBER_HASH_SECRET'] ?? context.secrets.numberHashSecret,
+  HUB_ADMIN_PORT: String(context.ports[ADMIN_PORTS[name]]),
+  HUB_DATA_DIR: appData(context.dataDir, name),
+})
+
+/** The environment of an app. Every app gets what it needs and no other app's secrets. */
+export const appEnvironment = (name: AppName, context: AppContext): Environment => {
+  const { ports, secrets } = context
+  switch (name) {
+    case 'command-api':
+      return { ...common(name, context), HUB_PORT: String(ports.commandApi), HUB_BASE_URL: baseUrl(ports) }
+    case 'dispatcher':
+      return {
+        ...common(name, context),
+        HUB_OPERATOR_HTTP_URL: operatorUrl(ports),
+        HUB_OPERATOR_HTTP_SECRET: secrets.operatorSecret,
+        HUB_OPERATOR_CALLBACK_PORT: String(ports.operatorCallback),
+      }
+    case 'projector':
+    case 'webhook-fanout':
+      return common(name, context)
+  }
+}
+
+export const simulatorEnvironment = (context: AppContext): Environment => ({
+  PATH: context.environment['PATH'],
+  HUB_OPERATOR_SIMULATOR_PORT: String(context.ports.operatorSimulator),
+  HUB_OPERATOR_HTTP_SECRET: context.secrets.operatorSecret,
+  HUB_OPERATOR_CALLBACK_URL: `http://127.0.0.1:${context.ports.operatorCallback}/reports`,
+  HUB_OPERATOR_JOURNAL: join(appData(context.dataDir, SIMULATOR), 'journal.jsonl'),
+})

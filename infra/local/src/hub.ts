@@ -1,0 +1,285 @@
+/** A whole hub on one machine: the stack, the operator simulator, the four apps. */
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  ADMIN_PORTS,
+  APP_NAMES,
+  type AppContext,
+  appEnvironment,
+  appMain,
+  type AppName,
+  baseUrl,
+  operatorUrl,
+  SIMULATOR,
+  simulatorEnvironment,
+  simulatorMain,
+} from './apps.ts'
+import { claimDataDir } from './claim.ts'
+import { inParallel } from './parallel.ts'
+import { type PortName, requireFree } from './ports.ts'
+import { httpAnswers } from './probe.ts'
+import { Problem } from './problem.ts'
+import { launch } from './processes.ts'
+import { ensureSecrets, type Secrets } from './secrets.ts'
+import { makeService, type Service } from './service.ts'
+import type { Settings } from './settings.ts'
+import { type Environment, logDir, type Report, runDir, type Stack, stackPorts, startStack } from './stack.ts'
+
+/** The content of `hub.json`. */
+export interface HubDescription {
+  readonly base_url: string
+  readonly keys: { readonly test: string; readonly live: string }
+  /** Of the second account. */
+  readonly other_keys: { readonly test: string; readonly live: string }
+  readonly kafka: { readonly brokers: ReadonlyArray<string> }
+  readonly database_url: string
+  readonly redis_url: string
+  readonly schema_registry_url: string
+  readonly operator_url: string
+  readonly metrics_urls: Readonly<Record<AppName, string>>
+  /** By process: the supervisor, the servers that were started, the simulator, the apps. */
+  readonly pids: Readonly<Record<string, number>>
+}
+
+export interface HubOptions {
+  readonly settings: Settings
+  /** Passed on to the apps, below what the hub decides itself. */
+  readonly environment: Environment
+  readonly report: Report
+  /** Starts again what ends by itself. Tests that kill apps do that themselves. */
+  readonly restart: boolean
+  /** Aborted during the start: everything ends again, and the start fails. */
+  readonly signal?: AbortSignal
+}
+
+export interface Hub {
+  readonly describe: () => HubDescription
+  /** Every process, in the order of the start. */
+  readonly services: ReadonlyArray<Service>
+  readonly stack: Stack
+  /** Ends everything and waits until it is gone. Safe to repeat. */
+  readonly stop: () => Promise<void>
+}
+
+export const hubFile = (dataDir: string): string => join(dataDir, 'hub.json')
+
+/** An app loads, connects and joins its group within 3 s here; five of them on a loaded machine take longer. */
+const APP_READY_WITHIN_MS = 60_000
+/** Apps promise to end within 10 s. */
+const APP_END_WITHIN_MS = 12_000
+
+/** A process that ends by itself is started again after so long, doubled each time. */
+const FIRST_RESTART_MS = 1_000
+const LAST_RESTART_MS = 30_000
+/** A process that lived this long has got over what ended it. */
+const SETTLED_AFTER_MS = 60_000
+
+/** Enough for several instances of an app on one machine; production has 48. */
+const DEFAULT_PARTITIONS = 6
+
+const HUB_PORTS: ReadonlyArray<PortName> = [
+  'commandApi',
+  'operatorSimulator',
+  'operatorCallback',
+  ...APP_NAMES.map((name) => ADMIN_PORTS[name]),
+]
+
+const writeSecretFile = (path: string, content: string): void => {
+  writeFileSync(`${path}.new`, content, { mode: 0o600 })
+  renameSync(`${path}.new`, path)
+}
+
+const makeApps = (context: AppContext): ReadonlyArray<Service> => {
+  const logs = logDir(context.dataDir)
+  const node = (
+    name: string,
+    title: string,
+    main: string,
+    env: Environment,
+    answers: () => Promise<boolean>,
+  ): Service => {
+    const log = join(logs, `${name}.log`)
+    return makeService({
+      name,
+      title,
+      log,
+      launch: () =>
+        launch({
+          name,
+          command: process.execPath,
+          args: [main],
+          env,
+          log,
+          runDir: runDir(context.dataDir),
+        }),
+      answers,
+      readyWithinMs: APP_READY_WITHIN_MS,
+      endWithinMs: APP_END_WITHIN_MS,
+    })
+  }
+  return [
+    node(SIMULATOR, 'The operator simulator', simulatorMain, simulatorEnvironment(context), () =>
+      httpAnswers(`${operatorUrl(context.ports)}/statistics`),
+    ),
+    ...APP_NAMES.map((name) =>
+      node(name, name, appMain(name), appEnvironment(name, context), () =>
+        httpAnswers(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
+      ),
+    ),
+  ]
+}
+
+/** Starts again what ends by itself, until `stopping`. */
+const supervise = async (
+  service: Service,
+  options: { readonly report: Report; readonly changed: () => void; readonly stopping: AbortSignal },
+): Promise<void> => {
+  const { report, stopping } = options
+  let pause = FIRST_RESTART_MS
+  for (;;) {
+    const startedAt = performance.now()
+    const exit = await service.exited()
+    if (stopping.aborted) return
+    if (performance.now() - startedAt > SETTLED_AFTER_MS) pause = FIRST_RESTART_MS
+    const how = exit?.signal ?? `exit code ${exit?.code ?? 'unknown'}`
+    report(
+      `${service.title} ended by itself (${how}); starting it again in ${pause / 1000} s (log: ${service.log})`,
+    )
+    for (;;) {
+      await delay(pause, undefined, { signal: stopping }).catch(() => {})
+      if (stopping.aborted) return
+      pause = Math.min(pause * 2, LAST_RESTART_MS)
+      try {
+        await service.start()
+        report(`${service.title} is back`)
+        options.changed()
+        break
+      } catch (error) {
+        if (stopping.aborted) return
+        // It runs and is not ready yet: its own end is what to wait for now.
+        if (service.pid() !== null) break
+        report(`${error instanceof Error ? error.message : String(error)} Trying again in ${pause / 1000} s.`)
+      }
+    }
+  }
+}
+
+/** Migrations, seeds and topics, each as soon as its server answers. */
+const preparing = (environment: Environment, secrets: Secrets) => {
+  // Loaded while the servers start: Effect and the drivers take a third of a second.
+  const loading = import('./prepare.ts')
+  const work: Array<Promise<void>> = []
+  const add = (what: (prepare: typeof import('./prepare.ts')) => Promise<void>): void => {
+    const made = loading.then(what)
+    // Looked at in `done`; a failure before that must not count as unhandled.
+    made.catch(() => {})
+    work.push(made)
+  }
+  return {
+    database: (url: string): void => add((prepare) => prepare.prepareDatabase(url, secrets)),
+    topics: (brokers: ReadonlyArray<string>): void =>
+      add((prepare) =>
+        prepare.prepareTopics(brokers, {
+          prefix: environment['HUB_TOPIC_PREFIX'] ?? '',
+          partitions: Number(environment['HUB_PARTITIONS'] ?? DEFAULT_PARTITIONS),
+        }),
+      ),
+    done: () => inParallel(work),
+  }
+}
+
+/**
+ * Starts a hub and waits until everything is ready. Fails with a `Problem` and leaves nothing running. `hub.json` is
+ * in the data folder for as long as it runs.
+ */
+export const startHub = async (options: HubOptions): Promise<Hub> => {
+  const { environment, report, settings, signal } = options
+  const { dataDir, ports } = settings
+  const release = await claimDataDir(settings, report)
+  const file = hubFile(dataDir)
+  rmSync(file, { force: true })
+  const stopping = new AbortController()
+  let stack: Stack | null = null
+  let apps: ReadonlyArray<Service> = []
+  let watching: ReadonlyArray<Promise<void>> = []
+
+  const stopOnce = async (): Promise<void> => {
+    stopping.abort()
+    rmSync(file, { force: true })
+    // The apps first: what they still have to store or send needs the servers.
+    await inParallel(apps.map((app) => app.end()))
+    await Promise.all(watching)
+    // A restart may have been half-way.
+    await inParallel(apps.map((app) => app.end()))
+    await stack?.stop()
+    release()
+  }
+  let stopped: Promise<void> | null = null
+  const stop = (): Promise<void> => (stopped ??= stopOnce())
+
+  try {
+    await requireFree(ports, [...HUB_PORTS, ...stackPorts(settings)])
+    const secrets = ensureSecrets(dataDir)
+    const prepare = preparing(environment, secrets)
+    if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
+    if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
+    stack = await startStack(settings, environment, report, {
+      ...(signal === undefined ? {} : { signal }),
+      onReady: (server, addresses) => {
+        if (server === 'postgres') prepare.database(addresses.databaseUrl)
+        if (server === 'kafka') prepare.topics(addresses.brokers)
+      },
+    })
+    await prepare.done()
+
+    const context: AppContext = { ports, dataDir, stack, secrets, environment }
+    apps = makeApps(context)
+    const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
+    signal?.addEventListener('abort', interrupt)
+    const began = performance.now()
+    await inParallel(
+      apps.map((app) => app.start()),
+      interrupt,
+    )
+    if (signal?.aborted === true) throw new Problem('The start was interrupted.')
+    report(`The apps are ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
+    signal?.removeEventListener('abort', interrupt)
+    const services = [...stack.services, ...apps]
+    const running = stack
+    const [first, second] = secrets.accounts
+    const describe = (): HubDescription => ({
+      base_url: baseUrl(ports),
+      keys: { test: first.test, live: first.live },
+      other_keys: { test: second.test, live: second.live },
+      kafka: { brokers: running.brokers },
+      database_url: running.databaseUrl,
+      redis_url: running.redisUrl,
+      schema_registry_url: environment['HUB_SCHEMA_REGISTRY_URL'] ?? `${baseUrl(ports)}/schema-registry`,
+      operator_url: operatorUrl(ports),
+      metrics_urls: Object.fromEntries(
+        APP_NAMES.map((name) => [name, `http://127.0.0.1:${ports[ADMIN_PORTS[name]]}/metrics`]),
+      ) as Record<AppName, string>,
+      pids: {
+        supervisor: process.pid,
+        ...Object.fromEntries(
+          services.flatMap((service) => {
+            const pid = service.pid()
+            return pid === null ? [] : [[service.name, pid]]
+          }),
+        ),
+      },
+    })
+    const write = (): void => writeSecretFile(file, `${JSON.stringify(describe(), null, 2)}\n`)
+    write()
+    if (options.restart) {
+      watching = services.map((service) =>
+        supervise(service, { report, changed: write, stopping: stopping.signal }),
+      )
+    }
+    return { describe, services, stack, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}

@@ -1,0 +1,213 @@
+/**
+ * The command line of the local hub: `start`, `start --detach`, `stop`. `npm start` and `npm stop` come here once
+ * what is missing has been installed.
+ */
+import { spawn } from 'node:child_process'
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { releaseDataDir } from './claim.ts'
+import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
+import { Problem } from './problem.ts'
+import { tail } from './processes.ts'
+import { readSettings, type Settings } from './settings.ts'
+import { logDir, prepareDataDir } from './stack.ts'
+import { watchLogs } from './watch.ts'
+
+const USAGE = `Usage: npm start                run the hub here, until Ctrl-C
+       npm start -- --detach    run it in the background; returns when it is ready
+       npm stop                 end it`
+
+/** Enough to see why something ended, and still one screenful. */
+const TAIL_LINES = 20
+
+/** The apps' ten seconds, the servers' thirty, and some for a machine that is busy with both. */
+const STOP_WITHIN_MS = 60_000
+
+/** What the background process tells the one that waits for it. */
+type Message =
+  | { readonly kind: 'line'; readonly text: string }
+  | { readonly kind: 'ready'; readonly text: string }
+  | { readonly kind: 'failed'; readonly text: string }
+
+const short = (path: string): string => {
+  const from = relative(process.cwd(), path)
+  return from.startsWith('..') ? path : from
+}
+
+const welcome = (settings: Settings, hub: HubDescription, ending: string): string => `
+The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs).
+Test key: ${hub.keys.test}
+
+Send a message; it is delivered within seconds:
+
+curl -s ${hub.base_url}/v1/messages -H 'Authorization: Bearer ${hub.keys.test}' -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
+
+Read it (put its id in), and the events of the account:
+
+curl -s ${hub.base_url}/v1/messages/msg_... -H 'Authorization: Bearer ${hub.keys.test}'
+curl -s ${hub.base_url}/v1/events -H 'Authorization: Bearer ${hub.keys.test}'
+
+All keys and addresses: ${short(hubFile(settings.dataDir))}   Logs: ${short(logDir(settings.dataDir))}   ${ending}`
+
+const explain = (error: unknown): string => {
+  if (!(error instanceof Problem)) {
+    return error instanceof Error ? (error.stack ?? error.message) : String(error)
+  }
+  const lines = error.log === undefined ? [] : tail(error.log, TAIL_LINES)
+  return lines.length === 0
+    ? error.message
+    : `${error.message} The end of ${short(error.log ?? '')}:\n${lines.map((line) => `  ${line.slice(0, 400)}`).join('\n')}`
+}
+
+/** Runs a hub in this process until it is asked to end. */
+const run = async (
+  settings: Settings,
+  out: { readonly line: (text: string) => void; readonly ready: (hub: Hub) => void },
+  endsWithParent: boolean,
+): Promise<void> => {
+  const ending = new AbortController()
+  let asked: (() => void) | null = null
+  const askedToEnd = new Promise<void>((resolve) => (asked = resolve))
+  const end = (): void => {
+    // Again means impatience, not something new.
+    if (ending.signal.aborted) return
+    out.line('Ending the hub …')
+    ending.abort()
+    asked?.()
+  }
+  process.on('SIGINT', end)
+  process.on('SIGTERM', end)
+  process.on('SIGHUP', end)
+  if (endsWithParent && process.connected) {
+    process.once('disconnect', end)
+    process.channel?.unref()
+  }
+  const hub = await startHub({
+    settings,
+    environment: process.env,
+    report: out.line,
+    restart: true,
+    signal: ending.signal,
+  })
+  const unwatch = watchLogs(
+    hub.services.filter((service) => !hub.stack.services.includes(service)),
+    out.line,
+  )
+  // Nobody is left to catch these; the processes must not outlive their supervisor.
+  const failed = (error: unknown): void => {
+    out.line(explain(error))
+    process.exitCode = 1
+    end()
+  }
+  process.on('uncaughtException', failed)
+  process.on('unhandledRejection', failed)
+  if (!ending.signal.aborted) out.ready(hub)
+  await askedToEnd
+  unwatch()
+  await hub.stop()
+  out.line('Everything has ended.')
+}
+
+const startHere = async (settings: Settings): Promise<void> =>
+  run(
+    settings,
+    {
+      line: (text) => console.log(text),
+      ready: (hub) => console.log(welcome(settings, hub.describe(), 'Ctrl-C ends it.')),
+    },
+    true,
+  )
+
+/** The background process: its lines go to its log and, while somebody waits, to them. */
+const superviseDetached = async (settings: Settings): Promise<void> => {
+  const tell = (message: Message): void => {
+    // Nobody has to be listening.
+    if (process.connected) process.send?.(message, undefined, undefined, () => {})
+  }
+  try {
+    await run(
+      settings,
+      {
+        line: (text) => {
+          console.log(`${new Date().toISOString()} ${text}`)
+          tell({ kind: 'line', text })
+        },
+        ready: (hub) =>
+          tell({ kind: 'ready', text: welcome(settings, hub.describe(), '`npm stop` ends it.') }),
+      },
+      false,
+    )
+  } catch (error) {
+    console.log(explain(error))
+    tell({ kind: 'failed', text: explain(error) })
+    process.exitCode = 1
+  }
+  if (process.connected) process.disconnect()
+}
+
+/** Starts the background process and waits until it is ready or has failed. */
+const startDetached = async (settings: Settings): Promise<void> => {
+  prepareDataDir(settings.dataDir)
+  const log = join(logDir(settings.dataDir), 'hub.log')
+  const out = openSync(log, 'w')
+  const child = spawn(process.execPath, [import.meta.filename, 'supervise'], {
+    detached: true,
+    stdio: ['ignore', out, out, 'ipc'],
+  })
+  closeSync(out)
+  const forward = (): void => void child.kill('SIGTERM')
+  process.on('SIGINT', forward)
+  process.on('SIGTERM', forward)
+  let told = false
+  child.on('message', (message: Message) => {
+    console.log(message.text)
+    if (message.kind === 'line') return
+    told = true
+    if (message.kind === 'failed') process.exitCode = 1
+    else {
+      child.disconnect()
+      child.unref()
+      process.removeListener('SIGINT', forward)
+      process.removeListener('SIGTERM', forward)
+    }
+  })
+  child.once('exit', (code) => {
+    process.exitCode = code === 0 ? process.exitCode : 1
+    if (!told) {
+      process.exitCode = 1
+      console.log(`The hub did not start; the end of ${short(log)}:\n${tail(log, TAIL_LINES).join('\n')}`)
+    }
+  })
+}
+
+const stop = async (settings: Settings): Promise<void> => {
+  const ended = existsSync(settings.dataDir) ? await releaseDataDir(settings.dataDir, STOP_WITHIN_MS) : []
+  console.log(
+    ended.length === 0
+      ? `No hub runs on ${short(settings.dataDir) || '.'}.`
+      : `The hub on ${short(settings.dataDir)} has ended.`,
+  )
+}
+
+const main = async (words: ReadonlyArray<string>): Promise<void> => {
+  const [command, ...flags] = words
+  const known = new Set(command === 'start' ? ['--detach'] : [])
+  const unknown = flags.find((flag) => !known.has(flag))
+  if (unknown !== undefined) throw new Problem(`${unknown} is not known.\n${USAGE}`)
+  const settings = readSettings(process.env)
+  switch (command) {
+    case 'start':
+      return flags.includes('--detach') ? startDetached(settings) : startHere(settings)
+    case 'supervise':
+      return superviseDetached(settings)
+    case 'stop':
+      return stop(settings)
+    default:
+      throw new Problem(USAGE)
+  }
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  console.error(explain(error))
+  process.exitCode = 1
+})

@@ -1,0 +1,86 @@
+/** What a hub's servers must hold before its apps start: the schema, the seeded accounts, the topics. */
+import { createHash, randomBytes } from 'node:crypto'
+import { decodeId, type IdPrefix, newId } from '@hub/domain'
+import { createTopics, topicCatalogue } from '@hub/kafka'
+import { makeSql, migrate } from '@hub/store'
+import { Effect, Redacted } from 'effect'
+import { Problem } from './problem.ts'
+import type { Secrets } from './secrets.ts'
+
+/** Local seeds of the contract decisions. */
+const SENDER = 'HUB'
+const TEMPLATES = [
+  { name: 'otp_code', class: 'otp', body: 'Code {{code}}' },
+  { name: 'order_ready', class: 'service', body: 'Заказ {{order}} готов' },
+] as const
+const ACCOUNT_NAMES = ['Local', 'Local, the other'] as const
+
+/** One statement after another on one connection. */
+const SEED_CONNECTIONS = 1
+
+const newUuid = (prefix: IdPrefix): string => {
+  const uuid = decodeId(prefix, newId(prefix, Date.now(), randomBytes(10)))
+  if (uuid === null) throw new Error('a new id does not decode')
+  return uuid
+}
+
+/**
+ * Two accounts, each with a test and a live key, the sender, and both templates in both modes, ready to use. What is
+ * there already stays as it is: limits that were changed by hand survive a restart.
+ */
+export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: Secrets['accounts']) {
+  const sql = yield* makeSql(Redacted.make(databaseUrl), SEED_CONNECTIONS, 'hub-seed')
+  yield* sql.transaction(async (tx) => {
+    for (const [index, keys] of accounts.entries()) {
+      await tx`INSERT INTO command.accounts (id, name) VALUES (${keys.account}, ${ACCOUNT_NAMES[index] ?? ''})
+        ON CONFLICT DO NOTHING`
+      for (const mode of ['test', 'live'] as const) {
+        const key = keys[mode]
+        await tx`INSERT INTO command.api_keys (id, account, mode, hash, last_four)
+          VALUES (${newUuid('key')}, ${keys.account}, ${mode}, ${createHash('sha256').update(key).digest()}, ${key.slice(-4)})
+          ON CONFLICT DO NOTHING`
+        await tx`INSERT INTO command.senders (id, account, mode, name, status)
+          VALUES (${newUuid('snd')}, ${keys.account}, ${mode}, ${SENDER}, 'registered')
+          ON CONFLICT DO NOTHING`
+        for (const template of TEMPLATES) {
+          await tx`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status)
+            VALUES (${newUuid('tpl')}, ${keys.account}, ${mode}, ${template.name}, ${template.class}, ${SENDER}, ${template.body}, 'approved')
+            ON CONFLICT DO NOTHING`
+        }
+      }
+    }
+  })
+}, Effect.scoped)
+
+/** Runs an effect where the launcher, which is plain asynchronous code, meets the packages. */
+const run = async <E extends { readonly _tag: string; readonly detail?: string; readonly code?: string }>(
+  what: string,
+  effect: Effect.Effect<unknown, E>,
+): Promise<void> => {
+  const problem = await Effect.runPromise(
+    Effect.match(effect, {
+      onFailure: (error) => {
+        const detail = error.detail ?? error.code
+        return new Problem(`${what}: ${error._tag}${detail === undefined ? '' : ` (${detail})`}.`)
+      },
+      onSuccess: () => null,
+    }),
+  )
+  if (problem !== null) throw problem
+}
+
+/** Migrates and seeds. Fails with a `Problem`. */
+export const prepareDatabase = async (databaseUrl: string, secrets: Secrets): Promise<void> => {
+  await run('The database could not be migrated', migrate(databaseUrl))
+  await run('The accounts could not be seeded', seed(databaseUrl, secrets.accounts))
+}
+
+/** Creates the topics of the catalogue that are missing; one broker holds one replica. Fails with a `Problem`. */
+export const prepareTopics = (
+  brokers: ReadonlyArray<string>,
+  topics: { readonly prefix: string; readonly partitions: number },
+): Promise<void> =>
+  run(
+    'The topics could not be created',
+    createTopics({ brokers, clientId: 'hub-local' }, topicCatalogue({ ...topics, replicationFactor: 1 })),
+  )

@@ -1,0 +1,74 @@
+/** Shows what apps log as warning or error, for the person who watches; the rest stays in the log files. */
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import type { Service } from './service.ts'
+import type { Report } from './stack.ts'
+
+const POLL_MS = 500
+/** At most this much of a log is looked at in one turn; a flood is a matter for the file. */
+const MAX_READ = 262_144
+/** The same message is shown again after a minute, and so many different ones in that time. */
+const WINDOW_MS = 60_000
+const MAX_LINES = 20
+
+const LEVELS: ReadonlySet<string> = new Set(['warn', 'warning', 'error', 'fatal'])
+
+/** The text worth showing of a line of a JSON log, or null. */
+export const noteworthy = (line: string): string | null => {
+  if (!line.startsWith('{')) return null
+  try {
+    const entry = JSON.parse(line) as Record<string, unknown>
+    const level = entry['level']
+    const message = entry['message']
+    if (typeof level !== 'string' || !LEVELS.has(level.toLowerCase())) return null
+    return typeof message === 'string' ? message : null
+  } catch {
+    return null
+  }
+}
+
+/** Follows the logs until the returned function is called. */
+export const watchLogs = (services: ReadonlyArray<Service>, report: Report): (() => void) => {
+  const positions = new Map<string, number>()
+  let shown = new Set<string>()
+  let windowEnds = 0
+
+  const show = (service: Service, message: string): void => {
+    const now = performance.now()
+    if (now >= windowEnds) {
+      shown = new Set()
+      windowEnds = now + WINDOW_MS
+    }
+    const line = `${service.title}: ${message}`
+    if (shown.has(line) || shown.size > MAX_LINES) return
+    shown.add(line)
+    report(shown.size > MAX_LINES ? `more warnings are in ${service.log} and beside it` : line)
+  }
+
+  const look = (service: Service): void => {
+    try {
+      const size = statSync(service.log).size
+      const last = positions.get(service.log) ?? 0
+      const from = Math.max(size < last ? 0 : last, size - MAX_READ)
+      if (size === from) return
+      const buffer = Buffer.alloc(size - from)
+      const file = openSync(service.log, 'r')
+      try {
+        readSync(file, buffer, 0, buffer.length, from)
+      } finally {
+        closeSync(file)
+      }
+      // A line that is still being written is left for the next turn.
+      const whole = buffer.lastIndexOf(10) + 1
+      positions.set(service.log, from + whole)
+      for (const line of buffer.subarray(0, whole).toString('utf8').split('\n')) {
+        const message = noteworthy(line)
+        if (message !== null) show(service, message)
+      }
+    } catch {
+      // Not written yet.
+    }
+  }
+
+  const timer = setInterval(() => services.forEach(look), POLL_MS)
+  return () => clearInterval(timer)
+}
