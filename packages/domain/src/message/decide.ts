@@ -234,7 +234,7 @@ const report = (
     case 'queued':
     case 'handingOver':
       // A refused claim counts: an operator that reports on a message has it, whatever it answered.
-      return state.attempts === 0 || state.operator === null
+      return state.operator === null
         ? Result.fail(new NotHandedOver({ messageId: state.id, command }))
         : facts(sentWithoutAnswer(state.id, state.operator, at, at), outcomeFact(state.id, at, outcome))
     case 'awaitingReport':

@@ -102,7 +102,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
       if (state.status === 'accepted') {
         return {
           ...state,
-          class: state.accepted ? state.class : fact.class,
+          class: fact.class,
           status: 'sent',
           stage: 'awaitingReport',
           attempts: Math.max(state.attempts, fact.attempts),
@@ -122,7 +122,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
     case 'MessageExpired': {
       const next = statusOf(fact)!
       return rank(next.status, next.reason) > rank(state.status, state.reason)
-        ? { ...state, ...next, final: isFinal(next.status), stage: 'final', retryAt: 0 }
+        ? { ...state, ...next, final: isFinal(next.status), stage: 'final' }
         : state
     }
   }

@@ -3,6 +3,7 @@ import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../event/event.ts'
+import { factId } from '../id/id.ts'
 import type { MessageCommand, ReportOutcome } from './command.ts'
 import { carry, decide } from './decide.ts'
 import { eventsOf } from './events.ts'
@@ -16,7 +17,7 @@ import {
   UNDELIVERED_REASONS,
 } from './fact.ts'
 import { deadlineOf, initialState, isFinal, type MessageState, rank, remainingLifetime } from './state.ts'
-import { factIdOf } from './step.ts'
+import { factIdOf, stepOf } from './step.ts'
 
 const accepted: MessageAccepted = {
   type: 'MessageAccepted',
@@ -196,6 +197,14 @@ describe('whatever is asked of a message', () => {
     })
   })
 
+  it('any of its facts coming once more, however late, changes nothing', () => {
+    always(({ facts, states }) => {
+      for (const [i, state] of states.entries()) {
+        for (const fact of facts.slice(0, i + 1)) expect(evolve(state, fact)).toBe(state)
+      }
+    })
+  })
+
   it('its acceptance may be read after its log', () => {
     always(({ facts }) => {
       expect(fold([...facts.slice(1), accepted])).toEqual(fold(facts))
@@ -311,7 +320,7 @@ describe('the fold', () => {
     fc.assert(
       fc.property(anyFacts, (facts) => {
         const once = fold(facts)!
-        expect(fold(facts, once)).toEqual(once)
+        for (const fact of facts) expect(evolve(once, fact)).toBe(once)
         expect(once.final).toBe(isFinal(once.status))
       }),
       { numRuns: 2000 },
@@ -332,6 +341,37 @@ describe('the fold', () => {
       }),
       { numRuns: 2000 },
     )
+  })
+})
+
+describe('the id of a fact', () => {
+  const about = { messageId, at: 5 }
+  it.each<[string, MessageFact]>([
+    ['accepted', accepted],
+    ['handover:3:2', { type: 'HandoverStarted', ...about, epoch: 3, attempt: 2, operator: 'http' }],
+    ['refused:2', { type: 'HandoverRefused', ...about, attempt: 2, retryAt: 0 }],
+    ['sent', { type: 'MessageSent', ...about, operator: 'http', operatorIds: ['a'], reportDeadline: 0 }],
+    ['delivered', { type: 'MessageDelivered', ...about }],
+    ['undelivered', { type: 'MessageUndelivered', ...about, reason: 'recipient_blocked' }],
+    ['rejected', { type: 'MessageRejected', ...about, reason: 'operator_rejected' }],
+    ['expired:dlr_timeout_local', { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' }],
+    ['seen', { type: 'MessageSeen', ...about }],
+    [
+      'carried:5',
+      {
+        type: 'OpenMessageCarried',
+        ...about,
+        operator: 'http',
+        operatorIds: [],
+        class: 'otp',
+        attempts: 1,
+        sentAt: 0,
+        reportDeadline: 0,
+      },
+    ],
+  ])('comes from the message and its step: %s', (step, fact) => {
+    expect(stepOf(fact)).toBe(step)
+    expect(factIdOf(fact)).toBe(factId(messageId, step))
   })
 })
 
