@@ -8,8 +8,14 @@ import { Sql, type StorageError } from './sql.ts'
 
 export type OutboxTable = 'command.outbox' | 'read.event_outbox'
 
-/** Rows published in one go: with a flush a row, some thousands of records. */
+/** Rows published in one go. */
 const ROWS_A_TURN = 50
+
+/**
+ * Bytes of a turn, after which no further row is taken: some thousands of records, so that a turn ends well
+ * within the deadline of its transaction whatever the rows hold.
+ */
+const BYTES_A_TURN = 2 * 1024 * 1024
 
 /**
  * Publishes the oldest waiting rows in order and deletes them. One process at a time does this for a table (an
@@ -35,9 +41,12 @@ export const relayOutbox = <E, R>(
       >`SELECT pg_try_advisory_xact_lock(hashtext(${table})) AS taken`
       if (turn?.taken !== true) return 0
       const rows = await q<{ id: string; records: Buffer }[]>`
-        SELECT id, records FROM ${q(table)}
-        WHERE created_at <= now() - make_interval(secs => ${(options?.olderThanMs ?? 0) / 1000})
-        ORDER BY id LIMIT ${ROWS_A_TURN}`
+        SELECT id, records FROM (
+          SELECT id, records, sum(length(records)) OVER (ORDER BY id) - length(records) AS before FROM (
+            SELECT id, records FROM ${q(table)}
+             WHERE created_at <= now() - make_interval(secs => ${(options?.olderThanMs ?? 0) / 1000})
+             ORDER BY id LIMIT ${ROWS_A_TURN}) AS oldest) AS sized
+         WHERE before < ${BYTES_A_TURN} ORDER BY id`
       if (rows.length === 0) return 0
       const exit = await Effect.runPromiseExitWith(context)(publish(rows.map((row) => row.records)))
       if (exit._tag === 'Failure') {
