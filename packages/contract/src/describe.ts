@@ -94,22 +94,20 @@ const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json
     const { description: _, ...rest } = schema
     return JSON.stringify(rest)
   }
-  const copies = new Map<string, Json>()
+  const copies = new Map<string, JsonObject>()
   for (const [name, schema] of Object.entries(schemas)) {
     const original = /^(.+)_[0-9]+$/u.exec(name)?.[1]
     if (original === undefined || bare(schema) !== bare(schemas[original])) continue
-    const description = isObject(schema) ? schema['description'] : undefined
+    const told = isObject(schema) ? schema['description'] : undefined
     copies.set(`#/components/schemas/${name}`, {
       $ref: `#/components/schemas/${original}`,
-      ...(description === undefined ? undefined : { description }),
+      ...(told === undefined ? undefined : { description: told }),
     })
   }
   const replace = (object: JsonObject): JsonObject => {
-    const target = object['$ref']
+    const { $ref: target, ...beside } = object
     const found = typeof target === 'string' ? copies.get(target) : undefined
-    return isObject(found)
-      ? { ...found, ...Object.fromEntries(Object.entries(object).filter(([k]) => k !== '$ref')) }
-      : object
+    return found === undefined ? object : { ...found, ...beside }
   }
   const kept = Object.entries(schemas).filter(([name]) => !copies.has(`#/components/schemas/${name}`))
   return {
@@ -139,13 +137,12 @@ const describeParameter = (operationId: string, parameter: JsonObject): JsonObje
 }
 
 const describeOperation = (operation: JsonObject): JsonObject => {
-  const parameters = operation['parameters']
+  const { operationId, parameters } = operation
+  if (typeof operationId !== 'string') return operation
   return {
     ...operation,
     parameters: Array.isArray(parameters)
-      ? parameters
-          .filter(isObject)
-          .map((parameter) => describeParameter(String(operation['operationId']), parameter))
+      ? parameters.filter(isObject).map((parameter) => describeParameter(operationId, parameter))
       : [],
   }
 }

@@ -272,6 +272,9 @@ export const decodeSendRequest = (
   })
 }
 
+/** The `param` of a variable: `variables.code`, `messages[3].variables.code`. {@link apiError} keeps it tellable. */
+export const variableParam = (name: string, path = ''): string => `${at(path, 'variables')}.${name}`
+
 /**
  * The values of variables as they are written into a text: strings as they are, finite numbers as JSON writes
  * them. Fails with `template_variable_invalid` at the first value that is something else, too long, or holds a
@@ -289,7 +292,7 @@ export const decodeVariables = (
     const value = variables[name]
     const text = typeof value === 'number' && Number.isFinite(value) ? JSON.stringify(value) : value
     if (typeof text !== 'string' || !isWithin(text, VARIABLE_MAX_LENGTH) || hasControlCharacters(text)) {
-      return refuse('template_variable_invalid', at(at(path, 'variables'), name))
+      return refuse('template_variable_invalid', variableParam(name, path))
     }
     values[name] = text
   }

@@ -1,0 +1,9 @@
+/**
+ * Writes the description of the API, `openapi.json`, from the definition. Run it after every change of the wire:
+ *
+ *   node packages/contract/scripts/generate.ts
+ */
+import { writeFileSync } from 'node:fs'
+import { descriptionText } from '../src/index.ts'
+
+writeFileSync(new URL('../openapi.json', import.meta.url), descriptionText())

@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest'
+import fc from 'fast-check'
+import { apiError, ERROR_CODES, ERRORS, errorHeaders, httpStatusOf, toErrorBody } from './errors.ts'
+import { Schema } from 'effect'
+import { ErrorBody } from './wire.ts'
+
+const DOCS = 'https://hub.example/docs/errors'
+const code = fc.constantFrom(...ERROR_CODES)
+
+/** Specification, Errors; contract decisions. A code whose status moves is a breaking change. */
+const STATUSES = {
+  invalid_api_key: 401,
+  not_found: 404,
+  method_not_allowed: 405,
+  payload_too_large: 413,
+  unsupported_media_type: 415,
+  idempotency_conflict: 409,
+  rate_limited: 429,
+  hub_daily_limit_reached: 429,
+  recipient_flood_limited: 422,
+  spend_limit_reached: 422,
+  batch_too_large: 422,
+  invalid_parameter: 422,
+  idempotency_key_reused: 422,
+  webhook_url_invalid: 422,
+  webhook_endpoint_limit_reached: 422,
+  send_at_not_supported: 422,
+  recipient_invalid: 422,
+  recipient_opted_out: 422,
+  sender_not_registered: 422,
+  template_not_found: 422,
+  template_not_approved: 422,
+  template_declined: 422,
+  template_class_mismatch: 422,
+  template_variable_missing: 422,
+  template_variable_unknown: 422,
+  template_variable_invalid: 422,
+  template_text_too_long: 422,
+  template_invalid: 422,
+  duplicate_rejected: 422,
+  provider_unavailable: 503,
+  internal_error: 503,
+}
+
+describe('error catalogue', () => {
+  it('has every code of the contract under its status, and no other', () => {
+    expect(Object.fromEntries(ERROR_CODES.map((c) => [c, ERRORS[c].status]))).toEqual(STATUSES)
+  })
+
+  it('gives every code that always has a wait a wait to begin with', () => {
+    for (const c of ERROR_CODES) {
+      if (ERRORS[c].retryAfter === 'always') expect(apiError(c).retryAfter).toBeGreaterThanOrEqual(1)
+      if (ERRORS[c].param === 'always') expect(apiError(c).param).toBeTypeOf('string')
+    }
+  })
+
+  it('names a daily limit wait of at least a minute', () => {
+    expect(apiError('hub_daily_limit_reached').retryAfter).toBe(60)
+  })
+})
+
+describe('an error', () => {
+  it('leaves out what its code never has', () => {
+    const error = apiError('recipient_invalid', { retryAfter: 3, window: 'hour' })
+    expect(toErrorBody(error, 'req_1', DOCS)).toEqual({
+      error: {
+        code: 'recipient_invalid',
+        message: ERRORS.recipient_invalid.message,
+        param: 'to',
+        request_id: 'req_1',
+        doc_url: `${DOCS}#recipient_invalid`,
+      },
+    })
+    expect(errorHeaders(error)).toEqual({})
+  })
+
+  it('repeats its wait in whole seconds, rounded up, in the body and the header', () => {
+    const error = apiError('rate_limited', { retryAfter: 1.2 })
+    expect(toErrorBody(error, 'req_1', DOCS).error.retry_after).toBe(2)
+    expect(errorHeaders(error)).toEqual({ 'Retry-After': '2' })
+    expect(apiError('rate_limited', { retryAfter: 0 }).retryAfter).toBe(1)
+  })
+
+  it('names the window of a flood refusal, with or without a wait', () => {
+    const error = apiError('recipient_flood_limited', { window: 'day' })
+    expect(toErrorBody(error, 'req_1', DOCS).error).toMatchObject({ window: 'day', param: 'to' })
+    expect(error.retryAfter).toBeUndefined()
+  })
+
+  it('is 503 when it knows when to come back and 500 when it does not', () => {
+    expect(httpStatusOf(apiError('internal_error', { retryAfter: 2 }))).toBe(503)
+    expect(httpStatusOf(apiError('internal_error'))).toBe(500)
+  })
+
+  it('tells of a name that a client chose only what is short and printable', () => {
+    const param = (of: string) => apiError('template_variable_unknown', { param: of }).param
+    expect(param('variables.code')).toBe('variables.code')
+    expect(param('variables.__proto__')).toBe('variables.__proto__')
+    expect(param(`variables.${'x'.repeat(300)}`)).toBe('variables')
+    expect(param('messages[3].variables.a\u0000b')).toBe('messages[3].variables')
+    expect(param('variables.\ud800')).toBe('variables')
+    expect(param('\u0007')).toBe('body')
+  })
+
+  it('is in the form that the description promises, whatever it is made of', () => {
+    const isErrorBody = Schema.is(ErrorBody)
+    fc.assert(
+      fc.property(
+        code,
+        fc.record(
+          {
+            param: fc.string({ unit: 'binary' }),
+            retryAfter: fc.double({ min: 0, max: 86_400, noNaN: true }),
+            window: fc.constantFrom('pause' as const, 'hour' as const, 'day' as const),
+          },
+          { requiredKeys: [] },
+        ),
+        (c, options) => {
+          const body = toErrorBody(apiError(c, options), 'req_1', DOCS)
+          expect(isErrorBody(body)).toBe(true)
+          expect(body.error.param?.isWellFormed() ?? true).toBe(true)
+        },
+      ),
+    )
+  })
+})

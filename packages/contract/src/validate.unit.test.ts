@@ -1,0 +1,467 @@
+import { EVENT_TYPES, parseTemplate, render } from '@hub/domain'
+import { Result } from 'effect'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ApiError, ERRORS } from './errors.ts'
+import { MAX_BODY_BYTES } from './limits.ts'
+import {
+  decodeEventsQuery,
+  decodeIdempotencyKey,
+  decodeListQuery,
+  decodeSendRequest,
+  decodeVariables,
+  decodeWebhookEndpointCreate,
+  type Json,
+  type JsonObject,
+  parseBody,
+} from './validate.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const parse = (text: string) => parseBody(bytes(text))
+
+/** `code param` of a refusal, or what was understood. */
+const outcome = <A>(result: Result.Result<A, ApiError>): A | string =>
+  Result.isSuccess(result)
+    ? result.success
+    : result.failure.param === undefined
+      ? result.failure.code
+      : `${result.failure.code} ${result.failure.param}`
+
+const nested = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+
+/** Any JSON object, with names that matter here more often than chance would have them. */
+const anyName = fc.oneof(
+  fc.constantFrom('to', 'class', 'template', 'variables', 'client_ref', 'send_at', 'url', 'event_types'),
+  fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty'),
+  fc.string({ unit: 'binary' }),
+)
+const anyValue: fc.Arbitrary<Json> = fc.oneof(
+  fc.jsonValue() as fc.Arbitrary<Json>,
+  fc.constantFrom<Json>('+79000000001', 'otp', 'otp_code', 'https://example.com/', '', {}, [], null),
+  fc.string({ unit: 'binary' }),
+)
+const anyObject: fc.Arbitrary<JsonObject> = fc
+  .array(fc.tuple(anyName, anyValue))
+  .map((entries) => JSON.parse(JSON.stringify(Object.fromEntries(entries))) as JsonObject)
+
+describe('parseBody', () => {
+  it('reads an object, in UTF-8, with or without a byte order mark', () => {
+    expect(outcome(parse('{"a":[1,"Заказ",null,{"b":true}]}'))).toEqual({
+      a: [1, 'Заказ', null, { b: true }],
+    })
+    expect(outcome(parse('\ufeff{"a":1}'))).toEqual({ a: 1 })
+    expect(outcome(parse('{}'))).toEqual({})
+  })
+
+  it.each([
+    '',
+    ' ',
+    'null',
+    '[]',
+    '1',
+    '"a"',
+    '{',
+    '{"a":1,}',
+    "{'a':1}",
+    '{"a":1}{',
+    '{"a":NaN}',
+    ']]]]',
+    '{"a":"\u0000"}',
+  ])('refuses %j, which is no JSON object', (text) => {
+    expect(outcome(parse(text))).toBe('invalid_parameter')
+  })
+
+  it('refuses bytes that are no UTF-8, an encoded half of a pair among them', () => {
+    for (const bad of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]]) {
+      expect(outcome(parseBody(Uint8Array.from([...bytes('{"a":"'), ...bad, ...bytes('"}')])))).toBe(
+        'invalid_parameter',
+      )
+    }
+  })
+
+  it('takes 16 levels and refuses 17, the body being the first', () => {
+    expect(Result.isSuccess(parse(nested(16)))).toBe(true)
+    expect(outcome(parse(nested(17)))).toBe('invalid_parameter')
+    expect(outcome(parse(nested(17).replaceAll('[', '{"b":').replaceAll(']', '}')))).toBe('invalid_parameter')
+  })
+
+  it('does not count brackets in strings as levels', () => {
+    const text = JSON.stringify({ a: `${'[{'.repeat(50)}\\"` })
+    expect(outcome(parse(text))).toEqual(JSON.parse(text))
+  })
+
+  it('refuses a NUL or half of a pair wherever it is, and says where', () => {
+    expect(outcome(parse('{"to":"\\u0000"}'))).toBe('invalid_parameter to')
+    expect(outcome(parse('{"messages":[{},{"to":"a\\ud800"}]}'))).toBe('invalid_parameter messages[1].to')
+    expect(outcome(parse('{"\\udc00":1}'))).toBe('invalid_parameter')
+    expect(outcome(parse('{"variables":{"\\u0000":1}}'))).toBe('invalid_parameter variables')
+    expect(outcome(parse('{"unknown":{"deep":["\\ud83d"]}}'))).toBe('invalid_parameter unknown.deep[0]')
+  })
+
+  it('takes escapes that make whole characters', () => {
+    expect(outcome(parse('{"a":"\\ud83d\\ude00\\u0001\\\\u0000"}'))).toEqual({ a: '\u{1f600}\u0001\\u0000' })
+  })
+
+  it('refuses an object with the same name twice, however it is written', () => {
+    expect(outcome(parse('{"to":"a","to":"b"}'))).toBe('invalid_parameter')
+    expect(outcome(parse('{"to":"a","\\u0074o":"b"}'))).toBe('invalid_parameter')
+    expect(outcome(parse('{"a":[{"b":{"c":1,"c":1}}]}'))).toBe('invalid_parameter')
+    expect(outcome(parse('{"__proto__":1,"__proto__":2}'))).toBe('invalid_parameter')
+    expect(outcome(parse('{"a":"x:y","b":{"a":":"}}'))).toEqual({ a: 'x:y', b: { a: ':' } })
+  })
+
+  it('takes __proto__ and constructor as ordinary names', () => {
+    const body = parse('{"__proto__":{"to":"+79000000001"},"constructor":1}')
+    const object = Result.getOrThrow(body)
+    expect(Object.keys(object)).toEqual(['__proto__', 'constructor'])
+    expect(outcome(decodeSendRequest(object))).toBe('invalid_parameter to')
+  })
+
+  it('refuses over 4 MiB without reading', () => {
+    expect(outcome(parseBody(new Uint8Array(MAX_BODY_BYTES + 1)))).toBe('payload_too_large')
+  })
+
+  it('answers whatever bytes come, in the catalogue', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.uint8Array(), fc.string({ unit: 'binary' }).map(bytes), fc.json().map(bytes)),
+        (input) => {
+          const result = parseBody(input)
+          if (Result.isFailure(result)) expect(result.failure.code in ERRORS).toBe(true)
+        },
+      ),
+    )
+  })
+
+  it('reads whatever clean object JSON can write, and nothing else changes it', () => {
+    const clean = (value: Json): boolean =>
+      JSON.stringify(value).isWellFormed() &&
+      !JSON.stringify(value).includes('\\u0000') &&
+      !/\\ud[89a-f]/u.test(JSON.stringify(value))
+    fc.assert(
+      fc.property(anyObject.filter(clean), (object) => {
+        expect(outcome(parse(JSON.stringify(object)))).toEqual(object)
+      }),
+    )
+  })
+})
+
+describe('decodeSendRequest', () => {
+  const good = {
+    to: '+79000000001',
+    class: 'otp',
+    template: 'otp_code',
+    variables: { code: '4821' },
+    client_ref: 'r-1',
+  }
+  const without = (name: keyof typeof good): JsonObject =>
+    Object.fromEntries(Object.entries(good).filter(([key]) => key !== name))
+
+  it('understands a send, and one without what is optional', () => {
+    expect(outcome(decodeSendRequest(good))).toEqual({
+      to: '+79000000001',
+      class: 'otp',
+      template: 'otp_code',
+      variables: { code: '4821' },
+      clientRef: 'r-1',
+    })
+    expect(
+      outcome(decodeSendRequest({ to: '+79000000001', class: 'service', template: 't', more: 1 })),
+    ).toEqual({
+      to: '+79000000001',
+      class: 'service',
+      template: 't',
+      variables: {},
+      clientRef: null,
+    })
+  })
+
+  it.each([null, false, 0, '', [], {}, '2026-11-21T09:30:00.000Z'])(
+    'refuses send_at %j before anything else',
+    (send_at) => {
+      expect(outcome(decodeSendRequest({ send_at }))).toBe('send_at_not_supported send_at')
+      expect(outcome(decodeSendRequest({ ...good, send_at }, 'messages[2]'))).toBe(
+        'send_at_not_supported messages[2].send_at',
+      )
+    },
+  )
+
+  it.each([
+    ['to', undefined, 'invalid_parameter'],
+    ['to', null, 'invalid_parameter'],
+    ['to', 79000000001, 'invalid_parameter'],
+    ['to', '', 'recipient_invalid'],
+    ['to', '79000000001', 'recipient_invalid'],
+    ['to', '+7900000000', 'recipient_invalid'],
+    ['to', '+790000000011', 'recipient_invalid'],
+    ['to', '+79000000001\n', 'recipient_invalid'],
+    ['to', ' +79000000001', 'recipient_invalid'],
+    ['to', '+7900000000١', 'recipient_invalid'],
+    ['class', undefined, 'invalid_parameter'],
+    ['class', 'OTP', 'invalid_parameter'],
+    ['class', 'constructor', 'invalid_parameter'],
+    ['class', ['otp'], 'invalid_parameter'],
+    ['template', undefined, 'invalid_parameter'],
+    ['template', 1, 'invalid_parameter'],
+    ['template', '', 'invalid_parameter'],
+    ['template', 'Otp', 'invalid_parameter'],
+    ['template', 'a'.repeat(65), 'invalid_parameter'],
+    ['variables', null, 'invalid_parameter'],
+    ['variables', [], 'invalid_parameter'],
+    ['variables', 'code', 'invalid_parameter'],
+    ['client_ref', null, 'invalid_parameter'],
+    ['client_ref', '', 'invalid_parameter'],
+    ['client_ref', 7, 'invalid_parameter'],
+    ['client_ref', 'a'.repeat(129), 'invalid_parameter'],
+    ['client_ref', 'a\tb', 'invalid_parameter'],
+    ['client_ref', 'a\u009fb', 'invalid_parameter'],
+  ] as const)('refuses %s %j', (name, value, code) => {
+    const body = { ...without(name), ...(value === undefined ? undefined : { [name]: value as Json }) }
+    expect(outcome(decodeSendRequest(body))).toBe(`${code} ${name}`)
+    expect(outcome(decodeSendRequest(body, 'messages[3]'))).toBe(`${code} messages[3].${name}`)
+  })
+
+  it('counts a client_ref in characters, not in code units', () => {
+    expect(Result.isSuccess(decodeSendRequest({ ...good, client_ref: '\u{1f600}'.repeat(128) }))).toBe(true)
+    expect(outcome(decodeSendRequest({ ...good, client_ref: '\u{1f600}'.repeat(129) }))).toBe(
+      'invalid_parameter client_ref',
+    )
+    expect(Result.isSuccess(decodeSendRequest({ ...good, client_ref: 'a\nb' }))).toBe(true)
+  })
+
+  it('tells the first fault in the order of the specification', () => {
+    const faults = { send_at: 1, to: 'x', class: 'x', template: 'X', variables: 1, client_ref: '' }
+    const told: Array<unknown> = []
+    const body: Record<string, Json> = { ...faults }
+    for (const name of Object.keys(faults)) {
+      const result = decodeSendRequest(body)
+      told.push(Result.isFailure(result) ? result.failure.param : null)
+      if (name === 'send_at') delete body[name]
+      else body[name] = (good as JsonObject)[name] ?? null
+    }
+    expect(told).toEqual(['send_at', 'to', 'class', 'template', 'variables', 'client_ref'])
+  })
+
+  it('wants a client_ref where one is required', () => {
+    expect(
+      outcome(decodeSendRequest(without('client_ref'), 'messages[0]', { clientRefRequired: true })),
+    ).toBe('invalid_parameter messages[0].client_ref')
+  })
+
+  it('answers whatever object comes, in the catalogue, and never repeats a value', () => {
+    const secret = '+79001234567 secret'
+    fc.assert(
+      fc.property(anyObject, anyName, (object, name) => {
+        const result = decodeSendRequest({ ...object, [name]: secret }, 'messages[0]')
+        if (Result.isFailure(result)) {
+          expect(result.failure.code in ERRORS).toBe(true)
+          expect(result.failure.message).not.toContain('secret')
+          expect(result.failure.param).toMatch(
+            /^messages\[0\]\.(?:send_at|to|class|template|variables|client_ref)$/u,
+          )
+        }
+      }),
+    )
+  })
+})
+
+describe('decodeVariables', () => {
+  it('writes values as they will stand in the text', () => {
+    const values = Result.getOrThrow(decodeVariables({ a: 'x\ny', b: 1e21, c: -0, d: 0.5, e: '' }))
+    expect({ ...values }).toEqual({ a: 'x\ny', b: '1e+21', c: '0', d: '0.5', e: '' })
+  })
+
+  it('keeps ordinary names ordinary', () => {
+    const values = Result.getOrThrow(
+      decodeVariables(JSON.parse('{"__proto__":"p","constructor":"c"}') as JsonObject),
+    )
+    expect(Object.entries(values)).toEqual([
+      ['__proto__', 'p'],
+      ['constructor', 'c'],
+    ])
+  })
+
+  it.each([null, true, [], {}, 'a'.repeat(501), 'a\tb', Infinity])('refuses the value %j', (value) => {
+    expect(outcome(decodeVariables({ ok: '1', code: value as Json }, 'messages[1]'))).toBe(
+      'template_variable_invalid messages[1].variables.code',
+    )
+  })
+
+  it('refuses exactly what the domain refuses to render', () => {
+    const template = Result.getOrThrow(parseTemplate('{{v}}'))
+    fc.assert(
+      fc.property(anyValue, (value) => {
+        const rendered = render(template, { v: value })
+        const refused = Result.isFailure(rendered) && rendered.failure._tag === 'TemplateVariableInvalid'
+        // Half of a pair never gets past `parseBody`.
+        fc.pre(typeof value !== 'string' || value.isWellFormed())
+        expect(Result.isFailure(decodeVariables({ v: value }))).toBe(refused)
+      }),
+    )
+  })
+})
+
+describe('decodeWebhookEndpointCreate', () => {
+  it('understands an address with and without types', () => {
+    expect(outcome(decodeWebhookEndpointCreate({ url: 'https://example.com/a?b#c' }))).toEqual({
+      url: 'https://example.com/a?b#c',
+      eventTypes: [],
+    })
+    expect(
+      outcome(
+        decodeWebhookEndpointCreate({
+          url: 'https://пример.рф:8443',
+          event_types: ['message.sent', 'message.seen', 'message.sent'],
+        }),
+      ),
+    ).toEqual({ url: 'https://пример.рф:8443', eventTypes: ['message.sent', 'message.seen'] })
+    expect(outcome(decodeWebhookEndpointCreate({ url: 'https://a.example', event_types: [] }))).toEqual({
+      url: 'https://a.example',
+      eventTypes: [],
+    })
+  })
+
+  it.each([
+    '',
+    'example.com',
+    'http://example.com',
+    'ftp://example.com',
+    'https:/example.com',
+    'https:\\\\example.com',
+    'https://',
+    'https://user@example.com',
+    'https://:secret@example.com',
+    'https://@example.com',
+    ' https://example.com',
+    'https://exa mple.com',
+    'https://example.com/\n',
+    'https://example.com:99999',
+    'https://example.com\\@evil.example',
+    'https://[::1',
+    `https://example.com/${'a'.repeat(1005)}`,
+  ])('refuses the address %j', (url) => {
+    expect(outcome(decodeWebhookEndpointCreate({ url }))).toBe('webhook_url_invalid url')
+  })
+
+  it('takes an address of 1024 characters', () => {
+    const url = `https://example.com/${'a'.repeat(1004)}`
+    expect(url).toHaveLength(1024)
+    expect(Result.isSuccess(decodeWebhookEndpointCreate({ url }))).toBe(true)
+  })
+
+  it.each([
+    [{}, 'url'],
+    [{ url: null }, 'url'],
+    [{ url: ['https://example.com'] }, 'url'],
+    [{ url: 'https://example.com', event_types: null }, 'event_types'],
+    [{ url: 'https://example.com', event_types: 'message.sent' }, 'event_types'],
+    [{ url: 'https://example.com', event_types: ['message.sent', 1] }, 'event_types[1]'],
+    [{ url: 'https://example.com', event_types: ['message.lost'] }, 'event_types[0]'],
+    [{ url: 'https://example.com', event_types: ['constructor'] }, 'event_types[0]'],
+  ] as ReadonlyArray<readonly [JsonObject, string]>)('refuses the form of %j', (body, param) => {
+    expect(outcome(decodeWebhookEndpointCreate(body))).toBe(`invalid_parameter ${param}`)
+  })
+
+  it('answers whatever object comes, in the catalogue', () => {
+    fc.assert(
+      fc.property(anyObject, fc.oneof(anyValue, fc.webUrl()), (object, url) => {
+        const result = decodeWebhookEndpointCreate({ ...object, url })
+        if (Result.isFailure(result))
+          expect(['invalid_parameter', 'webhook_url_invalid']).toContain(result.failure.code)
+        else expect(new URL(result.success.url).protocol).toBe('https:')
+      }),
+    )
+  })
+})
+
+describe('list queries', () => {
+  const list = (query: string) => outcome(decodeListQuery(new URLSearchParams(query)))
+  const events = (query: string) => outcome(decodeEventsQuery(new URLSearchParams(query)))
+
+  it('have defaults, and ignore what they do not know', () => {
+    expect(list('')).toEqual({ limit: 20, startingAfter: null })
+    expect(list('other=1&created_after=x')).toEqual({ limit: 20, startingAfter: null })
+    expect(events('')).toEqual({ limit: 100, startingAfter: null, createdAfter: null, types: [] })
+  })
+
+  it('keep to their bounds', () => {
+    expect(list('limit=1')).toMatchObject({ limit: 1 })
+    expect(list('limit=100')).toMatchObject({ limit: 100 })
+    expect(events('limit=1000')).toMatchObject({ limit: 1000 })
+    for (const limit of ['0', '101', '-1', '+5', '1.0', '1e2', '', ' 5', '05', 'a', '٣', '9'.repeat(400)]) {
+      expect(list(`limit=${encodeURIComponent(limit)}`)).toBe('invalid_parameter limit')
+    }
+    expect(events('limit=1001')).toBe('invalid_parameter limit')
+    expect(list('limit=5&limit=5')).toBe('invalid_parameter limit')
+  })
+
+  it('take one cursor at most', () => {
+    expect(list('starting_after=we_1')).toEqual({ limit: 20, startingAfter: 'we_1' })
+    expect(list('starting_after=we_1&starting_after=we_2')).toBe('invalid_parameter starting_after')
+    expect(events('starting_after=evt_1&created_after=2026-11-21T09:30:00.000Z')).toBe(
+      'invalid_parameter created_after',
+    )
+    expect(events('created_after=2026-11-21T09:30:00.000Z&created_after=2026-11-21T09:30:00.000Z')).toBe(
+      'invalid_parameter created_after',
+    )
+  })
+
+  it('take moments in the form of the API', () => {
+    expect(events('created_after=2026-11-21T09:30:00.001Z')).toMatchObject({
+      createdAfter: Date.UTC(2026, 10, 21, 9, 30, 0, 1),
+    })
+    for (const moment of [
+      '',
+      '2026-11-21',
+      '2026-11-21T09:30:00Z',
+      '2026-11-21T09:30:00.000',
+      '2026-02-30T00:00:00.000Z',
+      '1',
+    ]) {
+      expect(events(`created_after=${moment}`)).toBe('invalid_parameter created_after')
+    }
+  })
+
+  it('take types, each once, and refuse unknown ones', () => {
+    expect(events('type=message.sent&type=message.seen&type=message.sent')).toMatchObject({
+      types: ['message.sent', 'message.seen'],
+    })
+    expect(events('type=message.sent&type=nothing')).toBe('invalid_parameter type')
+    expect(events('type=')).toBe('invalid_parameter type')
+  })
+
+  it('answer whatever query comes, in the catalogue', () => {
+    const name = fc.constantFrom('limit', 'starting_after', 'created_after', 'type', '__proto__')
+    const value = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.nat(2000).map(String),
+      fc.constantFrom(...EVENT_TYPES),
+    )
+    fc.assert(
+      fc.property(fc.array(fc.tuple(name, value)), (pairs) => {
+        const result = decodeEventsQuery(new URLSearchParams(pairs))
+        if (Result.isFailure(result)) expect(result.failure.code).toBe('invalid_parameter')
+        else expect(result.success.startingAfter === null || result.success.createdAfter === null).toBe(true)
+      }),
+    )
+  })
+})
+
+describe('decodeIdempotencyKey', () => {
+  const latin1 = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
+
+  it('takes up to 255 characters, as UTF-8 where they are that', () => {
+    expect(outcome(decodeIdempotencyKey(undefined))).toBe(null)
+    expect(outcome(decodeIdempotencyKey('a'.repeat(255)))).toBe('a'.repeat(255))
+    expect(outcome(decodeIdempotencyKey(latin1('я'.repeat(255))))).toBe(latin1('я'.repeat(255)))
+    expect(outcome(decodeIdempotencyKey('\u00ff'.repeat(255)))).toBe('\u00ff'.repeat(255))
+  })
+
+  it('refuses an empty one and a longer one, each with its code', () => {
+    expect(outcome(decodeIdempotencyKey(''))).toBe('invalid_parameter Idempotency-Key')
+    expect(outcome(decodeIdempotencyKey('a'.repeat(256)))).toBe('idempotency_key_reused Idempotency-Key')
+    expect(outcome(decodeIdempotencyKey(latin1('я'.repeat(256))))).toBe(
+      'idempotency_key_reused Idempotency-Key',
+    )
+  })
+})
