@@ -100,7 +100,6 @@ const ANNOTATIONS = new Set([
   '$comment',
   'readOnly',
   'writeOnly',
-  '$ref',
 ])
 
 /** Bounds from below (a higher one allows less) and from above. */
@@ -205,7 +204,9 @@ const compareSchemas = (
   // after must be one that a client knows.
   const changes: Array<Change> = []
   const nearest = (candidates: ReadonlyArray<ReadonlyArray<Change>>): ReadonlyArray<Change> =>
-    candidates.toSorted((a, b) => a.filter(isBreak).length - b.filter(isBreak).length)[0] ?? []
+    candidates.toSorted(
+      (a, b) => a.filter(isBreak).length - b.filter(isBreak).length || a.length - b.length,
+    )[0] ?? []
   for (const one of before) {
     const candidates = after
       .filter((other) => typeOf(other) === typeOf(one) || isTypeWithin(typeOf(one), typeOf(other)))

@@ -1,0 +1,561 @@
+import { describe, expect, it } from 'vitest'
+import { description } from './describe.ts'
+import { compareDescriptions } from './gate.ts'
+import type { Json, JsonObject } from './validate.ts'
+
+const TODAY = '2026-11-21'
+const daysBefore = (days: number) =>
+  new Date(Date.parse(TODAY) - days * 86_400_000).toISOString().slice(0, 10)
+
+type Changeable = Record<string, any>
+
+/** A small API with one of everything. */
+const base = (): Changeable => ({
+  openapi: '3.1.0',
+  paths: {
+    '/v1/things': {
+      post: {
+        operationId: 'things.create',
+        security: [{ bearer: [] }],
+        parameters: [{ name: 'Trace', in: 'header', required: false, schema: { type: 'string' } }],
+        requestBody: {
+          required: true,
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                properties: {
+                  name: { type: 'string', maxLength: 10, pattern: '^a' },
+                  size: { type: 'integer', minimum: 1 },
+                  kind: { type: 'string', enum: ['a', 'b'] },
+                  tags: { type: 'array', items: { type: 'string' } },
+                  extra: { type: 'object', additionalProperties: { type: 'string' } },
+                },
+                required: ['name'],
+              },
+            },
+          },
+        },
+        responses: {
+          201: {
+            description: 'made',
+            headers: { 'Request-Id': { required: true, schema: { type: 'string' } } },
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Thing' } } },
+          },
+          422: {
+            description: 'refused',
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+          },
+        },
+      },
+    },
+    '/v1/things/{id}': {
+      get: {
+        operationId: 'things.read',
+        parameters: [
+          { name: 'id', in: 'path', required: true, schema: { type: 'string' } },
+          {
+            name: 'limit',
+            in: 'query',
+            required: false,
+            schema: { type: 'integer', maximum: 100, default: 20 },
+          },
+        ],
+        responses: {
+          200: {
+            description: 'it',
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Thing' } } },
+          },
+        },
+      },
+    },
+  },
+  components: {
+    schemas: {
+      Thing: {
+        type: 'object',
+        properties: {
+          id: { type: 'string' },
+          status: { type: 'string', enum: ['new', 'old'] },
+          note: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+          count: { type: 'integer', minimum: 0 },
+          parent: { $ref: '#/components/schemas/Thing' },
+          data: { anyOf: [{ $ref: '#/components/schemas/Error' }, { type: 'object' }] },
+          at: { type: 'string', pattern: 'Z$' },
+          maybe: { type: 'boolean' },
+        },
+        required: ['id', 'status', 'note', 'count'],
+      },
+      Error: {
+        type: 'object',
+        properties: { code: { type: 'string', enum: ['x', 'y'] } },
+        required: ['code'],
+      },
+    },
+    securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+  },
+})
+
+const things = (api: Changeable) => api['paths']['/v1/things'].post
+const thing = (api: Changeable) => api['paths']['/v1/things/{id}'].get
+const body = (api: Changeable) => things(api).requestBody.content['application/json'].schema
+const answer = (api: Changeable) => api['components'].schemas.Thing
+
+/** What a change does: `kind rule` of each, without repetitions. */
+const effect = (
+  change: (api: Changeable) => void,
+  before: (api: Changeable) => void = () => undefined,
+): Array<string> => {
+  const [was, is] = [base(), base()]
+  before(was)
+  before(is)
+  change(is)
+  const changes = compareDescriptions(was as JsonObject, is as JsonObject, TODAY)
+  return [...new Set(changes.map(({ kind, rule }) => `${kind} ${rule}`))]
+}
+
+type Case = readonly [string, string, (api: Changeable) => void]
+
+const BREAKING: ReadonlyArray<Case> = [
+  ['an endpoint is removed', 'operation-removed', (api) => delete api['paths']['/v1/things/{id}']],
+  ['a method is removed', 'operation-removed', (api) => delete api['paths']['/v1/things'].post],
+  ['an open operation wants a key', 'operation-secured', (api) => (thing(api).security = [{ bearer: [] }])],
+  ['all operations come to want a key', 'operation-secured', (api) => (api['security'] = [{ bearer: [] }])],
+  [
+    'another scheme is wanted',
+    'security-changed',
+    (api) => (api['components'].securitySchemes.bearer = { type: 'apiKey', in: 'header', name: 'Key' }),
+  ],
+  [
+    'a second scheme is wanted besides',
+    'security-changed',
+    (api) => (things(api).security = [{ bearer: [], second: [] }]),
+  ],
+  ['a parameter is removed', 'parameter-removed', (api) => thing(api).parameters.pop()],
+  ['a parameter is renamed', 'parameter-removed', (api) => (thing(api).parameters[1].name = 'size')],
+  [
+    'a parameter becomes required',
+    'parameter-became-required',
+    (api) => (thing(api).parameters[1].required = true),
+  ],
+  [
+    'a required parameter is added',
+    'required-parameter-added',
+    (api) =>
+      thing(api).parameters.push({ name: 'q', in: 'query', required: true, schema: { type: 'string' } }),
+  ],
+  ['a parameter allows less', 'maximum-tightened', (api) => (thing(api).parameters[1].schema.maximum = 50)],
+  [
+    'a parameter means something else when absent',
+    'default-changed',
+    (api) => (thing(api).parameters[1].schema.default = 10),
+  ],
+  [
+    'a parameter is written otherwise',
+    'parameter-form-changed',
+    (api) => (thing(api).parameters[1].explode = false),
+  ],
+  ['a field of a request is removed', 'field-removed', (api) => delete body(api).properties.tags],
+  [
+    'a field of a request is renamed',
+    'field-removed',
+    (api) => {
+      body(api).properties.titel = body(api).properties.name
+      delete body(api).properties.name
+      body(api).required = ['titel']
+    },
+  ],
+  [
+    'a request needs a new field',
+    'required-field-added',
+    (api) => {
+      body(api).properties.more = { type: 'string' }
+      body(api).required.push('more')
+    },
+  ],
+  [
+    'a request needs a field without describing it',
+    'required-field-added',
+    (api) => body(api).required.push('more'),
+  ],
+  ['a request needs what was optional', 'field-became-required', (api) => body(api).required.push('size')],
+  [
+    'a field of a request changes its type',
+    'type-changed',
+    (api) => (body(api).properties.size.type = 'string'),
+  ],
+  [
+    'a number of a request becomes whole',
+    'type-changed',
+    (api) => (body(api).properties.name = { type: 'integer' }),
+  ],
+  [
+    'an enumeration of a request narrows',
+    'enumeration-narrowed',
+    (api) => (body(api).properties.kind.enum = ['a']),
+  ],
+  [
+    'a free field of a request gets an enumeration',
+    'enumeration-narrowed',
+    (api) => (body(api).properties.name.enum = ['a']),
+  ],
+  ['a request allows less length', 'maxLength-tightened', (api) => (body(api).properties.name.maxLength = 9)],
+  ['a request gets a bound', 'maximum-tightened', (api) => (body(api).properties.size.maximum = 5)],
+  ['a request gets another pattern', 'pattern-changed', (api) => (body(api).properties.name.pattern = '^b')],
+  ['a request gets a pattern', 'pattern-tightened', (api) => (body(api).properties.kind.pattern = '^a')],
+  [
+    'elements of a request change',
+    'type-changed',
+    (api) => (body(api).properties.tags.items.type = 'number'),
+  ],
+  [
+    'members of a request change',
+    'type-changed',
+    (api) => (body(api).properties.extra.additionalProperties.type = 'number'),
+  ],
+  ['a request is closed', 'additionalProperties-closed', (api) => (body(api).additionalProperties = false)],
+  ['an unknown keyword appears', 'keyword-changed', (api) => (body(api).not = { required: ['size'] })],
+  [
+    'a body becomes required',
+    'required-body-added',
+    (api) => (thing(api).requestBody = { required: true, content: {} }),
+  ],
+  ['a body is removed', 'body-removed', (api) => delete things(api).requestBody],
+  [
+    'a media type of a request is removed',
+    'media-type-removed',
+    (api) => (things(api).requestBody.content = { 'text/plain': {} }),
+  ],
+  ['a status is removed', 'response-removed', (api) => delete things(api).responses['422']],
+  [
+    'a media type of an answer is removed',
+    'media-type-removed',
+    (api) => (thing(api).responses['200'].content = {}),
+  ],
+  [
+    'a header of an answer is removed',
+    'header-removed',
+    (api) => delete things(api).responses['201'].headers['Request-Id'],
+  ],
+  [
+    'a header of an answer becomes optional',
+    'header-became-optional',
+    (api) => delete things(api).responses['201'].headers['Request-Id'].required,
+  ],
+  [
+    'a field of an answer is removed',
+    'field-removed',
+    (api) => {
+      delete answer(api).properties.count
+      answer(api).required = ['id', 'status', 'note']
+    },
+  ],
+  [
+    'an optional field of an answer is removed',
+    'field-removed',
+    (api) => delete answer(api).properties.maybe,
+  ],
+  [
+    'a field of an answer is renamed',
+    'field-removed',
+    (api) => {
+      answer(api).properties.total = answer(api).properties.count
+      delete answer(api).properties.count
+    },
+  ],
+  ['a field of an answer may be absent', 'field-became-optional', (api) => answer(api).required.pop()],
+  [
+    'a field of an answer changes its type',
+    'type-changed',
+    (api) => (answer(api).properties.id = { type: 'integer' }),
+  ],
+  [
+    'a whole number of an answer becomes any',
+    'type-changed',
+    (api) => (answer(api).properties.count.type = 'number'),
+  ],
+  [
+    'a field of an answer may be null',
+    'type-added',
+    (api) => (answer(api).properties.id = { type: ['string', 'null'] }),
+  ],
+  [
+    'a field of an answer is never null again',
+    'type-removed',
+    (api) => (answer(api).properties.note = { type: 'string' }),
+  ],
+  [
+    'a known alternative of an answer goes',
+    'field-removed',
+    (api) => answer(api).properties.data.anyOf.shift(),
+  ],
+  [
+    'an enumeration of an answer narrows',
+    'enumeration-narrowed',
+    (api) => (answer(api).properties.status.enum = ['new']),
+  ],
+  [
+    'a value is renamed',
+    'enumeration-narrowed',
+    (api) => (answer(api).properties.status.enum = ['new', 'ancient']),
+  ],
+  [
+    'an error code goes, deep in a component',
+    'enumeration-narrowed',
+    (api) => (api['components'].schemas.Error.properties.code.enum = ['x']),
+  ],
+  [
+    'an answer keeps to another pattern',
+    'pattern-changed',
+    (api) => (answer(api).properties.at.pattern = '[+]'),
+  ],
+  [
+    'an answer keeps to no pattern any more',
+    'pattern-loosened',
+    (api) => delete answer(api).properties.at.pattern,
+  ],
+  [
+    'an answer keeps to no bound any more',
+    'minimum-loosened',
+    (api) => delete answer(api).properties.count.minimum,
+  ],
+  ['a deprecation has no date', 'deprecation-without-date', (api) => (thing(api).deprecated = true)],
+]
+
+const ADDITIVE: ReadonlyArray<Case> = [
+  [
+    'an endpoint is added',
+    'operation-added',
+    (api) => (api['paths']['/v1/more'] = { get: { responses: {} } }),
+  ],
+  ['a method is added', 'operation-added', (api) => (api['paths']['/v1/things'].get = { responses: {} })],
+  [
+    'an optional parameter is added',
+    'parameter-added',
+    (api) => thing(api).parameters.push({ name: 'q', in: 'query', schema: {} }),
+  ],
+  [
+    'a parameter becomes optional',
+    'parameter-became-optional',
+    (api) => (thing(api).parameters[0].required = false),
+  ],
+  ['a parameter allows more', 'maximum-loosened', (api) => (thing(api).parameters[1].schema.maximum = 1000)],
+  [
+    'an optional field of a request is added',
+    'field-added',
+    (api) => (body(api).properties.more = { type: 'string' }),
+  ],
+  ['a field of a request becomes optional', 'field-became-optional', (api) => (body(api).required = [])],
+  [
+    'a whole number of a request becomes any',
+    'type-changed',
+    (api) => (body(api).properties.size.type = 'number'),
+  ],
+  [
+    'a field of a request may be null',
+    'type-added',
+    (api) => (body(api).properties.name.type = ['string', 'null']),
+  ],
+  [
+    'an enumeration of a request grows',
+    'enumeration-value-added',
+    (api) => body(api).properties.kind.enum.push('c'),
+  ],
+  ['an enumeration of a request opens', 'enumeration-opened', (api) => delete body(api).properties.kind.enum],
+  ['a request allows more length', 'maxLength-loosened', (api) => (body(api).properties.name.maxLength = 20)],
+  [
+    'a request has no pattern any more',
+    'pattern-loosened',
+    (api) => delete body(api).properties.name.pattern,
+  ],
+  ['a body becomes optional', 'body-became-optional', (api) => (things(api).requestBody.required = false)],
+  [
+    'a media type is added',
+    'media-type-added',
+    (api) => (things(api).requestBody.content['text/plain'] = {}),
+  ],
+  ['a status is added', 'response-added', (api) => (things(api).responses['409'] = { description: 'busy' })],
+  [
+    'a header of an answer is added',
+    'header-added',
+    (api) => (things(api).responses['201'].headers.More = { schema: {} }),
+  ],
+  [
+    'an optional field of an answer is added',
+    'field-added',
+    (api) => (answer(api).properties.more = { type: 'string' }),
+  ],
+  [
+    'a field of an answer is added',
+    'field-added',
+    (api) => {
+      answer(api).properties.more = { type: 'string' }
+      answer(api).required.push('more')
+    },
+  ],
+  [
+    'a field of an answer is always there',
+    'field-became-required',
+    (api) => answer(api).required.push('maybe'),
+  ],
+  [
+    'an enumeration of an answer grows',
+    'enumeration-value-added',
+    (api) => answer(api).properties.status.enum.push('newest'),
+  ],
+  [
+    'an error code is added',
+    'enumeration-value-added',
+    (api) => api['components'].schemas.Error.properties.code.enum.push('z'),
+  ],
+  ['an answer keeps to a bound', 'maximum-tightened', (api) => (answer(api).properties.count.maximum = 9)],
+  ['an operation needs no key any more', 'security-relaxed', (api) => (things(api).security = [])],
+  ['another way in is added', 'security-relaxed', (api) => things(api).security.push({})],
+  [
+    'an operation is deprecated, with its date',
+    'operation-deprecated',
+    (api) => {
+      thing(api).deprecated = true
+      thing(api)['x-deprecated-since'] = TODAY
+    },
+  ],
+]
+
+/** What a program cannot notice. */
+const NOTHING: ReadonlyArray<readonly [string, (api: Changeable) => void]> = [
+  ['nothing', () => undefined],
+  ['a text', (api) => (answer(api).properties.id.description = 'new words')],
+  ['an example', (api) => (answer(api).examples = [{ id: 'x' }])],
+  ['an operation id', (api) => (thing(api).operationId = 'renamed')],
+  [
+    'the name of a path parameter',
+    (api) => {
+      api['paths']['/v1/things/{thing}'] = api['paths']['/v1/things/{id}']
+      delete api['paths']['/v1/things/{id}']
+      thing({ paths: { '/v1/things/{id}': api['paths']['/v1/things/{thing}'] } }).parameters[0].name = 'thing'
+    },
+  ],
+  ['the case of a header', (api) => (things(api).parameters[0].name = 'trace')],
+  [
+    'the name of a component',
+    (api) => {
+      api['components'].schemas.Problem = api['components'].schemas.Error
+      things(api).responses['422'].content['application/json'].schema.$ref = '#/components/schemas/Problem'
+    },
+  ],
+  [
+    'a component written in place',
+    (api) => {
+      things(api).responses['422'].content['application/json'].schema = api['components'].schemas.Error
+    },
+  ],
+  ['null written as a list of types', (api) => (answer(api).properties.note = { type: ['string', 'null'] })],
+  [
+    'a constant written as an enumeration',
+    (api) => (answer(api).properties.status = { allOf: [{ type: 'string' }, { enum: ['old', 'new'] }] }),
+  ],
+  ['the order of fields', (api) => (answer(api).required = answer(api).required.toReversed())],
+]
+
+describe('the gate stops', () => {
+  it.each(BREAKING)('when %s', (_, rule, change) => {
+    expect(effect(change)).toContain(`breaking ${rule}`)
+  })
+})
+
+describe('the gate lets pass', () => {
+  it.each(ADDITIVE)('when %s', (_, rule, change) => {
+    expect(effect(change)).toEqual([`additive ${rule}`])
+  })
+
+  it.each(NOTHING)('without a word: %s', (_, change) => {
+    expect(effect(change)).toEqual([])
+  })
+})
+
+describe('a deprecated operation', () => {
+  const since = (days: number) => (api: Changeable) => {
+    thing(api).deprecated = true
+    thing(api)['x-deprecated-since'] = daysBefore(days)
+  }
+  const newVersion = (api: Changeable) => (api['paths']['/v2/things/{id}'] = { get: { responses: {} } })
+  const removal = (api: Changeable) => delete api['paths']['/v1/things/{id}']
+
+  it('may go after 90 days, with a new path version', () => {
+    expect(effect(removal, (api) => [since(90)(api), newVersion(api)])).toEqual([
+      'additive deprecated-operation-removed',
+    ])
+  })
+
+  it('may not go a day earlier, nor without a new path version', () => {
+    expect(effect(removal, (api) => [since(89)(api), newVersion(api)])).toEqual([
+      'breaking operation-removed-too-early',
+    ])
+    expect(effect(removal, since(90))).toEqual(['breaking operation-removed-without-new-version'])
+  })
+
+  it('keeps its date', () => {
+    expect(effect(since(200), since(10))).toEqual(['breaking deprecation-date-changed'])
+  })
+
+  it('may come back', () => {
+    expect(effect((api) => delete thing(api).deprecated, since(10))).toEqual([
+      'additive deprecation-withdrawn',
+    ])
+  })
+})
+
+describe('on the description of this API, the gate', () => {
+  const changed = (change: (api: Changeable) => void) => {
+    const next = structuredClone(description()) as Changeable
+    change(next)
+    return compareDescriptions(description(), next as JsonObject, TODAY)
+  }
+
+  it('sees nothing where nothing changed', () => {
+    expect(changed(() => undefined)).toEqual([])
+  })
+
+  it('stops at the removal of any operation, and at that of any field of any component', () => {
+    const paths = description()['paths'] as JsonObject
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const method of Object.keys(methods as JsonObject)) {
+        const changes = changed((api) => delete api['paths'][path][method])
+        expect(changes).toEqual([
+          { kind: 'breaking', rule: 'operation-removed', where: `${method.toUpperCase()} ${path}` },
+        ])
+      }
+    }
+    const schemas = (description()['components'] as JsonObject)['schemas'] as JsonObject
+    for (const [name, schema] of Object.entries(schemas)) {
+      for (const field of Object.keys((schema as JsonObject)['properties'] as JsonObject)) {
+        const changes = changed((api) => delete api['components'].schemas[name].properties[field])
+        expect([name, field, changes.some(({ kind }) => kind === 'breaking')]).toEqual([name, field, true])
+      }
+    }
+  })
+
+  it('stops at the loss of any value of any enumeration, and lets any grow', () => {
+    const enumerations: Array<ReadonlyArray<string>> = []
+    const find = (value: Json, path: ReadonlyArray<string>): void => {
+      if (typeof value !== 'object' || value === null) return
+      for (const [name, inner] of Object.entries(value)) {
+        if (name === 'enum') enumerations.push([...path, name])
+        else if (name !== 'examples') find(inner as Json, [...path, name])
+      }
+    }
+    find(description(), [])
+    expect(enumerations.length).toBeGreaterThan(20)
+    const valuesAt = (api: Changeable, path: ReadonlyArray<string>): Array<string> =>
+      path.reduce((inner: any, name) => inner[name], api) as unknown as Array<string>
+    for (const path of enumerations) {
+      const lost = changed((api) => valuesAt(api, path).shift())
+      expect([path.join('.'), lost.some(({ kind }) => kind === 'breaking')]).toEqual([path.join('.'), true])
+      const grown = changed((api) => valuesAt(api, path).push('something_new'))
+      expect([path.join('.'), new Set(grown.map(({ kind }) => kind))]).toEqual([
+        path.join('.'),
+        new Set(['additive']),
+      ])
+    }
+  })
+})
