@@ -1,0 +1,55 @@
+/**
+ * `npm run verify`: what can be said about the code without running it. All checks run, whatever becomes of one; the
+ * exit code is non-zero when any fails.
+ */
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+
+const ROOT = join(import.meta.dirname, '..')
+const tool = (name: string): string => join(ROOT, 'node_modules/.bin', name)
+
+const CHECKS: ReadonlyArray<{
+  readonly name: string
+  readonly command: string
+  readonly args: ReadonlyArray<string>
+}> = [
+  { name: 'types', command: tool('tsc'), args: ['--noEmit', '--project', ROOT] },
+  // The import rule is one of its rules (.oxlintrc.json).
+  { name: 'lint', command: tool('oxlint'), args: ['--type-aware', '--max-warnings', '0'] },
+  { name: 'format', command: tool('oxfmt'), args: ['--check', '.'] },
+  {
+    name: 'contract gate',
+    command: process.execPath,
+    args: [join(ROOT, 'packages/contract/scripts/gate.ts')],
+  },
+]
+
+/** The longest takes seconds; one that takes minutes hangs. */
+const TIMEOUT_MS = 300_000
+
+const run = (check: (typeof CHECKS)[number]): Promise<boolean> =>
+  new Promise((resolve) => {
+    const began = performance.now()
+    const output: Array<string> = []
+    const child = spawn(check.command, check.args, {
+      cwd: ROOT,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: TIMEOUT_MS,
+    })
+    child.stdout.on('data', (chunk: Buffer) => output.push(chunk.toString('utf8')))
+    child.stderr.on('data', (chunk: Buffer) => output.push(chunk.toString('utf8')))
+    const finish = (passed: boolean): void => {
+      const seconds = ((performance.now() - began) / 1000).toFixed(1)
+      console.log(`${passed ? 'passed' : 'FAILED'}  ${check.name} (${seconds} s)`)
+      if (!passed) console.log(output.join(''))
+      resolve(passed)
+    }
+    child.once('error', (error) => {
+      output.push(error.message)
+      finish(false)
+    })
+    child.once('close', (code) => finish(code === 0))
+  })
+
+const results = await Promise.all(CHECKS.map(run))
+process.exitCode = results.every(Boolean) ? 0 : 1

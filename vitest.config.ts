@@ -1,0 +1,44 @@
+import { defineConfig } from 'vitest/config'
+
+const ignored = ['**/node_modules/**', '**/.local/**']
+
+/** Two cores, and servers that are shared: more files at once would only wait for each other. */
+const INT_WORKERS = 2
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: 'unit',
+          include: ['{packages,apps,infra,scripts,test,benchmarks}/**/*.unit.test.ts'],
+          exclude: ignored,
+          // No I/O, milliseconds each: one that needs longer hangs.
+          testTimeout: 10_000,
+        },
+      },
+      {
+        test: {
+          name: 'int',
+          include: ['{packages,apps,infra}/**/*.int.test.ts'],
+          exclude: ignored,
+          maxWorkers: INT_WORKERS,
+          // Bounds on what hangs, not on what is slow: the machine may be busy.
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: 'e2e',
+          include: ['test/**/*.test.ts'],
+          exclude: [...ignored, '**/*.unit.test.ts'],
+          // Each starts a hub of its own and kills parts of it.
+          fileParallelism: false,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+        },
+      },
+    ],
+  },
+})
