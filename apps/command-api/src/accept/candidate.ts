@@ -1,0 +1,139 @@
+/**
+ * A send on its own: everything that can be said of it without looking at any other request. Pure.
+ *
+ * A refusal found here is only spoken when the `client_ref` turns out to be new: a repeat is a duplicate,
+ * whatever else its body says (contract, order of checks).
+ */
+import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
+import {
+  maskNumber,
+  type MessageClass,
+  type Money,
+  recipientHash,
+  render,
+  type Rendered,
+  type RenderError,
+  type SandboxScenario,
+  sandboxScenario,
+} from '@hub/domain'
+import { Result } from 'effect'
+import type { AccountSettings, Owner, TemplateInUse } from '../accounts/account.ts'
+
+/** A send that could be accepted: rendered, counted and priced. Holds the number and the text: never logged. */
+export interface Draft {
+  readonly class: MessageClass
+  readonly to: string
+  readonly toMasked: string
+  /** Recipient hash, 64 hexadecimal digits. */
+  readonly recipient: string
+  /** What a test key's number is to meet; `null` in live mode. */
+  readonly scenario: SandboxScenario | null
+  readonly template: string
+  readonly sender: string
+  readonly rendered: Rendered
+  readonly values: Readonly<Record<string, string>>
+  readonly pricePerPart: Money
+}
+
+/** One send on its way into a flush. */
+export interface Candidate {
+  readonly owner: Owner
+  readonly clientRef: string | null
+  /** `bat_…` */
+  readonly batch: string | null
+  readonly class: MessageClass
+  readonly recipient: string
+  readonly draft: Result.Result<Draft, ApiError>
+  /** Where the send lies in the body: '' for a single one. */
+  readonly path: string
+}
+
+const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
+
+/** Template, then its sender; moderation is not awaited in test mode. Source: contract, Templates and senders. */
+const checkTemplate = (
+  send: Send,
+  owner: Owner,
+  template: TemplateInUse | null,
+  path: string,
+): Result.Result<TemplateInUse, ApiError> => {
+  const param = at(path, 'template')
+  if (template === null) return Result.fail(apiError('template_not_found', { param }))
+  if (template.status === 'declined') return Result.fail(apiError('template_declined', { param }))
+  if (template.status !== 'approved' && owner.mode === 'live') {
+    return Result.fail(apiError('template_not_approved', { param }))
+  }
+  if (template.class !== send.class) {
+    return Result.fail(apiError('template_class_mismatch', { param: at(path, 'class') }))
+  }
+  const registered =
+    template.senderStatus === 'registered' || (owner.mode === 'test' && template.senderStatus === 'pending')
+  if (!registered) return Result.fail(apiError('sender_not_registered', { param }))
+  return Result.succeed(template)
+}
+
+/** The domain names a variable on its own; a `param` also says where in the body it lies. */
+const paramOf = (param: string, path: string): string => variableParam(param.slice('variables.'.length), path)
+
+const renderFault = (error: RenderError, path: string): ApiError => {
+  switch (error._tag) {
+    case 'TemplateTextTooLong':
+      return apiError('template_text_too_long', { param: at(path, 'template') })
+    case 'TemplateVariableInvalid':
+      return apiError('template_variable_invalid', { param: paramOf(error.param, path) })
+    case 'TemplateVariableMissing':
+      return apiError('template_variable_missing', { param: paramOf(error.param, path) })
+    case 'TemplateVariableUnknown':
+      return apiError('template_variable_unknown', { param: paramOf(error.param, path) })
+  }
+}
+
+/**
+ * Checks and renders one send. `template` is the account's template of that name, `null` when there is none;
+ * `path` is where the send lies in the body ('' for a single one, `messages[3]` in a batch).
+ */
+export const candidateOf = (
+  send: Send,
+  context: {
+    readonly owner: Owner
+    readonly settings: AccountSettings
+    readonly template: TemplateInUse | null
+    /** Secret of the recipient hash. */
+    readonly hashSecret: string | Uint8Array
+    readonly batch?: string
+    readonly path?: string
+  },
+): Candidate => {
+  const path = context.path ?? ''
+  const recipient = recipientHash(context.hashSecret, send.to)
+  const draft = (): Result.Result<Draft, ApiError> => {
+    const checked = checkTemplate(send, context.owner, context.template, path)
+    if (Result.isFailure(checked)) return Result.fail(checked.failure)
+    const template = checked.success
+    const rendered = render(template.parsed, send.variables)
+    if (Result.isFailure(rendered)) return Result.fail(renderFault(rendered.failure, path))
+    const values = decodeVariables(send.variables, path)
+    if (Result.isFailure(values)) return Result.fail(values.failure)
+    return Result.succeed({
+      class: send.class,
+      to: send.to,
+      toMasked: maskNumber(send.to),
+      recipient,
+      scenario: context.owner.mode === 'test' ? sandboxScenario(send.to) : null,
+      template: template.name,
+      sender: template.sender,
+      rendered: rendered.success,
+      values: values.success,
+      pricePerPart: context.settings.pricePerPart[send.class],
+    })
+  }
+  return {
+    owner: context.owner,
+    clientRef: send.clientRef,
+    batch: context.batch ?? null,
+    class: send.class,
+    recipient,
+    draft: draft(),
+    path,
+  }
+}

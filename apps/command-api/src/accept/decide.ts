@@ -1,0 +1,111 @@
+/**
+ * What becomes of each send of a flush. Pure: what is known goes in, decisions come out, one for each candidate, in order.
+ */
+import { type ApiError, apiError } from '@hub/contract'
+import { Result } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import type { MessageView } from '../messages/message.ts'
+import type { Candidate, Draft } from './candidate.ts'
+
+/** What makes a repeat a repeat: the `client_ref` within its account and mode. */
+export const refKey = (owner: Pick<Owner, 'account' | 'mode'>, clientRef: string): string =>
+  `${owner.account}:${owner.mode}:${clientRef}`
+
+/** The message that a used `client_ref` belongs to. */
+export interface KnownMessage {
+  readonly view: MessageView
+  /** Recipient hash. */
+  readonly recipient: string
+  /** In the read model, so its record has gone through the bus. */
+  readonly projected: boolean
+}
+
+/** What is known when a flush is decided. */
+export interface Knowledge {
+  /** By `refKey`; `null` where the reference is used and its message is nowhere to be found. */
+  readonly known: ReadonlyMap<string, KnownMessage | null>
+  /** Recipient hashes. */
+  readonly optedOut: ReadonlySet<string>
+  /** Whether this process has seen the bus acknowledge a code. */
+  readonly acknowledged: (messageId: string) => boolean
+  /** Whether this process is publishing a code right now. */
+  readonly inFlight: (messageId: string) => boolean
+}
+
+export type Decision =
+  /** New: to be recorded under a new id. */
+  | { readonly type: 'accept'; readonly draft: Draft }
+  /** A code whose publication was never acknowledged: to be published again under its id. */
+  | { readonly type: 'republish'; readonly messageId: string; readonly draft: Draft }
+  /** A repeat: the earlier message as it stands. */
+  | { readonly type: 'duplicate'; readonly view: MessageView }
+  /** A repeat of a code that is being published: its answer is that publication's. */
+  | { readonly type: 'join'; readonly messageId: string; readonly view: MessageView }
+  /** The same reference came earlier in this flush: to be asked again when that one is recorded. */
+  | { readonly type: 'defer' }
+  | { readonly type: 'refuse'; readonly error: ApiError }
+
+const refuse = (error: ApiError): Decision => ({ type: 'refuse', error })
+
+const OTHER_CODE =
+  'This client_ref belongs to a code for another recipient or class that may still be sent. Use a new client_ref.'
+
+/**
+ * A repeat. A `service` message is safe once it is recorded. A code is accepted only when the bus has it, which an
+ * acknowledgement or the read model proves; until then a repeat publishes it again and waits.
+ */
+const decideRepeat = (candidate: Candidate, known: KnownMessage | null, knowledge: Knowledge): Decision => {
+  // Ledger and guard are written together, so this is a damaged or half-restored database.
+  if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
+  const { view } = known
+  if (view.class === 'service' || known.projected || knowledge.acknowledged(view.id)) {
+    return { type: 'duplicate', view }
+  }
+  if (knowledge.inFlight(view.id)) return { type: 'join', messageId: view.id, view }
+  // Under one id there must never be two recipients: if the first publication did land, each would get a message.
+  if (candidate.class !== 'otp' || candidate.recipient !== known.recipient) {
+    const param = candidate.path === '' ? 'client_ref' : `${candidate.path}.client_ref`
+    return refuse(apiError('invalid_parameter', { param, message: OTHER_CODE }))
+  }
+  return Result.isFailure(candidate.draft)
+    ? refuse(candidate.draft.failure)
+    : { type: 'republish', messageId: view.id, draft: candidate.draft.success }
+}
+
+/** Opt-outs are for `service` only; the sandbox has a number of its own that is opted out. */
+const isOptedOut = (candidate: Candidate, draft: Draft, knowledge: Knowledge): boolean =>
+  draft.class === 'service' &&
+  (candidate.owner.mode === 'test'
+    ? draft.scenario === 'opted_out'
+    : knowledge.optedOut.has(candidate.recipient))
+
+const decideNew = (candidate: Candidate, knowledge: Knowledge): Decision => {
+  if (Result.isFailure(candidate.draft)) return refuse(candidate.draft.failure)
+  const draft = candidate.draft.success
+  if (isOptedOut(candidate, draft, knowledge)) {
+    const param = candidate.path === '' ? 'to' : `${candidate.path}.to`
+    return refuse(apiError('recipient_opted_out', { param }))
+  }
+  return { type: 'accept', draft }
+}
+
+/**
+ * Decides a flush. Of several candidates with one new reference the first is decided, the others wait for it: what they are
+ * repeats of is known only when it is recorded.
+ */
+export const decideFlush = (
+  candidates: ReadonlyArray<Candidate>,
+  knowledge: Knowledge,
+): ReadonlyArray<Decision> => {
+  const taken = new Set<string>()
+  return candidates.map((candidate) => {
+    if (candidate.clientRef === null) return decideNew(candidate, knowledge)
+    const key = refKey(candidate.owner, candidate.clientRef)
+    if (taken.has(key)) return { type: 'defer' }
+    const known = knowledge.known.get(key)
+    const decision =
+      known === undefined ? decideNew(candidate, knowledge) : decideRepeat(candidate, known, knowledge)
+    if (decision.type === 'accept' || decision.type === 'republish') taken.add(key)
+    return decision
+  })
+}

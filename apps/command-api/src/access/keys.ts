@@ -1,0 +1,74 @@
+/** API keys: which account and mode a request speaks for. Source: specification, Authentication. */
+import { hash } from 'node:crypto'
+import { encodeId, type Mode } from '@hub/domain'
+import { Sql, type StorageError } from '@hub/store'
+import { Cache, Context, Duration, Effect, Exit, Layer } from 'effect'
+import type { Caller } from '../accounts/account.ts'
+
+/** `hub_live_…`, `hub_test_…` and 32 random bytes in base62. What does not look like a key is not looked up. */
+const KEY_PATTERN = /^hub_(?:live|test)_[0-9A-Za-z]{40,50}$/
+
+const BEARER = /^bearer +(\S+) *$/i
+
+/** How long a key is believed: a revoked one works at most so much longer. */
+const KNOWN_FOR = Duration.seconds(3)
+/** A key just issued must work at once, so a miss is kept only to take the edge off a client that hammers with a wrong one. */
+const UNKNOWN_FOR = Duration.millis(250)
+/** Keys in memory; some 300 bytes each. */
+const CAPACITY = 10_000
+
+const DEADLINE = { deadline: Duration.millis(1000) }
+
+interface KeyRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+}
+
+export class ApiKeys extends Context.Service<
+  ApiKeys,
+  {
+    /** Who the value of `Authorization` speaks for; `null` when it is no valid key, for whatever reason. */
+    readonly identify: (authorization: string) => Effect.Effect<Caller | null, StorageError>
+  }
+>()('@hub/command-api/ApiKeys') {
+  static readonly layer: Layer.Layer<ApiKeys, never, Sql> = Layer.effect(
+    ApiKeys,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const cache = yield* Cache.makeWith(
+        // The cache holds hashes, not keys: a heap dump gives nobody access.
+        (digest: string) =>
+          Effect.map(
+            sql.run(
+              (q) => q<KeyRow[]>`
+                SELECT id, account, mode FROM command.api_keys
+                 WHERE hash = decode(${digest}, 'hex') AND revoked_at IS NULL`,
+              DEADLINE,
+            ),
+            ([row]): Caller | null =>
+              row === undefined
+                ? null
+                : {
+                    account: encodeId('acc', row.account),
+                    accountUuid: row.account,
+                    mode: row.mode,
+                    key: encodeId('key', row.id),
+                  },
+          ),
+        {
+          capacity: CAPACITY,
+          timeToLive: (exit) =>
+            Exit.isFailure(exit) ? Duration.zero : exit.value === null ? UNKNOWN_FOR : KNOWN_FOR,
+        },
+      )
+      return {
+        identify: (authorization) => {
+          const key = BEARER.exec(authorization)?.[1]
+          if (key === undefined || !KEY_PATTERN.test(key)) return Effect.succeed(null)
+          return Cache.get(cache, hash('sha256', key, 'hex'))
+        },
+      }
+    }),
+  )
+}

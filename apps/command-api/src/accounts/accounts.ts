@@ -1,0 +1,139 @@
+/** Settings and templates of accounts, from PostgreSQL through a short cache: every send asks for both. */
+import { type MessageClass, type Mode, parseTemplate } from '@hub/domain'
+import { Sql, type StorageError } from '@hub/store'
+import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
+import {
+  type AccountSettings,
+  DEFAULT_SETTINGS,
+  type Owner,
+  type SettingsRow,
+  settingsInForce,
+  type TemplateInUse,
+} from './account.ts'
+
+/** How long settings and usable templates are believed: a change is in force everywhere after so long. */
+const BELIEVED_FOR = Duration.seconds(2)
+/** Accounts and templates in memory. A parsed template is a few kilobytes at most. */
+const CAPACITY = 5000
+
+const DEADLINE = { deadline: Duration.millis(1000) }
+
+interface TemplateRow {
+  readonly name: string
+  readonly class: MessageClass
+  readonly status: TemplateInUse['status']
+  readonly body: string
+  readonly sender: string
+  readonly sender_status: TemplateInUse['senderStatus']
+}
+
+/** A cache key in one string; neither a UUID nor a mode holds a space. */
+const keyOf = (owner: Owner, name: string): string => `${owner.accountUuid} ${owner.mode} ${name}`
+const partsOf = (key: string): readonly [account: string, mode: Mode, name: string] => {
+  const [account = '', mode = '', name = ''] = key.split(' ')
+  return [account, mode as Mode, name]
+}
+
+/** What may be remembered: a template that a send can use. One that waits for moderation should work the moment it is approved. */
+const isUsable = (template: TemplateInUse | null): boolean =>
+  template?.status === 'approved' && template.senderStatus === 'registered'
+
+export class Accounts extends Context.Service<
+  Accounts,
+  {
+    readonly settings: (owner: Owner) => Effect.Effect<AccountSettings, StorageError>
+    /** `null` when the account has none of this name in its mode. */
+    readonly template: (owner: Owner, name: string) => Effect.Effect<TemplateInUse | null, StorageError>
+    /** What was charged in the calendar month (UTC) of now: amount, and the moments in which the period begins and ends. */
+    readonly spending: (
+      owner: Owner,
+    ) => Effect.Effect<{ readonly amount: string; readonly from: number; readonly to: number }, StorageError>
+  }
+>()('@hub/command-api/Accounts') {
+  static readonly layer: Layer.Layer<Accounts, never, Sql> = Layer.effect(
+    Accounts,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+
+      const settings = yield* Cache.makeWith(
+        (key: string) => {
+          const [account, mode] = partsOf(key)
+          return Effect.map(
+            sql.run(
+              (q) => q<SettingsRow[]>`
+                SELECT a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
+                       s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service
+                  FROM command.accounts a
+                  LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = ${mode}
+                 WHERE a.id = ${account}`,
+              DEADLINE,
+            ),
+            ([row]) => (row === undefined ? DEFAULT_SETTINGS : settingsInForce(row)),
+          )
+        },
+        {
+          capacity: CAPACITY,
+          timeToLive: (exit) => (Exit.isSuccess(exit) ? BELIEVED_FOR : Duration.zero),
+        },
+      )
+
+      const templates = yield* Cache.makeWith(
+        (key: string) => {
+          const [account, mode, name] = partsOf(key)
+          return Effect.map(
+            sql.run(
+              (q) => q<TemplateRow[]>`
+                SELECT t.name, t.class, t.status, t.body, t.sender, s.status AS sender_status
+                  FROM command.templates t
+                  JOIN command.senders s ON s.account = t.account AND s.mode = t.mode AND s.name = t.sender
+                 WHERE t.account = ${account} AND t.mode = ${mode} AND t.name = ${name}`,
+              DEADLINE,
+            ),
+            ([row]): TemplateInUse | null => {
+              if (row === undefined) return null
+              const parsed = parseTemplate(row.body)
+              // Creation refuses such a body; one that got in otherwise cannot be sent.
+              if (Result.isFailure(parsed)) return null
+              return {
+                name: row.name,
+                class: row.class,
+                status: row.status,
+                sender: row.sender,
+                senderStatus: row.sender_status,
+                parsed: parsed.success,
+              }
+            },
+          )
+        },
+        {
+          capacity: CAPACITY,
+          timeToLive: (exit) => (Exit.isSuccess(exit) && isUsable(exit.value) ? BELIEVED_FOR : Duration.zero),
+        },
+      )
+
+      return {
+        settings: (owner) => Cache.get(settings, keyOf(owner, '')),
+        template: (owner, name) => Cache.get(templates, keyOf(owner, name)),
+        spending: (owner) =>
+          sql.run(async (q) => {
+            const [row] = await q<{ amount: string; since: Date; until: Date }[]>`
+              WITH period AS (
+                SELECT date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS since,
+                       (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC' AS until)
+              SELECT period.since, period.until, coalesce(sum(m.price) FILTER (
+                       WHERE m.status <> 'rejected' AND m.reason_code IS DISTINCT FROM 'ttl_expired_before_submit'), 0
+                     )::numeric(14, 2)::text AS amount
+                FROM period LEFT JOIN read.messages m
+                  ON m.account = ${owner.accountUuid} AND m.mode = ${owner.mode}
+                 AND m.id >= command.uuid_floor(period.since) AND m.id < command.uuid_floor(period.until)
+               GROUP BY period.since, period.until`
+            return {
+              amount: row?.amount ?? '0.00',
+              from: row?.since.getTime() ?? 0,
+              to: row?.until.getTime() ?? 0,
+            }
+          }, DEADLINE),
+      }
+    }),
+  )
+}

@@ -1,0 +1,50 @@
+/** The process as one layer, over what it stands on: PostgreSQL, the event log, the vault, the address policy. */
+import { DEFAULT_LIFETIMES } from '@hub/domain'
+import { EventLog, type TopicNames } from '@hub/kafka'
+import { Sealing, Sql, Vault } from '@hub/store'
+import { Readiness } from '@hub/telemetry'
+import { AddressPolicy } from '@hub/webhooks'
+import { Layer } from 'effect'
+import { flusherLayer } from './accept/flush.ts'
+import { ledgerLayer } from './accept/ledger.ts'
+import { OutboxGate } from './accept/outbox-gate.ts'
+import { relayLayer } from './accept/relay.ts'
+import { ApiKeys } from './access/keys.ts'
+import { Accounts } from './accounts/accounts.ts'
+import { Events } from './events/events.ts'
+import { readinessLayer } from './health.ts'
+import { HttpEdge } from './http/edge.ts'
+import { apiLayer } from './http/router.ts'
+import { serverLayer } from './http/server.ts'
+import { freshId } from './ids.ts'
+import { maintenanceLayer } from './maintenance.ts'
+import { Messages } from './messages/store.ts'
+import { WebhookEndpoints } from './webhook-endpoints/endpoints.ts'
+
+export interface AppOptions {
+  /** 0 takes a free one. */
+  readonly port: number
+  /** The public address, such as `https://hub.example.com`. */
+  readonly baseUrl: string
+  readonly topics: TopicNames
+  /** Secret of the recipient hash. */
+  readonly hashSecret: string
+}
+
+/** Accepts and answers on `port` until the scope closes. */
+export const commandApi = (options: AppOptions) => {
+  const { baseUrl, hashSecret, port, topics } = options
+  const accepting = flusherLayer({
+    topics,
+    lifetimes: DEFAULT_LIFETIMES,
+    makeMessageId: (now) => freshId('msg', now),
+  }).pipe(Layer.provide(ledgerLayer))
+  const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
+
+  return Layer.mergeAll(apiLayer({ hashSecret }), readinessLayer).pipe(
+    Layer.provideMerge(serverLayer(port)),
+    Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer)),
+    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, Events.layer, endpoints)),
+    Layer.provide(Layer.mergeAll(Messages.layer, OutboxGate.layer, HttpEdge.layer(baseUrl))),
+  ) satisfies Layer.Layer<never, unknown, Sql | Vault | Sealing | EventLog | AddressPolicy | Readiness>
+}

@@ -1,0 +1,78 @@
+/** What is sent back: answers as data, and the headers that every one of them has. */
+import { type ApiError, errorHeaders, httpStatusOf, toErrorBody } from '@hub/contract'
+import { HttpServerResponse } from 'effect/http'
+
+/** An answer before it is a response. */
+export interface Answer {
+  readonly status: number
+  readonly body: string
+  readonly contentType: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const JSON_TYPE = 'application/json'
+
+export const jsonAnswer = (
+  status: number,
+  body: unknown,
+  headers?: Readonly<Record<string, string>>,
+): Answer => ({
+  status,
+  body: JSON.stringify(body),
+  contentType: JSON_TYPE,
+  ...(headers === undefined ? undefined : { headers }),
+})
+
+/** A list whose elements are JSON texts already. Source: contract, General (list envelope). */
+export const listAnswer = (page: {
+  readonly elements: ReadonlyArray<string>
+  readonly hasMore: boolean
+  readonly lastId: string | null
+  readonly startingAfter: string | null
+}): Answer => ({
+  status: 200,
+  contentType: JSON_TYPE,
+  body: `{"object":"list","data":[${page.elements.join(',')}],"has_more":${page.hasMore},"next_cursor":${JSON.stringify(
+    page.lastId ?? page.startingAfter,
+  )}}`,
+})
+
+/** The error envelope. `status` overrides the catalogue's where HTTP itself has a better word (a garbled request). */
+export const errorAnswer = (
+  error: ApiError,
+  requestId: string,
+  docBase: string,
+  extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
+): Answer =>
+  jsonAnswer(extra.status ?? httpStatusOf(error), toErrorBody(error, requestId, docBase), {
+    ...errorHeaders(error),
+    ...extra.headers,
+  })
+
+/**
+ * On every answer: nothing here is to be guessed at, framed, cached or told to other sites. The policy names nothing, because an
+ * answer of the API is data; the reference page brings its own.
+ */
+const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+}
+
+/** All headers of an answer but those of its body. */
+export const headersOf = (answer: Answer, requestId: string): Record<string, string> => {
+  const headers: Record<string, string> = { ...SECURITY_HEADERS, 'request-id': requestId }
+  if (answer.headers !== undefined) {
+    for (const [name, value] of Object.entries(answer.headers)) headers[name.toLowerCase()] = value
+  }
+  return headers
+}
+
+export const toResponse = (answer: Answer, requestId: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(answer.body, {
+    status: answer.status,
+    contentType: answer.contentType,
+    headers: headersOf(answer, requestId),
+  })

@@ -1,0 +1,133 @@
+/**
+ * The way of a request: the one place that says in which order it is checked. The first check that fails answers.
+ *
+ * Source: contract, General (order of checks).
+ */
+import { NodeHttpServerRequest } from '@effect/platform-node'
+import { type ApiError, apiError } from '@hub/contract'
+import type { StorageError } from '@hub/store'
+import { Cause, Clock, Duration, Effect } from 'effect'
+import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
+import type { ApiKeys } from '../access/keys.ts'
+import type { Caller } from '../accounts/account.ts'
+import { freshId } from '../ids.ts'
+import { type Answer, errorAnswer, toResponse } from './answer.ts'
+import { withBody } from './body.ts'
+import type { HttpEdge } from './edge.ts'
+
+/** No request takes longer than this, whatever it waits for. Architecture, "What must stay true", 4. */
+const REQUEST_DEADLINE = Duration.seconds(20)
+/** Seconds until a retry is worth while when PostgreSQL does not answer. */
+const RETRY_AFTER = 2
+
+/** What an operation is given. */
+export interface Call {
+  readonly caller: Caller
+  /** From the path: `id`. */
+  readonly params: Readonly<Record<string, string | undefined>>
+  readonly query: URLSearchParams
+  readonly body: Uint8Array
+}
+
+/**
+ * What an operation does once the caller is known: it looks for what its path names (404), then at JSON and shape, then at what the
+ * contract lists after them.
+ */
+export type Operation = (call: Call) => Effect.Effect<Answer, ApiError | StorageError>
+
+/** An operation that anybody may call, such as reading the description. */
+export type OpenOperation = (request: {
+  readonly path: string
+  readonly params: Readonly<Record<string, string | undefined>>
+}) => Effect.Effect<Answer, ApiError>
+
+/** The account of a request: the header, then who it speaks for. */
+const authenticate = Effect.fnUntraced(function* (
+  keys: ApiKeys['Service'],
+  authorization: string | undefined,
+) {
+  if (authorization === undefined) return yield* apiError('invalid_api_key')
+  const caller = yield* keys.identify(authorization)
+  return caller ?? (yield* apiError('invalid_api_key'))
+})
+
+/**
+ * The checks, in order:
+ *
+ *  1. route and method — before this, by the router
+ *  2. size and encoding of the body
+ *  3. the key
+ *  4. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
+ *
+ * What limits a caller belongs between them: the failed-login gate before the key is looked at, the request rate and the
+ * idempotency key between key and operation.
+ */
+export const checked = (
+  keys: ApiKeys['Service'],
+  request: HttpServerRequest.HttpServerRequest,
+  target: { readonly params: Call['params']; readonly query: URLSearchParams },
+  operation: Operation,
+): Effect.Effect<Answer, ApiError | StorageError> => {
+  const { authorization } = NodeHttpServerRequest.toIncomingMessage(request).headers
+  return withBody(request, (body) =>
+    Effect.flatMap(authenticate(keys, authorization), (caller) => operation({ ...target, caller, body })),
+  )
+}
+
+/** Whatever went wrong, in the words of the catalogue. */
+const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => {
+  switch (error._tag) {
+    case 'ApiError':
+      return Effect.succeed(error)
+    case 'StorageUnavailable':
+      return Effect.logWarning('PostgreSQL did not answer').pipe(
+        Effect.annotateLogs({ reason: error.reason, detail: error.detail }),
+        Effect.as(apiError('internal_error', { retryAfter: RETRY_AFTER })),
+      )
+    case 'StorageRejected':
+      // Our own check let something through that PostgreSQL does not take: the client's input all the same.
+      return Effect.logError('PostgreSQL refused a request').pipe(
+        Effect.annotateLogs({ code: error.code }),
+        Effect.as(apiError('invalid_parameter')),
+      )
+  }
+}
+
+/**
+ * One exchange: gives the request its id, bounds it in time, and turns every ending into an answer. A defect is answered as 500
+ * `internal_error` and told in the log only.
+ */
+export const exchange = (
+  edge: HttpEdge['Service'],
+  work: Effect.Effect<Answer, ApiError | StorageError>,
+  extra: (error: ApiError) => Readonly<Record<string, string>> | undefined = () => undefined,
+): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const requestId = freshId('req', now)
+    const fail = (error: ApiError): Answer => {
+      const headers = extra(error)
+      return errorAnswer(error, requestId, edge.docBase, headers === undefined ? {} : { headers })
+    }
+    return work.pipe(
+      Effect.timeoutOrElse({
+        duration: REQUEST_DEADLINE,
+        orElse: () => Effect.fail(apiError('internal_error', { retryAfter: RETRY_AFTER })),
+      }),
+      Effect.catch((error) => Effect.map(toApiError(error), fail)),
+      Effect.catchCause((cause) =>
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.failCause(cause as Cause.Cause<never>)
+          : Effect.as(
+              Effect.logError('a request failed unexpectedly', cause),
+              fail(apiError('internal_error')),
+            ),
+      ),
+      Effect.map((answer) =>
+        toResponse(
+          edge.draining() ? { ...answer, headers: { ...answer.headers, connection: 'close' } } : answer,
+          requestId,
+        ),
+      ),
+      (effect) => Effect.annotateLogs(effect, { request_id: requestId }),
+    )
+  })

@@ -1,0 +1,112 @@
+/**
+ * Paths to operations. The contract's own list of routes decides what there is; a path that exists under other methods only is
+ * 405 with `Allow`, anything else 404.
+ */
+import { apiError, ROUTES } from '@hub/contract'
+import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
+import { Effect, Layer } from 'effect'
+import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
+import { ApiKeys } from '../access/keys.ts'
+import { jsonAnswer } from './answer.ts'
+import { makeOperations, openOperations, type OperationsOptions } from './operations.ts'
+import { HttpEdge } from './edge.ts'
+import { checked, exchange, type OpenOperation, type Operation } from './pipeline.ts'
+
+/** Paths beside the contract, all GET and without a key. */
+const schemaRegistry: OpenOperation = ({ path }) => {
+  const { body, status } = registryAnswer(path.slice('/schema-registry'.length))
+  return Effect.succeed({ ...jsonAnswer(status, body), contentType: REGISTRY_CONTENT_TYPE })
+}
+
+interface Target {
+  readonly method: string
+  readonly path: HttpRouter.PathInput
+  readonly run:
+    | { readonly kind: 'keyed'; readonly operation: Operation }
+    | { readonly kind: 'open'; readonly operation: OpenOperation }
+}
+
+const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArray<Target> => [
+  ...ROUTES.map(({ key, method, operation, path }): Target => {
+    const keyed = operations[operation]
+    const open = openOperations[operation]
+    const at = { method, path: path as HttpRouter.PathInput }
+    if (key && keyed !== undefined) return { ...at, run: { kind: 'keyed', operation: keyed } }
+    if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
+    throw new Error(`nothing answers ${operation}`)
+  }),
+  { method: 'GET', path: '/schema-registry/*', run: { kind: 'open', operation: schemaRegistry } },
+]
+
+/** `HEAD` is answered wherever `GET` is. */
+const allowed = (targets: ReadonlyArray<Target>): string =>
+  targets.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+
+const splitUrl = (url: string): { readonly path: string; readonly query: string } => {
+  const mark = url.indexOf('?')
+  return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) }
+}
+
+/** Answers one path, whatever the method. */
+const respond = (
+  edge: HttpEdge['Service'],
+  keys: ApiKeys['Service'],
+  targets: ReadonlyArray<Target>,
+): Effect.Effect<
+  HttpServerResponse.HttpServerResponse,
+  never,
+  HttpServerRequest.HttpServerRequest | HttpRouter.RouteContext
+> =>
+  Effect.gen(function* () {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    const { params } = yield* HttpRouter.RouteContext
+    const method = request.method === 'HEAD' ? 'GET' : request.method
+    const target = targets.find((one) => one.method === method)
+    if (target === undefined) {
+      return yield* exchange(edge, Effect.fail(apiError('method_not_allowed')), () => ({
+        allow: allowed(targets),
+      }))
+    }
+    const { path, query } = splitUrl(request.url)
+    return yield* exchange(
+      edge,
+      target.run.kind === 'open'
+        ? target.run.operation({ path, params })
+        : checked(keys, request, { params, query: new URLSearchParams(query) }, target.run.operation),
+    )
+  })
+
+/** Paths are taken literally: another case, a second slash or one at the end is another path. */
+const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
+  caseSensitive: true,
+  ignoreDuplicateSlashes: false,
+  ignoreTrailingSlash: false,
+})
+
+/** The whole API as one effect. Fails never: whatever happens is an answer. */
+const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
+  const edge = yield* HttpEdge
+  const keys = yield* ApiKeys
+  const targets = targetsOf(yield* makeOperations(options))
+  const routes = HttpRouter.use(
+    Effect.fnUntraced(function* (router) {
+      for (const [path, here] of Map.groupBy(targets, (target) => target.path)) {
+        yield* router.add('*', path, respond(edge, keys, here))
+      }
+    }),
+  )
+  const app = yield* HttpRouter.toHttpEffect(routes)
+  // All that is left to fail is the router itself: there is no such path.
+  return Effect.catch(app, () => exchange(edge, Effect.fail(apiError('not_found'))))
+})
+
+/** Serves the API until the scope closes; then says so, takes no new connection, and answers what is in flight. */
+export const apiLayer = (options: OperationsOptions) =>
+  Layer.effectDiscard(
+    Effect.gen(function* () {
+      const edge = yield* HttpEdge
+      yield* HttpServer.serveEffect(yield* makeApp(options))
+      // Added last, so it runs first.
+      yield* Effect.addFinalizer(() => Effect.sync(edge.beginDraining))
+    }),
+  ).pipe(Layer.provide(routerConfig))

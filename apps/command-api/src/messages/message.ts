@@ -1,0 +1,91 @@
+/** A message as the API shows it. Pure. Source: specification, Message; contract, Message. */
+import type { AcceptedMessage, Message } from '@hub/contract'
+import {
+  isFinal,
+  type MessageClass,
+  type Mode,
+  type Money,
+  priceIn,
+  type ReasonCode,
+  type Status,
+  toTimestamp,
+} from '@hub/domain'
+
+export interface StatusChange {
+  readonly status: Status
+  readonly reason: ReasonCode | null
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** What is known of a message, whether from the read model or from the ledger. Nothing personal but the mask. */
+export interface MessageView {
+  /** `msg_…` */
+  readonly id: string
+  readonly mode: Mode
+  readonly class: MessageClass
+  /** Masked; empty once the number is gone. */
+  readonly toMasked: string
+  readonly status: Status
+  readonly reason: ReasonCode | null
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly clientRef: string | null
+  /** `bat_…` */
+  readonly batch: string | null
+  readonly template: string
+  readonly sender: string
+  readonly attempts: number
+  readonly parts: number
+  /** What was charged at acceptance. */
+  readonly price: Money
+  /** Names, sorted. */
+  readonly variables: ReadonlyArray<string>
+  readonly history: ReadonlyArray<StatusChange>
+}
+
+/** Text and variables of a `service` message in its first year. */
+export interface MessageContent {
+  readonly text: string
+  readonly variables: Readonly<Record<string, string>>
+}
+
+/** The answer to a send: no text, no variables. A duplicate says so. */
+export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMessage => ({
+  id: view.id,
+  object: 'message',
+  status: view.status,
+  final: isFinal(view.status),
+  to: view.toMasked,
+  class: view.class,
+  created_at: toTimestamp(view.createdAt),
+  updated_at: toTimestamp(view.updatedAt),
+  reason_code: view.reason,
+  client_ref: view.clientRef,
+  batch: view.batch,
+  template: view.template,
+  sender: view.sender,
+  attempts: view.attempts,
+  parts: view.parts,
+  price: priceIn(view.price, view.status, view.reason),
+  history: view.history.map(({ status, reason, at }) => ({
+    status,
+    reason_code: reason,
+    at: toTimestamp(at),
+  })),
+  mode: view.mode,
+  ...(duplicate ? { duplicate: true as const } : undefined),
+})
+
+/** What stands for the values of a code's variables: they were never stored. */
+const MASKED_VALUE = '***'
+
+/** The answer to a read. `content` is `null` for a code, and once a year has passed. */
+export const messageBody = (view: MessageView, content: MessageContent | null): Message => ({
+  ...acceptedBody(view, false),
+  text: view.class === 'otp' ? null : (content?.text ?? null),
+  variables:
+    view.class === 'otp'
+      ? Object.fromEntries(view.variables.map((name) => [name, MASKED_VALUE]))
+      : (content?.variables ?? null),
+})

@@ -1,0 +1,242 @@
+/**
+ * Messages as PostgreSQL knows them: from the read model, and until the projector has them there, from the ledger,
+ * so that a client can always read what it was just told.
+ */
+import {
+  encodeId,
+  maskNumber,
+  type MessageClass,
+  type Mode,
+  rank,
+  type ReasonCode,
+  type Status,
+} from '@hub/domain'
+import { type BoxUnreadable, type Queries, Sealing, Sql, type StorageError, Vault } from '@hub/store'
+import { Context, Duration, Effect, Layer } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import type { MessageContent, MessageView, StatusChange } from './message.ts'
+
+/** A message, and where it was found. */
+export interface StoredMessage {
+  readonly view: MessageView
+  /** `acc_…` */
+  readonly account: string
+  /** It is in the read model: its record has gone through the bus. */
+  readonly projected: boolean
+  /** Recipient hash, 64 hexadecimal digits. */
+  readonly recipient: string
+}
+
+interface Row {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly class: MessageClass
+  readonly recipient: Buffer
+  readonly template: string
+  readonly sender: string
+  readonly client_ref: string | null
+  readonly batch_id: string | null
+  readonly parts: number
+  readonly price: string
+  readonly currency: string
+  readonly variables: ReadonlyArray<string>
+  readonly created_at: Date
+}
+
+interface ProjectedRow extends Row {
+  readonly updated_at: Date
+  readonly status: Status
+  readonly reason_code: ReasonCode | null
+  readonly attempts: number
+  readonly history: ReadonlyArray<{
+    readonly status: Status
+    readonly reason: ReasonCode | null
+    readonly at: number
+  }> | null
+  readonly personal: Buffer | null
+}
+
+interface AcceptanceRow extends Row {
+  readonly to_masked: string
+  readonly sealing_key: string | null
+  readonly sealed: Buffer | null
+}
+
+const selectProjected = (q: Queries, ids: ReadonlyArray<string>) => q<ProjectedRow[]>`
+  SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
+         m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
+         (SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
+                                            'at', floor(extract(epoch FROM h.at) * 1000)))
+            FROM read.message_history h WHERE h.message_id = m.id) AS history,
+         p.sealed AS personal
+    FROM read.messages m LEFT JOIN read.personal_data p ON p.message_id = m.id
+   WHERE m.id = ANY (${[...ids]}::uuid[]) AND m.account IS NOT NULL`
+
+const selectAcceptances = (q: Queries, ids: ReadonlyArray<string>) => q<AcceptanceRow[]>`
+  SELECT message_id AS id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
+         variables, created_at, to_masked, sealing_key, sealed
+    FROM command.acceptances WHERE message_id = ANY (${[...ids]}::uuid[])`
+
+/** Every status in its order. The ranks decide: two processes stamped these moments, each by its own clock. */
+const historyOf = (row: ProjectedRow): ReadonlyArray<StatusChange> => {
+  const changes = (row.history ?? []).map(({ status, reason, at }) => ({ status, reason, at: Number(at) }))
+  if (!changes.some(({ status }) => status === 'accepted')) {
+    changes.push({ status: 'accepted', reason: null, at: row.created_at.getTime() })
+  }
+  return changes.sort((a, b) => rank(a.status, a.reason) - rank(b.status, b.reason) || a.at - b.at)
+}
+
+const common = (row: Row) => ({
+  id: encodeId('msg', row.id),
+  mode: row.mode,
+  class: row.class,
+  createdAt: row.created_at.getTime(),
+  clientRef: row.client_ref,
+  batch: row.batch_id === null ? null : encodeId('bat', row.batch_id),
+  template: row.template,
+  sender: row.sender,
+  parts: row.parts,
+  price: { amount: row.price, currency: row.currency },
+  variables: row.variables,
+})
+
+const projectedView = (row: ProjectedRow, toMasked: string): MessageView => ({
+  ...common(row),
+  toMasked,
+  status: row.status,
+  reason: row.reason_code,
+  updatedAt: row.updated_at.getTime(),
+  attempts: row.attempts,
+  history: historyOf(row),
+})
+
+const acceptedView = (row: AcceptanceRow): MessageView => ({
+  ...common(row),
+  toMasked: row.to_masked,
+  status: 'accepted',
+  reason: null,
+  updatedAt: row.created_at.getTime(),
+  attempts: 0,
+  history: [{ status: 'accepted', reason: null, at: row.created_at.getTime() }],
+})
+
+/** What is sealed with a message: the payload of the lanes, and the row of `read.personal_data`. */
+interface Payload {
+  readonly to?: string
+  readonly text?: string | null
+  readonly variables?: Readonly<Record<string, string>> | null
+}
+
+const parsePayload = (plain: Buffer): Payload => JSON.parse(plain.toString('utf8')) as Payload
+
+const contentOf = (payload: Payload | null): MessageContent | null =>
+  payload === null || typeof payload.text !== 'string'
+    ? null
+    : { text: payload.text, variables: payload.variables ?? {} }
+
+/** Clients are promised an answer within 3 s; a read is one or two of these. */
+const DEADLINE = { deadline: Duration.millis(1200) }
+
+export class Messages extends Context.Service<
+  Messages,
+  {
+    /** Those of the ids (UUIDs) that exist, by id (`msg_…`), whoever owns them. */
+    readonly find: (
+      ids: ReadonlyArray<string>,
+    ) => Effect.Effect<ReadonlyMap<string, StoredMessage>, StorageError>
+    /** One message of an owner with what is still kept of its content; `null` when there is none. */
+    readonly read: (
+      owner: Owner,
+      id: string,
+    ) => Effect.Effect<
+      { readonly view: MessageView; readonly content: MessageContent | null } | null,
+      StorageError
+    >
+  }
+>()('@hub/command-api/Messages') {
+  static readonly layer: Layer.Layer<Messages, never, Sql | Vault | Sealing> = Layer.effect(
+    Messages,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const vault = yield* Vault
+      const sealing = yield* Sealing
+
+      /** A box that does not open is a fault of the deployment (a wrong master key); the message is still answered, without. */
+      const orNothing = (id: string, opened: Effect.Effect<Payload | null, StorageError | BoxUnreadable>) =>
+        opened.pipe(
+          Effect.catchTag('BoxUnreadable', (error) =>
+            Effect.logError('a stored payload does not open').pipe(
+              Effect.annotateLogs({ message_id: id, purpose: error.purpose }),
+              Effect.as(null),
+            ),
+          ),
+        )
+
+      const openPersonal = (row: ProjectedRow): Effect.Effect<Payload | null, StorageError> => {
+        if (row.personal === null) return Effect.succeed(null)
+        const id = encodeId('msg', row.id)
+        return orNothing(id, Effect.map(vault.open('personal-data', id, row.personal), parsePayload))
+      }
+
+      const openAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
+        if (row.sealed === null || row.sealing_key === null) return Effect.succeed(null)
+        const id = encodeId('msg', row.id)
+        return orNothing(
+          id,
+          Effect.map(sealing.open(row.sealing_key, id, row.sealed), (plain) =>
+            plain === null ? null : parsePayload(plain),
+          ),
+        )
+      }
+
+      const maskOf = (payload: Payload | null): string =>
+        payload?.to === undefined ? '' : maskNumber(payload.to)
+
+      const find = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+        const found = new Map<string, StoredMessage>()
+        if (ids.length === 0) return found
+        // Read model first: what leaves the ledger is in the read model already.
+        const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
+        for (const row of projected) {
+          const view = projectedView(row, maskOf(yield* openPersonal(row)))
+          found.set(view.id, {
+            view,
+            account: encodeId('acc', row.account),
+            projected: true,
+            recipient: row.recipient.toString('hex'),
+          })
+        }
+        const missing = ids.filter((id) => !found.has(encodeId('msg', id)))
+        if (missing.length === 0) return found
+        for (const row of yield* sql.run((q) => selectAcceptances(q, missing), DEADLINE)) {
+          const view = acceptedView(row)
+          found.set(view.id, {
+            view,
+            account: encodeId('acc', row.account),
+            projected: false,
+            recipient: row.recipient.toString('hex'),
+          })
+        }
+        return found
+      })
+
+      const isOf = (row: Row, owner: Owner) => row.account === owner.accountUuid && row.mode === owner.mode
+
+      return {
+        find,
+        read: Effect.fnUntraced(function* (owner, id) {
+          const [projected] = yield* sql.run((q) => selectProjected(q, [id]), DEADLINE)
+          if (projected !== undefined) {
+            if (!isOf(projected, owner)) return null
+            const payload = yield* openPersonal(projected)
+            return { view: projectedView(projected, maskOf(payload)), content: contentOf(payload) }
+          }
+          const [accepted] = yield* sql.run((q) => selectAcceptances(q, [id]), DEADLINE)
+          if (accepted === undefined || !isOf(accepted, owner)) return null
+          return { view: acceptedView(accepted), content: contentOf(yield* openAcceptance(accepted)) }
+        }),
+      }
+    }),
+  )
+}
