@@ -5,3 +5,11 @@ export * from './limits.ts'
 export * from './wire.ts'
 export * from './validate.ts'
 export { type Change, compareDescriptions, DEPRECATED_SINCE, DEPRECATION_DAYS } from './gate.ts'
+export {
+  ERROR_PAGE_PATH,
+  errorPage,
+  type HtmlPage,
+  REFERENCE_PATH,
+  referencePage,
+  renderErrorPage,
+} from './reference.ts'

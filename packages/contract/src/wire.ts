@@ -480,7 +480,11 @@ export const listOf = <S extends Schema.Top>(items: S, name: string, order: stri
         'What to send as `starting_after` for the next page, now or later: the last id of this page. On an empty page the ' +
         '`starting_after` that was sent, else `null`.',
     }),
-  }).annotate({ identifier: name, title: name, description: 'A page of a list.' })
+  }).annotate({
+    identifier: name,
+    title: name.replaceAll(/(?<=[a-z])[A-Z]/gu, (letter) => ` ${letter.toLowerCase()}`),
+    description: 'A page of a list.',
+  })
 
 export const EventList = listOf(Event, 'EventList', 'oldest first')
 export type EventList = typeof EventList.Type

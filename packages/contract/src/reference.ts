@@ -1,0 +1,175 @@
+/**
+ * The pages for people: the reference at `/docs`, which shows the description with everything it needs inside,
+ * and the list of errors at `/docs/errors`, where every `doc_url` leads. Neither calls out, and neither needs a
+ * key. Both come with a content security policy that allows exactly the scripts and styles that are in them.
+ */
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gunzipSync, gzip } from 'node:zlib'
+import { Effect, Layer } from 'effect'
+import { HttpRouter, HttpServer } from 'effect/http'
+import { HttpApiScalar, OpenApi } from 'effect/http-api'
+import { HubApi } from './api.ts'
+import { description } from './describe.ts'
+import { type ErrorEntry, ERROR_CODES, ERRORS } from './errors.ts'
+
+/** Where the reference is served. */
+export const REFERENCE_PATH = '/docs'
+
+/** Where the list of errors is served; the `docBase` of `toErrorBody` ends in it. */
+export const ERROR_PAGE_PATH = '/docs/errors'
+
+/** A page as it is kept: compressed once, headers to be sent as they are. */
+export interface HtmlPage {
+  /** For a client that accepts gzip; goes out with `Content-Encoding: gzip`. */
+  readonly gzip: Uint8Array
+  /** For one that does not. Decompressed at each call: such clients are rare and the page is large. */
+  readonly plain: () => Uint8Array
+  /** Everything but `Content-Encoding` and `Content-Length`. `ETag` is weak: it is that of both forms. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('base64')
+
+const sources = (html: string, tag: 'script' | 'style'): string =>
+  [...html.matchAll(new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`, 'gu'))]
+    .map((match) => `'sha256-${sha256(match[1] ?? '')}'`)
+    .join(' ')
+
+/**
+ * Only what is in the page may run, and it may talk to the hub alone. The reference puts styles into the page as it
+ * runs, so their hashes cannot be known; a style cannot send anything out under the rest of the policy.
+ */
+const policy = (html: string, styles: 'inline' | 'hashed'): string =>
+  [
+    `default-src 'none'`,
+    `script-src ${sources(html, 'script') || `'none'`}`,
+    `style-src ${styles === 'inline' ? `'unsafe-inline'` : sources(html, 'style')}`,
+    `img-src 'self' data:`,
+    `font-src data:`,
+    `connect-src 'self'`,
+    `base-uri 'none'`,
+    `form-action 'none'`,
+    `frame-ancestors 'none'`,
+  ].join('; ')
+
+const compress = promisify<string, Buffer>((text, done) => gzip(text, { level: 9 }, done))
+
+const pageOf = Effect.fnUntraced(function* (html: string, styles: 'inline' | 'hashed') {
+  const compressed = yield* Effect.promise(() => compress(html))
+  const page: HtmlPage = {
+    gzip: compressed,
+    plain: () => gunzipSync(compressed),
+    headers: {
+      'Content-Type': 'text/html; charset=utf-8',
+      'Content-Security-Policy': policy(html, styles),
+      'Cache-Control': 'no-cache',
+      ETag: `W/"${sha256(html)}"`,
+      Vary: 'Accept-Encoding',
+      'X-Content-Type-Options': 'nosniff',
+      'Referrer-Policy': 'no-referrer',
+    },
+  }
+  return page
+})
+
+/** Made at the first request and kept: a megabyte compressed, and a tenth of a second to make. */
+const once = <A>(make: Effect.Effect<A>): Effect.Effect<A> => {
+  let made: A | undefined
+  return Effect.suspend(() =>
+    made === undefined ? Effect.map(make, (value) => (made = value)) : Effect.succeed(made),
+  )
+}
+
+/** Never connected to: the page is made by asking a router in this process. */
+const DOCS = 'http://hub.invalid'
+
+/** Nothing that leads elsewhere: no fonts, tools, hosted client, assistant or telemetry of the viewer's maker. */
+const VIEWER: HttpApiScalar.ScalarConfig & Readonly<Record<string, unknown>> = {
+  withDefaultFonts: false,
+  theme: 'default',
+  defaultOpenAllTags: true,
+  authentication: { preferredSecurityScheme: 'bearer' },
+  showDeveloperTools: 'never',
+  hideClientButton: true,
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+}
+
+/** The page of the bundled viewer, with our description in place of the generated one. */
+const scalarHtml = Effect.acquireUseRelease(
+  Effect.sync(() =>
+    HttpRouter.toWebHandler(
+      HttpApiScalar.layer(
+        HubApi.annotate(OpenApi.Transform, () => structuredClone(description())),
+        { path: REFERENCE_PATH, scalar: VIEWER },
+      ).pipe(Layer.provideMerge(HttpServer.layerServices)),
+      { disableLogger: true },
+    ),
+  ),
+  ({ handler }) =>
+    Effect.promise(async () => (await handler(new Request(`${DOCS}${REFERENCE_PATH}`))).text()),
+  ({ dispose }) => Effect.promise(dispose),
+)
+
+/** The reference of the API, for {@link REFERENCE_PATH}. Made at its first use and kept. */
+export const referencePage: Effect.Effect<HtmlPage> = once(
+  Effect.flatMap(scalarHtml, (html) => pageOf(html, 'inline')),
+)
+
+const escape = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+
+const STYLE = `
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+body { max-width: 46rem; margin: 0 auto; padding: 2rem 1rem 6rem }
+section { border-top: 1px solid color-mix(in srgb, currentColor 20%, transparent); padding: 1rem 0 }
+section:target { outline: 2px solid; outline-offset: .5rem; border-radius: .25rem }
+h2 { font-size: 1.1rem; margin: 0; font-family: ui-monospace, monospace }
+dt { font-weight: 600; float: left; clear: left; width: 7rem }
+dd { margin: 0 0 .25rem 7rem }
+`
+
+const WITH: Readonly<Record<ErrorEntry['retryAfter'], string>> = {
+  always: 'always',
+  optional: 'where it can be known',
+  never: 'never',
+}
+
+/** The list of errors as HTML: one section a code, whose id is the code, for the `doc_url` of an error. */
+export const renderErrorPage = (): string => {
+  const sections = ERROR_CODES.map((code) => {
+    const entry = ERRORS[code]
+    const status = code === 'internal_error' ? '503, or 500 without retry_after' : String(entry.status)
+    return `<section id="${code}">
+<h2><a href="#${code}">${code}</a></h2>
+<p>${escape(entry.message)}</p>
+<dl><dt>Status</dt><dd>${status}</dd>
+<dt>param</dt><dd>${WITH[entry.param]}</dd>
+<dt>retry_after</dt><dd>${WITH[entry.retryAfter]}</dd>
+<dt>A retry</dt><dd>${escape(entry.retry)}</dd></dl>
+</section>`
+  })
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Errors – SMS Delivery Hub</title>
+<style>${STYLE}</style>
+</head>
+<body>
+<h1>Errors</h1>
+<p>A failed request has a status of 400 or above and a body <code>{"error": {…}}</code> with one of these codes.
+New codes may be added: treat one that you do not know by its status. <a href="${REFERENCE_PATH}">Reference</a></p>
+${sections.join('\n')}
+</body>
+</html>
+`
+}
+
+/** The list of errors, for {@link ERROR_PAGE_PATH}. Made at its first use and kept. */
+export const errorPage: Effect.Effect<HtmlPage> = once(
+  Effect.suspend(() => pageOf(renderErrorPage(), 'hashed')),
+)

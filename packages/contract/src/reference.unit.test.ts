@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto'
+import { gunzipSync } from 'node:zlib'
+import { it } from '@effect/vitest'
+import { Effect } from 'effect'
+import { describe, expect } from 'vitest'
+import { description } from './describe.ts'
+import { apiError, ERROR_CODES, toErrorBody } from './errors.ts'
+import { ERROR_PAGE_PATH, errorPage, type HtmlPage, REFERENCE_PATH, referencePage } from './reference.ts'
+
+const text = (page: HtmlPage) => gunzipSync(page.gzip).toString('utf8')
+
+const directive = (page: HtmlPage, name: string): string =>
+  page.headers['Content-Security-Policy']?.split('; ').find((one) => one.startsWith(`${name} `)) ?? ''
+
+/** The content of every script element, the way a browser takes it: to the next end tag, whatever is between. */
+const scripts = (html: string): ReadonlyArray<string> =>
+  [...html.matchAll(/<script[^>]*>([\s\S]*?)<\/script/giu)].map((match) => match[1] ?? '')
+
+describe.each([
+  ['the reference', referencePage],
+  ['the list of errors', errorPage],
+] as const)('%s', (_, page) => {
+  it.effect('is the same, compressed and plain, and is kept', () =>
+    Effect.gen(function* () {
+      const first = yield* page
+      expect(Buffer.from(first.plain()).toString('utf8')).toBe(text(first))
+      expect(text(first)).toMatch(/^<!doctype html>/u)
+      expect(yield* page).toBe(first)
+    }),
+  )
+
+  it.effect('runs only what is in it, and talks to the hub alone', () =>
+    Effect.gen(function* () {
+      const made = yield* page
+      const allowed = directive(made, 'script-src')
+      expect(allowed).not.toMatch(/unsafe|https?:|\*/u)
+      const inside = scripts(text(made))
+      for (const script of inside) {
+        expect(allowed.includes(`'sha256-${createHash('sha256').update(script).digest('base64')}'`)).toBe(
+          true,
+        )
+      }
+      expect(allowed.split(' ')).toHaveLength(1 + Math.max(1, inside.length))
+      expect(directive(made, 'default-src')).toBe(`default-src 'none'`)
+      expect(directive(made, 'connect-src')).toBe(`connect-src 'self'`)
+      // Nothing to be loaded from elsewhere: a policy would stop it, and the page would lack it.
+      expect(text(made)).not.toMatch(/<(?:script|img|iframe)[^>]*\ssrc=|<link[^>]*\shref=/u)
+    }),
+  )
+})
+
+describe('the reference', () => {
+  it.effect('shows our description and not the generated one', () =>
+    Effect.gen(function* () {
+      const html = text(yield* referencePage)
+      const content = /^\s*content: (.*)$/mu.exec(html)?.[1] ?? ''
+      expect(JSON.parse(content.replace(/,$/u, ''))).toEqual(description())
+      expect(html).toContain('"withDefaultFonts":false')
+    }),
+  )
+})
+
+describe('the list of errors', () => {
+  it.effect('has a place for every doc_url', () =>
+    Effect.gen(function* () {
+      const html = text(yield* errorPage)
+      for (const code of ERROR_CODES) {
+        const url = new URL(
+          toErrorBody(apiError(code), 'req_1', `https://hub.example${ERROR_PAGE_PATH}`).error.doc_url,
+        )
+        expect(url.pathname).toBe(ERROR_PAGE_PATH)
+        expect(html.split(`<section id="${url.hash.slice(1)}">`)).toHaveLength(2)
+      }
+      expect(html).toContain(`href="${REFERENCE_PATH}"`)
+    }),
+  )
+})
