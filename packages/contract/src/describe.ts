@@ -187,5 +187,7 @@ let made: JsonObject | undefined
 /** The description of the public API, as it is served at `GET /v1/openapi.json`. Made once. */
 export const description = (): JsonObject => (made ??= generate())
 
-/** The description as it is committed in `openapi.json`: indented, with a line feed at its end. */
-export const descriptionText = (): string => `${JSON.stringify(description(), null, 2)}\n`
+let written: string | undefined
+
+/** The description as text, as it is committed in `openapi.json`: indented, a line feed at its end. Made once. */
+export const descriptionText = (): string => (written ??= `${JSON.stringify(description(), null, 2)}\n`)

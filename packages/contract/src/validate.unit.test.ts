@@ -321,32 +321,8 @@ describe('decodeWebhookEndpointCreate', () => {
     })
   })
 
-  it.each([
-    '',
-    'example.com',
-    'http://example.com',
-    'ftp://example.com',
-    'https:/example.com',
-    'https:\\\\example.com',
-    'https://',
-    'https://user@example.com',
-    'https://:secret@example.com',
-    'https://@example.com',
-    ' https://example.com',
-    'https://exa mple.com',
-    'https://example.com/\n',
-    'https://example.com:99999',
-    'https://example.com\\@evil.example',
-    'https://[::1',
-    `https://example.com/${'a'.repeat(1005)}`,
-  ])('refuses the address %j', (url) => {
-    expect(outcome(decodeWebhookEndpointCreate({ url }))).toBe('webhook_url_invalid url')
-  })
-
-  it('takes an address of 1024 characters', () => {
-    const url = `https://example.com/${'a'.repeat(1004)}`
-    expect(url).toHaveLength(1024)
-    expect(Result.isSuccess(decodeWebhookEndpointCreate({ url }))).toBe(true)
+  it('leaves every string to the rules of addresses', () => {
+    expect(outcome(decodeWebhookEndpointCreate({ url: '' }))).toEqual({ url: '', eventTypes: [] })
   })
 
   it.each([
@@ -364,11 +340,10 @@ describe('decodeWebhookEndpointCreate', () => {
 
   it('answers whatever object comes, in the catalogue', () => {
     fc.assert(
-      fc.property(anyObject, fc.oneof(anyValue, fc.webUrl()), (object, url) => {
+      fc.property(anyObject, anyValue, (object, url) => {
         const result = decodeWebhookEndpointCreate({ ...object, url })
-        if (Result.isFailure(result))
-          expect(['invalid_parameter', 'webhook_url_invalid']).toContain(result.failure.code)
-        else expect(new URL(result.success.url).protocol).toBe('https:')
+        if (Result.isFailure(result)) expect(result.failure.code).toBe('invalid_parameter')
+        else expect(result.success.url).toBe(url)
       }),
     )
   })
