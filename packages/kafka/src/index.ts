@@ -8,3 +8,5 @@ export { RECORD_NAMES, SCHEMAS, type AvroSchema, type RecordName, type SchemaVer
 export { partitionFor } from './partitioner.ts'
 export { kafkaConnectionConfig, type KafkaConnection } from './client.ts'
 export { layerEventLog, type EventLogOptions } from './event-log.ts'
+export { layerConsumerGroups, type ConsumerGroupsOptions } from './consumer-groups.ts'
+export { layerMemory, MemoryBus, type BusState } from './memory.ts'

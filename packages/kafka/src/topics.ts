@@ -175,12 +175,16 @@ const withAdmin = <A>(connection: KafkaConnection, use: (admin: Admin) => Promis
     ({ destroy }) => Effect.sync(destroy),
   )
 
+/** Looked at again in a moment: another process is creating the same topics. */
+class CreatedByAnother extends Error {
+  override readonly name = 'CreatedByAnother'
+}
+
 const ensure = async (admin: Admin, catalogue: ReadonlyArray<TopicSpec>): Promise<TopicReport> => {
   const existing = new Set(await admin.listTopics())
   const missing = catalogue.filter(({ topic }) => !existing.has(topic))
   if (missing.length > 0) {
-    // Another process may have been quicker; then the topic is there, which is what was wanted.
-    await admin.createTopics({
+    const created = await admin.createTopics({
       waitForLeaders: true,
       topics: missing.map(({ topic, partitions, replicationFactor, config }): ITopicConfig => ({
         topic,
@@ -189,11 +193,31 @@ const ensure = async (admin: Admin, catalogue: ReadonlyArray<TopicSpec>): Promis
         configEntries: Object.entries(config).map(([name, value]) => ({ name, value })),
       })),
     })
+    if (!created) throw new CreatedByAnother()
+    for (const { topic } of missing) await untilLed(admin, topic)
   }
   const kept = catalogue.filter(({ topic }) => existing.has(topic))
   return {
     created: missing.map(({ topic }) => topic),
     differences: kept.length === 0 ? [] : await compare(admin, kept),
+  }
+}
+
+/** Partitions are led a few milliseconds after the metadata says so. */
+const LED_WITHIN_MS = 10_000
+const LOOK_AGAIN_MS = 20
+
+const untilLed = async (admin: Admin, topic: string): Promise<void> => {
+  const limit = performance.now() + LED_WITHIN_MS
+  for (;;) {
+    try {
+      // The leader answers this, nobody else.
+      await admin.fetchTopicOffsets(topic)
+      return
+    } catch (error) {
+      if (performance.now() > limit) throw error
+      await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS))
+    }
   }
 }
 

@@ -1,0 +1,117 @@
+/**
+ * Who owns which shard. Partition *p* of every subscribed topic goes to the same member, shards stay where they
+ * are as far as an even split allows, and every leader comes to the same answer.
+ */
+import kafkajs, { type Assigner, type Cluster, type PartitionAssigner } from 'kafkajs'
+
+const { AssignerProtocol } = kafkajs
+
+/** What a member says of itself when it joins. */
+export interface Claim {
+  readonly memberId: string
+  /** The generation in which it owned `shards`; -1 when it comes without any. */
+  readonly generation: number
+  readonly shards: ReadonlyArray<number>
+}
+
+/**
+ * Splits shards `0 … count − 1` among members: evenly (no two differ by more than one), and each keeps what it has up
+ * to its share. Two that claim the same shard: the later generation is right, the other lost it without knowing.
+ */
+export const assignShards = (
+  claims: ReadonlyArray<Claim>,
+  count: number,
+): ReadonlyMap<string, ReadonlyArray<number>> => {
+  const members = [...claims].sort(
+    (a, b) => b.generation - a.generation || (a.memberId < b.memberId ? -1 : a.memberId > b.memberId ? 1 : 0),
+  )
+  const owned = new Map<string, Array<number>>(members.map(({ memberId }) => [memberId, []]))
+  if (members.length === 0) return owned
+  const share = Math.floor(count / members.length)
+  let larger = count % members.length
+  const free = new Set(Array.from({ length: count }, (_, shard) => shard))
+  for (const { memberId, shards } of members) {
+    const mine = owned.get(memberId)!
+    for (const shard of shards) {
+      if (mine.length > share || (mine.length === share && larger === 0)) break
+      if (!free.delete(shard)) continue
+      mine.push(shard)
+      if (mine.length === share + 1) larger--
+    }
+  }
+  for (const shard of free) {
+    let least: Array<number> | undefined
+    for (const mine of owned.values()) if (least === undefined || mine.length < least.length) least = mine
+    least!.push(shard)
+  }
+  for (const mine of owned.values()) mine.sort((a, b) => a - b)
+  return owned
+}
+
+/** Name of the protocol; members of a group must agree on it, so a change of its meaning is a change of its name. */
+const NAME = 'hub-shards'
+
+const claimOf = (memberId: string, metadata: Buffer): Claim => {
+  const userData = AssignerProtocol.MemberMetadata.decode(metadata)?.userData
+  if (userData === undefined || userData === null || userData.length < 4) {
+    return { memberId, generation: -1, shards: [] }
+  }
+  const shards: Array<number> = []
+  for (let at = 4; at + 4 <= userData.length; at += 4) shards.push(userData.readInt32BE(at))
+  return { memberId, generation: userData.readInt32BE(0), shards }
+}
+
+const userDataOf = (held: { readonly generation: number; readonly shards: Iterable<number> }): Buffer => {
+  const numbers = [held.generation, ...held.shards]
+  const data = Buffer.alloc(4 * numbers.length)
+  numbers.forEach((number, index) => data.writeInt32BE(number, 4 * index))
+  return data
+}
+
+/**
+ * The assigner for kafkajs. `held` is asked at every join; `made` hands over the assigner, by which the consumer
+ * group that kafkajs keeps to itself is known again.
+ */
+export const shardAssigner =
+  (
+    held: () => { readonly generation: number; readonly shards: Iterable<number> },
+    made: (assigner: Assigner) => void,
+  ): PartitionAssigner =>
+  ({ cluster }: { cluster: Cluster }) => {
+    const assigner: Assigner = {
+      name: NAME,
+      version: 0,
+      protocol: ({ topics }) => ({
+        name: NAME,
+        metadata: AssignerProtocol.MemberMetadata.encode({
+          version: 0,
+          topics,
+          userData: userDataOf(held()),
+        }),
+      }),
+      assign: async ({ members, topics }) => {
+        const partitions = new Map(
+          topics.map((topic) => [topic, cluster.findTopicPartitionMetadata(topic).length] as const),
+        )
+        const shards = assignShards(
+          members.map(({ memberId, memberMetadata }) => claimOf(memberId, memberMetadata)),
+          Math.max(0, ...partitions.values()),
+        )
+        return members.map(({ memberId }) => ({
+          memberId,
+          memberAssignment: AssignerProtocol.MemberAssignment.encode({
+            version: 0,
+            userData: Buffer.alloc(0),
+            assignment: Object.fromEntries(
+              [...partitions].map(([topic, count]) => [
+                topic,
+                (shards.get(memberId) ?? []).filter((shard) => shard < count),
+              ]),
+            ),
+          }),
+        }))
+      },
+    }
+    made(assigner)
+    return assigner
+  }

@@ -1,0 +1,94 @@
+import { assert, describe, it } from '@effect/vitest'
+import { createRequire } from 'node:module'
+import kafkajs, { type Assigner } from 'kafkajs'
+import { attachHooks, InnerGroupClass, type InnerGroup } from './inner-group.ts'
+
+const require = createRequire(import.meta.url)
+const source = (InnerGroupClass as unknown as () => void).toString()
+
+/** Where a piece of kafkajs' source stands; the test that asks says what it is relied upon for. */
+const at = (piece: string): number => {
+  const index = source.indexOf(piece)
+  assert.isAtLeast(index, 0, `kafkajs' ConsumerGroup no longer says: ${piece}`)
+  return index
+}
+
+describe('the inside of kafkajs that the consumer relies on', () => {
+  it('is of the version that was read', () => {
+    assert.strictEqual((require('kafkajs/package.json') as { version: string }).version, '2.2.4')
+  })
+
+  it('has the methods that are called and wrapped', () => {
+    for (const method of [
+      'joinAndSync',
+      'heartbeat',
+      'fetch',
+      'generatePartitionsPerSubscribedTopic',
+      'recoverFromOffsetOutOfRange',
+      'resolveOffset',
+      'seek',
+      'pause',
+      'resume',
+      'commitOffsets',
+    ] as const) {
+      assert.isFunction(InnerGroupClass.prototype[method], method)
+    }
+  })
+
+  it('asks for the partitions just before it sends SyncGroup, from which the lease is counted', () => {
+    assert.isBelow(
+      at('this.partitionsPerSubscribedTopic = this.generatePartitionsPerSubscribedTopic()'),
+      at('this.coordinator.syncGroup('),
+    )
+  })
+
+  it('tells of a join before anything is fetched, with the generation already set', () => {
+    assert.isBelow(at('this.generationId = groupData.generationId'), at('emit(GROUP_JOIN, payload)'))
+    assert.isBelow(at('await this[PRIVATE.SYNC]()'), at('emit(GROUP_JOIN, payload)'))
+    at('this.seekOffset = new SeekOffsets()')
+    at('this.assigners = assigners')
+  })
+
+  it('tells of a heartbeat when it was answered', () => {
+    assert.isBelow(at('await this.coordinator.heartbeat(payload)'), at('emit(HEARTBEAT, payload)'))
+  })
+
+  const groupOf = (assigner: Assigner): InnerGroup => {
+    const group = Object.create(InnerGroupClass.prototype) as Record<string, unknown>
+    group['assigners'] = [assigner]
+    // Joining comes down to the retrier of the group, which is as far as this test goes.
+    group['retrier'] = () => Promise.resolve(journal.push('joined'))
+    return group as unknown as InnerGroup
+  }
+  const journal: Array<string> = []
+  const assigner = (name: string): Assigner => ({
+    name,
+    version: 0,
+    assign: () => Promise.resolve([]),
+    protocol: () => ({ name, metadata: Buffer.alloc(0) }),
+  })
+
+  it('waits for the hook before it joins, and joins once for callers at the same time', async () => {
+    journal.length = 0
+    const mine = assigner('mine')
+    attachHooks(mine, {
+      beforeJoin: async () => {
+        journal.push('asked')
+        await Promise.resolve()
+        journal.push('answered')
+      },
+    })
+    const group = groupOf(mine)
+    await Promise.all([group.joinAndSync(), group.joinAndSync()])
+    assert.deepStrictEqual(journal, ['asked', 'answered', 'joined'])
+    await group.joinAndSync()
+    assert.deepStrictEqual(journal.slice(3), ['asked', 'answered', 'joined'])
+  })
+
+  it('leaves other consumers alone', async () => {
+    journal.length = 0
+    await groupOf(assigner('not mine')).joinAndSync()
+    assert.deepStrictEqual(journal, ['joined'])
+    assert.isFunction(kafkajs.Kafka)
+  })
+})

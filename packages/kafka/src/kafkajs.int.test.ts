@@ -1,0 +1,532 @@
+import { assert, describe, it } from '@effect/vitest'
+import { Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import kafkajs, { type Admin } from 'kafkajs'
+import { brokerProxy, type BrokerProxy } from './broker-proxy.testing.ts'
+import type { KafkaConnection } from './client.ts'
+import { layerConsumerGroups } from './consumer-groups.ts'
+import { layerEventLog } from './event-log.ts'
+import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
+import { ConsumerGroups, EventLog, type Assignment, type GroupControl, type IncomingRecord } from './port.ts'
+import { createTopics, topicCatalogue } from './topics.ts'
+
+const address = process.env['HUB_TEST_KAFKA']
+if (address === undefined) {
+  throw new Error('HUB_TEST_KAFKA must name a Kafka broker (host:port); `npm test` starts one and sets it.')
+}
+const direct: KafkaConnection = { brokers: address.split(','), clientId: 'kafka-int-test' }
+
+/** What a test made, and takes away again. */
+const admin = Effect.acquireRelease(
+  Effect.promise(async () => {
+    const client = new kafkajs.Kafka({
+      ...direct,
+      brokers: [...direct.brokers],
+      logLevel: kafkajs.logLevel.NOTHING,
+    }).admin()
+    await client.connect()
+    return client
+  }),
+  (client) => Effect.promise(() => client.disconnect()),
+)
+
+const freshTopics = (client: Admin, count: number) =>
+  Effect.acquireRelease(
+    createTopics(
+      direct,
+      Array.from({ length: count }, () => ({
+        topic: `kafka-int-${randomUUID()}`,
+        partitions: CONTRACT_PARTITIONS,
+        replicationFactor: 1,
+        config: {},
+      })),
+    ).pipe(
+      Effect.map(({ created }) => created),
+      Effect.orDie,
+    ),
+    (topics) => Effect.promise(() => client.deleteTopics({ topics: [...topics] })),
+  )
+
+const freshGroup = Effect.sync(() => `kafka-int-${randomUUID()}`)
+
+/** The contract's bus: the shared broker, seen through a proxy that only this test's clients use. */
+const adapter = Layer.unwrap(
+  Effect.gen(function* () {
+    const proxy = yield* brokerProxy
+    const client = yield* admin
+    const connection = { ...direct, socketFactory: proxy.socketFactory }
+    return Layer.mergeAll(
+      layerEventLog({ connection, partitions: CONTRACT_PARTITIONS }),
+      layerConsumerGroups({ connection }),
+      Layer.succeed(TestBus, {
+        topics: (count: number) => freshTopics(client, count),
+        group: freshGroup,
+        set: (state) => Effect.sync(() => proxy.set(state)),
+      }),
+    )
+  }),
+)
+
+portContract('kafkajs', adapter)
+
+// ---- what only a real broker has
+
+const through = (proxy: BrokerProxy): KafkaConnection => ({ ...direct, socketFactory: proxy.socketFactory })
+
+const groupsThrough = (proxy: BrokerProxy, watchdog?: { stuckAfterMs: number; lagCheckMs: number }) =>
+  Effect.map(
+    Layer.build(
+      layerConsumerGroups({ connection: through(proxy), ...(watchdog === undefined ? {} : { watchdog }) }),
+    ),
+    (context) => Effect.provideContext(ConsumerGroups, context),
+  ).pipe(Effect.flatten)
+
+const live = <E>(
+  title: string,
+  body: () => Effect.Effect<void, E, EventLog | Scope.Scope>,
+  timeout?: number,
+) =>
+  it.live(
+    title,
+    () =>
+      body().pipe(
+        Effect.scoped,
+        Effect.provide(layerEventLog({ connection: direct, partitions: CONTRACT_PARTITIONS })),
+      ),
+    timeout,
+  )
+
+const tell = (topic: string, partition: number, word: string) => ({
+  topic,
+  key: 'k',
+  partition,
+  type: 'Told',
+  id: randomUUID(),
+  occurredAt: 1,
+  value: new TextEncoder().encode(word),
+})
+const word = (record: IncomingRecord) => new TextDecoder().decode(record.value)
+
+/** A handler that notes everything and wakes whoever waits for it. */
+const recorder = (hooks: { readonly assigned?: (assignment: Assignment) => void } = {}) => {
+  const state = {
+    words: [] as Array<string>,
+    assignments: [] as Array<Assignment>,
+    revoked: 0,
+    control: undefined as GroupControl | undefined,
+  }
+  const watchers = new Set<() => void>()
+  const changed = () => watchers.forEach((check) => check())
+  return {
+    state,
+    until: (condition: () => boolean) =>
+      Effect.callback<void>((resume) => {
+        const check = () => {
+          if (!condition()) return
+          watchers.delete(check)
+          resume(Effect.void)
+        }
+        watchers.add(check)
+        check()
+        return Effect.sync(() => watchers.delete(check))
+      }),
+    handler: {
+      onAssigned: (assignment: Assignment, control: GroupControl) => {
+        state.control = control
+        state.assignments.push(assignment)
+        hooks.assigned?.(assignment)
+        changed()
+      },
+      onRevoking: Effect.sync(() => {
+        state.revoked++
+        changed()
+      }),
+      onBatch: (_topic: string, _partition: number, records: ReadonlyArray<IncomingRecord>) =>
+        Effect.sync(() => {
+          state.words.push(...records.map(word))
+          changed()
+        }),
+    },
+  }
+}
+
+describe('a member that the broker cannot hear', () => {
+  live(
+    'has lost its lease before another owns its shards, and takes part again once it is heard',
+    () =>
+      Effect.gen(function* () {
+        const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+        const group = yield* freshGroup
+        const proxy = yield* brokerProxy
+        const zombieGroups = yield* groupsThrough(proxy)
+        const otherGroups = yield* groupsThrough(yield* brokerProxy)
+        const zombie = recorder()
+        const held: Array<boolean> = []
+        const other = recorder({
+          assigned: ({ shards }) => {
+            if (shards.length === CONTRACT_PARTITIONS) held.push(zombie.state.control!.leaseHolds())
+          },
+        })
+        yield* zombieGroups.join({ group, topics: [topic] }, zombie.handler)
+        yield* otherGroups.join({ group, topics: [topic] }, other.handler)
+        yield* zombie.until(() => zombie.state.assignments.length === 2)
+        assert.isTrue(zombie.state.control!.leaseHolds())
+        proxy.set('hanging')
+        yield* other.until(() => held.length > 0)
+        assert.deepStrictEqual(held, [false])
+        // What it would store now is refused here; the broker would take it.
+        const mine = zombie.state.assignments.at(-1)!.shards[0]!
+        const stored = yield* Effect.exit(
+          zombie.state.control!.commit([{ topic, partition: mine, offset: 5 }]),
+        )
+        assert.isTrue(Exit.isFailure(stored))
+        proxy.set('up')
+        yield* zombie.until(() => zombie.state.assignments.length >= 3)
+        // A generation went by without it: nothing it knows is still true.
+        assert.strictEqual(zombie.state.assignments[2]!.kept.size, 0)
+      }),
+    60_000,
+  )
+})
+
+describe('a consumer whose fetches are not answered', () => {
+  live('is thrown away, and the next one reads on', () =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const group = yield* freshGroup
+      const proxy = yield* brokerProxy
+      const groups = yield* groupsThrough(proxy, { stuckAfterMs: 1500, lagCheckMs: 500 })
+      const reader = recorder()
+      const { isHealthy } = yield* groups.join({ group, topics: [topic] }, reader.handler)
+      yield* log.append([tell(topic, 0, 'before')])
+      yield* reader.until(() => reader.state.words.length === 1)
+      yield* reader.state.control!.commit([{ topic, partition: 0, offset: 1 }])
+      proxy.set('hanging fetches')
+      yield* log.append([tell(topic, 0, 'behind')])
+      yield* reader.until(() => reader.state.revoked > 0)
+      proxy.set('up')
+      yield* reader.until(() => reader.state.words.length === 2)
+      assert.deepStrictEqual(reader.state.words, ['before', 'behind'])
+      assert.isTrue(yield* isHealthy)
+    }),
+  )
+})
+
+describe('a broker that goes away and comes back', () => {
+  live('is found again by the consumer', () =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const proxy = yield* brokerProxy
+      const groups = yield* groupsThrough(proxy)
+      const reader = recorder()
+      const { isHealthy } = yield* groups.join({ group: yield* freshGroup, topics: [topic] }, reader.handler)
+      yield* log.append([tell(topic, 1, 'before')])
+      yield* reader.until(() => reader.state.words.length === 1)
+      proxy.set('refusing')
+      yield* log.append([tell(topic, 1, 'meanwhile')])
+      yield* proxy.until(() => proxy.refused() > 0)
+      proxy.set('up')
+      yield* reader.until(() => reader.state.words.includes('meanwhile'))
+      assert.deepStrictEqual([...new Set(reader.state.words)], ['before', 'meanwhile'])
+      yield* log.append([tell(topic, 1, 'after')])
+      yield* reader.until(() => reader.state.words.includes('after'))
+      assert.isTrue(yield* isHealthy)
+    }),
+  )
+
+  live('is told of at once where there is none to begin with', () =>
+    Effect.gen(function* () {
+      const proxy = yield* brokerProxy
+      proxy.set('refusing')
+      const groups = yield* groupsThrough(proxy)
+      const joined = yield* Effect.exit(
+        groups.join({ group: yield* freshGroup, topics: ['none'] }, recorder().handler),
+      )
+      assert.isTrue(Exit.isFailure(joined))
+    }),
+  )
+})
+
+describe('a member that starts again', () => {
+  live('ends its earlier session itself, so that nobody waits for it', () =>
+    Effect.gen(function* () {
+      const folder = mkdtempSync(join(tmpdir(), 'hub-member-'))
+      yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
+      const memberFile = join(folder, 'app', 'member.json')
+      const client = yield* admin
+      const [topic] = (yield* freshTopics(client, 1)) as [string]
+      const group = yield* freshGroup
+      const options = { group, topics: [topic], memberFile }
+      const first = recorder()
+      const firstProxy = yield* brokerProxy
+      const life = yield* Scope.make()
+      yield* Effect.flatMap(groupsThrough(firstProxy), (groups) => groups.join(options, first.handler)).pipe(
+        Effect.provideService(Scope.Scope, life),
+      )
+      const { memberId } = JSON.parse(readFileSync(memberFile, 'utf8')) as { memberId: string }
+      // It dies without a word.
+      firstProxy.set('hanging')
+      yield* Scope.close(life, Exit.void)
+      const second = recorder()
+      const secondProxy = yield* brokerProxy
+      const groups = yield* groupsThrough(secondProxy)
+      yield* groups.join(options, second.handler)
+      const left = secondProxy.requests.indexOf(13)
+      assert.isAtLeast(left, 0, 'no LeaveGroup was sent')
+      assert.isBelow(left, secondProxy.requests.indexOf(14), 'LeaveGroup came after SyncGroup')
+      const saved = JSON.parse(readFileSync(memberFile, 'utf8')) as { memberId: string }
+      assert.notStrictEqual(saved.memberId, memberId)
+      const described = yield* Effect.promise(() => client.describeGroups([group]))
+      assert.deepStrictEqual(
+        described.groups[0]?.members.map((member) => member.memberId),
+        [saved.memberId],
+      )
+    }),
+  )
+})
+
+describe('a position that retention has taken', () => {
+  live('is left for the beginning of what is still there', () =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const client = yield* admin
+      const [topic] = (yield* freshTopics(client, 1)) as [string]
+      yield* log.append(['0', '1', '2', '3', '4'].map((text) => tell(topic, 0, text)))
+      // kafkajs looks for the leader in what its admin client knows already.
+      yield* Effect.promise(() => client.fetchTopicOffsets(topic))
+      yield* Effect.promise(() =>
+        client.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] }),
+      )
+      const groups = yield* groupsThrough(yield* brokerProxy)
+      const reader = recorder()
+      yield* groups.join(
+        { group: yield* freshGroup, topics: [topic] },
+        {
+          ...reader.handler,
+          onAssigned: (assignment, control) => {
+            reader.handler.onAssigned(assignment, control)
+            control.seek({ topic, partition: 0, offset: 1 })
+          },
+        },
+      )
+      yield* reader.until(() => reader.state.words.length === 2)
+      assert.deepStrictEqual(reader.state.words, ['3', '4'])
+      const [bounds] = yield* reader.state.control!.bounds(topic)
+      assert.deepStrictEqual(bounds, { partition: 0, low: 3, high: 5 })
+    }),
+  )
+})
+
+describe('a batch that takes longer than the session', () => {
+  live(
+    'keeps its lease, and its end is heard',
+    () =>
+      Effect.gen(function* () {
+        const log = yield* EventLog
+        const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+        const proxy = yield* brokerProxy
+        const groups = yield* groupsThrough(proxy)
+        const reader = recorder()
+        const begun = yield* Deferred.make<void>()
+        const release = yield* Deferred.make<void>()
+        yield* groups.join(
+          { group: yield* freshGroup, topics: [topic] },
+          {
+            ...reader.handler,
+            onBatch: (place, partition, records) =>
+              Deferred.succeed(begun, undefined).pipe(
+                Effect.andThen(Deferred.await(release)),
+                Effect.andThen(reader.handler.onBatch(place, partition, records)),
+              ),
+          },
+        )
+        yield* log.append([tell(topic, 0, 'slow')])
+        yield* Deferred.await(begun)
+        const beats = () => proxy.requests.filter((apiKey) => apiKey === 12).length
+        const before = beats()
+        // More heartbeats than a session has time for.
+        yield* proxy.until(() => beats() >= before + 14)
+        assert.isTrue(reader.state.control!.leaseHolds())
+        yield* Deferred.succeed(release, undefined)
+        yield* reader.until(() => reader.state.words.length === 1)
+        assert.strictEqual(reader.state.assignments.length, 1)
+      }),
+    60_000,
+  )
+})
+
+describe('createTopics', () => {
+  const catalogue = (prefix: string, partitions: number) =>
+    topicCatalogue({ prefix, partitions, replicationFactor: 1 })
+  const prefixed = Effect.gen(function* () {
+    const client = yield* admin
+    const prefix = `kafka-int-${randomUUID()}.`
+    yield* Effect.addFinalizer(() =>
+      Effect.promise(async () => {
+        const topics = (await client.listTopics()).filter((topic) => topic.startsWith(prefix))
+        if (topics.length > 0) await client.deleteTopics({ topics })
+      }),
+    )
+    return { client, prefix }
+  })
+
+  live('creates what is missing, once, and reports what differs', () =>
+    Effect.gen(function* () {
+      const { client, prefix } = yield* prefixed
+      const wanted = catalogue(prefix, 2)
+      const [first, second] = yield* Effect.all(
+        [createTopics(direct, wanted), createTopics(direct, wanted)],
+        { concurrency: 'unbounded' },
+      )
+      assert.sameMembers(
+        [...new Set([...first.created, ...second.created])],
+        wanted.map(({ topic }) => topic),
+      )
+      assert.deepStrictEqual(yield* createTopics(direct, wanted), { created: [], differences: [] })
+      const [other] = catalogue(prefix, 3)
+      const changed = { ...other!, config: { ...other!.config, 'retention.ms': '1000' } }
+      const { created, differences } = yield* createTopics(direct, [changed])
+      assert.deepStrictEqual(created, [])
+      assert.deepStrictEqual(
+        differences.map(({ setting, wanted: is, found }) => [setting, is, found]),
+        [
+          ['partitions', '3', '2'],
+          ['retention.ms', '1000', wanted[0]!.config['retention.ms']],
+        ],
+      )
+      const offsets = yield* Effect.promise(() => client.fetchTopicOffsets(wanted[0]!.topic))
+      assert.strictEqual(offsets.length, 2)
+    }),
+  )
+
+  live('waits for a broker that is starting', () =>
+    Effect.gen(function* () {
+      const { prefix } = yield* prefixed
+      const proxy = yield* brokerProxy
+      proxy.set('refusing')
+      const creating = yield* Effect.forkScoped(
+        createTopics(through(proxy), catalogue(prefix, 1).slice(0, 1)),
+      )
+      assert.isUndefined(creating.pollUnsafe())
+      proxy.set('up')
+      assert.strictEqual((yield* Fiber.join(creating)).created.length, 1)
+    }),
+  )
+
+  live('does not wait where the broker says never', () =>
+    Effect.gen(function* () {
+      const [bad] = catalogue('not allowed/', 1)
+      const refused = yield* Effect.flip(createTopics(direct, [bad!]))
+      assert.strictEqual(refused._tag, 'TopicRefused')
+    }),
+  )
+})
+
+describe('the event log', () => {
+  /** A log of its own, through a proxy, with these limits. */
+  const logThrough = (proxy: BrokerProxy, maxWaitingRecords?: number) =>
+    Effect.map(
+      Layer.build(
+        layerEventLog({
+          connection: through(proxy),
+          partitions: CONTRACT_PARTITIONS,
+          ...(maxWaitingRecords === undefined ? {} : { maxWaitingRecords }),
+        }),
+      ),
+      (context) => Effect.provideContext(EventLog, context),
+    ).pipe(Effect.flatten)
+  const PRODUCE = 0
+
+  live('appends a call that is larger than one produce, in order', () =>
+    Effect.gen(function* () {
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const proxy = yield* brokerProxy
+      const log = yield* logThrough(proxy)
+      const words = Array.from({ length: 3000 }, (_, i) => `${i} ${'x'.repeat(1000)}`)
+      const [positions, behind] = yield* Effect.all(
+        [
+          log.append(
+            words.map((text) => tell(topic, 0, text)),
+            { deadlineMs: 20_000 },
+          ),
+          log.append([tell(topic, 0, 'behind')], { deadlineMs: 20_000 }),
+        ],
+        { concurrency: 'unbounded' },
+      )
+      assert.deepStrictEqual(
+        positions.map(({ offset }) => offset),
+        words.map((_, i) => i),
+      )
+      assert.strictEqual(behind[0]?.offset, 3000)
+      assert.isAbove(proxy.requests.filter((apiKey) => apiKey === PRODUCE).length, 3)
+    }),
+  )
+
+  live('sends what arrives meanwhile together', () =>
+    Effect.gen(function* () {
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const proxy = yield* brokerProxy
+      const log = yield* logThrough(proxy)
+      yield* log.append([tell(topic, 0, 'first')])
+      const before = proxy.requests.length
+      yield* Effect.all(
+        Array.from({ length: 1000 }, (_, i) => log.append([tell(topic, i % 6, 'one of many')])),
+        { concurrency: 'unbounded' },
+      )
+      assert.isAtMost(proxy.requests.slice(before).filter((apiKey) => apiKey === PRODUCE).length, 3)
+    }),
+  )
+
+  live('refuses a record that no broker takes, and a queue that is full, without asking anybody', () =>
+    Effect.gen(function* () {
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const proxy = yield* brokerProxy
+      const log = yield* logThrough(proxy, 10)
+      yield* log.append([tell(topic, 0, 'first')])
+      const large = yield* Effect.flip(log.append([tell(topic, 0, 'x'.repeat(1_100_000))]))
+      assert.strictEqual(large.reason, 'rejected')
+      proxy.set('hanging')
+      const call = (count: number) =>
+        Effect.exit(
+          log.append(
+            Array.from({ length: count }, () => tell(topic, 0, 'x')),
+            { deadlineMs: 300 },
+          ),
+        )
+      // The first is under way, the second waits, the third has no room.
+      const under = yield* Effect.forkScoped(call(1))
+      yield* proxy.until(() => proxy.requests.at(-1) === PRODUCE)
+      const waiting = yield* Effect.forkScoped(call(10))
+      yield* Effect.yieldNow
+      const full = yield* Effect.flip(log.append([tell(topic, 0, 'x')]))
+      assert.strictEqual(full.reason, 'refused')
+      yield* Fiber.join(under)
+      yield* Fiber.join(waiting)
+      proxy.set('up')
+      assert.isTrue(Exit.isSuccess(yield* call(10)))
+    }),
+  )
+
+  live('fails nobody but the caller whose topic does not exist', () =>
+    Effect.gen(function* () {
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const log = yield* logThrough(yield* brokerProxy)
+      const [before, nowhere, after] = yield* Effect.all(
+        [
+          Effect.exit(log.append([tell(topic, 0, 'before')])),
+          Effect.exit(log.append([tell(`${topic}-none`, 0, 'nowhere')])),
+          Effect.exit(log.append([tell(topic, 0, 'after')])),
+        ],
+        { concurrency: 'unbounded' },
+      )
+      assert.isTrue(Exit.isSuccess(before))
+      assert.isTrue(Exit.isFailure(nowhere))
+      assert.isTrue(Exit.isSuccess(after))
+    }),
+  )
+})

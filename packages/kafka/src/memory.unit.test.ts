@@ -1,0 +1,16 @@
+import { Effect, Layer } from 'effect'
+import { layerMemory, MemoryBus } from './memory.ts'
+import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
+
+let names = 0
+
+const testBus = Layer.effect(
+  TestBus,
+  Effect.map(MemoryBus, (bus) => ({
+    topics: (count: number) => Effect.sync(() => Array.from({ length: count }, () => `topic-${names++}`)),
+    group: Effect.sync(() => `group-${names++}`),
+    set: bus.set,
+  })),
+)
+
+portContract('memory', testBus.pipe(Layer.provideMerge(layerMemory(CONTRACT_PARTITIONS))))
