@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { releaseDataDir } from './claim.ts'
+import { refuseSecond, releaseDataDir } from './claim.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
 import { Problem } from './problem.ts'
 import { tail } from './processes.ts'
@@ -148,6 +148,8 @@ const superviseDetached = async (settings: Settings): Promise<void> => {
 /** Starts the background process and waits until it is ready or has failed. */
 const startDetached = async (settings: Settings): Promise<void> => {
   prepareDataDir(settings.dataDir)
+  // Asked before the log is opened: it is the running hub's.
+  await refuseSecond(settings.dataDir)
   const log = join(logDir(settings.dataDir), 'hub.log')
   const out = openSync(log, 'w')
   const child = spawn(process.execPath, [import.meta.filename, 'supervise'], {

@@ -46,6 +46,9 @@ export const isFree = (port: number): Promise<boolean> =>
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)))
   })
 
+/** Something else listens where the hub wants to. */
+export class PortTaken extends Problem {}
+
 /** Refuses to go on when something else listens on one of these ports. */
 export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>): Promise<void> => {
   const taken = (
@@ -55,7 +58,7 @@ export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>):
   if (first === undefined) return
   const list = taken.map((name) => `${ports[name]} (${PORT_PLAN[name].what})`).join(', ')
   const elsewhere = ports.commandApi > 60_000 ? DEFAULT_PORT_BASE : ports.commandApi + 100
-  throw new Problem(
+  throw new PortTaken(
     `Port ${list} is taken by another program: move all ports of the hub with HUB_PORT_BASE, for example HUB_PORT_BASE=${elsewhere}.`,
   )
 }

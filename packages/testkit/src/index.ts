@@ -1,6 +1,25 @@
+/** What tests across processes need: hubs and stacks of their own, room on the shared servers, patience with a bound. */
 export {
   type CertificateAuthority,
   makeCertificateAuthority,
   type ServerCertificate,
 } from './certificates.ts'
 export { answering, type Received, type Respond, tlsReceiver, type TlsReceiver } from './tls-receiver.ts'
+export { eventually, type EventuallyOptions } from './eventually.ts'
+export {
+  type ProcessHandle,
+  type ServerName,
+  startHub,
+  startStack,
+  type TestHub,
+  type TestHubOptions,
+  type TestStack,
+} from './hub.ts'
+export {
+  freshDatabase,
+  type FreshDatabase,
+  testBrokers,
+  testDatabaseUrl,
+  testRedisUrl,
+  topicPrefix,
+} from './servers.ts'

@@ -1,0 +1,202 @@
+/** Whole stacks and hubs for tests across processes: real servers and apps on free ports, gone when the test is. */
+import { chmodSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  type AppName,
+  claimDataDir,
+  freePortBase,
+  type HubDescription,
+  PortTaken,
+  portsAt,
+  readSettings,
+  removeData,
+  type Service,
+  type Settings,
+  startHub as startLocalHub,
+  startStack as startLocalStack,
+} from '@hub/local-stack'
+
+/** A process of a hub, to be killed, stopped and started again. */
+export interface ProcessHandle {
+  readonly name: string
+  /** Fails while it does not run. */
+  readonly pid: () => number
+  /** Sends a signal: SIGKILL, SIGTERM, SIGSTOP, SIGCONT. */
+  readonly kill: (signal: NodeJS.Signals) => void
+  /** Resolves when the process that was started last has ended. */
+  readonly exited: () => Promise<void>
+  /** Ends it where it still runs, starts it, and waits until it is ready. */
+  readonly restart: () => Promise<void>
+  /** Waits until it answers (apps: `/readyz` says 200). */
+  readonly waitReady: () => Promise<void>
+  /** The file with its output. */
+  readonly logs: string
+}
+
+export type ServerName = 'kafka' | 'postgres' | 'redis'
+
+export interface TestStack {
+  readonly brokers: ReadonlyArray<string>
+  readonly databaseUrl: string
+  readonly adminDatabaseUrl: string
+  readonly redisUrl: string
+  readonly dataDir: string
+  readonly server: (name: ServerName) => ProcessHandle
+  /** Ends everything, waits until it is gone, and removes the data. Safe to repeat. */
+  readonly stop: () => Promise<void>
+}
+
+export interface TestHub {
+  /** The content of `hub.json`, with the process ids of now. */
+  readonly describe: () => HubDescription
+  readonly dataDir: string
+  readonly app: (name: AppName) => ProcessHandle
+  readonly server: (name: ServerName) => ProcessHandle
+  /** The operator simulator. */
+  readonly operator: ProcessHandle
+  /** Ends everything, waits until it is gone, and removes the data. Safe to repeat. */
+  readonly stop: () => Promise<void>
+}
+
+export interface TestHubOptions {
+  /** More environment for the apps, such as `HUB_WEBHOOK_ALLOWED_HOSTS`. */
+  readonly environment?: Readonly<Record<string, string>>
+  /** Called with the lines that `npm start` would show. */
+  readonly report?: (line: string) => void
+}
+
+const makeHandle = (service: Service): ProcessHandle => ({
+  name: service.name,
+  pid: () => {
+    const pid = service.pid()
+    if (pid === null) throw new Error(`${service.name} does not run`)
+    return pid
+  },
+  kill: service.signal,
+  exited: async () => {
+    await service.exited()
+  },
+  restart: async () => {
+    await service.end()
+    await service.start()
+  },
+  waitReady: service.waitReady,
+  logs: service.log,
+})
+
+/** What `npm test` has not been told about must not reach a test: the servers and ports of the person's own hub. */
+const cleanEnvironment = (): Record<string, string | undefined> =>
+  Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR'),
+  )
+
+/** A new data folder, below the one that the test runner sweeps at its end. */
+const newDataDir = (): string => {
+  const parent = process.env['HUB_TEST_DIR'] ?? tmpdir()
+  mkdirSync(parent, { recursive: true })
+  const dir = mkdtempSync(join(parent, 'hub-'))
+  // PostgreSQL runs as another user where the tests run as root.
+  chmodSync(dir, 0o755)
+  return dir
+}
+
+const newSettings = async (): Promise<Settings> => ({
+  ...readSettings(cleanEnvironment()),
+  ports: portsAt(await freePortBase()),
+  dataDir: newDataDir(),
+})
+
+/** Between finding free ports and listening on them somebody may take one; three times in a row is no accident. */
+const TRIES = 3
+
+const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promise<A> => {
+  for (let attempt = 1; ; attempt++) {
+    const settings = await newSettings()
+    try {
+      return await start(settings)
+    } catch (error) {
+      removeData(settings.dataDir)
+      if (!(error instanceof PortTaken) || attempt === TRIES) throw error
+    }
+  }
+}
+
+/** Kills what is left when a test process ends without having stopped its hub: a failed set-up, a crash. */
+const running = new Set<ReadonlyArray<Service>>()
+process.on('exit', () => {
+  for (const services of running) {
+    for (const service of services) {
+      const pid = service.pid()
+      if (pid === null) continue
+      try {
+        process.kill(-pid, 'SIGKILL')
+      } catch {
+        // It has ended in this very moment.
+      }
+    }
+  }
+})
+
+const stopper = (
+  services: ReadonlyArray<Service>,
+  dataDir: string,
+  stop: () => Promise<void>,
+): (() => Promise<void>) => {
+  running.add(services)
+  let stopped: Promise<void> | null = null
+  const stopOnce = async (): Promise<void> => {
+    await stop()
+    running.delete(services)
+    removeData(dataDir)
+  }
+  return () => (stopped ??= stopOnce())
+}
+
+const finder =
+  (services: ReadonlyArray<Service>) =>
+  (name: string): ProcessHandle => {
+    const service = services.find((one) => one.name === name)
+    if (service === undefined) throw new Error(`there is no ${name} here`)
+    return makeHandle(service)
+  }
+
+/** Kafka, PostgreSQL and Redis of one's own, to be killed or stopped. For ordinary use the runner's are there. */
+export const startStack = (options: Pick<TestHubOptions, 'report'> = {}): Promise<TestStack> =>
+  onFreePorts(async (settings) => {
+    const report = options.report ?? (() => {})
+    const release = await claimDataDir(settings, report)
+    const stack = await startLocalStack(settings, cleanEnvironment(), report)
+    return {
+      brokers: stack.brokers,
+      databaseUrl: stack.databaseUrl,
+      adminDatabaseUrl: stack.adminDatabaseUrl,
+      redisUrl: stack.redisUrl,
+      dataDir: settings.dataDir,
+      server: finder(stack.services),
+      stop: stopper(stack.services, settings.dataDir, async () => {
+        await stack.stop()
+        release()
+      }),
+    }
+  })
+
+/** A hub of one's own: servers, operator simulator and the four apps, ready. Nothing is restarted by itself. */
+export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
+  onFreePorts(async (settings) => {
+    const hub = await startLocalHub({
+      settings,
+      environment: { ...cleanEnvironment(), ...options.environment },
+      report: options.report ?? (() => {}),
+      restart: false,
+    })
+    const find = finder(hub.services)
+    return {
+      describe: hub.describe,
+      dataDir: settings.dataDir,
+      app: find,
+      server: find,
+      operator: find('operator-simulator'),
+      stop: stopper(hub.services, settings.dataDir, hub.stop),
+    }
+  })

@@ -1,0 +1,54 @@
+/** The servers that the test runner has started, and room of one's own on them. */
+import { randomBytes } from 'node:crypto'
+import { migrate } from '@hub/store'
+import { Effect } from 'effect'
+import postgres from 'postgres'
+
+const required = (name: string): string => {
+  const value = process.env[name]
+  if (value === undefined || value === '') {
+    throw new Error(
+      `${name} is not set: run these tests with \`npm test\` or \`npm run test:int\`, which start the servers.`,
+    )
+  }
+  return value
+}
+
+/** `host:port`, comma separated. */
+export const testBrokers = (): ReadonlyArray<string> => required('HUB_TEST_KAFKA').split(',')
+export const testRedisUrl = (): string => required('HUB_TEST_REDIS_URL')
+/** A database from which others may be created and dropped. */
+export const testDatabaseUrl = (): string => required('HUB_TEST_DATABASE_URL')
+
+/** A topic prefix that nobody else has. */
+export const topicPrefix = (): string => `t${randomBytes(6).toString('hex')}.`
+
+export interface FreshDatabase {
+  readonly url: string
+  /** Drops it, whoever is still connected. */
+  readonly drop: () => Promise<void>
+}
+
+/** An empty database of one's own with the hub's schema. */
+export const freshDatabase = async (): Promise<FreshDatabase> => {
+  const admin = testDatabaseUrl()
+  const name = `hub_test_${randomBytes(6).toString('hex')}`
+  const asAdmin = async (statement: string): Promise<void> => {
+    const sql = postgres(admin, { max: 1, onnotice: () => {} })
+    try {
+      await sql.unsafe(statement)
+    } finally {
+      await sql.end()
+    }
+  }
+  await asAdmin(`CREATE DATABASE ${name}`)
+  const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
+  const drop = (): Promise<void> => asAdmin(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+  try {
+    await Effect.runPromise(migrate(url))
+  } catch (error) {
+    await drop()
+    throw error
+  }
+  return { url, drop }
+}
