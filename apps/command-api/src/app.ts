@@ -29,11 +29,13 @@ export interface AppOptions {
   readonly topics: TopicNames
   /** Secret of the recipient hash. */
   readonly hashSecret: string
+  /** Kafka, `host:port` each: asked for readiness only. */
+  readonly brokers: ReadonlyArray<string>
 }
 
 /** Accepts and answers on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
-  const { baseUrl, hashSecret, port, topics } = options
+  const { baseUrl, brokers, hashSecret, port, topics } = options
   const accepting = flusherLayer({
     topics,
     lifetimes: DEFAULT_LIFETIMES,
@@ -41,7 +43,7 @@ export const commandApi = (options: AppOptions) => {
   }).pipe(Layer.provide(ledgerLayer))
   const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
 
-  return Layer.mergeAll(apiLayer({ hashSecret }), readinessLayer).pipe(
+  return Layer.mergeAll(apiLayer({ hashSecret }), readinessLayer(brokers)).pipe(
     Layer.provideMerge(serverLayer(port)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, Events.layer, endpoints)),

@@ -6,7 +6,7 @@
  *
  * Configuration: `HUB_PORT`, `HUB_BASE_URL`, `HUB_NUMBER_HASH_SECRET`, and what the parts say of theirs.
  */
-import { NodeRuntime } from '@effect/platform-node'
+import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerEventLog, topicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
@@ -27,7 +27,9 @@ const eventLog = Layer.unwrap(
 const app = Layer.unwrap(
   Effect.gen(function* () {
     const { prefix } = yield* catalogueConfig
+    const { brokers } = yield* kafkaConnectionConfig(APP)
     return commandApi({
+      brokers,
       port: yield* Config.Port('HUB_PORT'),
       baseUrl: yield* Config.String('HUB_BASE_URL'),
       topics: topicNames(prefix),

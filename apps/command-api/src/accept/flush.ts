@@ -2,7 +2,7 @@
  * The flush: how many sends become one transaction and one produce.
  *
  * A send is checked and rendered on its own before it comes here (`candidateOf`). Then it waits, for no timer, only until
- * the flush under way is recorded; whatever has come by then goes together. So a quiet hub answers at once
+ * a flush under way is recorded; whatever has come by then goes together. So a quiet hub answers at once
  * and a busy one shares the cost of a commit among all that wait.
  *
  * One flush:
@@ -52,6 +52,11 @@ import { OutboxGate } from './outbox-gate.ts'
 const FLUSH_MESSAGES = 2000
 /** Bytes of text in one flush, so that an outbox row and a produce stay small however long the texts are. */
 const FLUSH_BYTES = 4 * 1024 * 1024
+/**
+ * Flushes under way at a time. With one, whoever comes first after an answer starts a flush of its own and all others wait for
+ * it; a second one takes them meanwhile. What two have in common the unique references put in order.
+ */
+const FLUSHES = 2
 /** Sends that wait for an answer in all. About a second of work at full speed: what comes on top would time out anyway. */
 const MAX_WAITING = 20_000
 /**
@@ -102,6 +107,11 @@ interface Publication {
   readonly outboxRow: number | null
   readonly service: ReadonlyArray<OutgoingRecord>
   readonly codes: ReadonlyArray<PublishedCode>
+}
+
+interface Decided {
+  readonly ticket: Ticket
+  readonly decision: Decision
 }
 
 /** A new or republished message of a flush. */
@@ -189,12 +199,12 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   const publications: Array<Publication> = []
   const open = new Set<Submission>()
   const settledRows: Array<number> = []
-  /** Codes that are being published, and the repeats that wait with them. */
+  /** Codes that are being recorded and published, and the repeats that wait with them. */
   const inFlight = new Map<string, Array<{ readonly ticket: Ticket; readonly view: MessageView }>>()
   const acknowledged = new Set<string>()
   let waiting = 0
   let unpublished = 0
-  let flushing = false
+  let flushing = 0
   let publishing = false
   const somethingQueued = yield* Latch.make(false)
   const somethingToPublish = yield* Latch.make(false)
@@ -240,6 +250,14 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     return queue.splice(0, count).filter((ticket) => ticket.outcome === null)
   }
 
+  /** A code is not being published after all: those that waited with it ask again. */
+  const requeue = (messageId: string): void => {
+    const joiners = inFlight.get(messageId)
+    if (joiners === undefined) return
+    inFlight.delete(messageId)
+    queue.unshift(...joiners.map(({ ticket }) => ticket))
+  }
+
   const lookup = (tickets: ReadonlyArray<Ticket>): Effect.Effect<Found, StorageError> => {
     const references = new Map<string, Reference>()
     const recipients = new Set<string>()
@@ -253,17 +271,26 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     return ledger.lookup([...references.values()], [...recipients])
   }
 
-  const seal = Effect.fnUntraced(function* (
-    at: number,
-    decided: ReadonlyArray<{ readonly ticket: Ticket; readonly decision: Decision }>,
-  ) {
+  const keysFor = Effect.fnUntraced(function* (tickets: ReadonlyArray<Ticket>) {
     const keys = new Map<string, SealingKey>()
+    for (const { candidate } of tickets) {
+      if (!keys.has(candidate.class)) keys.set(candidate.class, yield* sealing.current(candidate.class))
+    }
+    return keys
+  })
+
+  /** In one step with the decision, as far as other flushes can see: from here on a code is in flight. */
+  const seal = (
+    at: number,
+    keys: ReadonlyMap<string, SealingKey>,
+    decided: ReadonlyArray<Decided>,
+  ): ReadonlyArray<Draughted> => {
     const draughted: Array<Draughted> = []
     for (const { decision, ticket } of decided) {
       if (decision.type !== 'accept' && decision.type !== 'republish') continue
       const { draft } = decision
-      const key = keys.get(draft.class) ?? (yield* sealing.current(draft.class))
-      keys.set(draft.class, key)
+      const key = keys.get(draft.class)
+      if (key === undefined) throw new Error('a class without its sealing key')
       const { candidate } = ticket
       const messageId = decision.type === 'accept' ? options.makeMessageId(at) : decision.messageId
       const accepted: MessageAccepted = accept({
@@ -287,6 +314,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       const again = decision.type === 'republish'
       const fact = again ? republish(accepted) : accepted
       const entry: Entry = { owner: candidate.owner, fact, toMasked: draft.toMasked }
+      if (fact.class === 'otp') inFlight.set(messageId, [])
       draughted.push({
         ticket,
         entry,
@@ -296,7 +324,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       })
     }
     return draughted
-  })
+  }
 
   const record = Effect.fnUntraced(function* (draughted: ReadonlyArray<Draughted>) {
     if (draughted.length === 0) return
@@ -319,6 +347,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     const service: Array<OutgoingRecord> = []
     for (const { entry, record: written, ticket, view } of draughted) {
       if (committed.lost.has(view.id)) {
+        requeue(view.id)
         queue.unshift(ticket)
         continue
       }
@@ -328,7 +357,6 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
         continue
       }
       codes.push({ ticket, view, record: written })
-      inFlight.set(view.id, [])
     }
     const row = committed.outboxRow
     const leave = row !== null && (gate.isHolding() || unpublished + service.length > MAX_UNPUBLISHED)
@@ -340,6 +368,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   })
 
   const attempt = Effect.fnUntraced(function* (tickets: ReadonlyArray<Ticket>) {
+    const keys = yield* keysFor(tickets)
     const { at, known, optedOut } = yield* lookup(tickets)
     const knowledge: Knowledge = {
       known,
@@ -372,7 +401,10 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
           break
       }
     }
-    yield* record(yield* seal(at, decided))
+    const draughted = seal(at, keys, decided)
+    yield* record(draughted).pipe(
+      Effect.tapCause(() => Effect.sync(() => draughted.forEach(({ view }) => requeue(view.id)))),
+    )
     queue.unshift(...deferred)
   })
 
@@ -404,7 +436,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     const tickets = take()
     if (queue.length === 0) somethingQueued.closeUnsafe()
     if (tickets.length === 0) return
-    flushing = true
+    flushing++
     const from = yield* Clock.currentTimeMillis
     yield* flush(tickets).pipe(
       Effect.catchCause((cause) => {
@@ -413,7 +445,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
         return Effect.logError('a flush failed unexpectedly', cause)
       }),
     )
-    flushing = false
+    flushing--
     if (queue.length > 0) somethingQueued.openUnsafe()
     yield* Metric.update(flushSize, tickets.length)
     yield* Metric.update(flushSeconds, ((yield* Clock.currentTimeMillis) - from) / 1000)
@@ -517,7 +549,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
 
   /** Without a next flush to go with, acknowledged outbox rows go by themselves; else the relay would publish them again. */
   const tidy = Effect.suspend(() => {
-    if (flushing || settledRows.length === 0) return Effect.void
+    if (flushing > 0 || settledRows.length === 0) return Effect.void
     const rows = settledRows.splice(0)
     return ledger
       .settle(rows)
@@ -530,13 +562,13 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       )
   })
 
-  yield* Effect.forkScoped(Effect.forever(recordLoop))
+  for (let i = 0; i < FLUSHES; i++) yield* Effect.forkScoped(Effect.forever(recordLoop))
   yield* Effect.forkScoped(Effect.forever(publishLoop))
   yield* Effect.forkScoped(Effect.repeat(sweep, Schedule.spaced(SWEEP)))
   yield* Effect.forkScoped(Effect.repeat(tidy, Schedule.spaced(SWEEP)))
 
   // Runs before the loops are interrupted. Nothing new comes: the listener is closed by then.
-  const idle = Effect.sync(() => waiting === 0 && publications.length === 0 && !publishing && !flushing)
+  const idle = Effect.sync(() => waiting === 0 && publications.length === 0 && !publishing && flushing === 0)
   yield* Effect.addFinalizer(() =>
     Effect.repeat(idle, { until: (done) => done, schedule: Schedule.spaced(Duration.millis(10)) }).pipe(
       Effect.timeoutOrElse({

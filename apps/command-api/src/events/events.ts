@@ -19,6 +19,9 @@ interface EventRow {
   readonly body: string
 }
 
+/** A moment as PostgreSQL takes it: there is no year 0, and nothing was recorded before the epoch. */
+const momentOf = (ms: number): Date => new Date(Math.max(0, ms))
+
 export class Events extends Context.Service<
   Events,
   {
@@ -58,7 +61,7 @@ export class Events extends Context.Service<
             (q) => q<EventRow[]>`
               SELECT id, body FROM read.events
                WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
-                 ${createdAfter === null ? q`AND sequence > ${after}` : q`AND created_at > ${new Date(createdAfter)}`}
+                 ${createdAfter === null ? q`AND sequence > ${after}` : q`AND created_at > ${momentOf(createdAfter)}`}
                  ${types.length === 0 ? q`` : q`AND type = ANY (${[...types]}::text[])`}
                ORDER BY ${createdAfter === null ? q`sequence` : q`created_at, sequence`} LIMIT ${limit + 1}`,
             DEADLINE,

@@ -5,7 +5,7 @@ import { HttpServerResponse } from 'effect/http'
 /** An answer before it is a response. */
 export interface Answer {
   readonly status: number
-  readonly body: string
+  readonly body: string | Uint8Array
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -16,7 +16,7 @@ export const jsonAnswer = (
   status: number,
   body: unknown,
   headers?: Readonly<Record<string, string>>,
-): Answer => ({
+): Answer & { readonly body: string } => ({
   status,
   body: JSON.stringify(body),
   contentType: JSON_TYPE,
@@ -43,7 +43,7 @@ export const errorAnswer = (
   requestId: string,
   docBase: string,
   extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
-): Answer =>
+): Answer & { readonly body: string } =>
   jsonAnswer(extra.status ?? httpStatusOf(error), toErrorBody(error, requestId, docBase), {
     ...errorHeaders(error),
     ...extra.headers,
@@ -70,9 +70,13 @@ export const headersOf = (answer: Answer, requestId: string): Record<string, str
   return headers
 }
 
-export const toResponse = (answer: Answer, requestId: string): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(answer.body, {
+export const toResponse = (answer: Answer, requestId: string): HttpServerResponse.HttpServerResponse => {
+  const options = {
     status: answer.status,
     contentType: answer.contentType,
     headers: headersOf(answer, requestId),
-  })
+  }
+  return typeof answer.body === 'string'
+    ? HttpServerResponse.text(answer.body, options)
+    : HttpServerResponse.uint8Array(answer.body, options)
+}

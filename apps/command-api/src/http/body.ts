@@ -3,7 +3,7 @@
  * hostile input).
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import { NodeHttpServerRequest } from '@effect/platform-node'
+import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError, MAX_BODY_BYTES } from '@hub/contract'
 import { ByteSize, Effect } from 'effect'
 import { HttpIncomingMessage, type HttpServerRequest } from 'effect/http'

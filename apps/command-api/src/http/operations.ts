@@ -7,9 +7,15 @@ import {
   decodeSendRequest,
   decodeWebhookEndpointCreate,
   descriptionText,
+  ERROR_PAGE_PATH,
+  errorPage,
+  type HtmlPage,
   parseBody,
+  REFERENCE_PATH,
+  referencePage,
 } from '@hub/contract'
 import { decodeId, toTimestamp } from '@hub/domain'
+import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
 import { Effect, Result } from 'effect'
 import { candidateOf } from '../accept/candidate.ts'
 import { Flusher } from '../accept/flush.ts'
@@ -19,7 +25,7 @@ import { Events } from '../events/events.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
 import { Messages } from '../messages/store.ts'
 import { WebhookEndpoints } from '../webhook-endpoints/endpoints.ts'
-import { jsonAnswer, listAnswer } from './answer.ts'
+import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
 import type { OpenOperation, Operation } from './pipeline.ts'
 
 const notFound: Effect.Effect<never, ApiError> = Effect.fail(apiError('not_found'))
@@ -116,8 +122,41 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   return operations
 })
 
+/** A page for people: compressed where the client takes it, and not sent again to one that has it. */
+const page =
+  (made: Effect.Effect<HtmlPage>): OpenOperation =>
+  ({ headers }) =>
+    Effect.map(made, (html): Answer => {
+      const fixed = Object.fromEntries(
+        Object.entries(html.headers).map(([name, value]) => [name.toLowerCase(), value]),
+      )
+      const contentType = fixed['content-type'] ?? 'text/html; charset=utf-8'
+      const etag = fixed['etag']
+      if (etag !== undefined && headers['if-none-match'] === etag) {
+        return { status: 304, contentType, headers: fixed, body: '' }
+      }
+      return /\bgzip\b/i.test(String(headers['accept-encoding'] ?? ''))
+        ? { status: 200, contentType, headers: { ...fixed, 'content-encoding': 'gzip' }, body: html.gzip }
+        : { status: 200, contentType, headers: fixed, body: html.plain() }
+    })
+
+const SCHEMA_REGISTRY_PATH = '/schema-registry'
+
+/** What a stock Avro consumer asks a schema registry for. */
+const schemaRegistry: OpenOperation = ({ path }) => {
+  const { body, status } = registryAnswer(path.slice(SCHEMA_REGISTRY_PATH.length))
+  return Effect.succeed({ ...jsonAnswer(status, body), contentType: REGISTRY_CONTENT_TYPE })
+}
+
 /** The operations of the contract that need no key. */
 export const openOperations: Readonly<Record<string, OpenOperation>> = {
   'description.openapi': () =>
     Effect.sync(() => ({ status: 200, contentType: 'application/json', body: descriptionText() })),
+}
+
+/** What is served beside the contract, all of it by GET. */
+export const openPaths: Readonly<Record<`/${string}`, OpenOperation>> = {
+  [REFERENCE_PATH]: page(referencePage),
+  [ERROR_PAGE_PATH]: page(errorPage),
+  [`${SCHEMA_REGISTRY_PATH}/*`]: schemaRegistry,
 }

@@ -3,7 +3,8 @@
  *
  * Source: contract, General (order of checks).
  */
-import { NodeHttpServerRequest } from '@effect/platform-node'
+import type { IncomingHttpHeaders } from 'node:http'
+import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError } from '@hub/contract'
 import type { StorageError } from '@hub/store'
 import { Cause, Clock, Duration, Effect } from 'effect'
@@ -38,8 +39,8 @@ export type Operation = (call: Call) => Effect.Effect<Answer, ApiError | Storage
 /** An operation that anybody may call, such as reading the description. */
 export type OpenOperation = (request: {
   readonly path: string
-  readonly params: Readonly<Record<string, string | undefined>>
-}) => Effect.Effect<Answer, ApiError>
+  readonly headers: IncomingHttpHeaders
+}) => Effect.Effect<Answer>
 
 /** The account of a request: the header, then who it speaks for. */
 const authenticate = Effect.fnUntraced(function* (
@@ -95,19 +96,16 @@ const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => 
 
 /**
  * One exchange: gives the request its id, bounds it in time, and turns every ending into an answer. A defect is answered as 500
- * `internal_error` and told in the log only.
+ * `internal_error` and told in the log only. `extra` goes with a failure.
  */
 export const exchange = (
   edge: HttpEdge['Service'],
   work: Effect.Effect<Answer, ApiError | StorageError>,
-  extra: (error: ApiError) => Readonly<Record<string, string>> | undefined = () => undefined,
+  extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const requestId = freshId('req', now)
-    const fail = (error: ApiError): Answer => {
-      const headers = extra(error)
-      return errorAnswer(error, requestId, edge.docBase, headers === undefined ? {} : { headers })
-    }
+    const fail = (error: ApiError): Answer => errorAnswer(error, requestId, edge.docBase, extra)
     return work.pipe(
       Effect.timeoutOrElse({
         duration: REQUEST_DEADLINE,

@@ -2,21 +2,14 @@
  * Paths to operations. The contract's own list of routes decides what there is; a path that exists under other methods only is
  * 405 with `Allow`, anything else 404.
  */
+import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { apiError, ROUTES } from '@hub/contract'
-import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { ApiKeys } from '../access/keys.ts'
-import { jsonAnswer } from './answer.ts'
-import { makeOperations, openOperations, type OperationsOptions } from './operations.ts'
+import { makeOperations, openOperations, openPaths, type OperationsOptions } from './operations.ts'
 import { HttpEdge } from './edge.ts'
 import { checked, exchange, type OpenOperation, type Operation } from './pipeline.ts'
-
-/** Paths beside the contract, all GET and without a key. */
-const schemaRegistry: OpenOperation = ({ path }) => {
-  const { body, status } = registryAnswer(path.slice('/schema-registry'.length))
-  return Effect.succeed({ ...jsonAnswer(status, body), contentType: REGISTRY_CONTENT_TYPE })
-}
 
 interface Target {
   readonly method: string
@@ -35,7 +28,11 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`nothing answers ${operation}`)
   }),
-  { method: 'GET', path: '/schema-registry/*', run: { kind: 'open', operation: schemaRegistry } },
+  ...Object.entries(openPaths).map(([path, operation]): Target => ({
+    method: 'GET',
+    path: path as HttpRouter.PathInput,
+    run: { kind: 'open', operation },
+  })),
 ]
 
 /** `HEAD` is answered wherever `GET` is. */
@@ -63,15 +60,15 @@ const respond = (
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const target = targets.find((one) => one.method === method)
     if (target === undefined) {
-      return yield* exchange(edge, Effect.fail(apiError('method_not_allowed')), () => ({
-        allow: allowed(targets),
-      }))
+      return yield* exchange(edge, Effect.fail(apiError('method_not_allowed')), {
+        headers: { allow: allowed(targets) },
+      })
     }
     const { path, query } = splitUrl(request.url)
     return yield* exchange(
       edge,
       target.run.kind === 'open'
-        ? target.run.operation({ path, params })
+        ? target.run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
         : checked(keys, request, { params, query: new URLSearchParams(query) }, target.run.operation),
     )
   })
@@ -82,6 +79,14 @@ const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
   ignoreDuplicateSlashes: false,
   ignoreTrailingSlash: false,
 })
+
+const NO_HOST = 'A request needs one Host header.'
+
+/** HTTP/1.1 wants it. Node would refuse by itself, without our envelope. */
+const namesHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
+  const { headers, httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
+  return headers.host !== undefined || httpVersion === '1.0'
+}
 
 /** The whole API as one effect. Fails never: whatever happens is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
@@ -97,7 +102,12 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   )
   const app = yield* HttpRouter.toHttpEffect(routes)
   // All that is left to fail is the router itself: there is no such path.
-  return Effect.catch(app, () => exchange(edge, Effect.fail(apiError('not_found'))))
+  const answered = Effect.catch(app, () => exchange(edge, Effect.fail(apiError('not_found'))))
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
+    namesHost(request)
+      ? answered
+      : exchange(edge, Effect.fail(apiError('invalid_parameter', { message: NO_HOST })), { status: 400 }),
+  )
 })
 
 /** Serves the API until the scope closes; then says so, takes no new connection, and answers what is in flight. */

@@ -1,7 +1,7 @@
 /** The listener: what HTTP itself gets wrong is answered here, in the same words as everything else. */
 import { createServer, type Server, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import { NodeHttpServer } from '@effect/platform-node'
+import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
 import { apiError } from '@hub/contract'
 import { Duration, Effect, Layer } from 'effect'
 import { freshId } from '../ids.ts'
@@ -77,8 +77,12 @@ const makeServer = (docBase: string): Server => {
     // Nothing here speaks anything but HTTP: an `Upgrade` is ignored, as the protocol allows, and the request answered.
     shouldUpgradeCallback: () => false,
     noDelay: true,
+    // Checked in the router, where the answer has our envelope.
+    requireHostHeader: false,
   })
   server.maxConnections = MAX_CONNECTIONS
+  // Nobody is connected through to anywhere.
+  server.on('connect', (_request, socket) => socket.end(rawResponse(400, docBase)))
   // An expectation that we do not know may be ignored.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on(
