@@ -1,0 +1,51 @@
+/** Lanes and log → one transaction a poll → read models, event journal, outbox → `hub.webhooks.v1`. */
+import { NodeRuntime } from '@effect/platform-node'
+import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
+import { Sealing, Sql, Vault } from '@hub/store'
+import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
+import { Config, Effect, Layer } from 'effect'
+import { join } from 'node:path'
+import { makeProjector } from './projection/projector.ts'
+import { ping } from './sql.ts'
+
+const APP = 'projector'
+
+const projector = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { partitions, prefix } = yield* catalogueConfig
+    const dataDir = yield* Config.String('HUB_DATA_DIR').pipe(Config.withDefault(`.local/${APP}`))
+    const sql = yield* Sql
+    const readiness = yield* Readiness
+    yield* readiness.add(
+      'database',
+      sql.run(ping).pipe(
+        Effect.as(true),
+        Effect.orElseSucceed(() => false),
+      ),
+    )
+    const { isHealthy } = yield* makeProjector({
+      prefix,
+      partitions,
+      memberFile: join(dataDir, `${APP}.member`),
+    })
+    yield* readiness.add('group', isHealthy)
+    yield* Effect.logInfo('the projector runs')
+  }),
+)
+
+const bus = Layer.unwrap(
+  Effect.map(
+    Config.all([kafkaConnectionConfig(`hub-${APP}`), catalogueConfig]),
+    ([connection, { partitions }]) =>
+      Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
+  ),
+)
+const store = Sealing.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), Vault.layer)))
+
+projector.pipe(
+  Layer.provideMerge(adminLayer),
+  Layer.provide(Layer.mergeAll(bus, store, Readiness.layer)),
+  Layer.provide(loggerLayer(APP)),
+  Layer.launch,
+  NodeRuntime.runMain({ disableErrorReporting: false }),
+)

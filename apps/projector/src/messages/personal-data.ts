@@ -1,0 +1,72 @@
+/**
+ * From the sealed payload of the log to the one home of personal data: number, and for class service text and
+ * variables, encrypted under the master key for as long as the specification keeps them. An otp's text is never
+ * stored.
+ */
+import type { MessageAccepted } from '@hub/domain'
+import { Sealing, type StorageError, Vault } from '@hub/store'
+import { Effect, Option, Schema } from 'effect'
+import { unreadablePayloads } from '../metrics.ts'
+
+const Payload = Schema.fromJsonString(
+  Schema.Struct({
+    to: Schema.String,
+    text: Schema.optionalKey(Schema.String),
+    variables: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  }),
+)
+const decodePayload = Schema.decodeUnknownOption(Payload)
+
+/** Keys known to be destroyed; a destroyed key never comes back. So many are more than a year of hours. */
+const REMEMBERED = 10_000
+
+/**
+ * Opens payloads and boxes them for storage. One per process: it remembers which keys are destroyed, so that a replay
+ * of old acceptances does not ask PostgreSQL for each of them.
+ */
+export const makePersonalData = Effect.gen(function* () {
+  const sealing = yield* Sealing
+  const vault = yield* Vault
+  const destroyed = new Set<string>()
+
+  const box = (fact: MessageAccepted): Effect.Effect<Buffer | null, StorageError> =>
+    sealing.open(fact.sealingKey, fact.messageId, fact.sealed).pipe(
+      Effect.map((plain) => {
+        if (plain === null) {
+          if (destroyed.size < REMEMBERED) destroyed.add(fact.sealingKey)
+          return null
+        }
+        const payload = decodePayload(plain.toString('utf8'))
+        if (Option.isNone(payload)) return undefined
+        const { to, text, variables } = payload.value
+        const kept = fact.class === 'otp' ? { to } : { to, text, variables }
+        return vault.seal('personal-data', fact.messageId, Buffer.from(JSON.stringify(kept)))
+      }),
+      Effect.catchTag('BoxUnreadable', () => Effect.succeed(undefined)),
+      Effect.flatMap((box) => (box === undefined ? Effect.as(unreadable(fact), null) : Effect.succeed(box))),
+    )
+
+  /**
+   * The boxes to store, by message id. A message whose key is destroyed, or whose payload does not open, has none and
+   * goes on without: its status is still owed to the client.
+   */
+  const boxesOf = Effect.fnUntraced(function* (
+    facts: ReadonlyArray<MessageAccepted>,
+  ): Effect.fn.Return<ReadonlyMap<string, Buffer>, StorageError> {
+    const boxes = new Map<string, Buffer>()
+    for (const fact of facts) {
+      if (boxes.has(fact.messageId) || destroyed.has(fact.sealingKey)) continue
+      const boxed = yield* box(fact)
+      if (boxed !== null) boxes.set(fact.messageId, boxed)
+    }
+    return boxes
+  })
+  return { boxesOf }
+})
+
+const unreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
+  yield* unreadablePayloads.add(1)
+  yield* Effect.logWarning('a payload does not open; the message is shown without number and text').pipe(
+    Effect.annotateLogs({ message_id: fact.messageId, sealing_key: fact.sealingKey }),
+  )
+})

@@ -1,0 +1,209 @@
+/**
+ * One poll, one transaction: checkpoints compared and moved, rows, history, operator ids, personal data, and last the
+ * events behind the ends of their journals.
+ */
+import { envelopeOf, type MessageAccepted, type MessageFact } from '@hub/domain'
+import { encodeRecords, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import { type Queries, Sql, type StorageError } from '@hub/store'
+import { Effect } from 'effect'
+import type { Claim } from '../projection/intake.ts'
+import {
+  type Checkpoint,
+  type Head,
+  type JournalKey,
+  lockCheckpoints,
+  moveCheckpoints,
+  moveHeads,
+  readMessages,
+  recordedEvents,
+  type RecordedEvent,
+  takeHeads,
+  writeAccepted,
+  writeEvents,
+  writeHistory,
+  writeOperatorIds,
+  writeOutbox,
+  writePersonalData,
+  writeUnaccepted,
+  writeUpdated,
+} from '../sql.ts'
+import { type Changes, fold, type JournalEntry } from './fold.ts'
+
+/** Name of this projection in `read.checkpoints`. Others read its positions under this name. */
+export const PROJECTION = 'messages'
+
+/** Where a claim's checkpoint goes. */
+export interface Advance {
+  readonly claim: Claim
+  readonly to: number
+  /** Highest epoch of a `ShardOpened` before `to`. */
+  readonly fence: number
+}
+
+/** A poll that has been read: what it means for the rows. */
+export interface Digest {
+  readonly advances: ReadonlyArray<Advance>
+  /** Lanes first, then the log: what has its acceptance in the same poll need not wait for it. */
+  readonly facts: ReadonlyArray<MessageFact>
+  /** Encrypted number (and text) of what is accepted here, by message id. */
+  readonly boxes: ReadonlyMap<string, Buffer>
+}
+
+/** Events recorded by a transaction, waiting in its outbox row to be published. */
+export interface Publication {
+  readonly outboxId: string
+  readonly records: ReadonlyArray<OutgoingRecord>
+}
+
+export type Outcome =
+  | { readonly kind: 'applied'; readonly publication: Publication | null }
+  /** An earlier attempt, whose outcome was not known, had been committed. Its events are in the outbox. */
+  | { readonly kind: 'applied_before' }
+  /** Somebody else has claimed a partition since, or moved it. Nothing was changed. */
+  | { readonly kind: 'superseded' }
+
+/**
+ * For how long a transaction may take, ms. A poll takes tens of milliseconds; this is for a database under stress, and
+ * short enough for a process that must end within ten seconds.
+ */
+const DEADLINE_MS = 5000
+
+const compare = (
+  advances: ReadonlyArray<Advance>,
+  stored: ReadonlyArray<Checkpoint>,
+): 'as_expected' | 'applied_before' | 'superseded' => {
+  const at = new Map(stored.map((checkpoint) => [`${checkpoint.topic}/${checkpoint.partition}`, checkpoint]))
+  let expected = 0
+  let applied = 0
+  for (const { claim, to } of advances) {
+    const checkpoint = at.get(`${claim.topic}/${claim.partition}`)
+    if (checkpoint === undefined || checkpoint.epoch !== claim.epoch) return 'superseded'
+    if (checkpoint.position === claim.position) expected++
+    if (checkpoint.position === to) applied++
+  }
+  if (expected === advances.length) return 'as_expected'
+  return applied === advances.length ? 'applied_before' : 'superseded'
+}
+
+const journalKey = ({ account, mode }: JournalKey) => `${account}:${mode}`
+
+/** The journals that entries belong to, each once. */
+const journalsOf = (entries: ReadonlyArray<JournalEntry>): ReadonlyArray<JournalKey> => [
+  ...new Map(entries.map(({ account, mode }) => [journalKey({ account, mode }), { account, mode }])).values(),
+]
+
+/** Gives new events their places behind the heads; what is recorded already is left out. Pure. */
+export const placeEvents = (
+  entries: ReadonlyArray<JournalEntry>,
+  heads: ReadonlyArray<Head>,
+  recorded: ReadonlySet<string>,
+): { readonly events: ReadonlyArray<RecordedEvent>; readonly heads: ReadonlyArray<Head> } => {
+  const ends = new Map(heads.map((head) => [journalKey(head), { ...head }]))
+  const events: Array<RecordedEvent> = []
+  const seen = new Set(recorded)
+  for (const { account, mode, event } of entries) {
+    const end = ends.get(journalKey({ account, mode }))
+    if (end === undefined || seen.has(event.id)) continue
+    seen.add(event.id)
+    end.sequence += 1
+    events.push({
+      account,
+      mode,
+      id: event.id,
+      type: event.type,
+      sequence: end.sequence,
+      recordedAt: end.recordedAt,
+      body: JSON.stringify(envelopeOf(event, { recordedAt: end.recordedAt, mode })),
+    })
+  }
+  return { events, heads: [...ends.values()] }
+}
+
+const writeRows = (q: Queries, changes: Changes, boxes: ReadonlyMap<string, Buffer>) => {
+  const personal = changes.accepted.flatMap(({ fact }: { readonly fact: MessageAccepted }) => {
+    const box = boxes.get(fact.messageId)
+    return box === undefined ? [] : [{ fact, box }]
+  })
+  return [
+    ...(changes.accepted.length > 0 ? [writeAccepted(q, changes.accepted)] : []),
+    ...(changes.updated.length > 0 ? [writeUpdated(q, changes.updated)] : []),
+    ...(changes.unaccepted.length > 0 ? [writeUnaccepted(q, changes.unaccepted)] : []),
+    ...(changes.history.length > 0 ? [writeHistory(q, changes.history)] : []),
+    ...(changes.operatorIds.length > 0 ? [writeOperatorIds(q, changes.operatorIds)] : []),
+    ...(personal.length > 0 ? [writePersonalData(q, personal)] : []),
+  ]
+}
+
+/**
+ * Applies a digest. Three round trips whatever its size: lock and read; write rows and take the heads; write events.
+ * Statements of one round trip are sent together and run in order.
+ */
+export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<Outcome, StorageError, Sql> =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.transaction<Outcome>(
+      async (q) => {
+        const { advances, boxes, facts } = digest
+        const messageIds = [...new Set(facts.map((fact) => fact.messageId))]
+        const [stored, rows] = await Promise.all([
+          lockCheckpoints(
+            q,
+            PROJECTION,
+            advances.map(({ claim }) => claim),
+          ),
+          messageIds.length === 0 ? new Map() : readMessages(q, messageIds),
+        ])
+        const verdict = compare(advances, stored)
+        if (verdict !== 'as_expected') return { kind: verdict }
+
+        const changes = fold(rows, facts)
+        // Started here, in this order: statements on one connection run as they were started, and the heads are to be
+        // held for as short a time as possible.
+        const writes = [
+          moveCheckpoints(
+            q,
+            PROJECTION,
+            advances.map(({ claim, fence, to }) => ({
+              topic: claim.topic,
+              partition: claim.partition,
+              position: to,
+              fence,
+            })),
+          ),
+          ...writeRows(q, changes, boxes),
+        ].map((statement) => statement.execute())
+        if (changes.events.length === 0) {
+          await Promise.all(writes)
+          return { kind: 'applied', publication: null }
+        }
+        const [heads, recorded] = await Promise.all([
+          takeHeads(q, journalsOf(changes.events)),
+          recordedEvents(
+            q,
+            changes.events.map(({ event }) => event.id),
+          ),
+          Promise.all(writes),
+        ])
+        const placed = placeEvents(changes.events, heads, recorded)
+        if (placed.events.length === 0) return { kind: 'applied', publication: null }
+        const records = placed.events.map((event) =>
+          eventRecordedRecord(topics, {
+            type: 'EventRecorded',
+            event: event.id,
+            account: event.account,
+            mode: event.mode,
+            sequence: event.sequence,
+            eventType: event.type,
+            createdAt: event.recordedAt,
+            body: event.body,
+          }),
+        )
+        const [outboxId] = await Promise.all([
+          writeOutbox(q, encodeRecords(records)),
+          writeEvents(q, placed.events),
+          moveHeads(q, placed.heads),
+        ])
+        return { kind: 'applied', publication: { outboxId, records } }
+      },
+      { deadline: DEADLINE_MS },
+    ),
+  )

@@ -1,0 +1,82 @@
+/** What the projector tells of itself. Labels are topics, reasons and outcomes: all from short lists. */
+import { Effect, Metric } from 'effect'
+
+const perLabel = <A>(make: (value: string) => A): ((value: string) => A) => {
+  const made = new Map<string, A>()
+  return (value) => {
+    let metric = made.get(value)
+    if (metric === undefined) made.set(value, (metric = make(value)))
+    return metric
+  }
+}
+
+const counter = (name: string, description: string) => {
+  const metric = Metric.counter(name, { description, incremental: true })
+  return { add: (count: number): Effect.Effect<void> => Metric.update(metric, count) }
+}
+
+const counterBy = (name: string, description: string, label: string) => {
+  const by = perLabel((value) =>
+    Metric.counter(name, { description, incremental: true, attributes: { [label]: value } }),
+  )
+  return { add: (value: string, count: number): Effect.Effect<void> => Metric.update(by(value), count) }
+}
+
+/** Seconds: a poll takes milliseconds, and its deadline is five seconds. */
+const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+/** Seconds since something happened: a second is well, minutes are a projector that catches up. */
+const WAIT = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 1800]
+/** Records: up to the bound of a poll. */
+const SIZES = [1, 5, 10, 50, 100, 250, 500, 1000, 2000, 4000]
+
+export const recordsApplied = counterBy(
+  'hub_projector_records_total',
+  'Records applied to the read models or found to change nothing.',
+  'topic',
+)
+export const eventsRecorded = counter('hub_projector_events_total', 'Events recorded in the journal.')
+export const deadLetters = counterBy(
+  'hub_projector_dead_letters_total',
+  'Records that cannot be read or applied.',
+  'topic',
+)
+export const failures = counterBy(
+  'hub_projector_failures_total',
+  'Failed attempts: of a transaction (storage), of a dead letter or a publication (bus), of ownership (superseded).',
+  'cause',
+)
+export const unreadablePayloads = counter(
+  'hub_projector_unreadable_payloads_total',
+  'Payloads that do not open although their key is there.',
+)
+
+const pollRecords = Metric.histogram('hub_projector_poll_records', {
+  description: 'Records applied in one transaction.',
+  boundaries: SIZES,
+})
+const serviceTime = Metric.histogram('hub_projector_transaction_seconds', {
+  description: 'Service time: how long the transaction of a poll takes.',
+  boundaries: SECONDS,
+})
+const waitTime = Metric.histogram('hub_projector_wait_seconds', {
+  description:
+    'Wait time: from when something happened until it can be read; the oldest record of each partition in a poll.',
+  boundaries: WAIT,
+})
+const lagOf = perLabel((topic) =>
+  Metric.gauge('hub_projector_lag_records', {
+    description: 'Records of the owned partitions that are not applied yet.',
+    attributes: { topic },
+  }),
+)
+const outboxRows = Metric.gauge('hub_projector_outbox_rows', {
+  description: 'Transactions whose events are recorded but not published yet.',
+})
+
+export const observePoll = (records: number, milliseconds: number): Effect.Effect<void> =>
+  Effect.andThen(Metric.update(pollRecords, records), Metric.update(serviceTime, milliseconds / 1000))
+export const observeWait = (milliseconds: number): Effect.Effect<void> =>
+  Metric.update(waitTime, Math.max(0, milliseconds) / 1000)
+export const observeLag = (topic: string, records: number): Effect.Effect<void> =>
+  Metric.update(lagOf(topic), records)
+export const observeOutbox = (rows: number): Effect.Effect<void> => Metric.update(outboxRows, rows)

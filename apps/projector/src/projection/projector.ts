@@ -1,0 +1,319 @@
+/**
+ * The projector: joins the group, claims the partitions that it is given, collects what arrives into polls, and applies
+ * one poll after the other. What arrives while a transaction is under way goes together into the next one.
+ */
+import {
+  type Assignment,
+  BusUnavailable,
+  ConsumerGroups,
+  EventLog,
+  type GroupControl,
+  type GroupHandler,
+  type TopicNames,
+  topicNames,
+} from '@hub/kafka'
+import { type Sealing, Sql, type Vault } from '@hub/store'
+import { Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
+import { makePersonalData } from '../messages/personal-data.ts'
+import { PROJECTION } from '../messages/transaction.ts'
+import { failures, observeLag } from '../metrics.ts'
+import { makePublisher } from '../publisher.ts'
+import { claimCheckpoints } from '../sql.ts'
+import { makeApply } from './apply.ts'
+import { type Claim, Intake, type Poll } from './intake.ts'
+import { backoff } from './recovery.ts'
+
+/** Group name without the deployment's prefix. */
+export const GROUP = 'hub.projector'
+
+export interface ProjectorOptions {
+  /** `HUB_TOPIC_PREFIX`: of topics and group. */
+  readonly prefix: string
+  /** The number of partitions of each topic. */
+  readonly partitions: number
+  /** Keeps the member id over restarts. */
+  readonly memberFile?: string
+  /** Most records of a transaction. */
+  readonly pollSize?: number
+}
+
+/**
+ * Most records of a transaction: large enough that its three round trips and its commit are nothing beside its rows,
+ * small enough that it takes some tens of milliseconds, during which the journals it writes to are held.
+ */
+export const POLL_SIZE = 2000
+
+/** Records that may wait in memory, in polls; then partitions are not read on. One is applied while the next is read. */
+const WAITING_POLLS = 2
+
+/** How long a rebalance or the end of the process waits for the transaction under way: its own deadline in the second case. */
+const REVOKE_WITHIN_MS = 2000
+const END_WITHIN_MS = 5000
+
+/** A claim lost to another member is taken again at the earliest after this, and only while the lease holds. */
+const RECLAIM_AFTER_MS = 500
+
+/** Lag is looked at and offsets are told to Kafka (for its tools; nothing here reads them) so often. */
+const REPORT_EVERY_MS = 5000
+
+export interface Projector {
+  /** In the group, its consumer working, and every partition that it was given is claimed. */
+  readonly isHealthy: Effect.Effect<boolean>
+}
+
+/** Topics of this projection, with the prefix → without. */
+const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
+  const bare = topicNames()
+  return new Map([
+    [topics.acceptedOtp, bare.acceptedOtp],
+    [topics.acceptedService, bare.acceptedService],
+    [topics.messages, bare.messages],
+  ])
+}
+
+/** Runs a projector until the scope closes; then it leaves the group and finishes the transaction under way. */
+export const makeProjector = Effect.fnUntraced(function* (
+  options: ProjectorOptions,
+): Effect.fn.Return<
+  Projector,
+  BusUnavailable,
+  Sql | EventLog | ConsumerGroups | Sealing | Vault | Scope.Scope
+> {
+  const sql = yield* Sql
+  const groups = yield* ConsumerGroups
+  const topics = topicNames(options.prefix)
+  const sources = sourcesOf(topics)
+  const pollSize = options.pollSize ?? POLL_SIZE
+  const publisher = yield* makePublisher
+  const personalData = yield* makePersonalData
+
+  const intake = new Intake()
+  const work = Latch.makeUnsafe(false)
+  const room = Latch.makeUnsafe(true)
+  const idle = Latch.makeUnsafe(true)
+  let ending = false
+  let current: { readonly assignment: Assignment; readonly control: GroupControl } | null = null
+  /** Where a partition's records did not continue, by partition: the second time there is nothing in between. */
+  const gaps = new Map<string, number>()
+
+  /** Opens or closes the gates by what waits. */
+  const gate = () => {
+    if (intake.waiting > 0) work.openUnsafe()
+    else if (!ending) work.closeUnsafe()
+    if (intake.waiting >= WAITING_POLLS * pollSize) room.closeUnsafe()
+    else room.openUnsafe()
+  }
+  const drop = () => {
+    intake.clear()
+    gate()
+  }
+
+  // Claiming
+
+  const positions = Effect.fnUntraced(function* (assignment: Assignment, control: GroupControl) {
+    const partitions = [...sources.values()].flatMap((topic) =>
+      assignment.shards.map((partition) => ({ topic, partition })),
+    )
+    const checkpoints = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, partitions))
+    const claimed: Array<{ source: string; checkpoint: (typeof checkpoints)[number]; from: number }> = []
+    for (const [source, topic] of sources) {
+      const bounds = new Map((yield* control.bounds(source)).map((bound) => [bound.partition, bound]))
+      for (const checkpoint of checkpoints) {
+        if (checkpoint.topic !== topic) continue
+        const bound = bounds.get(checkpoint.partition)
+        if (bound === undefined) {
+          return yield* new BusUnavailable({ reason: 'rejected', detail: 'a partition is missing' })
+        }
+        const { high, low } = bound
+        const { partition, position } = checkpoint
+        // Too old: the records are gone. Too new: the topic is another one; applying it again changes nothing.
+        const from = position < low || position > high ? low : position
+        if (from !== position && position > 0) {
+          yield* Effect.logError(
+            'the checkpoint is outside what the topic holds; reading from its beginning',
+          ).pipe(Effect.annotateLogs({ topic: source, partition, position, low, high }))
+        }
+        claimed.push({ source, checkpoint, from })
+      }
+    }
+    return claimed
+  })
+
+  const claim = Effect.fnUntraced(function* (assignment: Assignment, control: GroupControl) {
+    const claimed = yield* positions(assignment, control).pipe(
+      Effect.tapError((error) =>
+        Effect.logWarning('partitions could not be claimed; trying on').pipe(
+          Effect.annotateLogs({ cause: error._tag }),
+        ),
+      ),
+      Effect.retry(backoff),
+      // The backoff never ends; a claim does when the next assignment interrupts it.
+      Effect.orDie,
+    )
+    if (current?.control !== control || current.assignment !== assignment) return
+    for (const { source, checkpoint, from } of claimed) {
+      intake.open(source, checkpoint, from)
+      control.seek({ topic: source, partition: checkpoint.partition, offset: from })
+      control.resume(source, checkpoint.partition)
+    }
+    yield* Effect.logInfo('claimed').pipe(
+      Effect.annotateLogs({ generation: assignment.generation, shards: assignment.shards.join(',') }),
+    )
+  })
+
+  const claiming = yield* FiberHandle.make<void, never>()
+  const startClaiming = yield* FiberHandle.runtime(claiming)<never>()
+  const pauseAll = ({ assignment, control }: NonNullable<typeof current>) => {
+    for (const source of sources.keys()) {
+      for (const shard of assignment.shards) control.pause(source, shard)
+    }
+  }
+
+  /** Everything again from the checkpoints, if these shards are still ours as far as anybody can know. */
+  const reclaim = Effect.suspend(() => {
+    const held = current
+    drop()
+    if (held === null) return Effect.void
+    pauseAll(held)
+    return FiberHandle.run(
+      claiming,
+      Effect.sleep(RECLAIM_AFTER_MS).pipe(
+        Effect.repeat({ until: () => held.control.leaseHolds() }),
+        Effect.andThen(claim(held.assignment, held.control)),
+      ),
+    ).pipe(Effect.asVoid)
+  })
+
+  // Applying
+
+  const wanted = (poll: Poll) => !ending && poll.every((chunk) => intake.holds(chunk.claim))
+
+  const applyNext = Effect.gen(function* () {
+    const poll = intake.take(pollSize)
+    gate()
+    if (poll.length === 0) return
+    idle.closeUnsafe()
+    const apply = yield* makeApply({
+      topics,
+      personalData,
+      wanted: () => wanted(poll),
+      published: publisher.publish,
+      leftBehind: publisher.leftBehind,
+    })
+    const applied = yield* apply(poll)
+    if (applied === 'applied' || !wanted(poll)) return
+    yield* failures.add('superseded', 1)
+    yield* Effect.logWarning('a claim was lost; nothing of the poll was applied')
+    yield* reclaim
+  }).pipe(
+    Effect.catchDefect((defect) =>
+      // A fault of ours must be seen, and must not end the projection: the same records come again.
+      Effect.andThen(
+        Effect.logError('a poll failed', defect),
+        Effect.andThen(failures.add('defect', 1), reclaim),
+      ),
+    ),
+    Effect.ensuring(Effect.sync(() => idle.openUnsafe())),
+  )
+
+  const loop = yield* Effect.forkScoped(
+    Effect.whileLoop({
+      while: () => !ending,
+      body: () => Effect.andThen(work.await, applyNext),
+      step: () => {},
+    }),
+  )
+  yield* Effect.addFinalizer(() =>
+    Effect.suspend(() => {
+      ending = true
+      work.openUnsafe()
+      return Fiber.await(loop).pipe(Effect.timeoutOption(END_WITHIN_MS))
+    }),
+  )
+
+  // The group
+
+  const takeIn = Effect.fnUntraced(function* (
+    source: string,
+    partition: number,
+    records: Parameters<GroupHandler['onBatch']>[2],
+  ) {
+    const taken = intake.add(source, partition, records)
+    if (taken === 'gap') {
+      const claim = intake.claims.find((held) => held.source === source && held.partition === partition)
+      const key = `${source}/${partition}`
+      const first = records[0]?.offset ?? 0
+      if (claim !== undefined && gaps.get(key) === claim.next) {
+        yield* Effect.logError('records are missing in the topic; going on behind them').pipe(
+          Effect.annotateLogs({ topic: source, partition, from: claim.next, to: first }),
+        )
+        claim.next = first
+        intake.add(source, partition, records)
+      } else {
+        if (claim !== undefined) gaps.set(key, claim.next)
+        yield* reclaim
+      }
+    }
+    gate()
+    yield* room.await
+  })
+
+  const { isHealthy } = yield* groups.join(
+    {
+      group: `${options.prefix}${GROUP}`,
+      topics: [...sources.keys()],
+      // Every partition of every topic may wait for its place in a poll.
+      concurrency: sources.size * options.partitions,
+      ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
+    },
+    {
+      onAssigned: (assignment, control) => {
+        drop()
+        current = { assignment, control }
+        pauseAll(current)
+        if (!ending) startClaiming(claim(assignment, control))
+      },
+      onRevoking: Effect.gen(function* () {
+        current = null
+        drop()
+        yield* FiberHandle.clear(claiming)
+        yield* idle.await.pipe(Effect.timeoutOption(REVOKE_WITHIN_MS))
+      }),
+      onBatch: takeIn,
+    },
+  )
+
+  // Watching
+
+  const report = Effect.gen(function* () {
+    const held = current
+    if (held === null) return
+    const claims = intake.claims
+    yield* held.control.commit(
+      claims.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
+    )
+    for (const [source, topic] of sources) {
+      const bounds = new Map(
+        (yield* held.control.bounds(source)).map((bound) => [bound.partition, bound.high]),
+      )
+      const lag = claims
+        .filter((claim: Claim) => claim.source === source)
+        .reduce(
+          (sum, { partition, position }) => sum + Math.max(0, (bounds.get(partition) ?? position) - position),
+          0,
+        )
+      yield* observeLag(topic, lag)
+    }
+  }).pipe(Effect.catch(() => failures.add('bus', 1)))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(REPORT_EVERY_MS), report)))
+
+  return {
+    isHealthy: Effect.map(
+      isHealthy,
+      (healthy) =>
+        healthy &&
+        current !== null &&
+        intake.claims.length === sources.size * current.assignment.shards.length,
+    ),
+  }
+})

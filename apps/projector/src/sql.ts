@@ -1,0 +1,387 @@
+/**
+ * All SQL of the projector. Rows go in and out in bulk, one statement a table, as arrays that `unnest` takes apart:
+ * moments as ISO text and bytes as hexadecimal text, because the driver cannot tell an array of them from one.
+ */
+import {
+  decodeId,
+  encodeId,
+  type MessageAccepted,
+  type MessageClass,
+  type Mode,
+  type ReasonCode,
+  type Status,
+  toTimestamp,
+} from '@hub/domain'
+import type { Queries } from '@hub/store'
+import { type HistoryLine, type OperatorId, shown } from './messages/fold.ts'
+import type { MessageRow } from './messages/row.ts'
+
+/** The UUID of an id that was checked when its record was admitted. */
+const uuidOf = (prefix: 'msg' | 'acc' | 'bat' | 'evt', id: string): string => {
+  const uuid = decodeId(prefix, id)
+  if (uuid === null) throw new RangeError(`not an id of ${prefix}_`)
+  return uuid
+}
+const msg = (id: string) => uuidOf('msg', id)
+const hexOf = (bytes: Buffer) => `\\x${bytes.toString('hex')}`
+const flag = (value: boolean) => (value ? 't' : 'f')
+
+// Checkpoints
+
+/** A partition by its topic's name without the deployment's prefix, so that a name outlives a prefix. */
+export interface TopicPartition {
+  readonly topic: string
+  readonly partition: number
+}
+export interface Checkpoint extends TopicPartition {
+  /** The next offset to apply. */
+  readonly position: number
+  readonly epoch: number
+  /** Highest epoch of a `ShardOpened` before `position`; 0 where there is none. */
+  readonly fence: number
+}
+
+interface CheckpointRecord {
+  readonly topic: string
+  readonly partition: number
+  readonly position: string
+  readonly epoch: string
+  readonly fence: string
+}
+const checkpointOf = (row: CheckpointRecord): Checkpoint => ({
+  topic: row.topic,
+  partition: row.partition,
+  position: Number(row.position),
+  epoch: Number(row.epoch),
+  fence: Number(row.fence),
+})
+
+/**
+ * Takes partitions over: raises their epoch, so that whoever held them before changes nothing any more, and answers
+ * where to go on. It waits for a transaction that is under way on them.
+ */
+export const claimCheckpoints = async (
+  q: Queries,
+  projection: string,
+  partitions: ReadonlyArray<TopicPartition>,
+): Promise<ReadonlyArray<Checkpoint>> => {
+  const rows = await q<CheckpointRecord[]>`
+    INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+    SELECT ${projection}, c.topic, c.partition, 0, 1
+      FROM unnest(${partitions.map((p) => p.topic)}::text[], ${partitions.map((p) => p.partition)}::integer[])
+        AS c (topic, partition)
+     ORDER BY c.topic, c.partition
+    ON CONFLICT (projection, topic, partition)
+      DO UPDATE SET epoch = read.checkpoints.epoch + 1, updated_at = now()
+    RETURNING topic, partition, position, epoch, fence`
+  return rows.map(checkpointOf)
+}
+
+/** Locks checkpoints in one order for everybody, and answers what they say. */
+export const lockCheckpoints = async (
+  q: Queries,
+  projection: string,
+  partitions: ReadonlyArray<TopicPartition>,
+): Promise<ReadonlyArray<Checkpoint>> => {
+  const rows = await q<CheckpointRecord[]>`
+    SELECT c.topic, c.partition, c.position, c.epoch, c.fence
+      FROM read.checkpoints c
+      JOIN unnest(${partitions.map((p) => p.topic)}::text[], ${partitions.map((p) => p.partition)}::integer[])
+        AS w (topic, partition) USING (topic, partition)
+     WHERE c.projection = ${projection}
+     ORDER BY c.topic, c.partition
+       FOR UPDATE OF c`
+  return rows.map(checkpointOf)
+}
+
+/** Moves locked checkpoints. */
+export const moveCheckpoints = (
+  q: Queries,
+  projection: string,
+  to: ReadonlyArray<Omit<Checkpoint, 'epoch'>>,
+) => q`
+  UPDATE read.checkpoints c SET position = w.position, fence = w.fence, updated_at = now()
+    FROM unnest(${to.map((c) => c.topic)}::text[], ${to.map((c) => c.partition)}::integer[],
+                ${to.map((c) => c.position)}::bigint[], ${to.map((c) => c.fence)}::bigint[])
+      AS w (topic, partition, position, fence)
+   WHERE c.projection = ${projection} AND c.topic = w.topic AND c.partition = w.partition`
+
+// Messages
+
+interface MessageRecord {
+  readonly id: string
+  readonly account: string | null
+  readonly mode: Mode
+  readonly class: MessageClass
+  readonly template: string
+  readonly client_ref: string | null
+  readonly batch_id: string | null
+  readonly parts: number
+  readonly price: string
+  readonly currency: string
+  readonly created_at: Date
+  readonly updated_at: Date
+  readonly status: Status
+  readonly reason_code: ReasonCode | null
+  readonly attempts: number
+  readonly seen: boolean
+  readonly waiting: ReadonlyArray<{
+    readonly status: Status
+    readonly reason: ReasonCode | null
+    readonly at: number
+  }> | null
+}
+
+/** What is stored of messages, by id (`msg_…`). */
+export const readMessages = async (
+  q: Queries,
+  messageIds: ReadonlyArray<string>,
+): Promise<ReadonlyMap<string, MessageRow>> => {
+  const rows = await q<MessageRecord[]>`
+    SELECT m.id, m.account, m.mode, m.class, m.template, m.client_ref, m.batch_id, m.parts, m.price, m.currency,
+           m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.seen,
+           CASE WHEN m.account IS NULL THEN (
+             SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
+                                               'at', (extract(epoch FROM h.at) * 1000)::bigint))
+               FROM read.message_history h WHERE h.message_id = m.id) END AS waiting
+      FROM unnest(${messageIds.map(msg)}::uuid[]) AS w (id) JOIN read.messages m USING (id)`
+  return new Map(
+    rows.map((row): [string, MessageRow] => {
+      const messageId = encodeId('msg', row.id)
+      return [
+        messageId,
+        {
+          messageId,
+          subject:
+            row.account === null
+              ? null
+              : {
+                  messageId,
+                  account: encodeId('acc', row.account),
+                  mode: row.mode,
+                  class: row.class,
+                  template: row.template,
+                  clientRef: row.client_ref,
+                  batch: row.batch_id === null ? null : encodeId('bat', row.batch_id),
+                  parts: row.parts,
+                  price: { amount: row.price, currency: row.currency },
+                  at: row.created_at.getTime(),
+                },
+          status: row.status,
+          reason: row.reason_code,
+          attempts: row.attempts,
+          seen: row.seen,
+          updatedAt: row.updated_at.getTime(),
+          waiting: row.waiting ?? [],
+        },
+      ]
+    }),
+  )
+}
+
+/** Rows whose acceptance has come: the whole row, whether or not something of it was there already. */
+export const writeAccepted = (
+  q: Queries,
+  accepted: ReadonlyArray<{ readonly row: MessageRow; readonly fact: MessageAccepted }>,
+) => {
+  const facts = accepted.map(({ fact }) => fact)
+  const rows = accepted.map(({ row }) => ({ ...row, ...shown(row) }))
+  return q`
+    INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price,
+                               currency, variables, created_at, updated_at, status, rank, final, reason_code, attempts, seen)
+    SELECT id, account, mode::command.mode, class::command.class, recipient::bytea, template, sender, client_ref, batch_id,
+           parts, price, currency, ARRAY(SELECT json_array_elements_text(variables::json)), created_at, updated_at,
+           status, rank, final::boolean, reason_code, attempts, seen::boolean
+      FROM unnest(${facts.map((f) => msg(f.messageId))}::uuid[], ${facts.map((f) => uuidOf('acc', f.account))}::uuid[],
+                  ${facts.map((f) => f.mode)}::text[], ${facts.map((f) => f.class)}::text[],
+                  ${facts.map((f) => `\\x${f.recipient}`)}::text[], ${facts.map((f) => f.template)}::text[],
+                  ${facts.map((f) => f.sender)}::text[], ${facts.map((f) => f.clientRef)}::text[],
+                  ${facts.map((f) => (f.batch === null ? null : uuidOf('bat', f.batch)))}::uuid[],
+                  ${facts.map((f) => f.parts)}::smallint[], ${rows.map((r) => r.price?.amount ?? null)}::numeric[],
+                  ${facts.map((f) => f.price.currency)}::text[],
+                  ${facts.map((f) => JSON.stringify(f.variables))}::text[],
+                  ${facts.map((f) => toTimestamp(f.at))}::timestamptz[],
+                  ${rows.map((r) => toTimestamp(r.updatedAt))}::timestamptz[], ${rows.map((r) => r.status)}::text[],
+                  ${rows.map((r) => r.rank)}::smallint[], ${rows.map((r) => flag(r.final))}::text[],
+                  ${rows.map((r) => r.reason)}::text[], ${rows.map((r) => r.attempts)}::smallint[],
+                  ${rows.map((r) => flag(r.seen))}::text[])
+        AS m (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency, variables,
+              created_at, updated_at, status, rank, final, reason_code, attempts, seen)
+    ON CONFLICT (id) DO UPDATE SET
+      account = excluded.account, mode = excluded.mode, class = excluded.class, recipient = excluded.recipient,
+      template = excluded.template, sender = excluded.sender, client_ref = excluded.client_ref,
+      batch_id = excluded.batch_id, parts = excluded.parts, price = excluded.price, currency = excluded.currency,
+      variables = excluded.variables, created_at = excluded.created_at, updated_at = excluded.updated_at,
+      status = excluded.status, rank = excluded.rank, final = excluded.final, reason_code = excluded.reason_code,
+      attempts = excluded.attempts, seen = excluded.seen`
+}
+
+const state = (rows: ReadonlyArray<MessageRow>) => {
+  const all = rows.map((row) => ({ ...row, ...shown(row) }))
+  return {
+    ids: all.map((r) => msg(r.messageId)),
+    updated: all.map((r) => toTimestamp(r.updatedAt)),
+    status: all.map((r) => r.status),
+    rank: all.map((r) => r.rank),
+    final: all.map((r) => flag(r.final)),
+    reason: all.map((r) => r.reason),
+    attempts: all.map((r) => r.attempts),
+    seen: all.map((r) => flag(r.seen)),
+    price: all.map((r) => r.price?.amount ?? null),
+  }
+}
+
+/** Rows accepted before: only what facts of the log change. */
+export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
+  const s = state(rows)
+  return q`
+    UPDATE read.messages m
+       SET updated_at = w.updated_at, status = w.status, rank = w.rank, final = w.final::boolean,
+           reason_code = w.reason_code, attempts = w.attempts, seen = w.seen::boolean, price = w.price
+      FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
+                  ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[], ${s.seen}::text[],
+                  ${s.price}::numeric[])
+        AS w (id, updated_at, status, rank, final, reason_code, attempts, seen, price)
+     WHERE m.id = w.id`
+}
+
+/** Rows that wait for their acceptance. */
+export const writeUnaccepted = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
+  const s = state(rows)
+  return q`
+    INSERT INTO read.messages (id, updated_at, status, rank, final, reason_code, attempts, seen)
+    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, seen::boolean
+      FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
+                  ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[], ${s.seen}::text[])
+        AS w (id, updated_at, status, rank, final, reason_code, attempts, seen)
+    ON CONFLICT (id) DO UPDATE SET
+      updated_at = excluded.updated_at, status = excluded.status, rank = excluded.rank, final = excluded.final,
+      reason_code = excluded.reason_code, attempts = excluded.attempts, seen = excluded.seen`
+}
+
+export const writeHistory = (q: Queries, lines: ReadonlyArray<HistoryLine>) => q`
+  INSERT INTO read.message_history (message_id, fact_id, status, reason_code, at)
+  SELECT * FROM unnest(${lines.map((l) => msg(l.messageId))}::uuid[], ${lines.map((l) => l.factId)}::uuid[],
+                       ${lines.map((l) => l.status)}::text[], ${lines.map((l) => l.reason)}::text[],
+                       ${lines.map((l) => toTimestamp(l.at))}::timestamptz[])
+  ON CONFLICT DO NOTHING`
+
+export const writeOperatorIds = (q: Queries, ids: ReadonlyArray<OperatorId>) => q`
+  INSERT INTO read.operator_ids (operator, operator_id, message_id, sent_at)
+  SELECT * FROM unnest(${ids.map((i) => i.operator)}::text[], ${ids.map((i) => i.operatorId)}::text[],
+                       ${ids.map((i) => msg(i.messageId))}::uuid[], ${ids.map((i) => toTimestamp(i.sentAt))}::timestamptz[])
+  ON CONFLICT DO NOTHING`
+
+/** The encrypted number (and text) of a message newly accepted. */
+export interface PersonalRow {
+  readonly fact: MessageAccepted
+  readonly box: Buffer
+}
+export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalRow>) => q`
+  INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
+  SELECT id, recipient::bytea, created_at, sealed::bytea
+    FROM unnest(${rows.map(({ fact }) => msg(fact.messageId))}::uuid[],
+                ${rows.map(({ fact }) => `\\x${fact.recipient}`)}::text[],
+                ${rows.map(({ fact }) => toTimestamp(fact.at))}::timestamptz[],
+                ${rows.map(({ box }) => hexOf(box))}::text[])
+      AS p (id, recipient, created_at, sealed)
+  ON CONFLICT DO NOTHING`
+
+// Event journal
+
+export interface JournalKey {
+  readonly account: string
+  readonly mode: Mode
+}
+/** Where a journal ends. */
+export interface Head extends JournalKey {
+  /** Of the last event; 0 before the first. */
+  readonly sequence: number
+  /** The moment of recording for what is added now: never before that of the last event. */
+  readonly recordedAt: number
+}
+
+/**
+ * Takes the ends of journals, in one order for everybody, and holds them until the transaction ends: so what is
+ * added behind them becomes visible in the order of its sequence numbers, and a reader that follows them skips nothing.
+ */
+export const takeHeads = async (
+  q: Queries,
+  keys: ReadonlyArray<JournalKey>,
+): Promise<ReadonlyArray<Head>> => {
+  const rows = await q<{ account: string; mode: Mode; sequence: string; last_at: Date }[]>`
+    INSERT INTO read.event_heads (account, mode, sequence, last_at)
+    SELECT k.account, k.mode::command.mode, 0, date_trunc('milliseconds', clock_timestamp())
+      FROM unnest(${keys.map((k) => uuidOf('acc', k.account))}::uuid[], ${keys.map((k) => k.mode)}::text[])
+        AS k (account, mode)
+     ORDER BY k.account, k.mode
+    ON CONFLICT (account, mode) DO UPDATE
+      SET last_at = greatest(read.event_heads.last_at, date_trunc('milliseconds', clock_timestamp()))
+    RETURNING account, mode, sequence, last_at`
+  return rows.map((row) => ({
+    account: encodeId('acc', row.account),
+    mode: row.mode,
+    sequence: Number(row.sequence),
+    recordedAt: row.last_at.getTime(),
+  }))
+}
+
+/** Which of these events (`evt_…`) are recorded already. To be asked behind `takeHeads`. */
+export const recordedEvents = async (
+  q: Queries,
+  eventIds: ReadonlyArray<string>,
+): Promise<ReadonlySet<string>> => {
+  const rows = await q<{ id: string }[]>`
+    SELECT e.id FROM unnest(${eventIds.map((id) => uuidOf('evt', id))}::uuid[]) AS w (id) JOIN read.events e USING (id)`
+  return new Set(rows.map((row) => encodeId('evt', row.id)))
+}
+
+/** An event with its place in the journal. */
+export interface RecordedEvent extends JournalKey {
+  readonly id: string
+  readonly type: string
+  readonly sequence: number
+  readonly recordedAt: number
+  /** The event's JSON text exactly as it is served. */
+  readonly body: string
+}
+
+export const writeEvents = (q: Queries, events: ReadonlyArray<RecordedEvent>) => q`
+  INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
+  SELECT account, mode::command.mode, sequence, id, type, created_at, body
+    FROM unnest(${events.map((e) => uuidOf('acc', e.account))}::uuid[], ${events.map((e) => e.mode)}::text[],
+                ${events.map((e) => e.sequence)}::bigint[], ${events.map((e) => uuidOf('evt', e.id))}::uuid[],
+                ${events.map((e) => e.type)}::text[], ${events.map((e) => toTimestamp(e.recordedAt))}::timestamptz[],
+                ${events.map((e) => e.body)}::text[])
+      AS e (account, mode, sequence, id, type, created_at, body)`
+
+export const moveHeads = (q: Queries, heads: ReadonlyArray<JournalKey & { readonly sequence: number }>) => q`
+  UPDATE read.event_heads h SET sequence = w.sequence
+    FROM unnest(${heads.map((h) => uuidOf('acc', h.account))}::uuid[], ${heads.map((h) => h.mode)}::text[],
+                ${heads.map((h) => h.sequence)}::bigint[]) AS w (account, mode, sequence)
+   WHERE h.account = w.account AND h.mode = w.mode::command.mode`
+
+/** Answers the row's id. */
+export const writeOutbox = async (q: Queries, records: Uint8Array): Promise<string> => {
+  const [row] = await q<{ id: string }[]>`
+    INSERT INTO read.event_outbox (records) VALUES (${Buffer.from(records)}) RETURNING id`
+  return row?.id ?? ''
+}
+
+export const deleteOutbox = (q: Queries, ids: ReadonlyArray<string>) =>
+  q`DELETE FROM read.event_outbox WHERE id = ANY (${ids as Array<string>}::bigint[])`
+
+/** Outbox rows in all, and those at least so old. */
+export const countOutbox = async (
+  q: Queries,
+  olderThanMs: number,
+): Promise<{ readonly waiting: number; readonly left: number }> => {
+  const [row] = await q<{ waiting: number; left: number }[]>`
+    SELECT count(*)::integer AS waiting,
+           (count(*) FILTER (WHERE created_at <= now() - make_interval(secs => ${olderThanMs / 1000})))::integer AS left
+      FROM read.event_outbox`
+  return row ?? { waiting: 0, left: 0 }
+}
+
+/** Fails when the database does not answer. */
+export const ping = (q: Queries) => q`SELECT 1`

@@ -1,0 +1,219 @@
+/** A hub around the projector for its tests: a database and topics of its own on the servers of the test run. */
+import {
+  acceptedRecord,
+  ConsumerGroups,
+  createTopics,
+  EventLog,
+  type IncomingRecord,
+  type KafkaConnection,
+  layerConsumerGroups,
+  layerEventLog,
+  logRecord,
+  type OutgoingRecord,
+  type Position,
+  topicCatalogue,
+  topicNames,
+} from '@hub/kafka'
+import { type LogFact, type MessageAccepted, type Mode, newId, recipientHash } from '@hub/domain'
+import { makeSql, migrate, type Queries, Sealing, Sql, Vault } from '@hub/store'
+import { ConfigProvider, Effect, Layer, Logger, Redacted, Schedule } from 'effect'
+import { randomBytes } from 'node:crypto'
+
+const setting = (name: string): string => {
+  const value = process.env[name]
+  if (value === undefined) throw new Error(`${name} is not set: run these tests with \`npm run test:int\`.`)
+  return value
+}
+
+export const MASTER_KEY = randomBytes(32).toString('base64')
+export const PARTITIONS = 3
+
+/** A database and topics of their own; `remove` drops the database. */
+export const makeWorld = async (name: string) => {
+  const admin = setting('HUB_TEST_DATABASE_URL')
+  const connection: KafkaConnection = {
+    brokers: setting('HUB_TEST_KAFKA').split(','),
+    clientId: `test-${name}`,
+  }
+  const unique = `${name}_${randomBytes(4).toString('hex')}`
+  const prefix = `${unique}.`
+  const url = Object.assign(new URL(admin), { pathname: `/${unique}` }).toString()
+  const asAdmin = (text: string) =>
+    Effect.runPromise(
+      Effect.scoped(
+        Effect.flatMap(makeSql(Redacted.make(admin), 1, name), (sql) =>
+          sql.run((q) => q.unsafe(text), { deadline: '30 seconds' }),
+        ),
+      ),
+    )
+  await asAdmin(`CREATE DATABASE ${unique}`)
+  await Effect.runPromise(
+    Effect.all([
+      migrate(url),
+      createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
+    ]),
+  )
+  return {
+    prefix,
+    url,
+    brokers: connection.brokers.join(','),
+    topics: topicNames(prefix),
+    layer: layerOf(url, connection),
+    /** The same with another way to the database. */
+    layerThrough: (other: string) => layerOf(other, connection),
+    remove: () => asAdmin(`DROP DATABASE ${unique} WITH (FORCE)`),
+  }
+}
+export type World = Awaited<ReturnType<typeof makeWorld>>
+
+const layerOf = (url: string, connection: KafkaConnection) =>
+  Sealing.layer.pipe(
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'projector-test')),
+        Vault.layer.pipe(
+          Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: MASTER_KEY }))),
+        ),
+        layerEventLog({ connection, partitions: PARTITIONS }),
+        layerConsumerGroups({ connection }),
+        Logger.layer([]),
+      ),
+    ),
+  )
+
+/** Waits for a condition of the database; bounded by the test's own time limit. */
+export const until = (condition: (q: Queries) => Promise<boolean>) =>
+  Effect.flatMap(Sql, (sql) =>
+    Effect.repeat(sql.run(condition), { until: (met) => met, schedule: Schedule.spaced('20 millis') }),
+  )
+
+/** Waits until everything that was appended is applied, whichever projector does it. */
+export const applied = (prefix: string, positions: ReadonlyArray<Position>) => {
+  const ends = new Map<string, Position>()
+  for (const position of positions) {
+    const key = `${position.topic}/${position.partition}`
+    if ((ends.get(key)?.offset ?? -1) < position.offset) ends.set(key, position)
+  }
+  const wanted = [...ends.values()]
+  return until(async (q) => {
+    const rows = await q<{ topic: string; partition: number; position: string }[]>`
+      SELECT topic, partition, position FROM read.checkpoints`
+    return wanted.every((end) =>
+      rows.some(
+        (row) =>
+          prefix + row.topic === end.topic &&
+          row.partition === end.partition &&
+          Number(row.position) > end.offset,
+      ),
+    )
+  })
+}
+
+export interface MessageOptions {
+  readonly account: string
+  readonly mode?: Mode
+  readonly class?: 'otp' | 'service'
+  readonly at?: number
+  readonly number?: string
+  readonly batch?: string | null
+  readonly template?: string
+}
+
+/** An acceptance with a payload that is really sealed. */
+export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions) {
+  const sealing = yield* Sealing
+  const at = options.at ?? Date.now()
+  const messageId = newId('msg', at, randomBytes(10))
+  const messageClass = options.class ?? 'service'
+  const number =
+    options.number ?? `+79${String(randomBytes(4).readUInt32BE() % 1_000_000_000).padStart(9, '0')}`
+  const key = yield* sealing.current(messageClass)
+  const payload = JSON.stringify({
+    to: number,
+    text: `Заказ ${messageId} готов`,
+    variables: { order: messageId },
+  })
+  const fact: MessageAccepted = {
+    type: 'MessageAccepted',
+    messageId,
+    at,
+    account: options.account,
+    mode: options.mode ?? 'live',
+    class: messageClass,
+    recipient: recipientHash('a secret of thirty-two characters', number),
+    template: options.template ?? 'order_ready',
+    sender: 'HUB',
+    clientRef: `ref-${messageId}`,
+    batch: options.batch ?? null,
+    parts: 1,
+    price: { amount: options.mode === 'test' ? '0.00' : '2.00', currency: 'RUB' },
+    variables: ['order'],
+    expiresAt: at + 86_400_000,
+    sealingKey: key.id,
+    sealed: key.seal(messageId, Buffer.from(payload)),
+    republished: false,
+  }
+  return fact
+})
+
+/** Handed over at the first attempt, and delivered. */
+export const deliveryOf = (fact: MessageAccepted, epoch = 1): ReadonlyArray<LogFact> => {
+  const { at, messageId } = fact
+  return [
+    { type: 'HandoverStarted', messageId, at: at + 1, epoch, attempt: 1, operator: 'http' },
+    {
+      type: 'MessageSent',
+      messageId,
+      at: at + 2,
+      operator: 'http',
+      operatorIds: [`op-${messageId}`],
+      reportDeadline: at + 1000,
+    },
+    { type: 'MessageDelivered', messageId, at: at + 3 },
+  ]
+}
+
+export const laneRecord = (world: World, fact: MessageAccepted): OutgoingRecord =>
+  acceptedRecord(world.topics, fact)
+export const logRecords = (
+  world: World,
+  fact: MessageAccepted,
+  facts: ReadonlyArray<LogFact>,
+): ReadonlyArray<OutgoingRecord> => facts.map((one) => logRecord(world.topics, one, fact.recipient))
+
+export const append = (records: ReadonlyArray<OutgoingRecord>) =>
+  Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 10_000 }))
+
+/** Reads topics from their beginning for as long as the scope lives, into an array that grows. */
+export const follow = Effect.fnUntraced(function* (group: string, topics: ReadonlyArray<string>) {
+  const groups = yield* ConsumerGroups
+  const seen: Array<IncomingRecord> = []
+  yield* groups.join(
+    { group, topics },
+    {
+      onAssigned: ({ shards }, control) => {
+        for (const topic of topics) {
+          for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+        }
+      },
+      onRevoking: Effect.void,
+      onBatch: (_topic, _partition, records) =>
+        Effect.sync(() => {
+          seen.push(...records)
+        }),
+    },
+  )
+  return seen
+})
+
+/** All that the read models hold, without the moments of recording. */
+export const snapshot = Effect.flatMap(Sql, (sql) =>
+  sql.run(async (q) => ({
+    messages: await q`SELECT * FROM read.messages ORDER BY id`,
+    history: await q`SELECT * FROM read.message_history ORDER BY message_id, fact_id`,
+    operatorIds: await q`SELECT * FROM read.operator_ids ORDER BY operator, operator_id, message_id`,
+    personal: await q`SELECT * FROM read.personal_data ORDER BY message_id`,
+    events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,
+    heads: await q`SELECT account, mode, sequence FROM read.event_heads ORDER BY account, mode`,
+  })),
+)
