@@ -17,9 +17,26 @@ CREATE TABLE webhooks.endpoints (
   first_failure_at        timestamptz(3),
   disabled_at             timestamptz(3),
   disabled_reason         text,
-  created_at              timestamptz(3) NOT NULL DEFAULT now()
+  -- Set by the first success after failures: batches that were scheduled before it are due at once. NULL again with
+  -- the next failure.
+  backlog_released_at     timestamptz(3),
+  created_at              timestamptz(3) NOT NULL DEFAULT now(),
+  -- Where the account's journal ended when the subscription was created: it receives what lies behind, and nothing
+  -- else. Set by the trigger below.
+  after_sequence          bigint NOT NULL DEFAULT 0
 );
 CREATE INDEX endpoints_account ON webhooks.endpoints (account, mode, id);
+
+-- The boundary of a new subscription is a place in the journal, not a time: places are dense and taken under a lock,
+-- so that no clock decides whether an event is missed. An event whose transaction has not committed yet lies behind.
+CREATE FUNCTION webhooks.set_after_sequence() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.after_sequence := coalesce(
+    (SELECT sequence FROM read.event_heads WHERE account = NEW.account AND mode = NEW.mode), 0);
+  RETURN NEW;
+END $$;
+CREATE TRIGGER endpoints_after_sequence BEFORE INSERT ON webhooks.endpoints
+  FOR EACH ROW EXECUTE FUNCTION webhooks.set_after_sequence();
 
 -- Next offset of hub.webhooks.v1 that some subscription of the partition has still to flush.
 CREATE TABLE webhooks.positions (
@@ -39,10 +56,15 @@ CREATE TABLE webhooks.batches (
   body            bytea NOT NULL,
   status          text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'succeeded', 'failed')),
   attempts        integer NOT NULL DEFAULT 0,
+  -- How many of them came before their time because another batch had succeeded.
+  early_attempts  integer NOT NULL DEFAULT 0,
   queued_at       timestamptz(3) NOT NULL,
+  -- When next_attempt_at was decided.
+  scheduled_at    timestamptz(3) NOT NULL,
+  -- While pending: the next attempt, or the end of the retry window.
   next_attempt_at timestamptz(3)
 );
-CREATE INDEX batches_due ON webhooks.batches (partition, next_attempt_at) WHERE status = 'pending';
+CREATE INDEX batches_due ON webhooks.batches (endpoint_id, next_attempt_at) WHERE status = 'pending';
 CREATE INDEX batches_backlog ON webhooks.batches (endpoint_id, first_sequence) WHERE status = 'pending';
 
 -- An event is in one batch of a subscription, whatever is read twice.

@@ -1,0 +1,379 @@
+/**
+ * Attempts: which batch is tried when, and what follows. One for the process. Source: specification, Delivery of events
+ * (5 to 9); architecture, Webhooks.
+ *
+ * What is due is in PostgreSQL; here are the few batches of each subscription that are next. A new batch is lined up
+ * directly, others are read when their subscription's timer goes off or its line runs empty. An attempt keeps its slot
+ * until its outcome is recorded, so what a crash repeats is bounded by the slots.
+ */
+import { TimerHeap } from '@hub/actor'
+import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
+import { Cause, Clock, Effect, type Fiber, FiberSet, Metric, type Scope, Semaphore } from 'effect'
+import { makeAlarm } from './alarm.ts'
+import { metrics } from './metrics.ts'
+import { FanoutSettings } from './settings.ts'
+import { Slots } from './slots.ts'
+import { FanoutStore, type Outcome, type QueuedBatch, type Standing } from './store.ts'
+import type { PendingBatch, Subscription } from './subscription.ts'
+
+/** After PostgreSQL or this process itself stood in the way: a pause before looking again, ms. */
+const TROUBLE_PAUSE_MS = 1000
+
+/** What the deliverer needs of the partition that a subscription belongs to. */
+export interface DeliveryHost {
+  /** Nobody else can own the partitions now: asked in the turn in which attempts begin. */
+  readonly mayBegin: () => boolean
+  /** Hands an outcome to whoever records; `settled` is called once that is done. */
+  readonly report: (subscription: Subscription, outcome: Outcome) => void
+}
+
+export interface Deliverer {
+  /** Takes a subscription on: looks for what is due. */
+  readonly open: (subscription: Subscription) => void
+  /** What is stored of it has changed. */
+  readonly changed: (subscription: Subscription) => void
+  /** It is gone: attempts under way are broken off. */
+  readonly close: (subscription: Subscription) => void
+  /** Batches that were just stored. */
+  readonly offer: (subscription: Subscription, batches: ReadonlyArray<QueuedBatch['batch']>) => void
+  /** An outcome is recorded; `standing` is `null` for a subscription that is deleted. */
+  readonly settled: (
+    subscription: Subscription,
+    outcome: Outcome,
+    standing: Standing | null,
+    nextDueAt: number | null,
+  ) => void
+  /** Begins attempts wherever that is possible now. */
+  readonly pump: () => void
+  /** Nothing new begins until `pump` may again; waits until nothing is under way, at most so long, ms. */
+  readonly drain: (atMostMs: number) => Effect.Effect<void>
+  readonly inFlight: () => number
+}
+
+export const makeDeliverer: (
+  host: DeliveryHost,
+) => Effect.Effect<Deliverer, never, FanoutStore | WebhookClient | Scope.Scope> = Effect.fnUntraced(
+  function* (host) {
+    const store = yield* FanoutStore
+    const client = yield* WebhookClient
+    const settings = yield* FanoutSettings
+    const clock = yield* Clock.Clock
+    const fork = yield* FiberSet.makeRuntime<never>()
+    const reads = yield* Semaphore.make(settings.concurrentReads)
+    const slots = new Slots<Subscription>(settings)
+    const timers = new TimerHeap<Subscription>()
+    const timerAlarm = makeAlarm()
+    const idleAlarm = makeAlarm()
+    const attempts = new Map<PendingBatch, Fiber.Fiber<void>>()
+    let bodyBytes = 0
+
+    const now = () => clock.currentTimeMillisUnsafe()
+
+    const forgetBody = (batch: PendingBatch) => {
+      bodyBytes -= batch.body?.length ?? 0
+      batch.body = null
+    }
+
+    const lineUp = (subscription: Subscription, batch: PendingBatch) => {
+      // A failing one may hold its line for hours, and shall hold nothing else.
+      if (subscription.failing || bodyBytes >= settings.bodyBytes) batch.body = null
+      bodyBytes += batch.body?.length ?? 0
+      subscription.linedUp.push(batch)
+    }
+
+    const clearLine = (subscription: Subscription) => {
+      for (const batch of subscription.linedUp) forgetBody(batch)
+      subscription.linedUp.length = 0
+    }
+
+    const wakeAt = (subscription: Subscription, at: number) => {
+      if (subscription.closed || at >= subscription.wakeAt) return
+      subscription.wakeAt = at
+      timers.set(subscription, at)
+      if (timers.next() === at) timerAlarm.ring()
+    }
+
+    /** Reads what is due, when there may be something and the line is half empty. */
+    const refill = (subscription: Subscription) => {
+      const { linedUp, moreDue, reading } = subscription
+      if (!moreDue || reading || subscription.closed || linedUp.length > settings.linedUpEach / 2) return
+      subscription.reading = true
+      subscription.moreDue = false
+      fork(
+        readDue(subscription).pipe(
+          reads.withPermits(1),
+          Effect.catchCause((cause) =>
+            Effect.logWarning('due webhook batches could not be read; trying again', cause).pipe(
+              Effect.andThen(Effect.sync(() => wakeAt(subscription, now() + TROUBLE_PAUSE_MS))),
+            ),
+          ),
+          Effect.andThen(
+            Effect.sync(() => {
+              subscription.reading = false
+              proceed(subscription)
+            }),
+          ),
+        ),
+      )
+    }
+
+    const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
+      const { enabled, record } = subscription
+      const without = [...subscription.inFlight.keys(), ...subscription.linedUp.map((batch) => batch.uuid)]
+      const limit = settings.linedUpEach - subscription.linedUp.length
+      const endpoint = record.uuid
+      const found = enabled
+        ? yield* store.due({
+            endpoint,
+            releasedAt: record.backlogReleasedAt,
+            without,
+            limit,
+            withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
+          })
+        : yield* store.expired({ endpoint, without, limit })
+      if (subscription.closed) return
+      if (enabled !== subscription.enabled) {
+        // It was disabled or enabled meanwhile: what was found answers another question.
+        subscription.moreDue = true
+        return
+      }
+      if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
+      if (found.batches.length === limit) subscription.moreDue = true
+      if (enabled) {
+        for (const batch of found.batches) lineUp(subscription, batch)
+        return
+      }
+      for (const batch of found.batches) {
+        subscription.inFlight.set(batch.uuid, batch)
+        host.report(subscription, expiry(subscription, batch))
+      }
+    })
+
+    const expiry = (subscription: Subscription, batch: PendingBatch): Outcome => {
+      const at = now()
+      return {
+        endpoint: subscription.record.uuid,
+        batch,
+        kind: 'expiry',
+        responseCode: null,
+        durationMs: 0,
+        reason: subscription.enabled ? 'retry_window_expired' : 'retry_window_expired_while_disabled',
+        startedAt: at,
+        endedAt: at,
+      }
+    }
+
+    const proceed = (subscription: Subscription) => {
+      refill(subscription)
+      slots.enlist(subscription)
+      pump()
+    }
+
+    const pump = () => {
+      if (!host.mayBegin()) return
+      for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
+        const batch = subscription.linedUp.shift()
+        if (batch !== undefined) begin(subscription, batch)
+        refill(subscription)
+        slots.enlist(subscription)
+      }
+    }
+
+    const begin = (subscription: Subscription, batch: PendingBatch) => {
+      subscription.inFlight.set(batch.uuid, batch)
+      attempts.set(
+        batch,
+        fork(
+          attempt(subscription, batch).pipe(
+            Effect.catchCause((cause) =>
+              Cause.hasInterrupts(cause)
+                ? Effect.sync(() => abandon(subscription, batch))
+                : Effect.logError('a webhook attempt broke', cause).pipe(
+                    Effect.andThen(Effect.sync(() => postpone(subscription, batch))),
+                  ),
+            ),
+          ),
+        ),
+      )
+    }
+
+    /** Ends an attempt that has no outcome. */
+    const abandon = (subscription: Subscription, batch: PendingBatch) => {
+      if (!attempts.delete(batch)) return
+      forgetBody(batch)
+      subscription.inFlight.delete(batch.uuid)
+      slots.release(subscription)
+      idleAlarm.ring()
+    }
+
+    /** The same, and it is to be made later. */
+    const postpone = (subscription: Subscription, batch: PendingBatch) => {
+      abandon(subscription, batch)
+      wakeAt(subscription, now() + TROUBLE_PAUSE_MS)
+    }
+
+    const secretsOf = (subscription: Subscription): Delivery['secrets'] | null => {
+      const { previousSecret, rotationEndsAt, secret } = subscription.record
+      if (secret === null) return null
+      return previousSecret !== null && rotationEndsAt !== null && rotationEndsAt > now()
+        ? [secret, previousSecret]
+        : [secret]
+    }
+
+    const attempt = Effect.fnUntraced(function* (subscription: Subscription, batch: PendingBatch) {
+      const startedAt = now()
+      if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
+        host.report(subscription, expiry(subscription, batch))
+        return
+      }
+      const secrets = secretsOf(subscription)
+      const body = batch.body ?? (yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined))
+      if (body === null) {
+        // Deleted with its subscription, or done by another owner.
+        abandon(subscription, batch)
+        return
+      }
+      if (body === undefined || secrets === null) {
+        postpone(subscription, batch)
+        return
+      }
+      if (batch.attempts === 0)
+        yield* Metric.update(metrics.queueSeconds, (startedAt - batch.queuedAt) / 1000)
+      const result = yield* client
+        .deliver(
+          { url: subscription.record.url, eventBatch: batch.id, body, secrets },
+          { deadlineMs: settings.deadlineMs },
+        )
+        .pipe(Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)))
+      if (result instanceof AttemptNotMade) {
+        yield* Metric.update(metrics.notMade, 1)
+        yield* Effect.logWarning('a webhook attempt could not be made', result)
+        postpone(subscription, batch)
+        return
+      }
+      yield* Metric.update(metrics.attemptSeconds, result.durationMs / 1000)
+      host.report(subscription, outcomeOf(subscription, batch, startedAt, result))
+    })
+
+    const outcomeOf = (
+      subscription: Subscription,
+      batch: PendingBatch,
+      startedAt: number,
+      result: DeliveryResult,
+    ): Outcome => ({
+      endpoint: subscription.record.uuid,
+      batch,
+      kind: 'attempt',
+      responseCode: result.responseCode,
+      durationMs: result.durationMs,
+      reason: result.reason,
+      startedAt,
+      endedAt: now(),
+    })
+
+    const settled: Deliverer['settled'] = (subscription, { batch, kind, reason }, standing, nextDueAt) => {
+      subscription.inFlight.delete(batch.uuid)
+      forgetBody(batch)
+      if (standing !== null) {
+        const released = standing.action === 'releaseBacklog'
+        const turned = standing.consecutiveFailures > 0 && !subscription.failing
+        subscription.failing = standing.consecutiveFailures > 0
+        subscription.record = {
+          ...subscription.record,
+          status: standing.status,
+          consecutiveFailures: standing.consecutiveFailures,
+          backlogReleasedAt: standing.backlogReleasedAt,
+        }
+        // Lined up under other circumstances: what is due now is decided anew.
+        if (released || turned || !subscription.enabled) {
+          clearLine(subscription)
+          subscription.moreDue = true
+        }
+      }
+      if (nextDueAt !== null) wakeAt(subscription, nextDueAt)
+      // It had been recorded before, and PostgreSQL knows when it is due.
+      else if (reason !== null && standing !== null && kind === 'attempt') subscription.moreDue = true
+      // An expiry of a disabled subscription took no slot.
+      if (attempts.delete(batch)) slots.release(subscription)
+      idleAlarm.ring()
+      proceed(subscription)
+    }
+
+    // The one timer of the process: whose next batch is due looks what it is.
+    yield* Effect.gen(function* () {
+      for (;;) {
+        yield* timerAlarm.wait(timers.next())
+        const at = now()
+        for (let due = timers.takeDue(at); due !== undefined; due = timers.takeDue(at)) {
+          due.wakeAt = Number.POSITIVE_INFINITY
+          due.moreDue = true
+          proceed(due)
+        }
+      }
+    }).pipe(Effect.forkScoped)
+
+    const deliverer: Deliverer = {
+      open: (subscription) => {
+        const { backlogReleasedAt, nextDueAt } = subscription.record
+        if (nextDueAt === null) return
+        wakeAt(subscription, backlogReleasedAt === null ? nextDueAt : now())
+      },
+      changed: (subscription) => {
+        subscription.failing = subscription.record.consecutiveFailures > 0
+        clearLine(subscription)
+        subscription.moreDue = true
+        proceed(subscription)
+      },
+      close: (subscription) => {
+        subscription.closed = true
+        timers.clear(subscription)
+        clearLine(subscription)
+        for (const batch of subscription.inFlight.values()) {
+          attempts.get(batch)?.interruptUnsafe()
+          abandon(subscription, batch)
+        }
+        slots.enlist(subscription)
+      },
+      offer: (subscription, batches) => {
+        if (!subscription.enabled) {
+          const [first] = batches
+          if (first !== undefined) wakeAt(subscription, first.queuedAt + settings.retryWindowMs)
+          return
+        }
+        for (const batch of batches) {
+          const direct =
+            !subscription.moreDue &&
+            !subscription.reading &&
+            subscription.linedUp.length < settings.linedUpEach
+          if (direct) lineUp(subscription, batch)
+          else subscription.moreDue = true
+        }
+        proceed(subscription)
+      },
+      settled,
+      pump,
+      inFlight: () => slots.taken,
+      drain: (atMostMs) =>
+        Effect.gen(function* () {
+          while (slots.taken > 0) yield* idleAlarm.wait(null)
+        }).pipe(Effect.timeoutOption(atMostMs), Effect.asVoid),
+    }
+
+    yield* observe(slots, () => bodyBytes, client.openSockets)
+    return deliverer
+  },
+)
+
+/** Gauges are read once in a while: changing them with each attempt would cost more than it shows. */
+const OBSERVE_EVERY = '1 second'
+
+const observe = (slots: Slots<Subscription>, bodyBytes: () => number, openSockets: () => number) =>
+  Effect.gen(function* () {
+    for (;;) {
+      yield* Metric.update(metrics.inFlight, slots.taken)
+      yield* Metric.update(metrics.inFlightFailing, slots.takenFailing)
+      yield* Metric.update(metrics.bodyBytes, bodyBytes())
+      yield* Metric.update(metrics.openSockets, openSockets())
+      yield* Effect.sleep(OBSERVE_EVERY)
+    }
+  }).pipe(Effect.forkScoped)

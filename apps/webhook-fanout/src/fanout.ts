@@ -1,0 +1,206 @@
+/**
+ * The fan-out: which partitions are this process's, and what becomes of them when that changes. Source: architecture,
+ * Webhooks.
+ */
+import {
+  type Assignment,
+  ConsumerGroups,
+  EventLog,
+  type GroupControl,
+  topicNames,
+  webhooksKey,
+} from '@hub/kafka'
+import { Effect, FiberSet, Metric, Schedule } from 'effect'
+import { makeDeliverer } from './deliverer.ts'
+import { metrics } from './metrics.ts'
+import { openPartition, type Partition } from './partition.ts'
+import { FanoutStore } from './store.ts'
+
+export interface FanoutOptions {
+  /** `HUB_TOPIC_PREFIX`. */
+  readonly prefix: string
+  readonly memberFile?: string
+}
+
+/** Between tries to open a partition that PostgreSQL or Kafka stood in the way of. */
+const OPEN_PAUSE = Schedule.jittered(
+  Schedule.min([Schedule.exponential('200 millis'), Schedule.spaced('2 seconds')]),
+)
+
+/** A partition that turned out to be another's is asked for again after this, if the group still says it is ours. */
+const REOPEN_PAUSE = '5 seconds'
+
+/** Before partitions may move: what is under way and quick is finished, so that it is not delivered twice. */
+const REVOKE_DRAIN_MS = 1000
+
+/** When the process ends: the larger part of the 10 s it has, less what leaving the group and closing take. */
+const STOP_DRAIN_MS = 5000
+
+const OBSERVE_EVERY = '1 second'
+
+/** A partition that the group has given to this process. */
+interface Owned {
+  readonly number: number
+  /** `null` while it is being opened. */
+  open: Partition | null
+  readonly stop: () => void
+}
+
+/**
+ * Runs the fan-out until the scope closes: then attempts under way are finished and recorded within bounds, and the
+ * group is left.
+ */
+export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
+  const groups = yield* ConsumerGroups
+  const log = yield* EventLog
+  const store = yield* FanoutStore
+  const context = yield* Effect.context<EventLog | FanoutStore>()
+  const topic = topicNames(options.prefix).webhooks
+  const owned = new Map<number, Owned>()
+  let control: GroupControl | null = null
+  let handingOver = true
+  let stopping = false
+
+  const fork = yield* FiberSet.makeRuntime<never>()
+  const deliverer = yield* makeDeliverer({
+    mayBegin: () => !handingOver && !stopping && control !== null && control.leaseHolds(),
+    report: (subscription, outcome) => owned.get(subscription.partition)?.open?.report(subscription, outcome),
+  })
+
+  /** Takes a partition over and loads what it needs. */
+  const opening = Effect.fnUntraced(function* (number: number, by: GroupControl) {
+    const { epoch, position } = yield* store.take(number)
+    const bounds = (yield* by.bounds(topic)).find((bound) => bound.partition === number)
+    const low = bounds?.low ?? 0
+    const high = bounds?.high ?? 0
+    if (position >= 0 && position < low) {
+      yield* Effect.logError('events that were never stored in a batch have expired from the topic').pipe(
+        Effect.annotateLogs({ partition: number, position, low }),
+      )
+    }
+    // Beyond the end: the topic was made anew. What is in a batch already is not put into another.
+    const startAt = position > high ? low : Math.max(position, low)
+    const sources = (yield* store.sources).filter(
+      ({ account, mode }) => log.partitionOf(webhooksKey(account, mode)) === number,
+    )
+    return yield* openPartition(number, { partition: number, epoch }, startAt, sources, deliverer, {
+      pause: () => by.pause(topic, number),
+      resume: () => by.resume(topic, number),
+      commit: (offset) => Effect.ignore(by.commit([{ topic, partition: number, offset }])),
+    })
+  })
+
+  const own = (number: number, by: GroupControl) => {
+    by.pause(topic, number)
+    const life = Effect.gen(function* () {
+      for (;;) {
+        const partition = yield* opening(number, by).pipe(
+          Effect.tapError((error) =>
+            Effect.logWarning('a partition could not be opened; trying again', error).pipe(
+              Effect.annotateLogs({ partition: number }),
+            ),
+          ),
+          Effect.retry(OPEN_PAUSE),
+          Effect.orDie,
+        )
+        entry.open = partition
+        by.seek({ topic, partition: number, offset: partition.position() })
+        by.resume(topic, number)
+        yield* Effect.logInfo('a partition is open').pipe(
+          Effect.annotateLogs({ partition: number, subscriptions: partition.subscriptions() }),
+        )
+        deliverer.pump()
+        yield* Effect.flip(partition.run)
+        by.pause(topic, number)
+        entry.open = null
+        partition.close()
+        yield* Metric.update(metrics.partitionsLost, 1)
+        yield* Effect.logWarning('another process has taken a partition over').pipe(
+          Effect.annotateLogs({ partition: number }),
+        )
+        yield* Effect.sleep(REOPEN_PAUSE)
+      }
+    })
+    const fiber = fork(Effect.provideContext(life, context))
+    const entry: Owned = {
+      number,
+      open: null,
+      stop: () => {
+        owned.delete(number)
+        entry.open?.close()
+        entry.open = null
+        fiber.interruptUnsafe()
+      },
+    }
+    owned.set(number, entry)
+  }
+
+  const onAssigned = ({ kept, shards }: Assignment, by: GroupControl) => {
+    control = by
+    handingOver = false
+    const wanted = new Set(shards)
+    for (const entry of owned.values()) {
+      if (!wanted.has(entry.number) || !kept.has(entry.number)) entry.stop()
+    }
+    for (const number of shards) {
+      const open = owned.get(number)?.open
+      if (open === undefined || open === null) {
+        owned.get(number)?.stop()
+        own(number, by)
+        continue
+      }
+      by.seek({ topic, partition: number, offset: open.position() })
+      if (open.paused()) by.pause(topic, number)
+      else by.resume(topic, number)
+    }
+    deliverer.pump()
+  }
+
+  const group = yield* groups.join(
+    {
+      group: `${options.prefix}hub.webhook-fanout`,
+      topics: [topic],
+      ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
+    },
+    {
+      onAssigned,
+      onRevoking: Effect.suspend(() => {
+        handingOver = true
+        return deliverer.drain(REVOKE_DRAIN_MS)
+      }),
+      onBatch: (_topic, number, records) => owned.get(number)?.open?.read(records) ?? Effect.void,
+    },
+  )
+
+  yield* Effect.addFinalizer(() =>
+    Effect.suspend(() => {
+      stopping = true
+      return deliverer.drain(STOP_DRAIN_MS)
+    }),
+  )
+
+  yield* Effect.gen(function* () {
+    for (;;) {
+      const open = [...owned.values()].flatMap((entry) => (entry.open === null ? [] : [entry.open]))
+      yield* Metric.update(metrics.partitions, open.length)
+      yield* Metric.update(metrics.pausedPartitions, open.filter((partition) => partition.paused()).length)
+      yield* Metric.update(
+        metrics.collected,
+        open.reduce((sum, partition) => sum + partition.collected(), 0),
+      )
+      yield* Metric.update(
+        metrics.subscriptions,
+        open.reduce((sum, partition) => sum + partition.subscriptions(), 0),
+      )
+      // The lease may have been in doubt when something was due, and nothing else would come back to it.
+      deliverer.pump()
+      yield* Effect.sleep(OBSERVE_EVERY)
+    }
+  }).pipe(Effect.forkScoped)
+
+  return {
+    isHealthy: group.isHealthy,
+    /** Every partition of this process is open. */
+    isOpen: Effect.sync(() => control !== null && [...owned.values()].every((entry) => entry.open !== null)),
+  }
+})

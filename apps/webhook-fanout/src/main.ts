@@ -1,0 +1,46 @@
+/** `hub.webhooks.v1` → a batch of events for each subscription → PostgreSQL → signed attempts → subscribers. */
+import { NodeFileSystem, NodeRuntime } from '@effect/platform-node'
+import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
+import { Sql, Vault } from '@hub/store'
+import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
+import { AddressPolicy, WebhookClient } from '@hub/webhooks'
+import { Config, Effect, Layer } from 'effect'
+import { join } from 'node:path'
+import { makeFanout } from './fanout.ts'
+import { FanoutStore } from './store.ts'
+
+const APP = 'webhook-fanout'
+
+const fanout = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { prefix } = yield* catalogueConfig
+    const dataDir = yield* Config.String('HUB_DATA_DIR').pipe(Config.withDefault(`.local/${APP}`))
+    const store = yield* FanoutStore
+    const readiness = yield* Readiness
+    yield* readiness.add('database', store.answers)
+    const { isHealthy, isOpen } = yield* makeFanout({ prefix, memberFile: join(dataDir, 'member-id') })
+    yield* readiness.add('group', isHealthy)
+    yield* readiness.add('partitions', isOpen)
+    yield* Effect.logInfo('the webhook fan-out runs')
+  }),
+)
+
+const bus = Layer.unwrap(
+  Effect.map(
+    Config.all([kafkaConnectionConfig(`hub-${APP}`), catalogueConfig]),
+    ([connection, { partitions }]) =>
+      Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
+  ),
+)
+const store = FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`), Vault.layer)))
+const client = WebhookClient.layer.pipe(
+  Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),
+)
+
+fanout.pipe(
+  Layer.provideMerge(adminLayer),
+  Layer.provide(Layer.mergeAll(bus, store, client, Readiness.layer)),
+  Layer.provide(loggerLayer(APP)),
+  Layer.launch,
+  NodeRuntime.runMain({ disableErrorReporting: false }),
+)

@@ -1,0 +1,60 @@
+/** What the fan-out counts. Labels are few and bounded: never an account, a subscription or a host. */
+import { Metric } from 'effect'
+
+export const metrics = {
+  eventsRead: Metric.counter('hub_webhook_events_read_total', {
+    description: 'Events read from hub.webhooks.v1.',
+    incremental: true,
+  }),
+  batchesQueued: Metric.counter('hub_webhook_batches_queued_total', {
+    description: 'Batches stored for delivery.',
+    incremental: true,
+  }),
+  /** Label `result`: `succeeded` or the reason of the failure. */
+  attempts: Metric.counter('hub_webhook_attempts_total', {
+    description: 'Recorded delivery attempts and expiries, by result.',
+    incremental: true,
+  }),
+  attemptSeconds: Metric.histogram('hub_webhook_attempt_seconds', {
+    description: 'Time until a receiver answered or the attempt was given up, in seconds.',
+    boundaries: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  }),
+  queueSeconds: Metric.histogram('hub_webhook_first_attempt_wait_seconds', {
+    description: 'Time from queueing a batch to its first attempt, in seconds.',
+    boundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 60],
+  }),
+  disabled: Metric.counter('hub_webhook_subscriptions_disabled_total', {
+    description: 'Subscriptions disabled because they failed.',
+    incremental: true,
+  }),
+  notMade: Metric.counter('hub_webhook_attempts_not_made_total', {
+    description: 'Attempts that this process could not make; they count for nobody and are made later.',
+    incremental: true,
+  }),
+  deadLetters: Metric.counter('hub_webhook_dead_letters_total', {
+    description: 'Records of hub.webhooks.v1 that could not be read.',
+    incremental: true,
+  }),
+  partitionsLost: Metric.counter('hub_webhook_partitions_lost_total', {
+    description: 'Times this process found that another owns its partition.',
+    incremental: true,
+  }),
+  inFlight: Metric.gauge('hub_webhook_attempts_in_flight', { description: 'Attempts under way.' }),
+  inFlightFailing: Metric.gauge('hub_webhook_attempts_in_flight_failing', {
+    description: 'Attempts under way for subscriptions whose last attempt failed.',
+  }),
+  openSockets: Metric.gauge('hub_webhook_open_sockets', { description: 'Sockets to receivers.' }),
+  bodyBytes: Metric.gauge('hub_webhook_body_bytes', {
+    description: 'Bodies of batches held in memory, bytes.',
+  }),
+  collected: Metric.gauge('hub_webhook_events_collected', {
+    description: 'Events read but not yet stored as part of a batch.',
+  }),
+  subscriptions: Metric.gauge('hub_webhook_subscriptions', {
+    description: 'Subscriptions of the partitions of this process.',
+  }),
+  partitions: Metric.gauge('hub_webhook_partitions', { description: 'Partitions of this process.' }),
+  pausedPartitions: Metric.gauge('hub_webhook_partitions_paused', {
+    description: 'Partitions that are not read because enough is waiting.',
+  }),
+} as const

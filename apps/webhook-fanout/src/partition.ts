@@ -1,0 +1,392 @@
+/**
+ * One partition of `hub.webhooks.v1`: its subscriptions, what has been read and not yet stored, and the two loops that
+ * store batches and record outcomes. Source: architecture, Webhooks.
+ *
+ * The position stored with the batches is the smallest one that some subscription has still to flush. So a crash reads
+ * again what no batch has, and nothing else is remembered.
+ */
+import { decodeId, type Mode } from '@hub/domain'
+import {
+  type BusUnavailable,
+  deadLetterRecord,
+  decodeRecord,
+  EventLog,
+  type EventRecorded,
+  type IncomingRecord,
+  type SubscriptionChanged,
+  webhooksKey,
+} from '@hub/kafka'
+import type { StorageError } from '@hub/store'
+import { Clock, Effect, Metric, Queue, Result, Schedule } from 'effect'
+import { makeAlarm } from './alarm.ts'
+import { Collector } from './collector.ts'
+import type { Deliverer } from './deliverer.ts'
+import { metrics } from './metrics.ts'
+import { FanoutSettings } from './settings.ts'
+import {
+  type BatchCut,
+  FanoutStore,
+  isGone,
+  type Outcome,
+  type Ownership,
+  type PartitionLost,
+} from './store.ts'
+import { Subscription } from './subscription.ts'
+
+/** What a partition does to its consumer. */
+export interface Reading {
+  readonly pause: () => void
+  readonly resume: () => void
+  /** For whoever watches lag; nothing depends on it. */
+  readonly commit: (position: number) => Effect.Effect<void>
+}
+
+export interface Partition {
+  readonly number: number
+  /** Next offset to read. */
+  readonly position: () => number
+  readonly paused: () => boolean
+  readonly collected: () => number
+  readonly subscriptions: () => number
+  /** Folds records. Fails where it could not go on; the records from there on must come again. */
+  readonly read: (
+    records: ReadonlyArray<IncomingRecord>,
+  ) => Effect.Effect<void, StorageError | BusUnavailable>
+  readonly report: (subscription: Subscription, outcome: Outcome) => void
+  /** Stores batches and records outcomes until interrupted; fails when the partition is another's. */
+  readonly run: Effect.Effect<never, PartitionLost>
+  /** Breaks off everything. Synchronous, so that nothing of it happens after the partition was given away. */
+  readonly close: () => void
+}
+
+/** A position without batches, and an offset committed, may trail by so long, ms. */
+const POSITION_EVERY_MS = 1000
+
+/** Between tries of what PostgreSQL did not do. */
+const RETRY_PAUSE = Schedule.jittered(
+  Schedule.min([Schedule.exponential('200 millis'), Schedule.spaced('5 seconds')]),
+)
+
+/** A page of the journal when a new subscription catches up. */
+const CATCH_UP_PAGE = 1000
+
+/** Clocks of processes differ by less; what was recorded so long after a fact was appended was appended behind it. */
+const CLOCKS_DIFFER_MS = 60_000
+
+export const openPartition = Effect.fnUntraced(function* (
+  number: number,
+  ownership: Ownership,
+  startAt: number,
+  sources: ReadonlyArray<{ readonly account: string; readonly mode: Mode }>,
+  deliverer: Deliverer,
+  reading: Reading,
+) {
+  const store = yield* FanoutStore
+  const log = yield* EventLog
+  const settings = yield* FanoutSettings
+  const clock = yield* Clock.Clock
+  const now = () => clock.currentTimeMillisUnsafe()
+
+  const subscriptions = new Map<string, Subscription>()
+  const bySource = new Map<string, Set<Subscription>>()
+  const collector = new Collector<Subscription>(settings)
+  const outcomes = yield* Queue.unbounded<readonly [Subscription, Outcome]>()
+  const alarm = makeAlarm()
+  let position = startAt
+  let stored = startAt
+  let committedAt = Number.NEGATIVE_INFINITY
+  let readAt = 0
+  let paused = false
+  let closed = false
+
+  const add = (subscription: Subscription) => {
+    const { account, mode, uuid } = subscription.record
+    subscriptions.set(uuid, subscription)
+    const source = webhooksKey(account, mode)
+    const siblings = bySource.get(source)
+    if (siblings === undefined) bySource.set(source, new Set([subscription]))
+    else siblings.add(subscription)
+    deliverer.open(subscription)
+  }
+
+  const remove = (subscription: Subscription) => {
+    const { account, mode, uuid } = subscription.record
+    const source = webhooksKey(account, mode)
+    subscriptions.delete(uuid)
+    bySource.get(source)?.delete(subscription)
+    if (bySource.get(source)?.size === 0) bySource.delete(source)
+    collector.drop(subscription)
+    deliverer.close(subscription)
+  }
+
+  /** Reads a subscription again; it may be new, changed or gone. */
+  const reload = Effect.fnUntraced(function* (uuid: string) {
+    const record = yield* store.subscription(uuid)
+    if (closed) return null
+    const known = subscriptions.get(uuid)
+    if (record === null) {
+      if (known !== undefined) remove(known)
+      return null
+    }
+    if (known === undefined) {
+      const subscription = new Subscription(record, number)
+      add(subscription)
+      return subscription
+    }
+    known.record = record
+    deliverer.changed(known)
+    return known
+  })
+
+  const offer = (queued: ReadonlyArray<{ readonly endpoint: string; readonly batch: Outcome['batch'] }>) => {
+    for (const [endpoint, batches] of Map.groupBy(queued, (one) => one.endpoint)) {
+      const subscription = subscriptions.get(endpoint)
+      if (subscription !== undefined) {
+        deliverer.offer(
+          subscription,
+          batches.map(({ batch }) => batch),
+        )
+      }
+    }
+  }
+
+  const batchCut = ({ events, subscription }: ReturnType<typeof collector.cut>[number]): BatchCut => ({
+    subscription: subscription.record,
+    events,
+  })
+
+  /**
+   * A subscription is in the database before its fact is in the topic. Events recorded in between may have been read
+   * before the fact: they are taken from the journal, so that exactly what lies behind the creation is delivered.
+   */
+  const catchUp = Effect.fnUntraced(function* (subscription: Subscription, appendedAt: number) {
+    let after = subscription.record.afterSequence
+    for (;;) {
+      const events = yield* store.journal(subscription.record, {
+        afterSequence: after,
+        createdUntil: appendedAt + CLOCKS_DIFFER_MS,
+        limit: CATCH_UP_PAGE,
+      })
+      const last = events.at(-1)
+      if (last === undefined || closed) return
+      after = last.sequence
+      const wanted = events
+        .filter((event) => subscription.wants(event))
+        .map((event) => ({ ...event, offset: position }))
+      const cuts: Array<BatchCut> = []
+      for (let start = 0; start < wanted.length; start += settings.batchEvents) {
+        cuts.push({
+          subscription: subscription.record,
+          events: wanted.slice(start, start + settings.batchEvents),
+        })
+      }
+      // The position stays: what else was read is not flushed by this.
+      if (cuts.length > 0) offer(yield* store.queue(ownership, stored, cuts))
+    }
+  })
+
+  const onChanged = Effect.fnUntraced(function* (
+    record: SubscriptionChanged,
+    uuid: string,
+    appendedAt: number,
+  ) {
+    const subscription = yield* reload(uuid)
+    if (record.change === 'created' && subscription !== null) {
+      yield* catchUp(subscription, appendedAt).pipe(
+        // Deleted again: its own fact follows.
+        Effect.catchTag('StorageRejected', (error) => (isGone(error) ? Effect.void : Effect.fail(error))),
+        // Whoever owns the partition now reads the same fact; `run` notices as well.
+        Effect.catchTag('PartitionLost', () => Effect.void),
+      )
+    }
+  })
+
+  const onRecorded = (record: EventRecorded, offset: number) => {
+    const wanting = bySource.get(webhooksKey(record.account, record.mode))
+    if (wanting === undefined) return
+    const event = { id: record.event, sequence: record.sequence, body: record.body, offset }
+    const at = now()
+    for (const subscription of wanting) if (subscription.wants(record)) collector.add(subscription, event, at)
+  }
+
+  const setAside = Effect.fnUntraced(function* (record: IncomingRecord, reason: string) {
+    yield* log.append([deadLetterRecord(record, reason)])
+    yield* Metric.update(metrics.deadLetters, 1)
+    yield* Effect.logError('a record cannot be read and was set aside').pipe(
+      Effect.annotateLogs({ topic: record.topic, partition: number, offset: record.offset, reason }),
+    )
+  })
+
+  const fold = (incoming: IncomingRecord): Effect.Effect<void, StorageError | BusUnavailable> => {
+    const decoded = decodeRecord(incoming.value)
+    if (Result.isFailure(decoded)) return setAside(incoming, decoded.failure.reason)
+    const record = decoded.success
+    switch (record.type) {
+      case 'EventRecorded': {
+        if (decodeId('evt', record.event) === null) return setAside(incoming, 'invalid_id')
+        onRecorded(record, incoming.offset)
+        return Effect.void
+      }
+      case 'SubscriptionChanged': {
+        const uuid = decodeId('we', record.subscription)
+        return uuid === null ? setAside(incoming, 'invalid_id') : onChanged(record, uuid, incoming.appendedAt)
+      }
+      default:
+        return setAside(incoming, 'unexpected_type')
+    }
+  }
+
+  const relieve = () => {
+    const full =
+      collector.events > settings.collectedEvents || collector.characters > settings.collectedCharacters
+    const roomy =
+      collector.events <= settings.collectedEvents / 2 &&
+      collector.characters <= settings.collectedCharacters / 2
+    if (!paused && full) {
+      paused = true
+      reading.pause()
+    } else if (paused && roomy) {
+      paused = false
+      reading.resume()
+    }
+  }
+
+  const read: Partition['read'] = Effect.fnUntraced(function* (records) {
+    let events = 0
+    for (const record of records) {
+      // Folded already, before a failure further on made the same records come again.
+      if (record.offset < position) continue
+      yield* fold(record)
+      if (closed) return
+      position = record.offset + 1
+      readAt = now()
+      if (record.type === 'EventRecorded') events += 1
+    }
+    relieve()
+    alarm.ring()
+    yield* Metric.update(metrics.eventsRead, events)
+  })
+
+  /** When the next flush is due: a batch, or a position that moved without one. */
+  const nextFlush = (): number | null => {
+    const due = collector.nextDue()
+    const idle = position > stored ? readAt + POSITION_EVERY_MS : null
+    return due === null ? idle : idle === null ? due : Math.min(due, idle)
+  }
+
+  const flush = Effect.fnUntraced(function* () {
+    const at = now()
+    const cuts = collector.cut(at, settings.flushEvents)
+    if (cuts.length === 0 && (position === stored || readAt + POSITION_EVERY_MS > at)) return
+    const next = collector.lowestOffset(cuts) ?? position
+    const queued = yield* store
+      .queue(ownership, next, cuts.map(batchCut))
+      .pipe(
+        Effect.catchTag('StorageRejected', (error) =>
+          isGone(error)
+            ? Effect.as(
+                Effect.forEach(new Set(cuts.map((cut) => cut.subscription.record.uuid)), reload),
+                null,
+              )
+            : Effect.fail(error),
+        ),
+      )
+    // A subscription was deleted before its fact was read: the rest is stored in the next turn.
+    if (queued === null) return
+    collector.remove(cuts)
+    stored = next
+    offer(queued)
+    relieve()
+    yield* Metric.update(metrics.batchesQueued, queued.length)
+    if (at - committedAt >= POSITION_EVERY_MS) {
+      committedAt = at
+      yield* reading.commit(stored)
+    }
+  })
+
+  const flushes = Effect.gen(function* () {
+    for (;;) {
+      yield* alarm.wait(nextFlush())
+      yield* flush().pipe(untilStored('webhook batches could not be stored; trying again', number))
+    }
+  })
+
+  const records = Effect.gen(function* () {
+    for (;;) {
+      const ended = yield* Queue.takeAll(outcomes)
+      const recorded = yield* store
+        .record(
+          ownership,
+          ended.map(([, outcome]) => outcome),
+        )
+        .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
+      for (const [subscription, outcome] of ended) {
+        yield* Metric.update(
+          Metric.withAttributes(metrics.attempts, { result: outcome.reason ?? 'succeeded' }),
+          1,
+        )
+        const standing = recorded.standings.get(outcome.endpoint) ?? null
+        const disabled = standing?.action === 'disable' && subscription.enabled
+        deliverer.settled(subscription, outcome, standing, recorded.nextDue.get(outcome.batch.uuid) ?? null)
+        if (disabled) yield* announceDisabled(subscription)
+      }
+    }
+  })
+
+  for (const record of yield* store.subscriptionsOf(sources)) add(new Subscription(record, number))
+
+  const partition: Partition = {
+    number,
+    position: () => position,
+    paused: () => paused,
+    collected: () => collector.events,
+    subscriptions: () => subscriptions.size,
+    read,
+    report: (subscription, outcome) => {
+      if (!closed) Queue.offerUnsafe(outcomes, [subscription, outcome])
+    },
+    run: Effect.raceFirst(flushes, records),
+    close: () => {
+      closed = true
+      for (const subscription of subscriptions.values()) deliverer.close(subscription)
+      subscriptions.clear()
+      bySource.clear()
+    },
+  }
+  return partition
+})
+
+/** Tries again for as long as PostgreSQL is in trouble: nothing can go on without it, and nothing is lost meanwhile. */
+const untilStored =
+  (message: string, partition: number) =>
+  <A, E>(effect: Effect.Effect<A, E | StorageError>): Effect.Effect<A, Exclude<E, StorageError>> =>
+    effect.pipe(
+      Effect.tapError((error) =>
+        isStorageError(error)
+          ? Effect.logWarning(message, error).pipe(Effect.annotateLogs({ partition }))
+          : Effect.void,
+      ),
+      Effect.retry({ while: isStorageError, schedule: RETRY_PAUSE }),
+    ) as Effect.Effect<A, Exclude<E, StorageError>>
+
+const isStorageError = (error: unknown): boolean =>
+  typeof error === 'object' &&
+  error !== null &&
+  '_tag' in error &&
+  (error._tag === 'StorageUnavailable' || error._tag === 'StorageRejected')
+
+/**
+ * The subscription is disabled in the database, with the attempt that did it. `webhook.endpoint_disabled` is to be told
+ * to the account's others from here.
+ */
+const announceDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
+  yield* Metric.update(metrics.disabled, 1)
+  yield* Effect.logWarning('a webhook subscription was disabled: it kept failing').pipe(
+    Effect.annotateLogs({
+      subscription: subscription.record.id,
+      account: subscription.record.account,
+      // The host and nothing else of the URL, which may hold secrets.
+      host: URL.parse(subscription.record.url)?.host ?? 'unknown',
+    }),
+  )
+})

@@ -1,0 +1,71 @@
+/** What can be set, and why the defaults are what they are. Tests shorten; production has no reason to differ. */
+import { nextAttemptAt, RETRY_WINDOW_MS } from '@hub/domain'
+import { RECEIVER_DEADLINE_MS } from '@hub/webhooks'
+import { Context } from 'effect'
+
+export interface FanoutSettings {
+  /** Events a batch. Source: specification, Other limits. */
+  readonly batchEvents: number
+  /** How long the first event of a batch waits for others, ms. Source: the same. */
+  readonly batchWindowMs: number
+  /** Connecting, sending and the status together, ms. Source: the same. */
+  readonly deadlineMs: number
+  /** Time from queueing in which a batch is delivered, ms. Source: the same. */
+  readonly retryWindowMs: number
+  /** The retry schedule. Source: specification, Delivery of events, 6. */
+  readonly nextAttemptAt: typeof nextAttemptAt
+
+  /**
+   * Attempts under way in this process. Each is a socket and a few dozen kB; 256 of them with 10 ms receivers are
+   * 25,000 attempts/s, more than PostgreSQL records.
+   */
+  readonly inFlight: number
+  /** Of these, for all failing subscriptions together: however many hang, half the process serves the others. */
+  readonly inFlightFailing: number
+  /** For one subscription: enough to drain a backlog to a receiver 100 ms away at 80 batches/s. */
+  readonly inFlightEach: number
+  /** For one failing subscription: one attempt that hangs, and one that may show that the receiver is back. */
+  readonly inFlightEachFailing: number
+
+  /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
+  readonly linedUpEach: number
+  /** Bodies held for batches that are lined up, bytes; above it a body is read again when its turn comes. */
+  readonly bodyBytes: number
+  /** Batches read from PostgreSQL at once, each a query; the pool has ten connections for everything. */
+  readonly concurrentReads: number
+  /**
+   * How often a batch may be attempted before its time because another one succeeded. A batch that its receiver always
+   * refuses would otherwise be tried again with every success of the others.
+   */
+  readonly earlyAttempts: number
+
+  /** Events collected but not yet in PostgreSQL, for each partition; above it the partition is paused. */
+  readonly collectedEvents: number
+  /** The same in characters of their bodies. */
+  readonly collectedCharacters: number
+  /** Events in one transaction: some 20 ms of PostgreSQL's time. */
+  readonly flushEvents: number
+}
+
+export const FANOUT_DEFAULTS: FanoutSettings = {
+  batchEvents: 100,
+  batchWindowMs: 1000,
+  deadlineMs: RECEIVER_DEADLINE_MS,
+  retryWindowMs: RETRY_WINDOW_MS,
+  nextAttemptAt,
+  inFlight: 256,
+  inFlightFailing: 128,
+  inFlightEach: 8,
+  inFlightEachFailing: 2,
+  linedUpEach: 16,
+  bodyBytes: 32 * 1024 * 1024,
+  concurrentReads: 4,
+  earlyAttempts: 10,
+  collectedEvents: 20_000,
+  collectedCharacters: 16 * 1024 * 1024,
+  flushEvents: 2000,
+}
+
+export const FanoutSettings = Context.Reference<FanoutSettings>('@hub/webhook-fanout/FanoutSettings', {
+  defaultValue: () => FANOUT_DEFAULTS,
+})

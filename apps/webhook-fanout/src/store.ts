@@ -1,0 +1,630 @@
+/**
+ * What the fan-out keeps in PostgreSQL. Each change is one transaction that first takes the partition's row under the
+ * epoch of its owner: a process that lost its partition without knowing changes nothing. Source: architecture, Webhooks.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  decodeId,
+  encodeId,
+  eventBatchId,
+  type HealthAction,
+  judgeAttempt,
+  type Mode,
+  NEW_ID_RANDOM_BYTES,
+  newId,
+  type SubscriptionStatus,
+} from '@hub/domain'
+import { type Queries, Sql, StorageRejected, type StorageError, Vault } from '@hub/store'
+import type { FailureReason } from '@hub/webhooks'
+import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
+import type { Cut } from './collector.ts'
+import { FanoutSettings } from './settings.ts'
+import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
+
+/** Another process has taken the partition over. Nothing was changed; nothing will be. */
+export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}
+
+/** A partition under the epoch of this process's ownership. */
+export interface Ownership {
+  readonly partition: number
+  readonly epoch: number
+}
+
+/** Reasons of the delivery log that are no fault of a connection. Source: contract, Webhook subscription. */
+export type ExpiryReason = 'retry_window_expired' | 'retry_window_expired_while_disabled'
+
+/** What became of an attempt, or that there was none because the window had closed. */
+export interface Outcome {
+  readonly endpoint: string
+  readonly batch: PendingBatch
+  readonly kind: 'attempt' | 'expiry'
+  readonly responseCode: number | null
+  readonly durationMs: number
+  /** `null`: it succeeded. */
+  readonly reason: FailureReason | ExpiryReason | null
+  /** When it began and when it ended, milliseconds since the epoch. */
+  readonly startedAt: number
+  readonly endedAt: number
+}
+
+/** How a subscription stands after its outcomes were recorded. */
+export interface Standing {
+  readonly status: SubscriptionStatus
+  readonly consecutiveFailures: number
+  readonly backlogReleasedAt: number | null
+  readonly action: HealthAction
+}
+
+export interface Recorded {
+  /** By UUID; missing for what has been deleted meanwhile. */
+  readonly standings: ReadonlyMap<string, Standing>
+  /** When each batch that stays pending is due next, by UUID. */
+  readonly nextDue: ReadonlyMap<string, number>
+}
+
+/** Events of one subscription, to be stored as one batch less what it has already. */
+export type BatchCut = Cut<{ readonly uuid: string; readonly id: string }>
+
+export interface QueuedBatch {
+  readonly endpoint: string
+  readonly batch: PendingBatch
+}
+
+/** Transactions here move at most some thousand rows; a database that takes longer is in trouble. */
+const TRANSACTION_DEADLINE = '8 seconds'
+
+/** Bytes of a JSON array of events: each is the text that `/v1/events` serves. */
+const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): Buffer =>
+  Buffer.from(`[${events.map((event) => event.body).join(',')}]`)
+
+const uuidOf = (prefix: 'evt' | 'evb' | 'whd', id: string): string => {
+  const uuid = decodeId(prefix, id)
+  // Ids come from records that the codec has accepted or from this program; what reads records checks them.
+  if (uuid === null) throw new RangeError(`not an id of kind ${prefix}`)
+  return uuid
+}
+
+interface EndpointRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly url: string
+  readonly event_types: ReadonlyArray<string>
+  readonly status: SubscriptionStatus
+  readonly secret: Buffer
+  readonly previous_secret: Buffer | null
+  readonly secret_rotation_ends_at: Date | null
+  readonly consecutive_failures: number
+  readonly backlog_released_at: Date | null
+  readonly after_sequence: string
+  readonly next_attempt_at: Date | null
+  readonly queued_at: Date | null
+}
+
+interface BatchRow {
+  readonly id: string
+  readonly attempts: number
+  readonly queued_at: Date
+  readonly next_attempt_at: Date
+  readonly body: Buffer | null
+}
+
+const pendingOf = (row: BatchRow): PendingBatch => ({
+  uuid: row.id,
+  id: encodeId('evb', row.id),
+  attempts: row.attempts,
+  queuedAt: row.queued_at.getTime(),
+  nextAttemptAt: row.next_attempt_at.getTime(),
+  body: row.body,
+})
+
+const time = (date: Date | null): number | null => date?.getTime() ?? null
+
+/** Takes the partition's row, for change or for the length of the transaction; false when it is another's. */
+const holds = async (q: Queries, { epoch, partition }: Ownership): Promise<boolean> => {
+  const rows = await q`
+    SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE`
+  return rows.length === 1
+}
+
+export interface FanoutStoreShape {
+  /** Takes a partition over: all earlier owners are shut out. `position` is the next offset to read, -1 for none yet. */
+  readonly take: (
+    partition: number,
+  ) => Effect.Effect<{ readonly epoch: number; readonly position: number }, StorageError>
+  /** Accounts and modes that have subscriptions, `acc_…` first. */
+  readonly sources: Effect.Effect<
+    ReadonlyArray<{ readonly account: string; readonly mode: Mode }>,
+    StorageError
+  >
+  /** The subscriptions of these. */
+  readonly subscriptionsOf: (
+    sources: ReadonlyArray<{ readonly account: string; readonly mode: Mode }>,
+  ) => Effect.Effect<ReadonlyArray<SubscriptionRecord>, StorageError>
+  /** One subscription (UUID), or `null` when it is gone. */
+  readonly subscription: (uuid: string) => Effect.Effect<SubscriptionRecord | null, StorageError>
+  /** Events of the journal behind a place and created not later than `createdUntil` (ms), oldest first. */
+  readonly journal: (
+    source: { readonly account: string; readonly mode: Mode },
+    range: { readonly afterSequence: number; readonly createdUntil: number; readonly limit: number },
+  ) => Effect.Effect<
+    ReadonlyArray<{
+      readonly id: string
+      readonly sequence: number
+      readonly eventType: string
+      readonly body: string
+    }>,
+    StorageError
+  >
+  /**
+   * Stores batches and moves the position, in one transaction. Events that a subscription has in a batch already are
+   * left out: what is read twice is queued once. Answers the new batches, bodies included, in the order given.
+   */
+  readonly queue: (
+    owner: Ownership,
+    position: number,
+    cuts: ReadonlyArray<BatchCut>,
+  ) => Effect.Effect<ReadonlyArray<QueuedBatch>, StorageError | PartitionLost>
+  /**
+   * Batches of an enabled subscription that are due, at most `limit`, without those named: in order of their time, or,
+   * of a released backlog, in the order of its events. `nextDueAt` is there when these are all that are due now.
+   */
+  readonly due: (request: {
+    readonly endpoint: string
+    readonly releasedAt: number | null
+    readonly without: ReadonlyArray<string>
+    readonly limit: number
+    readonly withBodies: boolean
+  }) => Effect.Effect<
+    { readonly batches: ReadonlyArray<PendingBatch>; readonly nextDueAt: number | null },
+    StorageError
+  >
+  /** Pending batches of a disabled subscription whose window has closed; `nextDueAt` as for `due`. */
+  readonly expired: (request: {
+    readonly endpoint: string
+    readonly without: ReadonlyArray<string>
+    readonly limit: number
+  }) => Effect.Effect<
+    { readonly batches: ReadonlyArray<PendingBatch>; readonly nextDueAt: number | null },
+    StorageError
+  >
+  /** The body of a pending batch, or `null` when it is gone. */
+  readonly body: (batch: string) => Effect.Effect<Uint8Array | null, StorageError>
+  /**
+   * Records outcomes in the order in which they ended: attempts, next attempts, the run of failures and disabling, in
+   * one transaction. Repeating it records nothing twice: an attempt counts only behind the one before it.
+   */
+  readonly record: (
+    owner: Ownership,
+    outcomes: ReadonlyArray<Outcome>,
+  ) => Effect.Effect<Recorded, StorageError | PartitionLost>
+  /** True when the database answers. */
+  readonly answers: Effect.Effect<boolean>
+}
+
+export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>()(
+  '@hub/webhook-fanout/FanoutStore',
+) {
+  static readonly layer: Layer.Layer<FanoutStore, never, Sql | Vault> = Layer.effect(
+    FanoutStore,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const vault = yield* Vault
+      const settings = yield* FanoutSettings
+      const transaction = <A>(body: (q: Queries) => Promise<A>) =>
+        sql.transaction(body, { deadline: TRANSACTION_DEADLINE })
+
+      const openSecret = (id: string, box: Buffer | null) =>
+        box === null
+          ? Effect.succeed(null)
+          : vault.open('webhook-secret', id, box).pipe(
+              Effect.map((plain) => Redacted.make(plain.toString('utf8'))),
+              Effect.catchTag('BoxUnreadable', () =>
+                Effect.logError('a webhook secret cannot be decrypted; its subscription waits').pipe(
+                  Effect.annotateLogs({ subscription: id }),
+                  Effect.as(null),
+                ),
+              ),
+            )
+
+      const toRecord = Effect.fnUntraced(function* (row: EndpointRow): Effect.fn.Return<SubscriptionRecord> {
+        const id = encodeId('we', row.id)
+        const queuedAt = time(row.queued_at)
+        return {
+          uuid: row.id,
+          id,
+          account: encodeId('acc', row.account),
+          mode: row.mode,
+          url: row.url,
+          eventTypes: new Set(row.event_types),
+          status: row.status,
+          secret: yield* openSecret(id, row.secret),
+          previousSecret: yield* openSecret(id, row.previous_secret),
+          rotationEndsAt: time(row.secret_rotation_ends_at),
+          consecutiveFailures: row.consecutive_failures,
+          backlogReleasedAt: time(row.backlog_released_at),
+          afterSequence: Number(row.after_sequence),
+          nextDueAt:
+            row.status === 'enabled'
+              ? time(row.next_attempt_at)
+              : queuedAt === null
+                ? null
+                : queuedAt + settings.retryWindowMs,
+        }
+      })
+
+      /** Each of the two times is one probe of an index. */
+      const columns = (q: Queries) => q`
+        e.id, e.account, e.mode, e.url, e.event_types, e.status, e.secret, e.previous_secret,
+        e.secret_rotation_ends_at, e.consecutive_failures, e.backlog_released_at, e.after_sequence,
+        (SELECT min(b.next_attempt_at) FROM webhooks.batches b
+          WHERE b.endpoint_id = e.id AND b.status = 'pending') AS next_attempt_at,
+        (SELECT b.queued_at FROM webhooks.batches b
+          WHERE b.endpoint_id = e.id AND b.status = 'pending' ORDER BY b.first_sequence LIMIT 1) AS queued_at`
+
+      const queue: FanoutStoreShape['queue'] = Effect.fnUntraced(function* (owner, position, cuts) {
+        const now = yield* Clock.currentTimeMillis
+        const endpoints = cuts.flatMap((cut) => cut.events.map(() => cut.subscription.uuid))
+        const events = cuts.flatMap((cut) => cut.events.map((event) => uuidOf('evt', event.id)))
+        const queued = yield* transaction(async (q): Promise<ReadonlyArray<QueuedBatch> | null> => {
+          const moved = await q`
+            UPDATE webhooks.positions SET position = greatest(position, ${position})
+            WHERE partition = ${owner.partition} AND epoch = ${owner.epoch}`
+          if (moved.count !== 1) return null
+          if (cuts.length === 0) return []
+          const known = await q<{ endpoint_id: string; event_id: string }[]>`
+            SELECT endpoint_id, event_id FROM webhooks.batch_events
+            WHERE (endpoint_id, event_id) IN (SELECT * FROM unnest(${endpoints}::uuid[], ${events}::uuid[]))`
+          // A cut may name an event twice, too: when it was read again before it was stored.
+          const seen = new Set(known.map((row) => `${row.endpoint_id} ${row.event_id}`))
+          const batches = cuts.flatMap(({ events: candidates, subscription }) => {
+            const fresh = candidates.flatMap((event) => {
+              const uuid = uuidOf('evt', event.id)
+              const key = `${subscription.uuid} ${uuid}`
+              if (seen.has(key)) return []
+              seen.add(key)
+              return [{ ...event, uuid }]
+            })
+            const [first] = fresh
+            if (first === undefined) return []
+            const id = eventBatchId(subscription.id, first.id, fresh.length)
+            return [
+              {
+                endpoint: subscription.uuid,
+                firstSequence: first.sequence,
+                events: fresh,
+                batch: {
+                  uuid: uuidOf('evb', id),
+                  id,
+                  attempts: 0,
+                  queuedAt: now,
+                  nextAttemptAt: now,
+                  body: bodyOf(fresh),
+                } satisfies PendingBatch,
+              },
+            ]
+          })
+          if (batches.length === 0) return []
+          const at = new Date(now)
+          await q`
+            INSERT INTO webhooks.batches ${q(
+              batches.map(({ batch, endpoint, events: members, firstSequence }) => ({
+                id: batch.uuid,
+                endpoint_id: endpoint,
+                partition: owner.partition,
+                first_sequence: firstSequence,
+                event_count: members.length,
+                body: batch.body,
+                queued_at: at,
+                scheduled_at: at,
+                next_attempt_at: at,
+              })),
+            )}`
+          const rows = batches.flatMap(({ batch, endpoint, events: members }) =>
+            members.map(({ uuid }, index) => ({ endpoint, uuid, batch: batch.uuid, index })),
+          )
+          await q`
+            INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
+            SELECT * FROM unnest(${rows.map((row) => row.endpoint)}::uuid[], ${rows.map((row) => row.uuid)}::uuid[],
+              ${rows.map((row) => row.batch)}::uuid[], ${rows.map((row) => row.index)}::smallint[])`
+          return batches.map(({ batch, endpoint }) => ({ endpoint, batch }))
+        })
+        return queued ?? (yield* new PartitionLost({ partition: owner.partition }))
+      })
+
+      const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes) {
+        const random = outcomes.map(() => Math.random())
+        const recorded = yield* transaction(async (q): Promise<Recorded | null> => {
+          if (!(await holds(q, owner))) return null
+          const endpointIds = [...new Set(outcomes.map((outcome) => outcome.endpoint))].sort()
+          const endpoints = await q<
+            {
+              id: string
+              status: SubscriptionStatus
+              consecutive_failures: number
+              first_failure_at: Date | null
+              backlog_released_at: Date | null
+            }[]
+          >`
+            SELECT id, status, consecutive_failures, first_failure_at, backlog_released_at
+            FROM webhooks.endpoints WHERE id = ANY(${endpointIds}::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+          const alive = new Set(endpoints.map((row) => row.id))
+          const plans = outcomes.flatMap((outcome, index) =>
+            alive.has(outcome.endpoint) ? [planOf(settings, outcome, random[index] ?? 0)] : [],
+          )
+          const accepted = new Set(await applyPlans(q, plans))
+          const counted = plans.filter((plan) => accepted.has(plan.outcome.batch.uuid))
+          const standings = new Map<string, Standing>()
+          for (const row of endpoints) {
+            const own = counted.filter(
+              ({ outcome }) => outcome.endpoint === row.id && outcome.kind === 'attempt',
+            )
+            standings.set(row.id, await judge(q, row, own))
+          }
+          await insertAttempts(q, counted)
+          return {
+            standings,
+            nextDue: new Map(
+              counted.flatMap(({ batchDueAt, outcome }) =>
+                batchDueAt === null ? [] : [[outcome.batch.uuid, batchDueAt] as const],
+              ),
+            ),
+          }
+        })
+        return recorded ?? (yield* new PartitionLost({ partition: owner.partition }))
+      })
+
+      return {
+        take: (partition) =>
+          transaction(async (q) => {
+            const [row] = await q<{ epoch: string; position: string }[]>`
+              INSERT INTO webhooks.positions (partition, position, epoch) VALUES (${partition}, -1, 1)
+              ON CONFLICT (partition) DO UPDATE SET epoch = webhooks.positions.epoch + 1
+              RETURNING epoch, position`
+            return { epoch: Number(row?.epoch), position: Number(row?.position) }
+          }),
+        sources: sql
+          .run(
+            (q) =>
+              q<{ account: string; mode: Mode }[]>`SELECT DISTINCT account, mode FROM webhooks.endpoints`,
+            { deadline: TRANSACTION_DEADLINE },
+          )
+          .pipe(
+            Effect.map((rows) =>
+              rows.map(({ account, mode }) => ({ account: encodeId('acc', account), mode })),
+            ),
+          ),
+        subscriptionsOf: (sources) =>
+          sources.length === 0
+            ? Effect.succeed([])
+            : sql
+                .run(
+                  (q) => q<EndpointRow[]>`
+                    SELECT ${columns(q)} FROM webhooks.endpoints e
+                    WHERE (e.account, e.mode) IN (
+                      SELECT * FROM unnest(${sources.map(({ account }) => decodeId('acc', account))}::uuid[],
+                                           ${sources.map(({ mode }) => mode)}::command.mode[]))`,
+                  { deadline: TRANSACTION_DEADLINE },
+                )
+                .pipe(Effect.flatMap((rows) => Effect.forEach(rows, toRecord))),
+        subscription: (uuid) =>
+          sql
+            .run((q) => q<EndpointRow[]>`SELECT ${columns(q)} FROM webhooks.endpoints e WHERE e.id = ${uuid}`)
+            .pipe(Effect.flatMap(([row]) => (row === undefined ? Effect.succeed(null) : toRecord(row)))),
+        journal: ({ account, mode }, { afterSequence, createdUntil, limit }) =>
+          sql
+            .run(
+              (q) => q<{ id: string; sequence: string; type: string; body: string }[]>`
+                SELECT id, sequence, type, body FROM read.events
+                WHERE account = ${decodeId('acc', account)} AND mode = ${mode} AND sequence > ${afterSequence}
+                  AND created_at <= ${new Date(createdUntil)}
+                ORDER BY sequence LIMIT ${limit}`,
+            )
+            .pipe(
+              Effect.map((rows) =>
+                rows.map((row) => ({
+                  id: encodeId('evt', row.id),
+                  sequence: Number(row.sequence),
+                  eventType: row.type,
+                  body: row.body,
+                })),
+              ),
+            ),
+        queue,
+        due: Effect.fnUntraced(function* ({ endpoint, limit, releasedAt, withBodies, without }) {
+          const now = new Date(yield* Clock.currentTimeMillis)
+          return yield* sql.run(async (q) => {
+            const selected = q`
+              SELECT id, attempts, queued_at, next_attempt_at, ${withBodies ? q`body` : q`NULL::bytea AS body`}
+              FROM webhooks.batches
+              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
+            const rows =
+              releasedAt === null
+                ? await q<BatchRow[]>`
+                    ${selected} AND next_attempt_at <= ${now} ORDER BY next_attempt_at, first_sequence LIMIT ${limit}`
+                : await q<BatchRow[]>`
+                    ${selected} AND (next_attempt_at <= ${now}
+                      OR (scheduled_at < ${new Date(releasedAt)} AND early_attempts < ${settings.earlyAttempts}))
+                    ORDER BY first_sequence LIMIT ${limit}`
+            const batches = rows.map(pendingOf)
+            if (rows.length === limit) return { batches, nextDueAt: null }
+            const [next] = await q<{ at: Date | null }[]>`
+              SELECT min(next_attempt_at) AS at FROM webhooks.batches
+              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND next_attempt_at > ${now}`
+            return { batches, nextDueAt: time(next?.at ?? null) }
+          })
+        }),
+        expired: Effect.fnUntraced(function* ({ endpoint, limit, without }) {
+          const deadline = new Date((yield* Clock.currentTimeMillis) - settings.retryWindowMs)
+          return yield* sql.run(async (q) => {
+            // Batches are queued in the order of their events, so the oldest stand first in that order.
+            const rows = await q<BatchRow[]>`
+              SELECT id, attempts, queued_at, next_attempt_at, NULL::bytea AS body FROM webhooks.batches
+              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))
+              ORDER BY first_sequence LIMIT ${limit}`
+            const batches = rows.filter((row) => row.queued_at <= deadline).map(pendingOf)
+            const next = rows.find((row) => row.queued_at > deadline)
+            return {
+              batches,
+              nextDueAt: next === undefined ? null : next.queued_at.getTime() + settings.retryWindowMs,
+            }
+          })
+        }),
+        body: (batch) =>
+          sql
+            .run(
+              (q) => q<{ body: Buffer }[]>`
+                SELECT body FROM webhooks.batches WHERE id = ${batch} AND status = 'pending'`,
+            )
+            .pipe(Effect.map(([row]) => row?.body ?? null)),
+        record,
+        answers: sql
+          .run((q) => q`SELECT 1`)
+          .pipe(
+            Effect.as(true),
+            Effect.orElseSucceed(() => false),
+          ),
+      }
+    }),
+  )
+}
+
+/** What an outcome means for its batch. */
+interface Plan {
+  readonly outcome: Outcome
+  readonly status: 'pending' | 'succeeded' | 'failed'
+  /** What the delivery log says of the next attempt. */
+  readonly nextAttemptAt: number | null
+  /** When the batch is looked at again: its next attempt, or, when there is none, the end of its window. */
+  readonly batchDueAt: number | null
+  readonly early: boolean
+}
+
+/**
+ * A batch without a next attempt stays pending until its window closes: a success of another batch may still
+ * send it out. Then it gets its last line, `retry_window_expired`.
+ */
+const planOf = (settings: FanoutSettings, outcome: Outcome, random: number): Plan => {
+  const { batch, endedAt, kind, reason, startedAt } = outcome
+  if (kind === 'expiry' || reason === null) {
+    return {
+      outcome,
+      status: reason === null ? 'succeeded' : 'failed',
+      nextAttemptAt: null,
+      batchDueAt: null,
+      early: false,
+    }
+  }
+  const nextAttemptAt = settings.nextAttemptAt({
+    attempt: batch.attempts + 1,
+    queuedAt: batch.queuedAt,
+    failedAt: endedAt,
+    random,
+  })
+  return {
+    outcome,
+    status: 'pending',
+    nextAttemptAt,
+    batchDueAt: nextAttemptAt ?? batch.queuedAt + settings.retryWindowMs,
+    early: startedAt < batch.nextAttemptAt,
+  }
+}
+
+/** Moves the batches on, each only from the number of attempts that its outcome knew. Answers those that moved. */
+const applyPlans = async (q: Queries, plans: ReadonlyArray<Plan>): Promise<ReadonlyArray<string>> => {
+  if (plans.length === 0) return []
+  const rows = await q<{ id: string }[]>`
+    UPDATE webhooks.batches b SET
+      status = p.status,
+      attempts = b.attempts + p.counts,
+      early_attempts = b.early_attempts + p.early,
+      scheduled_at = p.ended_at,
+      next_attempt_at = p.due_at
+    FROM unnest(
+      ${plans.map(({ outcome }) => outcome.batch.uuid)}::uuid[],
+      ${plans.map(({ outcome }) => outcome.batch.attempts)}::integer[],
+      ${plans.map(({ outcome }) => (outcome.kind === 'attempt' ? 1 : 0))}::integer[],
+      ${plans.map(({ early }) => (early ? 1 : 0))}::integer[],
+      ${plans.map(({ status }) => status)}::text[],
+      ${plans.map(({ outcome }) => new Date(outcome.endedAt).toISOString())}::timestamptz[],
+      ${plans.map(({ batchDueAt }) => (batchDueAt === null ? null : new Date(batchDueAt).toISOString()))}::timestamptz[]
+    ) AS p (id, attempts, counts, early, status, ended_at, due_at)
+    WHERE b.id = p.id AND b.attempts = p.attempts AND b.status = 'pending'
+    RETURNING b.id`
+  return rows.map((row) => row.id)
+}
+
+/** Lets the domain judge the attempts of one subscription, in order, and stores what follows. */
+const judge = async (
+  q: Queries,
+  row: {
+    readonly id: string
+    readonly status: SubscriptionStatus
+    readonly consecutive_failures: number
+    readonly first_failure_at: Date | null
+    readonly backlog_released_at: Date | null
+  },
+  plans: ReadonlyArray<Plan>,
+): Promise<Standing> => {
+  let health = {
+    status: row.status,
+    consecutiveFailures: row.consecutive_failures,
+    firstFailureAt: time(row.first_failure_at),
+  }
+  let releasedAt = time(row.backlog_released_at)
+  let action: HealthAction = 'none'
+  let disabledAt: number | null = null
+  for (const { outcome } of plans) {
+    const verdict = judgeAttempt(health, { succeeded: outcome.reason === null, at: outcome.endedAt })
+    health = verdict.health
+    if (verdict.action !== 'none') action = verdict.action
+    if (verdict.action === 'disable') disabledAt = outcome.endedAt
+    // A release ends where failures begin again: what is left of it goes back to its own schedule.
+    if (verdict.action === 'releaseBacklog') releasedAt = outcome.endedAt
+    else if (outcome.reason !== null) releasedAt = null
+  }
+  const changed =
+    health.status !== row.status ||
+    health.consecutiveFailures !== row.consecutive_failures ||
+    releasedAt !== time(row.backlog_released_at)
+  if (changed) {
+    const date = (at: number | null) => (at === null ? null : new Date(at))
+    await q`
+      UPDATE webhooks.endpoints SET
+        status = ${health.status},
+        consecutive_failures = ${health.consecutiveFailures},
+        first_failure_at = ${date(health.firstFailureAt)},
+        backlog_released_at = ${date(releasedAt)}
+        ${disabledAt === null ? q`` : q`, disabled_at = ${date(disabledAt)}, disabled_reason = 'consecutive_failures'`}
+      WHERE id = ${row.id}`
+  }
+  return {
+    status: health.status,
+    consecutiveFailures: health.consecutiveFailures,
+    backlogReleasedAt: releasedAt,
+    action,
+  }
+}
+
+const insertAttempts = async (q: Queries, plans: ReadonlyArray<Plan>): Promise<void> => {
+  if (plans.length === 0) return
+  await q`
+    INSERT INTO webhooks.attempts ${q(
+      plans.map(({ nextAttemptAt, outcome }) => ({
+        id: uuidOf('whd', newId('whd', outcome.startedAt, randomBytes(NEW_ID_RANDOM_BYTES))),
+        endpoint_id: outcome.endpoint,
+        batch_id: outcome.batch.uuid,
+        attempt: outcome.batch.attempts + (outcome.kind === 'attempt' ? 1 : 0),
+        status: outcome.reason === null ? 'succeeded' : 'failed',
+        response_code: outcome.responseCode,
+        duration_ms: outcome.durationMs,
+        reason: outcome.reason,
+        created_at: new Date(outcome.startedAt),
+        next_attempt_at: nextAttemptAt === null ? null : new Date(nextAttemptAt),
+      })),
+    )}`
+}
+
+/** True when PostgreSQL refused because a subscription was deleted meanwhile. */
+export const isGone = (error: StorageError): boolean =>
+  error instanceof StorageRejected && error.code === '23503'

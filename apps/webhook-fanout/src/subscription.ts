@@ -1,0 +1,83 @@
+/** A subscription as the fan-out knows it: a plain object of the partition that owns it. */
+import type { Mode, SubscriptionStatus } from '@hub/domain'
+import type { Redacted } from 'effect'
+import type { SlotHolder } from './slots.ts'
+
+/** What is stored of it, decrypted. */
+export interface SubscriptionRecord {
+  /** UUID. */
+  readonly uuid: string
+  /** `we_…` */
+  readonly id: string
+  /** `acc_…` */
+  readonly account: string
+  readonly mode: Mode
+  readonly url: string
+  /** Empty: all types. */
+  readonly eventTypes: ReadonlySet<string>
+  readonly status: SubscriptionStatus
+  /** `null` when the box does not open: nothing can be signed. */
+  readonly secret: Redacted.Redacted<string> | null
+  readonly previousSecret: Redacted.Redacted<string> | null
+  /** Until when the previous secret signs as well, milliseconds since the epoch. */
+  readonly rotationEndsAt: number | null
+  readonly consecutiveFailures: number
+  /** Batches scheduled before this are due at once. */
+  readonly backlogReleasedAt: number | null
+  /** It receives events whose place in the journal is behind this one. */
+  readonly afterSequence: number
+  /** When the next of its batches is due (or, while it is disabled, expires); `null`: nothing is pending. */
+  readonly nextDueAt: number | null
+}
+
+/** A batch that is to be attempted. */
+export interface PendingBatch {
+  readonly uuid: string
+  /** `evb_…` */
+  readonly id: string
+  /** Attempts so far. */
+  readonly attempts: number
+  readonly queuedAt: number
+  /** When its own schedule has it tried, milliseconds since the epoch. */
+  readonly nextAttemptAt: number
+  /** `null`: still in PostgreSQL only. */
+  body: Uint8Array | null
+}
+
+/** The actor of one subscription. Changed by its partition and the deliverer only, always synchronously. */
+export class Subscription implements SlotHolder {
+  record: SubscriptionRecord
+  readonly partition: number
+  /** In the order in which they are attempted. */
+  readonly linedUp: Array<PendingBatch> = []
+  /** Attempted or about to be recorded, by UUID. */
+  readonly inFlight = new Map<string, PendingBatch>()
+  failing: boolean
+  /** There may be batches due that are not lined up. */
+  moreDue = false
+  /** A read of due batches is under way. */
+  reading = false
+  /** When to look for due batches again. */
+  wakeAt = Number.POSITIVE_INFINITY
+  /** Gone: deleted, or its partition is another process's. */
+  closed = false
+
+  constructor(record: SubscriptionRecord, partition: number) {
+    this.record = record
+    this.partition = partition
+    this.failing = record.consecutiveFailures > 0
+  }
+
+  get enabled(): boolean {
+    return this.record.status === 'enabled'
+  }
+
+  get hasWork(): boolean {
+    return this.linedUp.length > 0 && this.enabled && !this.closed
+  }
+
+  wants(event: { readonly sequence: number; readonly eventType: string }): boolean {
+    const { afterSequence, eventTypes } = this.record
+    return event.sequence > afterSequence && (eventTypes.size === 0 || eventTypes.has(event.eventType))
+  }
+}
