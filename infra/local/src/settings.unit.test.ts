@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest'
+import { Problem } from './problem.ts'
+import { readSettings, ROOT } from './settings.ts'
+
+describe('settings', () => {
+  it('keep data in the checkout and downloads where checkouts share them', () => {
+    const settings = readSettings({ XDG_CACHE_HOME: '/caches' })
+    expect(settings.dataDir).toBe(`${ROOT}/.local`)
+    expect(settings.cacheDir).toBe('/caches/sms-delivery-hub')
+    expect(settings.ports.commandApi).toBe(7300)
+    expect([settings.kafkaBrokers, settings.databaseUrl, settings.redisUrl]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+
+  it('take configured servers and places', () => {
+    const settings = readSettings({
+      HUB_PORT_BASE: '9000',
+      HUB_DATA_DIR: '/data',
+      HUB_CACHE_DIR: '/cache',
+      HUB_KAFKA_BROKERS: 'one:9092, two:9092',
+      HUB_DATABASE_URL: 'postgres://somewhere/hub',
+      HUB_REDIS_URL: 'redis://somewhere',
+    })
+    expect(settings).toMatchObject({
+      dataDir: '/data',
+      cacheDir: '/cache',
+      kafkaBrokers: ['one:9092', 'two:9092'],
+      databaseUrl: 'postgres://somewhere/hub',
+      redisUrl: 'redis://somewhere',
+    })
+    expect(settings.ports.kafka).toBe(9020)
+  })
+
+  it('count an empty variable as none', () => {
+    expect(readSettings({ HUB_REDIS_URL: ' ', HUB_PORT_BASE: '' }).redisUrl).toBeUndefined()
+  })
+
+  it('refuse a port base that is not a number', () => {
+    expect(() => readSettings({ HUB_PORT_BASE: '73oo' })).toThrow(Problem)
+  })
+})

@@ -1,0 +1,15 @@
+import { describe, expect, it } from 'vitest'
+import { noteworthy } from './watch.ts'
+
+describe('a line of an app log', () => {
+  it.each([
+    ['{"level":"error","message":"the bus is down"}', 'the bus is down'],
+    ['{"level":"WARN","message":"slow"}', 'slow'],
+    ['{"level":"info","message":"started"}', null],
+    ['{"level":"error"}', null],
+    ['{"level":', null],
+    ['    at Module._compile (node:internal)', null],
+  ])('%s is shown as %s', (line, shown) => {
+    expect(noteworthy(line)).toBe(shown)
+  })
+})

@@ -1,0 +1,64 @@
+/** The import rule bites: planted violations are found, and what is allowed is not. */
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+let dir = ''
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), 'hub-import-rule-'))
+  copyFileSync(join(ROOT, '.oxlintrc.json'), join(dir, '.oxlintrc.json'))
+})
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+/** Whether the linter, with the rules of this repository, objects to an import in a file. */
+const objects = (file: string, specifier: string): boolean => {
+  const path = join(dir, file)
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, `import { thing } from '${specifier}'\nexport const used = thing\n`)
+  const { status, stdout } = spawnSync(join(ROOT, 'node_modules/.bin/oxlint'), ['--format=unix', file], {
+    cwd: dir,
+    encoding: 'utf8',
+  })
+  rmSync(path)
+  const restricted = stdout.includes('no-restricted-imports')
+  // Anything else that it finds would make this test lie.
+  expect(status, stdout).toBe(restricted ? 1 : 0)
+  return restricted
+}
+
+describe('the import rule', () => {
+  it.each([
+    ['packages/domain/src/message/a.ts', '@hub/store'],
+    ['packages/domain/src/message/a.ts', 'node:fs'],
+    ['packages/domain/src/message/a.ts', 'effect/http'],
+    ['packages/domain/src/message/a.ts', '../../../store/src/index.ts'],
+    ['packages/domain/src/message/a.unit.test.ts', '@hub/testkit'],
+    ['packages/kafka/src/a.ts', '@hub/command-api'],
+    ['packages/kafka/src/a.ts', '../../../apps/projector/src/index.ts'],
+    ['packages/kafka/src/a.ts', '../../store/src/sql.ts'],
+    ['packages/kafka/src/a.ts', '@hub/store/src/sql.ts'],
+    ['apps/projector/src/a.ts', '@hub/dispatcher'],
+    ['apps/projector/src/a.ts', '../../dispatcher/src/index.ts'],
+    ['apps/projector/src/a.ts', '@hub/kafka/src/port.ts'],
+    ['test/e2e/a.ts', '../../packages/kafka/src/port.ts'],
+  ])('in %s refuses %s', (file, specifier) => {
+    expect(objects(file, specifier)).toBe(true)
+  })
+
+  it.each([
+    ['packages/domain/src/message/a.ts', 'effect'],
+    ['packages/domain/src/message/a.ts', 'node:crypto'],
+    ['packages/domain/src/message/a.ts', '../shared.ts'],
+    ['packages/domain/src/message/a.unit.test.ts', 'vitest'],
+    ['packages/kafka/src/inner/a.ts', '../port.ts'],
+    ['packages/kafka/src/a.ts', '@hub/domain'],
+    ['apps/projector/src/a.ts', '@hub/kafka'],
+    ['apps/projector/test/a.ts', '../src/index.ts'],
+    ['test/e2e/a.ts', '@hub/testkit'],
+  ])('in %s allows %s', (file, specifier) => {
+    expect(objects(file, specifier)).toBe(false)
+  })
+})

@@ -1,0 +1,271 @@
+/** The two commands, as a person uses them: what they say, what they start, and that nothing stays behind. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  freePortBase,
+  type HubDescription,
+  PORT_PLAN,
+  portsAt,
+  releaseDataDir,
+  removeData,
+  ROOT,
+} from '@hub/local-stack'
+import { eventually } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+const MAIN = join(ROOT, 'infra/local/src/main.ts')
+
+let dataDir = ''
+let base = 0
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'hub-'))
+  chmodSync(dataDir, 0o755)
+  base = await freePortBase()
+})
+afterAll(async () => {
+  // Where a test failed half-way.
+  await releaseDataDir(dataDir, 30_000)
+  removeData(dataDir)
+})
+
+interface Run {
+  readonly child: ChildProcess
+  readonly output: () => string
+  readonly ended: Promise<number | null>
+}
+
+const run = (words: ReadonlyArray<string>, environment: Readonly<Record<string, string>> = {}): Run => {
+  const own = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR',
+  )
+  const child = spawn(process.execPath, [MAIN, ...words], {
+    cwd: ROOT,
+    env: {
+      ...Object.fromEntries(own),
+      HUB_DATA_DIR: dataDir,
+      HUB_PORT_BASE: String(base),
+      ...environment,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const keep = (chunk: Buffer): void => {
+    output += chunk.toString('utf8')
+  }
+  child.stdout.on('data', keep)
+  child.stderr.on('data', keep)
+  return {
+    child,
+    output: () => output,
+    ended: once(child, 'close').then(([code]) => code as number | null),
+  }
+}
+
+const finish = async (started: Run): Promise<{ code: number | null; output: string }> => {
+  const code = await started.ended
+  return { code, output: started.output() }
+}
+
+const description = (): HubDescription =>
+  JSON.parse(readFileSync(join(dataDir, 'hub.json'), 'utf8')) as HubDescription
+
+const isRunning = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const running = (pids: ReadonlyArray<number>): ReadonlyArray<number> => pids.filter(isRunning)
+
+/** Whether nobody listens on any port of the plan. */
+const allPortsFree = async (): Promise<boolean> => {
+  const ports = Object.values(portsAt(base))
+  const free = await Promise.all(
+    ports.map(
+      (port) =>
+        new Promise<boolean>((resolve) => {
+          const server = createServer()
+          server.once('error', () => resolve(false))
+          server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+        }),
+    ),
+  )
+  return free.every(Boolean)
+}
+
+const expectNothingLeft = async (pids: ReadonlyArray<number>): Promise<void> => {
+  expect(running(pids)).toEqual([])
+  expect(await allPortsFree()).toBe(true)
+  expect(existsSync(join(dataDir, 'hub.json'))).toBe(false)
+}
+
+describe('what is missing is said in one sentence', () => {
+  it('a port that is taken, and the setting that moves it', async () => {
+    const squatter = createServer()
+    const { kafka } = portsAt(base)
+    await new Promise<void>((resolve) => squatter.listen(kafka, '127.0.0.1', resolve))
+    const { code, output } = await finish(run(['start', '--detach']))
+    await new Promise((resolve) => squatter.close(resolve))
+    expect(code).toBe(1)
+    expect(output.trim().split('\n')).toHaveLength(1)
+    expect(output).toContain(`Port ${kafka} (${PORT_PLAN.kafka.what}) is taken`)
+    expect(output).toContain('HUB_PORT_BASE')
+    expect(await allPortsFree()).toBe(true)
+  })
+
+  it('no Java, and how to get one', async () => {
+    const { code, output } = await finish(run(['start', '--detach'], { PATH: dataDir, JAVA_HOME: '' }))
+    expect(code).toBe(1)
+    expect(output).toMatch(/^Kafka needs Java 17 or newer and there is none: install one .*JAVA_HOME/mu)
+    expect(await allPortsFree()).toBe(true)
+  })
+
+  it('a setting that makes no sense', async () => {
+    const { code, output } = await finish(run(['start'], { HUB_PORT_BASE: 'seven' }))
+    expect(code).toBe(1)
+    expect(output.trim()).toBe('HUB_PORT_BASE must be a whole number, such as 7300; it is "seven".')
+  })
+
+  it('a word that is not known', async () => {
+    const { code, output } = await finish(run(['start', '--detatch']))
+    expect(code).toBe(1)
+    expect(output).toContain('--detatch is not known')
+  })
+})
+
+describe('npm start and npm stop', () => {
+  let first: HubDescription
+
+  it('start everything in the background and say how to use it', async () => {
+    const { code, output } = await finish(run(['start', '--detach']))
+    expect(output).toContain('The hub is ready at')
+    expect(code).toBe(0)
+    first = description()
+    expect(output).toContain(`curl -s ${first.base_url}/v1/messages`)
+    expect(output).toContain(first.keys.test)
+    // It fits on a screen.
+    expect(output.split('\n').length).toBeLessThanOrEqual(30)
+    expect(Object.keys(first.pids).sort()).toEqual([
+      'command-api',
+      'dispatcher',
+      'kafka',
+      'operator-simulator',
+      'postgres',
+      'projector',
+      'redis',
+      'supervisor',
+      'webhook-fanout',
+    ])
+    expect(running(Object.values(first.pids))).toHaveLength(9)
+    // Keys are for the owner only.
+    for (const name of ['hub.json', 'secrets.json']) {
+      expect(statSync(join(dataDir, name)).mode & 0o077, name).toBe(0)
+    }
+  })
+
+  it('serve the account of every key', async () => {
+    const keys = [first.keys, first.other_keys].flatMap(({ live, test }) => [
+      ['test', test] as const,
+      ['live', live] as const,
+    ])
+    for (const [mode, key] of keys) {
+      const response = await fetch(`${first.base_url}/v1/account`, {
+        headers: { authorization: `Bearer ${key}` },
+      })
+      expect(response.status, mode).toBe(200)
+      expect(await response.json()).toMatchObject({ object: 'account', mode })
+    }
+  })
+
+  it('refuse a second hub on the same data, and leave the first alone', async () => {
+    const { code, output } = await finish(run(['start', '--detach']))
+    expect(code).toBe(1)
+    expect(output).toContain(`A hub is running on ${dataDir} already (process ${first.pids['supervisor']})`)
+    expect(output).toContain('npm stop')
+    expect(running(Object.values(first.pids))).toHaveLength(9)
+    expect(description()).toEqual(first)
+  })
+
+  it('start an app again that ends by itself', async () => {
+    const before = first.pids['projector'] ?? 0
+    process.kill(before, 'SIGKILL')
+    const after = await eventually(
+      () => {
+        const pid = description().pids['projector']
+        return pid !== before && pid
+      },
+      { withinMs: 90_000 },
+    )
+    expect(isRunning(after)).toBe(true)
+    expect(isRunning(before)).toBe(false)
+    expect(readFileSync(join(dataDir, 'logs/hub.log'), 'utf8')).toContain(
+      'projector ended by itself (SIGKILL)',
+    )
+  })
+
+  it('recover from a supervisor that was killed: leftovers end, keys and data stay', async () => {
+    const orphans = Object.entries(description().pids)
+      .filter(([name]) => name !== 'supervisor')
+      .map(([, pid]) => pid)
+    const supervisor = first.pids['supervisor'] ?? 0
+    process.kill(supervisor, 'SIGKILL')
+    await eventually(() => !isRunning(supervisor), { withinMs: 10_000 })
+    expect(running(orphans)).toHaveLength(orphans.length)
+
+    const began = performance.now()
+    const { code, output } = await finish(run(['start', '--detach']))
+    const seconds = ((performance.now() - began) / 1000).toFixed(1)
+    // Shown, not judged: a busy machine is no fault of the hub's.
+    console.log(`Start over the leftovers of a killed supervisor: ${seconds} s\n${output.split('\n\n')[0]}`)
+    expect(output).toContain('ended what an interrupted start left running')
+    expect(code).toBe(0)
+    expect(running(orphans)).toEqual([])
+    const second = description()
+    expect(second.keys).toEqual(first.keys)
+    expect(second.other_keys).toEqual(first.other_keys)
+  })
+
+  it('end all of it', async () => {
+    const pids = Object.values(description().pids)
+    const { code, output } = await finish(run(['stop']))
+    expect(code).toBe(0)
+    expect(output).toContain('has ended')
+    await expectNothingLeft(pids)
+    expect((await finish(run(['stop']))).output).toContain('No hub runs on')
+  })
+
+  it.each(['SIGINT', 'SIGTERM'] as const)('in the foreground, %s ends all of it', async (signal) => {
+    const began = performance.now()
+    const started = run(['start'])
+    await eventually(
+      () => {
+        if (started.child.exitCode !== null) throw new Error(started.output())
+        return started.output().includes('Ctrl-C ends it')
+      },
+      { withinMs: 120_000 },
+    )
+    const seconds = ((performance.now() - began) / 1000).toFixed(1)
+    console.log(`A start on data that is there: ${seconds} s\n${started.output().split('\n\n')[0]}`)
+    const pids = Object.values(description().pids)
+    started.child.kill(signal)
+    expect(await started.ended).toBe(0)
+    await expectNothingLeft(pids)
+  })
+
+  it('during the start, SIGTERM ends what there is', async () => {
+    const started = run(['start'])
+    await eventually(() => started.output().includes('answers after'), { withinMs: 60_000 })
+    started.child.kill('SIGTERM')
+    await started.ended
+    expect(started.output()).not.toContain('The hub is ready')
+    await expectNothingLeft([])
+  })
+})
