@@ -6,6 +6,7 @@ import { Config, Effect } from 'effect'
 import net from 'node:net'
 import tls from 'node:tls'
 import kafkajs, { type ISocketFactory, type Kafka, type LogEntry, type RetryOptions } from 'kafkajs'
+import './inner-request-queue.ts'
 import type { BusUnavailable } from './port.ts'
 
 // A CommonJS module: Node finds its values through the default export only.

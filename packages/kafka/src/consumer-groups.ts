@@ -61,7 +61,15 @@ const backoff = (failures: number) =>
   Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** Math.min(10, failures - 1))
 const placeOf = (topic: string, partition: number) => `${topic}/${partition}`
 const noop = () => {}
-const pauseFor = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+/** Ends with the promise, whatever its outcome, or after so long. */
+const atMost = (ms: number, promise: Promise<unknown>): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    promise
+      .catch(noop)
+      .finally(() => clearTimeout(timer))
+      .then(() => resolve(), noop)
+  })
 
 /** The reading of one owned partition. */
 interface Place {
@@ -198,7 +206,7 @@ class Member {
     for (const place of this.#places.values()) clearTimeout(place.waiting)
     if (incarnation !== undefined && !incarnation.dead) {
       incarnation.dead = true
-      await Promise.race([incarnation.consumer.disconnect().catch(noop), pauseFor(LEAVE_WITHIN_MS)])
+      await atMost(LEAVE_WITHIN_MS, incarnation.consumer.disconnect())
       incarnation.client.destroy()
       // kafkajs forgets the id when the broker has confirmed the leaving; otherwise the next start leaves for it.
       if (incarnation.group?.memberId === null) this.#removeMemberFile()
@@ -375,7 +383,7 @@ class Member {
       await coordinator.leaveGroup({ groupId, memberId })
     }
     // Usually the broker has forgotten it already, which it answers with an error.
-    await Promise.race([leave().catch(noop), pauseFor(LEAVE_WITHIN_MS)])
+    await atMost(LEAVE_WITHIN_MS, leave())
   }
 
   /**
@@ -399,12 +407,7 @@ class Member {
     const abort = new AbortController()
     const revoking = this.#run.exit(this.#handler.onRevoking, abort.signal)
     const running = [...this.#running.values()]
-    let limit: NodeJS.Timeout | undefined
-    const late = new Promise<void>((resolve) => {
-      limit = setTimeout(resolve, withinMs)
-    })
-    await Promise.race([Promise.all([revoking, ...running.map(({ ended }) => ended)]), late])
-    clearTimeout(limit)
+    await atMost(withinMs, Promise.all([revoking, ...running.map(({ ended }) => ended)]))
     abort.abort()
     for (const batch of running) batch.abort()
   }

@@ -1,6 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { createRequire } from 'node:module'
 import kafkajs, { type Assigner } from 'kafkajs'
+import { RequestQueueClass } from './inner-request-queue.ts'
 import { attachHooks, InnerGroupClass, type InnerGroup } from './inner-group.ts'
 
 const require = createRequire(import.meta.url)
@@ -51,6 +52,22 @@ describe('the inside of kafkajs that the consumer relies on', () => {
 
   it('tells of a heartbeat when it was answered', () => {
     assert.isBelow(at('await this.coordinator.heartbeat(payload)'), at('emit(HEARTBEAT, payload)'))
+  })
+
+  it('looks for waiting requests only while some wait', () => {
+    const RequestQueue = RequestQueueClass as unknown as new (options: object) => {
+      pending: Array<unknown>
+      throttleCheckTimeoutId: unknown
+      scheduleCheckPendingRequests(): void
+      destroy(): void
+    }
+    const queue = new RequestQueue({ maxInFlightRequests: 1, logger: {} })
+    queue.scheduleCheckPendingRequests()
+    assert.isNull(queue.throttleCheckTimeoutId)
+    queue.pending.push({})
+    queue.scheduleCheckPendingRequests()
+    assert.isNotNull(queue.throttleCheckTimeoutId)
+    queue.destroy()
   })
 
   const groupOf = (assigner: Assigner): InnerGroup => {

@@ -79,7 +79,10 @@ export interface Assignment {
 
 /** What a handler may do to its group. Everything here is synchronous but `commit` and `committed`. */
 export interface GroupControl {
-  /** Read on from this offset. Takes effect before the next fetch. */
+  /**
+   * Read on from this offset (below 0: from the beginning). Takes effect before the next fetch; nothing happens where the
+   * partition is not owned. A position that is no longer in the log becomes the first that is.
+   */
   readonly seek: (at: Position) => void
   readonly pause: (topic: string, partition: number) => void
   readonly resume: (topic: string, partition: number) => void
@@ -90,7 +93,7 @@ export interface GroupControl {
    * To be checked in the same tick as the act that must not happen twice.
    */
   readonly leaseHolds: () => boolean
-  /** Stores offsets (the next to read). Positions of shards no longer owned are left out. */
+  /** Stores offsets (the next to read). Positions of shards no longer owned are left out; without a lease it is refused. */
   readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, BusUnavailable>
   /** The stored offset of every topic of a shard; -1 where there is none or it has expired. */
   readonly committed: (
@@ -110,7 +113,8 @@ export interface GroupHandler {
   /**
    * Runs synchronously between the join and the first fetch, so that a new shard can be paused before it is
    * read. Every owned partition must be given its position here (`seek`) or be paused until it has one:
-   * after a join the position is the committed offset, not where reading stopped.
+   * after a join the position is the committed offset (the beginning where there is none), not where reading stopped.
+   * Shards in `assignment.kept` are the exception: they read on where they were, paused as they were.
    */
   readonly onAssigned: (assignment: Assignment, control: GroupControl) => void
   /** Before every (re)join: finish what is in flight. Bounded by the adapter (2.5 s). Nothing is delivered meanwhile. */
@@ -144,7 +148,8 @@ export class ConsumerGroups extends Context.Service<
     /**
      * Joins and consumes until the scope closes (which leaves the group). A consumer that makes no progress
      * while there is something to read, or whose heartbeats stop, is thrown away and built anew; the handler
-     * then sees `onRevoking` and a fresh assignment.
+     * then sees `onRevoking` and a fresh assignment. Ends when the first assignment is there; fails when the first
+     * attempt does, so that whoever starts can tell and try again.
      */
     readonly join: (
       options: GroupOptions,
