@@ -119,6 +119,11 @@ export class KeyedQueues<Item extends QueueItem> {
     this.#refresh(actor)
   }
 
+  /** An item that waits for something: it and what is behind it in its lane stay where they are until `unblock`. */
+  block(item: Item): void {
+    this.#blocked.add(item)
+  }
+
   unblock(item: Item): void {
     if (!this.#blocked.delete(item)) return
     const actor = this.#actors.get(item.key)

@@ -1,0 +1,97 @@
+/** The listener that an HTTP operator calls back on: signed reports at `POST /reports`, answered 200 once they are written. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { readCallback, ReportSink } from '@hub/operator'
+import { Clock, Data, Effect, FiberSet, Redacted, Result, type Scope } from 'effect'
+
+/** The port is taken. */
+export class CallbackPortUnavailable extends Data.TaggedError('CallbackPortUnavailable')<{
+  readonly detail: string
+}> {}
+
+/** 100 reports of at most 700 bytes, and some air. */
+const MAX_BODY_BYTES = 128 * 1024
+/** A request that has not arrived by then is cut off. */
+const REQUEST_TIMEOUT_MS = 5000
+/** Operators keep a handful of connections; a flood of them is refused. */
+const MAX_CONNECTIONS = 256
+
+/** The whole body, or `null` when it is too large or breaks off. */
+const readBody = (request: IncomingMessage) =>
+  Effect.callback<Buffer | 'too_large' | 'broken'>((resume) => {
+    const chunks: Array<Buffer> = []
+    let size = 0
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > MAX_BODY_BYTES) {
+        resume(Effect.succeed('too_large'))
+        return
+      }
+      chunks.push(chunk)
+    })
+    request.on('end', () => resume(Effect.succeed(Buffer.concat(chunks))))
+    request.on('close', () => resume(Effect.succeed('broken')))
+    request.on('error', () => resume(Effect.succeed('broken')))
+  })
+
+/** Listens until the scope closes. `host` is an address of this machine; `port` 0 takes any. Succeeds with the port. */
+export const listenForCallbacks = (options: {
+  readonly host: string
+  readonly port: number
+  readonly secret: Redacted.Redacted<string>
+}): Effect.Effect<number, CallbackPortUnavailable, ReportSink | Scope.Scope> =>
+  Effect.gen(function* () {
+    const sink = yield* ReportSink
+    const fork = yield* FiberSet.makeRuntime<never>()
+
+    const respond = (response: ServerResponse, status: number, headers: Record<string, string> = {}) =>
+      Effect.sync(() => {
+        if (response.headersSent || response.destroyed) return
+        response.writeHead(status, { 'content-type': 'application/json', ...headers })
+        response.end(status === 200 ? '{"status":"taken"}' : '{"status":"not_taken"}')
+      })
+
+    const handle = Effect.fnUntraced(function* (request: IncomingMessage, response: ServerResponse) {
+      if ((request.url ?? '').split('?', 1)[0] !== '/reports') return yield* respond(response, 404)
+      if (request.method !== 'POST') return yield* respond(response, 405, { allow: 'POST' })
+      const body = yield* readBody(request)
+      if (body === 'broken') return yield* Effect.sync(() => response.destroy())
+      if (body === 'too_large') return yield* respond(response, 413, { connection: 'close' })
+      const signature = request.headers['hub-operator-signature']
+      const reports = readCallback(
+        options.secret,
+        typeof signature === 'string' ? signature : '',
+        body,
+        yield* Clock.currentTimeMillis,
+      )
+      if (Result.isFailure(reports)) return yield* respond(response, reports.failure.status)
+      return yield* sink.take(reports.success).pipe(
+        Effect.matchEffect({
+          onSuccess: () => respond(response, 200),
+          onFailure: () => respond(response, 503, { 'retry-after': '1' }),
+        }),
+      )
+    })
+
+    const server = yield* Effect.acquireRelease(
+      Effect.callback<Server, CallbackPortUnavailable>((resume) => {
+        const listening = createServer(
+          { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: REQUEST_TIMEOUT_MS },
+          (request, response) => {
+            fork(handle(request, response))
+          },
+        )
+        listening.maxConnections = MAX_CONNECTIONS
+        listening.once('error', (error) =>
+          resume(Effect.fail(new CallbackPortUnavailable({ detail: error.message }))),
+        )
+        listening.listen(options.port, options.host, () => resume(Effect.succeed(listening)))
+      }),
+      (listening) =>
+        Effect.callback<void>((resume) => {
+          listening.close(() => resume(Effect.void))
+          listening.closeAllConnections()
+        }),
+    )
+    const address = server.address()
+    return typeof address === 'object' && address !== null ? address.port : options.port
+  })

@@ -1,0 +1,243 @@
+/**
+ * The dispatcher: shards of recipient actors on the group `hub.dispatcher`, the operators, and the read model for what has
+ * been forgotten.
+ */
+import { makeShardHost, type ShardHost } from '@hub/actor'
+import { DEFAULT_LIFETIMES, type Lifetimes, type Mode } from '@hub/domain'
+import type { BusUnavailable, ConsumerGroups, EventLog, TopicNames } from '@hub/kafka'
+import {
+  HTTP,
+  HTTP_DEFAULTS,
+  makeHttpOperator,
+  makeSandbox,
+  type Operator,
+  ReportSink,
+  SANDBOX,
+  SANDBOX_DEFAULTS,
+  type SandboxOptions,
+} from '@hub/operator'
+import type { Sealing } from '@hub/store'
+import { Cause, Effect, FiberSet, Redacted, type Scope } from 'effect'
+import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
+import { makeHandover } from './handover.ts'
+import { KnownMessages } from './known/port.ts'
+import { makeMetrics } from './metrics.ts'
+import { makeReportSink } from './report-sink.ts'
+import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
+import { DEFAULT_LIMITS, type ShardLimits } from './shard/message-shard.ts'
+
+/** The operator of live keys, when there is one. */
+export interface HttpOperatorSettings {
+  readonly url: URL
+  readonly secret: Redacted.Redacted<string>
+  /** Where it calls back; `null` when somebody else receives its reports. */
+  readonly callback: { readonly host: string; readonly port: number } | null
+}
+
+export interface DispatcherOptions {
+  /** Prepended to topics and the group's name. */
+  readonly prefix: string
+  readonly topics: TopicNames
+  readonly memberFile?: string
+  readonly http: HttpOperatorSettings | null
+  readonly sandbox?: SandboxOptions
+  readonly limits?: ShardLimits
+  readonly lifetimes?: Lifetimes
+}
+
+export interface Dispatcher {
+  /** Joined, heartbeats answered, and every owned shard recovered. */
+  readonly isReady: Effect.Effect<boolean>
+  /** Never succeeds; dies when a part has died that the process cannot do without. */
+  readonly failure: Effect.Effect<never>
+  /** Where the operator's callbacks are received, or `null`. */
+  readonly callbackPort: number | null
+}
+
+/** Without the prefix: the consumer group. */
+export const GROUP = 'hub.dispatcher'
+
+/** How often the read model is asked about what waits for it. It is asked only when something does. */
+const LOOKUP_MS = 250
+/** Questions of one shard at once: a full buffer of a lane that has a backlog, which is one query by primary key. */
+const LOOKUPS = 2000
+const GAUGES_MS = 1000
+
+/** Runs a dispatcher until the scope closes: then hand-overs under way are finished, and the group is left. */
+export const makeDispatcher = (
+  options: DispatcherOptions,
+): Effect.Effect<
+  Dispatcher,
+  BusUnavailable | CallbackPortUnavailable,
+  ConsumerGroups | EventLog | KnownMessages | Sealing | Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const { topics } = options
+    const lanes = [topics.acceptedOtp, topics.acceptedService]
+    const known = yield* KnownMessages
+    const metrics = makeMetrics(yield* Effect.context<never>())
+    const clock = yield* Effect.clockWith(Effect.succeed)
+    const now = () => clock.currentTimeMillisUnsafe()
+    const fork = yield* FiberSet.makeRuntime<never>()
+
+    // Shards and hand-overs know each other. The host comes last, so that it stops first: then the rest is still
+    // there for what is in flight.
+    let host: ShardHost<DispatcherShard> | null = null
+    const shards = () => host?.open() ?? []
+
+    const sink = yield* makeReportSink({
+      topics,
+      metrics,
+      recipientOf: (messageId) => {
+        for (const shard of shards()) {
+          const recipient = shard.messages.recipientOf(messageId)
+          if (recipient !== null) return recipient
+        }
+        return null
+      },
+    })
+    const withSink = Effect.provideService(ReportSink, sink)
+
+    const operators = new Map<string, Operator>()
+    operators.set(SANDBOX, yield* withSink(makeSandbox(options.sandbox ?? SANDBOX_DEFAULTS)))
+    if (options.http !== null) {
+      const { secret, url } = options.http
+      operators.set(HTTP, yield* makeHttpOperator({ ...HTTP_DEFAULTS, url, secret }))
+    }
+
+    let toldOfMissingOperator = false
+    const operatorFor = (mode: Mode): string => {
+      if (mode === 'test') return SANDBOX
+      if (options.http === null && !toldOfMissingOperator) {
+        toldOfMissingOperator = true
+        fork(
+          Effect.logWarning(
+            'no operator is configured for live keys: their messages wait until their lifetime ends (HUB_OPERATOR_HTTP_URL)',
+          ),
+        )
+      }
+      return HTTP
+    }
+
+    const handover = yield* makeHandover({
+      operators: [...operators.values()],
+      shards,
+      mayBegin: () => host?.mayBegin() ?? false,
+      act: (change) => host?.act(change),
+      now,
+      metrics,
+      lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
+    })
+
+    const running = yield* makeShardHost<DispatcherShard>({
+      group: `${options.prefix}${GROUP}`,
+      topics,
+      ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
+      makeShard: (handle) =>
+        makeDispatcherShard(handle, {
+          topics,
+          metrics,
+          now,
+          limits: options.limits ?? DEFAULT_LIMITS,
+          operatorFor,
+          dedupes: (name) => operators.get(name)?.capabilities.dedupesByReference ?? false,
+          submit: (shard, message) => handover.submit(shard, message),
+          resume: (name, open) => {
+            const operator = operators.get(name)
+            if (operator !== undefined) fork(operator.resume(open))
+          },
+          onDeadLetter: ({ offset, partition, topic }, reason) =>
+            fork(
+              Effect.logError('a record could not be read').pipe(
+                Effect.annotateLogs({ topic, partition, offset, reason }),
+              ),
+            ),
+        }),
+      onSettled: () => handover.dispatch(),
+      inFlight: () => handover.inFlight(),
+      observer: {
+        onRecovered: ({ ms, records, shard }) => {
+          metrics.recovered(ms)
+          fork(
+            Effect.logInfo('a shard is open').pipe(Effect.annotateLogs({ shard, records, duration_ms: ms })),
+          )
+        },
+      },
+    })
+    host = running
+
+    const lookUp = Effect.gen(function* () {
+      const asking = running.open().map((shard) => ({
+        shard,
+        messages: shard.messages.messagesToLookUp(LOOKUPS),
+        reports: shard.messages.reportsToLookUp(LOOKUPS),
+      }))
+      const messages = asking.flatMap((asked) => asked.messages.map((message) => ({ ...asked, message })))
+      if (messages.length > 0) {
+        const answers = yield* known.handedOver(
+          messages.map(({ message, shard }) => ({
+            id: message.id,
+            shard: shard.handle.shard,
+            laneTopic: lanes[message.lane] ?? '',
+            laneOffset: message.askAt?.lane ?? 0,
+            logOffset: message.askAt?.log ?? 0,
+          })),
+        )
+        running.act(() => {
+          for (const [i, { message, shard }] of messages.entries()) {
+            const answer = answers[i] ?? null
+            if (answer !== null && shard.handle.isCurrent()) shard.messages.lookedUp(message, answer)
+          }
+        })
+      }
+      const reports = asking.flatMap((asked) => asked.reports.map((report) => ({ ...asked, report })))
+      if (reports.length > 0) {
+        const answers = yield* known.reportedOn(reports.map(({ report }) => report))
+        running.act(() => {
+          for (const [i, { report, shard }] of reports.entries()) {
+            if (shard.handle.isCurrent()) shard.messages.reportLookedUp(report, answers[i] ?? null)
+          }
+        })
+      }
+    }).pipe(
+      Effect.catch((error) => Effect.logDebug('the read model did not answer; asked again later', error)),
+    )
+
+    const gauges = Effect.sync(() => {
+      const sum = (of: (shard: DispatcherShard) => number) =>
+        running.open().reduce((total, shard) => total + of(shard), 0)
+      metrics.gauges({
+        open: sum((shard) => shard.messages.openCount),
+        finished: sum((shard) => shard.messages.finishedCount),
+        parked: sum((shard) => shard.messages.parkedCount),
+        shards: running.open().length,
+        buffered: {
+          otp: sum((shard) => shard.messages.buffered(0)),
+          service: sum((shard) => shard.messages.buffered(1)),
+        },
+        claims: new Map(
+          [...operators.keys()].map((name) => [name, sum((shard) => shard.messages.handoversAt(name))]),
+        ),
+      })
+    })
+
+    const every = (ms: number, effect: Effect.Effect<void>) =>
+      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(
+        Effect.catchCause((cause) =>
+          Cause.hasInterruptsOnly(cause)
+            ? Effect.void
+            : Effect.logError('a part of the dispatcher died', cause),
+        ),
+        Effect.forkScoped,
+      )
+    yield* every(LOOKUP_MS, lookUp)
+    yield* every(GAUGES_MS, gauges)
+
+    const callback = options.http?.callback ?? null
+    const callbackPort =
+      callback === null || options.http === null
+        ? null
+        : yield* withSink(listenForCallbacks({ ...callback, secret: options.http.secret }))
+
+    return { isReady: running.isReady, failure: running.failure, callbackPort }
+  })

@@ -1,0 +1,237 @@
+/**
+ * Who is handed over next, over all shards of the process: `otp` before `service`, shards in turn, within each operator's
+ * window and rate. And the way of one message: payload opened, claim acknowledged by the log, submitted, answered.
+ *
+ * There is no timer and no poll on this way: `dispatch` runs after every change.
+ */
+import { DEFAULT_LIFETIMES, encodingOf, type Lifetimes, reportDeadline, sandboxScenario } from '@hub/domain'
+import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
+import { BoxUnreadable, Sealing } from '@hub/store'
+import { Effect, FiberSet, Result, Schema, type Scope } from 'effect'
+import type { Metrics } from './metrics.ts'
+import type { DispatcherShard } from './shard/dispatcher-shard.ts'
+import type { Message } from './shard/message.ts'
+
+/** otp, then service. */
+const LANES = 2
+/** Before a payload whose key could not be fetched is tried again. */
+const STORAGE_PAUSE_MS = 500
+/** Of an operator's rate, so much may be used at once after a rest. */
+const BURST_SECONDS = 1
+
+const decodePayload = Schema.decodeUnknownResult(
+  Schema.fromJsonString(Schema.Struct({ to: Schema.String, text: Schema.String })),
+)
+
+/** A message on its way to the operator: claimed, or about to be. */
+interface Prepared {
+  readonly submission: Submission
+  readonly acceptedAt: number
+  readonly expiresAt: number
+  readonly mode: 'live' | 'test'
+}
+
+interface Lane {
+  readonly operator: Operator
+  /** Claimed and acknowledged, for the next submission. */
+  queue: Array<{ readonly shard: DispatcherShard; readonly message: Message }>
+  /** Parts that may go now, where the operator limits its rate. */
+  tokens: number
+  refilledAt: number
+}
+
+export interface Handover {
+  /** Takes what may be taken now, and sends off what was acknowledged. */
+  readonly dispatch: () => void
+  /** The claim of a message is acknowledged; it leaves with the next `dispatch`. */
+  readonly submit: (shard: DispatcherShard, message: Message) => void
+  /** Hand-overs under way, over all shards. */
+  readonly inFlight: () => number
+}
+
+export interface HandoverOptions {
+  readonly operators: ReadonlyArray<Operator>
+  readonly shards: () => ReadonlyArray<DispatcherShard>
+  readonly mayBegin: () => boolean
+  /** Runs a change and whatever follows from it. */
+  readonly act: (change: () => void) => void
+  readonly now: () => number
+  readonly metrics: Metrics
+  readonly lifetimes?: Lifetimes
+}
+
+export const makeHandover = (
+  options: HandoverOptions,
+): Effect.Effect<Handover, never, Sealing | Scope.Scope> =>
+  Effect.gen(function* () {
+    const sealing = yield* Sealing
+    const fork = yield* FiberSet.makeRuntime<never>()
+    const { act, metrics, now } = options
+    const lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES
+    const lanes = new Map<string, Lane>(
+      options.operators.map((operator) => [
+        operator.name,
+        { operator, queue: [], tokens: operator.capabilities.maxPartsPerSecond ?? 0, refilledAt: now() },
+      ]),
+    )
+    /** Numbers and texts live here, from the claim until the answer, and nowhere else in memory. */
+    const prepared = new WeakMap<Message, Prepared>()
+    let turn = 0
+
+    const prepare = (shard: DispatcherShard, message: Message): Effect.Effect<void> => {
+      const { accepted } = message
+      if (accepted === null) return Effect.sync(() => act(() => shard.messages.postpone(message, 0)))
+      return sealing.open(accepted.sealingKey, accepted.messageId, accepted.sealed).pipe(
+        Effect.flatMap((box) => {
+          if (box === null) return Effect.succeed(null)
+          const payload = decodePayload(box.toString('utf8'))
+          return Result.isFailure(payload)
+            ? Effect.fail(new BoxUnreadable({ purpose: 'payload' }))
+            : Effect.succeed(payload.success)
+        }),
+        Effect.matchEffect({
+          onSuccess: (payload) =>
+            Effect.sync(() => {
+              if (!shard.handle.isCurrent()) return
+              if (payload === null) return act(() => shard.messages.discard(message))
+              const { to, text } = payload
+              prepared.set(message, {
+                submission: {
+                  reference: message.id,
+                  recipient: message.key,
+                  to,
+                  text,
+                  sender: accepted.sender,
+                  parts: accepted.parts,
+                  encoding: encodingOf(text),
+                  validitySeconds: 1,
+                },
+                acceptedAt: accepted.at,
+                expiresAt: accepted.expiresAt,
+                mode: accepted.mode,
+              })
+              // It only appends: what follows comes with the acknowledgement.
+              shard.messages.claim(message)
+            }),
+          onFailure: (error) => {
+            if (error._tag === 'StorageUnavailable') {
+              return Effect.sync(() => act(() => shard.messages.postpone(message, STORAGE_PAUSE_MS)))
+            }
+            // It was sealed by something else than this hub: it can never be handed over, and was not.
+            return Effect.logError('a payload cannot be opened', error).pipe(
+              Effect.annotateLogs({ message: message.id, key: accepted.sealingKey }),
+              Effect.andThen(Effect.sync(() => act(() => shard.messages.discard(message)))),
+            )
+          },
+        }),
+      )
+    }
+
+    const answer = (shard: DispatcherShard, message: Message, outcome: SubmitOutcome) => {
+      const known = prepared.get(message)
+      prepared.delete(message)
+      const at = now()
+      const deadline = reportDeadline(lifetimes, {
+        class: message.state.class,
+        sentAt: at,
+        scenario: known?.mode === 'test' ? sandboxScenario(known.submission.to) : null,
+      })
+      if (outcome.type === 'accepted' && known !== undefined) {
+        metrics.handedOver(message.state.class, at - known.acceptedAt)
+      }
+      if (outcome.type === 'notWritten') metrics.leaseStopped(1)
+      if (shard.handle.isCurrent()) shard.messages.answered(message, outcome, deadline)
+    }
+
+    /** Sends off what was acknowledged for an operator. */
+    const flush = ({ operator, queue }: Lane) => {
+      const at = now()
+      const batch = queue.filter(({ shard }) => shard.handle.isCurrent())
+      const shards = new Set(batch.map(({ shard }) => shard))
+      const submissions: Array<Submission> = []
+      const sent: typeof batch = []
+      for (const entry of batch) {
+        const known = prepared.get(entry.message)
+        if (known === undefined) continue
+        sent.push(entry)
+        submissions.push({
+          ...known.submission,
+          validitySeconds: Math.max(1, Math.ceil((known.expiresAt - at) / 1000)),
+        })
+      }
+      if (sent.length === 0) return
+      fork(
+        operator
+          .submit(submissions, () => [...shards].every((shard) => shard.handle.mayAct()))
+          .pipe(
+            Effect.map((outcomes) =>
+              act(() => {
+                for (const [i, { message, shard }] of sent.entries()) {
+                  answer(shard, message, outcomes[i] ?? { type: 'unknown' })
+                }
+              }),
+            ),
+          ),
+      )
+    }
+
+    /** How many messages an operator has room for. */
+    const room = (lane: Lane, shards: ReadonlyArray<DispatcherShard>): number => {
+      const { maxPartsPerSecond, window } = lane.operator.capabilities
+      let free = window
+      for (const shard of shards) free -= shard.messages.handoversAt(lane.operator.name)
+      if (maxPartsPerSecond === undefined) return free
+      const at = now()
+      lane.tokens = Math.min(
+        maxPartsPerSecond * BURST_SECONDS,
+        lane.tokens + ((at - lane.refilledAt) / 1000) * maxPartsPerSecond,
+      )
+      lane.refilledAt = at
+      // A message of several parts may overdraw; the next waits for it.
+      return lane.tokens > 0 ? free : 0
+    }
+
+    const take = (lane: Lane, shards: ReadonlyArray<DispatcherShard>) => {
+      const rated = lane.operator.capabilities.maxPartsPerSecond !== undefined
+      const taken: Array<{ readonly shard: DispatcherShard; readonly message: Message }> = []
+      let free = room(lane, shards)
+      for (let urgency = 0; urgency < LANES && free > 0; urgency++) {
+        let empty = 0
+        while (free > 0 && empty < shards.length && (!rated || lane.tokens > 0)) {
+          const shard = shards[turn++ % shards.length]!
+          const message = shard.messages.take(urgency, lane.operator.name)
+          if (message === null) {
+            empty++
+            continue
+          }
+          empty = 0
+          free--
+          if (rated) lane.tokens -= message.accepted?.parts ?? 1
+          taken.push({ shard, message })
+        }
+      }
+      return taken
+    }
+
+    return {
+      dispatch: () => {
+        for (const lane of lanes.values()) {
+          if (lane.queue.length > 0) {
+            flush(lane)
+            lane.queue = []
+          }
+        }
+        if (!options.mayBegin()) return
+        const shards = options.shards()
+        if (shards.length === 0) return
+        // Taken first and begun afterwards: beginning one settles, which comes back here.
+        for (const lane of lanes.values()) {
+          for (const { message, shard } of take(lane, shards)) fork(prepare(shard, message))
+        }
+      },
+      submit: (shard, message) => {
+        lanes.get(message.route)?.queue.push({ shard, message })
+      },
+      inFlight: () => options.shards().reduce((sum, shard) => sum + shard.messages.handovers, 0),
+    }
+  })

@@ -1,0 +1,41 @@
+/** The port to the read model: what the dispatcher has forgotten, or never had, and has to ask about. */
+import type { StorageError } from '@hub/store'
+import { Context, type Effect } from 'effect'
+import type { KnownMessage } from '../shard/message.ts'
+
+/** Was this message handed over or finished before? */
+export interface HandedOverQuestion {
+  /** `msg_…` */
+  readonly id: string
+  readonly shard: number
+  readonly laneTopic: string
+  /** The projector must have applied this record of the lane … */
+  readonly laneOffset: number
+  /** … and everything of the log before this offset, or its answer does not count. */
+  readonly logOffset: number
+}
+
+/** Whose report is this? */
+export interface ReportQuestion {
+  readonly operator: string
+  readonly operatorId: string
+  readonly reference: string | null
+}
+
+export class KnownMessages extends Context.Service<
+  KnownMessages,
+  {
+    /** For each question: `true` or `false`, or `null` while the projector has not come that far. */
+    readonly handedOver: (
+      questions: ReadonlyArray<HandedOverQuestion>,
+    ) => Effect.Effect<ReadonlyArray<boolean | null>, StorageError>
+    /** For each question: the message, or `null` when there is none. */
+    readonly reportedOn: (
+      questions: ReadonlyArray<ReportQuestion>,
+    ) => Effect.Effect<ReadonlyArray<KnownMessage | null>, StorageError>
+    /** For each question: the recipient hash, or `null` when the hub has never had such a message. */
+    readonly recipients: (
+      questions: ReadonlyArray<ReportQuestion>,
+    ) => Effect.Effect<ReadonlyArray<string | null>, StorageError>
+  }
+>()('@hub/dispatcher/KnownMessages') {}

@@ -1,0 +1,66 @@
+/**
+ * dispatcher: messages out of the lanes, to their operators, and what becomes of them into the log.
+ *
+ *   lanes → shard (recipient actors) → claim in the log → operator
+ *              ↑        ↘ facts → log
+ *              └── reports ← hub.operator-reports.v1 ← callbacks
+ *
+ * Configuration: see `config.ts`, and what the parts say of theirs.
+ */
+import { NodeRuntime } from '@effect/platform-node'
+import {
+  catalogueConfig,
+  kafkaConnectionConfig,
+  layerConsumerGroups,
+  layerEventLog,
+  topicNames,
+} from '@hub/kafka'
+import { Sealing, Sql, Vault } from '@hub/store'
+import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
+import { Effect, Layer } from 'effect'
+import { httpOperator, memberFile } from './config.ts'
+import { makeDispatcher } from './dispatcher.ts'
+import { knownMessagesPostgres } from './known/postgres.ts'
+
+const APP = 'dispatcher'
+
+const bus = Layer.unwrap(
+  Effect.gen(function* () {
+    const connection = yield* kafkaConnectionConfig(APP)
+    const { partitions } = yield* catalogueConfig
+    return Layer.merge(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection }))
+  }),
+)
+
+const known = Layer.unwrap(
+  Effect.gen(function* () {
+    const { prefix } = yield* catalogueConfig
+    return knownMessagesPostgres(topicNames(prefix).messages)
+  }),
+)
+
+const dispatcher = Effect.gen(function* () {
+  const { prefix } = yield* catalogueConfig
+  const readiness = yield* Readiness
+  const running = yield* makeDispatcher({
+    prefix,
+    topics: topicNames(prefix),
+    memberFile: yield* memberFile,
+    http: yield* httpOperator,
+  })
+  yield* readiness.add('shards', running.isReady)
+  return yield* running.failure
+}).pipe(Effect.scoped)
+
+dispatcher.pipe(
+  Effect.provide(
+    Layer.mergeAll(known, Sealing.layer).pipe(
+      Layer.provide(Layer.mergeAll(Sql.layer(APP), Vault.layer)),
+      Layer.provideMerge(bus),
+      Layer.provideMerge(adminLayer),
+      Layer.provideMerge(Readiness.layer),
+      Layer.provideMerge(loggerLayer(APP)),
+    ),
+  ),
+  NodeRuntime.runMain,
+)

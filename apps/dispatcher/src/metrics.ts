@@ -1,0 +1,108 @@
+/** What the dispatcher counts. Labels are bounded: classes, operators and names of happenings only. */
+import type { MessageClass } from '@hub/domain'
+import { type Context, Metric } from 'effect'
+import type { Happening } from './shard/message-shard.ts'
+
+const openMessages = Metric.gauge('hub_dispatcher_open_messages', {
+  description: 'Messages in memory that are not final.',
+})
+const finishedMessages = Metric.gauge('hub_dispatcher_remembered_messages', {
+  description: 'Final messages still remembered, so that a repeat is dropped.',
+})
+const buffered = Metric.gauge('hub_dispatcher_buffered_messages', {
+  description: 'Messages whose payload is held until they are handed over, by class.',
+})
+const claims = Metric.gauge('hub_dispatcher_claims_in_flight', {
+  description: 'Hand-overs under way, by operator.',
+})
+const parked = Metric.gauge('hub_dispatcher_parked_reports', {
+  description: 'Delivery reports that match no message in memory yet.',
+})
+const openShards = Metric.gauge('hub_dispatcher_open_shards', { description: 'Shards open in this process.' })
+/** From a millisecond to a day: what waits that long waits for an operator. */
+const LATENCY_BUCKETS = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400,
+]
+const latency = Metric.histogram('hub_dispatcher_handover_latency_seconds', {
+  description: 'From acceptance until the operator has taken the message, by class.',
+  boundaries: LATENCY_BUCKETS,
+})
+const recoveries = Metric.counter('hub_dispatcher_recoveries_total', {
+  description: 'Shards recovered from the log.',
+  incremental: true,
+})
+const recoverySeconds = Metric.histogram('hub_dispatcher_recovery_seconds', {
+  description: 'From the assignment of a shard until it was open.',
+  boundaries: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60],
+})
+const leaseStops = Metric.counter('hub_dispatcher_lease_stops_total', {
+  description: 'Messages not written to the operator because the lease did not hold any more.',
+  incremental: true,
+})
+const happenings = Metric.counter('hub_dispatcher_happenings_total', {
+  description: 'Things out of the ordinary, by name.',
+  incremental: true,
+})
+const deadLetters = Metric.counter('hub_dispatcher_dead_letters_total', {
+  description: 'Records that could not be read.',
+  incremental: true,
+})
+const unknownReports = Metric.counter('hub_dispatcher_reports_of_nobody_total', {
+  description: 'Reports of operators about messages the hub has never had.',
+  incremental: true,
+})
+
+export interface Metrics {
+  readonly gauges: (now: {
+    readonly open: number
+    readonly finished: number
+    readonly parked: number
+    readonly shards: number
+    readonly buffered: Readonly<Record<MessageClass, number>>
+    readonly claims: ReadonlyMap<string, number>
+  }) => void
+  readonly handedOver: (messageClass: MessageClass, ms: number) => void
+  readonly recovered: (ms: number) => void
+  readonly leaseStopped: (count: number) => void
+  readonly happened: (what: Happening, count: number) => void
+  readonly deadLettered: () => void
+  readonly reportOfNobody: (count: number) => void
+}
+
+/** The metrics, bound to the context of the process: updating one is a function call. */
+export const makeMetrics = (context: Context.Context<never>): Metrics => {
+  const bound = new Map<string, Metric.Metric<number, unknown>>()
+  const labelled = (metric: Metric.Metric<number, unknown>, name: string, label: string, value: string) => {
+    const key = `${name}:${value}`
+    let found = bound.get(key)
+    if (found === undefined) {
+      found = Metric.withAttributes(metric, { [label]: value })
+      bound.set(key, found)
+    }
+    return found
+  }
+  return {
+    gauges: (now) => {
+      openMessages.updateUnsafe(now.open, context)
+      finishedMessages.updateUnsafe(now.finished, context)
+      parked.updateUnsafe(now.parked, context)
+      openShards.updateUnsafe(now.shards, context)
+      for (const [name, count] of Object.entries(now.buffered)) {
+        labelled(buffered, 'buffered', 'class', name).updateUnsafe(count, context)
+      }
+      for (const [operator, count] of now.claims) {
+        labelled(claims, 'claims', 'operator', operator).updateUnsafe(count, context)
+      }
+    },
+    handedOver: (messageClass, ms) =>
+      labelled(latency, 'latency', 'class', messageClass).updateUnsafe(ms / 1000, context),
+    recovered: (ms) => {
+      recoveries.updateUnsafe(1, context)
+      recoverySeconds.updateUnsafe(ms / 1000, context)
+    },
+    leaseStopped: (count) => leaseStops.updateUnsafe(count, context),
+    happened: (what, count) => labelled(happenings, 'happenings', 'what', what).updateUnsafe(count, context),
+    deadLettered: () => deadLetters.updateUnsafe(1, context),
+    reportOfNobody: (count) => unknownReports.updateUnsafe(count, context),
+  }
+}

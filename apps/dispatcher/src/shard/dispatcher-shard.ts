@@ -1,0 +1,113 @@
+/** A `MessageShard` behind the runtime's `Shard`: records are decoded here, and facts encoded. */
+import type { Shard, ShardHandle } from '@hub/actor'
+import { DEFAULT_LIFETIMES, type LogFact, type Mode, reportDeadline } from '@hub/domain'
+import {
+  deadLetterRecord,
+  decodeDeliveryReportReceived,
+  decodeFact,
+  type IncomingRecord,
+  isFactType,
+  logRecord,
+  reportOutcome,
+  type TopicNames,
+} from '@hub/kafka'
+import type { OpenSubmission } from '@hub/operator'
+import { Result } from 'effect'
+import type { Metrics } from '../metrics.ts'
+import { type Happening, MessageShard, type ShardLimits } from './message-shard.ts'
+import type { Message } from './message.ts'
+
+/** What a shard needs of the process around it. */
+export interface ShardEnvironment {
+  readonly topics: TopicNames
+  readonly limits: ShardLimits
+  readonly metrics: Metrics
+  readonly now: () => number
+  readonly operatorFor: (mode: Mode) => string
+  readonly dedupes: (operator: string) => boolean
+  readonly submit: (shard: DispatcherShard, message: Message) => void
+  readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
+  /** A record could not be read; the reason is a code. */
+  readonly onDeadLetter: (record: IncomingRecord, reason: string) => void
+}
+
+export interface DispatcherShard extends Shard {
+  readonly messages: MessageShard
+  readonly handle: ShardHandle
+}
+
+export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvironment): DispatcherShard => {
+  const { metrics, topics } = environment
+  const messages = new MessageShard(
+    {
+      now: environment.now,
+      append: (fact: LogFact, recipient, onAppended) =>
+        handle.append(logRecord(topics, fact, recipient, { partition: handle.shard }), onAppended),
+      submit: (message) => environment.submit(shard, message),
+      resume: environment.resume,
+      operatorFor: environment.operatorFor,
+      dedupes: environment.dedupes,
+      reportDeadline: (state, sentAt) =>
+        reportDeadline(DEFAULT_LIFETIMES, { class: state.class, sentAt, scenario: null }),
+      happened: (what: Happening, count = 1) => metrics.happened(what, count),
+    },
+    environment.limits,
+  )
+
+  /** Out of the way, with the reason; its place is held until that has been written. */
+  const deadLetter = (record: IncomingRecord, reason: string, written: () => void) => {
+    environment.onDeadLetter(record, reason)
+    metrics.deadLettered()
+    handle.append(deadLetterRecord(record, reason), written)
+  }
+
+  const shard: DispatcherShard = {
+    messages,
+    handle,
+    onLog: (record, fence) => {
+      if (messages.isOwn(record.offset) || !isFactType(record.type)) return
+      const fact = decodeFact(record)
+      // Whoever wrote it has its copy; nothing here waits for it.
+      if (Result.isFailure(fact)) deadLetter(record, fact.failure.reason, () => {})
+      else if (fact.success.type !== 'MessageAccepted')
+        messages.onFact(record.offset, record.key, fact.success, fence)
+    },
+    onLane: (lane, record) => {
+      const fact = decodeFact(record)
+      if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted') {
+        messages.onAccepted(lane, record.offset, record.appendedAt, fact.success)
+        return
+      }
+      messages.holdLane(lane, record.offset)
+      deadLetter(record, Result.isFailure(fact) ? fact.failure.reason : 'unexpected_type', () =>
+        messages.releaseLane(lane, record.offset),
+      )
+    },
+    onReport: (record) => {
+      // Inbound messages are in the same topic and not for this reader.
+      if (record.type === 'InboundMessageReceived') return
+      const report = decodeDeliveryReportReceived(record)
+      if (Result.isFailure(report)) {
+        messages.holdReport(record.offset)
+        deadLetter(record, report.failure.reason, () => messages.releaseReport(record.offset))
+        return
+      }
+      messages.onReport({
+        offset: record.offset,
+        operator: report.success.operator,
+        operatorId: report.success.operatorId,
+        reference: report.success.reference,
+        recipient: report.success.recipient,
+        outcome: reportOutcome(report.success),
+      })
+    },
+    onOpened: (opened) => messages.opened(opened),
+    onClosed: () => {},
+    onTick: (now) => messages.tick(now),
+    isFull: (lane) => messages.isFull(lane),
+    hasRoom: (lane) => messages.hasRoom(lane),
+    needed: () => messages.needed(),
+    onCommitted: (lanes, logPosition, now) => messages.committed(lanes, logPosition, now),
+  }
+  return shard
+}

@@ -1,0 +1,920 @@
+/**
+ * The messages of one shard: a state machine without I/O. Records, answers and time come in; facts to append and
+ * messages to submit go out through `World`, synchronously. What a message's facts mean is the domain's
+ * (`decide`, `evolve`); here is decided when to ask it, and which offsets are still needed.
+ *
+ * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
+ * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
+ * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim or
+ * `OpenMessageCarried`; (b) for every finished message: its final fact, until two minutes have passed and the committed
+ * mark of its lane is beyond it, so that neither a repeat nor a restart hands it over again.
+ */
+import { type Fence, HeldOffsets, KeyedQueues, type Needed, type Opened, TimerHeap } from '@hub/actor'
+import {
+  carry,
+  decide,
+  evolve,
+  type LogFact,
+  type MessageAccepted,
+  type MessageCommand,
+  type MessageState,
+  type Mode,
+} from '@hub/domain'
+import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
+import { Result } from 'effect'
+import type { KnownMessage, Message, Report } from './message.ts'
+
+/** Something worth counting; names are bounded. */
+export type Happening =
+  | 'duplicate_dropped'
+  | 'known_dropped'
+  | 'void_claim'
+  | 'outcome_unknown'
+  | 'assumed_sent'
+  | 'report_duplicate'
+  | 'report_unmatched'
+  | 'report_impossible'
+  | 'report_matched_by_recipient'
+  | 'record_lost'
+  | 'carried'
+
+/** What the shard asks of the outside. All of it is synchronous and bounded elsewhere. */
+export interface World {
+  readonly now: () => number
+  /** Appends a fact about a message; `onAppended` gets its offset, unless the shard was closed before. */
+  readonly append: (fact: LogFact, recipient: string, onAppended: (offset: number) => void) => void
+  /** The claim is acknowledged: hand the message over. Answered by `answered`. */
+  readonly submit: (message: Message) => void
+  /** Messages that were open when the shard was recovered. */
+  readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
+  readonly operatorFor: (mode: Mode) => string
+  readonly dedupes: (operator: string) => boolean
+  /** Until when a report is awaited of a message whose answer was lost, or whose number is not known any more. */
+  readonly reportDeadline: (state: MessageState, sentAt: number) => number
+  readonly happened: (what: Happening, count?: number) => void
+}
+
+export interface ShardLimits {
+  /** Messages of a lane whose payload is held. */
+  readonly buffer: number
+  /** Messages that are not final. */
+  readonly open: number
+  /** Finished messages still remembered. */
+  readonly finished: number
+}
+
+/**
+ * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator; 50,000 open messages take about 40 MB;
+ * 200,000 finished ones in two minutes are 1,600 a second for one shard, which is more than it can do.
+ */
+export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 50_000, finished: 200_000 }
+
+/** Contract between command-api's retries and the dispatcher: a repeat may come this long after the first. */
+export const REMEMBERED_MS = 2 * 60_000
+/** A record that reached the lane later than this after its acceptance may be a repeat of one that was finished and forgotten. */
+const SUSPICIOUS_AFTER_MS = 60_000
+/**
+ * One that is read later than this after its acceptance has lain in a backlog, and the message it may repeat may be
+ * forgotten by now. Half a minute less than what is remembered, for clocks that differ.
+ */
+const BACKLOGGED_AFTER_MS = REMEMBERED_MS - 30_000
+/** A message that waits for its report longer than this is carried forward. */
+const CARRIED_AFTER_MS = 2 * 60_000
+/** Carried a second at most: 50 kB of log, and 50,000 open messages once in less than two minutes. */
+const CARRIED_AT_ONCE = 500
+/** Looked through for messages to carry, from the oldest on. */
+const CARRY_SCAN = 2000
+/** A report that matches nothing is looked up after this long: its submit answer may be on its way. */
+const PARK_BEFORE_LOOKUP_MS = 250
+const LOOKUP_EVERY_MS = 1000
+/** Then a message of the same recipient whose answer was lost may be meant. */
+const MATCH_BY_RECIPIENT_MS = 5000
+/** And then it is nobody's. */
+const PARK_MS = 30_000
+/** Reports that match nothing, held at once; each holds the mark of the reports. */
+const MAX_PARKED = 10_000
+/** First pause after an answer was lost, doubled up to the longest. */
+const LOST_PAUSE_MS = 1000
+const LONGEST_LOST_PAUSE_MS = 30_000
+/** Longest lifetime before hand-over there has ever been: what finished earlier cannot come again unnoticed. */
+const LONGEST_LIFETIME_MS = 24 * 3_600_000
+
+const LANES = 2
+
+interface Parked {
+  readonly report: Report
+  readonly since: number
+  askedAt: number
+}
+
+const operatorKey = (operator: string, operatorId: string) => `${operator}\n${operatorId}`
+
+export class MessageShard {
+  readonly #world: World
+  readonly #limits: ShardLimits
+  #epoch = 0
+  #open = false
+  #laneEnds: ReadonlyArray<number> = []
+  #orphans = false
+  readonly #messages = new Map<string, Message>()
+  /** In the order in which they finished. */
+  readonly #finished = new Set<Message>()
+  readonly #queues = new KeyedQueues<Message>(LANES)
+  readonly #timers = new TimerHeap<Message>()
+  readonly #laneHolds = Array.from({ length: LANES }, () => new HeldOffsets())
+  readonly #logHolds = new HeldOffsets()
+  readonly #logOwners = new Map<number, Message>()
+  readonly #reportHolds = new HeldOffsets()
+  readonly #byOperatorId = new Map<string, Message>()
+  /** Sent without ids, by recipient. */
+  readonly #answerLost = new Map<string, Set<Message>>()
+  readonly #lookingUp = new Set<Message>()
+  /** Reports that match nothing, by offset and so in order. */
+  readonly #parked = new Map<number, Parked>()
+  readonly #parkedById = new Map<string, Array<number>>()
+  /** Own facts not read back yet: they are folded when they are acknowledged. */
+  readonly #ownOffsets = new Set<number>()
+  #logPosition = 0
+  readonly #handovers = new Map<string, number>()
+
+  constructor(world: World, limits: ShardLimits = DEFAULT_LIMITS) {
+    this.#world = world
+    this.#limits = limits
+  }
+
+  // ---- what others may know
+
+  /** Messages that are not final. */
+  get openCount(): number {
+    return this.#messages.size - this.#finished.size
+  }
+  /** Hand-overs under way: claimed, or about to be, and the result not yet in the log. */
+  get handovers(): number {
+    let count = 0
+    for (const under of this.#handovers.values()) count += under
+    return count
+  }
+  /** Those of one operator. */
+  handoversAt(operator: string): number {
+    return this.#handovers.get(operator) ?? 0
+  }
+  get parkedCount(): number {
+    return this.#parked.size
+  }
+  get finishedCount(): number {
+    return this.#finished.size
+  }
+  /** Messages of a lane whose payload is held. */
+  buffered(lane: number): number {
+    return this.#queues.count(lane)
+  }
+  /** The recipient of a message in memory, or `null`. */
+  recipientOf(messageId: string): string | null {
+    return this.#messages.get(messageId)?.key ?? null
+  }
+  /** The state of a message in memory, or `null`. */
+  stateOf(messageId: string): MessageState | null {
+    return this.#messages.get(messageId)?.state ?? null
+  }
+
+  isFull(lane: number): boolean {
+    return (
+      this.#queues.count(lane) >= this.#limits.buffer ||
+      this.openCount >= this.#limits.open ||
+      this.#finished.size >= this.#limits.finished
+    )
+  }
+
+  /** With some distance to `isFull`, so that a partition is not paused and resumed for each record. */
+  hasRoom(lane: number): boolean {
+    return (
+      this.#queues.count(lane) <= this.#limits.buffer / 2 &&
+      this.openCount <= this.#limits.open * 0.9 &&
+      this.#finished.size <= this.#limits.finished * 0.9
+    )
+  }
+
+  needed(): Needed {
+    return {
+      lanes: this.#laneHolds.map((holds) => holds.lowest()),
+      log: this.#logHolds.lowest(),
+      reports: this.#reportHolds.lowest(),
+    }
+  }
+
+  // ---- records
+
+  /** Whether the record at this offset of the log is one of our own, folded already. Ask once for each, in order. */
+  isOwn(offset: number): boolean {
+    this.#logPosition = offset + 1
+    return this.#ownOffsets.delete(offset)
+  }
+
+  /** A fact of the log. Before `opened` it builds the state; afterwards it is what another member has still written. */
+  onFact(offset: number, recipient: string, fact: LogFact, fence: Fence): void {
+    if (fact.type === 'HandoverStarted' && fence.isVoid(fact.epoch)) {
+      this.#world.happened('void_claim')
+      return
+    }
+    const known = this.#messages.get(fact.messageId)
+    if (known !== undefined) {
+      this.#fold(known, fact, offset)
+      if (this.#open) this.#settle(known)
+      return
+    }
+    // Whatever concerns this shard was recovered; a stranger's late word on something long finished is nothing new.
+    if (this.#open) return
+    const message = this.#make(fact.messageId, recipient, evolve(null, fact))
+    this.#messages.set(message.id, message)
+    if (message.state.final && fact.at < this.#world.now() - LONGEST_LIFETIME_MS) {
+      this.#messages.delete(message.id)
+      return
+    }
+    this.#fold(message, fact, offset)
+    if (message.state.final) this.#finish(message)
+  }
+
+  /** Recovery is over: the fence is ours. */
+  opened({ epoch, laneEnds, now }: Opened): void {
+    this.#epoch = epoch
+    this.#open = true
+    this.#laneEnds = laneEnds
+    const resumed = new Map<string, Array<OpenSubmission>>()
+    for (const message of this.#messages.values()) {
+      const { state } = message
+      const late = state.final && state.reason === 'dlr_timeout_local'
+      if (state.operator !== null && state.sentAt !== null && (late || state.stage === 'awaitingReport')) {
+        const list = resumed.get(state.operator) ?? []
+        list.push({
+          reference: message.id,
+          recipient: message.key,
+          operatorIds: message.awaited === null ? state.operatorIds : [...message.awaited],
+          sentAt: state.sentAt,
+        })
+        resumed.set(state.operator, list)
+      }
+      // A restart does not make a message younger: what finished before it is remembered from then on.
+      if (state.final) message.finishedAt = Math.min(message.finishedAt, now)
+      else this.#arm(message)
+      if (state.stage === 'handingOver') this.#world.happened('outcome_unknown')
+      if (!state.final && state.stage !== 'awaitingReport') this.#orphans = true
+    }
+    for (const [operator, open] of resumed) this.#world.resume(operator, open)
+  }
+
+  /** A record of a lane. `appendedAt` is when it reached the lane. */
+  onAccepted(lane: number, offset: number, appendedAt: number, accepted: MessageAccepted): void {
+    const now = this.#world.now()
+    const known = this.#messages.get(accepted.messageId)
+    if (known !== undefined) {
+      if (known.state.accepted) {
+        if (known.laneOffset !== offset) this.#world.happened('duplicate_dropped')
+        return
+      }
+      known.state = evolve(known.state, accepted)
+      known.lane = lane
+      known.laneOffset = offset
+      known.route = known.state.operator ?? this.#world.operatorFor(accepted.mode)
+      if (known.state.stage === 'queued' || known.state.stage === 'handingOver') {
+        known.accepted = accepted
+        known.blockedUntil = known.state.retryAt
+        this.#enqueue(known, known.blockedUntil > now || known.recording > 0)
+      }
+      return
+    }
+    const message = this.#make(accepted.messageId, accepted.recipient, evolve(null, accepted))
+    message.lane = lane
+    message.laneOffset = offset
+    message.route = this.#world.operatorFor(accepted.mode)
+    message.accepted = accepted
+    this.#messages.set(message.id, message)
+    if (
+      accepted.republished ||
+      appendedAt - accepted.at > SUSPICIOUS_AFTER_MS ||
+      now - accepted.at > BACKLOGGED_AFTER_MS
+    ) {
+      message.lookingUp = true
+      message.askAt = { lane: offset, log: this.#logPosition }
+      this.#lookingUp.add(message)
+    }
+    this.#enqueue(message, message.lookingUp)
+  }
+
+  /** A record of a lane that cannot be read holds its place until it is in the dead letters. */
+  holdLane(lane: number, offset: number): void {
+    this.#laneHolds[lane]!.hold(offset)
+  }
+  releaseLane(lane: number, offset: number): void {
+    this.#laneHolds[lane]!.release(offset)
+  }
+  holdReport(offset: number): void {
+    this.#reportHolds.hold(offset)
+  }
+  releaseReport(offset: number): void {
+    this.#reportHolds.release(offset)
+  }
+
+  onReport(report: Report): void {
+    this.#reportHolds.hold(report.offset)
+    this.#report(report)
+  }
+
+  // ---- handing over
+
+  /** The next message of a lane for an operator, or `null`. It is followed by `claim`, `postpone`, or `discard`. */
+  take(lane: number, operator: string): Message | null {
+    const message = this.#queues.take(lane, operator)
+    if (message === null) return null
+    message.busy = true
+    this.#handovers.set(message.route, this.handoversAt(message.route) + 1)
+    return message
+  }
+
+  /** Its payload is at hand: the claim goes to the log, and then the message to the operator. */
+  claim(message: Message): void {
+    const now = this.#world.now()
+    message.doubtful = message.state.stage === 'handingOver'
+    const decision = decide(message.state, {
+      type: 'HandOver',
+      epoch: this.#epoch,
+      operator: message.route,
+      dedupes: this.#world.dedupes(message.route),
+      at: now,
+    })
+    if (Result.isSuccess(decision)) {
+      this.#record(message, decision.success, () => {
+        // A report that another member's claim brought about may have come first.
+        if (message.state.stage === 'handingOver') this.#world.submit(message)
+        else this.#release(message, 0)
+      })
+      return
+    }
+    switch (decision.failure._tag) {
+      case 'NotYet':
+        return this.#release(message, decision.failure.retryAt)
+      case 'LifetimeOver':
+      case 'OutcomeUnknown':
+        return this.discard(message)
+      case 'AlreadyHandedOver':
+      case 'AcceptanceUnknown':
+      case 'MessageUnknown':
+      case 'NotHandedOver':
+        return this.#release(message, 0)
+    }
+  }
+
+  /** The payload could not be opened for now. */
+  postpone(message: Message, ms: number): void {
+    this.#release(message, this.#world.now() + ms)
+  }
+
+  /** It can never be handed over (again): its lifetime or its payload's key is gone. */
+  discard(message: Message): void {
+    const now = this.#world.now()
+    const { expiresAt, stage } = message.state
+    this.#decideAndRecord(
+      message,
+      stage === 'handingOver'
+        ? { type: 'AssumeSent', at: now, reportDeadline: this.#world.reportDeadline(message.state, now) }
+        : { type: 'PassDeadline', at: Math.max(now, expiresAt) },
+      () => this.#release(message, 0),
+    )
+    if (stage === 'handingOver') this.#world.happened('assumed_sent')
+  }
+
+  /** The operator's answer to `submit`. `reportDeadline` counts when it is `accepted`. */
+  answered(message: Message, outcome: SubmitOutcome, reportDeadline: number): void {
+    const at = this.#world.now()
+    switch (outcome.type) {
+      case 'accepted':
+        // Reports may be faster than the log: they find the message from now on, and wait.
+        this.#index(message, message.route, outcome.operatorIds)
+        this.#decideAndRecord(
+          message,
+          {
+            type: 'RecordSubmitted',
+            operator: message.route,
+            operatorIds: outcome.operatorIds,
+            reportDeadline,
+            at,
+          },
+          () => this.#release(message, 0),
+        )
+        return
+      case 'rejected':
+        this.#decideAndRecord(message, { type: 'RecordRejection', reason: outcome.reason, at }, () =>
+          this.#release(message, 0),
+        )
+        return
+      case 'refused':
+      case 'notWritten': {
+        const retryAt = outcome.type === 'refused' ? at + outcome.retryAfterMs : at
+        // An earlier claim may have succeeded: a refusal now does not disprove that, so it is not written down.
+        if (message.doubtful) return this.#release(message, Math.max(retryAt, at + LOST_PAUSE_MS))
+        this.#decideAndRecord(message, { type: 'RecordRefusal', retryAt, at }, () =>
+          this.#release(message, retryAt),
+        )
+        return
+      }
+      case 'unknown': {
+        this.#world.happened('outcome_unknown')
+        if (!this.#world.dedupes(message.route)) return this.discard(message)
+        const pause = Math.min(LOST_PAUSE_MS * 2 ** message.lost, LONGEST_LOST_PAUSE_MS)
+        message.lost++
+        return this.#release(message, at + pause)
+      }
+    }
+  }
+
+  // ---- time
+
+  /** Does what is due. */
+  tick(now: number): void {
+    for (;;) {
+      const message = this.#timers.takeDue(now)
+      if (message === undefined) return
+      if (message.busy || message.recording > 0 || message.state.final || message.lookingUp) continue
+      switch (message.state.stage) {
+        case 'queued':
+          if (message.state.expiresAt <= now) {
+            this.#decideAndRecord(message, { type: 'PassDeadline', at: now })
+            break
+          }
+          this.#unblock(message)
+          break
+        case 'handingOver':
+          this.#unblock(message)
+          break
+        case 'awaitingReport':
+          this.#decideAndRecord(message, { type: 'PassDeadline', at: now })
+          break
+        case 'final':
+      }
+    }
+  }
+
+  /** Marks were committed: what need not be remembered any more is forgotten, and what waits long is carried forward. */
+  committed(lanes: ReadonlyArray<number>, logPosition: number, now: number): void {
+    const allRead = lanes.every((mark, lane) => mark >= (this.#laneEnds[lane] ?? 0))
+    for (const message of this.#finished) {
+      if (now - message.finishedAt < REMEMBERED_MS) break
+      const { evidence, lane, laneOffset } = message
+      const passed = lane >= 0 ? lanes[lane]! > laneOffset : allRead
+      // Its facts that have not been read back yet would look like news.
+      if (passed && logPosition > evidence && message.recording === 0) this.#forget(message)
+    }
+    if (this.#orphans && allRead) this.#giveUpOrphans(now)
+    this.#carry(now)
+  }
+
+  // ---- lookups
+
+  /** Messages that the read model is to be asked about, with how far the projector must have come. */
+  messagesToLookUp(limit: number): ReadonlyArray<Message> {
+    const found: Array<Message> = []
+    for (const message of this.#lookingUp) {
+      if (found.length === limit) break
+      found.push(message)
+    }
+    return found
+  }
+
+  /** The answer: the message was handed over or finished before, or not. */
+  lookedUp(message: Message, handedOver: boolean): void {
+    if (!this.#lookingUp.delete(message)) return
+    message.lookingUp = false
+    message.askAt = null
+    if (handedOver) {
+      this.#world.happened('known_dropped')
+      this.#leaveQueue(message)
+      this.#forget(message)
+      return
+    }
+    this.#queues.unblock(message)
+    this.#arm(message)
+  }
+
+  /** Reports that match nothing here and are due to be looked up. */
+  reportsToLookUp(limit: number): ReadonlyArray<Report> {
+    const now = this.#world.now()
+    const found: Array<Report> = []
+    for (const parked of this.#parked.values()) {
+      if (found.length === limit) break
+      if (now - parked.since < PARK_BEFORE_LOOKUP_MS || now - parked.askedAt < LOOKUP_EVERY_MS) continue
+      parked.askedAt = now
+      found.push(parked.report)
+    }
+    return found
+  }
+
+  /** The answer to `reportsToLookUp`, for one of them. */
+  reportLookedUp(report: Report, known: KnownMessage | null): void {
+    const parked = this.#parked.get(report.offset)
+    if (parked === undefined) return
+    const now = this.#world.now()
+    if (known !== null) {
+      const correctable =
+        known.reason === 'dlr_timeout_local' ||
+        (known.status === 'delivered' && report.outcome.status === 'seen' && !known.seen)
+      if (correctable) {
+        this.#unpark(parked)
+        const here = this.#messages.get(known.id)
+        if (here === undefined) this.#rehydrate(known, now)
+        else this.#index(here, known.operator, known.operatorIds)
+        this.#report(report)
+        return
+      }
+      if (known.status !== 'accepted' && known.status !== 'sent') {
+        this.#unpark(parked)
+        this.#drop(report, 'report_duplicate')
+        return
+      }
+    } else if (now - parked.since >= MATCH_BY_RECIPIENT_MS && !this.#queues.isTaken(report.recipient)) {
+      const candidates = [...(this.#answerLost.get(report.recipient) ?? [])].filter(
+        ({ state }) => state.operator === report.operator,
+      )
+      const [only] = candidates
+      // Two of one recipient cannot be told apart: both wait for their deadline.
+      if (only !== undefined && candidates.length === 1 && !only.busy && only.recording === 0) {
+        this.#unpark(parked)
+        this.#world.happened('report_matched_by_recipient')
+        this.#apply(only, report)
+        return
+      }
+    }
+    if (now - parked.since >= PARK_MS) {
+      this.#unpark(parked)
+      this.#drop(report, 'report_unmatched')
+    }
+  }
+
+  // ---- inside
+
+  #make(id: string, key: string, state: MessageState): Message {
+    return {
+      id,
+      key,
+      lane: -1,
+      route: '',
+      laneOffset: -1,
+      state,
+      accepted: null,
+      evidence: -1,
+      evidenceAt: 0,
+      busy: false,
+      doubtful: false,
+      recording: 0,
+      lookingUp: false,
+      askAt: null,
+      blockedUntil: 0,
+      lost: 0,
+      awaited: null,
+      heldReports: [],
+      parked: [],
+      finishedAt: 0,
+    }
+  }
+
+  #enqueue(message: Message, blocked: boolean): void {
+    this.#laneHolds[message.lane]!.hold(message.laneOffset)
+    this.#queues.push(message, blocked)
+    this.#arm(message)
+  }
+
+  /**
+   * The payload is not needed any more. While a hand-over is under way the message keeps its place whatever is read from
+   * the log meanwhile: its recipient's next one waits for the operator's answer.
+   */
+  #leaveQueue(message: Message): void {
+    if (message.accepted === null || message.busy) return
+    message.accepted = null
+    this.#queues.remove(message)
+    this.#laneHolds[message.lane]!.release(message.laneOffset)
+  }
+
+  /** Takes a fact that is in the log at `offset` for true. Twice is once. */
+  #fold(message: Message, fact: LogFact, offset: number): void {
+    const before = message.state
+    const after = evolve(before, fact)
+    message.state = after
+    this.#remember(message, fact, offset)
+    if (fact.type === 'MessageSent') this.#index(message, fact.operator, fact.operatorIds)
+    if (fact.type === 'OpenMessageCarried') {
+      this.#index(message, fact.operator, fact.operatorIds)
+      // Of several parts, those reported on were left out of what was carried.
+      if (message.evidence === offset) message.awaited = new Set(fact.operatorIds)
+    }
+    if (after.final) {
+      if (!before.final || after.status !== before.status) this.#finish(message)
+    } else if (after.stage === 'awaitingReport') {
+      this.#leaveQueue(message)
+      if (after.operatorIds.length === 0) this.#addAnswerLost(message)
+      else this.#removeAnswerLost(message)
+    }
+  }
+
+  /**
+   * Moves the offset from which recovery can go on, forward only. A produce that was given up may land late, behind
+   * what came of its repetition: such an old claim or carried fact proves less than what is there already.
+   */
+  #remember(message: Message, fact: LogFact, offset: number): void {
+    if (offset <= message.evidence) return
+    const moves = (): boolean => {
+      switch (fact.type) {
+        case 'HandoverStarted':
+          return message.state.stage === 'handingOver'
+        case 'OpenMessageCarried':
+          return message.state.stage === 'awaitingReport' && fact.at >= message.evidenceAt
+        case 'MessageDelivered':
+        case 'MessageUndelivered':
+        case 'MessageRejected':
+        case 'MessageExpired':
+          return true
+        case 'HandoverRefused':
+        case 'MessageSent':
+        case 'MessageSeen':
+          return false
+      }
+    }
+    if (message.evidence >= 0 && !moves()) return
+    this.#dropEvidence(message)
+    message.evidence = offset
+    message.evidenceAt = fact.at
+    this.#logHolds.hold(offset)
+    this.#logOwners.set(offset, message)
+  }
+
+  #dropEvidence(message: Message): void {
+    if (message.evidence < 0) return
+    this.#logHolds.release(message.evidence)
+    this.#logOwners.delete(message.evidence)
+    message.evidence = -1
+  }
+
+  #finish(message: Message): void {
+    this.#leaveQueue(message)
+    this.#timers.clear(message)
+    this.#removeAnswerLost(message)
+    if (this.#lookingUp.delete(message)) message.lookingUp = false
+    this.#releaseReports(message)
+    message.finishedAt = this.#open ? this.#world.now() : message.evidenceAt
+    this.#finished.delete(message)
+    this.#finished.add(message)
+  }
+
+  #forget(message: Message): void {
+    this.#messages.delete(message.id)
+    this.#finished.delete(message)
+    this.#timers.clear(message)
+    this.#removeAnswerLost(message)
+    this.#dropEvidence(message)
+    this.#releaseReports(message)
+    for (const report of message.parked) this.#drop(report, 'report_duplicate')
+    const { operator, operatorIds } = message.state
+    if (operator !== null) {
+      for (const id of operatorIds) {
+        const key = operatorKey(operator, id)
+        if (this.#byOperatorId.get(key) === message) this.#byOperatorId.delete(key)
+      }
+    }
+  }
+
+  #releaseReports(message: Message): void {
+    for (const offset of message.heldReports) this.#reportHolds.release(offset)
+    message.heldReports = []
+  }
+
+  #index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
+    if (operatorIds.length === 0) return
+    message.awaited ??= new Set(operatorIds)
+    for (const id of operatorIds) {
+      const key = operatorKey(operator, id)
+      this.#byOperatorId.set(key, message)
+      for (const offset of this.#parkedById.get(key) ?? []) {
+        const parked = this.#parked.get(offset)
+        if (parked === undefined) continue
+        this.#parked.delete(offset)
+        message.parked.push(parked.report)
+      }
+      this.#parkedById.delete(key)
+    }
+  }
+
+  #addAnswerLost(message: Message): void {
+    const set = this.#answerLost.get(message.key) ?? new Set()
+    set.add(message)
+    this.#answerLost.set(message.key, set)
+  }
+
+  #removeAnswerLost(message: Message): void {
+    const set = this.#answerLost.get(message.key)
+    if (set === undefined) return
+    set.delete(message)
+    if (set.size === 0) this.#answerLost.delete(message.key)
+  }
+
+  /** Appends facts in order; each is folded when it is acknowledged, and `then` runs after the last. */
+  #record(message: Message, facts: ReadonlyArray<LogFact>, then?: () => void): void {
+    if (facts.length === 0) {
+      then?.()
+      this.#settle(message)
+      return
+    }
+    // Whatever is being written down decides what may be done next.
+    if (message.accepted !== null) this.#queues.block(message)
+    message.recording += facts.length
+    for (const fact of facts) {
+      this.#world.append(fact, message.key, (offset) => {
+        message.recording--
+        if (offset >= this.#logPosition) this.#ownOffsets.add(offset)
+        this.#fold(message, fact, offset)
+        if (message.recording > 0) return
+        then?.()
+        this.#settle(message)
+      })
+    }
+  }
+
+  #decideAndRecord(message: Message, command: MessageCommand, then?: () => void): void {
+    const decision = decide(message.state, command)
+    this.#record(message, Result.isSuccess(decision) ? decision.success : [], then)
+  }
+
+  /** A hand-over is over. A message that still has to be handed over may be taken again from `notBefore` on. */
+  #release(message: Message, notBefore: number): void {
+    if (!message.busy) return
+    message.busy = false
+    this.#handovers.set(message.route, this.handoversAt(message.route) - 1)
+    if (message.state.final || message.state.stage === 'awaitingReport') {
+      this.#leaveQueue(message)
+    } else {
+      message.blockedUntil = notBefore
+      const blocked = notBefore > this.#world.now()
+      this.#queues.giveBack(message, blocked)
+      if (!blocked) this.#queues.unblock(message)
+    }
+    this.#settle(message)
+  }
+
+  #unblock(message: Message): void {
+    message.blockedUntil = 0
+    this.#queues.unblock(message)
+    this.#arm(message)
+  }
+
+  /** After a change: the timer that counts now, and the reports that had to wait. */
+  #settle(message: Message): void {
+    if (message.busy || message.recording > 0) return
+    if (message.accepted !== null && !message.lookingUp && message.blockedUntil <= this.#world.now()) {
+      this.#queues.unblock(message)
+    }
+    this.#arm(message)
+    while (message.parked.length > 0 && message.recording === 0) this.#apply(message, message.parked.shift()!)
+  }
+
+  #arm(message: Message): void {
+    const { blockedUntil, lookingUp, state } = message
+    if (message.busy || message.recording > 0 || lookingUp || state.final) {
+      this.#timers.clear(message)
+      return
+    }
+    const blocked = blockedUntil > 0 ? blockedUntil : Number.POSITIVE_INFINITY
+    switch (state.stage) {
+      case 'queued':
+        this.#timers.set(message, Math.min(blocked, state.expiresAt))
+        return
+      case 'handingOver':
+        this.#timers.set(message, blocked)
+        return
+      case 'awaitingReport':
+        this.#timers.set(message, state.reportDeadline ?? Number.POSITIVE_INFINITY)
+        return
+      case 'final':
+        this.#timers.clear(message)
+    }
+  }
+
+  #report(report: Report): void {
+    const message =
+      this.#byOperatorId.get(operatorKey(report.operator, report.operatorId)) ??
+      (report.reference === null ? undefined : this.#messages.get(report.reference))
+    if (message === undefined) this.#park(report)
+    else if (message.busy || message.recording > 0) message.parked.push(report)
+    else this.#apply(message, report)
+  }
+
+  /** A report on a message about which nothing else is under way. */
+  #apply(message: Message, report: Report): void {
+    const { outcome } = report
+    if (outcome.status === 'delivered' && message.state.operatorIds.length > 1 && message.awaited !== null) {
+      const news = message.awaited.delete(report.operatorId)
+      if (!news) return this.#drop(report, 'report_duplicate')
+      if (message.awaited.size > 0) {
+        // One part of several: held until the rest has come, or the message is carried forward without it.
+        message.heldReports.push(report.offset)
+        return
+      }
+    }
+    const decision = decide(
+      message.state,
+      outcome.status === 'seen'
+        ? { type: 'RecordReadReceipt', at: this.#world.now() }
+        : { type: 'RecordReport', outcome, at: this.#world.now() },
+    )
+    if (Result.isFailure(decision)) return this.#drop(report, 'report_impossible')
+    if (decision.success.length === 0) return this.#drop(report, 'report_duplicate')
+    this.#record(message, decision.success, () => this.#reportHolds.release(report.offset))
+  }
+
+  #drop(report: Report, why: Happening): void {
+    this.#world.happened(why)
+    this.#reportHolds.release(report.offset)
+  }
+
+  #park(report: Report): void {
+    if (this.#parked.size >= MAX_PARKED) {
+      const [oldest] = this.#parked.values()
+      if (oldest !== undefined) {
+        this.#unpark(oldest)
+        this.#drop(oldest.report, 'report_unmatched')
+      }
+    }
+    this.#parked.set(report.offset, { report, since: this.#world.now(), askedAt: 0 })
+    const key = operatorKey(report.operator, report.operatorId)
+    const offsets = this.#parkedById.get(key)
+    if (offsets === undefined) this.#parkedById.set(key, [report.offset])
+    else offsets.push(report.offset)
+  }
+
+  #unpark({ report }: Parked): void {
+    this.#parked.delete(report.offset)
+    const key = operatorKey(report.operator, report.operatorId)
+    const rest = (this.#parkedById.get(key) ?? []).filter((offset) => offset !== report.offset)
+    if (rest.length === 0) this.#parkedById.delete(key)
+    else this.#parkedById.set(key, rest)
+  }
+
+  /** A message long forgotten that a late report is about comes back as a finished one. */
+  #rehydrate(known: KnownMessage, now: number): void {
+    const message = this.#make(known.id, known.recipient, {
+      id: known.id,
+      accepted: true,
+      class: known.class,
+      status: known.status,
+      final: true,
+      reason: known.reason,
+      stage: 'final',
+      attempts: known.attempts,
+      expiresAt: now,
+      retryAt: 0,
+      sentAt: null,
+      reportDeadline: null,
+      operator: known.operator,
+      operatorIds: known.operatorIds,
+      seen: known.seen,
+    })
+    message.finishedAt = now
+    this.#messages.set(message.id, message)
+    this.#finished.add(message)
+    this.#index(message, known.operator, known.operatorIds)
+    this.#settle(message)
+  }
+
+  #carry(now: number): void {
+    let count = 0
+    for (const offset of this.#logHolds.first(CARRY_SCAN)) {
+      if (count === CARRIED_AT_ONCE) break
+      const message = this.#logOwners.get(offset)
+      if (message === undefined || message.busy || message.recording > 0) continue
+      if (now - message.evidenceAt < CARRIED_AFTER_MS) continue
+      const fact = carry(message.state, now)
+      if (fact === null) continue
+      const carried = message.awaited === null ? fact : { ...fact, operatorIds: [...message.awaited] }
+      count++
+      this.#record(message, [carried], () => this.#releaseReports(message))
+    }
+    if (count > 0) this.#world.happened('carried', count)
+  }
+
+  /**
+   * Claims whose lane record has not come back although the lanes have been read: the lane has lost it (its retention
+   * has passed). What may have been handed over counts as sent; what was refused cannot be handed over any more.
+   */
+  #giveUpOrphans(now: number): void {
+    this.#orphans = false
+    for (const message of this.#messages.values()) {
+      if (message.state.accepted || message.recording > 0) continue
+      if (message.state.stage === 'handingOver') {
+        this.#world.happened('assumed_sent')
+        this.#decideAndRecord(message, {
+          type: 'AssumeSent',
+          at: now,
+          reportDeadline: this.#world.reportDeadline(message.state, now),
+        })
+      } else if (message.state.stage === 'queued') {
+        this.#world.happened('record_lost')
+        this.#forget(message)
+      }
+    }
+  }
+}
