@@ -3,7 +3,7 @@
  * wrapped by the master key, and destroyed when nothing sealed with them can still be handed over. A destroyed
  * key makes every sealed copy in the log unreadable; a record whose key is gone has expired.
  */
-import { randomBytes } from 'node:crypto'
+import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 import { BoxUnreadable, openBox, sealBox, Vault } from './vault.ts'
@@ -52,11 +52,11 @@ export class Sealing extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* Sql
       const vault = yield* Vault
-      const cache = new Map<string, { readonly key: Buffer; readonly until: number }>()
+      const cache = new Map<string, { readonly key: KeyObject; readonly until: number }>()
       // Concurrent flushes at the turn of a period ask PostgreSQL once.
       const turn = yield* Semaphore.make(1)
 
-      const remember = (id: string, key: Buffer, until: number) => {
+      const remember = (id: string, key: KeyObject, until: number) => {
         if (cache.size >= CACHE_SIZE) {
           const oldest = cache.keys().next().value
           if (oldest !== undefined) cache.delete(oldest)
@@ -65,17 +65,18 @@ export class Sealing extends Context.Service<
         return key
       }
 
-      const load = (id: string): Effect.Effect<Buffer | null, StorageError | BoxUnreadable> =>
+      const load = (id: string): Effect.Effect<KeyObject | null, StorageError | BoxUnreadable> =>
         Effect.gen(function* () {
           const [row] = yield* sql.run(
             (q) => q<{ wrapped: Buffer; destroy_after: Date }[]>`
               SELECT wrapped, destroy_after FROM command.sealing_keys WHERE id = ${id}`,
           )
           if (row === undefined) return null
-          return remember(id, yield* vault.open('sealing-key', id, row.wrapped), row.destroy_after.getTime())
+          const key = createSecretKey(yield* vault.open('sealing-key', id, row.wrapped))
+          return remember(id, key, row.destroy_after.getTime())
         })
 
-      const keyById = (id: string): Effect.Effect<Buffer | null, StorageError | BoxUnreadable> =>
+      const keyById = (id: string): Effect.Effect<KeyObject | null, StorageError | BoxUnreadable> =>
         Effect.gen(function* () {
           const known = cache.get(id)
           if (known === undefined) return yield* load(id)
