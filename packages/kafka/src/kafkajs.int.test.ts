@@ -9,6 +9,7 @@ import { brokerProxy, type BrokerProxy } from './broker-proxy.testing.ts'
 import type { KafkaConnection } from './client.ts'
 import { layerConsumerGroups } from './consumer-groups.ts'
 import { layerEventLog } from './event-log.ts'
+import { InnerGroupClass, type InnerGroup } from './inner-group.ts'
 import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
 import {
   type BusUnavailable,
@@ -219,6 +220,91 @@ describe('a consumer whose fetches are not answered', () => {
       yield* reader.until(() => reader.state.words.length === 2)
       assert.deepStrictEqual(reader.state.words, ['before', 'behind'])
       assert.isTrue(yield* isHealthy)
+    }),
+  )
+})
+
+/** Lets kafkajs do something else for as long as the scope: faults of it that cannot be had for the asking. */
+const kafkajsDoing = (
+  method: 'resolveOffset' | 'getActiveTopicPartitions',
+  instead: (original: Function) => Function,
+) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const inner = InnerGroupClass.prototype as unknown as Record<string, Function>
+      const original = inner[method]!
+      inner[method] = instead(original)
+      return () => {
+        inner[method] = original
+      }
+    }),
+    (restore) => Effect.sync(restore),
+  )
+
+describe('a consumer that kafkajs leads astray', () => {
+  live('delivers no gap when its place is lost', () =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      yield* log.append([tell(topic, 0, '0')])
+      let astray = false
+      yield* kafkajsDoing(
+        'resolveOffset',
+        (original) =>
+          function (this: InnerGroup, at: { topic: string; partition: number; offset: string }) {
+            const skip = astray ? 0 : 2
+            astray = true
+            return original.call(this, { ...at, offset: String(Number(at.offset) + skip) })
+          },
+      )
+      const groups = yield* groupsThrough(yield* brokerProxy)
+      const reader = recorder()
+      yield* groups.join(
+        { group: yield* freshGroup, topics: [topic] },
+        {
+          ...reader.handler,
+          onBatch: (place, partition, records) =>
+            (reader.state.words.length === 0
+              ? log.append(['1', '2', '3', '4'].map((text) => tell(topic, 0, text)))
+              : Effect.void
+            ).pipe(Effect.andThen(reader.handler.onBatch(place, partition, records))),
+        },
+      )
+      yield* reader.until(() => reader.state.words.length === 5)
+      assert.isTrue(astray)
+      assert.deepStrictEqual(reader.state.words, ['0', '1', '2', '3', '4'])
+    }),
+  )
+
+  live('is thrown away when there is something to read and it never comes', () =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const blind: Array<InnerGroup> = []
+      yield* kafkajsDoing(
+        'getActiveTopicPartitions',
+        (original) =>
+          function (this: InnerGroup) {
+            if (blind.length === 0) blind.push(this)
+            return blind.includes(this) ? { [topic]: new Set() } : original.call(this)
+          },
+      )
+      const groups = yield* groupsThrough(yield* brokerProxy, { stuckAfterMs: 700, lagCheckMs: 200 })
+      const reader = recorder()
+      yield* groups.join(
+        { group: yield* freshGroup, topics: [topic] },
+        {
+          ...reader.handler,
+          onAssigned: (assignment, control) => {
+            control.seek({ topic, partition: 0, offset: 0 })
+            reader.handler.onAssigned(assignment, control)
+          },
+        },
+      )
+      yield* log.append([tell(topic, 0, 'unseen')])
+      yield* reader.until(() => reader.state.words.length === 1)
+      assert.isAtLeast(reader.state.assignments.length, 2)
+      assert.isAtLeast(reader.state.revoked, 1)
     }),
   )
 })
