@@ -1,0 +1,278 @@
+/** What a client sees while Kafka or PostgreSQL is away, and what is left when they are back. Contract, Unavailability. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import net from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { decodeId, factId } from '@hub/domain'
+import { eventually } from '@hub/testkit'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, call, facts, makeWorld, stallingProxy, type World } from './testing/harness.ts'
+
+/** The contract's promise for every answer while something is down. */
+const PROMISED_MS = 3000
+
+let world: World
+let account: Account
+beforeAll(async () => {
+  world = await makeWorld()
+  account = await world.addAccount()
+})
+afterAll(() => world.remove())
+
+interface Shown {
+  readonly id: string
+  readonly status: string
+  readonly duplicate?: true
+  readonly error?: { readonly code: string; readonly retry_after?: number }
+}
+
+const service = (clientRef: string) => ({
+  to: '+79001234567',
+  class: 'service',
+  template: 'order_ready',
+  variables: { order: '17' },
+  client_ref: clientRef,
+})
+const otp = (clientRef: string, to = '+79001234567') => ({
+  to,
+  class: 'otp',
+  template: 'otp_code',
+  variables: { code: '1234' },
+  client_ref: clientRef,
+})
+const send = async (url: string, body: unknown) => {
+  const from = performance.now()
+  const answer = await call(url, '/v1/messages', { key: account.keys.test, body })
+  return { ...answer, shown: answer.body as Shown, tookMs: performance.now() - from }
+}
+type Sent = Awaited<ReturnType<typeof send>>
+
+const refused = (answer: Sent, code: string) => {
+  assert.deepStrictEqual([answer.status, answer.shown.error?.code], [503, code])
+  assert.isAtLeast(answer.shown.error?.retry_after ?? 0, 1)
+  assert.strictEqual(answer.headers.get('retry-after'), String(answer.shown.error?.retry_after))
+  assert.isBelow(answer.tookMs, PROMISED_MS)
+}
+
+const recordsOf = (lane: ReadonlyArray<{ readonly id: string }>, messageId: string) =>
+  lane.filter(({ id }) => id === factId(messageId, 'accepted'))
+
+const outboxIsEmpty = async () => {
+  const [row] = await world.sql<{ count: number }[]>(
+    (q) => q`SELECT count(*)::integer AS count FROM command.outbox`,
+  )
+  return row?.count === 0
+}
+
+describe('while Kafka hangs', () => {
+  it('codes are not accepted, service messages are, and both arrive once it is back', async () => {
+    const proxy = await stallingProxy()
+    const api = await world.start({
+      kafka: {
+        socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
+      },
+    })
+    const otpLane = await world.tail(world.topics.acceptedOtp)
+    const serviceLane = await world.tail(world.topics.acceptedService)
+    try {
+      assert.strictEqual((await send(api.url, otp('before'))).status, 202)
+      proxy.stall(true)
+
+      const code = await send(api.url, otp('hung'))
+      refused(code, 'provider_unavailable')
+      // Still not: a repeat is published again and waits again.
+      refused(await send(api.url, otp('hung')), 'provider_unavailable')
+      // The same reference for somebody else could reach both.
+      const elsewhere = await send(api.url, otp('hung', '+79007654321'))
+      assert.deepStrictEqual([elsewhere.status, elsewhere.shown.error?.code], [422, 'invalid_parameter'])
+
+      const messages: Array<Shown> = []
+      for (let i = 0; i < 5; i++) {
+        const answer = await send(api.url, service(`hung-${i}`))
+        assert.strictEqual(answer.status, 202)
+        assert.isBelow(answer.tookMs, PROMISED_MS)
+        messages.push(answer.shown)
+      }
+      assert.strictEqual((await send(api.url, service('hung-0'))).shown.duplicate, true)
+      const read = await call(api.url, `/v1/messages/${messages[0]!.id}`, { key: account.keys.test })
+      assert.strictEqual(read.status, 200)
+      assert.notInclude(await api.failing(), 'kafka')
+
+      proxy.stall(false)
+      const again = await eventually(
+        async () => {
+          const answer = await send(api.url, otp('hung'))
+          return answer.status === 202 ? answer : null
+        },
+        { withinMs: 20_000 },
+      )
+      await eventually(outboxIsEmpty, { withinMs: 20_000 })
+      await eventually(() => recordsOf(otpLane, again.shown.id).length > 0, { withinMs: 10_000 })
+      // The one that hung may have landed as well; what came after it is marked, so that the dispatcher looks twice.
+      const published = facts(recordsOf(otpLane, again.shown.id) as typeof otpLane)
+      assert.isTrue(published.some(({ republished }) => republished))
+      assert.isAtMost(published.filter(({ republished }) => !republished).length, 1)
+
+      await eventually(() => messages.every(({ id }) => recordsOf(serviceLane, id).length > 0), {
+        withinMs: 20_000,
+      })
+      // In the order of acceptance: all of one recipient, so one partition.
+      const order = facts(serviceLane).map(({ messageId }) => messageId)
+      const first = messages.map(({ id }) => order.indexOf(id))
+      assert.deepStrictEqual(
+        first,
+        first.toSorted((a, b) => a - b),
+      )
+    } finally {
+      proxy.stall(false)
+      await api.stop()
+      proxy.close()
+    }
+  })
+
+  it('a service message outlives the process that accepted it', async () => {
+    // A broker that takes connections and never says a word: the process stays between commit and produce.
+    const silent = net.createServer(() => {})
+    silent.listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const { port } = silent.address() as net.AddressInfo
+    const free = net.createServer()
+    free.listen(0, '127.0.0.1')
+    await once(free, 'listening')
+    const apiPort = (free.address() as net.AddressInfo).port
+    free.close()
+    await once(free, 'close')
+
+    const child: ChildProcess = spawn(
+      process.execPath,
+      [fileURLToPath(new URL('./main.ts', import.meta.url))],
+      {
+        env: {
+          ...process.env,
+          HUB_DATABASE_URL: world.databaseUrl,
+          HUB_KAFKA_BROKERS: `127.0.0.1:${port}`,
+          HUB_TOPIC_PREFIX: world.prefix,
+          HUB_PARTITIONS: '3',
+          HUB_MASTER_KEY: world.masterKey,
+          HUB_NUMBER_HASH_SECRET: world.hashSecret,
+          HUB_PORT: String(apiPort),
+          HUB_ADMIN_PORT: '0',
+          HUB_BASE_URL: 'http://hub.test',
+        },
+        stdio: 'ignore',
+      },
+    )
+    const url = `http://127.0.0.1:${apiPort}`
+    try {
+      const answer = await eventually(() => send(url, service('orphan')).catch(() => null), {
+        withinMs: 30_000,
+      })
+      assert.strictEqual(answer.status, 202)
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+
+      const lane = await world.tail(world.topics.acceptedService)
+      const heir = await world.start()
+      try {
+        await eventually(() => recordsOf(lane, answer.shown.id).length > 0, { withinMs: 20_000 })
+        await eventually(outboxIsEmpty, { withinMs: 10_000 })
+        assert.strictEqual(recordsOf(lane, answer.shown.id).length, 1)
+        const repeat = await send(heir.url, service('orphan'))
+        assert.deepStrictEqual([repeat.status, repeat.shown.id], [202, answer.shown.id])
+      } finally {
+        await heir.stop()
+      }
+    } finally {
+      child.kill('SIGKILL')
+      silent.close()
+    }
+  })
+
+  it('a webhook endpoint is not created by half', async () => {
+    const proxy = await stallingProxy()
+    const api = await world.start({
+      kafka: {
+        socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
+      },
+    })
+    try {
+      proxy.stall(true)
+      const from = performance.now()
+      const answer = await call(api.url, '/v1/webhook_endpoints', {
+        key: account.keys.test,
+        body: { url: 'https://1.1.1.1/' },
+      })
+      assert.strictEqual(answer.status, 503)
+      assert.isBelow(performance.now() - from, PROMISED_MS)
+      const list = await call(api.url, '/v1/webhook_endpoints', { key: account.keys.test })
+      assert.deepInclude(list.body as object, { data: [] })
+    } finally {
+      proxy.stall(false)
+      await api.stop()
+      proxy.close()
+    }
+  })
+})
+
+describe('while PostgreSQL hangs', () => {
+  it('everything is answered 503 in time, nothing is half done, and work goes on when it is back', async () => {
+    const proxy = await stallingProxy()
+    const real = new URL(world.databaseUrl)
+    proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
+    const through = Object.assign(new URL(world.databaseUrl), { port: String(proxy.port) }).toString()
+    const api = await world.start({ databaseUrl: through })
+    try {
+      const before = await send(api.url, service('pg-before'))
+      assert.strictEqual(before.status, 202)
+      proxy.stall(true)
+      const answers = await Promise.all([
+        send(api.url, service('pg-1')),
+        send(api.url, otp('pg-2')),
+        send(api.url, service('pg-before')),
+      ])
+      for (const answer of answers) refused(answer, 'internal_error')
+      const from = performance.now()
+      const read = await call(api.url, `/v1/messages/${before.shown.id}`, { key: account.keys.test })
+      assert.strictEqual(read.status, 503)
+      assert.isBelow(performance.now() - from, PROMISED_MS)
+      assert.include(await api.failing(), 'postgresql')
+
+      proxy.stall(false)
+      const lane = await world.tail(world.topics.acceptedService)
+      const after = await eventually(
+        async () => {
+          const answer = await send(api.url, service('pg-1'))
+          return answer.status === 202 ? answer : null
+        },
+        { withinMs: 20_000 },
+      )
+      await eventually(() => recordsOf(lane, after.shown.id).length > 0, { withinMs: 20_000 })
+      const rows = await world.sql<unknown[]>(
+        (q) => q`SELECT 1 FROM command.acceptances WHERE message_id = ${decodeId('msg', after.shown.id)}`,
+      )
+      assert.strictEqual(rows.length, 1)
+      assert.deepStrictEqual(await api.failing(), [])
+    } finally {
+      proxy.stall(false)
+      await api.stop()
+      proxy.close()
+    }
+  })
+})
+
+describe('the end of a process', () => {
+  it('answers what is in flight, and publishes what it has recorded', async () => {
+    const api = await world.start()
+    const lane = await world.tail(world.topics.acceptedService)
+    const sends = Array.from({ length: 50 }, (_, i) => send(api.url, service(`drain-${i}`)))
+    await Promise.race(sends)
+    const stopped = api.stop()
+    const answers = await Promise.all(sends.map((one) => one.catch(() => null)))
+    await stopped
+    const ids = answers.flatMap((answer) => (answer?.status === 202 ? [answer.shown.id] : []))
+    assert.isAtLeast(ids.length, 1)
+    await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0), { withinMs: 10_000 })
+    await eventually(outboxIsEmpty, { withinMs: 10_000 })
+  })
+})
