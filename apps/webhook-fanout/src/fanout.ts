@@ -14,6 +14,7 @@ import { Effect, FiberSet, Metric, Schedule } from 'effect'
 import { makeDeliverer } from './deliverer.ts'
 import { metrics } from './metrics.ts'
 import { openPartition, type Partition } from './partition.ts'
+import { FanoutSettings } from './settings.ts'
 import { FanoutStore } from './store.ts'
 
 export interface FanoutOptions {
@@ -29,12 +30,6 @@ const OPEN_PAUSE = Schedule.jittered(
 
 /** A partition that turned out to be another's is asked for again after this, if the group still says it is ours. */
 const REOPEN_PAUSE = '5 seconds'
-
-/** Before partitions may move: what is under way and quick is finished, so that it is not delivered twice. */
-const REVOKE_DRAIN_MS = 1000
-
-/** When the process ends: the larger part of the 10 s it has, less what leaving the group and closing take. */
-const STOP_DRAIN_MS = 5000
 
 const OBSERVE_EVERY = '1 second'
 
@@ -54,6 +49,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   const groups = yield* ConsumerGroups
   const log = yield* EventLog
   const store = yield* FanoutStore
+  const settings = yield* FanoutSettings
   const context = yield* Effect.context<EventLog | FanoutStore>()
   const topic = topicNames(options.prefix).webhooks
   const owned = new Map<number, Owned>()
@@ -166,7 +162,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
       onAssigned,
       onRevoking: Effect.suspend(() => {
         handingOver = true
-        return deliverer.drain(REVOKE_DRAIN_MS)
+        return deliverer.drain(settings.revokeDrainMs)
       }),
       onBatch: (_topic, number, records) => owned.get(number)?.open?.read(records) ?? Effect.void,
     },
@@ -175,7 +171,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => {
       stopping = true
-      return deliverer.drain(STOP_DRAIN_MS)
+      return deliverer.drain(settings.stopDrainMs)
     }),
   )
 

@@ -3,7 +3,7 @@ import { nextAttemptAt, RETRY_WINDOW_MS } from '@hub/domain'
 import { RECEIVER_DEADLINE_MS } from '@hub/webhooks'
 import { Context } from 'effect'
 
-export interface FanoutSettings {
+export interface Settings {
   /** Events a batch. Source: specification, Other limits. */
   readonly batchEvents: number
   /** How long the first event of a batch waits for others, ms. Source: the same. */
@@ -45,9 +45,14 @@ export interface FanoutSettings {
   readonly collectedCharacters: number
   /** Events in one transaction: some 20 ms of PostgreSQL's time. */
   readonly flushEvents: number
+
+  /** Before partitions may move, what is under way and quick is finished, so that it is not delivered twice, ms. */
+  readonly revokeDrainMs: number
+  /** The same when the process ends: the larger part of its 10 s, less what leaving the group and closing take. */
+  readonly stopDrainMs: number
 }
 
-export const FANOUT_DEFAULTS: FanoutSettings = {
+export const FANOUT_DEFAULTS: Settings = {
   batchEvents: 100,
   batchWindowMs: 1000,
   deadlineMs: RECEIVER_DEADLINE_MS,
@@ -64,8 +69,10 @@ export const FANOUT_DEFAULTS: FanoutSettings = {
   collectedEvents: 20_000,
   collectedCharacters: 16 * 1024 * 1024,
   flushEvents: 2000,
+  revokeDrainMs: 1000,
+  stopDrainMs: 5000,
 }
 
-export const FanoutSettings = Context.Reference<FanoutSettings>('@hub/webhook-fanout/FanoutSettings', {
+export const FanoutSettings = Context.Reference<Settings>('@hub/webhook-fanout/FanoutSettings', {
   defaultValue: () => FANOUT_DEFAULTS,
 })

@@ -18,7 +18,7 @@ import { type Queries, Sql, StorageRejected, type StorageError, Vault } from '@h
 import type { FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
 import type { Cut } from './collector.ts'
-import { FanoutSettings } from './settings.ts'
+import { FanoutSettings, type Settings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
 
 /** Another process has taken the partition over. Nothing was changed; nothing will be. */
@@ -504,7 +504,7 @@ interface Plan {
  * A batch without a next attempt stays pending until its window closes: a success of another batch may still
  * send it out. Then it gets its last line, `retry_window_expired`.
  */
-const planOf = (settings: FanoutSettings, outcome: Outcome, random: number): Plan => {
+const planOf = (settings: Settings, outcome: Outcome, random: number): Plan => {
   const { batch, endedAt, kind, reason, startedAt } = outcome
   if (kind === 'expiry' || reason === null) {
     return {

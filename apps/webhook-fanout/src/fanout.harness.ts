@@ -1,0 +1,279 @@
+/** What the integration tests of the fan-out stand on: a database and topics of their own, and everything else real. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { decodeId, encodeId, eventId, type Mode } from '@hub/domain'
+import {
+  ConsumerGroups,
+  createTopics,
+  EventLog,
+  eventRecordedRecord,
+  type KafkaConnection,
+  layerConsumerGroups,
+  layerEventLog,
+  type SubscriptionChange,
+  subscriptionChangedRecord,
+  topicCatalogue,
+  topicNames,
+} from '@hub/kafka'
+import { makeSql, migrate, type Queries, Sql, Vault } from '@hub/store'
+import { makeCertificateAuthority } from '@hub/testkit'
+import { AddressPolicy, makeAddressPolicy, makeWebhookClient, WebhookClient } from '@hub/webhooks'
+import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from 'effect'
+import postgres from 'postgres'
+import { makeFanout } from './fanout.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './settings.ts'
+import { FanoutStore, type FanoutStoreShape } from './store.ts'
+
+const required = (name: string): string => {
+  const value = process.env[name]
+  if (value === undefined) throw new Error(`${name} is not set: run these tests with \`npm run test:int\`.`)
+  return value
+}
+const admin = required('HUB_TEST_DATABASE_URL')
+const brokers = required('HUB_TEST_KAFKA').split(',')
+
+/** Few enough for the broker of the tests, enough for two members to share. */
+export const PARTITIONS = 2
+
+const connection: KafkaConnection = { brokers, clientId: 'fanout-test' }
+
+export const authority = await makeCertificateAuthority()
+export const certificate = await authority.issue(['127.0.0.1'])
+
+/** What a retry waits in the tests that want one. */
+export const RETRY_MS = 150
+
+export interface Account {
+  readonly id: string
+  readonly uuid: string
+  readonly mode: Mode
+}
+
+export interface Endpoint {
+  readonly id: string
+  readonly uuid: string
+  readonly secret: string
+}
+
+export interface PublishedEvent {
+  readonly id: string
+  readonly sequence: number
+  readonly body: string
+}
+
+/** A deployment of its own: database, topics, group. */
+export const makeDeployment = Effect.gen(function* () {
+  const database = `hub_fanout_${randomBytes(4).toString('hex')}`
+  const asAdmin = (text: string) =>
+    Effect.promise(async () => {
+      const sql = postgres(admin, { max: 1, onnotice: () => {} })
+      await sql.unsafe(text)
+      await sql.end()
+    })
+  yield* Effect.acquireRelease(asAdmin(`CREATE DATABASE ${database}`), () =>
+    asAdmin(`DROP DATABASE ${database} WITH (FORCE)`),
+  )
+  const url = Object.assign(new URL(admin), { pathname: `/${database}` }).toString()
+  yield* migrate(url)
+  const prefix = `fanout-${randomBytes(4).toString('hex')}.`
+  const topics = topicNames(prefix)
+  const catalogue = topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 }).filter(
+    ({ topic }) => topic.includes('hub.webhooks'),
+  )
+  yield* createTopics(connection, catalogue)
+
+  const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 5, 'fanout-test'))
+  const vaultLayer = Vault.layer.pipe(
+    Layer.provide(
+      ConfigProvider.layer(
+        ConfigProvider.fromUnknown({ HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') }),
+      ),
+    ),
+  )
+  const clientLayer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe(
+    Layer.provide(Layer.succeed(AddressPolicy, makeAddressPolicy({ allowedHosts: new Set(['127.0.0.1']) }))),
+  )
+  const busLayer = Layer.mergeAll(
+    layerEventLog({ connection, partitions: PARTITIONS }),
+    layerConsumerGroups({ connection }),
+  )
+  const own = yield* Layer.build(Layer.mergeAll(sqlLayer, vaultLayer, busLayer))
+  const sql = Context.get(own, Sql)
+  const vault = Context.get(own, Vault)
+  const log = Context.get(own, EventLog)
+
+  /** A fan-out process, but for the process. `stop` ends it as SIGTERM would. */
+  const start = (
+    options: {
+      readonly settings?: Partial<Settings>
+      readonly store?: (real: FanoutStoreShape) => FanoutStoreShape
+    } = {},
+  ) =>
+    Effect.gen(function* () {
+      const settings: Settings = {
+        ...FANOUT_DEFAULTS,
+        batchWindowMs: 100,
+        nextAttemptAt: ({ failedAt }) => failedAt + RETRY_MS,
+        stopDrainMs: 300,
+        revokeDrainMs: 300,
+        ...options.settings,
+      }
+      const scope = yield* Scope.make()
+      const storeLayer = FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, vaultLayer)))
+      const context = yield* Layer.build(Layer.mergeAll(storeLayer, clientLayer, busLayer)).pipe(
+        Effect.provideService(FanoutSettings, settings),
+        Scope.provide(scope),
+      )
+      const real = Context.get(context, FanoutStore)
+      yield* makeFanout({ prefix }).pipe(
+        Effect.provideService(FanoutStore, options.store?.(real) ?? real),
+        Effect.provideService(EventLog, Context.get(context, EventLog)),
+        Effect.provideService(ConsumerGroups, Context.get(context, ConsumerGroups)),
+        Effect.provideService(WebhookClient, Context.get(context, WebhookClient)),
+        Effect.provideService(FanoutSettings, settings),
+        Scope.provide(scope),
+      )
+      const stop = Scope.close(scope, Exit.void)
+      yield* Effect.addFinalizer(() => stop)
+      return { stop }
+    })
+
+  const account = Effect.fnUntraced(function* (mode: Mode = 'live') {
+    const uuid = randomUUID()
+    yield* sql.run((q) => q`INSERT INTO command.accounts (id, name) VALUES (${uuid}, 'test')`)
+    return { uuid, id: encodeId('acc', uuid), mode } satisfies Account
+  })
+
+  const change = (of: Account, endpoint: Endpoint, what: SubscriptionChange) =>
+    log.append(
+      [
+        subscriptionChangedRecord(topics, {
+          type: 'SubscriptionChanged',
+          account: of.id,
+          mode: of.mode,
+          subscription: endpoint.id,
+          change: what,
+          at: Date.now(),
+        }),
+      ],
+      { deadlineMs: 5000 },
+    )
+
+  /** Stores a subscription as command-api does; `announce: false` leaves its fact for later. */
+  const subscribe = Effect.fnUntraced(function* (
+    of: Account,
+    target: string,
+    options: { readonly eventTypes?: ReadonlyArray<string>; readonly announce?: boolean } = {},
+  ) {
+    const uuid = randomUUID()
+    const id = encodeId('we', uuid)
+    const secret = `whsec_${randomBytes(32).toString('base64')}`
+    yield* sql.run(
+      (q) => q`
+        INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
+        VALUES (${uuid}, ${of.uuid}, ${of.mode}, ${target}, ${[...(options.eventTypes ?? [])]}::text[],
+                ${vault.seal('webhook-secret', id, Buffer.from(secret))})`,
+    )
+    const endpoint: Endpoint = { id, uuid, secret }
+    if (options.announce !== false) yield* change(of, endpoint, 'created')
+    return endpoint
+  })
+
+  /** Records events in the journal as the projector does; `publish` sends them on. */
+  const record = Effect.fnUntraced(function* (of: Account, count: number, type = 'message.sent') {
+    const first = yield* sql.transaction(async (q) => {
+      const [head] = await q<{ sequence: string }[]>`
+        INSERT INTO read.event_heads (account, mode, sequence, last_at)
+        VALUES (${of.uuid}, ${of.mode}, ${count}, clock_timestamp())
+        ON CONFLICT (account, mode) DO UPDATE SET sequence = read.event_heads.sequence + ${count}
+        RETURNING sequence`
+      return Number(head?.sequence) - count + 1
+    })
+    const createdAt = new Date().toISOString()
+    const events = Array.from({ length: count }, (_, index): PublishedEvent => {
+      const id = eventId(`${of.id} ${of.mode} ${first + index}`)
+      const body = JSON.stringify({
+        id,
+        object: 'event',
+        type,
+        created_at: createdAt,
+        mode: of.mode,
+        data: { object: { sequence: first + index, note: 'Заказ готов ✓' } },
+      })
+      return { id, sequence: first + index, body }
+    })
+    yield* sql.run(
+      (q) => q`
+        INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
+        SELECT ${of.uuid}, ${of.mode}, e.sequence, e.id, ${type}, ${createdAt}, e.body
+        FROM unnest(${events.map((event) => event.sequence)}::bigint[],
+                    ${events.map((event) => decodeId('evt', event.id))}::uuid[],
+                    ${events.map((event) => event.body)}::text[]) AS e (sequence, id, body)`,
+    )
+    return { createdAt: Date.parse(createdAt), type, events }
+  })
+
+  const publish = (of: Account, recorded: Effect.Success<ReturnType<typeof record>>) =>
+    log.append(
+      recorded.events.map((event) =>
+        eventRecordedRecord(topics, {
+          type: 'EventRecorded',
+          event: event.id,
+          account: of.id,
+          mode: of.mode,
+          sequence: event.sequence,
+          eventType: recorded.type,
+          createdAt: recorded.createdAt,
+          body: event.body,
+        }),
+      ),
+      { deadlineMs: 5000 },
+    )
+
+  /** Records and publishes. */
+  const emit = Effect.fnUntraced(function* (of: Account, count: number, type?: string) {
+    const recorded = yield* record(of, count, type)
+    yield* publish(of, recorded)
+    return recorded.events
+  })
+
+  /** Waits until a query over the database answers true; the test's time-out is the bound. */
+  const eventually = (condition: (q: Queries) => Promise<boolean>) =>
+    sql.run(condition).pipe(
+      Effect.flatMap((met) => (met ? Effect.void : Effect.fail('not yet' as const))),
+      Effect.retry({ while: (error) => error === 'not yet', schedule: Schedule.spaced('20 millis') }),
+    )
+
+  const attemptsOf = (endpoint: Endpoint) =>
+    sql.run(
+      (q) =>
+        q<
+          {
+            attempt: number
+            status: string
+            response_code: number | null
+            reason: string | null
+            next_attempt_at: Date | null
+            created_at: Date
+            batch_id: string
+          }[]
+        >`SELECT * FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid} ORDER BY id`,
+    )
+
+  return {
+    account,
+    attemptsOf,
+    change,
+    emit,
+    eventually,
+    log,
+    publish,
+    record,
+    sql,
+    start,
+    subscribe,
+    storeLayer: FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, vaultLayer))),
+    topics,
+  }
+})
+
+export type Deployment = Effect.Success<typeof makeDeployment>

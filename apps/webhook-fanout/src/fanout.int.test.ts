@@ -1,0 +1,500 @@
+/** The fan-out on real Kafka and PostgreSQL, with real TLS receivers on the loopback. */
+import { describe, expect, it } from '@effect/vitest'
+import { encodeId, eventBatchId } from '@hub/domain'
+import { answering, type Received, tlsReceiver } from '@hub/testkit'
+import { Deferred, Effect, Fiber, Layer, type Scope } from 'effect'
+import { Stripe } from 'stripe'
+import { certificate, type Deployment, makeDeployment, PARTITIONS } from './fanout.harness.ts'
+import { FanoutStore } from './store.ts'
+
+const HOUR = 3_600_000
+
+/** Slow machines wait longer; a test that cannot end fails. */
+const TIMEOUT = 30_000
+
+const eventIds = (received: Received): ReadonlyArray<string> =>
+  (JSON.parse(received.body.toString('utf8')) as ReadonlyArray<{ id: string }>).map(({ id }) => id)
+const allIds = (received: ReadonlyArray<Received>) => received.flatMap(eventIds)
+const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ id }) => id)
+const batchOf = (received: Received | undefined) => received?.headers['hub-event-id']
+
+const test = (
+  name: string,
+  body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>,
+  timeout = TIMEOUT,
+) => it.live(name, () => Effect.flatMap(makeDeployment, body), timeout)
+
+const pendingOf = (hub: Deployment, endpoint: { readonly uuid: string }) =>
+  hub.sql
+    .run(
+      (q) => q<{ count: number }[]>`
+        SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid} AND status = 'pending'`,
+    )
+    .pipe(Effect.map(([row]) => row?.count))
+
+const settled = (hub: Deployment, endpoint: { readonly uuid: string }, batches: number) =>
+  hub.eventually(async (q) => {
+    const [row] = await q<{ count: number }[]>`
+      SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid} AND status <> 'pending'`
+    return row?.count === batches
+  })
+
+describe('events', () => {
+  test('arrive as one signed array of their exact texts, which stripe verifies', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url('/hook?key=s3cret'))
+      yield* hub.start()
+      const events = yield* hub.emit(account, 3)
+      const [request] = yield* receiver.until((received) => received.length === 1)
+      expect(request?.body.toString('utf8')).toBe(`[${events.map((event) => event.body).join(',')}]`)
+      expect(batchOf(request)).toBe(eventBatchId(endpoint.id, events[0]!.id, 3))
+      const verified: unknown = Stripe.webhooks.constructEvent(
+        request!.body,
+        String(request?.headers['hub-signature']),
+        endpoint.secret,
+      )
+      expect(verified).toEqual(events.map((event) => JSON.parse(event.body)))
+      yield* settled(hub, endpoint, 1)
+      expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
+        { attempt: 1, status: 'succeeded', response_code: 200, reason: null, next_attempt_at: null },
+      ])
+    }))
+
+  test('go out a hundred at a time, and each subscription gets the types it asked for', (hub) =>
+    Effect.gen(function* () {
+      const [all, some] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, all.url())
+      yield* hub.subscribe(account, some.url(), { eventTypes: ['message.delivered'] })
+      const other = yield* hub.account()
+      yield* hub.start()
+      yield* hub.emit(other, 1)
+      const sent = yield* hub.emit(account, 230)
+      const delivered = yield* hub.emit(account, 2, 'message.delivered')
+      const requests = yield* all.until((received) => allIds(received).length >= 232)
+      expect(
+        requests
+          .map((request) => eventIds(request).length)
+          .sort((a, b) => b - a)
+          .slice(0, 2),
+      ).toEqual([100, 100])
+      expect(new Set(allIds(requests))).toEqual(new Set([...idsOf(sent), ...idsOf(delivered)]))
+      const filtered = yield* some.until((received) => allIds(received).length >= 2)
+      expect(allIds(filtered)).toEqual(idsOf(delivered))
+    }))
+
+  test('of a mode go to subscriptions of that mode', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const live = yield* hub.account('live')
+      const inTest = { ...live, mode: 'test' as const }
+      yield* hub.subscribe(inTest, receiver.url())
+      yield* hub.start()
+      yield* hub.emit(live, 2)
+      const wanted = yield* hub.emit(inTest, 1)
+      expect(allIds(yield* receiver.until((received) => received.length > 0))).toEqual(idsOf(wanted))
+    }))
+
+  test('read twice are queued once', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const first = yield* hub.start()
+      const events = yield* hub.emit(account, 5)
+      yield* settled(hub, endpoint, 1)
+      yield* first.stop
+      // As after a crash before the position was stored: everything comes again, with one event more.
+      yield* hub.sql.run((q) => q`UPDATE webhooks.positions SET position = 0`)
+      yield* hub.start()
+      const more = yield* hub.emit(account, 1)
+      const requests = yield* receiver.until((received) => received.length >= 2)
+      expect(requests.map(eventIds)).toEqual([idsOf(events), idsOf(more)])
+    }))
+
+  test('that cannot be read are set aside, and the rest goes on', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, receiver.url())
+      yield* hub.start()
+      yield* hub.log.append(
+        [
+          {
+            topic: hub.topics.webhooks,
+            key: `${account.id}:live`,
+            type: 'EventRecorded',
+            id: 'evt_broken',
+            occurredAt: Date.now(),
+            value: Buffer.from('not a record'),
+          },
+        ],
+        { deadlineMs: 5000 },
+      )
+      const events = yield* hub.emit(account, 1)
+      expect(allIds(yield* receiver.until((received) => received.length > 0))).toEqual(idsOf(events))
+    }))
+})
+
+describe('a new subscription', () => {
+  test('gets what is recorded behind its creation, and nothing before it', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.start()
+      // Recorded before, published after.
+      const before = yield* hub.record(account, 2)
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      // Recorded after, read before the subscription's fact.
+      const between = yield* hub.emit(account, 2)
+      yield* hub.publish(account, before)
+      yield* hub.change(account, endpoint, 'created')
+      const after = yield* hub.emit(account, 2)
+      const requests = yield* receiver.until((received) => allIds(received).length >= 4)
+      expect(allIds(requests)).toEqual([...idsOf(between), ...idsOf(after)])
+    }))
+
+  test('gets them also when it is created while nobody runs', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.emit(account, 2)
+      yield* hub.subscribe(account, receiver.url())
+      const after = yield* hub.emit(account, 2)
+      yield* hub.start()
+      expect(allIds(yield* receiver.until((received) => received.length > 0))).toEqual(idsOf(after))
+    }))
+})
+
+describe('a failed attempt', () => {
+  test('is repeated by the schedule with the same id and bytes, and is on record', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start()
+      yield* hub.emit(account, 2)
+      yield* receiver.until((received) => received.length === 2)
+      receiver.respondWith(answering(200))
+      yield* settled(hub, endpoint, 1)
+      const requests = receiver.received
+      expect(new Set(requests.map(batchOf)).size).toBe(1)
+      for (const request of requests) expect(request.body.equals(requests[0]!.body)).toBe(true)
+      const attempts = yield* hub.attemptsOf(endpoint)
+      expect(attempts.length).toBe(requests.length)
+      expect(attempts.map(({ attempt }) => attempt)).toEqual(requests.map((_, index) => index + 1))
+      for (const failed of attempts.slice(0, -1)) {
+        expect(failed).toMatchObject({ status: 'failed', response_code: 500, reason: 'http_status' })
+        expect(failed.next_attempt_at).not.toBeNull()
+      }
+      expect(attempts.at(-1)).toMatchObject({ status: 'succeeded', response_code: 200, reason: null })
+      const [row] = yield* hub.sql.run(
+        (q) =>
+          q`SELECT consecutive_failures, first_failure_at FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`,
+      )
+      expect(row).toEqual({ consecutive_failures: 0, first_failure_at: null })
+    }))
+
+  test('by a redirect is not followed', (hub) =>
+    Effect.gen(function* () {
+      const other = yield* tlsReceiver(certificate)
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(307, { location: other.url() }) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + HOUR } })
+      yield* hub.emit(account, 1)
+      yield* hub.eventually(
+        async (q) =>
+          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === 1,
+      )
+      expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
+        { status: 'failed', response_code: 307, reason: 'redirect' },
+      ])
+      expect(other.received).toEqual([])
+    }))
+
+  test('of a batch does not hold back a new one, whose success sends the others out in event order', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(503) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start({
+        settings: {
+          batchEvents: 1,
+          inFlightEach: 1,
+          inFlightEachFailing: 1,
+          nextAttemptAt: ({ failedAt }) => failedAt + HOUR,
+        },
+      })
+      const backlog = yield* hub.emit(account, 40)
+      yield* hub.eventually(
+        async (q) =>
+          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === 40,
+      )
+      receiver.respondWith(answering(200))
+      const [trigger] = yield* hub.emit(account, 1)
+      yield* settled(hub, endpoint, 41)
+      expect(receiver.received.slice(40).flatMap(eventIds)).toEqual([trigger!.id, ...idsOf(backlog)])
+    }))
+
+  test('at the end of a run of failures disables the subscription; what comes later is kept', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.sql.run(
+        (q) => q`
+          UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
+          WHERE id = ${endpoint.uuid}`,
+      )
+      yield* hub.start()
+      yield* hub.emit(account, 1)
+      yield* hub.eventually(
+        async (q) =>
+          (await q`SELECT 1 FROM webhooks.endpoints WHERE id = ${endpoint.uuid} AND status <> 'enabled'`)
+            .length === 1,
+      )
+      yield* hub.emit(account, 1)
+      yield* hub.eventually(
+        async (q) =>
+          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 2,
+      )
+      // Another subscription of the partition goes through all the turns that an attempt would have come in.
+      const witness = yield* tlsReceiver(certificate)
+      yield* hub.subscribe(account, witness.url())
+      yield* hub.emit(account, 1)
+      yield* witness.until((received) => received.length === 1)
+      expect(receiver.received.length).toBe(1)
+      const [row] = yield* hub.sql.run(
+        (q) => q`SELECT status, consecutive_failures, disabled_reason, disabled_at IS NOT NULL AS at
+                 FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`,
+      )
+      expect(row).toEqual({
+        status: 'disabled_by_failures',
+        consecutive_failures: 20,
+        disabled_reason: 'consecutive_failures',
+        at: true,
+      })
+    }))
+})
+
+describe('a batch', () => {
+  test('whose window has closed is given up with a line that says so', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start({
+        settings: {
+          retryWindowMs: 700,
+          nextAttemptAt: ({ failedAt, queuedAt }) =>
+            failedAt + 150 < queuedAt + 700 ? failedAt + 150 : null,
+        },
+      })
+      yield* hub.emit(account, 1)
+      yield* settled(hub, endpoint, 1)
+      const attempts = yield* hub.attemptsOf(endpoint)
+      expect(attempts.length).toBe(receiver.received.length + 1)
+      expect(attempts.at(-2)).toMatchObject({ reason: 'http_status', next_attempt_at: null })
+      expect(attempts.at(-1)).toMatchObject({
+        status: 'failed',
+        reason: 'retry_window_expired',
+        response_code: null,
+        next_attempt_at: null,
+      })
+    }))
+
+  test('of a disabled subscription is given up in the same way', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${endpoint.uuid}`,
+      )
+      yield* hub.start({ settings: { retryWindowMs: 500 } })
+      yield* hub.emit(account, 1)
+      yield* settled(hub, endpoint, 1)
+      expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
+        { status: 'failed', reason: 'retry_window_expired_while_disabled', next_attempt_at: null },
+      ])
+      expect(receiver.received).toEqual([])
+    }))
+
+  test('is dropped with its subscription, and the attempt under way is broken off', (hub) =>
+    Effect.gen(function* () {
+      const brokenOff = yield* Deferred.make<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) =>
+          response.on('close', () => Deferred.doneUnsafe(brokenOff, Effect.void)),
+      })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start()
+      yield* hub.emit(account, 1)
+      yield* receiver.until((received) => received.length === 1)
+      yield* hub.sql.run((q) => q`DELETE FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`)
+      yield* hub.change(account, endpoint, 'deleted')
+      yield* Deferred.await(brokenOff)
+      // Its partition goes on.
+      const next = yield* tlsReceiver(certificate)
+      yield* hub.subscribe(account, next.url())
+      yield* hub.emit(account, 1)
+      yield* next.until((received) => received.length === 1)
+    }))
+})
+
+describe('a hung receiver', () => {
+  test('occupies its own slots only', (hub) =>
+    Effect.gen(function* () {
+      const hung = yield* tlsReceiver(certificate, { respond: () => {} })
+      const healthy = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, hung.url())
+      yield* hub.subscribe(account, healthy.url())
+      yield* hub.start({ settings: { batchEvents: 1, inFlight: 6, inFlightEach: 4, deadlineMs: 60_000 } })
+      const events = yield* hub.emit(account, 60)
+      const requests = yield* healthy.until((received) => received.length >= 60)
+      expect(new Set(allIds(requests))).toEqual(new Set(idsOf(events)))
+      expect(hung.received.length).toBe(4)
+    }))
+
+  test('is a time-out on record, and is tried again', (hub) =>
+    Effect.gen(function* () {
+      const hung = yield* tlsReceiver(certificate, { respond: () => {} })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, hung.url())
+      yield* hub.start({ settings: { deadlineMs: 200 } })
+      yield* hub.emit(account, 1)
+      yield* hung.until((received) => received.length === 2)
+      hung.respondWith(answering(204))
+      yield* settled(hub, endpoint, 1)
+      expect((yield* hub.attemptsOf(endpoint))[0]).toMatchObject({
+        status: 'failed',
+        reason: 'timeout',
+        response_code: null,
+      })
+    }))
+})
+
+describe('a process', () => {
+  test('that ends between delivery and record repeats the delivery under the same id', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const first = yield* hub.start({ store: (real) => ({ ...real, record: () => Effect.never }) })
+      const events = yield* hub.emit(account, 3)
+      yield* receiver.until((received) => received.length === 1)
+      yield* first.stop
+      expect(yield* pendingOf(hub, endpoint)).toBe(1)
+      yield* hub.start()
+      const requests = yield* receiver.until((received) => received.length === 2)
+      expect(requests.map(eventIds)).toEqual([idsOf(events), idsOf(events)])
+      expect(batchOf(requests[1])).toBe(batchOf(requests[0]))
+      yield* settled(hub, endpoint, 1)
+    }))
+
+  test('that ends before it has stored a batch loses nothing', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, receiver.url())
+      const read = yield* Deferred.make<void>()
+      const first = yield* hub.start({
+        store: (real) => ({
+          ...real,
+          queue: (_owner, _position, cuts) =>
+            cuts.length === 0
+              ? Effect.succeed([])
+              : Effect.andThen(Deferred.succeed(read, undefined), Effect.never),
+        }),
+      })
+      const events = yield* hub.emit(account, 3)
+      yield* Deferred.await(read)
+      yield* first.stop
+      yield* hub.start()
+      const requests = yield* receiver.until((received) => allIds(received).length >= 3)
+      expect(allIds(requests)).toEqual(idsOf(events))
+    }))
+
+  test(
+    'that joins or leaves takes its share of the partitions over, and nothing is lost',
+    (hub) =>
+      Effect.gen(function* () {
+        const receiver = yield* tlsReceiver(certificate)
+        const accounts = yield* Effect.forEach(Array.from({ length: 6 }), () => hub.account())
+        for (const account of accounts) yield* hub.subscribe(account, receiver.url())
+        const shards = new Set(accounts.map((account) => hub.log.partitionOf(`${account.id}:live`)))
+        const emitted: Array<string> = []
+        const emit = (rounds: number) =>
+          Effect.gen(function* () {
+            for (let round = 0; round < rounds; round++) {
+              for (const account of accounts) emitted.push(...idsOf(yield* hub.emit(account, 5)))
+            }
+          })
+        const first = yield* hub.start()
+        yield* emit(2)
+        const second = yield* Effect.forkChild(hub.start())
+        yield* emit(4)
+        yield* Fiber.join(second)
+        yield* emit(2)
+        yield* first.stop
+        yield* emit(2)
+        yield* receiver.until((received) => new Set(allIds(received)).size === emitted.length)
+        expect(new Set(allIds(receiver.received))).toEqual(new Set(emitted))
+        // Both partitions were in play, and each was taken over at least once more than it was opened.
+        const rows = yield* hub.sql.run(
+          (q) => q<{ partition: number; epoch: string }[]>`SELECT * FROM webhooks.positions`,
+        )
+        expect(rows.length).toBe(PARTITIONS)
+        expect(rows.filter((row) => shards.has(row.partition) && Number(row.epoch) > 1).length).toBe(
+          shards.size,
+        )
+      }),
+    60_000,
+  )
+})
+
+describe('a process that has lost its partition', () => {
+  test('changes nothing', (hub) =>
+    Effect.gen(function* () {
+      const store = yield* FanoutStore
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
+      const { events } = yield* hub.record(account, 2)
+      const cut = (members: typeof events) => ({
+        subscription: endpoint,
+        events: members.map((event, offset) => ({ ...event, offset })),
+      })
+      const old = yield* store.take(0)
+      const [queued] = yield* store.queue({ partition: 0, epoch: old.epoch }, 1, [cut(events.slice(0, 1))])
+      const current = yield* store.take(0)
+      expect(current).toEqual({ epoch: old.epoch + 1, position: 1 })
+      const lost = { partition: 0, epoch: old.epoch }
+      const outcome = {
+        endpoint: endpoint.uuid,
+        batch: queued!.batch,
+        kind: 'attempt' as const,
+        responseCode: 200,
+        durationMs: 1,
+        reason: null,
+        startedAt: Date.now(),
+        endedAt: Date.now(),
+      }
+      expect((yield* Effect.flip(store.queue(lost, 7, [cut(events)])))._tag).toBe('PartitionLost')
+      expect((yield* Effect.flip(store.record(lost, [outcome])))._tag).toBe('PartitionLost')
+      expect(yield* pendingOf(hub, endpoint)).toBe(1)
+      expect(yield* hub.attemptsOf(endpoint)).toEqual([])
+      const owner = { partition: 0, epoch: current.epoch }
+      // The owner records it, once, also when it does not know that it did.
+      yield* store.record(owner, [outcome])
+      yield* store.record(owner, [outcome])
+      expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
+      const [second] = yield* store.queue(owner, 2, [cut(events)])
+      expect(second?.batch.body?.toString()).toBe(`[${events[1]?.body}]`)
+      expect(second?.batch.id).toBe(encodeId('evb', second!.batch.uuid))
+    }).pipe(Effect.provide(Layer.fresh(hub.storeLayer))))
+})
