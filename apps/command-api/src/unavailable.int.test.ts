@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { decodeId, factId } from '@hub/domain'
+import type { IncomingRecord } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { type Account, call, facts, makeWorld, stallingProxy, type World } from './testing/harness.ts'
@@ -54,8 +55,19 @@ const refused = (answer: Sent, code: string) => {
   assert.isBelow(answer.tookMs, PROMISED_MS)
 }
 
-const recordsOf = (lane: ReadonlyArray<{ readonly id: string }>, messageId: string) =>
+const recordsOf = (lane: ReadonlyArray<IncomingRecord>, messageId: string) =>
   lane.filter(({ id }) => id === factId(messageId, 'accepted'))
+
+/** A port that was free a moment ago. */
+const freePort = async (): Promise<number> => {
+  const server = net.createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as net.AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
 
 const outboxIsEmpty = async () => {
   const [row] = await world.sql<{ count: number }[]>(
@@ -109,7 +121,7 @@ describe('while Kafka hangs', () => {
       await eventually(outboxIsEmpty, { withinMs: 20_000 })
       await eventually(() => recordsOf(otpLane, again.shown.id).length > 0, { withinMs: 10_000 })
       // The one that hung may have landed as well; what came after it is marked, so that the dispatcher looks twice.
-      const published = facts(recordsOf(otpLane, again.shown.id) as typeof otpLane)
+      const published = facts(recordsOf(otpLane, again.shown.id))
       assert.isTrue(published.some(({ republished }) => republished))
       assert.isAtMost(published.filter(({ republished }) => !republished).length, 1)
 
@@ -136,12 +148,7 @@ describe('while Kafka hangs', () => {
     silent.listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { port } = silent.address() as net.AddressInfo
-    const free = net.createServer()
-    free.listen(0, '127.0.0.1')
-    await once(free, 'listening')
-    const apiPort = (free.address() as net.AddressInfo).port
-    free.close()
-    await once(free, 'close')
+    const apiPort = await freePort()
 
     const child: ChildProcess = spawn(
       process.execPath,
@@ -156,7 +163,7 @@ describe('while Kafka hangs', () => {
           HUB_MASTER_KEY: world.masterKey,
           HUB_NUMBER_HASH_SECRET: world.hashSecret,
           HUB_PORT: String(apiPort),
-          HUB_ADMIN_PORT: '0',
+          HUB_ADMIN_PORT: String(await freePort()),
           HUB_BASE_URL: 'http://hub.test',
         },
         stdio: 'ignore',
