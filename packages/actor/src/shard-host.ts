@@ -122,8 +122,8 @@ const LAST_COMMIT_MS = 600
 /** Between tries to learn where a shard stands. */
 const LOCATE_PAUSE_MS = 200
 /**
- * The fence is written again once so many records lie behind it, so that the log's mark can pass the old one: recovery
- * must find the highest epoch at or after the mark. Reading so many takes a few hundredths of a second.
+ * The fence is written again once so many records lie behind it, so that the log's mark, which is always at a fence, can
+ * move on. Reading so many takes a few hundredths of a second.
  */
 const FENCE_CARRY_RECORDS = 10_000
 
@@ -141,6 +141,8 @@ interface Hosted<S> {
   /** Offset of the own fence in the log. */
   fenceOffset: number
   carryingFence: boolean
+  /** Where reading the log began. */
+  logStart: number
   /** End of the log when recovery began. */
   logEnd: number
   laneEnds: ReadonlyArray<number>
@@ -225,6 +227,7 @@ export const makeShardHost = <S extends Shard>(
         opening: { epoch: 0, member },
         fenceOffset: -1,
         carryingFence: false,
+        logStart: 0,
         logEnd: -1,
         laneEnds: [],
         recordsRead: 0,
@@ -325,6 +328,7 @@ export const makeShardHost = <S extends Shard>(
             hosted.positions.set(topic, from)
             hosted.committed.set(topic, mark)
           }
+          hosted.logStart = logPosition(hosted)
           hosted.logEnd = ends.get(topics.messages) ?? 0
           hosted.laneEnds = lanes.map((topic) => ends.get(topic) ?? 0)
           hosted.phase = 'reading'
@@ -340,7 +344,7 @@ export const makeShardHost = <S extends Shard>(
       if (record.type === 'ShardOpened') {
         const opening = decodeShardOpened(record)
         if (Result.isFailure(opening)) return
-        hosted.fence.observe(opening.success)
+        hosted.fence.observe(record.offset, opening.success)
         if (hosted.phase === 'open' && hosted.fence.epoch > hosted.opening.epoch) {
           // Somebody else has opened the shard: this member has lost it and will hear of it.
           hosted.phase = 'superseded'
@@ -362,10 +366,12 @@ export const makeShardHost = <S extends Shard>(
           offset: lowest === null ? position : Math.min(lowest, position),
         }
       }
-      const fenced = needed.log === null ? hosted.fenceOffset : Math.min(needed.log, hosted.fenceOffset)
+      // Reading begins at a fence (see `Fence`); before there was one, where this shard's own reading began.
+      const log = at(topics.messages, needed.log)
+      const fenced = hosted.fence.before(log.offset) ?? hosted.logStart
       return [
         ...lanes.map((topic, lane) => at(topic, needed.lanes[lane] ?? null)),
-        at(topics.messages, fenced),
+        { ...log, offset: fenced },
         at(topics.operatorReports, needed.reports),
       ]
     }
@@ -395,10 +401,10 @@ export const makeShardHost = <S extends Shard>(
           logPosition(hosted),
           now(),
         )
-        if (!hosted.carryingFence && logPosition(hosted) - hosted.fenceOffset > FENCE_CARRY_RECORDS) {
+        const behind = logPosition(hosted) - (hosted.fence.newest ?? 0)
+        if (!hosted.carryingFence && behind > FENCE_CARRY_RECORDS) {
           hosted.carryingFence = true
-          writeFence(hosted, (offset) => {
-            hosted.fenceOffset = offset
+          writeFence(hosted, () => {
             hosted.carryingFence = false
           })
         }

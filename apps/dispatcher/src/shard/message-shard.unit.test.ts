@@ -51,7 +51,8 @@ class Model {
   life = 0
   shard!: MessageShard
   fence!: Fence
-  fenceOffset = 0
+  logStart = 0
+  epoch = 0
   appends: Array<PendingAppend> = []
   /** Produces that were given up by a life that is gone, and may land late all the same. */
   strays: Array<{ readonly fact: LogFact; readonly recipient: string }> = []
@@ -93,12 +94,12 @@ class Model {
     this.shard = new MessageShard(world, { buffer: 5, open: 1000, finished: 1000 })
     this.fence = new Fence()
     this.positions = [...this.committed]
+    this.logStart = this.committed[2]!
     this.readLog()
-    const epoch = this.fence.epoch + 1
-    this.fenceOffset = this.log.length
-    this.log.push({ kind: 'opened', epoch, member: `m${life}` })
+    this.epoch = this.fence.epoch + 1
+    this.carryFence()
     this.readLog()
-    this.shard.opened({ epoch, now: this.now, laneEnds: this.lanes.map((lane) => lane.length) })
+    this.shard.opened({ epoch: this.epoch, now: this.now, laneEnds: this.lanes.map((lane) => lane.length) })
   }
 
   crash(): void {
@@ -145,14 +146,24 @@ class Model {
     this.lanes[lane]!.push({ accepted: { ...accepted, republished }, appendedAt: this.now })
   }
 
-  /** Lands what is on its way; `acknowledged` false means that the answer is lost, and the append comes again. */
-  land(count: number, acknowledged: boolean): void {
+  /** Lands what is on its way. When the answer is lost, or the produce is overtaken by its repetition, it comes again. */
+  land(count: number, how: 'acknowledged' | 'answer lost' | 'overtaken'): void {
     for (const pending of this.appends.slice(0, count)) {
-      this.log.push({ kind: 'fact', fact: pending.fact, recipient: pending.recipient })
-      if (!acknowledged) continue
+      const { fact, recipient } = pending
+      if (how === 'overtaken') {
+        this.strays.push({ fact, recipient })
+        continue
+      }
+      this.log.push({ kind: 'fact', fact, recipient })
+      if (how === 'answer lost') continue
       this.appends.splice(this.appends.indexOf(pending), 1)
       pending.acknowledge(this.log.length - 1)
     }
+  }
+
+  /** The fence is written again, so that the log's mark can pass the old one. */
+  carryFence(): void {
+    this.log.push({ kind: 'opened', epoch: this.epoch, member: `m${this.life}` })
   }
 
   landStray(): void {
@@ -167,7 +178,7 @@ class Model {
       const offset = this.positions[2]!
       const entry = this.log[offset]!
       if (this.shard.isOwn(offset)) continue
-      if (entry.kind === 'opened') this.fence.observe(entry)
+      if (entry.kind === 'opened') this.fence.observe(offset, entry)
       else this.shard.onFact(offset, entry.recipient, entry.fact, this.fence)
     }
   }
@@ -197,7 +208,7 @@ class Model {
     const needed = this.shard.needed()
     const mark = (lowest: number | null, i: number) =>
       lowest === null ? this.positions[i]! : Math.min(lowest, this.positions[i]!)
-    const log = Math.min(mark(needed.log, 2), this.fenceOffset)
+    const log = this.fence.before(mark(needed.log, 2)) ?? this.logStart
     const lanes = needed.lanes.map((lowest, lane) => mark(lowest, lane))
     const reports = mark(needed.reports, 3)
     if (torn === 1) {
@@ -336,16 +347,29 @@ class Model {
       this.readLane(SERVICE, 50)
       this.lookUp()
       this.take(50)
-      while (this.appends.length > 0) this.land(50, true)
+      while (this.appends.length > 0) this.land(50, 'acknowledged')
       while (this.submits.length > 0) this.answer(0)
-      while (this.appends.length > 0) this.land(50, true)
+      while (this.appends.length > 0) this.land(50, 'acknowledged')
       this.report(0, 0)
       this.readReports(50)
-      while (this.appends.length > 0) this.land(50, true)
+      while (this.appends.length > 0) this.land(50, 'acknowledged')
       this.readLog()
       this.commit(0)
       this.advance(10_000)
     }
+  }
+
+  /** Messages with a claim that no fence has made void. */
+  claims(): ReadonlySet<string> {
+    const fence = new Fence()
+    const claimed = new Set<string>()
+    for (const [offset, entry] of this.log.entries()) {
+      if (entry.kind === 'opened') fence.observe(offset, entry)
+      else if (entry.fact.type === 'HandoverStarted' && !fence.isVoid(entry.fact.epoch)) {
+        claimed.add(entry.fact.messageId)
+      }
+    }
+    return claimed
   }
 
   checkEnd(): void {
@@ -354,6 +378,15 @@ class Model {
         (entry) => entry.kind === 'fact' && entry.fact.messageId === messageId && FINAL.has(entry.fact.type),
       )
       assert.isAbove(finals.length, 0, `${messageId} has come to an end`)
+      const claimed = this.claims().has(messageId)
+      const [first] = finals
+      if (first?.kind === 'fact' && first.fact.type === 'MessageExpired' && !claimed) {
+        assert.strictEqual(
+          first.fact.reason,
+          'ttl_expired_before_submit',
+          'a message that was never validly claimed was not sent',
+        )
+      }
     }
     for (const lane of this.lanes) {
       const place = new Map<string, number>()
@@ -375,7 +408,11 @@ class Model {
       [this.lanes[0]!.length, this.lanes[1]!.length, this.reports.length],
       'at rest the marks are at the ends',
     )
-    assert.strictEqual(this.committed[2], this.fenceOffset, 'at rest the log is needed from the own fence on')
+    assert.strictEqual(
+      this.committed[2],
+      this.fence.newest,
+      'at rest the log is needed from the newest fence on',
+    )
     assert.strictEqual(this.shard.finishedCount, 0, 'and nothing is remembered')
   }
 }
@@ -397,12 +434,13 @@ const step = fc.oneof(
     weight: 3,
     arbitrary: fc.record({
       do: fc.constant('advance' as const),
-      a: fc.constantFrom(1, 100, 1500, 6000, 70_000),
+      a: fc.constantFrom(1, 100, 1500, 6000, 70_000, 130_000),
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('lookUp' as const) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('commit' as const), a: fc.nat(8) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('stray' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('stray' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('carryFence' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const) }) },
 )
 type Step = typeof step extends fc.Arbitrary<infer A> ? A : never
@@ -420,8 +458,7 @@ const perform = (model: Model, next: Step): void => {
     case 'take':
       return model.take(next.a)
     case 'land':
-      // One in six acknowledgements is lost.
-      return model.land(next.a, next.b > 0)
+      return model.land(next.a, next.b > 1 ? 'acknowledged' : next.b === 0 ? 'answer lost' : 'overtaken')
     case 'answer':
       return model.answer(next.a)
     case 'report':
@@ -436,6 +473,8 @@ const perform = (model: Model, next: Step): void => {
       return model.lookUp()
     case 'commit':
       return model.commit(next.a)
+    case 'carryFence':
+      return model.carryFence()
     case 'stray':
       return model.landStray()
     case 'crash':
