@@ -1,0 +1,98 @@
+import { assert, describe, it } from '@effect/vitest'
+import { encodeId, type MessageAccepted } from '@hub/domain'
+import { encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
+import { admit } from './admit.ts'
+
+const uuid = '0193a1b2-0000-7000-8000-000000000001'
+const messageId = encodeId('msg', uuid)
+const accepted: MessageAccepted = {
+  type: 'MessageAccepted',
+  messageId,
+  at: 1_795_000_000_000,
+  account: encodeId('acc', uuid),
+  mode: 'live',
+  class: 'otp',
+  recipient: 'ab'.repeat(32),
+  template: 'otp_code',
+  sender: 'HUB',
+  clientRef: null,
+  batch: null,
+  parts: 1,
+  price: { amount: '2.50', currency: 'RUB' },
+  variables: ['code'],
+  expiresAt: 1_795_000_300_000,
+  sealingKey: 'otp-1',
+  sealed: Buffer.from([1, 2, 3]),
+  republished: false,
+}
+const recordOf = (value: Uint8Array): IncomingRecord => ({
+  topic: 't',
+  partition: 0,
+  offset: 0,
+  key: '',
+  type: '',
+  id: '',
+  occurredAt: 0,
+  traceparent: null,
+  appendedAt: 0,
+  value,
+})
+const admitted = (content: HubRecord) => admit(recordOf(encodeRecord(content)))
+
+describe('admitting a record', () => {
+  it('lets facts, fences and what belongs to others through', () => {
+    assert.deepStrictEqual(admitted(accepted), { kind: 'fact', fact: accepted })
+    assert.deepStrictEqual(admitted({ type: 'ShardOpened', shard: 1, epoch: 7, member: 'm', at: 1 }), {
+      kind: 'fence',
+      epoch: 7,
+    })
+    const sealed = { total: 1, accepted: 1, duplicate: 0, rejected: 0, createdAt: 1, at: 1 }
+    assert.deepStrictEqual(
+      admitted({
+        type: 'BatchSealed',
+        batch: encodeId('bat', uuid),
+        account: accepted.account,
+        mode: 'live',
+        ...sealed,
+      }),
+      { kind: 'other' },
+    )
+  })
+
+  it('names the fault of what cannot be read', () => {
+    const dead = (reason: string) => ({ kind: 'dead', reason }) as const
+    assert.deepStrictEqual(admit(recordOf(new Uint8Array())), dead('truncated'))
+    assert.deepStrictEqual(admit(recordOf(Buffer.from('{"text":"x"}'))), dead('not_wire_format'))
+    assert.deepStrictEqual(admit(recordOf(Buffer.from([0, 0, 0, 9, 9, 1]))), dead('unknown_schema'))
+    const change = {
+      account: accepted.account,
+      mode: 'live',
+      subscription: 'we_x',
+      change: 'created',
+      at: 1,
+    } as const
+    assert.deepStrictEqual(admitted({ type: 'SubscriptionChanged', ...change }), dead('unexpected_type'))
+  })
+
+  it('names the field of what cannot be true', () => {
+    for (const [fields, reason] of [
+      [{ messageId: 'msg_1' }, 'invalid_message_id'],
+      [{ messageId: encodeId('acc', uuid) }, 'invalid_message_id'],
+      [{ at: -1 }, 'invalid_at'],
+      [{ at: 8_640_000_000_000_001 }, 'invalid_at'],
+      [{ account: 'acc_' }, 'invalid_account'],
+      [{ batch: '' }, 'invalid_batch'],
+      [{ recipient: '+79001234567' }, 'invalid_recipient'],
+      [{ price: { amount: '-2.50', currency: 'RUB' } }, 'invalid_price'],
+      [{ price: { amount: '2,50', currency: 'RUB' } }, 'invalid_price'],
+      [{ parts: 40_000 }, 'invalid_parts'],
+    ] as const) {
+      assert.deepStrictEqual(admitted({ ...accepted, ...fields }), { kind: 'dead', reason })
+    }
+    const claim = { type: 'HandoverStarted', messageId, at: 1, epoch: 1, operator: 'http' } as const
+    assert.deepStrictEqual(admitted({ ...claim, attempt: 40_000 }), {
+      kind: 'dead',
+      reason: 'invalid_attempt',
+    })
+  })
+})
