@@ -115,6 +115,7 @@ export interface TopicDifference {
 }
 
 export interface TopicReport {
+  /** Topics that were not there before; this call or another at the same time created them. */
   readonly created: ReadonlyArray<string>
   readonly differences: ReadonlyArray<TopicDifference>
 }
@@ -134,7 +135,9 @@ export const createTopics = Effect.fn('createTopics')(function* (
   connection: KafkaConnection,
   catalogue: ReadonlyArray<TopicSpec>,
 ) {
-  const report = yield* withAdmin(connection, (admin) => ensure(admin, catalogue)).pipe(
+  // An attempt may create a topic and fail after it; the next must still say that it was not there before.
+  const absent = new Set<string>()
+  const report = yield* withAdmin(connection, (admin) => ensure(admin, catalogue, absent)).pipe(
     Effect.retry({
       while: (error) => error._tag === 'BusUnavailable',
       schedule: Schedule.spaced('300 millis'),
@@ -180,9 +183,14 @@ class CreatedByAnother extends Error {
   override readonly name = 'CreatedByAnother'
 }
 
-const ensure = async (admin: Admin, catalogue: ReadonlyArray<TopicSpec>): Promise<TopicReport> => {
+const ensure = async (
+  admin: Admin,
+  catalogue: ReadonlyArray<TopicSpec>,
+  absent: Set<string>,
+): Promise<TopicReport> => {
   const existing = new Set(await admin.listTopics())
   const missing = catalogue.filter(({ topic }) => !existing.has(topic))
+  for (const { topic } of missing) absent.add(topic)
   if (missing.length > 0) {
     const created = await admin.createTopics({
       waitForLeaders: true,
@@ -194,12 +202,11 @@ const ensure = async (admin: Admin, catalogue: ReadonlyArray<TopicSpec>): Promis
       })),
     })
     if (!created) throw new CreatedByAnother()
-    for (const { topic } of missing) await untilLed(admin, topic)
   }
-  const kept = catalogue.filter(({ topic }) => existing.has(topic))
+  for (const topic of absent) await untilLed(admin, topic)
   return {
-    created: missing.map(({ topic }) => topic),
-    differences: kept.length === 0 ? [] : await compare(admin, kept),
+    created: [...absent],
+    differences: catalogue.length === 0 ? [] : await compare(admin, catalogue),
   }
 }
 
