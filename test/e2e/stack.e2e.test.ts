@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  beganAt,
   freePortBase,
   type HubDescription,
   PORT_PLAN,
@@ -74,16 +75,18 @@ const finish = async (started: Run): Promise<{ code: number | null; output: stri
 const description = (): HubDescription =>
   JSON.parse(readFileSync(join(dataDir, 'hub.json'), 'utf8')) as HubDescription
 
-const isRunning = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
+/** Never 0 or less: those are whole process groups, this one among them. */
+const pidOf = (hub: HubDescription, name: string): number => {
+  const pid = hub.pids[name]
+  if (pid === undefined || pid <= 1) throw new Error(`hub.json names no process for ${name}`)
+  return pid
 }
 
-const running = (pids: ReadonlyArray<number>): ReadonlyArray<number> => pids.filter(isRunning)
+/** A process that has ended and waits for its parent to notice does not run. */
+const isRunning = async (pid: number): Promise<boolean> => (await beganAt(pid)) !== null
+
+const running = async (pids: ReadonlyArray<number>): Promise<ReadonlyArray<number>> =>
+  (await Promise.all(pids.map(async (pid) => ((await isRunning(pid)) ? [pid] : [])))).flat()
 
 /** Whether nobody listens on any port of the plan. */
 const allPortsFree = async (): Promise<boolean> => {
@@ -102,7 +105,7 @@ const allPortsFree = async (): Promise<boolean> => {
 }
 
 const expectNothingLeft = async (pids: ReadonlyArray<number>): Promise<void> => {
-  expect(running(pids)).toEqual([])
+  expect(await running(pids)).toEqual([])
   expect(await allPortsFree()).toBe(true)
   expect(existsSync(join(dataDir, 'hub.json'))).toBe(false)
 }
@@ -164,7 +167,7 @@ describe('npm start and npm stop', () => {
       'supervisor',
       'webhook-fanout',
     ])
-    expect(running(Object.values(first.pids))).toHaveLength(9)
+    expect(await running(Object.values(first.pids))).toHaveLength(9)
     // Keys are for the owner only.
     for (const name of ['hub.json', 'secrets.json']) {
       expect(statSync(join(dataDir, name)).mode & 0o077, name).toBe(0)
@@ -190,12 +193,12 @@ describe('npm start and npm stop', () => {
     expect(code).toBe(1)
     expect(output).toContain(`A hub is running on ${dataDir} already (process ${first.pids['supervisor']})`)
     expect(output).toContain('npm stop')
-    expect(running(Object.values(first.pids))).toHaveLength(9)
+    expect(await running(Object.values(first.pids))).toHaveLength(9)
     expect(description()).toEqual(first)
   })
 
   it('start an app again that ends by itself', async () => {
-    const before = first.pids['projector'] ?? 0
+    const before = pidOf(first, 'projector')
     process.kill(before, 'SIGKILL')
     const after = await eventually(
       () => {
@@ -204,8 +207,8 @@ describe('npm start and npm stop', () => {
       },
       { withinMs: 90_000 },
     )
-    expect(isRunning(after)).toBe(true)
-    expect(isRunning(before)).toBe(false)
+    expect(await isRunning(after)).toBe(true)
+    expect(await isRunning(before)).toBe(false)
     expect(readFileSync(join(dataDir, 'logs/hub.log'), 'utf8')).toContain(
       'projector ended by itself (SIGKILL)',
     )
@@ -215,10 +218,10 @@ describe('npm start and npm stop', () => {
     const orphans = Object.entries(description().pids)
       .filter(([name]) => name !== 'supervisor')
       .map(([, pid]) => pid)
-    const supervisor = first.pids['supervisor'] ?? 0
+    const supervisor = pidOf(first, 'supervisor')
     process.kill(supervisor, 'SIGKILL')
-    await eventually(() => !isRunning(supervisor), { withinMs: 10_000 })
-    expect(running(orphans)).toHaveLength(orphans.length)
+    await eventually(async () => !(await isRunning(supervisor)), { withinMs: 10_000 })
+    expect(await running(orphans)).toHaveLength(orphans.length)
 
     const began = performance.now()
     const { code, output } = await finish(run(['start', '--detach']))
@@ -227,7 +230,7 @@ describe('npm start and npm stop', () => {
     console.log(`Start over the leftovers of a killed supervisor: ${seconds} s\n${output.split('\n\n')[0]}`)
     expect(output).toContain('ended what an interrupted start left running')
     expect(code).toBe(0)
-    expect(running(orphans)).toEqual([])
+    expect(await running(orphans)).toEqual([])
     const second = description()
     expect(second.keys).toEqual(first.keys)
     expect(second.other_keys).toEqual(first.other_keys)

@@ -166,7 +166,7 @@ const supervise = async (
 }
 
 /** Migrations, seeds and topics, each as soon as its server answers. */
-const preparing = (environment: Environment, secrets: Secrets) => {
+const preparing = (environment: Environment, secrets: Secrets, signal: AbortSignal) => {
   // Loaded while the servers start: Effect and the drivers take a third of a second.
   const loading = import('./prepare.ts')
   const work: Array<Promise<void>> = []
@@ -177,13 +177,17 @@ const preparing = (environment: Environment, secrets: Secrets) => {
     work.push(made)
   }
   return {
-    database: (url: string): void => add((prepare) => prepare.prepareDatabase(url, secrets)),
+    database: (url: string): void => add((prepare) => prepare.prepareDatabase(url, secrets, signal)),
     topics: (brokers: ReadonlyArray<string>): void =>
       add((prepare) =>
-        prepare.prepareTopics(brokers, {
-          prefix: environment['HUB_TOPIC_PREFIX'] ?? '',
-          partitions: Number(environment['HUB_PARTITIONS'] ?? DEFAULT_PARTITIONS),
-        }),
+        prepare.prepareTopics(
+          brokers,
+          {
+            prefix: environment['HUB_TOPIC_PREFIX'] ?? '',
+            partitions: Number(environment['HUB_PARTITIONS'] ?? DEFAULT_PARTITIONS),
+          },
+          signal,
+        ),
       ),
     done: () => inParallel(work),
   }
@@ -221,7 +225,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
   try {
     await requireFree(ports, [...HUB_PORTS, ...stackPorts(settings)])
     const secrets = ensureSecrets(dataDir)
-    const prepare = preparing(environment, secrets)
+    const prepare = preparing(environment, secrets, stopping.signal)
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
     if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
     stack = await startStack(settings, environment, report, {
@@ -243,6 +247,9 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       interrupt,
     )
     if (signal?.aborted === true) throw new Problem('The start was interrupted.')
+    // One may have ended again while others were still starting.
+    const ended = apps.find((app) => app.pid() === null)
+    if (ended !== undefined) throw new Problem(`${ended.title} ended during the start.`, ended.log)
     report(`The apps are ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
     signal?.removeEventListener('abort', interrupt)
     const services = [...stack.services, ...apps]

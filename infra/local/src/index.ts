@@ -1,6 +1,7 @@
 /** The local stack: real Kafka, PostgreSQL and Redis without Docker, and a whole hub on top of them. */
 export { claimDataDir, releaseDataDir } from './claim.ts'
 export { freePortBase, PORT_PLAN, PortTaken, type Ports, portsAt } from './ports.ts'
+export { beganAt } from './pidfile.ts'
 export { Problem } from './problem.ts'
 export { tail } from './processes.ts'
 export type { Service } from './service.ts'

@@ -56,6 +56,7 @@ export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: 
 const run = async <E extends { readonly _tag: string; readonly detail?: string; readonly code?: string }>(
   what: string,
   effect: Effect.Effect<unknown, E>,
+  signal: AbortSignal,
 ): Promise<void> => {
   const problem = await Effect.runPromise(
     Effect.match(effect, {
@@ -65,22 +66,29 @@ const run = async <E extends { readonly _tag: string; readonly detail?: string; 
       },
       onSuccess: () => null,
     }),
+    { signal },
   )
   if (problem !== null) throw problem
 }
 
-/** Migrates and seeds. Fails with a `Problem`. */
-export const prepareDatabase = async (databaseUrl: string, secrets: Secrets): Promise<void> => {
-  await run('The database could not be migrated', migrate(databaseUrl))
-  await run('The accounts could not be seeded', seed(databaseUrl, secrets.accounts))
+/** Migrates and seeds. Fails with a `Problem`; the signal interrupts it. */
+export const prepareDatabase = async (
+  databaseUrl: string,
+  secrets: Secrets,
+  signal: AbortSignal,
+): Promise<void> => {
+  await run('The database could not be migrated', migrate(databaseUrl), signal)
+  await run('The accounts could not be seeded', seed(databaseUrl, secrets.accounts), signal)
 }
 
-/** Creates the topics of the catalogue that are missing; one broker holds one replica. Fails with a `Problem`. */
+/** Creates the topics of the catalogue that are missing; one broker holds one replica. Fails with a `Problem`; the signal interrupts it. */
 export const prepareTopics = (
   brokers: ReadonlyArray<string>,
   topics: { readonly prefix: string; readonly partitions: number },
+  signal: AbortSignal,
 ): Promise<void> =>
   run(
     'The topics could not be created',
     createTopics({ brokers, clientId: 'hub-local' }, topicCatalogue({ ...topics, replicationFactor: 1 })),
+    signal,
   )

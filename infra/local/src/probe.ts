@@ -46,22 +46,49 @@ export const postgresAnswers = (port: number): Promise<boolean> => {
   return exchange(port, message, (received) => (received.length === 0 ? null : received[0] === 0x52))
 }
 
-/** A metadata request (version 1, no topics) names a controller and a broker once the broker is in the cluster. */
-export const kafkaAnswers = (port: number): Promise<boolean> => {
+/** A request frame: length, api key, version, correlation id, client id, body. */
+const kafkaRequest = (apiKey: number, version: number, body: Buffer): Buffer => {
   const client = Buffer.from('probe')
-  const body = Buffer.alloc(10 + client.length + 4)
-  body.writeInt16BE(3, 0) // Metadata
-  body.writeInt16BE(1, 2)
-  body.writeInt32BE(1, 4) // correlation id
-  body.writeInt16BE(client.length, 8)
-  client.copy(body, 10)
-  body.writeInt32BE(0, 10 + client.length) // an empty list: no topics
-  const frame = Buffer.alloc(4)
-  frame.writeInt32BE(body.length, 0)
-  return exchange(port, Buffer.concat([frame, body]), (received) => {
-    if (received.length < 4 || received.length < 4 + received.readInt32BE(0)) return null
-    return received.readInt32BE(8) > 0
-  })
+  const head = Buffer.alloc(14)
+  head.writeInt32BE(10 + client.length + body.length, 0)
+  head.writeInt16BE(apiKey, 4)
+  head.writeInt16BE(version, 6)
+  head.writeInt32BE(1, 8)
+  head.writeInt16BE(client.length, 12)
+  return Buffer.concat([head, client, body])
+}
+
+/** Judges a whole response; null while it has not come in full. The correlation id ends at 8. */
+const kafkaResponse =
+  (judge: (response: Buffer) => boolean) =>
+  (received: Buffer): boolean | null =>
+    received.length < 4 || received.length < 4 + received.readInt32BE(0) ? null : judge(received)
+
+const METADATA = 3
+const FIND_COORDINATOR = 10
+const PROBE_GROUP = 'hub-probe'
+
+/**
+ * A metadata request (version 1, no topics) names a broker once it is in the cluster; and a coordinator is found for
+ * a group once the topic of offsets is there, which the first question creates: consumers that join before that are
+ * turned away.
+ */
+export const kafkaAnswers = async (port: number): Promise<boolean> => {
+  const noTopics = Buffer.alloc(4)
+  const registered = await exchange(
+    port,
+    kafkaRequest(METADATA, 1, noTopics),
+    kafkaResponse((response) => response.readInt32BE(8) > 0),
+  )
+  if (!registered) return false
+  const group = Buffer.alloc(2 + PROBE_GROUP.length)
+  group.writeInt16BE(PROBE_GROUP.length, 0)
+  group.write(PROBE_GROUP, 2)
+  return exchange(
+    port,
+    kafkaRequest(FIND_COORDINATOR, 0, group),
+    kafkaResponse((response) => response.readInt16BE(8) === 0),
+  )
 }
 
 /** Whether a GET of a URL is answered 200. */
