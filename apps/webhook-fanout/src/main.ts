@@ -1,5 +1,7 @@
 /** `hub.webhooks.v1` → a batch of events for each subscription → PostgreSQL → signed attempts → subscribers. */
-import { NodeFileSystem, NodeRuntime } from '@effect/platform-node'
+// By their own paths: the whole package takes 25 MB more.
+import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
+import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
