@@ -3,11 +3,12 @@
  * the order of the commits and the row goes. What a crash or an absent bus leaves behind is published from the
  * outbox, oldest first, before anything new, so that the order of an account's events is kept within a projector.
  */
-import { type BusUnavailable, decodeRecords, EventLog, type OutgoingRecord } from '@hub/kafka'
+import { type BusUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
-import { Clock, Effect, Fiber, Option, Queue, Result } from 'effect'
+import { Clock, Effect, Fiber, Option, Queue } from 'effect'
 import type { Publication } from './messages/transaction.ts'
 import { failures, observeOutbox } from './metrics.ts'
+import { unpackRow } from './outbox-row.ts'
 import { countOutbox, deleteOutbox } from './sql.ts'
 
 /** Transactions that may be committed and not published. More would only fill memory: the bus is slower than the database. */
@@ -55,13 +56,7 @@ export const makePublisher = Effect.gen(function* () {
     Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => failures.add('bus', 1)))
 
   const publishRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, BusUnavailable> =>
-    append(
-      rows.flatMap((row) =>
-        // Only this program writes and reads them: one that cannot be read must stay, and be seen.
-        Result.getOrThrowWith(decodeRecords(row), (error) => new Error(`outbox row: ${error.reason}`)),
-      ),
-      RELAY_DEADLINE_MS,
-    )
+    Effect.suspend(() => append(rows.flatMap(unpackRow), RELAY_DEADLINE_MS))
 
   /** One turn of the relay, for rows older than `since`. Answers how many are left. */
   const relay = Effect.fnUntraced(function* (since: number) {
@@ -88,6 +83,14 @@ export const makePublisher = Effect.gen(function* () {
     yield* sql.run((q) => deleteOutbox(q, ids))
   })
 
+  /** What was taken from the queue, and what is in it, is in the outbox. */
+  const fallBehind = Effect.fnUntraced(function* (cause: string) {
+    yield* Queue.clear(queue)
+    behindSince = yield* Clock.currentTimeMillis
+    yield* Effect.logWarning('events stay in the outbox for now').pipe(Effect.annotateLogs({ cause }))
+    yield* Effect.sleep(PAUSE_MS)
+  })
+
   const turn = Effect.suspend(() => {
     const since = behindSince
     if (since === null) return publishNext
@@ -98,16 +101,10 @@ export const makePublisher = Effect.gen(function* () {
       return Effect.void
     })
   }).pipe(
-    Effect.catch((error) =>
-      Effect.gen(function* () {
-        // What was taken from the queue, and what is in it, is in the outbox.
-        yield* Queue.clear(queue)
-        behindSince = yield* Clock.currentTimeMillis
-        yield* Effect.logWarning('events stay in the outbox for now').pipe(
-          Effect.annotateLogs({ cause: error._tag }),
-        )
-        yield* Effect.sleep(PAUSE_MS)
-      }),
+    Effect.catch((error) => fallBehind(error._tag)),
+    // A fault of ours, such as a row that nobody can read, must not end the publishing of the others.
+    Effect.catchDefect((defect) =>
+      Effect.andThen(Effect.logError('publishing failed', defect), fallBehind('defect')),
     ),
     Effect.ensuring(
       Effect.sync(() => {

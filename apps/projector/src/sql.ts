@@ -346,13 +346,16 @@ export interface RecordedEvent extends JournalKey {
   readonly body: string
 }
 
+/** Never in JSON text, which escapes it: bodies joined by it need no quoting, of which an array of them would be full. */
+const SEPARATOR = '\u001e'
+
 export const writeEvents = (q: Queries, events: ReadonlyArray<RecordedEvent>) => q`
   INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
   SELECT account, mode::command.mode, sequence, id, type, created_at, body
     FROM unnest(${events.map((e) => uuidOf('acc', e.account))}::uuid[], ${events.map((e) => e.mode)}::text[],
                 ${events.map((e) => e.sequence)}::bigint[], ${events.map((e) => uuidOf('evt', e.id))}::uuid[],
                 ${events.map((e) => e.type)}::text[], ${events.map((e) => toTimestamp(e.recordedAt))}::timestamptz[],
-                ${events.map((e) => e.body)}::text[])
+                string_to_array(${events.map((e) => e.body).join(SEPARATOR)}, ${SEPARATOR}))
       AS e (account, mode, sequence, id, type, created_at, body)`
 
 export const moveHeads = (q: Queries, heads: ReadonlyArray<JournalKey & { readonly sequence: number }>) => q`
@@ -362,9 +365,9 @@ export const moveHeads = (q: Queries, heads: ReadonlyArray<JournalKey & { readon
    WHERE h.account = w.account AND h.mode = w.mode::command.mode`
 
 /** Answers the row's id. */
-export const writeOutbox = async (q: Queries, records: Uint8Array): Promise<string> => {
+export const writeOutbox = async (q: Queries, records: Buffer): Promise<string> => {
   const [row] = await q<{ id: string }[]>`
-    INSERT INTO read.event_outbox (records) VALUES (${Buffer.from(records)}) RETURNING id`
+    INSERT INTO read.event_outbox (records) VALUES (${records}) RETURNING id`
   return row?.id ?? ''
 }
 

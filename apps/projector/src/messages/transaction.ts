@@ -3,9 +3,10 @@
  * events behind the ends of their journals.
  */
 import { envelopeOf, type MessageAccepted, type MessageFact } from '@hub/domain'
-import { encodeRecords, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import { eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
 import { type Queries, Sql, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
+import { packRow } from '../outbox-row.ts'
 import type { Claim } from '../projection/intake.ts'
 import {
   type Checkpoint,
@@ -198,7 +199,7 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
           }),
         )
         const [outboxId] = await Promise.all([
-          writeOutbox(q, encodeRecords(records)),
+          writeOutbox(q, packRow(records)),
           writeEvents(q, placed.events),
           moveHeads(q, placed.heads),
         ])
