@@ -82,6 +82,14 @@ const run = async (
     process.once('disconnect', end)
     process.channel?.unref()
   }
+  // Nobody is left to catch these; the processes must not outlive their supervisor.
+  const failed = (error: unknown): void => {
+    out.line(explain(error))
+    process.exitCode = 1
+    end()
+  }
+  process.on('uncaughtException', failed)
+  process.on('unhandledRejection', failed)
   const hub = await startHub({
     settings,
     environment: process.env,
@@ -93,14 +101,6 @@ const run = async (
     hub.services.filter((service) => !hub.stack.services.includes(service)),
     out.line,
   )
-  // Nobody is left to catch these; the processes must not outlive their supervisor.
-  const failed = (error: unknown): void => {
-    out.line(explain(error))
-    process.exitCode = 1
-    end()
-  }
-  process.on('uncaughtException', failed)
-  process.on('unhandledRejection', failed)
   if (!ending.signal.aborted) out.ready(hub)
   await askedToEnd
   unwatch()
@@ -208,6 +208,10 @@ const main = async (words: ReadonlyArray<string>): Promise<void> => {
       throw new Problem(USAGE)
   }
 }
+
+// Whoever read this may stop reading (`npm start | head`): lines are lost then, processes must not be.
+process.stdout.on('error', () => {})
+process.stderr.on('error', () => {})
 
 main(process.argv.slice(2)).catch((error: unknown) => {
   console.error(explain(error))
