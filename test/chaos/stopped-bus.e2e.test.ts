@@ -1,0 +1,116 @@
+/** SIGSTOP of Kafka for five seconds during sends. Source: contract, Unavailability. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readClaims } from '../support/claims.ts'
+import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
+
+const STOPPED_MS = 5000
+/** A code and a message every so often, before, during and after. */
+const EVERY_MS = 100
+const AROUND_MS = 2000
+
+let hub: TestHub
+
+beforeAll(async () => {
+  hub = await startHub()
+})
+afterAll(() => hub?.stop())
+
+interface Seen {
+  readonly class: 'otp' | 'service'
+  readonly ref: string
+  readonly to: string
+  readonly begun: number
+  readonly ms: number
+  readonly status: number
+  readonly code: string | null
+  readonly id: string | null
+}
+
+describe('Kafka stopped for five seconds during sends', () => {
+  it('otp: 503 provider_unavailable within 3 s; service: 202, delivered later, once', async () => {
+    const { base_url, keys, kafka, operator_url } = hub.describe()
+    const live: Client = client(base_url, keys.live)
+    const seen: Array<Promise<Seen>> = []
+    const begun = performance.now()
+    const put = (kind: 'otp' | 'service', index: number): Promise<Seen> => {
+      const ref = `stop-${kind}-${index}`
+      const to = `+79${kind === 'otp' ? 4 : 5}${String(10_000_000 + index)}`
+      const at = performance.now()
+      return live.post('/v1/messages', send(kind, to, ref)).then(({ body, status, headers }) => {
+        const code = body.error?.code ?? null
+        if (status === 503) expect(headers.get('retry-after')).toMatch(/^\d+$/u)
+        return {
+          class: kind,
+          ref,
+          to,
+          begun: at - begun,
+          ms: performance.now() - at,
+          status,
+          code,
+          id: status === 202 ? body.id : null,
+        }
+      })
+    }
+
+    const broker = hub.server('kafka')
+    let stoppedAt = 0
+    let resumedAt = 0
+    const total = AROUND_MS + STOPPED_MS + AROUND_MS
+    for (let index = 0; index * EVERY_MS < total; index += 1) {
+      const elapsed = performance.now() - begun
+      if (stoppedAt === 0 && elapsed >= AROUND_MS) {
+        broker.kill('SIGSTOP')
+        stoppedAt = performance.now() - begun
+      }
+      if (stoppedAt > 0 && resumedAt === 0 && elapsed >= stoppedAt + STOPPED_MS) {
+        broker.kill('SIGCONT')
+        resumedAt = performance.now() - begun
+      }
+      seen.push(put('otp', index), put('service', index))
+      await delay(Math.max(0, (index + 1) * EVERY_MS - (performance.now() - begun)))
+    }
+    if (resumedAt === 0) broker.kill('SIGCONT')
+    const answers = await Promise.all(seen)
+
+    // Everybody got an answer in time, and only the ones of the contract.
+    for (const answer of answers) {
+      expect(answer.ms, `${answer.ref} answered ${answer.status}`).toBeLessThan(3000)
+      if (answer.class === 'service') expect(answer.status, answer.ref).toBe(202)
+      else if (answer.status !== 202)
+        expect([answer.status, answer.code]).toEqual([503, 'provider_unavailable'])
+    }
+    const whileStopped = answers.filter(
+      (answer) => answer.class === 'otp' && answer.begun > stoppedAt && answer.begun + 3000 < resumedAt,
+    )
+    expect(whileStopped.length).toBeGreaterThan(5)
+    expect(new Set(whileStopped.map(({ status }) => status))).toEqual(new Set([503]))
+
+    // A refused code is accepted anew under the same client_ref.
+    const ids = new Map<string, string>()
+    for (const answer of answers) {
+      if (answer.id !== null) ids.set(answer.ref, answer.id)
+      else ids.set(answer.ref, (await sendUntilAccepted(live, send('otp', answer.to, answer.ref), 30_000)).id)
+    }
+
+    // All of them arrive, once.
+    await eventually(
+      async () => {
+        for (const [ref, id] of ids) {
+          const { body } = await live.get(`/v1/messages/${id}`)
+          expect(body.status, ref).toBe('delivered')
+        }
+        return true
+      },
+      { withinMs: 60_000, everyMs: 500 },
+    )
+    const claims = await readClaims(kafka.brokers)
+    expect(claims.againThoughKnown).toEqual([])
+    const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
+    expect(operator['references']).toBe(ids.size)
+    expect(operator['repeated']).toBeLessThanOrEqual(claims.againUnknown)
+    const waited = answers.filter(({ status }) => status === 503).length
+    console.log(`${ids.size} sends, ${waited} codes refused while the bus was stopped, all delivered once`)
+  })
+})

@@ -1,0 +1,230 @@
+/** A message travels the whole way: HTTP, Kafka, an operator, a report, PostgreSQL, a signed webhook, and every read. */
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  answering,
+  eventually,
+  makeCertificateAuthority,
+  startHub,
+  type TestHub,
+  tlsReceiver,
+  type TlsReceiver,
+} from '@hub/testkit'
+import { Effect, Exit, Scope } from 'effect'
+import Stripe from 'stripe'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { allEvents, type Client, client, send } from '../support/client.ts'
+
+let hub: TestHub
+let receiver: TlsReceiver
+let test: Client
+let live: Client
+let stranger: Client
+const scope = Effect.runSync(Scope.make())
+
+beforeAll(async () => {
+  const authority = await makeCertificateAuthority()
+  const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
+  writeFileSync(caFile, authority.pem)
+  receiver = await Effect.runPromise(
+    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: answering(204) }), scope),
+  )
+  hub = await startHub({
+    environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
+  })
+  const { base_url, keys, other_keys } = hub.describe()
+  test = client(base_url, keys.test)
+  live = client(base_url, keys.live)
+  stranger = client(base_url, other_keys.test)
+})
+afterAll(async () => {
+  await hub?.stop()
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+})
+
+/** Waits until a message is final, 3 s at most, and answers it. */
+const untilFinal = (as: Client, id: string, withinMs = 3000) =>
+  eventually(
+    async () => {
+      const { body } = await as.get(`/v1/messages/${id}`)
+      return body.final === true ? body : null
+    },
+    { withinMs },
+  )
+
+describe('a message with a test key', () => {
+  it('is accepted, delivered within 3 s, told by webhook and readable at every step', async () => {
+    const subscription = await test.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })
+    expect(subscription.status).toBe(201)
+    const secret: string = subscription.body.secret
+    expect(secret).toMatch(/^whsec_/u)
+
+    const accepted = await test.post('/v1/messages', send('otp', '+79001234567', 'main-path-1'))
+    expect(accepted.status).toBe(202)
+    expect(accepted.body).toMatchObject({
+      object: 'message',
+      status: 'accepted',
+      final: false,
+      to: '+7900***4567',
+      class: 'otp',
+      client_ref: 'main-path-1',
+      template: 'otp_code',
+      sender: 'HUB',
+      mode: 'test',
+      parts: 1,
+    })
+    expect(accepted.headers.get('request-id')).toMatch(/^req_/u)
+    const { id } = accepted.body
+
+    // Read your own writes: at once, whatever the projector has done so far.
+    const early = await test.get(`/v1/messages/${id}`)
+    expect(early.status).toBe(200)
+    expect(early.body.id).toBe(id)
+
+    const final = await untilFinal(test, id)
+    expect(final.status).toBe('delivered')
+    expect(final.history.map((change: any) => change.status)).toEqual(['accepted', 'sent', 'delivered'])
+    expect(final.text).toBeNull()
+    expect(final.variables).toEqual({ code: '***' })
+
+    const types = ['message.accepted', 'message.sent', 'message.delivered']
+    const events = (await allEvents(test)).filter((event) => event.data.object.id === id)
+    expect(events.map((event) => event.type).sort()).toEqual([...types].sort())
+
+    // Several batches may bring them; each verifies with a library that knows nothing of us.
+    const told = await eventually(
+      () => {
+        const got = receiver.received.flatMap((request) => {
+          const signature = request.headers['hub-signature']
+          expect(typeof signature).toBe('string')
+          expect(request.headers['hub-event-id']).toMatch(/^evb_/u)
+          const stripe = new Stripe('sk_test_unused')
+          // Verifies the signature and parses; our body is an array, which it hands back as it is.
+          return stripe.webhooks.constructEvent(
+            request.body,
+            signature as string,
+            secret,
+          ) as unknown as Array<any>
+        })
+        return got.filter((event) => event.data.object.id === id).length >= 3 ? got : null
+      },
+      { withinMs: 5000 },
+    )
+    const mine = told.filter((event) => event.data.object.id === id)
+    expect(mine.map((event) => event.id).sort()).toEqual(events.map((event) => event.id).sort())
+    for (const request of receiver.received) {
+      const text = request.body.toString('utf8')
+      expect(text.startsWith('[')).toBe(true)
+      expect(text).not.toContain('4821')
+      expect(text).not.toContain('9001234567')
+    }
+  })
+
+  it('of class service shows its text and variables to reads, and to nobody else', async () => {
+    const { body } = await test.post('/v1/messages', send('service', '+79001234568'))
+    const before = await test.get(`/v1/messages/${body.id}`)
+    expect(before.body).toMatchObject({ text: 'Заказ A-17 готов', variables: { order: 'A-17' } })
+    const after = await untilFinal(test, body.id)
+    expect(after).toMatchObject({
+      text: 'Заказ A-17 готов',
+      variables: { order: 'A-17' },
+      to: '+7900***4568',
+    })
+    expect((await stranger.get(`/v1/messages/${body.id}`)).status).toBe(404)
+    expect((await live.get(`/v1/messages/${body.id}`)).status).toBe(404)
+  })
+
+  it.each([
+    ['+79000000002', 'undelivered', 'recipient_unreachable'],
+    ['+79000000003', 'undelivered', 'recipient_nonexistent'],
+    ['+79000000004', 'undelivered', 'recipient_blocked'],
+    ['+79000000005', 'rejected', 'spam_filter_content'],
+    ['+79000000006', 'rejected', 'spam_filter_sender'],
+    ['+79000000007', 'expired', 'dlr_timeout'],
+  ])('to %s ends %s with %s', async (to, status, reason) => {
+    const { body } = await test.post('/v1/messages', send('service', to))
+    expect(await untilFinal(test, body.id)).toMatchObject({ status, reason_code: reason, final: true })
+  })
+
+  it('to a silent operator expires by our own deadline, and a late report corrects it', async () => {
+    const silent = await test.post('/v1/messages', send('service', '+79000000008'))
+    const late = await test.post('/v1/messages', send('service', '+79000000012'))
+    const never = await test.post('/v1/messages', send('service', '+79000000011'))
+    expect(await untilFinal(test, silent.body.id, 20_000)).toMatchObject({
+      status: 'expired',
+      reason_code: 'dlr_timeout_local',
+    })
+    expect(await untilFinal(test, never.body.id, 20_000)).toMatchObject({
+      status: 'expired',
+      reason_code: 'ttl_expired_before_submit',
+    })
+    const corrected = await eventually(
+      async () => {
+        const { body } = await test.get(`/v1/messages/${late.body.id}`)
+        return body.status === 'delivered' ? body : null
+      },
+      { withinMs: 30_000 },
+    )
+    expect(corrected.reason_code).toBeNull()
+    expect(corrected.history.map((change: any) => change.status)).toEqual([
+      'accepted',
+      'sent',
+      'expired',
+      'delivered',
+    ])
+  })
+
+  it('repeated by its client_ref is the same message, however many ask at once', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => test.post('/v1/messages', send('otp', '+79001230000', 'same-50'))),
+    )
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
+    expect(answers.filter(({ body }) => body.duplicate === undefined)).toHaveLength(1)
+  })
+})
+
+describe('a message with a live key', () => {
+  it('reaches the operator over the network, once, and comes back as a signed report', async () => {
+    const { body } = await live.post('/v1/messages', send('service', '+79005550001'))
+    expect(await untilFinal(live, body.id, 5000)).toMatchObject({ status: 'delivered', mode: 'live' })
+    const seen = await (await fetch(`${hub.describe().operator_url}/submissions/${body.id}`)).json()
+    expect(seen).toMatchObject({ reference: body.id, times: 1, status: 'accepted' })
+  })
+})
+
+describe('what a client may read', () => {
+  it('pages through events in recording order, by cursor and by time', async () => {
+    const all = await allEvents(test)
+    expect(all.length).toBeGreaterThan(10)
+    const first = await test.get('/v1/events?limit=5')
+    expect(first.body).toMatchObject({ object: 'list', has_more: true, next_cursor: all[4].id })
+    const second = await test.get(`/v1/events?limit=5&starting_after=${all[4].id}`)
+    expect(second.body.data.map((event: any) => event.id)).toEqual(all.slice(5, 10).map((event) => event.id))
+    const since = await test.get(`/v1/events?limit=1000&created_after=${all[4].created_at}`)
+    expect(since.body.data.every((event: any) => event.created_at > all[4].created_at)).toBe(true)
+    expect((await stranger.get('/v1/events')).body.data).toEqual([])
+  })
+
+  it('knows its account', async () => {
+    expect((await test.get('/v1/account')).body).toMatchObject({
+      object: 'account',
+      mode: 'test',
+      limits: { api_rps: 100, batch_max: 1000 },
+      flood_windows: { pause_seconds: 60, per_hour: 5, per_day: 20 },
+    })
+    expect((await live.get('/v1/account')).body.spend_limit).toBeNull()
+  })
+
+  it('needs no key for the description, the reference and the schemas', async () => {
+    const { base_url, schema_registry_url } = hub.describe()
+    const nobody = client(base_url, null)
+    expect((await nobody.get('/v1/openapi.json')).body.openapi).toMatch(/^3\.1/u)
+    const docs = await nobody.get('/docs')
+    expect(docs.status).toBe(200)
+    expect(docs.headers.get('content-type')).toContain('text/html')
+    const subjects = (await (await fetch(`${schema_registry_url}/subjects`)).json()) as ReadonlyArray<string>
+    expect(subjects.length).toBeGreaterThan(10)
+  })
+})

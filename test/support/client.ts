@@ -1,0 +1,99 @@
+/** The hub as a client sees it: HTTP and nothing else. */
+import { Agent, fetch, type Headers } from 'undici'
+
+// A killed command-api must show as a refused connection at once, not as a socket kept from before.
+const agent = new Agent({ connections: 64, keepAliveTimeout: 1000 })
+
+export interface Answer<Body = any> {
+  readonly status: number
+  readonly headers: Headers
+  readonly body: Body
+}
+
+export interface Client {
+  readonly get: (path: string) => Promise<Answer>
+  readonly post: (path: string, body: unknown, headers?: Record<string, string>) => Promise<Answer>
+  /** Any request at all; `body` is sent as it is. */
+  readonly request: (
+    method: string,
+    path: string,
+    options?: { readonly headers?: Record<string, string>; readonly body?: string | Uint8Array },
+  ) => Promise<Answer>
+}
+
+/** Far above every promise of the contract: it only ends what hangs. */
+const REQUEST_TIMEOUT_MS = 30_000
+
+export const client = (baseUrl: string, key: string | null): Client => {
+  const request: Client['request'] = async (method, path, options = {}) => {
+    const response = await fetch(baseUrl + path, {
+      method,
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...options.headers,
+      },
+      ...(options.body === undefined ? {} : { body: options.body }),
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+      dispatcher: agent,
+    })
+    const text = await response.text()
+    const isJson = response.headers.get('content-type')?.includes('json') === true
+    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+  }
+  return {
+    request,
+    get: (path) => request('GET', path),
+    post: (path, body, headers = {}) =>
+      request('POST', path, {
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(body),
+      }),
+  }
+}
+
+/** A send as the seeded account may make it. */
+export const send = (
+  messageClass: 'otp' | 'service',
+  to: string,
+  clientRef?: string,
+): Record<string, unknown> => ({
+  to,
+  class: messageClass,
+  ...(messageClass === 'otp'
+    ? { template: 'otp_code', variables: { code: '4821' } }
+    : { template: 'order_ready', variables: { order: 'A-17' } }),
+  ...(clientRef === undefined ? {} : { client_ref: clientRef }),
+})
+
+/** Every event of the key's account and mode, read page by page the way a client catches up. */
+export const allEvents = async (hub: Client, after?: string): Promise<ReadonlyArray<any>> => {
+  const events: Array<any> = []
+  let cursor = after
+  for (;;) {
+    const { body, status } = await hub.get(
+      `/v1/events?limit=1000${cursor === undefined ? '' : `&starting_after=${cursor}`}`,
+    )
+    if (status !== 200) throw new Error(`GET /v1/events answered ${status}`)
+    events.push(...body.data)
+    if (body.has_more !== true) return events
+    cursor = body.next_cursor
+  }
+}
+
+/** Sends until it is accepted, as the contract tells clients to: the same `client_ref` after 429, 5xx and broken connections. */
+export const sendUntilAccepted = async (
+  hub: Client,
+  body: Record<string, unknown>,
+  withinMs: number,
+): Promise<{ readonly id: string; readonly tries: number }> => {
+  const deadline = performance.now() + withinMs
+  for (let tries = 1; ; tries += 1) {
+    const answer = await hub.post('/v1/messages', body).catch(() => null)
+    if (answer?.status === 202) return { id: answer.body.id, tries }
+    if (answer !== null && answer.status !== 429 && answer.status < 500) {
+      throw new Error(`a send was refused: ${answer.status} ${JSON.stringify(answer.body)}`)
+    }
+    if (performance.now() > deadline) throw new Error(`a send was not accepted within ${withinMs} ms`)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}

@@ -1,0 +1,56 @@
+/** What a topic says, from its first record to its end, read by a reader of its own. */
+import { randomUUID } from 'node:crypto'
+import { type GroupControl, ConsumerGroups, type IncomingRecord, layerConsumerGroups } from '@hub/kafka'
+import { Deferred, Effect } from 'effect'
+
+/** All records of a topic up to the ends it has when the reading begins, in order within each partition. */
+export const readTopic = (
+  brokers: ReadonlyArray<string>,
+  topic: string,
+): Promise<ReadonlyArray<IncomingRecord>> =>
+  Effect.runPromise(
+    Effect.gen(function* () {
+      const groups = yield* ConsumerGroups
+      const records: Array<IncomingRecord> = []
+      const joined = yield* Deferred.make<GroupControl>()
+      const done = yield* Deferred.make<void>()
+      const missing = new Map<number, number>()
+      yield* groups.join(
+        { group: `reader-${randomUUID()}`, topics: [topic] },
+        {
+          onAssigned: ({ shards }, control) => {
+            for (const partition of shards) control.pause(topic, partition)
+            Deferred.doneUnsafe(joined, Effect.succeed(control))
+          },
+          onRevoking: Effect.void,
+          onBatch: (_topic, partition, batch) =>
+            Effect.suspend(() => {
+              records.push(...batch)
+              const last = batch.at(-1)
+              if (
+                last !== undefined &&
+                last.offset + 1 >= (missing.get(partition) ?? Number.POSITIVE_INFINITY)
+              ) {
+                missing.delete(partition)
+              }
+              return missing.size === 0 ? Effect.asVoid(Deferred.succeed(done, undefined)) : Effect.void
+            }),
+        },
+      )
+      const control = yield* Deferred.await(joined)
+      const bounds = yield* control.bounds(topic)
+      for (const { high, low, partition } of bounds) if (high > low) missing.set(partition, high)
+      if (missing.size === 0) return records
+      for (const { low, partition } of bounds) {
+        if (!missing.has(partition)) continue
+        control.seek({ topic, partition, offset: low })
+        control.resume(topic, partition)
+      }
+      yield* Deferred.await(done)
+      return records
+    }).pipe(
+      Effect.scoped,
+      Effect.timeout('30 seconds'),
+      Effect.provide(layerConsumerGroups({ connection: { brokers, clientId: 'test-reader' } })),
+    ),
+  )
