@@ -226,7 +226,7 @@ describe('what a client gets wrong has its code and its parameter', () => {
       'variables.order',
     ],
   ]
-  it.each(cases)('%s', async (_name, body, status, code, param) => {
+  it.each(cases)('%s', async (...[, body, status, code, param]: (typeof cases)[number]) => {
     const answer = await send(body)
     const { error } = answer.body as Failed
     assert.deepStrictEqual([answer.status, error.code, error.param], [status, code, param])

@@ -133,7 +133,10 @@ const flushSeconds = Metric.histogram('hub_accept_flush_seconds', {
 })
 const waitingSends = Metric.gauge('hub_accept_waiting', { description: 'Sends that wait for their answer.' })
 
-const storageDown = (): ApiError => apiError('internal_error', { retryAfter: RETRY_AFTER })
+/** Made once: an error takes a picture of the stack, and when something is down there are thousands of them. */
+const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER })
+const OVERLOADED = apiError('internal_error', { retryAfter: 1 })
+const NOT_QUEUED = apiError('provider_unavailable')
 
 /** What a send costs a flush in bytes, roughly: its text twice (in the ledger and in the record) and its names. */
 const weightOf = (candidate: Candidate): number =>
@@ -209,6 +212,12 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   const somethingQueued = yield* Latch.make(false)
   const somethingToPublish = yield* Latch.make(false)
 
+  /** Told when the last send is answered and the last record published; for the end of the process. */
+  let whenQuiet = (): void => {}
+  const checkQuiet = (): void => {
+    if (waiting === 0 && flushing === 0 && publications.length === 0 && !publishing) whenQuiet()
+  }
+
   const settle = (ticket: Ticket, outcome: Outcome): void => {
     if (ticket.outcome !== null) return
     ticket.outcome = outcome
@@ -216,15 +225,12 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     const { submission } = ticket
     if (--submission.unanswered > 0) return
     open.delete(submission)
+    checkQuiet()
     Deferred.doneUnsafe(submission.done, Effect.void)
   }
   const refuse = (ticket: Ticket, error: ApiError): void => settle(ticket, Result.fail(error))
   const answer = (ticket: Ticket, view: MessageView, duplicate: boolean): void =>
     settle(ticket, Result.succeed({ view, duplicate }))
-
-  /** A code that was not acknowledged is not accepted; anything else is a failure of storage. */
-  const tooLate = (ticket: Ticket): ApiError =>
-    ticket.candidate.class === 'otp' ? apiError('provider_unavailable') : storageDown()
 
   const remember = (messageId: string): void => {
     acknowledged.add(messageId)
@@ -424,7 +430,8 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
           return Effect.andThen(flush(left.slice(0, middle)), flush(left.slice(middle)))
         }
         const refused = error._tag === 'StorageRejected'
-        for (const ticket of left) refuse(ticket, refused ? apiError('invalid_parameter') : storageDown())
+        const answer = refused ? apiError('invalid_parameter') : STORAGE_DOWN
+        for (const ticket of left) refuse(ticket, answer)
         return Effect.logError(refused ? 'PostgreSQL refused a send' : 'sends could not be recorded').pipe(
           Effect.annotateLogs({ sends: left.length, error: error._tag, ...describe(error) }),
         )
@@ -446,6 +453,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       }),
     )
     flushing--
+    checkQuiet()
     if (queue.length > 0) somethingQueued.openUnsafe()
     yield* Metric.update(flushSize, tickets.length)
     yield* Metric.update(flushSeconds, ((yield* Clock.currentTimeMillis) - from) / 1000)
@@ -464,8 +472,8 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       answer(code.ticket, code.view, false)
       for (const { ticket, view } of joiners) answer(ticket, view, true)
     } else {
-      refuse(code.ticket, apiError('provider_unavailable'))
-      for (const { ticket } of joiners) refuse(ticket, apiError('provider_unavailable'))
+      refuse(code.ticket, NOT_QUEUED)
+      for (const { ticket } of joiners) refuse(ticket, NOT_QUEUED)
     }
   }
 
@@ -532,6 +540,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       }),
     )
     publishing = false
+    checkQuiet()
   })
 
   // -------------------------------------------------------------------------------------------------------
@@ -543,7 +552,10 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     const now = yield* Clock.currentTimeMillis
     for (const submission of open) {
       if (now - submission.arrivedAt < ANSWER_WITHIN_MS) break
-      for (const ticket of submission.tickets) refuse(ticket, tooLate(ticket))
+      for (const ticket of submission.tickets) {
+        // A code that was not acknowledged is not accepted; anything else is a failure of storage.
+        refuse(ticket, ticket.candidate.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
+      }
     }
   })
 
@@ -568,9 +580,11 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   yield* Effect.forkScoped(Effect.repeat(tidy, Schedule.spaced(SWEEP)))
 
   // Runs before the loops are interrupted. Nothing new comes: the listener is closed by then.
-  const idle = Effect.sync(() => waiting === 0 && publications.length === 0 && !publishing && flushing === 0)
   yield* Effect.addFinalizer(() =>
-    Effect.repeat(idle, { until: (done) => done, schedule: Schedule.spaced(Duration.millis(10)) }).pipe(
+    Effect.callback<void>((resume) => {
+      whenQuiet = () => resume(Effect.void)
+      checkQuiet()
+    }).pipe(
       Effect.timeoutOrElse({
         duration: DRAIN_WITHIN,
         orElse: () => Effect.logWarning('sends were still under way at the end'),
@@ -582,7 +596,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   return Flusher.of({
     accept: Effect.fnUntraced(function* (candidates) {
       if (waiting + candidates.length > MAX_WAITING) {
-        return candidates.map(() => Result.fail(apiError('internal_error', { retryAfter: 1 })))
+        return candidates.map(() => Result.fail(OVERLOADED))
       }
       const submission: Submission = {
         tickets: [],
@@ -596,7 +610,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       queue.push(...submission.tickets)
       somethingQueued.openUnsafe()
       yield* Deferred.await(submission.done)
-      return submission.tickets.map(({ outcome }) => outcome ?? Result.fail(storageDown()))
+      return submission.tickets.map(({ outcome }) => outcome ?? Result.fail(STORAGE_DOWN))
     }),
   })
 })

@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError } from '@hub/contract'
 import type { StorageError } from '@hub/store'
-import { Cause, Clock, Duration, Effect } from 'effect'
+import { Cause, Clock, Duration, Effect, Metric } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { ApiKeys } from '../access/keys.ts'
 import type { Caller } from '../accounts/account.ts'
@@ -20,6 +20,18 @@ import type { HttpEdge } from './edge.ts'
 const REQUEST_DEADLINE = Duration.seconds(20)
 /** Seconds until a retry is worth while when PostgreSQL does not answer. */
 const RETRY_AFTER = 2
+
+const answers = Metric.counter('hub_http_answers_total', { description: 'Answers by HTTP status.' })
+/** Bound once for each status: attributes cost a microsecond a call. */
+const answersByStatus = new Map<number, Metric.Counter<number>>()
+const countAnswer = (status: number): Effect.Effect<void> => {
+  let counter = answersByStatus.get(status)
+  if (counter === undefined) {
+    counter = Metric.withAttributes(answers, { status: String(status) }) as Metric.Counter<number>
+    answersByStatus.set(status, counter)
+  }
+  return Metric.update(counter, 1)
+}
 
 /** What an operation is given. */
 export interface Call {
@@ -120,6 +132,7 @@ export const exchange = (
               fail(apiError('internal_error')),
             ),
       ),
+      Effect.tap((answer) => countAnswer(answer.status)),
       Effect.map((answer) =>
         toResponse(
           edge.draining() ? { ...answer, headers: { ...answer.headers, connection: 'close' } } : answer,

@@ -116,6 +116,7 @@ export const apiLayer = (options: OperationsOptions) =>
     Effect.gen(function* () {
       const edge = yield* HttpEdge
       yield* HttpServer.serveEffect(yield* makeApp(options))
+      yield* Effect.logInfo('accepting')
       // Added last, so it runs first.
       yield* Effect.addFinalizer(() => Effect.sync(edge.beginDraining))
     }),

@@ -1,0 +1,231 @@
+/** Doubles of the ports of a flush: a ledger and a bus that fail in every way that the real ones can. */
+import { encodeId, fromTimestamp, parseTemplate } from '@hub/domain'
+import { BusUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
+import { Sealing, StorageRejected, StorageUnavailable } from '@hub/store'
+import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
+import type { Send } from '@hub/contract'
+import { candidateOf, type Candidate } from '../accept/candidate.ts'
+import { type KnownMessage, refKey } from '../accept/decide.ts'
+import { flusherLayer } from '../accept/flush.ts'
+import { type Committed, type Entry, Ledger } from '../accept/ledger.ts'
+import { OutboxGate } from '../accept/outbox-gate.ts'
+import { DEFAULT_SETTINGS, type Owner, type TemplateInUse } from '../accounts/account.ts'
+import type { MakeId } from '../ids.ts'
+
+export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
+
+export const owner: Owner = {
+  account: encodeId('acc', '01890000-0000-7000-8000-000000000001'),
+  accountUuid: '01890000-0000-7000-8000-000000000001',
+  mode: 'live',
+}
+
+export const templateOf = (over: Partial<TemplateInUse> & { readonly body?: string } = {}): TemplateInUse => {
+  const { body = 'Code {{code}}', ...rest } = over
+  return {
+    name: 'otp_code',
+    class: 'otp',
+    status: 'approved',
+    sender: 'HUB',
+    senderStatus: 'registered',
+    parsed: Result.getOrThrow(parseTemplate(body)),
+    ...rest,
+  }
+}
+
+export const otpSend = (over: Partial<Send> = {}): Send => ({
+  to: '+79001234567',
+  class: 'otp',
+  template: 'otp_code',
+  variables: { code: '1234' },
+  clientRef: null,
+  ...over,
+})
+
+export const candidate = (send: Send, template: TemplateInUse | null, as: Owner = owner): Candidate =>
+  candidateOf(send, { owner: as, settings: DEFAULT_SETTINGS, template, hashSecret: 'x'.repeat(32) })
+
+export const otp = (clientRef: string | null = null, over: Partial<Send> = {}): Candidate =>
+  candidate(otpSend({ clientRef, ...over }), templateOf())
+
+export const service = (clientRef: string | null = null, over: Partial<Send> = {}): Candidate =>
+  candidate(
+    otpSend({ class: 'service', template: 'order_ready', variables: { order: '17' }, clientRef, ...over }),
+    templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}} is ready' }),
+  )
+
+/** How the next commit goes; `lost reply`: it happened, and is reported as timed out. */
+export type CommitFate = 'ok' | 'unavailable' | 'lost reply'
+/** How the bus behaves; `lost reply`: records land, and the acknowledgement does not come. */
+export type BusFate = 'up' | 'refusing' | 'hanging' | 'lost reply'
+
+/** A ledger in memory. */
+const makeLedger = () => {
+  const references = new Map<string, string>()
+  const rows = new Map<string, Entry>()
+  const outbox = new Map<number, Uint8Array>()
+  const projected = new Set<string>()
+  const commits: Array<number> = []
+  const state = {
+    fate: 'ok' as CommitFate,
+    /** PostgreSQL refuses a transaction that has such a reference. */
+    poison: null as string | null,
+    /** While there, commits wait for it. */
+    barrier: null as Deferred.Deferred<void> | null,
+    /** Lookups end at their deadline. */
+    hanging: false,
+    /** Runs between lookup and commit: what another process does meanwhile. */
+    meanwhile: () => {},
+  }
+  let nextRow = 1
+
+  const knownOf = (id: string): KnownMessage | null => {
+    const entry = rows.get(id)
+    if (entry === undefined) return null
+    const { fact } = entry
+    return {
+      recipient: fact.recipient,
+      projected: projected.has(id),
+      view: {
+        id,
+        mode: fact.mode,
+        class: fact.class,
+        toMasked: entry.toMasked,
+        status: 'accepted',
+        reason: null,
+        createdAt: fact.at,
+        updatedAt: fact.at,
+        clientRef: fact.clientRef,
+        batch: fact.batch,
+        template: fact.template,
+        sender: fact.sender,
+        attempts: 0,
+        parts: fact.parts,
+        price: fact.price,
+        variables: fact.variables,
+        history: [],
+      },
+    }
+  }
+
+  const ledger: Ledger['Service'] = {
+    lookup: (asked) =>
+      Effect.suspend(() => {
+        if (state.hanging) {
+          return Effect.andThen(
+            Effect.sleep('1200 millis'),
+            Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'test' })),
+          )
+        }
+        const known = new Map<string, KnownMessage | null>()
+        for (const reference of asked) {
+          const key = refKey(reference.owner, reference.clientRef)
+          const id = references.get(key)
+          if (id !== undefined) known.set(key, knownOf(id))
+        }
+        return Effect.succeed({ at: NOW, known, optedOut: new Set<string>() })
+      }),
+    commit: ({ accepted, outbox: pack, republished, settled }) =>
+      Effect.gen(function* () {
+        if (state.barrier !== null) yield* Deferred.await(state.barrier)
+        state.meanwhile()
+        const fate = state.fate
+        if (fate === 'unavailable') {
+          return yield* new StorageUnavailable({ reason: 'unreachable', detail: 'test' })
+        }
+        if (accepted.some(({ fact }) => fact.clientRef !== null && fact.clientRef === state.poison)) {
+          return yield* new StorageRejected({ code: '22021', constraint: null })
+        }
+        commits.push(accepted.length + republished.length)
+        const lost = new Set<string>()
+        for (const entry of accepted) {
+          const { clientRef, messageId } = entry.fact
+          if (clientRef !== null) {
+            const key = refKey(entry.owner, clientRef)
+            if (references.has(key)) {
+              lost.add(messageId)
+              continue
+            }
+            references.set(key, messageId)
+          }
+          rows.set(messageId, entry)
+        }
+        for (const entry of republished) rows.set(entry.fact.messageId, entry)
+        for (const row of settled) outbox.delete(row)
+        const packed = pack(lost)
+        const outboxRow = packed === null ? null : nextRow++
+        if (packed !== null && outboxRow !== null) outbox.set(outboxRow, packed)
+        if (fate === 'lost reply') return yield* new StorageUnavailable({ reason: 'timeout', detail: 'test' })
+        return { lost, outboxRow } satisfies Committed
+      }),
+    settle: (settled) => Effect.sync(() => settled.forEach((row) => outbox.delete(row))),
+  }
+  return { ledger, state, references, rows, outbox, projected, commits }
+}
+
+/** A bus in memory. */
+const makeBus = () => {
+  const records: Array<OutgoingRecord> = []
+  const state = { fate: 'up' as BusFate }
+  const log: EventLog['Service'] = {
+    append: (given, options) =>
+      Effect.gen(function* () {
+        switch (state.fate) {
+          case 'refusing':
+            return yield* new BusUnavailable({ reason: 'refused', detail: 'test' })
+          case 'hanging':
+          case 'lost reply':
+            if (state.fate === 'lost reply') records.push(...given)
+            yield* Effect.sleep(Duration.millis(options?.deadlineMs ?? 1000))
+            return yield* new BusUnavailable({ reason: 'timeout', detail: 'test' })
+          case 'up':
+            records.push(...given)
+            return []
+        }
+      }),
+    partitionOf: () => 0,
+  }
+  return { log, state, records }
+}
+
+export class Doubles extends Context.Service<
+  Doubles,
+  { readonly ledger: ReturnType<typeof makeLedger>; readonly bus: ReturnType<typeof makeBus> }
+>()('@hub/command-api/testing/Doubles') {}
+
+/** A flusher on doubles. The gate is the real one, opened as by a relay that found nothing. */
+export const flusherOnDoubles = () => {
+  const ledger = makeLedger()
+  const bus = makeBus()
+  let made = 0
+  const makeMessageId: MakeId = () =>
+    encodeId('msg', `01890000-0000-7000-8000-${(++made).toString(16).padStart(12, '0')}`)
+  const sealing: Sealing['Service'] = {
+    current: (messageClass) =>
+      Effect.succeed({ id: `${messageClass}-key`, seal: (_aad, plain) => Buffer.from(plain) }),
+    open: () => Effect.succeed(null),
+    destroyExpired: Effect.succeed(0),
+  }
+  const open = Layer.effectDiscard(
+    Effect.map(OutboxGate, (gate) => {
+      gate.limit(0)
+      gate.release(0)
+    }),
+  )
+  return flusherLayer({
+    topics: topicNames(''),
+    lifetimes: { beforeHandover: { otp: 1, service: 2 }, report: { otp: 1, service: 2 }, sandbox: 1 },
+    makeMessageId,
+  }).pipe(
+    Layer.provideMerge(open),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Layer.succeed(Ledger)(ledger.ledger),
+        Layer.succeed(EventLog)(bus.log),
+        Layer.succeed(Sealing)(sealing),
+        Layer.succeed(Doubles)({ ledger, bus }),
+        OutboxGate.layer,
+      ),
+    ),
+  )
+}
