@@ -427,7 +427,7 @@ export const makeShardHost = <S extends Shard>(
       onAssigned: (assignment, by) => {
         control = by
         const owned = new Set(assignment.shards)
-        for (const hosted of [...shards.values()]) {
+        for (const hosted of shards.values()) {
           const keep =
             owned.has(hosted.number) && assignment.kept.has(hosted.number) && hosted.phase === 'open'
           if (!keep) close(hosted)

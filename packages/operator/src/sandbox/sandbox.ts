@@ -94,7 +94,7 @@ export const makeSandbox = (
       }
       for (const [at, reports] of byTime) {
         run(
-          sink.take(reports).pipe(
+          Effect.suspend(() => sink.take(reports)).pipe(
             Effect.retry(Schedule.spaced('500 millis')),
             Effect.delay(Math.max(0, at - now)),
             // The retry has no end but the scope's.

@@ -1,0 +1,241 @@
+/** A hub around a dispatcher, on the servers of the test runner: topics and a database of its own, and an operator simulator. */
+import { spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  type LogFact,
+  type MessageAccepted,
+  type MessageClass,
+  type Mode,
+  newId,
+  recipientHash,
+} from '@hub/domain'
+import {
+  acceptedRecord,
+  ConsumerGroups,
+  createTopics,
+  decodeFact,
+  EventLog,
+  type IncomingRecord,
+  isFactType,
+  layerConsumerGroups,
+  layerEventLog,
+  type OutgoingRecord,
+  topicCatalogue,
+  topicNames,
+} from '@hub/kafka'
+import { Sealing, Sql, Vault } from '@hub/store'
+import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { ConfigProvider, Effect, Layer, Result } from 'effect'
+import { knownMessagesPostgres } from '../known/postgres.ts'
+
+/** Two shards: enough for order between them to matter. */
+export const PARTITIONS = 2
+export const HASH_SECRET = 'a secret of the tests, long enough for it'
+
+export interface Outgoing {
+  readonly to: string
+  readonly class?: MessageClass
+  readonly mode?: Mode
+  readonly text?: string
+  readonly parts?: number
+  /** Milliseconds. */
+  readonly lifetime?: number
+}
+
+/** A port that was free a moment ago. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** Everything a test needs; `remove` gives the database back. Topics go with the test's broker. */
+export const makeWorld = async () => {
+  const prefix = topicPrefix()
+  const topics = topicNames(prefix)
+  const database = await freshDatabase()
+  const connection = { brokers: testBrokers(), clientId: 'dispatcher-int-test' }
+  const masterKey = randomBytes(32).toString('base64')
+  const directory = mkdtempSync(join(tmpdir(), 'hub-dispatcher-'))
+  const environment: Record<string, string> = {
+    HUB_DATABASE_URL: database.url,
+    HUB_KAFKA_BROKERS: connection.brokers.join(','),
+    HUB_TOPIC_PREFIX: prefix,
+    HUB_PARTITIONS: String(PARTITIONS),
+    HUB_MASTER_KEY: masterKey,
+    HUB_DATA_DIR: directory,
+  }
+  await Effect.runPromise(
+    createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
+  )
+  const bus = Layer.merge(
+    layerEventLog({ connection, partitions: PARTITIONS }),
+    layerConsumerGroups({ connection }),
+  )
+  const layer = Layer.mergeAll(knownMessagesPostgres(topics.messages), Sealing.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), Vault.layer)),
+    Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
+    Layer.provideMerge(bus),
+  )
+
+  /** A message as command-api would put it into its lane. */
+  const seal = (message: Outgoing) =>
+    Effect.gen(function* () {
+      const sealing = yield* Sealing
+      const messageClass = message.class ?? 'otp'
+      const mode = message.mode ?? 'test'
+      const now = Date.now()
+      const messageId = newId('msg', now, randomBytes(10))
+      const key = yield* sealing.current(messageClass)
+      const payload = JSON.stringify({ to: message.to, text: message.text ?? 'Code 1234', variables: {} })
+      const accepted: MessageAccepted = {
+        type: 'MessageAccepted',
+        messageId,
+        at: now,
+        account: newId('acc', now, randomBytes(10)),
+        mode,
+        class: messageClass,
+        recipient: recipientHash(HASH_SECRET, message.to),
+        template: 'otp_code',
+        sender: 'HUB',
+        clientRef: null,
+        batch: null,
+        parts: message.parts ?? 1,
+        price: { amount: '0.00', currency: 'RUB' },
+        variables: ['code'],
+        expiresAt: now + (message.lifetime ?? 300_000),
+        sealingKey: key.id,
+        sealed: key.seal(messageId, Buffer.from(payload)),
+        republished: false,
+      }
+      return accepted
+    })
+
+  /** Puts messages into their lanes; answers their ids in order. */
+  const send = (messages: ReadonlyArray<Outgoing>) =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const accepted = yield* Effect.forEach(messages, seal)
+      yield* log.append(
+        accepted.map((fact): OutgoingRecord => acceptedRecord(topics, fact)),
+        { deadlineMs: 5000 },
+      )
+      return accepted.map(({ messageId }) => messageId)
+    })
+
+  /** Reads a topic from its beginning on, for as long as the scope lives. */
+  const follow = (topic: string) =>
+    Effect.gen(function* () {
+      const groups = yield* ConsumerGroups
+      const records: Array<IncomingRecord> = []
+      yield* groups.join(
+        { group: `follower-${randomUUID()}`, topics: [topic] },
+        {
+          onAssigned: ({ shards }, control) => {
+            for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+          },
+          onRevoking: Effect.void,
+          onBatch: (_topic, _partition, batch) =>
+            Effect.sync(() => {
+              records.push(...batch)
+            }),
+        },
+      )
+      return records
+    })
+
+  /** The facts of a message, in the order of the log, as short texts. */
+  const factsOf = (records: ReadonlyArray<IncomingRecord>): ReadonlyMap<string, ReadonlyArray<LogFact>> => {
+    const facts = new Map<string, Array<LogFact>>()
+    for (const record of records) {
+      if (!isFactType(record.type)) continue
+      const fact = decodeFact(record)
+      if (Result.isFailure(fact) || fact.success.type === 'MessageAccepted') continue
+      const list = facts.get(fact.success.messageId) ?? []
+      list.push(fact.success)
+      facts.set(fact.success.messageId, list)
+    }
+    return facts
+  }
+
+  return {
+    prefix,
+    topics,
+    directory,
+    environment,
+    layer,
+    seal,
+    send,
+    follow,
+    factsOf,
+    remove: async () => {
+      rmSync(directory, { recursive: true, force: true })
+      await database.drop()
+    },
+  }
+}
+export type World = Awaited<ReturnType<typeof makeWorld>>
+
+const SIMULATOR = new URL('../../../../infra/local/operator-simulator/main.ts', import.meta.url)
+
+/** A process of the operator simulator, ended with the scope. */
+export const simulator = (directory: string, callbackPort: number) =>
+  Effect.gen(function* () {
+    const port = yield* Effect.promise(freePort)
+    const secret = randomBytes(24).toString('hex')
+    const url = `http://127.0.0.1:${port}`
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [SIMULATOR.pathname], {
+          stdio: ['ignore', 'ignore', 'inherit'],
+          env: {
+            PATH: process.env['PATH'],
+            HUB_OPERATOR_SIMULATOR_PORT: String(port),
+            HUB_OPERATOR_HTTP_SECRET: secret,
+            HUB_OPERATOR_CALLBACK_URL: `http://127.0.0.1:${callbackPort}/reports`,
+            HUB_OPERATOR_JOURNAL: join(directory, `simulator-${port}.jsonl`),
+          },
+        }),
+      ),
+      (running) =>
+        Effect.promise(async () => {
+          running.kill('SIGKILL')
+          if (running.exitCode === null && running.signalCode === null) await once(running, 'exit')
+        }),
+    )
+    const json = (path: string, init?: RequestInit) =>
+      Effect.promise(async () => {
+        const response = await fetch(`${url}${path}`, init)
+        return (await response.json()) as Record<string, number>
+      })
+    yield* Effect.promise(async () => {
+      for (;;) {
+        const up = await fetch(`${url}/statistics`).then(
+          (response) => response.ok,
+          () => false,
+        )
+        if (up) return
+        if (child.exitCode !== null) throw new Error(`the operator simulator ended with ${child.exitCode}`)
+        await new Promise((resolve) => setTimeout(resolve, 20))
+      }
+    }).pipe(Effect.timeout('10 seconds'), Effect.orDie)
+    return {
+      url: new URL(url),
+      secret,
+      statistics: json('/statistics'),
+      behave: (settings: Record<string, number | null>) =>
+        json('/behaviour', {
+          method: 'PUT',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(settings),
+        }),
+    }
+  })

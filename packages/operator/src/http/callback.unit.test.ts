@@ -1,0 +1,80 @@
+import { assert, describe, it } from '@effect/vitest'
+import { signatureHeader } from '@hub/domain'
+import { Redacted, Result } from 'effect'
+import { readCallback } from './callback.ts'
+
+const SECRET = 'a secret shared with the operator'
+const NOW = 1_800_000_000_000
+
+const report = {
+  operator_id: 'sim-1-1',
+  reference: 'msg_a',
+  status: 'undelivered',
+  reason: 'recipient_blocked',
+  at: '2026-11-21T09:30:00.123Z',
+}
+
+const read = (content: unknown, more: { at?: number; secret?: string; header?: string } = {}) => {
+  const body = Buffer.from(typeof content === 'string' ? content : JSON.stringify(content))
+  const header =
+    more.header ?? signatureHeader([more.secret ?? SECRET], Math.floor((more.at ?? NOW) / 1000), body)
+  return readCallback(Redacted.make(SECRET), header, body, NOW)
+}
+
+const refusal = (result: ReturnType<typeof read>) =>
+  Result.isFailure(result) ? result.failure.status : 'read'
+
+describe('callbacks of the operator', () => {
+  it('reads signed reports', () => {
+    const result = read([report, { operator_id: 'sim-1-2', status: 'delivered', at: report.at, more: 1 }])
+    assert.deepStrictEqual(Result.isSuccess(result) ? result.success : [], [
+      {
+        operator: 'http',
+        operatorId: 'sim-1-1',
+        reference: 'msg_a',
+        recipient: null,
+        outcome: 'undelivered',
+        reason: 'recipient_blocked',
+        at: Date.parse(report.at),
+      },
+      {
+        operator: 'http',
+        operatorId: 'sim-1-2',
+        reference: null,
+        recipient: null,
+        outcome: 'delivered',
+        reason: null,
+        at: Date.parse(report.at),
+      },
+    ])
+  })
+
+  it('believes nobody else, and nobody late', () => {
+    assert.strictEqual(refusal(read([report], { secret: 'another' })), 401)
+    assert.strictEqual(refusal(read([report], { header: '' })), 401)
+    assert.strictEqual(refusal(read([report], { at: NOW - 301_000 })), 401)
+    assert.strictEqual(refusal(read([report], { at: NOW + 301_000 })), 401)
+    assert.strictEqual(refusal(read([report], { at: NOW - 299_000 })), 'read')
+  })
+
+  it('refuses what it cannot understand', () => {
+    for (const content of [
+      'not json',
+      '{}',
+      [],
+      [{ ...report, status: 'lost' }],
+      [{ ...report, operator_id: '' }],
+      [{ ...report, operator_id: 'x'.repeat(256) }],
+      [{ ...report, at: 'yesterday' }],
+      [{ ...report, at: 5 }],
+      Array.from({ length: 101 }, () => report),
+    ]) {
+      assert.strictEqual(refusal(read(content)), 400)
+    }
+  })
+
+  it('leaves out a reason it does not know', () => {
+    const result = read([{ ...report, reason: 'a reason of next year' }])
+    assert.strictEqual(Result.isSuccess(result) ? result.success[0]?.reason : 'refused', null)
+  })
+})
