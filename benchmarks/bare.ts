@@ -1,0 +1,140 @@
+/**
+ * The limits that the hub is held against, measured in the same run on the same broker: what the Kafka port does
+ * when nothing else is done.
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
+import {
+  acceptedRecord,
+  ConsumerGroups,
+  createTopics,
+  EventLog,
+  layerConsumerGroups,
+  layerEventLog,
+  type OutgoingRecord,
+  topicCatalogue,
+  topicNames,
+} from '@hub/kafka'
+import { Effect, Layer } from 'effect'
+import { percentile } from './numbers.ts'
+
+export interface BareProduce {
+  readonly records: number
+  readonly perSecond: number
+}
+
+export interface BareRoundTrip {
+  readonly samples: number
+  readonly p50: number
+  readonly p99: number
+}
+
+/** The payload of a short service message is about this long when sealed. */
+const SEALED_BYTES = 140
+
+const accepted = (index: number): MessageAccepted => ({
+  type: 'MessageAccepted',
+  messageId: newId('msg', Date.now(), randomBytes(10)),
+  at: Date.now(),
+  account: encodeId('acc', randomUUID()),
+  mode: 'test',
+  class: 'service',
+  recipient: recipientHash('a benchmark needs no secret at all', `+79${100_000_000 + index}`),
+  template: 'order_ready',
+  sender: 'HUB',
+  clientRef: `bare-${index}`,
+  batch: null,
+  parts: 1,
+  price: { amount: '0.00', currency: 'RUB' },
+  variables: ['order'],
+  expiresAt: Date.now() + 86_400_000,
+  sealingKey: 'service-2026-11-21T09:00Z',
+  sealed: randomBytes(SEALED_BYTES),
+  republished: false,
+})
+
+/** Everything bare, on topics of its own under `prefix`. */
+export const bare = (
+  brokers: ReadonlyArray<string>,
+  prefix: string,
+  plan: { readonly produceMs: number; readonly roundTripRate: number; readonly roundTripMs: number },
+): Promise<{ readonly produce: BareProduce; readonly roundTrip: BareRoundTrip }> => {
+  const topics = topicNames(prefix)
+  const connection = { brokers, clientId: 'bench' }
+
+  const produce = Effect.gen(function* () {
+    const log = yield* EventLog
+    const batches: Array<ReadonlyArray<OutgoingRecord>> = Array.from({ length: 20 }, (_, batch) =>
+      Array.from({ length: 1000 }, (_, index) => acceptedRecord(topics, accepted(batch * 1000 + index))),
+    )
+    // One batch first: connections, metadata and the broker's own warm-up are not what is measured.
+    yield* log.append(batches[0]!)
+    const begun = performance.now()
+    let records = 0
+    while (performance.now() - begun < plan.produceMs) {
+      yield* log.append(batches[(records / 1000) % batches.length]!)
+      records += 1000
+    }
+    return { records, perSecond: records / ((performance.now() - begun) / 1000) }
+  })
+
+  const roundTrip = Effect.gen(function* () {
+    const log = yield* EventLog
+    const groups = yield* ConsumerGroups
+    const sent = new Map<string, number>()
+    const times: Array<number> = []
+    let assigned: () => void = () => {}
+    const ready = new Promise<void>((resolve) => (assigned = resolve))
+    const starts = new Map<number, number>()
+    yield* groups.join(
+      { group: `${prefix}bench`, topics: [topics.acceptedOtp] },
+      {
+        onAssigned: ({ shards }, control) => {
+          for (const partition of shards) {
+            control.seek({ topic: topics.acceptedOtp, partition, offset: starts.get(partition) ?? 0 })
+          }
+          assigned()
+        },
+        onRevoking: Effect.void,
+        onBatch: (_topic, _partition, records) =>
+          Effect.sync(() => {
+            const now = performance.now()
+            for (const record of records) {
+              const at = sent.get(record.id)
+              if (at === undefined) continue
+              sent.delete(record.id)
+              times.push(now - at)
+            }
+          }),
+      },
+    )
+    yield* Effect.promise(() => ready)
+    const count = Math.floor((plan.roundTripMs / 1000) * plan.roundTripRate)
+    const begun = performance.now()
+    for (let index = 0; index < count; index += 1) {
+      const wait = begun + (index * 1000) / plan.roundTripRate - performance.now()
+      if (wait > 0) yield* Effect.sleep(wait)
+      const record = acceptedRecord(topics, { ...accepted(index), class: 'otp' })
+      sent.set(record.id, performance.now())
+      yield* Effect.forkScoped(log.append([record]))
+    }
+    const last = performance.now()
+    while (sent.size > 0 && performance.now() - last < 5000) yield* Effect.sleep(5)
+    times.sort((a, b) => a - b)
+    // The first second warms the consumer up.
+    return { samples: times.length, p50: percentile(times, 0.5), p99: percentile(times, 0.99) }
+  })
+
+  return Effect.runPromise(
+    Effect.gen(function* () {
+      yield* createTopics(connection, topicCatalogue({ prefix, partitions: 6, replicationFactor: 1 }))
+      return { roundTrip: yield* Effect.scoped(roundTrip), produce: yield* produce }
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(
+        Layer.mergeAll(layerEventLog({ connection, partitions: 6 }), layerConsumerGroups({ connection })),
+      ),
+      Effect.orDie,
+    ),
+  )
+}

@@ -1,0 +1,111 @@
+/**
+ * A webhook receiver to try the hub with: it listens on https://localhost, subscribes itself with the local hub's test
+ * key, verifies every signature, and prints the events as they come. Ctrl-C ends it. The subscription stays, and the next
+ * start takes it up again with what it has missed: address and secret are kept in the data folder.
+ *
+ * A hub refuses addresses that are not public, and certificates that nobody vouches for. So the receiver writes the
+ * certificate of its own authority first, for the hub to be started with:
+ *
+ *   HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=.local/receiver/ca.pem npm start
+ */
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join, resolve } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { verifySignature } from '@hub/domain'
+import { makeCertificateAuthority, type ServerCertificate } from '@hub/testkit'
+
+const dataDir = resolve(process.env['HUB_DATA_DIR'] ?? '.local')
+const caFile = join(dataDir, 'receiver', 'ca.pem')
+const hubFile = join(dataDir, 'hub.json')
+
+const tlsFile = join(dataDir, 'receiver', 'tls.json')
+const stateFile = join(dataDir, 'receiver', 'subscription.json')
+
+interface Subscription {
+  readonly id: string
+  readonly port: number
+  readonly secret: string
+}
+const kept: Subscription | null = existsSync(stateFile) ? JSON.parse(readFileSync(stateFile, 'utf8')) : null
+
+/** A certificate lives for a day. A hub that runs trusts the one it was started with, so a young one is used again. */
+const readCertificate = async (): Promise<ServerCertificate> => {
+  mkdirSync(join(dataDir, 'receiver'), { recursive: true })
+  if (existsSync(tlsFile) && Date.now() - statSync(tlsFile).mtimeMs < 20 * 3_600_000) {
+    return JSON.parse(readFileSync(tlsFile, 'utf8'))
+  }
+  const authority = await makeCertificateAuthority()
+  const certificate = await authority.issue(['localhost', '127.0.0.1'])
+  writeFileSync(caFile, authority.pem)
+  writeFileSync(tlsFile, JSON.stringify(certificate), { mode: 0o600 })
+  return certificate
+}
+
+let secret: string | null = null
+const seen = new Set<string>()
+
+const server = createServer(await readCertificate(), (request, response) => {
+  const chunks: Array<Buffer> = []
+  request.on('data', (chunk: Buffer) => chunks.push(chunk))
+  request.on('end', () => {
+    // The raw bytes, before any parsing: they are what is signed.
+    const body = Buffer.concat(chunks)
+    const signature = String(request.headers['hub-signature'])
+    if (secret === null || !verifySignature(signature, [secret], body, Date.now() / 1000)) {
+      console.log('refused a request whose signature does not fit')
+      response.writeHead(400).end()
+      return
+    }
+    // Answer first: the hub gives a receiver ten seconds, and work belongs behind the answer.
+    response.writeHead(204).end()
+    for (const event of JSON.parse(body.toString('utf8'))) {
+      // Delivery is at least once, so each event may come again.
+      if (seen.has(event.id)) continue
+      seen.add(event.id)
+      const { id, reason_code, status } = event.data.object
+      console.log(
+        `${event.created_at}  ${event.type.padEnd(20)} ${id}  ${status}${reason_code ? ` (${reason_code})` : ''}`,
+      )
+    }
+  })
+})
+await new Promise<void>((listening) => server.listen(kept?.port ?? 0, '127.0.0.1', listening))
+const { port } = server.address() as AddressInfo
+
+if (!existsSync(hubFile)) {
+  console.log('Now start the hub, in another terminal:\n')
+  console.log(`  HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=${caFile} npm start\n`)
+}
+
+/** Subscribes as soon as a hub is there, unless the subscription of an earlier run still stands. Answers its secret. */
+const subscribe = async (): Promise<string> => {
+  for (;;) {
+    try {
+      const hub = JSON.parse(readFileSync(hubFile, 'utf8'))
+      const headers = { authorization: `Bearer ${hub.keys.test}`, 'content-type': 'application/json' }
+      const endpoints = `${hub.base_url}/v1/webhook_endpoints`
+      if (kept !== null && (await fetch(`${endpoints}/${kept.id}`, { headers })).status === 200)
+        return kept.secret
+      const url = `https://localhost:${port}/`
+      const response = await fetch(endpoints, { method: 'POST', headers, body: JSON.stringify({ url }) })
+      const answer = (await response.json()) as { id: string; secret: string; error?: { message: string } }
+      if (response.status === 201) {
+        writeFileSync(stateFile, JSON.stringify({ id: answer.id, port, secret: answer.secret }), {
+          mode: 0o600,
+        })
+        return answer.secret
+      }
+      console.log(`The hub refused the subscription: ${answer.error?.message}`)
+      console.log(`Was it started with HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=${caFile} ?`)
+      process.exit(1)
+    } catch {
+      // No hub yet, or not ready.
+      await delay(500)
+    }
+  }
+}
+
+secret = await subscribe()
+console.log(`Subscribed at https://localhost:${port}/ — send a message and watch.`)
