@@ -1,0 +1,119 @@
+import { assert, describe, it } from '@effect/vitest'
+import { encodeId } from '@hub/domain'
+import { Sql } from '@hub/store'
+import { freshDatabase } from '@hub/testkit'
+import { ConfigProvider, Effect, Layer } from 'effect'
+import { afterAll, beforeAll } from 'vitest'
+import { KnownMessages } from './port.ts'
+import { knownMessagesPostgres } from './postgres.ts'
+
+let database: Awaited<ReturnType<typeof freshDatabase>>
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+const layer = Layer.unwrap(
+  Effect.sync(() =>
+    knownMessagesPostgres('log').pipe(
+      Layer.provideMerge(Sql.layer('known-int-test')),
+      Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_DATABASE_URL: database.url }))),
+    ),
+  ),
+)
+
+const uuid = (n: number) => `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`
+const id = (n: number) => encodeId('msg', uuid(n))
+const recipient = Buffer.alloc(32, 7)
+
+const message = (n: number, status: string, reason: string | null = null) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(
+      (q) => q`
+        INSERT INTO read.messages (id, account, mode, class, recipient, status, rank, final, reason_code, updated_at, attempts)
+        VALUES (${uuid(n)}, ${uuid(1)}, 'live', 'otp', ${recipient}, ${status}, 0, ${status !== 'accepted'}, ${reason}, now(), 1)`,
+    ),
+  )
+const operatorId = (n: number, given: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run((q) => q`INSERT INTO read.operator_ids VALUES ('http', ${given}, ${uuid(n)}, now())`),
+  )
+const checkpoint = (topic: string, position: number) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(
+      (q) => q`
+        INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+        VALUES ('messages', ${topic}, 3, ${position}, 1)
+        ON CONFLICT (projection, topic, partition) DO UPDATE SET position = excluded.position`,
+    ),
+  )
+
+describe('what the read model knows', () => {
+  it.live('counts only once the projector has passed lane and log', () =>
+    Effect.gen(function* () {
+      const known = yield* KnownMessages
+      yield* message(10, 'accepted')
+      yield* message(11, 'sent')
+      const ask = known.handedOver(
+        [10, 11, 12].map((n) => ({ id: id(n), shard: 3, laneTopic: 'lane', laneOffset: 5, logOffset: 8 })),
+      )
+      assert.deepStrictEqual(yield* ask, [null, null, null])
+      yield* checkpoint('lane', 5)
+      yield* checkpoint('log', 8)
+      assert.deepStrictEqual(yield* ask, [null, null, null], 'position 5 is the next to be applied')
+      yield* checkpoint('lane', 6)
+      assert.deepStrictEqual(yield* ask, [false, true, false])
+      yield* checkpoint('log', 7)
+      assert.deepStrictEqual(yield* ask, [null, null, null])
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('finds the message of a report by our reference or by the operator’s id', () =>
+    Effect.gen(function* () {
+      const known = yield* KnownMessages
+      yield* message(20, 'expired', 'dlr_timeout_local')
+      yield* operatorId(20, 'o1')
+      yield* operatorId(20, 'o2')
+      const found = yield* known.reportedOn([
+        { operator: 'http', operatorId: 'o2', reference: null },
+        { operator: 'http', operatorId: 'whatever', reference: id(20) },
+        { operator: 'http', operatorId: 'o3', reference: null },
+        { operator: 'another', operatorId: 'o1', reference: null },
+        { operator: 'http', operatorId: 'o1', reference: id(21) },
+      ])
+      assert.deepStrictEqual(
+        found.map((each) => each?.id ?? null),
+        [id(20), id(20), null, null, null],
+      )
+      assert.deepInclude(found[0], {
+        reason: 'dlr_timeout_local',
+        operator: 'http',
+        class: 'otp',
+        attempts: 1,
+      })
+      assert.deepStrictEqual([...(found[0]?.operatorIds ?? [])].sort(), ['o1', 'o2'])
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('names recipients, of messages not projected yet too', () =>
+    Effect.gen(function* () {
+      const known = yield* KnownMessages
+      const sql = yield* Sql
+      yield* message(30, 'sent')
+      yield* sql.run(
+        (q) => q`
+          INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender,
+                                           parts, price, currency, variables, created_at, expires_at)
+          VALUES (${uuid(31)}, ${uuid(1)}, 'live', 'otp', ${recipient}, '', 't', 's', 1, 0, 'RUB', '{}', now(), now())`,
+      )
+      const found = yield* known.recipients([
+        { operator: 'http', operatorId: 'x', reference: id(30) },
+        { operator: 'http', operatorId: 'x', reference: id(31) },
+        { operator: 'http', operatorId: 'x', reference: id(32) },
+        { operator: 'http', operatorId: 'x', reference: 'not one of ours' },
+      ])
+      const hash = recipient.toString('hex')
+      assert.deepStrictEqual(found, [hash, hash, null, null])
+    }).pipe(Effect.provide(layer)),
+  )
+})

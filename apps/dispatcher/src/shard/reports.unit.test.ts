@@ -1,0 +1,275 @@
+/** Delivery reports that do not come one after another, one for each message, in time. */
+import { Fence } from '@hub/actor'
+import { assert, describe, it } from '@effect/vitest'
+import type { LogFact, MessageAccepted } from '@hub/domain'
+import type { OpenSubmission } from '@hub/operator'
+import { MessageShard } from './message-shard.ts'
+import type { KnownMessage, Message, Report } from './message.ts'
+
+const MINUTE = 60_000
+
+/** A shard whose log acknowledges at once, and whose operator answers when the test says so. */
+const shardOf = (dedupes = true, log: ReadonlyArray<readonly [LogFact, string]> = []) => {
+  const written: Array<LogFact> = log.map(([fact]) => fact)
+  const submitted: Array<Message> = []
+  const resumed: Array<OpenSubmission> = []
+  const happened: Array<string> = []
+  const time = { now: 10 * MINUTE }
+  const shard = new MessageShard({
+    now: () => time.now,
+    append: (fact, _recipient, onAppended) => {
+      written.push(fact)
+      onAppended(written.length - 1)
+    },
+    submit: (message) => submitted.push(message),
+    resume: (_operator, open) => resumed.push(...open),
+    operatorFor: () => 'op',
+    dedupes: () => dedupes,
+    reportDeadline: (_state, sentAt) => sentAt + 60 * MINUTE,
+    happened: (what) => happened.push(what),
+  })
+  for (const [offset, [fact, recipient]] of log.entries()) {
+    shard.isOwn(offset)
+    shard.onFact(offset, recipient, fact, new Fence())
+  }
+  shard.opened({ epoch: 1, now: time.now, laneEnds: [0, 0] })
+  let offset = 0
+  let reports = 0
+  return {
+    shard,
+    time,
+    resumed,
+    happened,
+    story: () => written.map((fact) => fact.type),
+    written,
+    /** Accepted and handed over; the operator has not answered yet. */
+    handOver: (id: string, recipient = 'r', parts = 1) => {
+      const accepted: MessageAccepted = {
+        type: 'MessageAccepted',
+        messageId: id,
+        at: time.now,
+        account: 'acc',
+        mode: 'test',
+        class: 'service',
+        recipient,
+        template: 't',
+        sender: 's',
+        clientRef: null,
+        batch: null,
+        parts,
+        price: { amount: '0.00', currency: 'RUB' },
+        variables: [],
+        expiresAt: time.now + 60 * MINUTE,
+        sealingKey: 'k',
+        sealed: new Uint8Array(),
+        republished: false,
+      }
+      shard.onAccepted(1, offset++, time.now, accepted)
+      const message = shard.take(1, 'op')
+      if (message === null) throw new Error('nothing to take')
+      shard.claim(message)
+      return submitted.at(-1)!
+    },
+    report: (operatorId: string, more: Partial<Report> = {}) => {
+      const report: Report = {
+        offset: reports++,
+        operator: 'op',
+        operatorId,
+        reference: null,
+        recipient: 'r',
+        outcome: { status: 'delivered' },
+        ...more,
+      }
+      shard.onReport(report)
+      return report
+    },
+    accepted: (message: Message, ...operatorIds: ReadonlyArray<string>) =>
+      shard.answered(message, { type: 'accepted', operatorIds }, time.now + 60 * MINUTE),
+  }
+}
+
+const known = (more: Partial<KnownMessage> = {}): KnownMessage => ({
+  id: 'msg_old',
+  recipient: 'r',
+  class: 'service',
+  status: 'expired',
+  reason: 'dlr_timeout_local',
+  attempts: 1,
+  seen: false,
+  operator: 'op',
+  operatorIds: ['o1'],
+  ...more,
+})
+
+describe('a report', () => {
+  it('that comes before the submit answer waits for it, and holds the mark of the reports', () => {
+    const { accepted, handOver, report, shard, story } = shardOf()
+    const message = handOver('msg_a')
+    report('o1')
+    assert.strictEqual(shard.needed().reports, 0)
+    accepted(message, 'o1')
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+    assert.isNull(shard.needed().reports)
+  })
+
+  it('is found by our reference as well', () => {
+    const { accepted, handOver, report, story } = shardOf()
+    accepted(handOver('msg_a'), 'o1')
+    report('another id', { reference: 'msg_a' })
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+  })
+
+  it('of one part of several is held until the others have come', () => {
+    const { accepted, handOver, report, shard, story } = shardOf()
+    accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
+    report('o1')
+    report('o1')
+    assert.strictEqual(shard.needed().reports, 0)
+    assert.notInclude(story(), 'MessageDelivered')
+    report('o2')
+    assert.include(story(), 'MessageDelivered')
+    assert.isNull(shard.needed().reports)
+  })
+
+  it('of one part that failed decides', () => {
+    const { accepted, handOver, report, written } = shardOf()
+    accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
+    report('o1')
+    report('o2', { outcome: { status: 'undelivered', reason: 'recipient_blocked' } })
+    assert.deepInclude(written.at(-1), { type: 'MessageUndelivered', reason: 'recipient_blocked' })
+  })
+
+  it('of one part is remembered by what is carried forward, over a restart too', () => {
+    const first = shardOf()
+    first.accepted(first.handOver('msg_a', 'r', 2), 'o1', 'o2')
+    first.report('o1')
+    first.time.now += 3 * MINUTE
+    first.shard.committed([0, 0], 2, first.time.now)
+    assert.deepInclude(first.written.at(-1), { type: 'OpenMessageCarried', operatorIds: ['o2'] })
+    assert.isNull(first.shard.needed().reports)
+    assert.strictEqual(first.shard.needed().log, 2, 'what was carried stands for the older facts')
+
+    const second = shardOf(true, [[first.written[2]!, 'r']])
+    assert.deepStrictEqual(second.resumed, [
+      { reference: 'msg_a', recipient: 'r', operatorIds: ['o2'], sentAt: 10 * MINUTE },
+    ])
+    second.report('o2')
+    assert.deepStrictEqual(second.story(), ['OpenMessageCarried', 'MessageDelivered'])
+  })
+
+  it('that comes late corrects our own deadline, once', () => {
+    const { accepted, handOver, report, shard, story, time } = shardOf()
+    accepted(handOver('msg_a'), 'o1')
+    time.now += 61 * MINUTE
+    shard.tick(time.now)
+    report('o1')
+    report('o1', { outcome: { status: 'undelivered', reason: 'recipient_blocked' } })
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageExpired', 'MessageDelivered'])
+    assert.isNull(shard.needed().reports)
+  })
+
+  it('on a message long forgotten is looked up, and corrects it for all of its parts', () => {
+    const { report, shard, story, time } = shardOf()
+    const first = report('o1')
+    assert.deepStrictEqual(shard.reportsToLookUp(10), [], 'its submit answer may be on its way')
+    time.now += 300
+    assert.deepStrictEqual(shard.reportsToLookUp(10), [first])
+    shard.reportLookedUp(first, known({ operatorIds: ['o1', 'o2'] }))
+    assert.deepStrictEqual(story(), [])
+    report('o2')
+    assert.deepStrictEqual(story(), ['MessageDelivered'])
+    assert.isNull(shard.needed().reports)
+  })
+
+  it('on a message that was final otherwise is dropped', () => {
+    const { happened, report, shard, story, time } = shardOf()
+    const late = report('o1')
+    time.now += 300
+    shard.reportLookedUp(late, known({ status: 'delivered', reason: null }))
+    assert.deepStrictEqual(story(), [])
+    assert.include(happened, 'report_duplicate')
+    assert.isNull(shard.needed().reports)
+  })
+
+  it('on nothing is asked about for a while and then dropped', () => {
+    const { happened, report, shard, time } = shardOf()
+    const stray = report('o9')
+    for (let i = 0; i < 30; i++) {
+      time.now += 1000
+      shard.reportLookedUp(stray, null)
+    }
+    assert.include(happened, 'report_unmatched')
+    assert.isNull(shard.needed().reports)
+    assert.strictEqual(shard.parkedCount, 0)
+  })
+
+  it('on a hand-over whose answer was lost is matched by its recipient, unless two could be meant', () => {
+    const one = shardOf(false)
+    one.shard.answered(one.handOver('msg_a'), { type: 'unknown' }, 0)
+    const report = one.report('o1')
+    one.time.now += 6000
+    one.shard.reportLookedUp(report, null)
+    assert.deepStrictEqual(one.story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+
+    const two = shardOf(false)
+    two.shard.answered(two.handOver('msg_a'), { type: 'unknown' }, 0)
+    two.shard.answered(two.handOver('msg_b'), { type: 'unknown' }, 0)
+    const ambiguous = two.report('o1')
+    two.time.now += 6000
+    two.shard.reportLookedUp(ambiguous, null)
+    assert.notInclude(two.story(), 'MessageDelivered')
+  })
+
+  it('that nobody wants does not fill the memory', () => {
+    const { report, shard } = shardOf()
+    for (let i = 0; i < 10_100; i++) report(`o${i}`)
+    assert.strictEqual(shard.parkedCount, 10_000)
+    assert.strictEqual(shard.needed().reports, 100)
+  })
+})
+
+describe('a hand-over', () => {
+  it('whose lease was gone is refused in the log, so that nobody takes it for unknown', () => {
+    const { handOver, shard, story } = shardOf()
+    const message = handOver('msg_a')
+    shard.answered(message, { type: 'notWritten' }, 0)
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused'])
+    assert.strictEqual(shard.take(1, 'op'), message)
+  })
+
+  it('that may have succeeded is not called refused by a second attempt', () => {
+    const { handOver, shard, story, time } = shardOf()
+    const message = handOver('msg_a')
+    shard.answered(message, { type: 'unknown' }, 0)
+    assert.isNull(shard.take(1, 'op'), 'after a pause')
+    time.now += 2000
+    shard.tick(time.now)
+    assert.strictEqual(shard.take(1, 'op'), message)
+    shard.claim(message)
+    shard.answered(message, { type: 'refused', retryAfterMs: 100 }, 0)
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted'])
+    assert.strictEqual(shard.stateOf('msg_a')?.stage, 'handingOver')
+  })
+
+  it('whose key is gone has expired, and says that it was never handed over', () => {
+    const { shard, story, written, handOver } = shardOf()
+    shard.answered(handOver('msg_a'), { type: 'refused', retryAfterMs: 0 }, 0)
+    const message = shard.take(1, 'op')!
+    shard.discard(message)
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused', 'MessageExpired'])
+    assert.deepInclude(written.at(-1), { reason: 'ttl_expired_before_submit' })
+    assert.deepStrictEqual(shard.needed().lanes, [null, null])
+    assert.strictEqual(shard.handovers, 0)
+  })
+
+  it('that is throttled holds the later ones of its recipient', () => {
+    const { handOver, shard, time } = shardOf()
+    const first = handOver('msg_a')
+    shard.answered(first, { type: 'refused', retryAfterMs: 5000 }, 0)
+    assert.throws(() => handOver('msg_b'), 'nothing to take')
+    time.now += 5000
+    shard.tick(time.now)
+    assert.strictEqual(shard.take(1, 'op'), first)
+    assert.isNull(shard.take(1, 'op'))
+  })
+})
