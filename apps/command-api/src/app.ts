@@ -43,9 +43,11 @@ export const commandApi = (options: AppOptions) => {
   }).pipe(Layer.provide(ledgerLayer))
   const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
 
-  return Layer.mergeAll(apiLayer({ hashSecret }), readinessLayer(brokers)).pipe(
+  // What is listed first is there last and goes first: the checks of readiness outlive the listener, so that they can say that it is
+  // closing, and the flushes outlive it to finish what it took.
+  return apiLayer({ hashSecret }).pipe(
     Layer.provideMerge(serverLayer(port)),
-    Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer)),
+    Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, Events.layer, endpoints)),
     Layer.provide(Layer.mergeAll(Messages.layer, OutboxGate.layer, HttpEdge.layer(baseUrl))),
   ) satisfies Layer.Layer<never, unknown, Sql | Vault | Sealing | EventLog | AddressPolicy | Readiness>

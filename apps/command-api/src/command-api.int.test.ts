@@ -175,9 +175,8 @@ describe('POST /v1/messages', () => {
 
 describe('what a client gets wrong has its code and its parameter', () => {
   const nul = String.raw`{"to":"+79001234567","class":"otp","template":"otp_code","variables":{"code":"\u0000"}}`
-  const cases: ReadonlyArray<
-    readonly [name: string, body: unknown, status: number, code: string, param?: string]
-  > = [
+  type Case = readonly [name: string, body: unknown, status: number, code: string, param?: string]
+  const cases: ReadonlyArray<Case> = [
     ['no JSON', 'not json', 422, 'invalid_parameter'],
     ['an array', '[]', 422, 'invalid_parameter'],
     ['an empty object', {}, 422, 'invalid_parameter', 'to'],
@@ -226,7 +225,7 @@ describe('what a client gets wrong has its code and its parameter', () => {
       'variables.order',
     ],
   ]
-  it.each(cases)('%s', async (...[, body, status, code, param]: (typeof cases)[number]) => {
+  it.for(cases)('%s', async ([, body, status, code, param]) => {
     const answer = await send(body)
     const { error } = answer.body as Failed
     assert.deepStrictEqual([answer.status, error.code, error.param], [status, code, param])

@@ -29,7 +29,7 @@ const takesConnection = (broker: string): Effect.Effect<boolean> =>
   }).pipe(Effect.timeoutOrElse({ duration: CONNECT_WITHIN, orElse: () => Effect.succeed(false) }))
 
 /**
- * Adds the checks of this app: PostgreSQL answers, the clocks agree, the process is not about to end, and Kafka was there once.
+ * Adds the checks of this app: PostgreSQL answers, the clocks agree, requests are taken, and Kafka was there once.
  *
  * Once, and not now: a process that cannot reach Kafka from the start is configured wrongly and must not get traffic; later, the contract
  * wants reads and `service` sends to go on while Kafka is down, and taking every process out would end both.
@@ -79,8 +79,8 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
         ),
       )
       yield* readiness.add(
-        'not_draining',
-        Effect.sync(() => !edge.draining()),
+        'serving',
+        Effect.sync(() => edge.state() === 'serving'),
       )
     }),
   )

@@ -1,25 +1,28 @@
 /** What is the same for all answers, and whether the process is about to end. */
 import { Context, Layer } from 'effect'
 
+/** `draining`: what is in flight is answered, and answers ask clients to open another connection. */
+export type EdgeState = 'starting' | 'serving' | 'draining'
+
 export class HttpEdge extends Context.Service<
   HttpEdge,
   {
     /** Where errors are documented, without the code. */
     readonly docBase: string
-    /** True from SIGTERM on: the process is not ready, and answers ask clients to open another connection. */
-    readonly draining: () => boolean
-    readonly beginDraining: () => void
+    /** `serving` from the moment requests are taken until SIGTERM; only then is the process ready. */
+    readonly state: () => EdgeState
+    readonly enter: (state: 'serving' | 'draining') => void
   }
 >()('@hub/command-api/HttpEdge') {
   /** `baseUrl`: the public address of the hub. */
   static readonly layer = (baseUrl: string): Layer.Layer<HttpEdge> =>
     Layer.sync(HttpEdge, () => {
-      let draining = false
+      let state: EdgeState = 'starting'
       return {
         docBase: `${baseUrl.replace(/\/+$/u, '')}/docs/errors`,
-        draining: () => draining,
-        beginDraining: () => {
-          draining = true
+        state: () => state,
+        enter: (next) => {
+          state = next
         },
       }
     })

@@ -135,7 +135,9 @@ export const exchange = (
       Effect.tap((answer) => countAnswer(answer.status)),
       Effect.map((answer) =>
         toResponse(
-          edge.draining() ? { ...answer, headers: { ...answer.headers, connection: 'close' } } : answer,
+          edge.state() === 'draining'
+            ? { ...answer, headers: { ...answer.headers, connection: 'close' } }
+            : answer,
           requestId,
         ),
       ),

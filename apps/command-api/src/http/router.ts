@@ -116,8 +116,9 @@ export const apiLayer = (options: OperationsOptions) =>
     Effect.gen(function* () {
       const edge = yield* HttpEdge
       yield* HttpServer.serveEffect(yield* makeApp(options))
-      yield* Effect.logInfo('accepting')
+      edge.enter('serving')
+      yield* Effect.logInfo('accepting requests')
       // Added last, so it runs first.
-      yield* Effect.addFinalizer(() => Effect.sync(edge.beginDraining))
+      yield* Effect.addFinalizer(() => Effect.sync(() => edge.enter('draining')))
     }),
   ).pipe(Layer.provide(routerConfig))
