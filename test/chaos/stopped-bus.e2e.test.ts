@@ -34,24 +34,22 @@ describe('Kafka stopped for five seconds during sends', () => {
     const live: Client = client(base_url, keys.live)
     const seen: Array<Promise<Seen>> = []
     const begun = performance.now()
-    const put = (kind: 'otp' | 'service', index: number): Promise<Seen> => {
+    const put = async (kind: 'otp' | 'service', index: number): Promise<Seen> => {
       const ref = `stop-${kind}-${index}`
       const to = `+79${kind === 'otp' ? 4 : 5}${String(10_000_000 + index)}`
       const at = performance.now()
-      return live.post('/v1/messages', send(kind, to, ref)).then(({ body, status, headers }) => {
-        const code = body.error?.code ?? null
-        if (status === 503) expect(headers.get('retry-after')).toMatch(/^\d+$/u)
-        return {
-          class: kind,
-          ref,
-          to,
-          begun: at - begun,
-          ms: performance.now() - at,
-          status,
-          code,
-          id: status === 202 ? body.id : null,
-        }
-      })
+      const { body, headers, status } = await live.post('/v1/messages', send(kind, to, ref))
+      if (status === 503) expect(headers.get('retry-after')).toMatch(/^\d+$/u)
+      return {
+        class: kind,
+        ref,
+        to,
+        begun: at - begun,
+        ms: performance.now() - at,
+        status,
+        code: body.error?.code ?? null,
+        id: status === 202 ? body.id : null,
+      }
     }
 
     const broker = hub.server('kafka')

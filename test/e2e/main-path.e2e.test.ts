@@ -90,7 +90,8 @@ describe('a message with a test key', () => {
 
     const types = ['message.accepted', 'message.sent', 'message.delivered']
     const events = (await allEvents(test)).filter((event) => event.data.object.id === id)
-    expect(events.map((event) => event.type).sort()).toEqual([...types].sort())
+    expect(new Set(events.map((event) => event.type))).toEqual(new Set(types))
+    expect(events).toHaveLength(types.length)
 
     // Several batches may bring them; each verifies with a library that knows nothing of us.
     const told = await eventually(
@@ -112,7 +113,7 @@ describe('a message with a test key', () => {
       { withinMs: 5000 },
     )
     const mine = told.filter((event) => event.data.object.id === id)
-    expect(mine.map((event) => event.id).sort()).toEqual(events.map((event) => event.id).sort())
+    expect(new Set(mine.map((event) => event.id))).toEqual(new Set(events.map((event) => event.id)))
     for (const request of receiver.received) {
       const text = request.body.toString('utf8')
       expect(text.startsWith('[')).toBe(true)
