@@ -18,9 +18,16 @@ export const ADMIN_PORTS = {
 
 export const SIMULATOR = 'operator-simulator'
 
+/**
+ * How Node runs an app. V8 lets its young generation grow to three times 16 MiB under load and keeps it; 8 MiB costs a little
+ * more collecting and saves some 10 to 60 MiB a process.
+ */
+export const NODE_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8']
+
 export interface AppContext {
   readonly ports: Ports
   readonly dataDir: string
+  readonly cacheDir: string
   readonly stack: Pick<Stack, 'brokers' | 'databaseUrl' | 'redisUrl'>
   readonly secrets: Secrets
   /** What the person who starts the hub has set: passed on, below what the hub itself decides. */
@@ -45,6 +52,8 @@ const common = (name: AppName, context: AppContext): Environment => ({
   HUB_NUMBER_HASH_SECRET: context.environment['HUB_NUMBER_HASH_SECRET'] ?? context.secrets.numberHashSecret,
   HUB_ADMIN_PORT: String(context.ports[ADMIN_PORTS[name]]),
   HUB_DATA_DIR: appData(context.dataDir, name),
+  // Sources are stripped of their types and compiled once a machine, not in every process: 25 MiB and a third of a second each.
+  NODE_COMPILE_CACHE: join(context.cacheDir, 'compiled'),
 })
 
 /** The environment of an app. Every app gets what it needs and no other app's secrets. */

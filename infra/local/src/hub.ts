@@ -10,6 +10,7 @@ import {
   appMain,
   type AppName,
   baseUrl,
+  NODE_FLAGS,
   operatorUrl,
   SIMULATOR,
   simulatorEnvironment,
@@ -108,7 +109,7 @@ const makeApps = (context: AppContext): ReadonlyArray<Service> => {
         launch({
           name,
           command: process.execPath,
-          args: [main],
+          args: [...NODE_FLAGS, main],
           env,
           log,
           runDir: runDir(context.dataDir),
@@ -237,7 +238,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     })
     await prepare.done()
 
-    const context: AppContext = { ports, dataDir, stack, secrets, environment }
+    const context: AppContext = { ports, dataDir, cacheDir: settings.cacheDir, stack, secrets, environment }
     apps = makeApps(context)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
