@@ -60,6 +60,11 @@ export interface PublishedEvent {
   readonly body: string
 }
 
+/** The real client, which the loopback is open to. */
+export const clientLayer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe(
+  Layer.provide(Layer.succeed(AddressPolicy, makeAddressPolicy({ allowedHosts: new Set(['127.0.0.1']) }))),
+)
+
 /** A deployment of its own: database, topics, group. */
 export const makeDeployment = Effect.gen(function* () {
   const database = `hub_fanout_${randomBytes(4).toString('hex')}`
@@ -88,9 +93,6 @@ export const makeDeployment = Effect.gen(function* () {
         ConfigProvider.fromUnknown({ HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') }),
       ),
     ),
-  )
-  const clientLayer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe(
-    Layer.provide(Layer.succeed(AddressPolicy, makeAddressPolicy({ allowedHosts: new Set(['127.0.0.1']) }))),
   )
   const busLayer = Layer.mergeAll(
     layerEventLog({ connection, partitions: PARTITIONS }),

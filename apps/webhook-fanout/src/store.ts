@@ -355,13 +355,17 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           const accepted = new Set(await applyPlans(q, plans))
           const counted = plans.filter((plan) => accepted.has(plan.outcome.batch.uuid))
           const standings = new Map<string, Standing>()
+          // What failed with or after the disabling has no next attempt, as far as anybody knows.
+          const unscheduled = new Set<Plan>()
           for (const row of endpoints) {
             const own = counted.filter(
               ({ outcome }) => outcome.endpoint === row.id && outcome.kind === 'attempt',
             )
-            standings.set(row.id, await judge(q, row, own))
+            const { disabledBy, standing } = await judge(q, row, own)
+            standings.set(row.id, standing)
+            for (const plan of own.slice(disabledBy)) unscheduled.add(plan)
           }
-          await insertAttempts(q, counted)
+          await insertAttempts(q, counted, unscheduled)
           return {
             standings,
             nextDue: new Map(
@@ -554,7 +558,10 @@ const applyPlans = async (q: Queries, plans: ReadonlyArray<Plan>): Promise<Reado
   return rows.map((row) => row.id)
 }
 
-/** Lets the domain judge the attempts of one subscription, in order, and stores what follows. */
+/**
+ * Lets the domain judge the attempts of one subscription, in order, and stores what follows. `disabledBy`: index of the
+ * first attempt after which it is disabled, or their number.
+ */
 const judge = async (
   q: Queries,
   row: {
@@ -565,7 +572,7 @@ const judge = async (
     readonly backlog_released_at: Date | null
   },
   plans: ReadonlyArray<Plan>,
-): Promise<Standing> => {
+): Promise<{ readonly standing: Standing; readonly disabledBy: number }> => {
   let health = {
     status: row.status,
     consecutiveFailures: row.consecutive_failures,
@@ -574,11 +581,13 @@ const judge = async (
   let releasedAt = time(row.backlog_released_at)
   let action: HealthAction = 'none'
   let disabledAt: number | null = null
-  for (const { outcome } of plans) {
+  let disabledBy = plans.length
+  for (const [index, { outcome }] of plans.entries()) {
     const verdict = judgeAttempt(health, { succeeded: outcome.reason === null, at: outcome.endedAt })
     health = verdict.health
     if (verdict.action !== 'none') action = verdict.action
     if (verdict.action === 'disable') disabledAt = outcome.endedAt
+    if (health.status !== 'enabled') disabledBy = Math.min(disabledBy, index)
     // A release ends where failures begin again: what is left of it goes back to its own schedule.
     if (verdict.action === 'releaseBacklog') releasedAt = outcome.endedAt
     else if (outcome.reason !== null) releasedAt = null
@@ -599,31 +608,38 @@ const judge = async (
       WHERE id = ${row.id}`
   }
   return {
-    status: health.status,
-    consecutiveFailures: health.consecutiveFailures,
-    backlogReleasedAt: releasedAt,
-    action,
+    disabledBy,
+    standing: {
+      status: health.status,
+      consecutiveFailures: health.consecutiveFailures,
+      backlogReleasedAt: releasedAt,
+      action,
+    },
   }
 }
 
-const insertAttempts = async (q: Queries, plans: ReadonlyArray<Plan>): Promise<void> => {
+const insertAttempts = async (
+  q: Queries,
+  plans: ReadonlyArray<Plan>,
+  unscheduled: ReadonlySet<Plan>,
+): Promise<void> => {
   if (plans.length === 0) return
   await q`
-    INSERT INTO webhooks.attempts ${q(
-      plans.map(({ nextAttemptAt, outcome }) => ({
-        id: uuidOf('whd', newId('whd', outcome.startedAt, randomBytes(NEW_ID_RANDOM_BYTES))),
-        endpoint_id: outcome.endpoint,
-        batch_id: outcome.batch.uuid,
-        attempt: outcome.batch.attempts + (outcome.kind === 'attempt' ? 1 : 0),
-        status: outcome.reason === null ? 'succeeded' : 'failed',
-        response_code: outcome.responseCode,
-        duration_ms: outcome.durationMs,
-        reason: outcome.reason,
-        created_at: new Date(outcome.startedAt),
-        next_attempt_at: nextAttemptAt === null ? null : new Date(nextAttemptAt),
-      })),
-    )}`
+    INSERT INTO webhooks.attempts ${q(plans.map((plan) => attemptRow(plan, !unscheduled.has(plan))))}`
 }
+
+const attemptRow = ({ nextAttemptAt, outcome }: Plan, scheduled: boolean) => ({
+  id: uuidOf('whd', newId('whd', outcome.startedAt, randomBytes(NEW_ID_RANDOM_BYTES))),
+  endpoint_id: outcome.endpoint,
+  batch_id: outcome.batch.uuid,
+  attempt: outcome.batch.attempts + (outcome.kind === 'attempt' ? 1 : 0),
+  status: outcome.reason === null ? 'succeeded' : 'failed',
+  response_code: outcome.responseCode,
+  duration_ms: outcome.durationMs,
+  reason: outcome.reason,
+  created_at: new Date(outcome.startedAt),
+  next_attempt_at: nextAttemptAt === null || !scheduled ? null : new Date(nextAttemptAt),
+})
 
 /** True when PostgreSQL refused because a subscription was deleted meanwhile. */
 export const isGone = (error: StorageError): boolean =>

@@ -1,10 +1,15 @@
 /** Real TLS receivers on the loopback, each bad in its own way. */
 import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer as createTcpServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import { describe, expect, it } from '@effect/vitest'
 import { answering, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
-import { Effect, Fiber, Layer, Redacted } from 'effect'
+import { ConfigProvider, Effect, Fiber, Layer, Redacted } from 'effect'
 import { Stripe } from 'stripe'
+import { afterAll } from 'vitest'
 import {
   AddressPolicy,
   HostUnresolvable,
@@ -307,3 +312,51 @@ it.live('an attempt that is interrupted leaves no connection behind', () =>
     yield* Effect.promise(() => closed.promise)
   }).pipe(Effect.provide(layer)),
 )
+
+describe('HUB_WEBHOOK_CA_FILE', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'hub-webhooks-'))
+  afterAll(() => rmSync(directory, { recursive: true }))
+
+  const deliverWith = (url: string, file?: string) =>
+    deliver(url).pipe(
+      Effect.provide(
+        WebhookClient.layer.pipe(
+          Layer.provide(AddressPolicy.layer),
+          Layer.provide(NodeFileSystem.layer),
+          Layer.provide(
+            ConfigProvider.layer(
+              ConfigProvider.fromUnknown({
+                HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1',
+                ...(file === undefined ? {} : { HUB_WEBHOOK_CA_FILE: file }),
+              }),
+            ),
+          ),
+        ),
+      ),
+    )
+  const write = (name: string, content: string) => {
+    writeFileSync(join(directory, name), content)
+    return join(directory, name)
+  }
+
+  it.live('is off by default, and adds an authority when set', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      expect(yield* deliverWith(receiver.url())).toEqual(failure('tls_error'))
+      expect(yield* deliverWith(receiver.url(), write('ca.pem', authority.pem))).toMatchObject({
+        succeeded: true,
+      })
+    }),
+  )
+
+  it.live.each([
+    ['missing', () => join(directory, 'nowhere.pem')],
+    ['no PEM', () => write('text.pem', 'hello')],
+    ['broken', () => write('broken.pem', '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n')],
+  ] as const)('is refused at start-up when it is %s', ([, file]) =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(deliverWith('https://127.0.0.1:1/', file()))
+      expect(error._tag).toBe('CaFileUnusable')
+    }),
+  )
+})

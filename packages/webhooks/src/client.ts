@@ -4,6 +4,7 @@
  */
 import { signatureHeader } from '@hub/domain'
 import { Clock, Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext, getCACertificates } from 'node:tls'
 import { Agent, type Dispatcher } from 'undici'
 import packageJson from '../package.json' with { type: 'json' }
@@ -62,6 +63,9 @@ export type DeliveryResult =
  * shortly.
  */
 export class AttemptNotMade extends Data.TaggedError('AttemptNotMade')<{ readonly detail: string }> {}
+
+/** The file of `HUB_WEBHOOK_CA_FILE` cannot be read or holds no certificate. */
+export class CaFileUnusable extends Data.TaggedError('CaFileUnusable')<{ readonly detail: string }> {}
 
 export interface WebhookClientShape {
   /**
@@ -149,20 +153,29 @@ const failed = (reason: FailureReason, durationMs: number): DeliveryResult => ({
   reason,
 })
 
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu
+
 /** A client over the policy of its context. `extraCa`: PEM certificates to trust beside the usual ones. */
 export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | null) {
   const policy = yield* AddressPolicy
   const clock = yield* Clock.Clock
-  const connector = makeSafeConnector(
-    {
-      policy,
-      // One for all connections; building it for each would read the certificates again each time.
-      secureContext: createSecureContext({
+  // One for all connections; building it for each would read the certificates again each time.
+  const secureContext = yield* Effect.try({
+    try: () => {
+      if (extraCa === null) return createSecureContext({ minVersion: 'TLSv1.2' })
+      const certificates = extraCa.match(PEM_CERTIFICATE) ?? []
+      if (certificates.length === 0) throw new Error('no certificate')
+      // Read for their faults only: a secure context passes over what it cannot read.
+      for (const certificate of certificates) new X509Certificate(certificate)
+      return createSecureContext({
         minVersion: 'TLSv1.2',
-        ...(extraCa === null ? {} : { ca: [...getCACertificates('default'), extraCa] }),
-      }),
-      connectTimeoutMs: RECEIVER_DEADLINE_MS,
+        ca: [...getCACertificates('default'), ...certificates],
+      })
     },
+    catch: () => new CaFileUnusable({ detail: 'the extra authority is not in PEM certificates' }),
+  })
+  const connector = makeSafeConnector(
+    { policy, secureContext, connectTimeoutMs: RECEIVER_DEADLINE_MS },
     yield* Effect.context<never>(),
   )
   const agent = yield* Effect.acquireRelease(
@@ -232,9 +245,6 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
   return { deliver, openSockets: connector.openSockets } satisfies WebhookClientShape
 })
 
-/** The file of `HUB_WEBHOOK_CA_FILE` cannot be read or holds no certificate. */
-export class CaFileUnusable extends Data.TaggedError('CaFileUnusable')<{ readonly detail: string }> {}
-
 export class WebhookClient extends Context.Service<WebhookClient, WebhookClientShape>()(
   '@hub/webhooks/WebhookClient',
 ) {
@@ -255,13 +265,11 @@ export class WebhookClient extends Context.Service<WebhookClient, WebhookClientS
       const pem = yield* files
         .readFileString(file)
         .pipe(Effect.mapError(() => new CaFileUnusable({ detail: 'HUB_WEBHOOK_CA_FILE cannot be read' })))
-      if (!pem.includes('-----BEGIN CERTIFICATE-----')) {
-        return yield* new CaFileUnusable({ detail: 'HUB_WEBHOOK_CA_FILE holds no PEM certificate' })
-      }
+      const client = yield* makeWebhookClient(pem)
       yield* Effect.logWarning(
         'HUB_WEBHOOK_CA_FILE is set: receivers may present certificates of that authority',
       )
-      return yield* makeWebhookClient(pem)
+      return client
     }),
   )
 }

@@ -1,0 +1,304 @@
+/** One partition on a real PostgreSQL and a real receiver, with time in the test's hands. */
+import { describe, expect, it } from '@effect/vitest'
+import {
+  type EventRecorded,
+  encodeEventRecorded,
+  EventLog,
+  type IncomingRecord,
+  webhooksKey,
+} from '@hub/kafka'
+import { StorageUnavailable } from '@hub/store'
+import { answering, tlsReceiver } from '@hub/testkit'
+import { WebhookClient } from '@hub/webhooks'
+import { Context, Effect, Layer, type Scope } from 'effect'
+import { TestClock } from 'effect/testing'
+import { makeDeliverer } from './deliverer.ts'
+import { type Account, certificate, clientLayer, type Deployment, makeDeployment } from './fanout.harness.ts'
+import { openPartition, type Partition } from './partition.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './settings.ts'
+import { FanoutStore, type FanoutStoreShape } from './store.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const START = Date.UTC(2026, 0, 5, 12)
+
+/** A partition under a clock that stands still until it is moved. */
+const open = Effect.fnUntraced(function* (
+  hub: Deployment,
+  account: Account,
+  options: {
+    readonly settings?: Partial<Settings>
+    readonly store?: (real: FanoutStoreShape) => FanoutStoreShape
+  } = {},
+) {
+  const settings: Settings = { ...FANOUT_DEFAULTS, ...options.settings }
+  const real = Context.get(
+    yield* Layer.build(Layer.fresh(hub.storeLayer)).pipe(Effect.provideService(FanoutSettings, settings)),
+    FanoutStore,
+  )
+  // How many calls of the database and the receiver are under way: while there are any, time must stand still.
+  let busy = 0
+  const watched = <S extends object>(service: S): S =>
+    Object.fromEntries(
+      Object.entries(service).map(([name, method]) => [
+        name,
+        typeof method !== 'function' || name === 'openSockets'
+          ? method
+          : (...args: Array<unknown>) =>
+              Effect.suspend(() => {
+                busy += 1
+                return Reflect.apply(method, service, args) as Effect.Effect<unknown, unknown>
+              }).pipe(Effect.ensuring(Effect.sync(() => (busy -= 1)))),
+      ]),
+    ) as S
+  const store = watched(options.store?.(real) ?? real)
+  // Built for the whole test: provided as a layer it would end with its first use.
+  const client = watched(Context.get(yield* Layer.build(clientLayer), WebhookClient))
+
+  const said: Array<'pause' | 'resume'> = []
+  const shard = hub.log.partitionOf(webhooksKey(account.id, account.mode))
+  const partition = yield* Effect.gen(function* () {
+    let opened: Partition | null = null
+    const deliverer = yield* makeDeliverer({
+      mayBegin: () => true,
+      report: (subscription, outcome) => opened?.report(subscription, outcome),
+    })
+    const { epoch } = yield* real.take(shard)
+    opened = yield* openPartition(
+      shard,
+      { partition: shard, epoch },
+      0,
+      [{ account: account.id, mode: account.mode }],
+      deliverer,
+      {
+        pause: () => said.push('pause'),
+        resume: () => said.push('resume'),
+        commit: () => Effect.void,
+      },
+    )
+    yield* Effect.forkScoped(opened.run)
+    return opened
+  }).pipe(
+    Effect.provideService(WebhookClient, client),
+    Effect.provideService(FanoutStore, store),
+    Effect.provideService(EventLog, hub.log),
+    Effect.provideService(FanoutSettings, settings),
+  )
+
+  /** Waits until everything that the current moment asks for is done. */
+  const quiet = Effect.promise(async () => {
+    for (let turns = 0; turns < 5; turns++) {
+      await new Promise((resolve) => setImmediate(resolve))
+      if (busy > 0) turns = -1
+    }
+  })
+  let offset = 0
+  const read = Effect.fnUntraced(function* (count: number) {
+    const { createdAt, events, type } = yield* hub.record(account, count)
+    const records = events.map((event): IncomingRecord => {
+      const record: EventRecorded = {
+        type: 'EventRecorded',
+        event: event.id,
+        account: account.id,
+        mode: account.mode,
+        sequence: event.sequence,
+        eventType: type,
+        createdAt,
+        body: event.body,
+      }
+      return {
+        topic: hub.topics.webhooks,
+        partition: shard,
+        offset: offset++,
+        key: webhooksKey(account.id, account.mode),
+        type: record.type,
+        id: record.event,
+        occurredAt: createdAt,
+        traceparent: null,
+        appendedAt: createdAt,
+        value: encodeEventRecorded(record),
+      }
+    })
+    yield* partition.read(records)
+    yield* quiet
+  })
+  const pass = (ms: number) => Effect.andThen(TestClock.adjust(ms), quiet)
+  /** Moves time from one due moment of a subscription to the next: a longer leap would time queries out. */
+  const passTo = Effect.fnUntraced(function* (endpoint: { readonly uuid: string }, target: number) {
+    for (let now = 0; now < target;) {
+      const [next] = yield* pending(hub, endpoint)
+      now = Math.min(target, next?.next_attempt_at.getTime() ?? target)
+      yield* TestClock.setTime(now)
+      yield* quiet
+    }
+  })
+  return { partition, pass, passTo, quiet, read, said }
+})
+
+const pending = (hub: Deployment, endpoint: { readonly uuid: string }) =>
+  hub.sql.run(
+    (q) => q<{ next_attempt_at: Date; queued_at: Date }[]>`
+      SELECT next_attempt_at, queued_at FROM webhooks.batches
+      WHERE endpoint_id = ${endpoint.uuid} AND status = 'pending' ORDER BY next_attempt_at`,
+  )
+
+const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
+  it.effect(
+    name,
+    () => Effect.andThen(TestClock.setTime(START), Effect.flatMap(makeDeployment, body)),
+    30_000,
+  )
+
+describe('a receiver that is down for a day', () => {
+  test('is tried after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch gets its last line', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const { pass, quiet, read } = yield* open(hub, account)
+      yield* read(1)
+      yield* pass(1000)
+      const isEnabled = hub.sql
+        .run((q) => q`SELECT 1 FROM webhooks.endpoints WHERE id = ${endpoint.uuid} AND status = 'enabled'`)
+        .pipe(Effect.map((rows) => rows.length === 1))
+      while (yield* isEnabled) {
+        const [batch] = yield* pending(hub, endpoint)
+        yield* TestClock.setTime(batch!.next_attempt_at.getTime())
+        yield* quiet
+      }
+      yield* TestClock.setTime(START + 1000 + 24 * HOUR)
+      yield* quiet
+      const attempts = yield* hub.attemptsOf(endpoint)
+      expect(attempts.length).toBe(21)
+      for (const [index, attempt] of attempts.slice(0, 19).entries()) {
+        const wait = attempt.next_attempt_at!.getTime() - attempt.created_at.getTime()
+        const minutes = Math.min(2 ** index, 60)
+        expect(Math.abs(wait / MINUTE - minutes)).toBeLessThanOrEqual(minutes * 0.1 + 0.001)
+        expect(attempts[index + 1]!.created_at).toEqual(attempt.next_attempt_at)
+      }
+      expect(attempts[19]).toMatchObject({ attempt: 20, reason: 'http_status', next_attempt_at: null })
+      expect(attempts.at(-1)).toMatchObject({
+        attempt: 20,
+        status: 'failed',
+        reason: 'retry_window_expired_while_disabled',
+        next_attempt_at: null,
+        created_at: new Date(START + 1000 + 24 * HOUR),
+      })
+      expect(new Set(receiver.received.map((request) => request.headers['hub-event-id'])).size).toBe(1)
+      expect(receiver.received.length).toBe(20)
+    }))
+
+  test('and answers again: what waited goes out at once, long before its time', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(503) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const { pass, passTo, read } = yield* open(hub, account)
+      for (let i = 0; i < 10; i++) {
+        yield* read(1)
+        yield* pass(1000)
+      }
+      yield* passTo(endpoint, START + 40 * MINUTE)
+      receiver.respondWith(answering(200))
+      const waiting = yield* pending(hub, endpoint)
+      expect(waiting.length).toBe(10)
+      yield* passTo(endpoint, waiting[0]!.next_attempt_at.getTime())
+      expect(yield* pending(hub, endpoint)).toEqual([])
+      const successes = (yield* hub.attemptsOf(endpoint)).filter(({ status }) => status === 'succeeded')
+      expect(successes.every(({ created_at }) => created_at < waiting[1]!.next_attempt_at)).toBe(true)
+    }))
+
+  test('for one batch only: the others do not make it tried again for ever', (hub) =>
+    Effect.gen(function* () {
+      let refused: string | undefined
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (received, response) => {
+          refused ??= String(received.headers['hub-event-id'])
+          response.writeHead(received.headers['hub-event-id'] === refused ? 422 : 200).end()
+        },
+      })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const { pass, read } = yield* open(hub, account)
+      for (let i = 0; i < 40; i++) {
+        yield* read(1)
+        yield* pass(1000)
+      }
+      const tries = receiver.received.filter((request) => request.headers['hub-event-id'] === refused).length
+      expect(tries).toBe(1 + FANOUT_DEFAULTS.earlyAttempts)
+      expect((yield* pending(hub, endpoint)).length).toBe(1)
+    }))
+})
+
+describe('while PostgreSQL is in trouble', () => {
+  test('nothing is lost and nothing is delivered twice', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const failing = { queue: 3, record: 3 }
+      const trouble = <A, E, R>(what: keyof typeof failing, effect: Effect.Effect<A, E, R>) =>
+        Effect.suspend((): Effect.Effect<A, E | StorageUnavailable, R> => {
+          failing[what] -= 1
+          return failing[what] >= 0
+            ? Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'test' }))
+            : effect
+        })
+      const { pass, read } = yield* open(hub, account, {
+        store: (real) => ({
+          ...real,
+          queue: (...args) => trouble('queue', real.queue(...args)),
+          record: (...args) => trouble('record', real.record(...args)),
+        }),
+      })
+      yield* read(3)
+      yield* pass(1000)
+      expect(receiver.received.length).toBe(0)
+      for (let i = 0; i < 3; i++) yield* pass(5000)
+      expect(receiver.received.length).toBe(1)
+      for (let i = 0; i < 3; i++) yield* pass(5000)
+      expect(receiver.received.length).toBe(1)
+      expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
+      expect(yield* pending(hub, endpoint)).toEqual([])
+    }))
+
+  test('reading stops at its bound, and goes on when there is room', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const { partition, pass, read, said } = yield* open(hub, account, { settings: { collectedEvents: 20 } })
+      yield* read(20)
+      expect(said).toEqual([])
+      yield* read(1)
+      expect(said).toEqual(['pause'])
+      expect(partition.paused()).toBe(true)
+      yield* pass(1000)
+      expect(said).toEqual(['pause', 'resume'])
+      expect(partition.paused()).toBe(false)
+    }))
+})
+
+describe('the stored position', () => {
+  test('never passes an event that some subscription has still to flush', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, receiver.url(), { announce: false })
+      yield* hub.subscribe(account, receiver.url(), { announce: false, eventTypes: ['message.seen'] })
+      const position = hub.sql
+        .run((q) => q<{ position: string }[]>`SELECT max(position) AS position FROM webhooks.positions`)
+        .pipe(Effect.map(([row]) => Number(row?.position)))
+      const { pass, read } = yield* open(hub, account, { settings: { batchEvents: 10 } })
+      yield* read(4)
+      expect(yield* position).toBe(-1)
+      yield* pass(600)
+      // Fourteen are there: the first ten are a batch at once, and only these are passed.
+      yield* read(10)
+      expect(yield* position).toBe(10)
+      yield* pass(400)
+      expect(yield* position).toBe(10)
+      yield* pass(600)
+      expect(yield* position).toBe(14)
+    }))
+})
