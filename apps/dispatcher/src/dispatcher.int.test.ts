@@ -178,6 +178,74 @@ describe('the dispatcher on a real Kafka', () => {
   )
 })
 
+describe('dispatchers that share the shards', () => {
+  it.live('hand them over to one another without repeating anything', () =>
+    Effect.gen(function* () {
+      const callbackPort = yield* Effect.promise(freePort)
+      const operator = yield* simulator(world.directory, callbackPort)
+      yield* operator.behave({ submit_delay_ms: 5, report_delay_ms: 200 })
+      const http = {
+        url: operator.url,
+        secret: Redacted.make(operator.secret),
+        callback: { host: '127.0.0.1', port: callbackPort },
+      }
+      const log = yield* world.follow(world.topics.messages)
+      const first = yield* Scope.make()
+      const one = yield* makeDispatcher(options({ http })).pipe(Scope.provide(first))
+      yield* ready(one.isReady)
+      const send = (from: number) =>
+        world.send(
+          Array.from({ length: 150 }, (_, i) => ({
+            to: `+79004${String(from + (i % 60)).padStart(6, '0')}`,
+            mode: 'live' as const,
+            class: 'service' as const,
+          })),
+        )
+      const ids = [...(yield* send(0))]
+      // Reports reach the process that listens, whichever has the shard.
+      const two = yield* makeDispatcher(options({ http: { ...http, callback: null } }))
+      ids.push(...(yield* send(1000)))
+      yield* ready(two.isReady)
+      ids.push(...(yield* send(2000)))
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+      const more = yield* send(3000)
+      yield* Effect.promise(() => eventually(() => finished(log, more), WITHIN))
+      yield* Scope.close(first, Exit.void)
+      const all = [...ids, ...more]
+      const facts = world.factsOf(log)
+      for (const id of all) {
+        assert.deepStrictEqual(
+          story(facts.get(id)),
+          ['HandoverStarted', 'MessageSent', 'MessageDelivered'],
+          id,
+        )
+      }
+      const statistics = yield* operator.statistics
+      assert.strictEqual(statistics['references'], all.length)
+      assert.strictEqual(statistics['repeated'], 0)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('pause a lane that is full, and lose nothing of it', () =>
+    Effect.gen(function* () {
+      const dispatcher = yield* makeDispatcher(
+        options({ limits: { buffer: 4, open: 10, finished: 100_000 } }),
+      )
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(dispatcher.isReady)
+      const ids: Array<string> = []
+      for (let i = 0; i < 10; i++) {
+        ids.push(
+          ...(yield* world.send(
+            Array.from({ length: 10 }, (_, n) => ({ to: `+79005${String(n).padStart(6, '0')}` })),
+          )),
+        )
+      }
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
 describe('the dispatcher as a process', () => {
   it.live('is ready, hands over, and ends within ten seconds of SIGTERM', () =>
     Effect.gen(function* () {
