@@ -142,6 +142,26 @@ export {
   priceIn,
 } from './message/events.ts'
 
+// Batch
+export {
+  batchCompleted,
+  type BatchCounts,
+  batchObject,
+  type BatchObject,
+  type BatchTally,
+} from './batch/batch.ts'
+
+// Account
+export {
+  DEFAULT_SOFT_THRESHOLD_PERCENT,
+  type Spending,
+  spendLimitObject,
+  type SpendLimitObject,
+  type SpendPeriod,
+  spendPeriodOf,
+  spendThresholdCrossed,
+} from './account/spend.ts'
+
 // Public events
 export {
   envelopeOf,

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { encodeId } from '../id/id.ts'
+import { batchCompleted, batchObject } from './batch.ts'
+
+const batch = encodeId('bat', '0193a1b2-0000-7000-8000-000000000001')
+const tally = {
+  batch,
+  createdAt: Date.UTC(2026, 10, 21),
+  closed: true,
+  total: 10,
+  accepted: 7,
+  duplicate: 1,
+  rejectedAtAcceptance: 2,
+  delivered: 4,
+  undelivered: 1,
+  rejectedByOperator: 1,
+  expired: 1,
+}
+
+describe('a batch', () => {
+  it('counts refusals at acceptance and by the operator together', () => {
+    expect(batchObject(tally)).toEqual({
+      id: batch,
+      object: 'batch',
+      created_at: '2026-11-21T00:00:00.000Z',
+      closed: true,
+      counts: { total: 10, accepted: 7, duplicate: 1, rejected: 3, delivered: 4, undelivered: 1, expired: 1 },
+    })
+  })
+
+  it('is told to be complete under one id, whatever its counts are by then', () => {
+    const completed = batchCompleted(tally)
+    expect(completed).toMatchObject({ type: 'batch.completed', object: batchObject(tally) })
+    expect(batchCompleted({ ...tally, delivered: 5, expired: 0 }).id).toBe(completed.id)
+    expect(
+      batchCompleted({ ...tally, batch: encodeId('bat', '0193a1b2-0000-7000-8000-000000000002') }).id,
+    ).not.toBe(completed.id)
+  })
+})
