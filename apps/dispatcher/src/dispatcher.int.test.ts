@@ -138,7 +138,7 @@ describe('the dispatcher on a real Kafka', () => {
             ? Effect.fail(new BusUnavailable({ reason: 'refused', detail: 'dead' }))
             : bus.append(records, how),
       })
-      const first = yield* Scope.make()
+      const first = yield* Scope.fork(yield* Effect.scope)
       const running = yield* makeDispatcher(options({ http })).pipe(
         Effect.provideService(EventLog, mortal),
         Scope.provide(first),
@@ -190,7 +190,7 @@ describe('dispatchers that share the shards', () => {
         callback: { host: '127.0.0.1', port: callbackPort },
       }
       const log = yield* world.follow(world.topics.messages)
-      const first = yield* Scope.make()
+      const first = yield* Scope.fork(yield* Effect.scope)
       const one = yield* makeDispatcher(options({ http })).pipe(Scope.provide(first))
       yield* ready(one.isReady)
       const send = (from: number) =>
