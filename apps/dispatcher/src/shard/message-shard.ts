@@ -602,7 +602,9 @@ export class MessageShard {
     if (fact.type === 'OpenMessageCarried') {
       this.#index(message, fact.operator, fact.operatorIds)
       // Of several parts, those reported on were left out of what was carried.
-      if (message.evidence === offset) message.awaited = new Set(fact.operatorIds)
+      if (message.evidence === offset && message.state.operatorIds.length > 1) {
+        message.awaited = new Set(fact.operatorIds)
+      }
     }
     if (after.final) {
       if (!before.final || after.status !== before.status) this.#finish(message)
@@ -686,7 +688,7 @@ export class MessageShard {
 
   #index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
     if (operatorIds.length === 0) return
-    message.awaited ??= new Set(operatorIds)
+    if (operatorIds.length > 1) message.awaited ??= new Set(operatorIds)
     for (const id of operatorIds) {
       const key = operatorKey(operator, id)
       this.#byOperatorId.set(key, message)

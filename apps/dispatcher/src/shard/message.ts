@@ -1,7 +1,13 @@
 /** One message in a shard's memory, and what the shard is told about messages from outside. */
 import type { QueueItem } from '@hub/actor'
-import type { MessageAccepted, MessageClass, MessageState, ReportOutcome, Status } from '@hub/domain'
-import type { ReasonCode } from '@hub/domain'
+import type {
+  MessageAccepted,
+  MessageClass,
+  MessageState,
+  ReasonCode,
+  ReportOutcome,
+  Status,
+} from '@hub/domain'
 
 /** A delivery report as the shard needs it. `offset` is its place in the partition of reports. */
 export interface Report {
@@ -58,7 +64,7 @@ export interface Message extends QueueItem {
   blockedUntil: number
   /** Answers without an outcome in a row, for the pause before the next attempt. */
   lost: number
-  /** Operator ids whose reports are still awaited. */
+  /** Of several parts, the operator ids whose reports are still awaited. */
   awaited: Set<string> | null
   /** Offsets of reports that are taken into account but not yet in the log. */
   heldReports: Array<number>
