@@ -82,5 +82,6 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
         'serving',
         Effect.sync(() => edge.state() === 'serving'),
       )
+      yield* readiness.started
     }),
   )

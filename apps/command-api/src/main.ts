@@ -9,7 +9,7 @@
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerEventLog, topicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Config, Effect, Layer, Redacted } from 'effect'
 import { commandApi } from './app.ts'
@@ -45,5 +45,5 @@ app.pipe(
   Layer.provide(Readiness.layer),
   Layer.provide(loggerLayer(APP)),
   Layer.launch,
-  NodeRuntime.runMain,
+  NodeRuntime.runMain({ teardown }),
 )

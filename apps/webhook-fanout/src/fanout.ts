@@ -4,11 +4,11 @@
  */
 import {
   type Assignment,
-  ConsumerGroups,
   EventLog,
   type GroupControl,
   topicNames,
   webhooksKey,
+  joinPatiently,
 } from '@hub/kafka'
 import { Effect, FiberSet, Metric, Schedule } from 'effect'
 import { makeDeliverer } from './deliverer.ts'
@@ -46,7 +46,6 @@ interface Owned {
  * group is left.
  */
 export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
-  const groups = yield* ConsumerGroups
   const log = yield* EventLog
   const store = yield* FanoutStore
   const settings = yield* FanoutSettings
@@ -152,7 +151,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     deliverer.pump()
   }
 
-  const group = yield* groups.join(
+  const group = yield* joinPatiently(
     {
       group: `${options.prefix}hub.webhook-fanout`,
       topics: [topic],

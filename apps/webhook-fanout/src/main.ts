@@ -4,7 +4,7 @@ import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
 import { AddressPolicy, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
@@ -23,6 +23,7 @@ const fanout = Layer.effectDiscard(
     const { isHealthy, isOpen } = yield* makeFanout({ prefix, memberFile: join(dataDir, 'member-id') })
     yield* readiness.add('group', isHealthy)
     yield* readiness.add('partitions', isOpen)
+    yield* readiness.started
     yield* Effect.logInfo('the webhook fan-out runs')
   }),
 )
@@ -44,5 +45,5 @@ fanout.pipe(
   Layer.provide(Layer.mergeAll(bus, store, client, Readiness.layer)),
   Layer.provide(loggerLayer(APP)),
   Layer.launch,
-  NodeRuntime.runMain({ disableErrorReporting: false }),
+  NodeRuntime.runMain({ teardown }),
 )

@@ -14,7 +14,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   type BusUnavailable,
-  ConsumerGroups,
+  type ConsumerGroups,
   decodeShardOpened,
   type EventLog,
   type GroupControl,
@@ -24,6 +24,7 @@ import {
   type Position,
   shardOpenedRecord,
   type TopicNames,
+  joinPatiently,
 } from '@hub/kafka'
 import { Cause, Deferred, Effect, FiberSet, Latch, Result, type Scope } from 'effect'
 import { type Appender, makeAppender } from './appender.ts'
@@ -158,7 +159,6 @@ export const makeShardHost = <S extends Shard>(
   options: ShardHostOptions<S>,
 ): Effect.Effect<ShardHost<S>, BusUnavailable, ConsumerGroups | EventLog | Scope.Scope> =>
   Effect.gen(function* () {
-    const groups = yield* ConsumerGroups
     const clock = yield* Effect.clockWith(Effect.succeed)
     const now = () => clock.currentTimeMillisUnsafe()
     const fork = yield* FiberSet.makeRuntime<never>()
@@ -510,7 +510,7 @@ export const makeShardHost = <S extends Shard>(
       ),
     )
 
-    const joined = yield* groups.join(
+    const joined = yield* joinPatiently(
       {
         group: options.group,
         topics: all,

@@ -22,13 +22,19 @@ export class Readiness extends Context.Service<
   Readiness,
   {
     readonly add: (name: string, check: ReadinessCheck) => Effect.Effect<void, never, Scope.Scope>
+    /** Everything is wired and every check is added: from now on the checks alone decide. Before, the process is `starting`. */
+    readonly started: Effect.Effect<void>
     /** Names of the checks that fail now. */
     readonly failing: Effect.Effect<ReadonlyArray<string>>
   }
 >()('@hub/telemetry/Readiness') {
   static readonly layer: Layer.Layer<Readiness> = Layer.sync(Readiness, () => {
     const checks = new Map<string, ReadinessCheck>()
+    let starting = true
     return {
+      started: Effect.sync(() => {
+        starting = false
+      }),
       add: (name, check) =>
         Effect.acquireRelease(
           Effect.sync(() => checks.set(name, check)),
@@ -43,7 +49,7 @@ export class Readiness extends Context.Service<
               Effect.map((ok) => (ok ? [] : [name])),
             ),
           { concurrency: 'unbounded' },
-        ).pipe(Effect.map((failed) => failed.flat())),
+        ).pipe(Effect.map((failed) => [...(starting ? ['starting'] : []), ...failed.flat()])),
       ),
     }
   })

@@ -2,3 +2,4 @@
 export { adminLayer, AdminUnavailable, Readiness, type ReadinessCheck } from './admin.ts'
 export { loggerLayer } from './logger.ts'
 export { maskNumbers } from './mask.ts'
+export { teardown } from './teardown.ts'

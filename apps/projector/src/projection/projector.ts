@@ -5,12 +5,13 @@
 import {
   type Assignment,
   BusUnavailable,
-  ConsumerGroups,
+  type ConsumerGroups,
   EventLog,
   type GroupControl,
   type GroupHandler,
   type TopicNames,
   topicNames,
+  joinPatiently,
 } from '@hub/kafka'
 import { type Sealing, Sql, type Vault } from '@hub/store'
 import { Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
@@ -80,7 +81,6 @@ export const makeProjector = Effect.fnUntraced(function* (
   Sql | EventLog | ConsumerGroups | Sealing | Vault | Scope.Scope
 > {
   const sql = yield* Sql
-  const groups = yield* ConsumerGroups
   const topics = topicNames(options.prefix)
   const sources = sourcesOf(topics)
   const pollSize = options.pollSize ?? POLL_SIZE
@@ -258,7 +258,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     yield* room.await
   })
 
-  const { isHealthy } = yield* groups.join(
+  const { isHealthy } = yield* joinPatiently(
     {
       group: `${options.prefix}${GROUP}`,
       topics: [...sources.keys()],
