@@ -1,0 +1,16 @@
+/** Counters: request rate, failed logins, flood windows, the hub's daily count. The port and its adapters. */
+export { secondsToNextDay, utcDay } from './day.ts'
+export {
+  Counters,
+  type CountersShape,
+  CountersUnavailable,
+  type FloodAcceptance,
+  type FloodMessage,
+  type FloodReservation,
+  type FloodVerdict,
+  type FloodWindows,
+  type GateVerdict,
+  type RateVerdict,
+  type RebuildOutcome,
+  RESERVATION_LEASE_MS,
+} from './port.ts'
