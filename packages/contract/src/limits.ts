@@ -14,6 +14,17 @@ export const MAX_CLIENT_REF_LENGTH = 128
 
 export const MAX_TEMPLATE_NAME_LENGTH = 64
 
+export const MAX_TEMPLATE_BODY_LENGTH = 2000
+
+/** Longest language tag. BCP 47 (RFC 5646, 4.4.1) asks for room for this many. */
+export const MAX_LANGUAGE_LENGTH = 35
+
+/** Longest sender name: what the address field of an SMS has room for. */
+export const MAX_SENDER_NAME_LENGTH = 11
+
+/** Largest `registration` of a sender, in bytes of its JSON text in UTF-8, without spaces around names and values. */
+export const MAX_REGISTRATION_BYTES = 8 * 1024
+
 export const MAX_URL_LENGTH = 1024
 
 /** Longest idempotency key. */
@@ -28,7 +39,22 @@ export const LIST_LIMITS = { max: 100, default: 20 } as const
 /** The same for `/v1/events` and for the messages of a batch. */
 export const LONG_LIST_LIMITS = { max: 1000, default: 100 } as const
 
+/** Most days of a summary, the first and the last included: a leap year. */
+export const MAX_STATS_DAYS = 366
+
 export const TEMPLATE_NAME_PATTERN = /^[a-z0-9_.-]{1,64}$/u
 
 /** A moment: UTC, ISO 8601 with milliseconds and a trailing Z. */
 export const TIMESTAMP_PATTERN = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/u
+
+/** A day: UTC, ISO 8601. */
+export const DATE_PATTERN = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/u
+
+/** The form of a language tag: `ru`, `en-GB`, `zh-Hans-CN`. */
+export const LANGUAGE_PATTERN = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$/u
+
+/** The letters of the basic table of GSM 03.38. */
+const GSM_LETTERS = 'A-Za-zÄÅÆÇÉÑÖØÜßàäåæèéìñòöøùüΓΔΘΛΞΠΣΦΨΩ'
+
+/** GSM letters, digits, space, `.`, `-` and `_`, at least one of them a letter. Its length is bounded beside it. */
+export const SENDER_NAME_PATTERN = new RegExp(`^[0-9 ._-]*[${GSM_LETTERS}][${GSM_LETTERS}0-9 ._-]*$`, 'u')

@@ -15,20 +15,30 @@ import {
   isRecipientNumber,
   MESSAGE_CLASSES,
   type MessageClass,
+  parseTemplate,
   VARIABLE_MAX_LENGTH,
 } from '@hub/domain'
 import { Predicate, Result, type Schema } from 'effect'
 import { type ApiError, type ErrorCode, apiError } from './errors.ts'
 import {
+  DATE_PATTERN,
+  LANGUAGE_PATTERN,
   LIST_LIMITS,
   LONG_LIST_LIMITS,
   MAX_BODY_BYTES,
   MAX_CLIENT_REF_LENGTH,
   MAX_IDEMPOTENCY_KEY_LENGTH,
+  MAX_LANGUAGE_LENGTH,
   MAX_NESTING,
+  MAX_REGISTRATION_BYTES,
+  MAX_SENDER_NAME_LENGTH,
+  MAX_STATS_DAYS,
+  MAX_TEMPLATE_BODY_LENGTH,
   MAX_TEMPLATE_NAME_LENGTH,
+  SENDER_NAME_PATTERN,
   TEMPLATE_NAME_PATTERN,
 } from './limits.ts'
+import { STATS_GROUPS, type StatsGroup } from './wire.ts'
 
 /** A JSON value. */
 export type Json = Schema.Json
@@ -210,8 +220,18 @@ const VARIABLES_WORDS = 'Variables are an object of names and values.'
 const CLIENT_REF_WORDS = `A client_ref is a string of 1 to ${MAX_CLIENT_REF_LENGTH} characters without control characters.`
 const CLIENT_REF_REQUIRED = 'Every message of a batch needs a client_ref.'
 
+const isClientRef = (value: Json | undefined): value is string =>
+  typeof value === 'string' &&
+  value !== '' &&
+  isWithin(value, MAX_CLIENT_REF_LENGTH) &&
+  !hasControlCharacters(value)
+
 const isMessageClass = (value: string): value is MessageClass =>
   (MESSAGE_CLASSES as ReadonlyArray<string>).includes(value)
+
+interface SendOptions {
+  readonly clientRefRequired?: boolean
+}
 
 /**
  * The form of a send request: `send_at` first, then `to`, `class`, `template`, `variables`, `client_ref`.
@@ -224,7 +244,7 @@ const isMessageClass = (value: string): value is MessageClass =>
 export const decodeSendRequest = (
   object: JsonObject,
   path = '',
-  options: { readonly clientRefRequired?: boolean } = {},
+  options: SendOptions = {},
 ): Result.Result<Send, ApiError> => {
   if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported', at(path, 'send_at'))
 
@@ -253,12 +273,7 @@ export const decodeSendRequest = (
     if (options.clientRefRequired === true) {
       return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_REQUIRED)
     }
-  } else if (
-    typeof clientRef !== 'string' ||
-    clientRef === '' ||
-    !isWithin(clientRef, MAX_CLIENT_REF_LENGTH) ||
-    hasControlCharacters(clientRef)
-  ) {
+  } else if (!isClientRef(clientRef)) {
     return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_WORDS)
   }
 
@@ -296,6 +311,206 @@ export const decodeVariables = (
     values[name] = text
   }
   return Result.succeed(values)
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Batches and estimates
+// ---------------------------------------------------------------------------------------------------------
+
+/** An element of a batch, good or not. */
+export interface BatchElement {
+  /** Place in `messages`, from 0. */
+  readonly index: number
+  /** The `path` of its errors: `messages[3]`. */
+  readonly path: string
+  /** As sent, also of an element that is refused; null where there is none in the right form. */
+  readonly clientRef: string | null
+  /** What to send (its `clientRef` is there), or why this element is refused. */
+  readonly send: Result.Result<Send, ApiError>
+}
+
+/** What is to be estimated: one send, or elements whose faults are their own. */
+export type EstimateWanted =
+  | { readonly kind: 'one'; readonly send: Send }
+  | { readonly kind: 'many'; readonly elements: ReadonlyArray<BatchElement> }
+
+const MESSAGES_WORDS = 'messages is a list of at least one send request.'
+const ELEMENT_WORDS = 'Every element of messages is an object.'
+const REFERENCED: SendOptions = Object.freeze({ clientRefRequired: true })
+const UNREFERENCED: SendOptions = Object.freeze({})
+
+/** Where an element lies in the body, for the `path` of its errors: `messages[3]`. */
+export const elementPath = (index: number): string => `messages[${index}]`
+
+const decodeMessages = (
+  object: JsonObject,
+  batchMax: number,
+  options: SendOptions,
+): Result.Result<ReadonlyArray<BatchElement>, ApiError> => {
+  // Nobody who asks for a later moment is to be served now.
+  if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported')
+  const given = member(object, 'messages')
+  if (!Array.isArray(given) || given.length === 0) {
+    return refuse('invalid_parameter', 'messages', MESSAGES_WORDS)
+  }
+  const messages = given as ReadonlyArray<Json>
+  if (messages.length > batchMax) return refuse('batch_too_large')
+  const elements: Array<BatchElement> = []
+  for (const [index, element] of messages.entries()) {
+    const path = elementPath(index)
+    if (!isJsonObject(element)) return refuse('invalid_parameter', path, ELEMENT_WORDS)
+    const clientRef = member(element, 'client_ref')
+    elements.push({
+      index,
+      path,
+      clientRef: isClientRef(clientRef) ? clientRef : null,
+      send: decodeSendRequest(element, path, options),
+    })
+  }
+  return Result.succeed(elements)
+}
+
+/**
+ * The form of a batch. `batchMax` is `limits.batch_max` of the account.
+ *
+ * Fails, for the whole request: `send_at_not_supported` where the body itself has a `send_at`; `invalid_parameter`
+ * where `messages` is absent, not a list or empty; `batch_too_large`; `invalid_parameter` of the first element that
+ * is no object. Every other fault is that of an element, under its `path`. A `client_ref` that is in the batch
+ * twice is no fault: the second is a duplicate if the first is accepted.
+ *
+ * Source: specification, Rules of POST /v1/messages/batch, 1 to 3; contract decisions, Batch.
+ */
+export const decodeBatch = (
+  object: JsonObject,
+  batchMax: number,
+): Result.Result<ReadonlyArray<BatchElement>, ApiError> => decodeMessages(object, batchMax, REFERENCED)
+
+/**
+ * The form of an estimate: that of a batch without the need for a `client_ref` where the body has `messages`, else
+ * that of a send. Fails as {@link decodeBatch} and {@link decodeSendRequest} do.
+ *
+ * Source: specification, Estimate and part counting; contract decisions, Templates and senders.
+ */
+export const decodeEstimate = (
+  object: JsonObject,
+  batchMax: number,
+): Result.Result<EstimateWanted, ApiError> =>
+  Object.hasOwn(object, 'messages')
+    ? Result.map(decodeMessages(object, batchMax, UNREFERENCED), (elements) => ({ kind: 'many', elements }))
+    : Result.map(decodeSendRequest(object), (send) => ({ kind: 'one', send }))
+
+// ---------------------------------------------------------------------------------------------------------
+// Templates and senders
+// ---------------------------------------------------------------------------------------------------------
+
+/** A template to create whose own form is right. Whether its name is free and its sender exists comes later. */
+export interface TemplateToCreate {
+  readonly name: string
+  readonly class: MessageClass
+  /** Any text: one that names no sender of the account is `sender_not_registered`, `param` `sender`. */
+  readonly sender: string
+  /** Parses as a template. */
+  readonly body: string
+  readonly language: string | null
+}
+
+/** A sender to create whose own form is right. Whether its name is free comes later. */
+export interface SenderToCreate {
+  readonly name: string
+  /** As sent. */
+  readonly registration: JsonObject | null
+}
+
+const CONTROL_WORDS = 'This field is a text without control characters other than line feed.'
+const BODY_WORDS = `A template body is a text of 1 to ${MAX_TEMPLATE_BODY_LENGTH} characters without control characters other than line feed.`
+const LANGUAGE_WORDS = 'A language is a BCP 47 tag such as "ru" or "en-GB".'
+const SENDER_WORDS = `A sender name has 1 to ${MAX_SENDER_NAME_LENGTH} of the letters of GSM 03.38, digits, space, ".", "-" and "_", at least one of them a letter.`
+const REGISTRATION_WORDS = `A registration is an object of at most ${MAX_REGISTRATION_BYTES} bytes of JSON without control characters other than line feed.`
+
+/**
+ * The form of a template to create: `name`, `class`, `sender`, `body`, `language`. Fails with `invalid_parameter`,
+ * or with `template_invalid` where `{{` in the body is no placeholder. Unknown fields are ignored.
+ *
+ * Source: contract decisions, "lengths" and Templates and senders.
+ */
+export const decodeTemplateCreate = (object: JsonObject): Result.Result<TemplateToCreate, ApiError> => {
+  const name = member(object, 'name')
+  if (typeof name !== 'string') return refuse('invalid_parameter', 'name', REQUIRED_STRING)
+  if (!TEMPLATE_NAME_PATTERN.test(name)) return refuse('invalid_parameter', 'name', TEMPLATE_WORDS)
+
+  const messageClass = member(object, 'class')
+  if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) {
+    return refuse('invalid_parameter', 'class', CLASS_WORDS)
+  }
+
+  const sender = member(object, 'sender')
+  if (typeof sender !== 'string') return refuse('invalid_parameter', 'sender', REQUIRED_STRING)
+  if (hasControlCharacters(sender)) return refuse('invalid_parameter', 'sender', CONTROL_WORDS)
+
+  const body = member(object, 'body')
+  if (typeof body !== 'string') return refuse('invalid_parameter', 'body', REQUIRED_STRING)
+  if (body === '' || !isWithin(body, MAX_TEMPLATE_BODY_LENGTH) || hasControlCharacters(body)) {
+    return refuse('invalid_parameter', 'body', BODY_WORDS)
+  }
+  if (Result.isFailure(parseTemplate(body))) return refuse('template_invalid')
+
+  const language = member(object, 'language')
+  if (
+    language !== undefined &&
+    (typeof language !== 'string' ||
+      language.length > MAX_LANGUAGE_LENGTH ||
+      !LANGUAGE_PATTERN.test(language))
+  ) {
+    return refuse('invalid_parameter', 'language', LANGUAGE_WORDS)
+  }
+
+  return Result.succeed({ name, class: messageClass, sender, body, language: language ?? null })
+}
+
+/** Any string in a value, names included, with a control character other than line feed. Its depth is bounded. */
+const holdsControlCharacters = (value: Json): boolean => {
+  if (typeof value === 'string') return hasControlCharacters(value)
+  if (Array.isArray(value)) return value.some(holdsControlCharacters)
+  return (
+    isJsonObject(value) &&
+    Object.entries(value).some(([name, inner]) => hasControlCharacters(name) || holdsControlCharacters(inner))
+  )
+}
+
+/**
+ * The form of a sender to create: `name`, `registration`. Fails with `invalid_parameter`. Unknown fields are ignored.
+ *
+ * Source: contract decisions, "lengths" and Templates and senders.
+ */
+export const decodeSenderCreate = (object: JsonObject): Result.Result<SenderToCreate, ApiError> => {
+  const name = member(object, 'name')
+  if (typeof name !== 'string') return refuse('invalid_parameter', 'name', REQUIRED_STRING)
+  // Every character that the pattern allows is one code unit.
+  if (name.length > MAX_SENDER_NAME_LENGTH || !SENDER_NAME_PATTERN.test(name)) {
+    return refuse('invalid_parameter', 'name', SENDER_WORDS)
+  }
+
+  const registration = member(object, 'registration')
+  if (registration === undefined) return Result.succeed({ name, registration: null })
+  if (
+    !isJsonObject(registration) ||
+    Buffer.byteLength(JSON.stringify(registration)) > MAX_REGISTRATION_BYTES ||
+    holdsControlCharacters(registration)
+  ) {
+    return refuse('invalid_parameter', 'registration', REGISTRATION_WORDS)
+  }
+  return Result.succeed({ name, registration })
+}
+
+/**
+ * The form of a preview: `variables`, which may be absent. Fails with `invalid_parameter`. The values are checked when the
+ * template is rendered. Source: contract decisions, Templates and senders.
+ */
+export const decodeRender = (object: JsonObject): Result.Result<JsonObject, ApiError> => {
+  const variables = member(object, 'variables')
+  if (variables === undefined) return Result.succeed(NO_VARIABLES)
+  if (!isJsonObject(variables)) return refuse('invalid_parameter', 'variables', VARIABLES_WORDS)
+  return Result.succeed(variables)
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -379,7 +594,7 @@ const decodePage = (
 }
 
 /**
- * The query of a list: `limit` (1–100, default 20) and `starting_after`. Fails with `invalid_parameter`. Unknown
+ * The query of a list of templates, senders or subscriptions: `limit` (1–100, default 20) and `starting_after`. Fails with `invalid_parameter`. Unknown
  * parameters are ignored. Source: contract decisions, "list envelope".
  */
 export const decodeListQuery = (query: URLSearchParams): Result.Result<Page, ApiError> =>
@@ -407,6 +622,86 @@ export const decodeEventsQuery = (query: URLSearchParams): Result.Result<EventsP
     types.add(type)
   }
   return Result.succeed({ ...page.success, createdAfter, types: [...types] })
+}
+
+/** Which page of the messages of a batch. */
+export interface MessagesPage extends Page {
+  /** As sent: one that names nothing is `not_found`, which is for the reader to see. */
+  readonly batch: string
+}
+
+const BATCH_WORDS = 'Name one batch: messages are listed by batch only.'
+
+/**
+ * The query of `GET /v1/messages`: `batch`, which is required, then `limit` (1–1000, default 100) and `starting_after`.
+ * Fails with `invalid_parameter`. Source: contract decisions, "list envelope" and Message.
+ */
+export const decodeMessagesQuery = (query: URLSearchParams): Result.Result<MessagesPage, ApiError> => {
+  const [batch, ...others] = query.getAll('batch')
+  if (batch === undefined || others.length > 0) return refuse('invalid_parameter', 'batch', BATCH_WORDS)
+  return Result.map(decodePage(query, LONG_LIST_LIMITS), (page) => ({ ...page, batch }))
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Stats
+// ---------------------------------------------------------------------------------------------------------
+
+/** Which summary. Both days are included, and there are at most 366 of them. */
+export interface StatsWanted {
+  /** `2026-11-01`, in UTC; not after `to`. */
+  readonly from: string
+  readonly to: string
+  readonly groupBy: StatsGroup | null
+}
+
+const DAY_MS = 86_400_000
+const DATE_WORDS = 'A day is written as 2026-11-21.'
+const ORDER_WORDS = 'from must not be after to.'
+const PERIOD_WORDS = `A summary covers at most ${MAX_STATS_DAYS} days.`
+const GROUP_WORDS = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
+
+/** True for a day of the calendar. The year 0 has none: it is no year of PostgreSQL's. */
+const isDay = (text: string): boolean =>
+  DATE_PATTERN.test(text) && !text.startsWith('0000') && fromTimestamp(`${text}T00:00:00.000Z`) !== null
+
+/** A day in a query; null where there is none. */
+const decodeDay = (query: URLSearchParams, name: string): Result.Result<string | null, ApiError> => {
+  const [day, ...others] = query.getAll(name)
+  if (others.length > 0) return refuse('invalid_parameter', name, DATE_WORDS)
+  if (day === undefined) return Result.succeed(null)
+  return isDay(day) ? Result.succeed(day) : refuse('invalid_parameter', name, DATE_WORDS)
+}
+
+const isStatsGroup = (value: string): value is StatsGroup =>
+  (STATS_GROUPS as ReadonlyArray<string>).includes(value)
+
+/**
+ * The query of `GET /v1/stats`: `from`, `to`, `group_by`. `today` is the day in UTC (`2026-11-21`) and stands for an
+ * absent `to`; for an absent `from` stands the first of the month of `to`. Fails with `invalid_parameter`; both
+ * a `from` after `to` and too long a period are faults of `from`. A `to` in the future is none.
+ *
+ * Source: contract decisions, Account, stats.
+ */
+export const decodeStatsQuery = (
+  query: URLSearchParams,
+  today: string,
+): Result.Result<StatsWanted, ApiError> => {
+  const first = decodeDay(query, 'from')
+  if (Result.isFailure(first)) return Result.fail(first.failure)
+  const last = decodeDay(query, 'to')
+  if (Result.isFailure(last)) return Result.fail(last.failure)
+  const to = last.success ?? today
+  const from = first.success ?? `${to.slice(0, 8)}01`
+  const days = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1
+  if (days < 1) return refuse('invalid_parameter', 'from', ORDER_WORDS)
+  if (days > MAX_STATS_DAYS) return refuse('invalid_parameter', 'from', PERIOD_WORDS)
+
+  const [groupBy, ...others] = query.getAll('group_by')
+  if (groupBy === undefined) return Result.succeed({ from, to, groupBy: null })
+  if (others.length > 0 || !isStatsGroup(groupBy)) {
+    return refuse('invalid_parameter', 'group_by', GROUP_WORDS)
+  }
+  return Result.succeed({ from, to, groupBy })
 }
 
 // ---------------------------------------------------------------------------------------------------------
