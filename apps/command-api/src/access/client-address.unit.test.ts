@@ -1,0 +1,103 @@
+import { assert, describe, it } from '@effect/vitest'
+import { Result } from 'effect'
+import { NetAddress } from 'effect/net'
+import * as fc from 'fast-check'
+import {
+  type ClientAddress,
+  clientAddress,
+  isWithin,
+  loginSource,
+  networkFrom,
+  type Networks,
+} from './client-address.ts'
+
+const networks = (...texts: ReadonlyArray<string>): Networks =>
+  texts.map((text) => Result.getOrThrow(networkFrom(text)))
+const shown = (address: ClientAddress): string | null =>
+  address === null ? null : NetAddress.formatIp(address)
+
+const proxies = networks('10.0.0.0/8', '2001:db8:aaaa::/48')
+
+describe('the client address', () => {
+  const of = (socket: string | undefined, forwarded?: string, trusted = proxies) =>
+    shown(clientAddress(socket, forwarded, trusted))
+
+  it('is that of the socket', () => {
+    assert.strictEqual(of('192.0.2.1'), '192.0.2.1')
+    assert.strictEqual(of('2001:db8::1'), '2001:db8::1')
+    assert.strictEqual(of('::ffff:192.0.2.1'), '192.0.2.1')
+    assert.strictEqual(of('fe80::1%eth0'), 'fe80::1')
+    assert.strictEqual(of(undefined), null)
+  })
+  it('is not what a stranger forwards', () => {
+    assert.strictEqual(of('192.0.2.1', '198.51.100.7'), '192.0.2.1')
+    assert.strictEqual(of('10.0.0.1', '198.51.100.7', []), '10.0.0.1')
+    assert.strictEqual(of(undefined, '198.51.100.7'), null)
+  })
+  it('is the last untrusted hop behind trusted proxies', () => {
+    assert.strictEqual(of('10.0.0.1', '198.51.100.7'), '198.51.100.7')
+    assert.strictEqual(of('::ffff:10.0.0.1', '198.51.100.7'), '198.51.100.7')
+    assert.strictEqual(of('10.0.0.1', '198.51.100.7, 10.0.0.2,10.0.0.3'), '198.51.100.7')
+    assert.strictEqual(of('10.0.0.1', '2001:db8::9, 2001:db8:aaaa::1'), '2001:db8::9')
+    assert.strictEqual(of('10.0.0.1', '203.0.113.1:4711'), '203.0.113.1')
+    assert.strictEqual(of('10.0.0.1', '[2001:db8::9]:4711'), '2001:db8::9')
+  })
+  it('is not what the client itself wrote before that hop', () => {
+    assert.strictEqual(of('10.0.0.1', '127.0.0.1, 10.9.9.9, 198.51.100.7'), '198.51.100.7')
+    assert.strictEqual(of('10.0.0.1', 'nonsense, 198.51.100.7'), '198.51.100.7')
+  })
+  it('is the outermost proxy where all are trusted', () => {
+    assert.strictEqual(of('10.0.0.1', '10.0.0.3, 10.0.0.2'), '10.0.0.3')
+    assert.strictEqual(of('10.0.0.1'), '10.0.0.1')
+  })
+  it('is the proxy that forwarded no address', () => {
+    for (const forwarded of ['', ' ', ',', 'unknown', '_hidden', '1.2.3', '198.51.100.7, ', 'x, 10.0.0.2']) {
+      const last = forwarded === 'x, 10.0.0.2' ? '10.0.0.2' : '10.0.0.1'
+      assert.strictEqual(of('10.0.0.1', forwarded), last, forwarded)
+    }
+  })
+  it('never comes from the part that the client wrote, whatever that is', () => {
+    fc.assert(
+      fc.property(fc.string(), (written) => {
+        assert.strictEqual(of('10.0.0.1', `${written},198.51.100.7, 10.0.0.2`), '198.51.100.7')
+      }),
+    )
+  })
+})
+
+describe('networks', () => {
+  const parse = (text: string) => shown(clientAddress(text, undefined, []))
+  const holds = (network: string, address: string) =>
+    isWithin(networks(network), clientAddress(address, undefined, []))
+
+  it('hold their addresses and no others', () => {
+    assert.isTrue(holds('192.0.2.0/24', '192.0.2.255'))
+    assert.isFalse(holds('192.0.2.0/24', '192.0.3.0'))
+    assert.isTrue(holds('192.0.2.1', '192.0.2.1'))
+    assert.isTrue(holds('2001:db8::/33', '2001:db8:7fff::1'))
+    assert.isFalse(holds('2001:db8::/33', '2001:db8:8000::1'))
+    assert.isTrue(holds('192.0.2.0/24', '::ffff:192.0.2.9'))
+  })
+  it('of one family hold none of the other', () => {
+    assert.isFalse(holds('0.0.0.0/0', '2001:db8::1'))
+    assert.isFalse(holds('::/0', '192.0.2.1'))
+    assert.isFalse(isWithin(networks('0.0.0.0/0', '::/0'), null))
+  })
+  it('are refused where they are not what they seem', () => {
+    for (const text of ['', 'example.com', '10.1.2.3/8', '10.0.0.0/33', '010.0.0.1', '1.2.3.4/', '::/129']) {
+      assert.deepStrictEqual(networkFrom(text), Result.fail(text), text)
+    }
+    assert.strictEqual(parse('example.com'), null)
+  })
+})
+
+describe('failed logins are counted', () => {
+  const source = (text: string) => loginSource(clientAddress(text, undefined, []))
+  it('by IPv4 address, and by /64 of IPv6', () => {
+    assert.strictEqual(source('192.0.2.1'), '192.0.2.1')
+    assert.strictEqual(source('::ffff:192.0.2.1'), '192.0.2.1')
+    assert.strictEqual(source('2001:db8:0:1::1'), source('2001:db8:0:1:ffff:ffff:ffff:ffff'))
+    assert.notStrictEqual(source('2001:db8:0:1::1'), source('2001:db8:0:2::1'))
+    assert.strictEqual(loginSource(null), 'unknown')
+  })
+})
