@@ -17,7 +17,7 @@ import {
   type SandboxOptions,
 } from '@hub/operator'
 import type { Sealing } from '@hub/store'
-import { Cause, Effect, FiberSet, Redacted, type Scope } from 'effect'
+import { Cause, Deferred, Effect, FiberSet, Redacted, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
 import { makeHandover } from './handover.ts'
 import { KnownMessages } from './known/port.ts'
@@ -80,6 +80,16 @@ export const makeDispatcher = (
     const now = () => clock.currentTimeMillisUnsafe()
     const fork = yield* FiberSet.makeRuntime<never>()
 
+    // A defect anywhere would leave messages waiting for what never comes: better to end, and recover elsewhere.
+    const died = Deferred.makeUnsafe<never>()
+    const mortal = <A>(effect: Effect.Effect<A>): Effect.Effect<void> =>
+      effect.pipe(
+        Effect.asVoid,
+        Effect.catchCause((cause) =>
+          Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.asVoid(Deferred.failCause(died, cause)),
+        ),
+      )
+
     // Shards and hand-overs know each other. The host comes last, so that it stops first: then the rest is still
     // there for what is in flight.
     let host: ShardHost<DispatcherShard> | null = null
@@ -126,6 +136,7 @@ export const makeDispatcher = (
       act: (change) => host?.act(change),
       now,
       metrics,
+      mortal,
       lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
     })
 
@@ -222,14 +233,7 @@ export const makeDispatcher = (
     })
 
     const every = (ms: number, effect: Effect.Effect<void>) =>
-      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(
-        Effect.catchCause((cause) =>
-          Cause.hasInterruptsOnly(cause)
-            ? Effect.void
-            : Effect.logError('a part of the dispatcher died', cause),
-        ),
-        Effect.forkScoped,
-      )
+      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(mortal, Effect.forkScoped)
     yield* every(LOOKUP_MS, lookUp)
     yield* every(GAUGES_MS, gauges)
 
@@ -239,5 +243,9 @@ export const makeDispatcher = (
         ? null
         : yield* withSink(listenForCallbacks({ ...callback, secret: options.http.secret }))
 
-    return { isReady: running.isReady, failure: running.failure, callbackPort }
+    return {
+      isReady: running.isReady,
+      failure: Effect.raceFirst(running.failure, Deferred.await(died)),
+      callbackPort,
+    }
   })

@@ -57,6 +57,8 @@ export interface HandoverOptions {
   readonly act: (change: () => void) => void
   readonly now: () => number
   readonly metrics: Metrics
+  /** Tells whoever runs the process when an effect dies. */
+  readonly mortal: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
   readonly lifetimes?: Lifetimes
 }
 
@@ -66,7 +68,7 @@ export const makeHandover = (
   Effect.gen(function* () {
     const sealing = yield* Sealing
     const fork = yield* FiberSet.makeRuntime<never>()
-    const { act, metrics, now } = options
+    const { act, metrics, mortal, now } = options
     const lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES
     const lanes = new Map<string, Lane>(
       options.operators.map((operator) => [
@@ -161,17 +163,19 @@ export const makeHandover = (
       }
       if (sent.length === 0) return
       fork(
-        operator
-          .submit(submissions, () => [...shards].every((shard) => shard.handle.mayAct()))
-          .pipe(
-            Effect.map((outcomes) =>
-              act(() => {
-                for (const [i, { message, shard }] of sent.entries()) {
-                  answer(shard, message, outcomes[i] ?? { type: 'unknown' })
-                }
-              }),
+        mortal(
+          operator
+            .submit(submissions, () => [...shards].every((shard) => shard.handle.mayAct()))
+            .pipe(
+              Effect.map((outcomes) =>
+                act(() => {
+                  for (const [i, { message, shard }] of sent.entries()) {
+                    answer(shard, message, outcomes[i] ?? { type: 'unknown' })
+                  }
+                }),
+              ),
             ),
-          ),
+        ),
       )
     }
 
@@ -226,7 +230,7 @@ export const makeHandover = (
         if (shards.length === 0) return
         // Taken first and begun afterwards: beginning one settles, which comes back here.
         for (const lane of lanes.values()) {
-          for (const { message, shard } of take(lane, shards)) fork(prepare(shard, message))
+          for (const { message, shard } of take(lane, shards)) fork(mortal(prepare(shard, message)))
         }
       },
       submit: (shard, message) => {

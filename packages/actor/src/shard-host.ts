@@ -504,8 +504,9 @@ export const makeShardHost = <S extends Shard>(
       Effect.forever(
         Effect.andThen(
           Effect.sleep(COMMIT_MS),
-          // Nothing is committed while the group changes hands: draining does that.
-          Effect.suspend(() => (draining ? Effect.void : commitOnce)),
+          // Nothing is committed while the group changes hands (draining does that), or when it may have done so
+          // unnoticed: the broker would take the marks of a member that has lost its shards.
+          Effect.suspend(() => (draining || control?.leaseHolds() !== true ? Effect.void : commitOnce)),
         ),
       ),
     )
