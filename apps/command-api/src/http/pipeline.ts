@@ -5,7 +5,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { type ApiError, apiError } from '@hub/contract'
+import { type ApiError, apiError, type ErrorObject, toErrorBody } from '@hub/contract'
 import type { StorageError } from '@hub/store'
 import { Cause, Clock, Duration, Effect, Metric } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
@@ -33,8 +33,18 @@ const countAnswer = (status: number): Effect.Effect<void> => {
   return Metric.update(counter, 1)
 }
 
+/** A request and its answer, from the first check on. */
+export interface Exchange {
+  /** `req_…` */
+  readonly requestId: string
+  /** An error in the form that it has within an answer, such as that of an element of a batch. */
+  readonly errorObject: (error: ApiError) => ErrorObject
+  /** What goes with the answer, whatever it will be. */
+  readonly headers: Record<string, string>
+}
+
 /** What an operation is given. */
-export interface Call {
+export interface Call extends Pick<Exchange, 'requestId' | 'errorObject'> {
   readonly caller: Caller
   /** From the path: `id`. */
   readonly params: Readonly<Record<string, string | undefined>>
@@ -80,10 +90,13 @@ export const checked = (
   request: HttpServerRequest.HttpServerRequest,
   target: { readonly params: Call['params']; readonly query: URLSearchParams },
   operation: Operation,
+  { errorObject, requestId }: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> => {
   const { authorization } = NodeHttpServerRequest.toIncomingMessage(request).headers
   return withBody(request, (body) =>
-    Effect.flatMap(authenticate(keys, authorization), (caller) => operation({ ...target, caller, body })),
+    Effect.flatMap(authenticate(keys, authorization), (caller) =>
+      operation({ ...target, requestId, errorObject, caller, body }),
+    ),
   )
 }
 
@@ -112,13 +125,15 @@ const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => 
  */
 export const exchange = (
   edge: HttpEdge['Service'],
-  work: Effect.Effect<Answer, ApiError | StorageError>,
+  work: (exchange: Exchange) => Effect.Effect<Answer, ApiError | StorageError>,
   extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const requestId = freshId('req', now)
     const fail = (error: ApiError): Answer => errorAnswer(error, requestId, edge.docBase, extra)
-    return work.pipe(
+    const errorObject = (error: ApiError): ErrorObject => toErrorBody(error, requestId, edge.docBase).error
+    const headers: Record<string, string> = {}
+    return Effect.suspend(() => work({ requestId, errorObject, headers })).pipe(
       Effect.timeoutOrElse({
         duration: REQUEST_DEADLINE,
         orElse: () => Effect.fail(apiError('internal_error', { retryAfter: RETRY_AFTER })),
@@ -135,9 +150,14 @@ export const exchange = (
       Effect.tap((answer) => countAnswer(answer.status)),
       Effect.map((answer) =>
         toResponse(
-          edge.state() === 'draining'
-            ? { ...answer, headers: { ...answer.headers, connection: 'close' } }
-            : answer,
+          {
+            ...answer,
+            headers: {
+              ...headers,
+              ...answer.headers,
+              ...(edge.state() === 'draining' ? { connection: 'close' } : undefined),
+            },
+          },
           requestId,
         ),
       ),

@@ -60,16 +60,16 @@ const respond = (
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const target = targets.find((one) => one.method === method)
     if (target === undefined) {
-      return yield* exchange(edge, Effect.fail(apiError('method_not_allowed')), {
+      return yield* exchange(edge, () => Effect.fail(apiError('method_not_allowed')), {
         headers: { allow: allowed(targets) },
       })
     }
     const { path, query } = splitUrl(request.url)
-    return yield* exchange(
-      edge,
-      target.run.kind === 'open'
-        ? target.run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
-        : checked(keys, request, { params, query: new URLSearchParams(query) }, target.run.operation),
+    const { run } = target
+    return yield* exchange(edge, (within) =>
+      run.kind === 'open'
+        ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
+        : checked(keys, request, { params, query: new URLSearchParams(query) }, run.operation, within),
     )
   })
 
@@ -102,11 +102,13 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   )
   const app = yield* HttpRouter.toHttpEffect(routes)
   // All that is left to fail is the router itself: there is no such path.
-  const answered = Effect.catch(app, () => exchange(edge, Effect.fail(apiError('not_found'))))
+  const answered = Effect.catch(app, () => exchange(edge, () => Effect.fail(apiError('not_found'))))
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
     namesHost(request)
       ? answered
-      : exchange(edge, Effect.fail(apiError('invalid_parameter', { message: NO_HOST })), { status: 400 }),
+      : exchange(edge, () => Effect.fail(apiError('invalid_parameter', { message: NO_HOST })), {
+          status: 400,
+        }),
   )
 })
 
