@@ -17,14 +17,32 @@ import {
   OpenApi,
 } from 'effect/http-api'
 import { type ErrorCode, ERRORS } from './errors.ts'
-import { LIST_LIMITS, LONG_LIST_LIMITS, MAX_IDEMPOTENCY_KEY_LENGTH } from './limits.ts'
+import { LIST_LIMITS, LONG_LIST_LIMITS, MAX_IDEMPOTENCY_KEY_LENGTH, MAX_STATS_DAYS } from './limits.ts'
 import {
+  AcceptedBatch,
   AcceptedMessage,
   Account,
+  Batch,
+  BatchRequest,
+  Day,
   ErrorBody,
+  Estimate,
+  EstimateBatch,
+  EstimateRequest,
   EventList,
   Message,
+  MessageList,
+  RenderedText,
+  RenderRequest,
+  Sender,
+  SenderCreate,
+  SenderList,
   SendRequest,
+  Stats,
+  STATS_GROUPS,
+  Template,
+  TemplateCreate,
+  TemplateList,
   Timestamp,
   WebhookEndpoint,
   WebhookEndpointCreate,
@@ -161,11 +179,10 @@ const idempotencyHeaders = {
 
 const idParam = (of: string) => ({ id: Schema.String.annotate({ description: `Identifier of ${of}.` }) })
 
-const limitParam = (limits: { readonly max: number; readonly default: number }) =>
+const limitParam = (limits: { readonly max: number }) =>
   Schema.optionalKey(
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: limits.max })).annotate({
-      description: `Size of the page; ${limits.default} when absent.`,
-    }),
+    // Its description is made with its bounds, in `describe.ts`.
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: limits.max })),
   )
 
 const startingAfterParam = Schema.optionalKey(
@@ -175,6 +192,14 @@ const startingAfterParam = Schema.optionalKey(
 // ---------------------------------------------------------------------------------------------------------
 // Messages
 // ---------------------------------------------------------------------------------------------------------
+
+/** What rendering can refuse. */
+const RENDER_REFUSALS = [
+  'template_variable_missing',
+  'template_variable_unknown',
+  'template_variable_invalid',
+  'template_text_too_long',
+] as const satisfies ReadonlyArray<ErrorCode>
 
 const SEND_CODES = [
   ...ANYWHERE,
@@ -186,10 +211,7 @@ const SEND_CODES = [
   'template_not_approved',
   'template_class_mismatch',
   'sender_not_registered',
-  'template_variable_missing',
-  'template_variable_unknown',
-  'template_variable_invalid',
-  'template_text_too_long',
+  ...RENDER_REFUSALS,
   'recipient_opted_out',
   'hub_daily_limit_reached',
   'recipient_flood_limited',
@@ -214,7 +236,66 @@ const sendMessage = HttpApiEndpoint.post('send', '/v1/messages', {
   }),
 )
 
+/** Of the whole request; what is wrong with an element is in its result. */
+const BATCH_CODES = [
+  ...ANYWHERE,
+  ...ANY_POST,
+  'send_at_not_supported',
+  'batch_too_large',
+  'hub_daily_limit_reached',
+] as const
+
+const sendBatch = HttpApiEndpoint.post('sendBatch', '/v1/messages/batch', {
+  headers: idempotencyHeaders,
+  payload: BatchRequest,
+  success: AcceptedBatch.pipe(HttpApiSchema.status(202)),
+  error: failures(BATCH_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Send a batch',
+    description:
+      'Accepts many messages at once. Each element gets a result of its own, in the order of the request: `accepted`, `duplicate` ' +
+      '(its `client_ref` was used before; nothing was created) or `rejected`, with an error object as of a single send. The whole ' +
+      'request is refused only where `messages` itself is not in order. An `otp` element that was rejected with ' +
+      '`provider_unavailable` is accepted by a repeat of the batch with the same `Idempotency-Key`. `batch.completed` is sent ' +
+      'once, when all messages are final.',
+    answer: 'The result of each element. Rejected elements do not make it a failure.',
+    codes: BATCH_CODES,
+  }),
+)
+
+const ESTIMATE_CODES = [
+  ...ANYWHERE,
+  ...ANY_POST,
+  'send_at_not_supported',
+  'batch_too_large',
+  'recipient_invalid',
+  'template_not_found',
+  'template_declined',
+  'template_not_approved',
+  'template_class_mismatch',
+  ...RENDER_REFUSALS,
+] as const
+
+const estimateMessages = HttpApiEndpoint.post('estimate', '/v1/messages/estimate', {
+  headers: idempotencyHeaders,
+  payload: EstimateRequest,
+  success: Schema.Union([Estimate, EstimateBatch], { mode: 'oneOf' }),
+  error: failures(ESTIMATE_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Estimate parts and price',
+    description:
+      'Counts and prices the text before it is sent: one send request, or `messages` with several, each with a result of its own. ' +
+      'It looks at the form, the template and the variables only and creates nothing. A text in Cyrillic fits 70 characters in ' +
+      'a part, one in Latin 160.',
+    answer: 'The estimate, in the form that was asked for.',
+    codes: ESTIMATE_CODES,
+  }),
+)
+
 const READ_CODES = [...ANYWHERE, 'not_found'] as const
+const LIST_CODES = [...ANYWHERE, 'invalid_parameter', 'not_found'] as const
 
 const readMessage = HttpApiEndpoint.get('read', '/v1/messages/:id', {
   params: idParam('the message'),
@@ -231,10 +312,177 @@ const readMessage = HttpApiEndpoint.get('read', '/v1/messages/:id', {
   }),
 )
 
+const listMessages = HttpApiEndpoint.get('list', '/v1/messages', {
+  query: {
+    batch: Schema.String.annotate({ description: 'Identifier of the batch: `bat_` and opaque characters.' }),
+    limit: limitParam(LONG_LIST_LIMITS),
+    starting_after: startingAfterParam,
+  },
+  success: MessageList,
+  error: failures(LIST_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'List the messages of a batch',
+    description:
+      'The accepted messages of a batch as they stand now, in the order of acceptance. `batch` is required: there is no list of ' +
+      'all messages. A batch of another account or mode is `not_found`.',
+    answer: 'A page of messages.',
+    codes: LIST_CODES,
+  }),
+)
+
 const MessagesGroup = HttpApiGroup.make('messages')
-  .add(sendMessage, readMessage)
+  .add(sendMessage, listMessages, sendBatch, estimateMessages, readMessage)
   .middleware(ApiKey)
   .annotateMerge(OpenApi.annotations({ title: 'Messages', description: 'Sending, and what became of it.' }))
+
+// ---------------------------------------------------------------------------------------------------------
+// Batches
+// ---------------------------------------------------------------------------------------------------------
+
+const readBatch = HttpApiEndpoint.get('read', '/v1/batches/:id', {
+  params: idParam('the batch'),
+  success: Batch,
+  error: failures(READ_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Read a batch',
+    description: 'How many of its elements came to what, and whether all of its messages are final.',
+    answer: 'The batch.',
+    codes: READ_CODES,
+  }),
+)
+
+const BatchesGroup = HttpApiGroup.make('batches')
+  .add(readBatch)
+  .middleware(ApiKey)
+  .annotateMerge(OpenApi.annotations({ title: 'Batches', description: 'What was sent together.' }))
+
+// ---------------------------------------------------------------------------------------------------------
+// Templates and senders
+// ---------------------------------------------------------------------------------------------------------
+
+const CREATE_TEMPLATE_CODES = [
+  ...ANYWHERE,
+  ...ANY_POST,
+  'template_invalid',
+  'sender_not_registered',
+  'duplicate_rejected',
+] as const
+
+const createTemplate = HttpApiEndpoint.post('create', '/v1/templates', {
+  headers: idempotencyHeaders,
+  payload: TemplateCreate,
+  success: Template.pipe(HttpApiSchema.status(201)),
+  error: failures(CREATE_TEMPLATE_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Create a template',
+    description:
+      'Moderators of the operator look at it before it can be used; `template.approved` or `template.declined` tells. In test mode ' +
+      'it can be used at once. Its sender must exist, and may still be pending.',
+    answer: 'The template.',
+    codes: CREATE_TEMPLATE_CODES,
+  }),
+)
+
+const listTemplates = HttpApiEndpoint.get('list', '/v1/templates', {
+  query: { limit: limitParam(LIST_LIMITS), starting_after: startingAfterParam },
+  success: TemplateList,
+  error: failures(LIST_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'List templates',
+    description: 'All templates of the account and mode, newest first.',
+    answer: 'A page of templates.',
+    codes: LIST_CODES,
+  }),
+)
+
+const readTemplate = HttpApiEndpoint.get('read', '/v1/templates/:id', {
+  params: idParam('the template'),
+  success: Template,
+  error: failures(READ_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Read a template',
+    description: 'The template, with what moderators said of it.',
+    answer: 'The template.',
+    codes: READ_CODES,
+  }),
+)
+
+const RENDER_CODES = [...ANYWHERE, ...ANY_POST, 'not_found', ...RENDER_REFUSALS] as const
+
+const renderTemplate = HttpApiEndpoint.post('render', '/v1/templates/:id/render', {
+  params: idParam('the template'),
+  headers: idempotencyHeaders,
+  payload: RenderRequest,
+  success: RenderedText,
+  error: failures(RENDER_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Preview a template',
+    description:
+      'The text of the template with these values, and its parts. It sends nothing, and works whatever the status is.',
+    answer: 'The text and its part count.',
+    codes: RENDER_CODES,
+  }),
+)
+
+const TemplatesGroup = HttpApiGroup.make('templates')
+  .add(createTemplate, listTemplates, readTemplate, renderTemplate)
+  .middleware(ApiKey)
+  .annotateMerge(OpenApi.annotations({ title: 'Templates', description: 'Texts that may be sent.' }))
+
+const CREATE_SENDER_CODES = [...ANYWHERE, ...ANY_POST, 'duplicate_rejected'] as const
+
+const createSender = HttpApiEndpoint.post('create', '/v1/senders', {
+  headers: idempotencyHeaders,
+  payload: SenderCreate,
+  success: Sender.pipe(HttpApiSchema.status(201)),
+  error: failures(CREATE_SENDER_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Create a sender',
+    description:
+      'The sender is registered with the operator; `sender.registered` or `sender.declined` tells. In test mode it is registered ' +
+      'at once.',
+    answer: 'The sender.',
+    codes: CREATE_SENDER_CODES,
+  }),
+)
+
+const listSenders = HttpApiEndpoint.get('list', '/v1/senders', {
+  query: { limit: limitParam(LIST_LIMITS), starting_after: startingAfterParam },
+  success: SenderList,
+  error: failures(LIST_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'List senders',
+    description: 'All senders of the account and mode, newest first.',
+    answer: 'A page of senders.',
+    codes: LIST_CODES,
+  }),
+)
+
+const readSender = HttpApiEndpoint.get('read', '/v1/senders/:id', {
+  params: idParam('the sender'),
+  success: Sender,
+  error: failures(READ_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Read a sender',
+    description: 'The sender, with what became of its registration.',
+    answer: 'The sender.',
+    codes: READ_CODES,
+  }),
+)
+
+const SendersGroup = HttpApiGroup.make('senders')
+  .add(createSender, listSenders, readSender)
+  .middleware(ApiKey)
+  .annotateMerge(OpenApi.annotations({ title: 'Senders', description: 'Names that recipients see.' }))
 
 // ---------------------------------------------------------------------------------------------------------
 // Webhook subscriptions
@@ -262,8 +510,6 @@ const createWebhookEndpoint = HttpApiEndpoint.post('create', '/v1/webhook_endpoi
     codes: CREATE_ENDPOINT_CODES,
   }),
 )
-
-const LIST_CODES = [...ANYWHERE, 'invalid_parameter', 'not_found'] as const
 
 const listWebhookEndpoints = HttpApiEndpoint.get('list', '/v1/webhook_endpoints', {
   query: { limit: limitParam(LIST_LIMITS), starting_after: startingAfterParam },
@@ -297,7 +543,7 @@ const WebhookEndpointsGroup = HttpApiGroup.make('webhook_endpoints')
   .annotateMerge(OpenApi.annotations({ title: 'Webhook endpoints', description: 'Where events go.' }))
 
 // ---------------------------------------------------------------------------------------------------------
-// Events, account
+// Events, account, stats
 // ---------------------------------------------------------------------------------------------------------
 
 const listEvents = HttpApiEndpoint.get('list', '/v1/events', {
@@ -353,6 +599,43 @@ const AccountGroup = HttpApiGroup.make('account')
   .middleware(ApiKey)
   .annotateMerge(OpenApi.annotations({ title: 'Account', description: 'What is in force for your key.' }))
 
+const STATS_CODES = [...ANYWHERE, 'invalid_parameter'] as const
+
+const readStats = HttpApiEndpoint.get('read', '/v1/stats', {
+  query: {
+    from: Schema.optionalKey(
+      Day.annotate({
+        description: 'First day, in UTC. The first of the month of `to` when absent; not after `to`.',
+      }),
+    ),
+    to: Schema.optionalKey(
+      Day.annotate({
+        description: `Last day, in UTC, which is included; today when absent. A summary covers at most ${MAX_STATS_DAYS} days.`,
+      }),
+    ),
+    group_by: Schema.optionalKey(
+      Schema.Literals(STATS_GROUPS).annotate({
+        description: 'What the rows of `data` are; without it there are none.',
+      }),
+    ),
+  },
+  success: Stats,
+  error: failures(STATS_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Read a summary',
+    description:
+      'Counts over the messages that were accepted on these days. It is empty for days more than three years ago.',
+    answer: 'The summary.',
+    codes: STATS_CODES,
+  }),
+)
+
+const StatsGroup = HttpApiGroup.make('stats')
+  .add(readStats)
+  .middleware(ApiKey)
+  .annotateMerge(OpenApi.annotations({ title: 'Stats', description: 'How much was sent, and how it went.' }))
+
 // ---------------------------------------------------------------------------------------------------------
 // Description
 // ---------------------------------------------------------------------------------------------------------
@@ -375,7 +658,17 @@ const DescriptionGroup = HttpApiGroup.make('description')
 
 /** The public API. */
 export class HubApi extends HttpApi.make('sms-delivery-hub')
-  .add(MessagesGroup, WebhookEndpointsGroup, EventsGroup, AccountGroup, DescriptionGroup)
+  .add(
+    MessagesGroup,
+    BatchesGroup,
+    TemplatesGroup,
+    SendersGroup,
+    WebhookEndpointsGroup,
+    EventsGroup,
+    AccountGroup,
+    StatsGroup,
+    DescriptionGroup,
+  )
   .annotateMerge(
     OpenApi.annotations({
       title: 'SMS Delivery Hub',

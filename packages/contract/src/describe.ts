@@ -41,9 +41,15 @@ const HEADERS: JsonObject = {
 
 /** Sizes of pages, by operation. In a query the generator describes an integer as text. */
 const PAGES: Readonly<Record<string, { readonly max: number; readonly default: number }>> = {
+  'messages.list': LONG_LIST_LIMITS,
+  'templates.list': LIST_LIMITS,
+  'senders.list': LIST_LIMITS,
   'webhook_endpoints.list': LIST_LIMITS,
   'events.list': LONG_LIST_LIMITS,
 }
+
+/** The field that tells the alternatives of a schema apart, by its name: generated clients choose by it. */
+const DISCRIMINATORS: Readonly<Record<string, string>> = { BatchResult: 'result' }
 
 const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
 
@@ -119,20 +125,47 @@ const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json
   }
 }
 
+/** Adds to a schema of alternatives which value of `propertyName` belongs to which of them. */
+const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: string): JsonObject => {
+  const alternatives = schema['oneOf']
+  if (!Array.isArray(alternatives)) return schema
+  const mapping: Record<string, Json> = {}
+  for (const alternative of alternatives) {
+    const target = isObject(alternative) ? alternative['$ref'] : undefined
+    if (typeof target !== 'string') continue
+    const named = schemas[target.slice('#/components/schemas/'.length)]
+    const fields = isObject(named) ? named['properties'] : undefined
+    const field = isObject(fields) ? fields[propertyName] : undefined
+    const values = isObject(field) ? field['enum'] : undefined
+    if (Array.isArray(values) && typeof values[0] === 'string') mapping[values[0]] = target
+  }
+  return { ...schema, discriminator: { propertyName, mapping } }
+}
+
+const discriminated = (schemas: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => {
+      const propertyName = DISCRIMINATORS[name]
+      return [
+        name,
+        propertyName !== undefined && isObject(schema) ? discriminate(schemas, schema, propertyName) : schema,
+      ]
+    }),
+  )
+
 const describeParameter = (operationId: string, parameter: JsonObject): JsonObject => {
   const name = parameter['name']
   const schema = parameter['schema']
   const { description, ...plain } = isObject(schema) ? schema : {}
-  const page = PAGES[operationId]
+  const page = name === 'limit' ? PAGES[operationId] : undefined
+  const text = page === undefined ? description : `Size of the page; ${page.default} when absent.`
   return {
     name: typeof name === 'string' ? (HEADER_SPELLING[name] ?? name) : '',
     in: parameter['in'] ?? '',
-    ...(description === undefined ? undefined : { description }),
+    ...(text === undefined ? undefined : { description: text }),
     required: parameter['required'] ?? false,
     schema:
-      name === 'limit' && page !== undefined
-        ? { type: 'integer', minimum: 1, maximum: page.max, default: page.default }
-        : plain,
+      page === undefined ? plain : { type: 'integer', minimum: 1, maximum: page.max, default: page.default },
   }
 }
 
@@ -174,7 +207,7 @@ const generate = (): JsonObject => {
     paths: folded.document,
     components: {
       headers: HEADERS,
-      schemas: folded.schemas,
+      schemas: discriminated(folded.schemas),
       securitySchemes: {
         bearer: { ...(generated.components.securitySchemes['bearer'] as JsonObject), scheme: 'bearer' },
       },

@@ -32,6 +32,8 @@ interface Context {
   readonly next: JsonObject
   /** Pairs of references under comparison, so that recursive schemas end. */
   readonly open: ReadonlySet<string>
+  /** References to what is the same in both, with all that it refers to. */
+  readonly unchanged: ReadonlySet<string>
 }
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const
@@ -84,6 +86,43 @@ const resolve = (document: JsonObject, value: JsonObject): JsonObject => {
     at = { ...named, ...beside }
   }
   return at
+}
+
+const referencesIn = (text: string): ReadonlyArray<string> =>
+  [...text.matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
+
+/**
+ * Most of a description is the same from one to the next, and need not be compared word by word. What is not
+ * in here may still be the same: it is compared.
+ */
+const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<string> => {
+  const unchanged = new Map<string, ReadonlyArray<string>>()
+  const [before, after] = [objectAt(base, 'components'), objectAt(next, 'components')]
+  for (const kind of Object.keys(before)) {
+    const now = objectAt(after, kind)
+    for (const [name, component] of Object.entries(objectAt(before, kind))) {
+      const text = JSON.stringify(component)
+      if (Object.hasOwn(now, name) && text === JSON.stringify(now[name])) {
+        unchanged.set(`#/components/${kind}/${name}`, referencesIn(text))
+      }
+    }
+  }
+  for (let settled = false; !settled;) {
+    settled = true
+    for (const [reference, within] of unchanged) {
+      if (within.every((inner) => unchanged.has(inner))) continue
+      unchanged.delete(reference)
+      settled = false
+    }
+  }
+  return new Set(unchanged.keys())
+}
+
+const isSame = (context: Context, base: JsonObject, next: JsonObject): boolean => {
+  const text = JSON.stringify(base)
+  return (
+    text === JSON.stringify(next) && referencesIn(text).every((reference) => context.unchanged.has(reference))
+  )
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -190,7 +229,7 @@ const compareSchemas = (
 ): ReadonlyArray<Change> => {
   const pair = `${direction} ${textAt(base, '$ref')} ${textAt(next, '$ref')}`
   const named = base['$ref'] !== undefined && next['$ref'] !== undefined
-  if (named && context.open.has(pair)) return []
+  if (named && (context.open.has(pair) || isSame(context, base, next))) return []
   const inside: Context = named ? { ...context, open: new Set([...context.open, pair]) } : context
 
   const before = alternatives(context.base, base)
@@ -650,7 +689,7 @@ export const compareDescriptions = (
   next: JsonObject,
   today: string,
 ): ReadonlyArray<Change> => {
-  const context: Context = { base, next, open: new Set() }
+  const context: Context = { base, next, open: new Set(), unchanged: unchangedIn(base, next) }
   const changes: Array<Change> = []
   const [before, after] = [operationsOf(base), operationsOf(next)]
   for (const [key, operation] of before) {
@@ -663,9 +702,9 @@ export const compareDescriptions = (
       ...compareDeprecation(operation, now),
       ...compareSecurity(context, operation, now),
       ...compareParameters(context, operation, now),
-      ...compareBodies(context, operation, now),
-      ...compareResponses(context, operation, now),
     )
+    if (isSame(context, operation.is, now.is)) continue
+    changes.push(...compareBodies(context, operation, now), ...compareResponses(context, operation, now))
   }
   for (const [key, operation] of after) {
     if (!before.has(key)) changes.push(additive('operation-added', operation.where))

@@ -496,11 +496,9 @@ export const BatchResultRejected = Schema.Struct({
 export type BatchResultRejected = typeof BatchResultRejected.Type
 
 /** What became of an element; `result` says which it is. */
-export const BatchResult = Schema.Union([
-  BatchResultAccepted,
-  BatchResultDuplicate,
-  BatchResultRejected,
-]).annotate({
+export const BatchResult = Schema.Union([BatchResultAccepted, BatchResultDuplicate, BatchResultRejected], {
+  mode: 'oneOf',
+}).annotate({
   identifier: 'BatchResult',
   title: 'Result of an element',
   description: 'What became of an element; `result` says which of these it is.',
@@ -646,7 +644,7 @@ export type EstimateResultRejected = typeof EstimateResultRejected.Type
 /** Answer to an estimate of several messages. */
 export const EstimateBatch = Schema.Struct({
   object: constant('estimate'),
-  data: Schema.Array(Schema.Union([EstimateResultGood, EstimateResultRejected])).annotate({
+  data: Schema.Array(Schema.Union([EstimateResultGood, EstimateResultRejected], { mode: 'oneOf' })).annotate({
     description:
       'One for each element, in the order of the request; with an `error` where there is no estimate.',
   }),
