@@ -10,8 +10,6 @@ import {
 } from '@hub/kafka'
 import { Sql, Vault, waitingInOutbox } from '@hub/store'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
@@ -30,9 +28,9 @@ import {
   laneRecord,
   logRecords,
   makeWorld,
-  MASTER_KEY,
   PARTITIONS,
   snapshot,
+  startProcess,
   until,
   type World,
 } from './testing/harness.ts'
@@ -311,6 +309,7 @@ describe('a projector', () => {
       const outcome = yield* applyDigest(world.topics, {
         advances: [{ claim, to: 1, fence: 0 }],
         facts: [fact],
+        seals: [],
         boxes: new Map(),
       })
       assert.strictEqual(outcome.kind, 'applied')
@@ -376,6 +375,7 @@ describe('a projector that has lost its partition', () => {
       ) => ({
         advances: [{ claim, to, fence: 0 }],
         facts,
+        seals: [],
         boxes: new Map<string, Buffer>(),
       })
       const held = (checkpoint: typeof zombie): Claim => ({
@@ -458,6 +458,7 @@ describe('the journal', () => {
             const outcome = yield* applyDigest(world.topics, {
               advances: [{ claim, to, fence: 0 }],
               facts,
+              seals: [],
               boxes: new Map(),
             })
             assert.strictEqual(outcome.kind, 'applied')
@@ -527,52 +528,6 @@ describe('two projectors, one of them killed', () => {
       }).pipe(Effect.scoped, Effect.provide(world.layer)),
     60_000,
   )
-})
-
-/** A port that was free a moment ago. */
-const freePort = Effect.promise(async () => {
-  const server = net.createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as net.AddressInfo
-  await new Promise<void>((resolve) => server.close(() => resolve()))
-  return port
-})
-
-/** A projector in a process of its own. */
-const startProcess = Effect.fnUntraced(function* (of: World, home: string, name: string) {
-  const child = spawn(process.execPath, [new URL('./main.ts', import.meta.url).pathname], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: {
-      PATH: process.env['PATH'],
-      HUB_DATABASE_URL: of.url,
-      HUB_KAFKA_BROKERS: of.brokers,
-      HUB_TOPIC_PREFIX: of.prefix,
-      HUB_PARTITIONS: String(PARTITIONS),
-      HUB_MASTER_KEY: MASTER_KEY,
-      HUB_ADMIN_PORT: String(yield* freePort),
-      HUB_DATA_DIR: join(home, name),
-    },
-  })
-  const ended = once(child, 'exit')
-  const kill = (signal: NodeJS.Signals) =>
-    Effect.promise(async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      child.kill(signal)
-      await ended
-    })
-  yield* Effect.addFinalizer(() => kill('SIGTERM'))
-  yield* Effect.promise(
-    () =>
-      new Promise<void>((resolve, reject) => {
-        let text = ''
-        child.stdout.on('data', (data: Buffer) => {
-          text += data.toString()
-          if (text.includes('"message":"claimed"')) resolve()
-        })
-        child.once('exit', () => reject(new Error(`the projector ended: ${text}`)))
-      }),
-  )
-  return { kill }
 })
 
 /** A way to the database that can be shut. */

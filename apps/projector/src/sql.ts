@@ -1,5 +1,5 @@
 /**
- * All SQL of the projector. Rows go in and out in bulk, one statement a table, as arrays that `unnest` takes apart:
+ * The SQL of the projector, that of the sums (`sums/sql.ts`) apart. Rows go in and out in bulk, one statement a table, as arrays that `unnest` takes apart:
  * moments as ISO text and bytes as hexadecimal text, because the driver cannot tell an array of them from one.
  */
 import {
@@ -17,7 +17,7 @@ import { type HistoryLine, type OperatorId, shown } from './messages/fold.ts'
 import type { MessageRow } from './messages/row.ts'
 
 /** The UUID of an id that was checked when its record was admitted. */
-const uuidOf = (prefix: 'msg' | 'acc' | 'bat' | 'evt', id: string): string => {
+export const uuidOf = (prefix: 'msg' | 'acc' | 'bat' | 'evt', id: string): string => {
   const uuid = decodeId(prefix, id)
   if (uuid === null) throw new RangeError(`not an id of ${prefix}_`)
   return uuid
@@ -124,6 +124,7 @@ interface MessageRecord {
   readonly status: Status
   readonly reason_code: ReasonCode | null
   readonly attempts: number
+  readonly handed_over: boolean
   readonly seen: boolean
   readonly waiting: ReadonlyArray<{
     readonly status: Status
@@ -139,7 +140,7 @@ export const readMessages = async (
 ): Promise<ReadonlyMap<string, MessageRow>> => {
   const rows = await q<MessageRecord[]>`
     SELECT m.id, m.account, m.mode, m.class, m.template, m.client_ref, m.batch_id, m.parts, m.price, m.currency,
-           m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.seen,
+           m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.handed_over, m.seen,
            CASE WHEN m.account IS NULL THEN (
              SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                                'at', (extract(epoch FROM h.at) * 1000)::bigint))
@@ -170,6 +171,7 @@ export const readMessages = async (
           status: row.status,
           reason: row.reason_code,
           attempts: row.attempts,
+          handedOver: row.handed_over,
           seen: row.seen,
           updatedAt: row.updated_at.getTime(),
           waiting: row.waiting ?? [],
@@ -188,10 +190,11 @@ export const writeAccepted = (
   const rows = accepted.map(({ row }) => ({ ...row, ...shown(row) }))
   return q`
     INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price,
-                               currency, variables, created_at, updated_at, status, rank, final, reason_code, attempts, seen)
+                               currency, variables, created_at, updated_at, status, rank, final, reason_code, attempts,
+                               handed_over, seen)
     SELECT id, account, mode::command.mode, class::command.class, recipient::bytea, template, sender, client_ref, batch_id,
            parts, price, currency, ARRAY(SELECT json_array_elements_text(variables::json)), created_at, updated_at,
-           status, rank, final::boolean, reason_code, attempts, seen::boolean
+           status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean
       FROM unnest(${facts.map((f) => msg(f.messageId))}::uuid[], ${facts.map((f) => uuidOf('acc', f.account))}::uuid[],
                   ${facts.map((f) => f.mode)}::text[], ${facts.map((f) => f.class)}::text[],
                   ${facts.map((f) => `\\x${f.recipient}`)}::text[], ${facts.map((f) => f.template)}::text[],
@@ -204,16 +207,16 @@ export const writeAccepted = (
                   ${rows.map((r) => toTimestamp(r.updatedAt))}::timestamptz[], ${rows.map((r) => r.status)}::text[],
                   ${rows.map((r) => r.rank)}::smallint[], ${rows.map((r) => flag(r.final))}::text[],
                   ${rows.map((r) => r.reason)}::text[], ${rows.map((r) => r.attempts)}::smallint[],
-                  ${rows.map((r) => flag(r.seen))}::text[])
+                  ${rows.map((r) => flag(r.handedOver))}::text[], ${rows.map((r) => flag(r.seen))}::text[])
         AS m (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency, variables,
-              created_at, updated_at, status, rank, final, reason_code, attempts, seen)
+              created_at, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
     ON CONFLICT (id) DO UPDATE SET
       account = excluded.account, mode = excluded.mode, class = excluded.class, recipient = excluded.recipient,
       template = excluded.template, sender = excluded.sender, client_ref = excluded.client_ref,
       batch_id = excluded.batch_id, parts = excluded.parts, price = excluded.price, currency = excluded.currency,
       variables = excluded.variables, created_at = excluded.created_at, updated_at = excluded.updated_at,
       status = excluded.status, rank = excluded.rank, final = excluded.final, reason_code = excluded.reason_code,
-      attempts = excluded.attempts, seen = excluded.seen`
+      attempts = excluded.attempts, handed_over = excluded.handed_over, seen = excluded.seen`
 }
 
 const state = (rows: ReadonlyArray<MessageRow>) => {
@@ -226,6 +229,7 @@ const state = (rows: ReadonlyArray<MessageRow>) => {
     final: all.map((r) => flag(r.final)),
     reason: all.map((r) => r.reason),
     attempts: all.map((r) => r.attempts),
+    handedOver: all.map((r) => flag(r.handedOver)),
     seen: all.map((r) => flag(r.seen)),
     price: all.map((r) => r.price?.amount ?? null),
   }
@@ -237,11 +241,12 @@ export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
   return q`
     UPDATE read.messages m
        SET updated_at = w.updated_at, status = w.status, rank = w.rank, final = w.final::boolean,
-           reason_code = w.reason_code, attempts = w.attempts, seen = w.seen::boolean, price = w.price
+           reason_code = w.reason_code, attempts = w.attempts, handed_over = w.handed_over::boolean,
+           seen = w.seen::boolean, price = w.price
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
-                  ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[], ${s.seen}::text[],
-                  ${s.price}::numeric[])
-        AS w (id, updated_at, status, rank, final, reason_code, attempts, seen, price)
+                  ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[],
+                  ${s.handedOver}::text[], ${s.seen}::text[], ${s.price}::numeric[])
+        AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price)
      WHERE m.id = w.id`
 }
 
@@ -249,14 +254,16 @@ export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
 export const writeUnaccepted = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
   const s = state(rows)
   return q`
-    INSERT INTO read.messages (id, updated_at, status, rank, final, reason_code, attempts, seen)
-    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, seen::boolean
+    INSERT INTO read.messages (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
+    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
-                  ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[], ${s.seen}::text[])
-        AS w (id, updated_at, status, rank, final, reason_code, attempts, seen)
+                  ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[],
+                  ${s.handedOver}::text[], ${s.seen}::text[])
+        AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
     ON CONFLICT (id) DO UPDATE SET
       updated_at = excluded.updated_at, status = excluded.status, rank = excluded.rank, final = excluded.final,
-      reason_code = excluded.reason_code, attempts = excluded.attempts, seen = excluded.seen`
+      reason_code = excluded.reason_code, attempts = excluded.attempts, handed_over = excluded.handed_over,
+      seen = excluded.seen`
 }
 
 export const writeHistory = (q: Queries, lines: ReadonlyArray<HistoryLine>) => q`

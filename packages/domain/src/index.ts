@@ -160,6 +160,7 @@ export {
   type SpendPeriod,
   spendPeriodOf,
   spendThresholdCrossed,
+  spendThresholdEventId,
 } from './account/spend.ts'
 
 // Public events

@@ -3,7 +3,7 @@
  * does not is a dead letter, with a reason that names the fault and never the content.
  */
 import { decodeId, type MessageFact } from '@hub/domain'
-import { decodeRecord, type IncomingRecord } from '@hub/kafka'
+import { type BatchSealed, decodeRecord, type IncomingRecord } from '@hub/kafka'
 import { Result } from 'effect'
 
 /** What a record means to this projection. */
@@ -11,20 +11,24 @@ export type Admitted =
   | { readonly kind: 'fact'; readonly fact: MessageFact }
   /** Claims of a lower epoch behind it are void. */
   | { readonly kind: 'fence'; readonly epoch: number }
-  /** A record of another projection. */
-  | { readonly kind: 'other' }
+  /** Nothing will join the batch any more. */
+  | { readonly kind: 'seal'; readonly seal: BatchSealed }
   /** It will never be read. `reason` is a code. */
   | { readonly kind: 'dead'; readonly reason: string }
 
 /** The last millisecond that ISO 8601 writes with four digits of year, as the contract's timestamps do. */
 const LATEST = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const AMOUNT = /^\d{1,10}\.\d{2}$/u
+/** ISO 4217. */
+const CURRENCY = /^[A-Z]{3}$/u
 const HASH = /^[0-9a-f]{64}$/u
 /** `attempts` and `parts` are `smallint`. */
 const SMALL = 32_767
 
 const isMoment = (at: number): boolean => Number.isInteger(at) && at >= 0 && at <= LATEST
 const isCount = (count: number): boolean => count >= 0 && count <= SMALL
+/** Counts of a batch are `integer`. */
+const isBatchCount = (count: number): boolean => count >= 0 && count <= 2_147_483_647
 
 /** The name of the first field that cannot be what it says, or `null`. */
 const faultOf = (fact: MessageFact): string | null => {
@@ -35,7 +39,7 @@ const faultOf = (fact: MessageFact): string | null => {
       if (decodeId('acc', fact.account) === null) return 'account'
       if (fact.batch !== null && decodeId('bat', fact.batch) === null) return 'batch'
       if (!HASH.test(fact.recipient)) return 'recipient'
-      if (!AMOUNT.test(fact.price.amount)) return 'price'
+      if (!AMOUNT.test(fact.price.amount) || !CURRENCY.test(fact.price.currency)) return 'price'
       return isCount(fact.parts) ? null : 'parts'
     case 'HandoverStarted':
       return isCount(fact.attempt) ? null : 'attempt'
@@ -46,7 +50,16 @@ const faultOf = (fact: MessageFact): string | null => {
   }
 }
 
-const OTHER: Admitted = { kind: 'other' }
+const faultOfSeal = (seal: BatchSealed): string | null => {
+  if (decodeId('bat', seal.batch) === null) return 'batch'
+  if (decodeId('acc', seal.account) === null) return 'account'
+  if (!isMoment(seal.at)) return 'at'
+  if (!isMoment(seal.createdAt)) return 'created_at'
+  for (const count of ['total', 'accepted', 'duplicate', 'rejected'] as const) {
+    if (!isBatchCount(seal[count])) return count
+  }
+  return null
+}
 
 /** Reads a record of a lane or of the log. */
 export const admit = (record: IncomingRecord): Admitted => {
@@ -56,8 +69,10 @@ export const admit = (record: IncomingRecord): Admitted => {
   switch (content.type) {
     case 'ShardOpened':
       return { kind: 'fence', epoch: content.epoch }
-    case 'BatchSealed':
-      return OTHER
+    case 'BatchSealed': {
+      const fault = faultOfSeal(content)
+      return fault === null ? { kind: 'seal', seal: content } : { kind: 'dead', reason: `invalid_${fault}` }
+    }
     case 'SubscriptionChanged':
     case 'EventRecorded':
     case 'DeliveryReportReceived':

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, type MessageAccepted } from '@hub/domain'
-import { encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
+import { type BatchSealed, encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
 import { admit } from './admit.ts'
 
 const uuid = '0193a1b2-0000-7000-8000-000000000001'
@@ -39,24 +39,27 @@ const recordOf = (value: Uint8Array): IncomingRecord => ({
 })
 const admitted = (content: HubRecord) => admit(recordOf(encodeRecord(content)))
 
+const seal: BatchSealed = {
+  type: 'BatchSealed',
+  batch: encodeId('bat', uuid),
+  account: accepted.account,
+  mode: 'live',
+  total: 4,
+  accepted: 1,
+  duplicate: 1,
+  rejected: 2,
+  createdAt: 1,
+  at: 2,
+}
+
 describe('admitting a record', () => {
-  it('lets facts, fences and what belongs to others through', () => {
+  it('lets facts, fences and seals of batches through', () => {
     assert.deepStrictEqual(admitted(accepted), { kind: 'fact', fact: accepted })
     assert.deepStrictEqual(admitted({ type: 'ShardOpened', shard: 1, epoch: 7, member: 'm', at: 1 }), {
       kind: 'fence',
       epoch: 7,
     })
-    const sealed = { total: 1, accepted: 1, duplicate: 0, rejected: 0, createdAt: 1, at: 1 }
-    assert.deepStrictEqual(
-      admitted({
-        type: 'BatchSealed',
-        batch: encodeId('bat', uuid),
-        account: accepted.account,
-        mode: 'live',
-        ...sealed,
-      }),
-      { kind: 'other' },
-    )
+    assert.deepStrictEqual(admitted(seal), { kind: 'seal', seal })
   })
 
   it('names the fault of what cannot be read', () => {
@@ -85,6 +88,7 @@ describe('admitting a record', () => {
       [{ recipient: '+79001234567' }, 'invalid_recipient'],
       [{ price: { amount: '-2.50', currency: 'RUB' } }, 'invalid_price'],
       [{ price: { amount: '2,50', currency: 'RUB' } }, 'invalid_price'],
+      [{ price: { amount: '2.50', currency: 'roubles' } }, 'invalid_price'],
       [{ parts: 40_000 }, 'invalid_parts'],
     ] as const) {
       assert.deepStrictEqual(admitted({ ...accepted, ...fields }), { kind: 'dead', reason })
@@ -94,5 +98,15 @@ describe('admitting a record', () => {
       kind: 'dead',
       reason: 'invalid_attempt',
     })
+    for (const [fields, reason] of [
+      [{ batch: 'bat_1' }, 'invalid_batch'],
+      [{ account: encodeId('bat', uuid) }, 'invalid_account'],
+      [{ at: -1 }, 'invalid_at'],
+      [{ createdAt: 8_640_000_000_000_001 }, 'invalid_created_at'],
+      [{ total: -1 }, 'invalid_total'],
+      [{ rejected: -4 }, 'invalid_rejected'],
+    ] as const) {
+      assert.deepStrictEqual(admitted({ ...seal, ...fields }), { kind: 'dead', reason })
+    }
   })
 })

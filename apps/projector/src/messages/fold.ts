@@ -10,17 +10,21 @@
 import {
   eventsOf,
   factIdOf,
+  isBilled,
   isFinal,
   type MessageAccepted,
-  type MessageEvent,
   type MessageFact,
   type Mode,
+  type Money,
   priceIn,
+  type PublicEvent,
   rank,
   type ReasonCode,
+  spendPeriodOf,
   type Status,
   statusOf,
 } from '@hub/domain'
+import { type BatchChange, type StatsChange, Tally } from '../sums/tally.ts'
 import type { MessageRow, StatusChange, Subject } from './row.ts'
 
 /** A line of a message's history. */
@@ -42,7 +46,20 @@ export interface OperatorId {
 export interface JournalEntry {
   readonly account: string
   readonly mode: Mode
-  readonly event: MessageEvent
+  readonly event: PublicEvent
+}
+
+/** A line of the ledger of charges: what a live message cost at acceptance, or that it was not billed after all. */
+export interface Charge {
+  readonly messageId: string
+  readonly kind: 'charge' | 'reversal'
+  /** `acc_…` */
+  readonly account: string
+  /** First day of the period of acceptance, `2026-11-01`. */
+  readonly period: string
+  readonly amount: Money
+  /** Milliseconds since the epoch. */
+  readonly at: number
 }
 
 /** What a poll changes. A row is in one of the three lists at most. */
@@ -57,6 +74,10 @@ export interface Changes {
   readonly operatorIds: ReadonlyArray<OperatorId>
   /** In the order in which they are to be recorded. */
   readonly events: ReadonlyArray<JournalEntry>
+  /** By how much sums over messages move. */
+  readonly batches: ReadonlyArray<BatchChange>
+  readonly stats: ReadonlyArray<StatsChange>
+  readonly charges: ReadonlyArray<Charge>
 }
 
 type Draft = { -readonly [Key in keyof MessageRow]: MessageRow[Key] } & {
@@ -72,6 +93,7 @@ const draftOf = (messageId: string, row: MessageRow | undefined): Draft =>
         status: 'accepted',
         reason: null,
         attempts: 0,
+        handedOver: false,
         seen: false,
         updatedAt: 0,
         waiting: [],
@@ -112,6 +134,12 @@ const factBehind = (messageId: string, { status, reason, at }: StatusChange): Me
   }
 }
 
+/** Only an operator that has the message can say so; `undelivered` and `rejected` it may say instead of taking it. */
+const provesHandover = (fact: MessageFact): boolean =>
+  fact.type === 'MessageSent' ||
+  fact.type === 'MessageDelivered' ||
+  (fact.type === 'MessageExpired' && fact.reason !== 'ttl_expired_before_submit')
+
 const rankOf = (change: { readonly status: Status; readonly reason: ReasonCode | null }) =>
   rank(change.status, change.reason)
 
@@ -124,6 +152,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   const history: Array<HistoryLine> = []
   const operatorIds: Array<OperatorId> = []
   const events: Array<JournalEntry> = []
+  const charges: Array<Charge> = []
 
   const tell = (draft: Draft, fact: MessageFact) => {
     const { subject } = draft
@@ -131,6 +160,12 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     for (const event of eventsOf(subject, fact)) {
       events.push({ account: subject.account, mode: subject.mode, event })
     }
+  }
+  /** Nothing is charged in test mode. */
+  const charge = ({ messageId, subject }: Draft, kind: Charge['kind'], at: number) => {
+    if (subject === null || subject.mode === 'test') return
+    const { account, price: amount } = subject
+    charges.push({ messageId, kind, account, period: spendPeriodOf(subject.at).day, amount, at })
   }
   const touch = (draft: Draft, at: number) => {
     draft.changed = true
@@ -152,8 +187,10 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         draft.acceptedNow = fact
         touch(draft, fact.at)
         history.push({ messageId, factId: factIdOf(fact), status: 'accepted', reason: null, at: fact.at })
+        charge(draft, 'charge', fact.at)
         tell(draft, fact)
         for (const change of draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(b))) {
+          if (!isBilled(change.status, change.reason)) charge(draft, 'reversal', change.at)
           const behind = factBehind(messageId, change)
           if (behind !== null) tell(draft, behind)
         }
@@ -186,6 +223,10 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
       case 'MessageRejected':
       case 'MessageExpired': {
         if (fact.type === 'MessageSent') noteIds(fact.operator, fact.operatorIds, messageId, fact.at)
+        if (!draft.handedOver && provesHandover(fact)) {
+          draft.handedOver = true
+          draft.changed = true
+        }
         const next = statusOf(fact)
         // A status only rises in rank. What does not rise came twice or lost a race, and tells nobody anything.
         if (next === null || rankOf(next) <= rankOf(draft)) break
@@ -194,8 +235,12 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         touch(draft, fact.at)
         const change: StatusChange = { ...next, at: fact.at }
         history.push({ ...change, messageId, factId: factIdOf(fact) })
-        if (draft.subject === null) draft.waiting = [...draft.waiting, change]
-        else tell(draft, fact)
+        if (draft.subject === null) {
+          draft.waiting = [...draft.waiting, change]
+          break
+        }
+        if (!isBilled(next.status, next.reason)) charge(draft, 'reversal', fact.at)
+        tell(draft, fact)
         break
       }
     }
@@ -204,13 +249,16 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   const accepted: Array<{ readonly row: MessageRow; readonly fact: MessageAccepted }> = []
   const updated: Array<MessageRow> = []
   const unaccepted: Array<MessageRow> = []
+  const tally = new Tally()
   for (const { changed, acceptedNow, ...row } of drafts.values()) {
     if (!changed) continue
+    tally.add(rows.get(row.messageId), row)
     if (acceptedNow !== null) accepted.push({ row, fact: acceptedNow })
     else if (row.subject !== null) updated.push(row)
     else unaccepted.push(row)
   }
-  return { accepted, updated, unaccepted, history, operatorIds, events }
+  const { batches, stats } = tally
+  return { accepted, updated, unaccepted, history, operatorIds, events, batches, stats, charges }
 }
 
 /** What the row shows beside its fields: whether it is final, its rank, and what was charged for it in the end. */

@@ -1,255 +1,23 @@
 import { assert, describe, it } from '@effect/vitest'
-import { encodeId, type LogFact, type MessageAccepted, type MessageFact, rank } from '@hub/domain'
+import { type MessageFact, rank } from '@hub/domain'
 import fc from 'fast-check'
-import { type Changes, fold, type HistoryLine, shown } from './fold.ts'
-import type { MessageRow } from './row.ts'
+import {
+  acceptedOf,
+  account,
+  idOf,
+  interleave,
+  lifeArbitrary,
+  mixLives,
+  run,
+  T,
+  withRepeats,
+  worldArbitrary,
+} from '../testing/model.ts'
+import { fold, shown } from './fold.ts'
 import { placeEvents } from './transaction.ts'
 
-const idOf = (n: number) => encodeId('msg', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
-const account = encodeId('acc', '0193a1b2-0000-7000-8000-00000000acc0')
-const T = Date.UTC(2026, 10, 21)
-
-const acceptedOf = (messageId: string, at = T): MessageAccepted => ({
-  type: 'MessageAccepted',
-  messageId,
-  at,
-  account,
-  mode: 'live',
-  class: 'service',
-  recipient: 'ab'.repeat(32),
-  template: 'order_ready',
-  sender: 'HUB',
-  clientRef: 'order-1',
-  batch: null,
-  parts: 2,
-  price: { amount: '4.00', currency: 'RUB' },
-  variables: ['order'],
-  expiresAt: T + 86_400_000,
-  sealingKey: 'service-1',
-  sealed: new Uint8Array([1]),
-  republished: false,
-})
-
-/** What PostgreSQL would hold, polls applied one after the other. */
-const makeModel = () => {
-  const rows = new Map<string, MessageRow>()
-  const history = new Map<string, HistoryLine>()
-  const operatorIds = new Set<string>()
-  const journal: Array<{ readonly id: string; readonly sequence: number; readonly body: string }> = []
-  return {
-    rows,
-    history,
-    operatorIds,
-    journal,
-    apply: (facts: ReadonlyArray<MessageFact>): Changes => {
-      const stored = new Map(
-        [...rows].map(([id, row]) => [
-          id,
-          {
-            ...row,
-            waiting:
-              row.subject === null
-                ? [...history.values()]
-                    .filter((line) => line.messageId === id && line.status !== 'accepted')
-                    .reverse()
-                : [],
-          },
-        ]),
-      )
-      const changes = fold(stored, facts)
-      for (const row of [...changes.accepted.map((a) => a.row), ...changes.updated, ...changes.unaccepted]) {
-        rows.set(row.messageId, row)
-      }
-      for (const line of changes.history) {
-        const key = `${line.messageId} ${line.factId}`
-        if (!history.has(key)) history.set(key, line)
-      }
-      for (const { messageId, operator, operatorId } of changes.operatorIds) {
-        operatorIds.add(`${operator} ${operatorId} ${messageId}`)
-      }
-      const { events } = placeEvents(
-        changes.events,
-        [{ account, mode: 'live', sequence: journal.length, recordedAt: T }],
-        new Set(journal.map((event) => event.id)),
-      )
-      journal.push(...events)
-      return changes
-    },
-    /** All of it, without what the order of arrival may decide: the places in the journal. */
-    content: () => ({
-      rows: [...rows.values()]
-        .map((row) => ({ ...row, ...shown(row), waiting: [] }))
-        .sort((a, b) => (a.messageId < b.messageId ? -1 : 1)),
-      history: [...history.values()].sort((a, b) =>
-        a.messageId + a.factId < b.messageId + b.factId ? -1 : 1,
-      ),
-      operatorIds: [...operatorIds].sort(),
-      events: journal.map(({ body }) => body).sort(),
-    }),
-  }
-}
-
-const run = (polls: ReadonlyArray<ReadonlyArray<MessageFact>>) => {
-  const model = makeModel()
-  for (const poll of polls) model.apply(poll)
-  return model
-}
-
-/** A life as the log tells it, in order. */
-const lifeArbitrary = (messageId: string): fc.Arbitrary<ReadonlyArray<LogFact>> =>
-  fc
-    .record({
-      refusals: fc.integer({ min: 0, max: 2 }),
-      carried: fc.boolean(),
-      end: fc.constantFrom(
-        'queued',
-        'sent',
-        'delivered',
-        'undelivered',
-        'rejected at hand-over',
-        'rejected by report',
-        'operator gave up',
-        'silent',
-        'silent, then delivered',
-        'silent, then undelivered',
-        'never handed over',
-        'seen',
-      ),
-    })
-    .map(({ carried, end, refusals }) => {
-      let at = T
-      const next = () => (at += 10)
-      const facts: Array<LogFact> = []
-      for (let attempt = 1; attempt <= refusals; attempt++) {
-        facts.push({ type: 'HandoverStarted', messageId, at: next(), epoch: 1, attempt, operator: 'http' })
-        facts.push({ type: 'HandoverRefused', messageId, at: next(), attempt, retryAt: at + 5 })
-      }
-      if (end === 'queued') return facts
-      if (end === 'never handed over') {
-        return [
-          ...facts,
-          { type: 'MessageExpired', messageId, at: next(), reason: 'ttl_expired_before_submit' },
-        ]
-      }
-      facts.push({
-        type: 'HandoverStarted',
-        messageId,
-        at: next(),
-        epoch: 1,
-        attempt: refusals + 1,
-        operator: 'http',
-      })
-      if (end === 'rejected at hand-over') {
-        return [...facts, { type: 'MessageRejected', messageId, at: next(), reason: 'spam_filter_content' }]
-      }
-      facts.push({
-        type: 'MessageSent',
-        messageId,
-        at: next(),
-        operator: 'http',
-        operatorIds: [`${messageId}-1`, `${messageId}-2`],
-        reportDeadline: at + 100,
-      })
-      if (carried) {
-        facts.push({
-          type: 'OpenMessageCarried',
-          messageId,
-          at: next(),
-          operator: 'http',
-          operatorIds: [`${messageId}-1`, `${messageId}-2`],
-          class: 'service',
-          attempts: refusals + 1,
-          sentAt: T,
-          reportDeadline: at + 100,
-        })
-      }
-      switch (end) {
-        case 'sent':
-          break
-        case 'undelivered':
-          facts.push({ type: 'MessageUndelivered', messageId, at: next(), reason: 'recipient_blocked' })
-          break
-        case 'rejected by report':
-          facts.push({ type: 'MessageRejected', messageId, at: next(), reason: 'spam_filter_sender' })
-          break
-        case 'operator gave up':
-          facts.push({ type: 'MessageExpired', messageId, at: next(), reason: 'dlr_timeout' })
-          break
-        case 'delivered':
-          facts.push({ type: 'MessageDelivered', messageId, at: next() })
-          break
-        case 'seen':
-          facts.push({ type: 'MessageDelivered', messageId, at: next() })
-          facts.push({ type: 'MessageSeen', messageId, at: next() })
-          break
-        default:
-          facts.push({ type: 'MessageExpired', messageId, at: next(), reason: 'dlr_timeout_local' })
-          if (end === 'silent, then delivered')
-            facts.push({ type: 'MessageDelivered', messageId, at: next() })
-          if (end === 'silent, then undelivered') {
-            facts.push({ type: 'MessageUndelivered', messageId, at: next(), reason: 'delivery_failed' })
-          }
-      }
-      return facts
-    })
-
-/** Lets facts come again behind their first time; a repeat may have been stamped later. */
-const withRepeats = <F extends MessageFact>(
-  facts: ReadonlyArray<F>,
-  repeats: ReadonlyArray<readonly [number, number]>,
-) => {
-  const out = [...facts]
-  for (const [which, distance] of repeats) {
-    if (out.length === 0) break
-    const from = which % out.length
-    const fact = out[from]
-    if (fact !== undefined)
-      out.splice(Math.min(out.length, from + 1 + distance), 0, { ...fact, at: fact.at + 1 })
-  }
-  return out
-}
-
-/** Merges two streams, each in its order, as `choices` says, and cuts the result into polls. */
-const interleave = (
-  lane: ReadonlyArray<MessageFact>,
-  log: ReadonlyArray<MessageFact>,
-  choices: ReadonlyArray<readonly [boolean, boolean]>,
-) => {
-  const polls: Array<Array<MessageFact>> = [[]]
-  let [l, g] = [0, 0]
-  for (let i = 0; l < lane.length || g < log.length; i++) {
-    const [fromLane, cut] = choices[i % choices.length] ?? [true, false]
-    const fact = (fromLane && l < lane.length) || g >= log.length ? lane[l++] : log[g++]
-    if (fact !== undefined) polls.at(-1)?.push(fact)
-    if (cut) polls.push([])
-  }
-  return polls
-}
-
-const repeatsArbitrary = fc.array(fc.tuple(fc.nat(50), fc.nat(20)), { maxLength: 8 })
-const worldArbitrary = fc.record({
-  lives: fc.tuple(lifeArbitrary(idOf(1)), lifeArbitrary(idOf(2)), lifeArbitrary(idOf(3))),
-  mix: fc.array(fc.nat(2), { minLength: 1, maxLength: 12 }),
-  laneRepeats: repeatsArbitrary,
-  logRepeats: repeatsArbitrary,
-  choices: fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 1, maxLength: 30 }),
-})
-
-/** The lives of several messages in one log, each in its order. */
-const mixLives = (lives: ReadonlyArray<ReadonlyArray<LogFact>>, mix: ReadonlyArray<number>) => {
-  const rest = lives.map((life) => [...life])
-  const log: Array<LogFact> = []
-  for (let i = 0; rest.some((life) => life.length > 0); i++) {
-    const wanted = rest[mix[i % mix.length] ?? 0]
-    const life = wanted !== undefined && wanted.length > 0 ? wanted : rest.find((other) => other.length > 0)
-    const fact = life?.shift()
-    if (fact !== undefined) log.push(fact)
-  }
-  return log
-}
-
 describe('folding a poll', () => {
-  it('gives the same rows, history and events however lanes and log are interleaved, repeated and cut', () => {
+  it('gives the same rows, history, events, sums and charges however lanes and log are interleaved, repeated and cut', () => {
     fc.assert(
       fc.property(worldArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
         const lane = [1, 2, 3].map((n) => acceptedOf(idOf(n), T + n))
@@ -275,8 +43,18 @@ describe('folding a poll', () => {
         for (const poll of polls) {
           const changes = model.apply(poll)
           assert.deepStrictEqual(
-            [changes.accepted, changes.updated, changes.unaccepted, changes.history, changes.events],
-            [[], [], [], [], []],
+            { ...changes, operatorIds: [] },
+            {
+              accepted: [],
+              updated: [],
+              unaccepted: [],
+              history: [],
+              operatorIds: [],
+              events: [],
+              batches: [],
+              stats: [],
+              charges: [],
+            },
           )
         }
         assert.deepStrictEqual({ content: model.content(), recorded: model.journal.length }, before)
@@ -374,13 +152,15 @@ describe('folding a poll', () => {
       const row = changes.accepted[0]?.row
       assert.isDefined(row)
       assert.deepStrictEqual(shown(row).price, { amount: '0.00', currency: 'RUB' })
-      assert.deepStrictEqual(changes.events.at(-1)?.event.object.price, { amount: '0.00', currency: 'RUB' })
+      assert.deepInclude(changes.events.at(-1)?.event.object, {
+        price: { amount: '0.00', currency: 'RUB' },
+      })
     }
     const billed = fold(new Map(), [
       acceptedOf(messageId),
       { type: 'MessageDelivered', messageId, at: T + 1 },
     ])
-    assert.deepStrictEqual(billed.events.at(-1)?.event.object.price, { amount: '4.00', currency: 'RUB' })
+    assert.deepInclude(billed.events.at(-1)?.event.object, { price: { amount: '4.00', currency: 'RUB' } })
   })
 
   it('counts attempts by claims', () => {

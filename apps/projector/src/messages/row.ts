@@ -26,6 +26,8 @@ export interface MessageRow {
   readonly reason: ReasonCode | null
   /** Hand-overs begun. */
   readonly attempts: number
+  /** An operator has had it, whatever became of it. */
+  readonly handedOver: boolean
   readonly seen: boolean
   /** The latest moment of a fact that changed something; milliseconds since the epoch. */
   readonly updatedAt: number

@@ -1,9 +1,15 @@
 /**
- * One poll, one transaction: checkpoints compared and moved, rows, history, operator ids, personal data, and last the
- * events behind the ends of their journals.
+ * One poll, one transaction: checkpoints compared and moved, rows, history, operator ids, personal data, then what
+ * projectors share (sums over messages), and last the events behind the ends of their journals.
  */
-import { envelopeOf, type MessageAccepted, type MessageFact } from '@hub/domain'
-import { eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import {
+  envelopeOf,
+  eventIdOf,
+  type MessageAccepted,
+  type MessageFact,
+  spendThresholdEventId,
+} from '@hub/domain'
+import { type BatchSealed, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
 import { type Queries, Sql, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import { packRow } from '../outbox-row.ts'
@@ -28,6 +34,15 @@ import {
   writeUnaccepted,
   writeUpdated,
 } from '../sql.ts'
+import { completedEntry, mayClose, spendersOf, thresholdEntry } from '../sums/close.ts'
+import {
+  closeBatches,
+  lockSpendPeriods,
+  tellThresholds,
+  writeBatches,
+  writeCharges,
+  writeStats,
+} from '../sums/sql.ts'
 import { type Changes, fold, type JournalEntry } from './fold.ts'
 
 /** Name of this projection in `read.checkpoints`. Others read its positions under this name. */
@@ -46,6 +61,8 @@ export interface Digest {
   readonly advances: ReadonlyArray<Advance>
   /** Lanes first, then the log: what has its acceptance in the same poll need not wait for it. */
   readonly facts: ReadonlyArray<MessageFact>
+  /** Seals of batches, of whichever messages. */
+  readonly seals: ReadonlyArray<BatchSealed>
   /** Encrypted number (and text) of what is accepted here, by message id. */
   readonly boxes: ReadonlyMap<string, Buffer>
 }
@@ -88,8 +105,8 @@ const compare = (
 
 const journalKey = ({ account, mode }: JournalKey) => `${account}:${mode}`
 
-/** The journals that entries belong to, each once. */
-const journalsOf = (entries: ReadonlyArray<JournalEntry>): ReadonlyArray<JournalKey> => [
+/** The journals that these belong to, each once. */
+const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<JournalKey> => [
   ...new Map(entries.map(({ account, mode }) => [journalKey({ account, mode }), { account, mode }])).values(),
 ]
 
@@ -135,6 +152,17 @@ const writeRows = (q: Queries, changes: Changes, boxes: ReadonlyMap<string, Buff
   ]
 }
 
+/** What projectors share, table by table in the order in which everybody takes them. */
+const writeSums = (q: Queries, { batches, charges, stats }: Changes, seals: ReadonlyArray<BatchSealed>) => {
+  const reversals = charges.filter(({ kind }) => kind === 'reversal')
+  return [
+    ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals)] : []),
+    ...(stats.length > 0 ? [writeStats(q, stats)] : []),
+    ...(reversals.length > 0 ? [lockSpendPeriods(q, reversals)] : []),
+    ...(charges.length > 0 ? [writeCharges(q, charges)] : []),
+  ]
+}
+
 /**
  * Applies a digest. Three round trips whatever its size: lock and read; write rows and take the heads; write events.
  * Statements of one round trip are sent together and run in order.
@@ -143,7 +171,7 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
   Effect.flatMap(Sql, (sql) =>
     sql.transaction<Outcome>(
       async (q) => {
-        const { advances, boxes, facts } = digest
+        const { advances, boxes, facts, seals } = digest
         const messageIds = [...new Set(facts.map((fact) => fact.messageId))]
         const [stored, rows] = await Promise.all([
           lockCheckpoints(
@@ -157,8 +185,10 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
         if (verdict !== 'as_expected') return { kind: verdict }
 
         const changes = fold(rows, facts)
-        // Started here, in this order: statements on one connection run as they were started, and the heads are to be
-        // held for as short a time as possible.
+        const candidates = mayClose(changes.batches, seals)
+        const spenders = spendersOf(changes.charges)
+        // Started here, in this order: statements on one connection run as they were started, and what is shared, the
+        // heads most of all, is to be held for as short a time as possible.
         const writes = [
           moveCheckpoints(
             q,
@@ -171,20 +201,30 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
             })),
           ),
           ...writeRows(q, changes, boxes),
+          ...writeSums(q, changes, seals),
         ].map((statement) => statement.execute())
-        if (changes.events.length === 0) {
+        if (changes.events.length === 0 && candidates.length === 0) {
           await Promise.all(writes)
           return { kind: 'applied', publication: null }
         }
-        const [heads, recorded] = await Promise.all([
-          takeHeads(q, journalsOf(changes.events)),
-          recordedEvents(
-            q,
-            changes.events.map(({ event }) => event.id),
-          ),
+        const [closed, crossed, heads, recorded] = await Promise.all([
+          candidates.length === 0
+            ? []
+            : closeBatches(
+                q,
+                candidates.map(({ batch }) => batch),
+              ),
+          spenders.length === 0 ? [] : tellThresholds(q, spenders),
+          takeHeads(q, journalsOf([...changes.events, ...candidates])),
+          recordedEvents(q, [
+            ...changes.events.map(({ event }) => event.id),
+            ...candidates.map(({ batch }) => eventIdOf(batch, 'batch.completed')),
+            ...spenders.map(({ account, period }) => spendThresholdEventId(account, period)),
+          ]),
           Promise.all(writes),
         ])
-        const placed = placeEvents(changes.events, heads, recorded)
+        const entries = [...changes.events, ...closed.map(completedEntry), ...crossed.map(thresholdEntry)]
+        const placed = placeEvents(entries, heads, recorded)
         if (placed.events.length === 0) return { kind: 'applied', publication: null }
         const records = placed.events.map((event) =>
           eventRecordedRecord(topics, {

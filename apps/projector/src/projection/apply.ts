@@ -3,7 +3,13 @@
  * applied, puts them aside and goes on behind them.
  */
 import type { MessageAccepted, MessageFact } from '@hub/domain'
-import { deadLetterRecord, EventLog, type IncomingRecord, type TopicNames } from '@hub/kafka'
+import {
+  type BatchSealed,
+  deadLetterRecord,
+  EventLog,
+  type IncomingRecord,
+  type TopicNames,
+} from '@hub/kafka'
 import { type Sql, type StorageError, StorageRejected } from '@hub/store'
 import { Clock, Effect } from 'effect'
 import { admit } from '../messages/admit.ts'
@@ -27,6 +33,7 @@ interface Reading {
   readonly advances: ReadonlyArray<Advance>
   readonly facts: ReadonlyArray<MessageFact>
   readonly accepted: ReadonlyArray<MessageAccepted>
+  readonly seals: ReadonlyArray<BatchSealed>
   readonly dead: ReadonlyArray<{ readonly record: IncomingRecord; readonly reason: string }>
 }
 
@@ -35,6 +42,7 @@ export const read = (poll: Poll, faults: Faults): Reading => {
   const advances: Array<Advance> = []
   const accepted: Array<MessageAccepted> = []
   const logFacts: Array<MessageFact> = []
+  const seals: Array<BatchSealed> = []
   const dead: Array<{ record: IncomingRecord; reason: string }> = []
   for (const { claim, records, to } of poll) {
     let fence = claim.fence
@@ -55,13 +63,14 @@ export const read = (poll: Poll, faults: Faults): Reading => {
         case 'dead':
           dead.push({ record, reason: admitted.reason })
           break
-        case 'other':
+        case 'seal':
+          seals.push(admitted.seal)
           break
       }
     }
     advances.push({ claim, to, fence })
   }
-  return { advances, facts: [...accepted, ...logFacts], accepted, dead }
+  return { advances, facts: [...accepted, ...logFacts], accepted, seals, dead }
 }
 
 export interface ApplyOptions {
@@ -151,7 +160,8 @@ export const makeApply = Effect.fnUntraced(function* ({
 
   const transact = Effect.fnUntraced(function* (reading: Reading) {
     const boxes = yield* personalData.boxesOf(reading.accepted)
-    return yield* applyDigest(topics, { advances: reading.advances, facts: reading.facts, boxes })
+    const { advances, facts, seals } = reading
+    return yield* applyDigest(topics, { advances, facts, seals, boxes })
   })
 
   const settle = Effect.fnUntraced(function* (poll: Poll, reading: Reading, outcome: Outcome, began: number) {

@@ -17,7 +17,11 @@ import {
 import { type LogFact, type MessageAccepted, type Mode, newId, recipientHash } from '@hub/domain'
 import { makeSql, migrate, type Queries, Sealing, Sql, Vault } from '@hub/store'
 import { ConfigProvider, Effect, Layer, Logger, Redacted, Schedule } from 'effect'
+import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import net from 'node:net'
+import { join } from 'node:path'
 
 const setting = (name: string): string => {
   const value = process.env[name]
@@ -212,8 +216,57 @@ export const snapshot = Effect.flatMap(Sql, (sql) =>
     messages: await q`SELECT * FROM read.messages ORDER BY id`,
     history: await q`SELECT * FROM read.message_history ORDER BY message_id, fact_id`,
     operatorIds: await q`SELECT * FROM read.operator_ids ORDER BY operator, operator_id, message_id`,
+    batches: await q`SELECT * FROM read.batches ORDER BY id`,
+    stats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,
+    charges: await q`SELECT * FROM read.charges ORDER BY message_id, kind`,
     personal: await q`SELECT * FROM read.personal_data ORDER BY message_id`,
     events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,
     heads: await q`SELECT account, mode, sequence FROM read.event_heads ORDER BY account, mode`,
   })),
 )
+
+/** A port that was free a moment ago. */
+const freePort = Effect.promise(async () => {
+  const server = net.createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as net.AddressInfo
+  await new Promise<void>((resolve) => server.close(() => resolve()))
+  return port
+})
+
+/** A projector in a process of its own. */
+export const startProcess = Effect.fnUntraced(function* (of: World, home: string, name: string) {
+  const child = spawn(process.execPath, [new URL('../main.ts', import.meta.url).pathname], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      PATH: process.env['PATH'],
+      HUB_DATABASE_URL: of.url,
+      HUB_KAFKA_BROKERS: of.brokers,
+      HUB_TOPIC_PREFIX: of.prefix,
+      HUB_PARTITIONS: String(PARTITIONS),
+      HUB_MASTER_KEY: MASTER_KEY,
+      HUB_ADMIN_PORT: String(yield* freePort),
+      HUB_DATA_DIR: join(home, name),
+    },
+  })
+  const ended = once(child, 'exit')
+  const kill = (signal: NodeJS.Signals) =>
+    Effect.promise(async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      child.kill(signal)
+      await ended
+    })
+  yield* Effect.addFinalizer(() => kill('SIGTERM'))
+  yield* Effect.promise(
+    () =>
+      new Promise<void>((resolve, reject) => {
+        let text = ''
+        child.stdout.on('data', (data: Buffer) => {
+          text += data.toString()
+          if (text.includes('"message":"claimed"')) resolve()
+        })
+        child.once('exit', () => reject(new Error(`the projector ended: ${text}`)))
+      }),
+  )
+  return { kill }
+})

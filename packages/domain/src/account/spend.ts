@@ -49,12 +49,16 @@ export const spendLimitObject = ({
   soft_threshold_percent: softThresholdPercent,
 })
 
-/** The one `account.spend_threshold` of an account (`acc_…`) and a period: its id depends on those two alone. */
+/** The id of the one `account.spend_threshold` of an account (`acc_…`) and a period (its first day). */
+export const spendThresholdEventId = (account: string, period: SpendPeriod['day']): string =>
+  eventIdOf(`${account} ${period}`, 'account.spend_threshold')
+
+/** The event that an account has spent so much of its limit. */
 export const spendThresholdCrossed = (
   account: string,
   spending: Spending,
 ): PublicEvent<SpendLimitObject & { readonly object: 'spend_limit' }, 'account.spend_threshold'> => ({
-  id: eventIdOf(`${account} ${spending.period.day}`, 'account.spend_threshold'),
+  id: spendThresholdEventId(account, spending.period.day),
   type: 'account.spend_threshold',
   object: { object: 'spend_limit', ...spendLimitObject(spending) },
 })

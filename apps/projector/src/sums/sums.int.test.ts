@@ -1,0 +1,633 @@
+import { assert, describe, it } from '@effect/vitest'
+import { decodeId, encodeId, eventIdOf, type LogFact, type MessageAccepted, newId } from '@hub/domain'
+import { batchSealedRecord, type BatchSealed } from '@hub/kafka'
+import { Sql } from '@hub/store'
+import { Effect, Fiber } from 'effect'
+import fc from 'fast-check'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll } from 'vitest'
+import { makeProjector } from '../index.ts'
+import { applyDigest, type Digest, PROJECTION } from '../messages/transaction.ts'
+import type { Claim } from '../projection/intake.ts'
+import { claimCheckpoints } from '../sql.ts'
+import {
+  acceptanceOf,
+  append,
+  applied,
+  deliveryOf,
+  laneRecord,
+  logRecords,
+  makeWorld,
+  PARTITIONS,
+  snapshot,
+  startProcess,
+  until,
+  type World,
+} from '../testing/harness.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await makeWorld('sums')
+})
+afterAll(() => world.remove())
+
+const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
+const newBatch = () => newId('bat', Date.now(), randomBytes(10))
+
+const sealOf = (owner: string, batch: string, counts: Partial<BatchSealed> = {}): BatchSealed => {
+  const at = Date.now()
+  return {
+    type: 'BatchSealed',
+    batch,
+    account: owner,
+    mode: 'live',
+    total: counts.accepted ?? 0,
+    accepted: 0,
+    duplicate: 0,
+    rejected: 0,
+    createdAt: at,
+    at,
+    ...counts,
+  }
+}
+
+const batchRow = (batch: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(async (q) => {
+      const [row] = await q`SELECT * FROM read.batches WHERE id = ${decodeId('bat', batch)}`
+      return row
+    }),
+  )
+const eventsOf = (owner: string, type: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(async (q) => {
+      const rows = await q<{ id: string; sequence: string; body: string }[]>`
+        SELECT id, sequence, body FROM read.events
+         WHERE account = ${decodeId('acc', owner)} AND type = ${type} ORDER BY sequence`
+      return rows.map(({ body, id, sequence }) => ({
+        id: encodeId('evt', id),
+        sequence: Number(sequence),
+        object: (JSON.parse(body) as { data: { object: unknown } }).data.object,
+      }))
+    }),
+  )
+const statsOf = (owner: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(
+      (q) => q`
+        SELECT mode, class, template, accepted, sent, delivered, undelivered, rejected, expired, parts, price
+          FROM read.daily_stats WHERE account = ${decodeId('acc', owner)} ORDER BY mode, class, template`,
+    ),
+  )
+const chargesOf = (owner: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(
+      (q) => q<{ kind: string; message_id: string; period: string; amount: string; currency: string }[]>`
+        SELECT kind, message_id, period::text, amount, currency FROM read.charges
+         WHERE account = ${decodeId('acc', owner)} ORDER BY message_id, kind`,
+    ),
+  )
+
+/** A projector as far as its transactions go: one partition, and what it applies to it. */
+const makeWriter = Effect.fnUntraced(function* (topic: string, partition: number) {
+  const sql = yield* Sql
+  const [checkpoint] = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, [{ topic, partition }]))
+  assert.isDefined(checkpoint)
+  const claim: Claim = { ...checkpoint, source: topic, next: 0, waiting: [] }
+  return Effect.fnUntraced(function* (content: Partial<Pick<Digest, 'facts' | 'seals'>>) {
+    const { position } = claim
+    const outcome = yield* applyDigest(world.topics, {
+      facts: [],
+      seals: [],
+      ...content,
+      advances: [{ claim, to: position + 1, fence: 0 }],
+      boxes: new Map(),
+    })
+    assert.strictEqual(outcome.kind, 'applied')
+    claim.position = position + 1
+  })
+})
+
+/** An account that has spent so much of its limit this month. */
+const spender = (owner: string, spent: string, settings: { limit: string; percent?: number }) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.transaction(async (q) => {
+      const id = decodeId('acc', owner)
+      await q`INSERT INTO command.accounts (id, name) VALUES (${id}, 'Shop')`
+      await q`INSERT INTO command.account_settings (account, mode, spend_limit, soft_threshold_percent)
+              VALUES (${id}, 'live', ${settings.limit}, ${settings.percent ?? null})`
+      await q`INSERT INTO command.spend_periods (account, period, spent)
+              VALUES (${id}, date_trunc('month', now() AT TIME ZONE 'UTC'), ${spent})`
+    }),
+  )
+const spentBy = (owner: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(async (q) => {
+      const [row] = await q<{ spent: string; threshold_told: boolean }[]>`
+        SELECT spent, threshold_told FROM command.spend_periods WHERE account = ${decodeId('acc', owner)}`
+      return row
+    }),
+  )
+
+const sent = ({ at, messageId }: MessageAccepted): LogFact => ({
+  type: 'MessageSent',
+  messageId,
+  at: at + 1,
+  operator: 'http',
+  operatorIds: [],
+  reportDeadline: at + 1000,
+})
+
+describe('a batch', () => {
+  it.live('closes when it is sealed and all its messages are final, and is told once', () =>
+    Effect.gen(function* () {
+      const owner = account(1)
+      const batch = newBatch()
+      const facts = yield* Effect.forEach([1, 2, 3, 4], () => acceptanceOf({ account: owner, batch }))
+      const [delivered, undelivered, rejected, silent] = facts
+      assert.isDefined(delivered)
+      assert.isDefined(undelivered)
+      assert.isDefined(rejected)
+      assert.isDefined(silent)
+      yield* makeProjector({ prefix: world.prefix, partitions: PARTITIONS })
+      yield* applied(world.prefix, yield* append(facts.map((fact) => laneRecord(world, fact))))
+      assert.deepInclude(yield* batchRow(batch), { members: 4, final: 0, closed: false, sealed_at: null })
+
+      const seal = sealOf(owner, batch, { total: 7, accepted: 4, duplicate: 1, rejected: 2 })
+      const ends: ReadonlyArray<readonly [MessageAccepted, LogFact]> = [
+        [delivered, { type: 'MessageDelivered', messageId: delivered.messageId, at: delivered.at + 2 }],
+        [
+          undelivered,
+          {
+            type: 'MessageUndelivered',
+            messageId: undelivered.messageId,
+            at: undelivered.at + 2,
+            reason: 'recipient_blocked',
+          },
+        ],
+        [
+          rejected,
+          {
+            type: 'MessageRejected',
+            messageId: rejected.messageId,
+            at: rejected.at + 2,
+            reason: 'operator_rejected',
+          },
+        ],
+      ]
+      yield* applied(
+        world.prefix,
+        yield* append([
+          batchSealedRecord(world.topics, seal),
+          ...facts.flatMap((fact) => logRecords(world, fact, [sent(fact)])),
+          ...ends.flatMap(([fact, end]) => logRecords(world, fact, [end])),
+        ]),
+      )
+      assert.deepInclude(yield* batchRow(batch), { final: 3, closed: false })
+      assert.deepStrictEqual(yield* eventsOf(owner, 'batch.completed'), [])
+
+      yield* applied(
+        world.prefix,
+        yield* append(
+          logRecords(world, silent, [
+            {
+              type: 'MessageExpired',
+              messageId: silent.messageId,
+              at: silent.at + 9,
+              reason: 'dlr_timeout_local',
+            },
+          ]),
+        ),
+      )
+      assert.deepInclude(yield* batchRow(batch), { final: 4, closed: true })
+      const [told, ...more] = yield* eventsOf(owner, 'batch.completed')
+      assert.deepStrictEqual(more, [])
+      assert.deepStrictEqual(told?.object, {
+        id: batch,
+        object: 'batch',
+        created_at: new Date(seal.createdAt).toISOString(),
+        closed: true,
+        counts: {
+          total: 7,
+          accepted: 4,
+          duplicate: 1,
+          rejected: 3,
+          delivered: 1,
+          undelivered: 1,
+          expired: 1,
+        },
+      })
+      assert.strictEqual(told?.id, eventIdOf(batch, 'batch.completed'))
+      // Behind the last of its messages.
+      assert.strictEqual(told?.sequence, (yield* eventsOf(owner, 'message.expired'))[0]!.sequence + 1)
+
+      // A late report corrects the counts. The batch stays closed and is not told again.
+      yield* applied(
+        world.prefix,
+        yield* append(
+          logRecords(world, silent, [
+            { type: 'MessageDelivered', messageId: silent.messageId, at: silent.at + 99 },
+          ]),
+        ),
+      )
+      assert.deepInclude(yield* batchRow(batch), { delivered: 2, expired: 0, final: 4, closed: true })
+      assert.strictEqual((yield* eventsOf(owner, 'batch.completed')).length, 1)
+      assert.deepStrictEqual(
+        [...(yield* statsOf(owner))],
+        [
+          {
+            mode: 'live',
+            class: 'service',
+            template: 'order_ready',
+            accepted: 4,
+            sent: 4,
+            delivered: 2,
+            undelivered: 1,
+            rejected: 1,
+            expired: 0,
+            parts: '4',
+            price: '6.00',
+          },
+        ],
+      )
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('of which every element was rejected closes at once', () =>
+    Effect.gen(function* () {
+      const owner = account(2)
+      const batch = newBatch()
+      const apply = yield* makeWriter('rejected', 0)
+      yield* apply({ seals: [sealOf(owner, batch, { total: 3, rejected: 3, mode: 'test' })] })
+      assert.deepInclude(yield* batchRow(batch), { closed: true, mode: 'test' })
+      const [told] = yield* eventsOf(owner, 'batch.completed')
+      assert.deepInclude(told?.object, {
+        closed: true,
+        counts: {
+          total: 3,
+          accepted: 0,
+          duplicate: 0,
+          rejected: 3,
+          delivered: 0,
+          undelivered: 0,
+          expired: 0,
+        },
+      })
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('keeps its first seal, and waits for a message that landed although it seemed refused', () =>
+    Effect.gen(function* () {
+      const owner = account(3)
+      const batch = newBatch()
+      const apply = yield* makeWriter('landed', 0)
+      const known = yield* acceptanceOf({ account: owner, batch })
+      const landed = yield* acceptanceOf({ account: owner, batch })
+      yield* apply({ facts: [known, landed], seals: [sealOf(owner, batch, { total: 2, accepted: 1 })] })
+      yield* apply({ facts: deliveryOf(landed), seals: [sealOf(owner, batch, { total: 9 })] })
+      assert.deepInclude(yield* batchRow(batch), { total: 2, final: 1, closed: false })
+      yield* apply({ facts: deliveryOf(known) })
+      assert.deepInclude(yield* batchRow(batch), { final: 2, closed: true })
+      assert.strictEqual((yield* eventsOf(owner, 'batch.completed')).length, 1)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('is closed by one of two projectors that bring its last two messages at the same moment', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const owner = account(4)
+      const batch = newBatch()
+      const [one, two] = [yield* makeWriter('race', 0), yield* makeWriter('race', 1)]
+      const [first, second] = yield* Effect.forEach([1, 2], () => acceptanceOf({ account: owner, batch }))
+      assert.isDefined(first)
+      assert.isDefined(second)
+      yield* one({ facts: [first], seals: [sealOf(owner, batch, { accepted: 2 })] })
+      yield* two({ facts: [second] })
+      // Both are at the batch's row before either has counted its message.
+      const racing = yield* sql.transaction(async (q) => {
+        await q`SELECT 1 FROM read.batches WHERE id = ${decodeId('bat', batch)} FOR UPDATE`
+        const fibers = [one({ facts: deliveryOf(first) }), two({ facts: deliveryOf(second) })].map((effect) =>
+          Effect.runFork(Effect.provideService(effect, Sql, sql)),
+        )
+        for (let waiting = 0; waiting < 2;) {
+          // What a session waits for does not show in a transaction's own picture of the statistics: it is asked anew.
+          const [row] = await q<{ waiting: number }[]>`
+            SELECT pg_stat_clear_snapshot(), (
+              SELECT count(*)::integer FROM pg_stat_activity
+               WHERE datname = current_database() AND wait_event_type = 'Lock'
+                 AND query LIKE '%INSERT INTO read.batches%') AS waiting`
+          waiting = row?.waiting ?? 0
+        }
+        return fibers
+      }, { deadline: '10 seconds' })
+      yield* Effect.forEach(racing, Fiber.join)
+      assert.deepInclude(yield* batchRow(batch), { final: 2, delivered: 2, closed: true })
+      assert.strictEqual((yield* eventsOf(owner, 'batch.completed')).length, 1)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live(
+    'is closed once however its facts and its seal are spread over projectors, and in whatever order',
+    () =>
+      Effect.gen(function* () {
+        const owner = account(5)
+        const writers = yield* Effect.forEach([0, 1, 2], (partition) => makeWriter('spread', partition))
+        const plans = fc.sample(
+          fc.array(
+            fc.record({
+              writer: fc.nat(2),
+              lateAcceptance: fc.boolean(),
+              end: fc.constantFrom('delivered', 'expired', 'corrected'),
+            }),
+            { minLength: 0, maxLength: 6 },
+          ),
+          { numRuns: 12, seed: 4 },
+        )
+        for (const plan of plans) {
+          const batch = newBatch()
+          const members = yield* Effect.forEach(plan, ({ end, lateAcceptance, writer }) =>
+            Effect.map(acceptanceOf({ account: owner, batch }), (fact) => {
+              const { at, messageId } = fact
+              const expiry: LogFact = {
+                type: 'MessageExpired',
+                messageId,
+                at: at + 3,
+                reason: 'dlr_timeout_local',
+              }
+              const life: ReadonlyArray<LogFact> = [
+                sent(fact),
+                ...(end === 'delivered' ? [] : [expiry]),
+                ...(end === 'expired' ? [] : [{ type: 'MessageDelivered', messageId, at: at + 4 } as const]),
+              ]
+              return { writer, steps: lateAcceptance ? [...life, fact] : [fact, ...life] }
+            }),
+          )
+          const sealing = plan.length % writers.length
+          // Each applies its own, a fact a transaction, at the same time as the others.
+          yield* Effect.forEach(
+            writers,
+            Effect.fnUntraced(function* (apply, index) {
+              if (index === sealing)
+                yield* apply({ seals: [sealOf(owner, batch, { accepted: plan.length })] })
+              for (const { steps, writer } of members) {
+                if (writer !== index) continue
+                for (const step of steps) yield* apply({ facts: [step] })
+              }
+            }),
+            { concurrency: 'unbounded' },
+          )
+          const expired = plan.filter(({ end }) => end === 'expired').length
+          assert.deepInclude(yield* batchRow(batch), {
+            members: plan.length,
+            final: plan.length,
+            expired,
+            delivered: plan.length - expired,
+            closed: true,
+          })
+        }
+        const told = yield* eventsOf(owner, 'batch.completed')
+        assert.strictEqual(told.length, plans.length)
+        const accepted = plans.flat().length
+        const [stats] = yield* statsOf(owner)
+        assert.deepInclude(stats, { accepted, sent: accepted, parts: String(accepted) })
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
+describe('spend', () => {
+  it.live('is charged in live mode, and what is not billed is given back to the period of acceptance', () =>
+    Effect.gen(function* () {
+      const owner = account(10)
+      yield* spender(owner, '6.00', { limit: '1000.00' })
+      const apply = yield* makeWriter('spend', 0)
+      const [billed, refused, unsent] = yield* Effect.forEach([1, 2, 3], () =>
+        acceptanceOf({ account: owner }),
+      )
+      assert.isDefined(billed)
+      assert.isDefined(refused)
+      assert.isDefined(unsent)
+      const free = yield* acceptanceOf({ account: owner, mode: 'test' })
+      const end: ReadonlyArray<LogFact> = [
+        {
+          type: 'MessageRejected',
+          messageId: refused.messageId,
+          at: refused.at + 5,
+          reason: 'operator_rejected',
+        },
+        { type: 'MessageRejected', messageId: free.messageId, at: free.at + 5, reason: 'operator_rejected' },
+        {
+          type: 'MessageExpired',
+          messageId: unsent.messageId,
+          at: unsent.at + 5,
+          reason: 'ttl_expired_before_submit',
+        },
+      ]
+      yield* apply({ facts: [billed, refused, free, ...end, ...deliveryOf(billed)] })
+      assert.strictEqual((yield* spentBy(owner))?.spent, '4.00')
+      yield* apply({ facts: [unsent] })
+      assert.strictEqual((yield* spentBy(owner))?.spent, '2.00')
+      yield* apply({ facts: [billed, refused, unsent, ...end] })
+      assert.strictEqual((yield* spentBy(owner))?.spent, '2.00')
+
+      const period = `${new Date(billed.at).toISOString().slice(0, 7)}-01`
+      const line = (fact: MessageAccepted, kind: string) => ({
+        kind,
+        message_id: decodeId('msg', fact.messageId),
+        period,
+        amount: '2.00',
+        currency: 'RUB',
+      })
+      assert.sameDeepMembers(
+        [...(yield* chargesOf(owner))],
+        [
+          line(billed, 'charge'),
+          line(refused, 'charge'),
+          line(refused, 'reversal'),
+          line(unsent, 'charge'),
+          line(unsent, 'reversal'),
+        ],
+      )
+      const modes = (yield* statsOf(owner)).map(({ accepted, mode, price, rejected }) => ({
+        accepted: accepted as number,
+        mode: mode as string,
+        price: price as string,
+        rejected: rejected as number,
+      }))
+      assert.deepStrictEqual(modes, [
+        { accepted: 3, mode: 'live', price: '2.00', rejected: 1 },
+        { accepted: 1, mode: 'test', price: '0.00', rejected: 1 },
+      ])
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('is given back once, also when the messages are folded into emptied tables again', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const owner = account(11)
+      yield* spender(owner, '2.00', { limit: '1000.00' })
+      const apply = yield* makeWriter('again', 0)
+      const fact = yield* acceptanceOf({ account: owner })
+      const { at, messageId } = fact
+      const facts = [
+        fact,
+        { type: 'MessageRejected', messageId, at: at + 1, reason: 'operator_rejected' },
+      ] as const
+      yield* apply({ facts })
+      yield* sql.run((q) => q`DELETE FROM read.messages WHERE account = ${decodeId('acc', owner)}`)
+      yield* apply({ facts })
+      assert.strictEqual((yield* spentBy(owner))?.spent, '0.00')
+      assert.strictEqual((yield* chargesOf(owner)).length, 2)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('is told once a period when it crosses the soft threshold, whoever sees it first', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const owner = account(12)
+      yield* spender(owner, '79.99', { limit: '100.00' })
+      const writers = yield* Effect.forEach([0, 1, 2], (partition) => makeWriter('threshold', partition))
+      const messages = (): Effect.Effect<
+        ReadonlyArray<void>,
+        unknown,
+        Effect.Services<ReturnType<typeof acceptanceOf>> | Sql
+      > =>
+        Effect.forEach(
+          writers,
+          Effect.fnUntraced(function* (apply) {
+            yield* apply({ facts: [yield* acceptanceOf({ account: owner })] })
+          }),
+          { concurrency: 'unbounded' },
+        )
+      const told = eventsOf(owner, 'account.spend_threshold')
+      yield* messages
+      assert.deepStrictEqual(yield* told, [])
+      yield* sql.run(
+        (q) => q`UPDATE command.spend_periods SET spent = 80 WHERE account = ${decodeId('acc', owner)}`,
+      )
+      yield* messages
+      yield* messages
+      const [event, ...more] = yield* told
+      assert.deepStrictEqual(more, [])
+      const now = new Date()
+      const month = (n: number) =>
+        new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n, 1)).toISOString()
+      assert.deepStrictEqual(event?.object, {
+        object: 'spend_limit',
+        limit: { amount: '100.00', currency: 'RUB' },
+        spent: { amount: '80.00', currency: 'RUB' },
+        period: { from: month(0), to: month(1) },
+        soft_threshold_percent: 80,
+      })
+      assert.isTrue((yield* spentBy(owner))?.threshold_told)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('has a threshold of the account’s own, and none where there is no limit', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const [early, free] = [account(13), account(14)]
+      yield* spender(early, '10.00', { limit: '100.00', percent: 10 })
+      yield* spender(free, '10.00', { limit: '100.00', percent: 10 })
+      yield* sql.run(
+        (q) =>
+          q`UPDATE command.account_settings SET spend_limit = NULL WHERE account = ${decodeId('acc', free)}`,
+      )
+      const apply = yield* makeWriter('percent', 0)
+      yield* apply({
+        facts: [yield* acceptanceOf({ account: early }), yield* acceptanceOf({ account: free })],
+      })
+      const [event] = yield* eventsOf(early, 'account.spend_threshold')
+      assert.deepInclude(event?.object, { soft_threshold_percent: 10 })
+      assert.deepStrictEqual(yield* eventsOf(free, 'account.spend_threshold'), [])
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
+describe('two projectors, one of them killed', () => {
+  it.live(
+    'close every batch once, and count every message once, also when all is read again',
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* Sql
+        const home = yield* Effect.acquireRelease(
+          Effect.sync(() => mkdtempSync(join(tmpdir(), 'hub-projector-'))),
+          (path) => Effect.sync(() => rmSync(path, { recursive: true })),
+        )
+        const [batches, size] = [30, 20]
+        const owner = account(20)
+        yield* spender(owner, '1200.00', { limit: '1000.00' })
+        const first = yield* startProcess(world, home, 'one')
+        const second = yield* startProcess(world, home, 'two')
+        const positions = []
+        for (let n = 0; n < batches; n++) {
+          const batch = newBatch()
+          const facts = yield* Effect.forEach(Array.from({ length: size }), () =>
+            acceptanceOf({ account: owner, batch }),
+          )
+          positions.push(
+            ...(yield* append([
+              ...facts.map((fact) => laneRecord(world, fact)),
+              ...facts.flatMap((fact, i) =>
+                logRecords(
+                  world,
+                  fact,
+                  i % 10 === 0
+                    ? [
+                        {
+                          type: 'MessageRejected',
+                          messageId: fact.messageId,
+                          at: fact.at + 1,
+                          reason: 'operator_rejected',
+                        },
+                      ]
+                    : deliveryOf(fact, 1000),
+                ),
+              ),
+              batchSealedRecord(world.topics, sealOf(owner, batch, { accepted: size })),
+            ])),
+          )
+          if (n === batches / 2) {
+            yield* until(
+              async (q) =>
+                (await q`SELECT 1 FROM read.events WHERE account = ${decodeId('acc', owner)} LIMIT 100`)
+                  .length === 100,
+            )
+            yield* first.kill('SIGKILL')
+          }
+        }
+        yield* applied(world.prefix, positions)
+        const all = batches * size
+        const refused = all / 10
+        const assertSums = Effect.gen(function* () {
+          const told = yield* eventsOf(owner, 'batch.completed')
+          assert.strictEqual(told.length, batches)
+          assert.strictEqual(new Set(told.map(({ id }) => id)).size, batches)
+          assert.strictEqual((yield* eventsOf(owner, 'account.spend_threshold')).length, 1)
+          const [stats, ...more] = yield* statsOf(owner)
+          assert.deepStrictEqual(more, [])
+          assert.deepInclude(stats, {
+            accepted: all,
+            sent: all - refused,
+            delivered: all - refused,
+            rejected: refused,
+            parts: String(all),
+            price: `${2 * (all - refused)}.00`,
+          })
+          assert.strictEqual((yield* spentBy(owner))?.spent, `${1200 - 2 * refused}.00`)
+        })
+        yield* assertSums
+
+        yield* second.kill('SIGTERM')
+        const before = yield* snapshot
+        yield* sql.run((q) => q`UPDATE read.checkpoints SET position = 0, fence = 0 WHERE topic LIKE 'hub.%'`)
+        yield* makeProjector({ prefix: world.prefix, partitions: PARTITIONS, pollSize: 53 })
+        yield* applied(world.prefix, positions)
+        assert.deepStrictEqual(yield* snapshot, before)
+        yield* assertSums
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    90_000,
+  )
+})
