@@ -19,6 +19,9 @@ import { serverLayer } from './http/server.ts'
 import { freshId } from './ids.ts'
 import { maintenanceLayer } from './maintenance.ts'
 import { Messages } from './messages/store.ts'
+import { Senders } from './senders/senders.ts'
+import { Stats } from './stats/stats.ts'
+import { Templates } from './templates/templates.ts'
 import { WebhookEndpoints } from './webhook-endpoints/endpoints.ts'
 
 export interface AppOptions {
@@ -42,13 +45,20 @@ export const commandApi = (options: AppOptions) => {
     makeMessageId: (now) => freshId('msg', now),
   }).pipe(Layer.provide(ledgerLayer))
   const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
+  const resources = Layer.mergeAll(
+    endpoints,
+    Templates.layer((now) => freshId('tpl', now)),
+    Senders.layer((now) => freshId('snd', now)),
+    Stats.layer,
+    Events.layer,
+  )
 
   // What is listed first is there last and goes first: the checks of readiness outlive the listener, so that they can say that it is
   // closing, and the flushes outlive it to finish what it took.
   return apiLayer({ hashSecret }).pipe(
     Layer.provideMerge(serverLayer(port)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
-    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, Events.layer, endpoints)),
+    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, resources)),
     Layer.provide(Layer.mergeAll(Messages.layer, OutboxGate.layer, HttpEdge.layer(baseUrl))),
   ) satisfies Layer.Layer<never, unknown, Sql | Vault | Sealing | EventLog | AddressPolicy | Readiness>
 }

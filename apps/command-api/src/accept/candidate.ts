@@ -19,6 +19,16 @@ import {
 import { Result } from 'effect'
 import type { AccountSettings, Owner, TemplateInUse } from '../accounts/account.ts'
 
+/** The flood windows that a send has to pass; `null` where there is no limit. */
+export interface Windows {
+  readonly pauseSeconds: number
+  readonly perHour: number | null
+  readonly perDay: number | null
+}
+
+/** In the sandbox one number has windows: a second send within five minutes is refused. Contract, Sandbox numbers. */
+const SANDBOX_WINDOWS: Windows = { pauseSeconds: 300, perHour: null, perDay: null }
+
 /** A send that could be accepted: rendered, counted and priced. Holds the number and the text: never logged. */
 export interface Draft {
   readonly class: MessageClass
@@ -33,6 +43,10 @@ export interface Draft {
   readonly rendered: Rendered
   readonly values: Readonly<Record<string, string>>
   readonly pricePerPart: Money
+  /** `null` for a number that spends no window. */
+  readonly windows: Windows | null
+  /** `null` where nothing is charged or no limit is set. */
+  readonly spendLimit: Money | null
 }
 
 /** One send on its way into a flush. */
@@ -41,6 +55,8 @@ export interface Candidate {
   readonly clientRef: string | null
   /** `bat_…` */
   readonly batch: string | null
+  /** `msg_…`: the id that an idempotency key remembers for a send without a reference. */
+  readonly messageId: string | null
   readonly class: MessageClass
   readonly recipient: string
   readonly draft: Result.Result<Draft, ApiError>
@@ -50,10 +66,10 @@ export interface Candidate {
 
 const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
 
-/** Template, then its sender; moderation is not awaited in test mode. Source: contract, Templates and senders. */
-const checkTemplate = (
-  send: Send,
-  owner: Owner,
+/** The template on its own; moderation is not awaited in test mode. Source: contract, Templates and senders. */
+export const checkTemplate = (
+  send: Pick<Send, 'class'>,
+  owner: Pick<Owner, 'mode'>,
   template: TemplateInUse | null,
   path: string,
 ): Result.Result<TemplateInUse, ApiError> => {
@@ -66,16 +82,24 @@ const checkTemplate = (
   if (template.class !== send.class) {
     return Result.fail(apiError('template_class_mismatch', { param: at(path, 'class') }))
   }
-  const registered =
-    template.senderStatus === 'registered' || (owner.mode === 'test' && template.senderStatus === 'pending')
-  if (!registered) return Result.fail(apiError('sender_not_registered', { param }))
   return Result.succeed(template)
 }
+
+/** Its sender; registration is not awaited in test mode. */
+const checkSender = (
+  template: TemplateInUse,
+  owner: Pick<Owner, 'mode'>,
+  path: string,
+): Result.Result<TemplateInUse, ApiError> =>
+  template.senderStatus === 'registered' || (owner.mode === 'test' && template.senderStatus === 'pending')
+    ? Result.succeed(template)
+    : Result.fail(apiError('sender_not_registered', { param: at(path, 'template') }))
 
 /** The domain names a variable on its own; a `param` also says where in the body it lies. */
 const paramOf = (param: string, path: string): string => variableParam(param.slice('variables.'.length), path)
 
-const renderFault = (error: RenderError, path: string): ApiError => {
+/** A fault of rendering in the words of the catalogue. */
+export const renderFault = (error: RenderError, path: string): ApiError => {
   switch (error._tag) {
     case 'TemplateTextTooLong':
       return apiError('template_text_too_long', { param: at(path, 'template') })
@@ -101,36 +125,45 @@ export const candidateOf = (
     /** Secret of the recipient hash. */
     readonly hashSecret: string | Uint8Array
     readonly batch?: string
+    readonly messageId?: string | null
     readonly path?: string
   },
 ): Candidate => {
   const path = context.path ?? ''
   const recipient = recipientHash(context.hashSecret, send.to)
   const draft = (): Result.Result<Draft, ApiError> => {
-    const checked = checkTemplate(send, context.owner, context.template, path)
+    const checked = Result.flatMap(checkTemplate(send, context.owner, context.template, path), (found) =>
+      checkSender(found, context.owner, path),
+    )
     if (Result.isFailure(checked)) return Result.fail(checked.failure)
     const template = checked.success
     const rendered = render(template.parsed, send.variables)
     if (Result.isFailure(rendered)) return Result.fail(renderFault(rendered.failure, path))
     const values = decodeVariables(send.variables, path)
     if (Result.isFailure(values)) return Result.fail(values.failure)
+    const { owner, settings } = context
+    const scenario = owner.mode === 'test' ? sandboxScenario(send.to) : null
+    const sandboxWindows = scenario === 'anti_flood' ? SANDBOX_WINDOWS : null
     return Result.succeed({
       class: send.class,
       to: send.to,
       toMasked: maskNumber(send.to),
       recipient,
-      scenario: context.owner.mode === 'test' ? sandboxScenario(send.to) : null,
+      scenario,
       template: template.name,
       sender: template.sender,
       rendered: rendered.success,
       values: values.success,
-      pricePerPart: context.settings.pricePerPart[send.class],
+      pricePerPart: settings.pricePerPart[send.class],
+      windows: owner.mode === 'test' ? sandboxWindows : settings.floodWindows,
+      spendLimit: owner.mode === 'test' ? null : settings.spendLimit,
     })
   }
   return {
     owner: context.owner,
     clientRef: send.clientRef,
     batch: context.batch ?? null,
+    messageId: send.clientRef === null ? (context.messageId ?? null) : null,
     class: send.class,
     recipient,
     draft: draft(),

@@ -24,6 +24,8 @@ export interface KnownMessage {
 export interface Knowledge {
   /** By `refKey`; `null` where the reference is used and its message is nowhere to be found. */
   readonly known: ReadonlyMap<string, KnownMessage | null>
+  /** By message id: those that were asked for because an idempotency key remembers them, and are recorded. */
+  readonly recorded: ReadonlyMap<string, KnownMessage>
   /** Recipient hashes. */
   readonly optedOut: ReadonlySet<string>
   /** Whether this process has seen the bus acknowledge a code. */
@@ -37,12 +39,20 @@ export type Decision =
   | { readonly type: 'accept'; readonly draft: Draft }
   /** A code whose publication was never acknowledged: to be published again under its id. */
   | { readonly type: 'republish'; readonly messageId: string; readonly draft: Draft }
-  /** A repeat: the earlier message as it stands. */
-  | { readonly type: 'duplicate'; readonly view: MessageView }
+  /**
+   * A repeat: the earlier message as it stands. `byKey`: of the idempotency key alone, whose first answer never arrived, so
+   * that this one is the first. `recipient`: the earlier message's, hashed.
+   */
+  | {
+      readonly type: 'duplicate'
+      readonly view: MessageView
+      readonly byKey: boolean
+      readonly recipient: string
+    }
   /** A repeat of a code that is being published: its answer is that publication's. */
   | { readonly type: 'join'; readonly messageId: string; readonly view: MessageView }
-  /** The same reference came earlier in this flush: to be asked again when that one is recorded. */
-  | { readonly type: 'defer' }
+  /** The same reference came earlier in this flush, at this place: a duplicate of that one, if that one is accepted. */
+  | { readonly type: 'follow'; readonly leader: number }
   | { readonly type: 'refuse'; readonly error: ApiError }
 
 const refuse = (error: ApiError): Decision => ({ type: 'refuse', error })
@@ -54,12 +64,17 @@ const OTHER_CODE =
  * A repeat. A `service` message is safe once it is recorded. A code is accepted only when the bus has it, which an
  * acknowledgement or the read model proves; until then a repeat publishes it again and waits.
  */
-const decideRepeat = (candidate: Candidate, known: KnownMessage | null, knowledge: Knowledge): Decision => {
+const decideRepeat = (
+  candidate: Candidate,
+  known: KnownMessage | null,
+  knowledge: Knowledge,
+  byKey = false,
+): Decision => {
   // Ledger and guard are written together, so this is a damaged or half-restored database.
   if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
   const { view } = known
   if (view.class === 'service' || known.projected || knowledge.acknowledged(view.id)) {
-    return { type: 'duplicate', view }
+    return { type: 'duplicate', view, byKey, recipient: known.recipient }
   }
   if (knowledge.inFlight(view.id)) return { type: 'join', messageId: view.id, view }
   // Under one id there must never be two recipients: if the first publication did land, each would get a message.
@@ -90,22 +105,28 @@ const decideNew = (candidate: Candidate, knowledge: Knowledge): Decision => {
 }
 
 /**
- * Decides a flush. Of several candidates with one new reference the first is decided, the others wait for it: what they are
- * repeats of is known only when it is recorded.
+ * Decides a flush. Of several candidates with one new reference the first is decided and the others follow it: what they
+ * are repeats of is known only when it is recorded.
  */
 export const decideFlush = (
   candidates: ReadonlyArray<Candidate>,
   knowledge: Knowledge,
 ): ReadonlyArray<Decision> => {
-  const taken = new Set<string>()
-  return candidates.map((candidate) => {
-    if (candidate.clientRef === null) return decideNew(candidate, knowledge)
+  const taken = new Map<string, number>()
+  return candidates.map((candidate, place) => {
+    if (candidate.clientRef === null) {
+      const recorded = candidate.messageId === null ? undefined : knowledge.recorded.get(candidate.messageId)
+      return recorded === undefined
+        ? decideNew(candidate, knowledge)
+        : decideRepeat(candidate, recorded, knowledge, true)
+    }
     const key = refKey(candidate.owner, candidate.clientRef)
-    if (taken.has(key)) return { type: 'defer' }
+    const leader = taken.get(key)
+    if (leader !== undefined) return { type: 'follow', leader }
     const known = knowledge.known.get(key)
     const decision =
       known === undefined ? decideNew(candidate, knowledge) : decideRepeat(candidate, known, knowledge)
-    if (decision.type === 'accept' || decision.type === 'republish') taken.add(key)
+    if (decision.type === 'accept' || decision.type === 'republish') taken.set(key, place)
     return decision
   })
 }

@@ -45,7 +45,8 @@ export interface AccountSettings {
   readonly pricePerPart: Readonly<Record<MessageClass, Money>>
 }
 
-const CURRENCY = 'RUB'
+/** Of prices and limits. Source: contract, General (defaults). */
+export const CURRENCY = 'RUB'
 
 /** Source: contract, General (defaults, tariff); specification, Per-recipient anti-flood. */
 export const DEFAULT_SETTINGS: AccountSettings = {

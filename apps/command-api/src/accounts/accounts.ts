@@ -44,7 +44,7 @@ export class Accounts extends Context.Service<
     readonly settings: (owner: Owner) => Effect.Effect<AccountSettings, StorageError>
     /** `null` when the account has none of this name in its mode. */
     readonly template: (owner: Owner, name: string) => Effect.Effect<TemplateInUse | null, StorageError>
-    /** What was charged in the calendar month (UTC) of now: amount, and the moments in which the period begins and ends. */
+    /** What the live mode has spent in the calendar month (UTC) of now: amount, and the moments in which the period begins and ends. */
     readonly spending: (
       owner: Owner,
     ) => Effect.Effect<{ readonly amount: string; readonly from: number; readonly to: number }, StorageError>
@@ -118,15 +118,12 @@ export class Accounts extends Context.Service<
           sql.run(async (q) => {
             const [row] = await q<{ amount: string; since: Date; until: Date }[]>`
               WITH period AS (
-                SELECT date_trunc('month', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' AS since,
-                       (date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC' AS until)
-              SELECT period.since, period.until, coalesce(sum(m.price) FILTER (
-                       WHERE m.status <> 'rejected' AND m.reason_code IS DISTINCT FROM 'ttl_expired_before_submit'), 0
-                     )::numeric(14, 2)::text AS amount
-                FROM period LEFT JOIN read.messages m
-                  ON m.account = ${owner.accountUuid} AND m.mode = ${owner.mode}
-                 AND m.id >= command.uuid_floor(period.since) AND m.id < command.uuid_floor(period.until)
-               GROUP BY period.since, period.until`
+                SELECT day, day::timestamp AT TIME ZONE 'UTC' AS since,
+                       (day + interval '1 month') AT TIME ZONE 'UTC' AS until
+                  FROM (SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date AS day) AS first)
+              SELECT period.since, period.until, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
+                FROM period LEFT JOIN command.spend_periods s
+                  ON s.account = ${owner.accountUuid} AND s.period = period.day`
             return {
               amount: row?.amount ?? '0.00',
               from: row?.since.getTime() ?? 0,

@@ -1,6 +1,7 @@
 /** What is sent back: answers as data, and the headers that every one of them has. */
 import { type ApiError, errorHeaders, httpStatusOf, toErrorBody } from '@hub/contract'
 import { HttpServerResponse } from 'effect/http'
+import type { Found } from '../page.ts'
 
 /** An answer before it is a response. */
 export interface Answer {
@@ -36,6 +37,18 @@ export const listAnswer = (page: {
     page.lastId ?? page.startingAfter,
   )}}`,
 })
+
+/** A page of resources as a list. */
+export const pageAnswer = <T extends { readonly id: string }>(
+  found: Found<T>,
+  startingAfter: string | null,
+): Answer =>
+  listAnswer({
+    elements: found.data.map((resource) => JSON.stringify(resource)),
+    hasMore: found.hasMore,
+    lastId: found.data.at(-1)?.id ?? null,
+    startingAfter,
+  })
 
 /** The error envelope. `status` overrides the catalogue's where HTTP itself has a better word (a garbled request). */
 export const errorAnswer = (

@@ -2,9 +2,14 @@
 import {
   type ApiError,
   apiError,
+  decodeEstimate,
   decodeEventsQuery,
   decodeListQuery,
+  decodeRender,
+  decodeSenderCreate,
   decodeSendRequest,
+  decodeStatsQuery,
+  decodeTemplateCreate,
   decodeWebhookEndpointCreate,
   descriptionText,
   ERROR_PAGE_PATH,
@@ -14,18 +19,22 @@ import {
   REFERENCE_PATH,
   referencePage,
 } from '@hub/contract'
-import { decodeId, toTimestamp } from '@hub/domain'
+import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
 import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
-import { Effect, Result } from 'effect'
-import { candidateOf } from '../accept/candidate.ts'
+import { Clock, Effect, Result } from 'effect'
+import { candidateOf, renderFault } from '../accept/candidate.ts'
+import { estimateBody, templatesOf } from '../accept/estimate.ts'
 import { Flusher } from '../accept/flush.ts'
 import { accountBody } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Events } from '../events/events.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
 import { Messages } from '../messages/store.ts'
+import { Senders } from '../senders/senders.ts'
+import { Stats } from '../stats/stats.ts'
+import { Templates } from '../templates/templates.ts'
 import { WebhookEndpoints } from '../webhook-endpoints/endpoints.ts'
-import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
+import { type Answer, jsonAnswer, listAnswer, pageAnswer } from './answer.ts'
 import type { OpenOperation, Operation } from './pipeline.ts'
 
 const notFound: Effect.Effect<never, ApiError> = Effect.fail(apiError('not_found'))
@@ -38,6 +47,9 @@ export interface OperationsOptions {
   readonly hashSecret: string | Uint8Array
 }
 
+/** Templates of one request that are looked up at a time: most of the pool stays for others. */
+const TEMPLATES_AT_ONCE = 4
+
 /** The operations that need a key. */
 export const makeOperations = Effect.fnUntraced(function* (options: OperationsOptions) {
   const accounts = yield* Accounts
@@ -45,6 +57,9 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   const messages = yield* Messages
   const events = yield* Events
   const endpoints = yield* WebhookEndpoints
+  const templates = yield* Templates
+  const senders = yield* Senders
+  const stats = yield* Stats
 
   const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller }) {
     const send = yield* Effect.fromResult(Result.flatMap(parseBody(body), (json) => decodeSendRequest(json)))
@@ -67,6 +82,74 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, messageBody(view, content))
   })
 
+  const estimate: Operation = Effect.fnUntraced(function* ({ body, caller, errorObject }) {
+    const settings = yield* accounts.settings(caller)
+    const wanted = yield* Effect.fromResult(
+      Result.flatMap(parseBody(body), (json) => decodeEstimate(json, settings.batchMax)),
+    )
+    const found = new Map(
+      yield* Effect.forEach(
+        templatesOf(wanted),
+        (name) => Effect.map(accounts.template(caller, name), (template) => [name, template] as const),
+        { concurrency: TEMPLATES_AT_ONCE },
+      ),
+    )
+    const template = (name: string) => found.get(name) ?? null
+    return jsonAnswer(
+      200,
+      yield* Effect.fromResult(estimateBody(wanted, { owner: caller, settings, template }, errorObject)),
+    )
+  })
+
+  const createTemplate: Operation = Effect.fnUntraced(function* ({ body, caller }) {
+    const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeTemplateCreate))
+    return jsonAnswer(201, yield* templates.create(caller, wanted))
+  })
+
+  const listTemplates: Operation = Effect.fnUntraced(function* ({ caller, query }) {
+    const page = yield* Effect.fromResult(decodeListQuery(query))
+    const found = yield* Effect.flatMap(templates.page(caller, page), orNotFound)
+    return pageAnswer(found, page.startingAfter)
+  })
+
+  const readTemplate: Operation = Effect.fnUntraced(function* ({ caller, params }) {
+    return jsonAnswer(200, yield* Effect.flatMap(templates.read(caller, params['id'] ?? ''), orNotFound))
+  })
+
+  const renderTemplate: Operation = Effect.fnUntraced(function* ({ body, caller, params }) {
+    const template = yield* Effect.flatMap(templates.read(caller, params['id'] ?? ''), orNotFound)
+    const variables = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeRender))
+    // Creation has parsed it; only a row that was written otherwise can fail here.
+    const parsed = yield* Effect.fromResult(
+      Result.mapError(parseTemplate(template.body), () => apiError('template_invalid')),
+    )
+    const { characters, encoding, parts, text } = yield* Effect.fromResult(
+      Result.mapError(render(parsed, variables), (error) => renderFault(error, '')),
+    )
+    return jsonAnswer(200, { text, encoding, parts, characters })
+  })
+
+  const createSender: Operation = Effect.fnUntraced(function* ({ body, caller }) {
+    const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeSenderCreate))
+    return jsonAnswer(201, yield* senders.create(caller, wanted))
+  })
+
+  const listSenders: Operation = Effect.fnUntraced(function* ({ caller, query }) {
+    const page = yield* Effect.fromResult(decodeListQuery(query))
+    const found = yield* Effect.flatMap(senders.page(caller, page), orNotFound)
+    return pageAnswer(found, page.startingAfter)
+  })
+
+  const readSender: Operation = Effect.fnUntraced(function* ({ caller, params }) {
+    return jsonAnswer(200, yield* Effect.flatMap(senders.read(caller, params['id'] ?? ''), orNotFound))
+  })
+
+  const readStats: Operation = Effect.fnUntraced(function* ({ caller, query }) {
+    const today = toTimestamp(yield* Clock.currentTimeMillis).slice(0, 10)
+    const wanted = yield* Effect.fromResult(decodeStatsQuery(query, today))
+    return jsonAnswer(200, yield* stats.read(caller, wanted))
+  })
+
   const createEndpoint: Operation = Effect.fnUntraced(function* ({ body, caller }) {
     const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeWebhookEndpointCreate))
     return jsonAnswer(201, yield* endpoints.create(caller, wanted))
@@ -74,13 +157,8 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
 
   const listEndpoints: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeListQuery(query))
-    const { data, hasMore } = yield* Effect.flatMap(endpoints.page(caller, page), orNotFound)
-    return listAnswer({
-      elements: data.map((endpoint) => JSON.stringify(endpoint)),
-      hasMore,
-      lastId: data.at(-1)?.id ?? null,
-      startingAfter: page.startingAfter,
-    })
+    const found = yield* Effect.flatMap(endpoints.page(caller, page), orNotFound)
+    return pageAnswer(found, page.startingAfter)
   })
 
   const readEndpoint: Operation = Effect.fnUntraced(function* ({ caller, params }) {
@@ -113,6 +191,15 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   const operations: Readonly<Record<string, Operation>> = {
     'messages.send': sendMessage,
     'messages.read': readMessage,
+    'messages.estimate': estimate,
+    'templates.create': createTemplate,
+    'templates.list': listTemplates,
+    'templates.read': readTemplate,
+    'templates.render': renderTemplate,
+    'senders.create': createSender,
+    'senders.list': listSenders,
+    'senders.read': readSender,
+    'stats.read': readStats,
     'webhook_endpoints.create': createEndpoint,
     'webhook_endpoints.list': listEndpoints,
     'webhook_endpoints.read': readEndpoint,

@@ -19,6 +19,7 @@ import { AddressPolicy } from '@hub/webhooks'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
+import { type Found, foundIn } from '../page.ts'
 
 /** 32 random bytes: as long as the digest of the HMAC that they key. */
 const SECRET_BYTES = 32
@@ -56,11 +57,6 @@ const endpointBody = (row: EndpointRow): WebhookEndpoint => ({
   secret_rotation_ends_at: timestampOf(row.secret_rotation_ends_at),
 })
 
-export interface EndpointsFound {
-  readonly data: ReadonlyArray<WebhookEndpoint>
-  readonly hasMore: boolean
-}
-
 export interface WebhookEndpointsOptions {
   readonly topics: TopicNames
   readonly makeEndpointId: MakeId
@@ -76,7 +72,7 @@ export class WebhookEndpoints extends Context.Service<
     ) => Effect.Effect<WebhookEndpointWithSecret, ApiError | StorageError>
     readonly read: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
     /** Newest first; `null` when `startingAfter` names none of the owner's. */
-    readonly page: (owner: Owner, page: Page) => Effect.Effect<EndpointsFound | null, StorageError>
+    readonly page: (owner: Owner, page: Page) => Effect.Effect<Found<WebhookEndpoint> | null, StorageError>
   }
 >()('@hub/command-api/WebhookEndpoints') {
   static readonly layer = (
@@ -197,10 +193,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         if (index < 0) return null
         from = index + 1
       }
-      return {
-        data: rows.slice(from, from + limit).map(endpointBody),
-        hasMore: rows.length > from + limit,
-      }
+      return foundIn(rows.slice(from), limit, endpointBody)
     }),
   })
 })

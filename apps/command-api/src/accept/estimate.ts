@@ -1,0 +1,76 @@
+/**
+ * What sends would take: encoding, parts and price, before anything is sent. It looks at shape, template and variables only, so it
+ * needs neither a registered sender nor a recipient that may be written to. Pure. Source: contract, Templates and senders.
+ */
+import type { ApiError, ErrorObject, EstimateWanted, Send } from '@hub/contract'
+import { addMoney, type Encoding, type Money, priceOf, render, zeroMoney } from '@hub/domain'
+import { Result } from 'effect'
+import type { AccountSettings, Owner, TemplateInUse } from '../accounts/account.ts'
+import { checkTemplate, renderFault } from './candidate.ts'
+
+interface Estimated {
+  readonly encoding: Encoding
+  readonly characters: number
+  readonly parts: number
+  readonly price: Money
+}
+
+export interface EstimateContext {
+  readonly owner: Pick<Owner, 'mode'>
+  readonly settings: Pick<AccountSettings, 'pricePerPart'>
+  /** The account's template of a name; `null` when there is none. */
+  readonly template: (name: string) => TemplateInUse | null
+}
+
+/** The price is the tariff's in both modes: what a test send is charged is nothing, and would be no estimate. */
+const estimateOne = (
+  send: Send,
+  { owner, settings, template }: EstimateContext,
+  path: string,
+): Result.Result<Estimated, ApiError> => {
+  const checked = checkTemplate(send, owner, template(send.template), path)
+  if (Result.isFailure(checked)) return Result.fail(checked.failure)
+  const rendered = render(checked.success.parsed, send.variables)
+  if (Result.isFailure(rendered)) return Result.fail(renderFault(rendered.failure, path))
+  const { characters, encoding, parts } = rendered.success
+  return Result.succeed({
+    encoding,
+    characters,
+    parts,
+    price: priceOf(settings.pricePerPart[send.class], parts),
+  })
+}
+
+/** Names of the templates that an estimate needs, each once. */
+export const templatesOf = (wanted: EstimateWanted): ReadonlyArray<string> =>
+  wanted.kind === 'one'
+    ? [wanted.send.template]
+    : [
+        ...new Set(
+          wanted.elements.flatMap(({ send }) => (Result.isSuccess(send) ? [send.success.template] : [])),
+        ),
+      ]
+
+/** The answer: of one send its estimate or its fault, of a list one element each and the sums of the good ones. */
+export const estimateBody = (
+  wanted: EstimateWanted,
+  context: EstimateContext,
+  errorObject: (error: ApiError) => ErrorObject,
+): Result.Result<object, ApiError> => {
+  if (wanted.kind === 'one') {
+    return Result.map(estimateOne(wanted.send, context, ''), (estimated) => ({
+      object: 'estimate' as const,
+      ...estimated,
+    }))
+  }
+  let parts = 0
+  let price = zeroMoney(context.settings.pricePerPart.otp.currency)
+  const data = wanted.elements.map(({ index, path, send }) => {
+    const estimated = Result.flatMap(send, (good) => estimateOne(good, context, path))
+    if (Result.isFailure(estimated)) return { index, error: errorObject(estimated.failure) }
+    parts += estimated.success.parts
+    price = addMoney(price, estimated.success.price)
+    return { index, ...estimated.success }
+  })
+  return Result.succeed({ object: 'estimate' as const, data, totals: { parts, price } })
+}

@@ -1,0 +1,101 @@
+/**
+ * Senders: the names that recipients see. Registering one with the operator is the hub operator's. Source: specification, Endpoints;
+ * contract, Templates and senders.
+ */
+import { type ApiError, apiError, type Page, type Sender, type SenderToCreate } from '@hub/contract'
+import { decodeId, encodeId, type Mode, type SenderStatus, toTimestamp } from '@hub/domain'
+import { type Queries, Sql, type StorageError } from '@hub/store'
+import { Clock, Context, Duration, Effect, Layer } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import type { MakeId } from '../ids.ts'
+import { type Found, foundIn } from '../page.ts'
+
+const DEADLINE = { deadline: Duration.millis(1200) }
+
+interface SenderRow {
+  readonly id: string
+  readonly mode: Mode
+  readonly name: string
+  readonly registration: Sender['registration']
+  readonly status: SenderStatus
+  readonly reason: string | null
+  readonly created_at: Date
+}
+
+const senderBody = (row: SenderRow): Sender => ({
+  id: encodeId('snd', row.id),
+  object: 'sender',
+  name: row.name,
+  registration: row.registration,
+  status: row.status,
+  reason: row.reason,
+  created_at: toTimestamp(row.created_at.getTime()),
+  mode: row.mode,
+})
+
+const columns = (q: Queries) => q`id, mode, name, registration, status, reason, created_at`
+
+export class Senders extends Context.Service<
+  Senders,
+  {
+    /** Registered at once in test mode, else to be registered with the operator. Fails with `duplicate_rejected`. */
+    readonly create: (owner: Owner, wanted: SenderToCreate) => Effect.Effect<Sender, ApiError | StorageError>
+    readonly read: (owner: Owner, id: string) => Effect.Effect<Sender | null, StorageError>
+    /** Newest first; `null` when `startingAfter` names none of the owner's. */
+    readonly page: (owner: Owner, page: Page) => Effect.Effect<Found<Sender> | null, StorageError>
+  }
+>()('@hub/command-api/Senders') {
+  static readonly layer = (makeSenderId: MakeId): Layer.Layer<Senders, never, Sql> =>
+    Layer.effect(
+      Senders,
+      Effect.gen(function* () {
+        const sql = yield* Sql
+
+        const find = Effect.fnUntraced(function* (owner: Owner, id: string) {
+          const uuid = decodeId('snd', id)
+          if (uuid === null) return null
+          const [row] = yield* sql.run(
+            (q) => q<SenderRow[]>`
+              SELECT ${columns(q)} FROM command.senders
+               WHERE id = ${uuid} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`,
+            DEADLINE,
+          )
+          return row ?? null
+        })
+
+        return {
+          create: Effect.fnUntraced(function* (owner, { name, registration }) {
+            const uuid = decodeId('snd', makeSenderId(yield* Clock.currentTimeMillis))
+            const status: SenderStatus = owner.mode === 'test' ? 'registered' : 'pending'
+            // The driver would take an object for one of its own types: the text is cast where it arrives.
+            const registered = registration === null ? null : JSON.stringify(registration)
+            const [row] = yield* sql.run(
+              (q) => q<SenderRow[]>`
+                INSERT INTO command.senders (id, account, mode, name, registration, status)
+                VALUES (${uuid}, ${owner.accountUuid}, ${owner.mode}, ${name}, ${registered}::text::jsonb, ${status})
+                ON CONFLICT (account, mode, name) DO NOTHING
+                RETURNING ${columns(q)}`,
+              DEADLINE,
+            )
+            return row === undefined ? yield* apiError('duplicate_rejected') : senderBody(row)
+          }),
+
+          read: (owner, id) => Effect.map(find(owner, id), (row) => (row === null ? null : senderBody(row))),
+
+          page: Effect.fnUntraced(function* (owner, { limit, startingAfter }) {
+            const after = startingAfter === null ? null : yield* find(owner, startingAfter)
+            if (startingAfter !== null && after === null) return null
+            const rows = yield* sql.run(
+              (q) => q<SenderRow[]>`
+                SELECT ${columns(q)} FROM command.senders
+                 WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
+                   ${after === null ? q`` : q`AND (created_at, id) < (${after.created_at}, ${after.id})`}
+                 ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`,
+              DEADLINE,
+            )
+            return foundIn(rows, limit, senderBody)
+          }),
+        }
+      }),
+    )
+}

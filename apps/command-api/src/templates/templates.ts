@@ -1,0 +1,133 @@
+/**
+ * Templates: creation, reading and preview. Moderation is the hub operator's. Source: specification, Endpoints; contract, Templates and
+ * senders.
+ */
+import { type ApiError, apiError, type Page, type Template, type TemplateToCreate } from '@hub/contract'
+import {
+  decodeId,
+  encodeId,
+  type MessageClass,
+  type Mode,
+  type TemplateStatus,
+  toTimestamp,
+} from '@hub/domain'
+import { type Queries, Sql, type StorageError } from '@hub/store'
+import { Clock, Context, Duration, Effect, Layer } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import type { MakeId } from '../ids.ts'
+import { type Found, foundIn } from '../page.ts'
+
+const DEADLINE = { deadline: Duration.millis(1200) }
+
+/** The constraint that a template of an unknown sender violates. */
+const SENDER_EXISTS = 'templates_account_mode_sender_fkey'
+
+interface TemplateRow {
+  readonly id: string
+  readonly mode: Mode
+  readonly name: string
+  readonly class: MessageClass
+  readonly sender: string
+  readonly body: string
+  readonly language: string | null
+  readonly status: TemplateStatus
+  readonly reason: string | null
+  readonly created_at: Date
+}
+
+const templateBody = (row: TemplateRow): Template => ({
+  id: encodeId('tpl', row.id),
+  object: 'template',
+  name: row.name,
+  class: row.class,
+  sender: row.sender,
+  body: row.body,
+  language: row.language,
+  status: row.status,
+  reason: row.reason,
+  created_at: toTimestamp(row.created_at.getTime()),
+  mode: row.mode,
+})
+
+const columns = (q: Queries) => q`id, mode, name, class, sender, body, language, status, reason, created_at`
+
+export class Templates extends Context.Service<
+  Templates,
+  {
+    /**
+     * Approved at once in test mode, else to be moderated. Fails with `duplicate_rejected` or, for a sender that does not exist,
+     * `sender_not_registered`; one that waits for its registration is fine until the first send.
+     */
+    readonly create: (
+      owner: Owner,
+      wanted: TemplateToCreate,
+    ) => Effect.Effect<Template, ApiError | StorageError>
+    readonly read: (owner: Owner, id: string) => Effect.Effect<Template | null, StorageError>
+    /** Newest first; `null` when `startingAfter` names none of the owner's. */
+    readonly page: (owner: Owner, page: Page) => Effect.Effect<Found<Template> | null, StorageError>
+  }
+>()('@hub/command-api/Templates') {
+  static readonly layer = (makeTemplateId: MakeId): Layer.Layer<Templates, never, Sql> =>
+    Layer.effect(
+      Templates,
+      Effect.gen(function* () {
+        const sql = yield* Sql
+
+        const find = Effect.fnUntraced(function* (owner: Owner, id: string) {
+          const uuid = decodeId('tpl', id)
+          if (uuid === null) return null
+          const [row] = yield* sql.run(
+            (q) => q<TemplateRow[]>`
+              SELECT ${columns(q)} FROM command.templates
+               WHERE id = ${uuid} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`,
+            DEADLINE,
+          )
+          return row ?? null
+        })
+
+        return {
+          create: Effect.fnUntraced(function* (owner, { body, class: messageClass, language, name, sender }) {
+            const uuid = decodeId('tpl', makeTemplateId(yield* Clock.currentTimeMillis))
+            const status: TemplateStatus = owner.mode === 'test' ? 'approved' : 'pending_moderation'
+            const [row] = yield* sql
+              .run(
+                (q) => q<TemplateRow[]>`
+                  INSERT INTO command.templates (id, account, mode, name, class, sender, body, language, status)
+                  VALUES (${uuid}, ${owner.accountUuid}, ${owner.mode}, ${name}, ${messageClass}, ${sender}, ${body},
+                          ${language}, ${status})
+                  ON CONFLICT (account, mode, name) DO NOTHING
+                  RETURNING ${columns(q)}`,
+                DEADLINE,
+              )
+              .pipe(
+                Effect.catchTag('StorageRejected', (error) =>
+                  Effect.fail(
+                    error.constraint === SENDER_EXISTS
+                      ? apiError('sender_not_registered', { param: 'sender' })
+                      : error,
+                  ),
+                ),
+              )
+            return row === undefined ? yield* apiError('duplicate_rejected') : templateBody(row)
+          }),
+
+          read: (owner, id) =>
+            Effect.map(find(owner, id), (row) => (row === null ? null : templateBody(row))),
+
+          page: Effect.fnUntraced(function* (owner, { limit, startingAfter }) {
+            const after = startingAfter === null ? null : yield* find(owner, startingAfter)
+            if (startingAfter !== null && after === null) return null
+            const rows = yield* sql.run(
+              (q) => q<TemplateRow[]>`
+                SELECT ${columns(q)} FROM command.templates
+                 WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
+                   ${after === null ? q`` : q`AND (created_at, id) < (${after.created_at}, ${after.id})`}
+                 ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`,
+              DEADLINE,
+            )
+            return foundIn(rows, limit, templateBody)
+          }),
+        }
+      }),
+    )
+}
