@@ -14,3 +14,5 @@ export {
   type RebuildOutcome,
   RESERVATION_LEASE_MS,
 } from './port.ts'
+export { countersLayer, makeRedisCounters, type RedisCountersOptions } from './redis.ts'
+export { type CountersState, MemoryCounters, memoryCounters } from './memory.ts'

@@ -45,7 +45,7 @@ export type GateVerdict =
 
 /** The windows in force (specification, Limits: Per-recipient anti-flood). */
 export interface FloodWindows {
-  /** The least time between two messages to one number; 0 is none. */
+  /** The least time between two messages to one number; 0 is none, and more than a day counts as a day. */
   readonly pauseSeconds: number
   /** Messages in any sliding hour; `null` is no limit. */
   readonly perHour: number | null
@@ -155,9 +155,9 @@ export interface CountersShape {
   readonly generation: {
     readonly state: Effect.Effect<'ready' | 'rebuilding' | 'empty', CountersUnavailable>
     /**
-     * Records the acceptances of the last day (in any order) and then says `ready`. One process does it at a time; where
-     * nothing is to be done the stream is not run. Today's daily count is raised to what the stream holds of today.
-     * A store that is emptied meanwhile stays `empty`.
+     * Records the acceptances of the last day (those that spend windows, in any order) and then says `ready`. One
+     * process does it at a time; where nothing is to be done the stream is not run. A store that is emptied meanwhile
+     * stays `empty`. The daily count is lost with the windows: `daily.raise` restores it.
      */
     readonly rebuild: <E, R>(
       acceptances: Stream.Stream<FloodAcceptance, E, R>,
