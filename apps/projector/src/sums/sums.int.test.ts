@@ -307,22 +307,25 @@ describe('a batch', () => {
       yield* one({ facts: [first], seals: [sealOf(owner, batch, { accepted: 2 })] })
       yield* two({ facts: [second] })
       // Both are at the batch's row before either has counted its message.
-      const racing = yield* sql.transaction(async (q) => {
-        await q`SELECT 1 FROM read.batches WHERE id = ${decodeId('bat', batch)} FOR UPDATE`
-        const fibers = [one({ facts: deliveryOf(first) }), two({ facts: deliveryOf(second) })].map((effect) =>
-          Effect.runFork(Effect.provideService(effect, Sql, sql)),
-        )
-        for (let waiting = 0; waiting < 2;) {
-          // What a session waits for does not show in a transaction's own picture of the statistics: it is asked anew.
-          const [row] = await q<{ waiting: number }[]>`
+      const racing = yield* sql.transaction(
+        async (q) => {
+          await q`SELECT 1 FROM read.batches WHERE id = ${decodeId('bat', batch)} FOR UPDATE`
+          const fibers = [one({ facts: deliveryOf(first) }), two({ facts: deliveryOf(second) })].map(
+            (effect) => Effect.runFork(Effect.provideService(effect, Sql, sql)),
+          )
+          for (let waiting = 0; waiting < 2;) {
+            // What a session waits for does not show in a transaction's own picture of the statistics: it is asked anew.
+            const [row] = await q<{ waiting: number }[]>`
             SELECT pg_stat_clear_snapshot(), (
               SELECT count(*)::integer FROM pg_stat_activity
                WHERE datname = current_database() AND wait_event_type = 'Lock'
                  AND query LIKE '%INSERT INTO read.batches%') AS waiting`
-          waiting = row?.waiting ?? 0
-        }
-        return fibers
-      }, { deadline: '10 seconds' })
+            waiting = row?.waiting ?? 0
+          }
+          return fibers
+        },
+        { deadline: '10 seconds' },
+      )
       yield* Effect.forEach(racing, Fiber.join)
       assert.deepInclude(yield* batchRow(batch), { final: 2, delivered: 2, closed: true })
       assert.strictEqual((yield* eventsOf(owner, 'batch.completed')).length, 1)
@@ -489,18 +492,13 @@ describe('spend', () => {
       const owner = account(12)
       yield* spender(owner, '79.99', { limit: '100.00' })
       const writers = yield* Effect.forEach([0, 1, 2], (partition) => makeWriter('threshold', partition))
-      const messages = (): Effect.Effect<
-        ReadonlyArray<void>,
-        unknown,
-        Effect.Services<ReturnType<typeof acceptanceOf>> | Sql
-      > =>
-        Effect.forEach(
-          writers,
-          Effect.fnUntraced(function* (apply) {
-            yield* apply({ facts: [yield* acceptanceOf({ account: owner })] })
-          }),
-          { concurrency: 'unbounded' },
-        )
+      const messages = Effect.forEach(
+        writers,
+        Effect.fnUntraced(function* (apply) {
+          yield* apply({ facts: [yield* acceptanceOf({ account: owner })] })
+        }),
+        { concurrency: 'unbounded' },
+      )
       const told = eventsOf(owner, 'account.spend_threshold')
       yield* messages
       assert.deepStrictEqual(yield* told, [])
