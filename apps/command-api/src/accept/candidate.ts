@@ -6,6 +6,7 @@
  */
 import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
 import {
+  factId,
   maskNumber,
   type MessageClass,
   type Money,
@@ -63,6 +64,17 @@ export interface Candidate {
   /** Where the send lies in the body: '' for a single one. */
   readonly path: string
 }
+
+/**
+ * What a place in the flood windows stands under: the send's reference where it has one, so that a repeat finds the place
+ * that its first took; else the message id. A reference is a client's own text and does not leave PostgreSQL: it is derived from.
+ */
+export const floodKey = (
+  owner: Pick<Owner, 'account' | 'mode'>,
+  clientRef: string | null,
+  messageId: string,
+): string =>
+  clientRef === null ? messageId : factId(`${owner.account}:${owner.mode}:${clientRef}`, 'flood place')
 
 const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
 

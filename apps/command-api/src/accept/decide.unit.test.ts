@@ -116,7 +116,10 @@ describe('a repeat', () => {
   })
   it('of an unproven code is published again', () => {
     const repeat = otp('a')
-    assert.deepStrictEqual(decide(used(repeat, knownMessage(repeat)), repeat, repeat), ['republish', 'follow'])
+    assert.deepStrictEqual(decide(used(repeat, knownMessage(repeat)), repeat, repeat), [
+      'republish',
+      'follow',
+    ])
   })
   it('of an unproven code that is on its way waits with it', () => {
     const repeat = otp('a')

@@ -34,7 +34,7 @@ export class Events extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* Sql
 
-      /** Place of the event that a cursor names; -1 for none. */
+      /** Place of the event that a cursor names; `null` for none of the owner's. */
       const placeOf = Effect.fnUntraced(function* (owner: Owner, cursor: string) {
         const id = decodeId('evt', cursor)
         if (id === null) return null
@@ -47,6 +47,46 @@ export class Events extends Context.Service<
         return row?.sequence ?? null
       })
 
+      /** Place before the first event that was recorded after a moment: `created_at` never goes back along the places. */
+      const placeBefore = Effect.fnUntraced(function* (owner: Owner, createdAfter: number) {
+        const [row] = yield* sql.run(
+          (q) => q<{ place: string }[]>`
+            SELECT sequence - 1 AS place FROM read.events
+             WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND created_at > ${momentOf(createdAfter)}
+             ORDER BY created_at, sequence LIMIT 1`,
+          DEADLINE,
+        )
+        return row?.place ?? null
+      })
+
+      const select = (owner: Owner, after: string, limit: number) =>
+        sql.run(
+          (q) => q<EventRow[]>`
+            SELECT id, body FROM read.events
+             WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND sequence > ${after}
+             ORDER BY sequence LIMIT ${limit}`,
+          DEADLINE,
+        )
+
+      /** Of each type as many as the page could need, found in its index alone; then of these the first. */
+      const selectTypes = (owner: Owner, after: string, limit: number, types: ReadonlyArray<string>) =>
+        sql.run(
+          (q) => q<EventRow[]>`
+            SELECT e.id, e.body
+              FROM (SELECT of_type.sequence
+                      FROM unnest(${[...types]}::text[]) AS wanted (type)
+                     CROSS JOIN LATERAL (
+                           SELECT sequence FROM read.events
+                            WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
+                              AND type = wanted.type AND sequence > ${after}
+                            ORDER BY sequence LIMIT ${limit}) AS of_type
+                     ORDER BY of_type.sequence LIMIT ${limit}) AS found
+              JOIN read.events e
+                ON e.account = ${owner.accountUuid} AND e.mode = ${owner.mode} AND e.sequence = found.sequence
+             ORDER BY e.sequence`,
+          DEADLINE,
+        )
+
       return {
         page: Effect.fnUntraced(function* (owner, { createdAfter, limit, startingAfter, types }) {
           let after = '0'
@@ -54,18 +94,15 @@ export class Events extends Context.Service<
             const place = yield* placeOf(owner, startingAfter)
             if (place === null) return null
             after = place
+          } else if (createdAfter !== null) {
+            const place = yield* placeBefore(owner, createdAfter)
+            if (place === null) return { bodies: [], lastId: null, hasMore: false }
+            after = place
           }
-          // One more than asked for tells whether there is more. `created_at` never goes back within an account and
-          // mode, so ordering by it first changes nothing and lets its index serve.
-          const rows = yield* sql.run(
-            (q) => q<EventRow[]>`
-              SELECT id, body FROM read.events
-               WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
-                 ${createdAfter === null ? q`AND sequence > ${after}` : q`AND created_at > ${momentOf(createdAfter)}`}
-                 ${types.length === 0 ? q`` : q`AND type = ANY (${[...types]}::text[])`}
-               ORDER BY ${createdAfter === null ? q`sequence` : q`created_at, sequence`} LIMIT ${limit + 1}`,
-            DEADLINE,
-          )
+          // One more than asked for tells whether there is more.
+          const rows = yield* types.length === 0
+            ? select(owner, after, limit + 1)
+            : selectTypes(owner, after, limit + 1, types)
           const shown = rows.slice(0, limit)
           const last = shown.at(-1)
           return {

@@ -1,0 +1,48 @@
+/** Settings of the whole hub, from PostgreSQL through a short cache: every flush asks. */
+import { Sql } from '@hub/store'
+import { Context, Duration, Effect, Layer } from 'effect'
+
+export interface HubLimits {
+  /** Messages a day (UTC), all accounts and modes together; `null` is no limit. */
+  readonly dailyLimit: number | null
+  /** Nothing new is accepted before this moment, milliseconds since the epoch. */
+  readonly stoppedUntil: number | null
+}
+
+/** How long they are believed: a change is in force everywhere after so long. */
+const BELIEVED_FOR = Duration.seconds(2)
+const DEADLINE = { deadline: Duration.millis(500) }
+
+/** What cannot be read does not stop anybody. Source: specification, Errors, rule 4. */
+const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
+
+export class HubSettings extends Context.Service<
+  HubSettings,
+  { readonly current: Effect.Effect<HubLimits> }
+>()('@hub/command-api/HubSettings') {
+  static readonly layer: Layer.Layer<HubSettings, never, Sql> = Layer.effect(
+    HubSettings,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const read = sql
+        .run(
+          (q) => q<{ daily_limit: number | null; stopped_until: Date | null }[]>`
+            SELECT daily_limit, stopped_until FROM command.hub_settings`,
+          DEADLINE,
+        )
+        .pipe(
+          Effect.map(([row]): HubLimits => ({
+            dailyLimit: row?.daily_limit ?? null,
+            stoppedUntil: row?.stopped_until?.getTime() ?? null,
+          })),
+          Effect.catch((error) =>
+            Effect.logWarning('the settings of the hub could not be read').pipe(
+              Effect.annotateLogs({ error: error._tag }),
+              Effect.as(NO_LIMITS),
+            ),
+          ),
+        )
+      return { current: yield* Effect.cachedWithTTL(read, BELIEVED_FOR) }
+    }),
+  )
+}
