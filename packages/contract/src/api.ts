@@ -677,6 +677,8 @@ export class HubApi extends HttpApi.make('sms-delivery-hub')
         'Sends SMS from registered templates through one operator, and tells by status and by signed events what became of them.',
         'Bodies are JSON in UTF-8 and at most 4 MiB; an object that has the same name twice is refused. Moments are UTC with milliseconds. ' +
           'Ignore fields, event types and error codes that you do not know: new ones may come at any time.',
+        'Each key may make `limits.api_rps` requests a second; `X-RateLimit-*` tells what is left. Any POST takes an `Idempotency-Key`, so ' +
+          'that a repeat of a request whose answer was lost does nothing twice.',
         'Every answer has a `Request-Id`. A failure has a status of 400 or above and an error object; where it has a `retry_after`, the ' +
           '`Retry-After` header repeats it. The codes are listed at [`/docs/errors`](/docs/errors).',
       ].join('\n\n'),

@@ -1,14 +1,30 @@
 import { it } from '@effect/vitest'
-import { Effect, Layer } from 'effect'
+import { Effect, Layer, type Schema } from 'effect'
 import { HttpClient, type HttpClientRequest, HttpClientResponse } from 'effect/http'
 import { HttpApiClient, HttpApiMiddleware } from 'effect/http-api'
 import { describe, expect } from 'vitest'
 import { ApiKey, HubApi, ROUTES } from './api.ts'
 import { apiError, errorHeaders, httpStatusOf, toErrorBody } from './errors.ts'
 import type { Json } from './validate.ts'
-import { AcceptedMessage, EventList } from './wire.ts'
+import {
+  AcceptedBatch,
+  AcceptedMessage,
+  Batch,
+  BatchRequest,
+  Estimate,
+  EstimateBatch,
+  EventList,
+  Message,
+  type MessageList,
+  RenderedText,
+  Sender,
+  SenderCreate,
+  Stats,
+  Template,
+  TemplateCreate,
+} from './wire.ts'
 
-const exampleOf = (schema: typeof AcceptedMessage): Json =>
+const exampleOf = (schema: Schema.Top): Json =>
   JSON.parse(JSON.stringify(schema.ast.annotations?.['examples']))[0] as Json
 
 /** A client of the API whose requests are answered here; `seen` is where they went. */
@@ -67,6 +83,120 @@ describe('a typed client of the definition', () => {
         const failed = yield* Effect.flip(client.messages.send({ payload: SEND, headers: {} }))
         expect(failed).toEqual(body)
       }
+    }),
+  )
+
+  it.effect('sends a batch and tells the results apart', () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const client = yield* clientOf(() => json(202, exampleOf(AcceptedBatch)), seen)
+      const payload = exampleOf(BatchRequest) as unknown as BatchRequest
+      const { counts, results } = yield* client.messages.sendBatch({ payload, headers: {} })
+      expect(seen).toEqual(['POST /v1/messages/batch Bearer hub_test_x'])
+      expect(counts.total).toBe(results.length)
+      const told = results.map((one) => {
+        switch (one.result) {
+          case 'accepted':
+            return one.message.status
+          case 'duplicate':
+            return one.message_url
+          case 'rejected':
+            return one.error.code
+        }
+      })
+      expect(told).toEqual(['accepted', expect.stringMatching(/^\/v1\/messages\/msg_/u), 'recipient_invalid'])
+    }),
+  )
+
+  it.effect('does not send a batch whose element has no client_ref', () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const client = yield* clientOf(() => json(202, exampleOf(AcceptedBatch)), seen)
+      const payload = { messages: [SEND] } as unknown as BatchRequest
+      const failed = yield* Effect.flip(client.messages.sendBatch({ payload, headers: {} }))
+      expect(failed).toMatchObject({ _tag: 'SchemaError' })
+      expect(seen).toEqual([])
+    }),
+  )
+
+  it.effect('estimates one send and several, and knows which answer it has', () =>
+    Effect.gen(function* () {
+      const one = yield* clientOf(() => json(200, exampleOf(Estimate)), [])
+      expect(yield* one.messages.estimate({ payload: SEND, headers: {} })).toEqual(exampleOf(Estimate))
+      const many = yield* clientOf(() => json(200, exampleOf(EstimateBatch)), [])
+      const answer = yield* many.messages.estimate({ payload: { messages: [SEND, SEND] }, headers: {} })
+      expect(answer).toEqual(exampleOf(EstimateBatch))
+      expect(
+        'data' in answer ? answer.data.map((row) => ('error' in row ? row.error.code : row.parts)) : [],
+      ).toEqual([1, 'template_variable_missing'])
+    }),
+  )
+
+  it.effect('follows a batch', () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const page = { object: 'list', data: [exampleOf(Message)], has_more: true, next_cursor: 'msg_1' }
+      const client = yield* clientOf(
+        (request) => json(200, request.url.includes('/v1/batches/') ? exampleOf(Batch) : page),
+        seen,
+      )
+      expect(yield* client.batches.read({ params: { id: 'bat_1' } })).toEqual(exampleOf(Batch))
+      const listed: MessageList = yield* client.messages.list({ query: { batch: 'bat_1', limit: 1 } })
+      expect(listed).toEqual(page)
+      expect(seen).toEqual([
+        'GET /v1/batches/bat_1 Bearer hub_test_x',
+        'GET /v1/messages?batch=bat_1&limit=1 Bearer hub_test_x',
+      ])
+    }),
+  )
+
+  it.effect('creates, reads, lists and previews templates and senders', () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const answers = [
+        json(201, exampleOf(Sender)),
+        json(200, exampleOf(Sender)),
+        json(200, { object: 'list', data: [exampleOf(Sender)], has_more: false, next_cursor: 'snd_1' }),
+        json(201, exampleOf(Template)),
+        json(200, exampleOf(Template)),
+        json(200, { object: 'list', data: [exampleOf(Template)], has_more: false, next_cursor: 'tpl_1' }),
+        json(200, exampleOf(RenderedText)),
+      ]
+      const client = yield* clientOf(() => answers.shift() ?? json(500, {}), seen)
+      const sender = exampleOf(SenderCreate) as unknown as SenderCreate
+      const template = exampleOf(TemplateCreate) as unknown as TemplateCreate
+      expect(yield* client.senders.create({ payload: sender, headers: {} })).toEqual(exampleOf(Sender))
+      expect(yield* client.senders.read({ params: { id: 'snd_1' } })).toEqual(exampleOf(Sender))
+      expect((yield* client.senders.list({ query: {} })).data).toEqual([exampleOf(Sender)])
+      expect(yield* client.templates.create({ payload: template, headers: {} })).toEqual(exampleOf(Template))
+      expect(yield* client.templates.read({ params: { id: 'tpl_1' } })).toEqual(exampleOf(Template))
+      expect((yield* client.templates.list({ query: { limit: 5 } })).data).toEqual([exampleOf(Template)])
+      expect(
+        yield* client.templates.render({
+          params: { id: 'tpl_1' },
+          payload: { variables: { order: '1001' } },
+          headers: { 'idempotency-key': 'k' },
+        }),
+      ).toEqual(exampleOf(RenderedText))
+      expect(seen.map((line) => line.replace(' Bearer hub_test_x', ''))).toEqual([
+        'POST /v1/senders',
+        'GET /v1/senders/snd_1',
+        'GET /v1/senders',
+        'POST /v1/templates',
+        'GET /v1/templates/tpl_1',
+        'GET /v1/templates?limit=5',
+        'POST /v1/templates/tpl_1/render',
+      ])
+    }),
+  )
+
+  it.effect('asks for a summary', () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      const client = yield* clientOf(() => json(200, exampleOf(Stats)), seen)
+      const query = { from: '2026-11-01', to: '2026-11-21', group_by: 'class' } as const
+      expect(yield* client.stats.read({ query })).toEqual(exampleOf(Stats))
+      expect(seen).toEqual(['GET /v1/stats?from=2026-11-01&to=2026-11-21&group_by=class Bearer hub_test_x'])
     }),
   )
 

@@ -1,20 +1,20 @@
 import { readFileSync } from 'node:fs'
 import { EVENT_TYPES, STATUSES } from '@hub/domain'
-import { Schema } from 'effect'
+import { Result, Schema } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { CONTRACT_VERSION, ROUTES } from './api.ts'
 import { description, descriptionText } from './describe.ts'
 import { ERROR_CODES, ERRORS } from './errors.ts'
-import type { Json, JsonObject } from './validate.ts'
 import {
-  Account,
-  AcceptedMessage,
-  ErrorBody,
-  Event,
-  Message,
-  WebhookEndpoint,
-  WebhookEndpointWithSecret,
-} from './wire.ts'
+  decodeBatch,
+  decodeRender,
+  decodeSenderCreate,
+  decodeSendRequest,
+  decodeTemplateCreate,
+  type Json,
+  type JsonObject,
+} from './validate.ts'
+import * as wire from './wire.ts'
 
 /** Walks to a member; fails the test where there is none. */
 const at = (value: Json, ...path: ReadonlyArray<string>): Json =>
@@ -109,6 +109,114 @@ describe('the description', () => {
     }
   })
 
+  it('takes an Idempotency-Key at every POST and nowhere else, and says which answers may be replays', () => {
+    for (const { method, operation } of operations) {
+      const parameters = operation['parameters'] as ReadonlyArray<JsonObject>
+      const key = parameters.find((parameter) => parameter['name'] === 'Idempotency-Key')
+      expect([operation['operationId'], key !== undefined]).toEqual([
+        operation['operationId'],
+        method === 'post',
+      ])
+      for (const [status, response] of Object.entries(operation['responses'] as JsonObject)) {
+        const replayed = Object.hasOwn(at(response as Json, 'headers') as JsonObject, 'Idempotent-Replayed')
+        const stored = method === 'post' && /^(?:2..|404|422)$/u.test(status)
+        expect([operation['operationId'], status, replayed]).toEqual([
+          operation['operationId'],
+          status,
+          stored,
+        ])
+      }
+    }
+  })
+
+  it('has the rate headers on every answer that comes after the rate', () => {
+    const names = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']
+    for (const { operation, path } of operations) {
+      for (const [status, response] of Object.entries(operation['responses'] as JsonObject)) {
+        const told = Object.keys(at(response as Json, 'headers') as JsonObject).filter((name) =>
+          name.startsWith('X-RateLimit-'),
+        )
+        const counted = path !== '/v1/openapi.json' && !['401', '413', '415'].includes(status)
+        expect([path, status, told]).toEqual([path, status, counted ? names : []])
+      }
+    }
+  })
+
+  it('declares of every operation the codes that are its own', () => {
+    const SHARED = new Set([
+      'invalid_api_key',
+      'rate_limited',
+      'internal_error',
+      'idempotency_conflict',
+      'idempotency_key_reused',
+      'payload_too_large',
+      'unsupported_media_type',
+    ])
+    const own = (path: string, method: string): ReadonlyArray<string> => {
+      const responses = Object.values(at(document, 'paths', path, method, 'responses') as JsonObject)
+      return responses
+        .flatMap((response) => [
+          ...(at(response as Json, 'description') as string).matchAll(/^`([a-z_]+)`: /gmu),
+        ])
+        .map((match) => match[1] ?? '')
+        .filter((code) => !SHARED.has(code))
+        .toSorted()
+    }
+    const rendering = [
+      'template_text_too_long',
+      'template_variable_invalid',
+      'template_variable_missing',
+      'template_variable_unknown',
+    ]
+    expect(own('/v1/messages/batch', 'post')).toEqual([
+      'batch_too_large',
+      'hub_daily_limit_reached',
+      'invalid_parameter',
+      'send_at_not_supported',
+    ])
+    expect(own('/v1/messages/estimate', 'post')).toEqual(
+      [
+        'batch_too_large',
+        'invalid_parameter',
+        'recipient_invalid',
+        'send_at_not_supported',
+        'template_class_mismatch',
+        'template_declined',
+        'template_not_approved',
+        'template_not_found',
+        ...rendering,
+      ].toSorted(),
+    )
+    expect(own('/v1/messages', 'get')).toEqual(['invalid_parameter', 'not_found'])
+    expect(own('/v1/batches/{id}', 'get')).toEqual(['not_found'])
+    expect(own('/v1/templates', 'post')).toEqual([
+      'duplicate_rejected',
+      'invalid_parameter',
+      'sender_not_registered',
+      'template_invalid',
+    ])
+    expect(own('/v1/templates/{id}/render', 'post')).toEqual(
+      ['invalid_parameter', 'not_found', ...rendering].toSorted(),
+    )
+    expect(own('/v1/senders', 'post')).toEqual(['duplicate_rejected', 'invalid_parameter'])
+    expect(own('/v1/stats', 'get')).toEqual(['invalid_parameter'])
+  })
+
+  it('answers 202 to what is accepted, 201 to what is created, 200 to all else', () => {
+    const told = operations.map(({ method, operation, path }) => [
+      `${method} ${path}`,
+      ...Object.keys(operation['responses'] as JsonObject).filter((status) => Number(status) < 400),
+    ])
+    const other: Readonly<Record<string, string>> = {
+      'post /v1/messages': '202',
+      'post /v1/messages/batch': '202',
+      'post /v1/templates': '201',
+      'post /v1/senders': '201',
+      'post /v1/webhook_endpoints': '201',
+    }
+    expect(told).toEqual(told.map(([where = '']) => [where, other[where] ?? '200']))
+  })
+
   it('says for a send which codes come under which status', () => {
     const responses = at(document, 'paths', '/v1/messages', 'post', 'responses') as JsonObject
     for (const code of ERROR_CODES) {
@@ -130,29 +238,82 @@ describe('the description', () => {
   })
 
   it('gives page sizes as numbers', () => {
-    const parameters = at(document, 'paths', '/v1/events', 'get', 'parameters') as ReadonlyArray<JsonObject>
-    expect(parameters.find((parameter) => parameter['name'] === 'limit')?.['schema']).toEqual({
-      type: 'integer',
-      minimum: 1,
-      maximum: 1000,
-      default: 100,
+    const pages = operations.flatMap(({ method, operation, path }) =>
+      (operation['parameters'] as ReadonlyArray<JsonObject>)
+        .filter((parameter) => parameter['name'] === 'limit')
+        .map(({ description: text, schema }) => [`${method} ${path}`, text, schema] as const),
+    )
+    const long = { type: 'integer', minimum: 1, maximum: 1000, default: 100 }
+    const short = { type: 'integer', minimum: 1, maximum: 100, default: 20 }
+    expect(pages).toEqual([
+      ['get /v1/messages', 'Size of the page; 100 when absent.', long],
+      ['get /v1/templates', 'Size of the page; 20 when absent.', short],
+      ['get /v1/senders', 'Size of the page; 20 when absent.', short],
+      ['get /v1/webhook_endpoints', 'Size of the page; 20 when absent.', short],
+      ['get /v1/events', 'Size of the page; 100 when absent.', long],
+    ])
+  })
+
+  it('tells by which value the results of a batch are told apart', () => {
+    const { discriminator, oneOf } = at(document, 'components', 'schemas', 'BatchResult') as JsonObject
+    const reference = (name: string) => `#/components/schemas/BatchResult${name}`
+    expect(oneOf).toEqual(['Accepted', 'Duplicate', 'Rejected'].map((name) => ({ $ref: reference(name) })))
+    expect(discriminator).toEqual({
+      propertyName: 'result',
+      mapping: {
+        accepted: reference('Accepted'),
+        duplicate: reference('Duplicate'),
+        rejected: reference('Rejected'),
+      },
     })
   })
 
   it('has examples that are what they are examples of', () => {
-    const schemas = {
-      Account,
-      AcceptedMessage,
-      Error: ErrorBody,
-      Event,
-      Message,
-      WebhookEndpoint,
-      WebhookEndpointWithSecret,
+    const named: Readonly<Record<string, unknown>> = { ...wire, Error: wire.ErrorBody }
+    const shown: Array<string> = []
+    for (const [name, component] of Object.entries(at(document, 'components', 'schemas') as JsonObject)) {
+      const examples = (component as JsonObject)['examples'] as ReadonlyArray<Json> | undefined
+      for (const example of examples ?? []) {
+        expect([name, Schema.is(named[name] as Schema.Codec<unknown>)(example)]).toEqual([name, true])
+        shown.push(name)
+      }
     }
-    for (const [name, schema] of Object.entries(schemas)) {
-      const examples = at(document, 'components', 'schemas', name, 'examples') as ReadonlyArray<Json>
-      expect(examples.length).toBeGreaterThan(0)
-      for (const example of examples) expect(Schema.is(schema as Schema.Codec<unknown>)(example)).toBe(true)
-    }
+    // Every body that is sent or answered, but for lists and for what shows within another.
+    expect(shown).toEqual(
+      expect.arrayContaining([
+        'AcceptedBatch',
+        'AcceptedMessage',
+        'Account',
+        'Batch',
+        'BatchRequest',
+        'Error',
+        'Estimate',
+        'EstimateBatch',
+        'Event',
+        'Message',
+        'RenderRequest',
+        'RenderedText',
+        'SendRequest',
+        'Sender',
+        'SenderCreate',
+        'Stats',
+        'Template',
+        'TemplateCreate',
+        'WebhookEndpoint',
+        'WebhookEndpointCreate',
+        'WebhookEndpointWithSecret',
+      ]),
+    )
+  })
+
+  it('has examples of requests that the checks take', () => {
+    const example = (name: string) =>
+      (at(document, 'components', 'schemas', name, 'examples') as ReadonlyArray<JsonObject>)[0] ?? {}
+    expect(Result.isSuccess(decodeSendRequest(example('SendRequest')))).toBe(true)
+    const batch = Result.getOrThrow(decodeBatch(example('BatchRequest'), 1000))
+    expect(batch.map(({ send }) => Result.isSuccess(send))).toEqual([true, true])
+    expect(Result.isSuccess(decodeTemplateCreate(example('TemplateCreate')))).toBe(true)
+    expect(Result.isSuccess(decodeSenderCreate(example('SenderCreate')))).toBe(true)
+    expect(Result.isSuccess(decodeRender(example('RenderRequest')))).toBe(true)
   })
 })

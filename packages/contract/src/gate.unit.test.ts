@@ -518,6 +518,17 @@ describe('on the description of this API, the gate', () => {
     expect(changed(() => undefined)).toEqual([])
   })
 
+  it('sees a change behind references that are the same as before', () => {
+    const changes = changed((api) => {
+      api['components'].schemas.Money.properties.amount.type = 'number'
+    })
+    const where = changes.map((change) => change.where)
+    expect(where).toContain('GET /v1/messages → 200 application/json.data[].price.amount (string → number)')
+    expect(where).toContain(
+      'POST /v1/messages/batch → 202 application/json.results[].message.price.amount (string → number)',
+    )
+  })
+
   it('stops at the removal of any operation, and at that of any field of any component', () => {
     const paths = description()['paths'] as JsonObject
     for (const [path, methods] of Object.entries(paths)) {

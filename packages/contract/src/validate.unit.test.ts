@@ -1,14 +1,21 @@
-import { EVENT_TYPES, parseTemplate, render } from '@hub/domain'
+import { encodingOf, EVENT_TYPES, parseTemplate, render } from '@hub/domain'
 import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ApiError, ERRORS } from './errors.ts'
-import { MAX_BODY_BYTES } from './limits.ts'
+import { MAX_BODY_BYTES, MAX_REGISTRATION_BYTES } from './limits.ts'
 import {
+  decodeBatch,
+  decodeEstimate,
   decodeEventsQuery,
   decodeIdempotencyKey,
   decodeListQuery,
+  decodeMessagesQuery,
+  decodeRender,
+  decodeSenderCreate,
   decodeSendRequest,
+  decodeStatsQuery,
+  decodeTemplateCreate,
   decodeVariables,
   decodeWebhookEndpointCreate,
   type Json,
@@ -32,6 +39,7 @@ const nested = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(l
 /** Any JSON object, with names that matter here more often than chance would have them. */
 const anyName = fc.oneof(
   fc.constantFrom('to', 'class', 'template', 'variables', 'client_ref', 'send_at', 'url', 'event_types'),
+  fc.constantFrom('messages', 'name', 'sender', 'body', 'language', 'registration'),
   fc.constantFrom('__proto__', 'constructor', 'toString', 'hasOwnProperty'),
   fc.string({ unit: 'binary' }),
 )
@@ -301,6 +309,367 @@ describe('decodeVariables', () => {
   })
 })
 
+const SEND = {
+  to: '+79000000001',
+  class: 'service',
+  template: 'order_ready',
+  variables: { order: '1001' },
+  client_ref: 'order-1001',
+} as const
+const { client_ref: _, ...UNREFERENCED } = SEND
+
+describe('decodeBatch', () => {
+  const BATCH_MAX = 5
+  const batch = (messages: Json) => decodeBatch({ messages }, BATCH_MAX)
+  /** What became of each element: `ok`, or the error. */
+  const told = (messages: Json) =>
+    Result.getOrThrow(batch(messages)).map(({ send }) => {
+      const result = outcome(send)
+      return typeof result === 'string' ? result : 'ok'
+    })
+
+  it('understands every element as a send of its own, in order', () => {
+    expect(outcome(batch([SEND, { ...SEND, client_ref: 'order-1002', class: 'otp' }]))).toEqual([
+      {
+        index: 0,
+        path: 'messages[0]',
+        clientRef: 'order-1001',
+        send: Result.succeed({
+          to: '+79000000001',
+          class: 'service',
+          template: 'order_ready',
+          variables: { order: '1001' },
+          clientRef: 'order-1001',
+        }),
+      },
+      {
+        index: 1,
+        path: 'messages[1]',
+        clientRef: 'order-1002',
+        send: Result.succeed({
+          to: '+79000000001',
+          class: 'otp',
+          template: 'order_ready',
+          variables: { order: '1001' },
+          clientRef: 'order-1002',
+        }),
+      },
+    ])
+  })
+
+  it.each([undefined, null, {}, 'x', 1, []])('refuses the whole request where messages is %j', (messages) => {
+    const body = messages === undefined ? {} : { messages }
+    expect(outcome(decodeBatch(body, BATCH_MAX))).toBe('invalid_parameter messages')
+  })
+
+  it('takes as many as the account may send at once, and no more', () => {
+    const messages = (length: number) => Array.from({ length }, () => SEND)
+    expect(told(messages(BATCH_MAX))).toHaveLength(BATCH_MAX)
+    expect(outcome(batch(messages(BATCH_MAX + 1)))).toBe('batch_too_large messages')
+    expect(outcome(batch(Array.from({ length: BATCH_MAX + 1 }, () => null)))).toBe('batch_too_large messages')
+  })
+
+  it.each([null, [], 'x', 1, true])('refuses the whole request where an element is %j', (element) => {
+    expect(outcome(batch([{ to: 1 }, SEND, element, null]))).toBe('invalid_parameter messages[2]')
+  })
+
+  it('refuses a send_at of the whole before anything else: nobody is sent early', () => {
+    expect(outcome(decodeBatch({ send_at: null }, BATCH_MAX))).toBe('send_at_not_supported send_at')
+    expect(outcome(decodeBatch({ messages: [SEND], send_at: '2026-12-31' }, BATCH_MAX))).toBe(
+      'send_at_not_supported send_at',
+    )
+  })
+
+  it('lets each element fail on its own', () => {
+    expect(
+      told([SEND, { ...SEND, to: '12' }, { ...SEND, send_at: null }, UNREFERENCED, { ...SEND, class: 'x' }]),
+    ).toEqual([
+      'ok',
+      'recipient_invalid messages[1].to',
+      'send_at_not_supported messages[2].send_at',
+      'invalid_parameter messages[3].client_ref',
+      'invalid_parameter messages[4].class',
+    ])
+  })
+
+  it('keeps the client_ref of a refused element where it is in the right form', () => {
+    const refs = (messages: Json) => Result.getOrThrow(batch(messages)).map(({ clientRef }) => clientRef)
+    const bad = { ...SEND, to: '12' }
+    expect(
+      refs([
+        bad,
+        { ...bad, client_ref: 7 },
+        { ...bad, client_ref: '' },
+        UNREFERENCED,
+        { ...SEND, send_at: 1 },
+      ]),
+    ).toEqual(['order-1001', null, null, null, 'order-1001'])
+  })
+
+  it('lets the same client_ref stand twice: the second is a duplicate, which is not a fault', () => {
+    expect(told([SEND, SEND])).toEqual(['ok', 'ok'])
+  })
+
+  it('tells of each element what decodeSendRequest tells of it', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.oneof(anyObject, fc.constant(SEND)), { minLength: 1, maxLength: 5 }),
+        (messages) => {
+          const elements = Result.getOrThrow(decodeBatch({ messages }, BATCH_MAX))
+          expect(elements.map(({ send }) => outcome(send))).toEqual(
+            messages.map((message, index) =>
+              outcome(decodeSendRequest(message, `messages[${index}]`, { clientRefRequired: true })),
+            ),
+          )
+          for (const { clientRef, send } of elements) {
+            if (Result.isSuccess(send)) expect(send.success.clientRef).toBe(clientRef)
+          }
+        },
+      ),
+    )
+  })
+
+  it('answers whatever object comes, in the catalogue', () => {
+    fc.assert(
+      fc.property(anyObject, anyValue, (object, messages) => {
+        const result = decodeBatch({ ...object, messages }, BATCH_MAX)
+        if (Result.isFailure(result)) {
+          expect(['invalid_parameter', 'batch_too_large', 'send_at_not_supported']).toContain(
+            result.failure.code,
+          )
+        }
+      }),
+    )
+  })
+})
+
+describe('decodeEstimate', () => {
+  const estimate = (body: JsonObject) => outcome(decodeEstimate(body, 2))
+
+  it('understands one send, which needs no client_ref', () => {
+    expect(estimate(UNREFERENCED)).toMatchObject({ kind: 'one', send: { clientRef: null } })
+    expect(estimate(SEND)).toMatchObject({ kind: 'one', send: { clientRef: 'order-1001' } })
+  })
+
+  it('understands several, which need none either', () => {
+    const wanted = Result.getOrThrow(decodeEstimate({ messages: [UNREFERENCED, { ...SEND, to: 'x' }] }, 2))
+    expect(
+      wanted.kind === 'many' ? wanted.elements.map(({ send }) => Result.isSuccess(send)) : wanted,
+    ).toEqual([true, false])
+  })
+
+  it('has the bounds of a batch', () => {
+    expect(estimate({ messages: [SEND, SEND, SEND] })).toBe('batch_too_large messages')
+    expect(estimate({ messages: [] })).toBe('invalid_parameter messages')
+    expect(estimate({ ...SEND, messages: null })).toBe('invalid_parameter messages')
+    expect(estimate({ messages: [SEND, 1] })).toBe('invalid_parameter messages[1]')
+  })
+
+  it('has the faults of a send', () => {
+    expect(estimate({})).toBe('invalid_parameter to')
+    expect(estimate({ ...SEND, to: '12' })).toBe('recipient_invalid to')
+    expect(estimate({ ...SEND, send_at: null })).toBe('send_at_not_supported send_at')
+    expect(estimate({ messages: [SEND], send_at: null })).toBe('send_at_not_supported send_at')
+  })
+})
+
+describe('decodeTemplateCreate', () => {
+  const good = { name: 'order_ready', class: 'service', sender: 'HUB', body: 'Заказ {{order}} готов' }
+
+  it('understands a template with and without a language', () => {
+    expect(outcome(decodeTemplateCreate(good))).toEqual({ ...good, language: null })
+    expect(outcome(decodeTemplateCreate({ ...good, language: 'ru-RU', status: 'approved' }))).toEqual({
+      ...good,
+      language: 'ru-RU',
+    })
+  })
+
+  it.each<[string, Json | undefined, string]>([
+    ['name', undefined, 'invalid_parameter'],
+    ['name', null, 'invalid_parameter'],
+    ['name', '', 'invalid_parameter'],
+    ['name', 'Order', 'invalid_parameter'],
+    ['name', 'order ready', 'invalid_parameter'],
+    ['name', 'заказ', 'invalid_parameter'],
+    ['name', 'a'.repeat(65), 'invalid_parameter'],
+    ['name', 'order\n', 'invalid_parameter'],
+    ['class', undefined, 'invalid_parameter'],
+    ['class', 'promo', 'invalid_parameter'],
+    ['class', 1, 'invalid_parameter'],
+    ['sender', undefined, 'invalid_parameter'],
+    ['sender', {}, 'invalid_parameter'],
+    ['sender', 'HU\tB', 'invalid_parameter'],
+    ['body', undefined, 'invalid_parameter'],
+    ['body', 5, 'invalid_parameter'],
+    ['body', '', 'invalid_parameter'],
+    ['body', 'a\tb', 'invalid_parameter'],
+    ['body', 'a\r\nb', 'invalid_parameter'],
+    ['body', 'x'.repeat(2001), 'invalid_parameter'],
+    ['body', 'Code {{code', 'template_invalid'],
+    ['body', '{{{code}}}', 'template_invalid'],
+    ['body', '{{code\n}}', 'template_invalid'],
+    ['language', null, 'invalid_parameter'],
+    ['language', '', 'invalid_parameter'],
+    ['language', 'r', 'invalid_parameter'],
+    ['language', 'ru_RU', 'invalid_parameter'],
+    ['language', 'ru\n', 'invalid_parameter'],
+    ['language', `ru${'-latn'.repeat(7)}`, 'invalid_parameter'],
+    ['language', ['ru'], 'invalid_parameter'],
+  ])('refuses %s %j', (name, value, code) => {
+    const { [name]: _, ...rest }: JsonObject = good
+    const body: JsonObject = value === undefined ? rest : { ...rest, [name]: value }
+    expect(outcome(decodeTemplateCreate(body))).toBe(`${code} ${name}`)
+  })
+
+  it('takes what lies on the bounds', () => {
+    for (const fields of [
+      { name: 'a' },
+      { name: `${'a'.repeat(60)}_.-0` },
+      { body: '😀'.repeat(2000) },
+      { body: 'two\nlines' },
+      { language: `ru${'-latn'.repeat(6)}` },
+    ]) {
+      expect(Result.isSuccess(decodeTemplateCreate({ ...good, ...fields }))).toBe(true)
+    }
+  })
+
+  it('leaves it to the account whether there is such a sender', () => {
+    expect(outcome(decodeTemplateCreate({ ...good, sender: 'NOBODY KNOWS THIS ONE' }))).toMatchObject({
+      sender: 'NOBODY KNOWS THIS ONE',
+    })
+  })
+
+  it('tells the first fault in the order of the fields', () => {
+    const body: Record<string, Json> = { name: '', class: '', sender: 0, body: '{{', language: '' }
+    const told: Array<unknown> = []
+    for (const name of Object.keys(body)) {
+      const result = decodeTemplateCreate(body)
+      told.push(Result.isFailure(result) ? result.failure.param : null)
+      body[name] = (good as JsonObject)[name] ?? 'ru'
+    }
+    expect(told).toEqual(['name', 'class', 'sender', 'body', 'language'])
+    expect(Result.isSuccess(decodeTemplateCreate(body))).toBe(true)
+  })
+
+  it('answers whatever object comes, and takes only what parses as a template', () => {
+    const piece = fc.constantFrom('{{', '}}', '{', 'a', ' ', '\n', '\u0007', 'я', '{{name}}')
+    fc.assert(
+      fc.property(anyObject, fc.array(piece), (object, pieces) => {
+        const bodies: ReadonlyArray<JsonObject> = [object, { ...good, body: pieces.join('') }]
+        for (const body of bodies) {
+          const result = decodeTemplateCreate(body)
+          if (Result.isFailure(result)) {
+            expect(['invalid_parameter', 'template_invalid']).toContain(result.failure.code)
+          } else {
+            expect(Result.isSuccess(parseTemplate(result.success.body))).toBe(true)
+            expect(result.success.body).not.toContain('\u0007')
+          }
+        }
+      }),
+    )
+  })
+})
+
+describe('decodeSenderCreate', () => {
+  const named = (name: Json) => outcome(decodeSenderCreate({ name }))
+
+  it.each(['A', 'HUB', 'Hub-1 a_b.c', '1234567890x', ' . x', 'ÄÖÑÜßéΩ', 'ÇaΔ'])(
+    'takes the name %j',
+    (name) => {
+      expect(named(name)).toEqual({ name, registration: null })
+    },
+  )
+
+  it.each<Json>([
+    '',
+    ' ',
+    '12345',
+    '._-',
+    'ABCDEFGHIJKL',
+    'HUB!',
+    'HUB\n',
+    'ХАБ',
+    'ç',
+    'HUB@',
+    '¡Hola',
+    'HUB😀',
+    'Hub\u0301',
+    null,
+    7,
+    ['HUB'],
+  ])('refuses the name %j', (name) => {
+    expect(named(name)).toBe('invalid_parameter name')
+  })
+
+  it('needs a name', () => {
+    expect(outcome(decodeSenderCreate({ registration: {} }))).toBe('invalid_parameter name')
+  })
+
+  it('keeps a registration as it is', () => {
+    const registration = JSON.parse('{"inn":"7700000000","__proto__":{"lines":"a\\nb"},"n":[1,null]}') as Json
+    const sender = Result.getOrThrow(decodeSenderCreate({ name: 'HUB', registration }))
+    expect(JSON.stringify(sender.registration)).toBe(JSON.stringify(registration))
+  })
+
+  it.each<Json>([null, [], 'x', 1, { a: 'b\tc' }, { 'a\u0085': 1 }, { a: [{ b: ['\u001b'] }] }])(
+    'refuses the registration %j',
+    (registration) => {
+      expect(outcome(decodeSenderCreate({ name: 'HUB', registration }))).toBe(
+        'invalid_parameter registration',
+      )
+    },
+  )
+
+  it('measures a registration in bytes of its JSON', () => {
+    // `{"a":"…"}` has 8 bytes around the text.
+    const room = MAX_REGISTRATION_BYTES - 8
+    const sized = (text: string) => decodeSenderCreate({ name: 'HUB', registration: { a: text } })
+    expect(Result.isSuccess(sized('x'.repeat(room)))).toBe(true)
+    expect(outcome(sized('x'.repeat(room + 1)))).toBe('invalid_parameter registration')
+    expect(Result.isSuccess(sized('я'.repeat(room / 2)))).toBe(true)
+    expect(outcome(sized('я'.repeat(room / 2 + 1)))).toBe('invalid_parameter registration')
+  })
+
+  it('takes exactly the names whose letters are single septets of GSM', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }), (letter) => {
+        const isGsm = encodingOf(letter) === 'gsm7' && /^\p{L}$/u.test(letter)
+        expect(Result.isSuccess(decodeSenderCreate({ name: letter }))).toBe(isGsm)
+      }),
+    )
+    // Every character of the basic table, as well: chance finds few of them.
+    for (let code = 0; code < 0x3ff; code++) {
+      const letter = String.fromCharCode(code)
+      const isGsm = encodingOf(letter) === 'gsm7' && /^\p{L}$/u.test(letter)
+      expect([letter, Result.isSuccess(decodeSenderCreate({ name: letter }))]).toEqual([letter, isGsm])
+    }
+  })
+
+  it('answers whatever object comes, in the catalogue', () => {
+    fc.assert(
+      fc.property(anyObject, anyValue, (object, registration) => {
+        for (const body of [object, { name: 'HUB', registration }]) {
+          const result = decodeSenderCreate(body)
+          if (Result.isFailure(result)) expect(result.failure.code).toBe('invalid_parameter')
+        }
+      }),
+    )
+  })
+})
+
+describe('decodeRender', () => {
+  it('understands variables, and their absence', () => {
+    expect(outcome(decodeRender({ variables: { order: '1001', n: 1 } }))).toEqual({ order: '1001', n: 1 })
+    expect(outcome(decodeRender({ other: 1 }))).toEqual({})
+    // Values are for the template to judge.
+    expect(outcome(decodeRender({ variables: { order: null } }))).toEqual({ order: null })
+  })
+
+  it.each<Json>([null, [], 'order', 1, true])('refuses variables %j', (variables) => {
+    expect(outcome(decodeRender({ variables }))).toBe('invalid_parameter variables')
+  })
+})
+
 describe('decodeWebhookEndpointCreate', () => {
   it('understands an address with and without types', () => {
     expect(outcome(decodeWebhookEndpointCreate({ url: 'https://example.com/a?b#c' }))).toEqual({
@@ -417,6 +786,119 @@ describe('list queries', () => {
         const result = decodeEventsQuery(new URLSearchParams(pairs))
         if (Result.isFailure(result)) expect(result.failure.code).toBe('invalid_parameter')
         else expect(result.success.startingAfter === null || result.success.createdAfter === null).toBe(true)
+      }),
+    )
+  })
+})
+
+describe('decodeMessagesQuery', () => {
+  const messages = (query: string) => outcome(decodeMessagesQuery(new URLSearchParams(query)))
+
+  it('needs one batch, and has the pages of a long list', () => {
+    expect(messages('batch=bat_1')).toEqual({ batch: 'bat_1', limit: 100, startingAfter: null })
+    expect(messages('batch=bat_1&limit=1000&starting_after=msg_1')).toEqual({
+      batch: 'bat_1',
+      limit: 1000,
+      startingAfter: 'msg_1',
+    })
+    for (const query of ['', 'limit=1', 'limit=0', 'batch=bat_1&batch=bat_1', 'Batch=bat_1']) {
+      expect(messages(query)).toBe('invalid_parameter batch')
+    }
+    expect(messages('batch=bat_1&limit=1001')).toBe('invalid_parameter limit')
+    expect(messages('batch=bat_1&starting_after=a&starting_after=b')).toBe('invalid_parameter starting_after')
+  })
+
+  it('leaves it to the reader whether there is such a batch', () => {
+    expect(messages('batch=')).toMatchObject({ batch: '' })
+  })
+})
+
+describe('decodeStatsQuery', () => {
+  const TODAY = '2026-11-21'
+  const stats = (query: string, today = TODAY) => outcome(decodeStatsQuery(new URLSearchParams(query), today))
+
+  it('covers the month so far, all in one, where nothing is asked', () => {
+    expect(stats('')).toEqual({ from: '2026-11-01', to: TODAY, groupBy: null })
+    expect(stats('', '2026-12-01')).toEqual({ from: '2026-12-01', to: '2026-12-01', groupBy: null })
+    expect(stats('other=1')).toEqual({ from: '2026-11-01', to: TODAY, groupBy: null })
+  })
+
+  it('takes either end alone', () => {
+    expect(stats('from=2026-03-05')).toMatchObject({ from: '2026-03-05', to: TODAY })
+    expect(stats('to=2026-02-10')).toMatchObject({ from: '2026-02-01', to: '2026-02-10' })
+    expect(stats('from=2026-11-22')).toBe('invalid_parameter from')
+  })
+
+  it('takes a single day, and days to come', () => {
+    expect(stats('from=2026-11-21&to=2026-11-21')).toMatchObject({ from: TODAY, to: TODAY })
+    expect(stats('from=2027-01-01&to=2027-01-02')).toMatchObject({ from: '2027-01-01' })
+  })
+
+  it('covers 366 days at most, both ends included', () => {
+    expect(stats('from=2024-01-01&to=2024-12-31')).toMatchObject({ from: '2024-01-01' })
+    expect(stats('from=2025-01-01&to=2026-01-01')).toMatchObject({ from: '2025-01-01' })
+    expect(stats('from=2025-01-01&to=2026-01-02')).toBe('invalid_parameter from')
+    expect(stats('from=0001-01-01')).toBe('invalid_parameter from')
+  })
+
+  it('refuses from after to', () => {
+    expect(stats('from=2026-11-21&to=2026-11-20')).toBe('invalid_parameter from')
+  })
+
+  it.each([
+    '',
+    '2026-11',
+    '2026-11-31',
+    '2026-02-29',
+    '2026-13-01',
+    '2026-00-10',
+    '0000-01-01',
+    '2026-11-21T00:00:00.000Z',
+    '21.11.2026',
+    ' 2026-11-21',
+    '2026-11-21\n',
+    '12026-11-21',
+  ])('refuses the day %j', (day) => {
+    const given = encodeURIComponent(day)
+    expect(stats(`from=${given}`)).toBe('invalid_parameter from')
+    expect(stats(`to=${given}`)).toBe('invalid_parameter to')
+    expect(stats(`from=${given}&to=x&group_by=x`)).toBe('invalid_parameter from')
+  })
+
+  it('takes one grouping that it knows', () => {
+    for (const groupBy of ['day', 'class', 'template']) {
+      expect(stats(`group_by=${groupBy}`)).toMatchObject({ groupBy })
+    }
+    for (const query of [
+      'group_by=',
+      'group_by=month',
+      'group_by=day&group_by=day',
+      'group_by=constructor',
+    ]) {
+      expect(stats(query)).toBe('invalid_parameter group_by')
+    }
+    expect(stats('from=2026-11-01&from=2026-11-01')).toBe('invalid_parameter from')
+    expect(stats('to=2026-11-21&to=2026-11-21')).toBe('invalid_parameter to')
+  })
+
+  it('answers whatever query comes, with days that a database understands', () => {
+    const day = fc
+      .date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true })
+      .map((date) => date.toISOString().slice(0, 10))
+    const value = fc.oneof(day, day, fc.string({ unit: 'binary' }), fc.constantFrom('day', 'class'))
+    const name = fc.constantFrom('from', 'to', 'group_by', '__proto__')
+    fc.assert(
+      fc.property(fc.array(fc.tuple(name, value), { maxLength: 4 }), day, (pairs, today) => {
+        const result = decodeStatsQuery(new URLSearchParams(pairs), today)
+        if (Result.isFailure(result)) {
+          expect(result.failure.code).toBe('invalid_parameter')
+          return
+        }
+        const { from, to } = result.success
+        const days = (Date.parse(to) - Date.parse(from)) / 86_400_000 + 1
+        expect(days).toBeGreaterThanOrEqual(1)
+        expect(days).toBeLessThanOrEqual(366)
+        expect(new Date(from).toISOString().slice(0, 10)).toBe(from)
       }),
     )
   })

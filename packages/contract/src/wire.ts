@@ -899,7 +899,9 @@ export const Event = Schema.Struct({
   data: Schema.Struct({
     object: Schema.Union([MessageSnapshot, Schema.Record(Schema.String, Schema.Json)]).annotate({
       description:
-        'The resource as it was; its `object` says which. For `message.*` it is a message snapshot.',
+        'The resource as it was; its `object` says which. For `message.*` it is a message snapshot, for `batch.*` a batch, for ' +
+        '`template.*` a template, for `sender.*` a sender, for `webhook.endpoint_disabled` a subscription and for ' +
+        '`account.spend_threshold` the account.',
     }),
   }).annotate({ description: 'What the event is about.' }),
 }).annotate({
