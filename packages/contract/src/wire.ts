@@ -152,7 +152,8 @@ export const ErrorDetail = Schema.Struct({
   }),
   retry_after: Schema.optionalKey(
     atLeast(1).annotate({
-      description: 'Whole seconds to wait before a retry. The `Retry-After` header repeats it.',
+      description:
+        'Whole seconds to wait before a retry. The `Retry-After` header repeats it, but for an element of a batch.',
     }),
   ),
   window: Schema.optionalKey(
@@ -579,6 +580,19 @@ export const EstimateBatchRequest = Schema.Struct({
   identifier: 'EstimateBatchRequest',
   title: 'Batch to estimate',
   description: 'Messages to estimate together.',
+  examples: [
+    {
+      messages: [
+        {
+          to: '+79000000001',
+          class: 'service',
+          template: 'order_ready',
+          variables: { order: '1001' },
+        },
+        { to: '+79000000002', class: 'service', template: 'order_ready' },
+      ],
+    },
+  ],
 })
 export type EstimateBatchRequest = typeof EstimateBatchRequest.Type
 
