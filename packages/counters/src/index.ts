@@ -15,4 +15,4 @@ export {
   RESERVATION_LEASE_MS,
 } from './port.ts'
 export { countersLayer, makeRedisCounters, type RedisCountersOptions } from './redis.ts'
-export { type CountersState, MemoryCounters, memoryCounters } from './memory.ts'
+export { type CountersState, MemoryCounters, memoryCounters, type MemoryCountersOptions } from './memory.ts'

@@ -36,6 +36,8 @@ export class MemoryCounters extends Context.Service<
     readonly set: (state: CountersState) => Effect.Effect<void>
     /** Moves the time of the store on. */
     readonly advance: (ms: number) => Effect.Effect<void>
+    /** The time of the store, milliseconds since the epoch. */
+    readonly now: Effect.Effect<number>
     /** Loses everything, as a store does that restarts without its data. */
     readonly empty: Effect.Effect<void>
   }
@@ -52,10 +54,17 @@ const leaseKey = (message: FloodMessage) => `${message.messageId} ${placeKey(mes
 /** A sum such as three thirds may be off by a rounding; the scripts forgive as much. */
 const ROUNDING_US = 0.001
 
-const make = (ready: boolean) => {
+export interface MemoryCountersOptions {
+  /** `ready` (the default), or `empty`: waiting for a rebuild. */
+  readonly generation?: 'ready' | 'empty'
+  /** Milliseconds since the epoch, in place of Effect's clock. */
+  readonly now?: () => number
+}
+
+const make = (options: MemoryCountersOptions) => {
   let state: CountersState = 'up'
   let advanced = 0
-  let generation: 'ready' | 'empty' | { readonly token: object } = ready ? 'ready' : 'empty'
+  let generation: 'ready' | 'empty' | { readonly token: object } = options.generation ?? 'ready'
   const buckets = new Map<string, { readonly at: number; readonly debt: number }>()
   const failures = new Map<string, ReadonlyArray<number>>()
   /** By number, oldest first. */
@@ -63,6 +72,8 @@ const make = (ready: boolean) => {
   const leases = new Map<string, { readonly message: FloodMessage; readonly until: number }>()
   const days = new Map<string, number>()
   let unwritten: ReadonlyArray<FloodAcceptance> = []
+
+  const now = Effect.map(Clock.currentTimeMillis, (clock) => (options.now?.() ?? clock) + advanced)
 
   const unavailable = (): CountersUnavailable | null =>
     state === 'up'
@@ -73,11 +84,11 @@ const make = (ready: boolean) => {
         })
 
   const step = <A>(body: (now: number) => A | CountersUnavailable): Effect.Effect<A, CountersUnavailable> =>
-    Effect.flatMap(Clock.currentTimeMillis, (clock) => {
+    Effect.flatMap(now, (time) => {
       const failure = unavailable()
       if (failure !== null) return Effect.fail(failure)
       writeKept()
-      const answer = body(clock + advanced)
+      const answer = body(time)
       return answer instanceof CountersUnavailable ? Effect.fail(answer) : Effect.succeed(answer)
     })
 
@@ -244,6 +255,7 @@ const make = (ready: boolean) => {
       Effect.sync(() => {
         advanced += ms
       }),
+    now,
     empty: Effect.sync(() => {
       generation = 'empty'
       for (const lost of [buckets, failures, places, leases, days]) lost.clear()
@@ -253,6 +265,6 @@ const make = (ready: boolean) => {
   return Context.make(Counters, counters).pipe(Context.add(MemoryCounters, control))
 }
 
-/** Counters of one's own; `ready` (the default) or `empty`, waiting for a rebuild. */
-export const memoryCounters = (generation: 'ready' | 'empty' = 'ready') =>
-  Layer.effectContext(Effect.sync(() => make(generation === 'ready')))
+/** Counters of one's own. */
+export const memoryCounters = (options: MemoryCountersOptions = {}) =>
+  Layer.effectContext(Effect.sync(() => make(options)))

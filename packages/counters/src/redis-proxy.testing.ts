@@ -1,0 +1,90 @@
+/**
+ * A TCP proxy between a client and Redis that tests can stall and cut: what a hung or dead server looks like from one client, while
+ * the server goes on serving the others.
+ */
+import net from 'node:net'
+import { Effect, type Scope } from 'effect'
+import type { CountersState } from './memory.ts'
+
+export interface RedisProxy {
+  readonly url: string
+  readonly set: (state: CountersState) => void
+  /** Bytes that clients have sent so far. */
+  readonly received: () => number
+  /** Connections opened so far. */
+  readonly opened: () => number
+}
+
+export interface RedisProxyOptions {
+  /** Changes what the server answers. */
+  readonly rewrite?: (answer: string) => string
+}
+
+/** Opens a proxy to the server at `url` for as long as the scope. */
+export const redisProxy = (
+  url: string,
+  options: RedisProxyOptions = {},
+): Effect.Effect<RedisProxy, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async () => {
+        const target = new URL(url)
+        const { rewrite } = options
+        let state: CountersState = 'up'
+        let received = 0
+        let opened = 0
+        const links = new Set<readonly [client: net.Socket, server: net.Socket]>()
+        const listener = net.createServer((client) => {
+          opened++
+          if (state === 'refusing') {
+            client.destroy()
+            return
+          }
+          const server = net.connect({ host: target.hostname, port: Number(target.port || 6379) })
+          const link = [client, server] as const
+          links.add(link)
+          client.on('data', (chunk) => {
+            received += chunk.length
+            // What a hung server was sent is lost here; what it may still do with it is another test's matter.
+            if (state !== 'hanging') server.write(chunk)
+          })
+          server.on('data', (chunk) => {
+            if (state === 'hanging') return
+            client.write(rewrite === undefined ? chunk : rewrite(chunk.toString('latin1')), 'latin1')
+          })
+          const end = () => {
+            links.delete(link)
+            client.destroy()
+            server.destroy()
+          }
+          for (const socket of link) {
+            socket.setNoDelay(true)
+            socket.on('error', end)
+            socket.on('close', end)
+          }
+        })
+        await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+        const { port } = listener.address() as net.AddressInfo
+        const cut = () => links.forEach(([client]) => client.destroy())
+        const proxy: RedisProxy = {
+          url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).toString(),
+          set: (next) => {
+            // A link that lost some of its bytes cannot go on.
+            if (next === 'refusing' || state === 'hanging') cut()
+            state = next
+          },
+          received: () => received,
+          opened: () => opened,
+        }
+        return {
+          proxy,
+          close: () => {
+            cut()
+            listener.close()
+          },
+        }
+      }),
+      ({ close }) => Effect.sync(close),
+    ),
+    ({ proxy }) => proxy,
+  )

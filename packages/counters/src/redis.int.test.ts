@@ -1,0 +1,270 @@
+import { randomBytes } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { testRedisUrl } from '@hub/testkit'
+import { Context, Effect, Exit, Layer, Logger, Redacted, Schedule, Stream } from 'effect'
+import { Redis } from 'ioredis'
+import { portContract, TestCounters } from './port.contract.ts'
+import { Counters, type CountersShape, type FloodReservation, type FloodWindows } from './port.ts'
+import { redisProxy, type RedisProxyOptions } from './redis-proxy.testing.ts'
+import { makeRedisCounters } from './redis.ts'
+
+const START = 1_795_000_000_000
+
+/** A client of the test's own, on the server itself. */
+const directly = Effect.acquireRelease(
+  Effect.sync(() => new Redis(testRedisUrl())),
+  (redis) => Effect.sync(() => redis.disconnect()),
+)
+
+const keysOf = async (redis: Redis, prefix: string): Promise<Array<string>> => {
+  const found: Array<string> = []
+  let cursor = '0'
+  do {
+    const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}*`, 'COUNT', 1000)
+    found.push(...keys)
+    cursor = next
+  } while (cursor !== '0')
+  return found
+}
+
+/** A prefix that nobody else has; its keys are gone with the scope. */
+const freshPrefix = Effect.gen(function* () {
+  const redis = yield* directly
+  const prefix = `t${randomBytes(6).toString('hex')}:`
+  const clear = Effect.promise(async () => {
+    const keys = await keysOf(redis, prefix)
+    if (keys.length > 0) await redis.del(...keys)
+  })
+  yield* Effect.addFinalizer(() => clear)
+  return { prefix, clear, redis }
+})
+
+const adapter = Layer.effectContext(
+  Effect.gen(function* () {
+    const { clear, prefix } = yield* freshPrefix
+    const proxy = yield* redisProxy(testRedisUrl())
+    let now = START
+    const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix, now: () => now })
+    return Context.make(Counters, counters).pipe(
+      Context.add(TestCounters, {
+        advance: (ms) =>
+          Effect.sync(() => {
+            now += ms
+          }),
+        now: Effect.sync(() => now),
+        set: (state) => Effect.sync(() => proxy.set(state)),
+        empty: clear,
+      }),
+    )
+  }),
+)
+
+portContract('redis', Layer.fresh(adapter))
+
+const DEFAULTS: FloodWindows = { pauseSeconds: 60, perHour: 5, perDay: 20 }
+const hash = (n: number): string => n.toString(16).padStart(64, '0')
+const message = (n: number, over: Partial<FloodReservation> = {}): FloodReservation => ({
+  account: 'acc_1',
+  mode: 'live',
+  recipient: hash(1),
+  messageId: `msg_${n}`,
+  windows: DEFAULTS,
+  ...over,
+})
+
+const reasonOf = (exit: Exit.Exit<unknown, { readonly reason: string }>): string =>
+  Exit.match(exit, {
+    onSuccess: () => 'no failure',
+    onFailure: (cause) =>
+      cause.reasons.map((one) => (one._tag === 'Fail' ? one.error.reason : one._tag)).join(),
+  })
+
+const soon = <A, E>(effect: Effect.Effect<A, E>) =>
+  effect.pipe(
+    Effect.retry(Schedule.spaced('20 millis')),
+    Effect.timeoutOrElse({ duration: '20 seconds', orElse: () => Effect.die('not within 20 s') }),
+  )
+
+const through = Effect.fnUntraced(function* (options: RedisProxyOptions = {}) {
+  const { prefix, redis } = yield* freshPrefix
+  const proxy = yield* redisProxy(testRedisUrl(), options)
+  const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix })
+  return { counters, prefix, proxy, redis }
+})
+
+/** Everything once, so that every kind of key exists. */
+const useAll = (counters: CountersShape) =>
+  Effect.gen(function* () {
+    yield* counters.generation.rebuild(Stream.empty)
+    yield* counters.takeToken('key_1', 5)
+    yield* counters.failedLogins.record('192.0.2.1')
+    yield* counters.reserveFlood([message(1), message(2, { recipient: hash(2), mode: 'test' })])
+    yield* counters.recordFlood([{ ...message(1), at: Date.now() }])
+    yield* counters.recordFlood([{ ...message(3, { recipient: hash(3) }), at: Date.now() }])
+    yield* counters.daily.count('2026-11-21', 1)
+    yield* counters.daily.raise('2026-11-22', 1)
+  })
+
+describe('redis', () => {
+  it.live('measures by the clock of the server when no other is given', () =>
+    Effect.gen(function* () {
+      const { counters, prefix, redis } = yield* through()
+      yield* useAll(counters)
+      const [seconds] = yield* Effect.promise(() => redis.time())
+      const [flood] = (yield* Effect.promise(() => keysOf(redis, prefix))).filter((key) =>
+        key.endsWith(`:live:${hash(1)}`),
+      )
+      const at = Number(yield* Effect.promise(() => redis.zscore(flood!, 'msg_1')))
+      // The test has a minute in all, so this tells seconds from milliseconds and from another clock's epoch.
+      assert.isAtMost(Math.abs(at - Number(seconds) * 1000), 60_000)
+      const [again] = yield* counters.reserveFlood([message(4)])
+      assert.isFalse(again?.taken)
+      const bucket = yield* Effect.all(Array.from({ length: 6 }, () => counters.takeToken('key_2', 2)))
+      assert.isTrue(bucket[0]?.allowed)
+      yield* Effect.forEach(Array.from({ length: 21 }), () => counters.failedLogins.record('192.0.2.2'))
+      assert.isFalse((yield* counters.failedLogins.check('192.0.2.2')).allowed)
+    }),
+  )
+
+  it.live('leaves no key that does not expire, but the marks of the generation', () =>
+    Effect.gen(function* () {
+      const { counters, prefix, redis } = yield* through()
+      yield* useAll(counters)
+      const keys = yield* Effect.promise(() => keysOf(redis, prefix))
+      const kinds = new Set(
+        keys.map((key) =>
+          key
+            .replace(/\{[^}]*\}/u, '{}')
+            .split(':')
+            .slice(1, 3)
+            .join(':'),
+        ),
+      )
+      for (const key of keys) {
+        const left = yield* Effect.promise(() => redis.pttl(key))
+        if (key.endsWith(':generation')) assert.strictEqual(left, -1)
+        else assert.isAbove(left, 0, key)
+      }
+      assert.isAtLeast(kinds.size, 6, [...kinds].join())
+    }),
+  )
+
+  it.live('two processes together take exactly what is allowed', () =>
+    Effect.gen(function* () {
+      const { prefix } = yield* freshPrefix
+      const url = Redacted.make(testRedisUrl())
+      const [one, other] = yield* Effect.all([
+        makeRedisCounters({ url, prefix }),
+        makeRedisCounters({ url, prefix }),
+      ])
+      yield* one.generation.rebuild(Stream.empty)
+      const windows = { pauseSeconds: 0, perHour: 7, perDay: 20 }
+      const verdicts = yield* Effect.all(
+        Array.from({ length: 500 }, (_, i) =>
+          (i % 2 === 0 ? one : other).reserveFlood([message(i, { windows })]),
+        ),
+        { concurrency: 'unbounded' },
+      )
+      assert.strictEqual(verdicts.flat().filter(({ taken }) => taken).length, 7)
+    }),
+  )
+
+  it.live('a reservation that happened but was reported as failed gives its place back by itself', () =>
+    Effect.gen(function* () {
+      const { prefix } = yield* freshPrefix
+      let now = START
+      // The server does what it is asked, and its answer to the reservation is lost.
+      let silent = false
+      const proxy = yield* redisProxy(testRedisUrl(), { rewrite: (answer) => (silent ? '' : answer) })
+      const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix, now: () => now })
+      yield* counters.generation.rebuild(Stream.empty)
+      silent = true
+      const exit = yield* Effect.exit(counters.reserveFlood([message(1)]))
+      assert.strictEqual(reasonOf(exit), 'timeout')
+      silent = false
+      const [while_] = yield* soon(counters.reserveFlood([message(2)]))
+      assert.isFalse(while_?.taken, 'the first did happen')
+      // The same message may ask again and has its place.
+      assert.deepStrictEqual(yield* counters.reserveFlood([message(1)]), [{ taken: true }])
+      now += 20_000
+      assert.deepStrictEqual(yield* counters.reserveFlood([message(2)]), [{ taken: true }])
+    }),
+  )
+
+  it.live('nothing piles up before a server that hangs', () =>
+    Effect.gen(function* () {
+      const { counters, proxy } = yield* through()
+      yield* counters.generation.rebuild(Stream.empty)
+      proxy.set('hanging')
+      const together = yield* Effect.all(
+        Array.from({ length: 100 }, () => Effect.exit(counters.takeToken('key', 5))),
+        { concurrency: 'unbounded' },
+      )
+      assert.deepStrictEqual(new Set(together.map(reasonOf)), new Set(['timeout']))
+      const [bytes, connections] = [proxy.received(), proxy.opened()]
+      // None of these reaches the server, and none of them waits: a thousand deadlines in turn would outlast the test.
+      for (let i = 0; i < 1000; i++) {
+        assert.strictEqual(reasonOf(yield* Effect.exit(counters.takeToken('key', 5))), 'timeout')
+      }
+      // What did get there is a connection that was tried, and no script that was called.
+      assert.isAtMost(proxy.opened() - connections, 200)
+      assert.isAtMost(proxy.received() - bytes, 200 * (proxy.opened() - connections + 1))
+      proxy.set('up')
+      assert.isTrue((yield* soon(counters.takeToken('other', 5))).allowed)
+    }),
+  )
+
+  it.live('more calls than the server could answer in time are refused at once', () =>
+    Effect.gen(function* () {
+      const { counters } = yield* through()
+      const exits = yield* Effect.all(
+        Array.from({ length: 5_200 }, () => Effect.exit(counters.daily.stopped('2026-11-21', 1))),
+        { concurrency: 'unbounded' },
+      )
+      const reasons = exits.map(reasonOf)
+      assert.strictEqual(reasons.filter((reason) => reason === 'busy').length, 200)
+      // Being busy is no outage.
+      assert.isFalse(reasons.includes('unreachable'))
+    }),
+  )
+
+  it.live('a process starts without a server, and finds it later', () =>
+    Effect.gen(function* () {
+      const { prefix } = yield* freshPrefix
+      const proxy = yield* redisProxy(testRedisUrl())
+      proxy.set('refusing')
+      const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix })
+      assert.strictEqual(reasonOf(yield* Effect.exit(counters.generation.state)), 'unreachable')
+      proxy.set('up')
+      assert.strictEqual(yield* soon(counters.generation.state), 'empty')
+    }),
+  )
+
+  it.live('an answer that is an error says so, without what was asked, and is no outage', () =>
+    Effect.gen(function* () {
+      const { counters, prefix, redis } = yield* through()
+      yield* Effect.promise(() => redis.set(`${prefix}gate:{192.0.2.1}`, 'not a list'))
+      const failure = yield* Effect.flip(counters.failedLogins.record('192.0.2.1'))
+      assert.deepInclude(failure, { reason: 'failed' })
+      assert.notInclude(JSON.stringify(failure), '192.0.2.1')
+      yield* counters.failedLogins.record('192.0.2.2')
+    }),
+  )
+
+  it.live('says so when the server may evict counters', () =>
+    Effect.gen(function* () {
+      const said: Array<string> = []
+      const logger = Logger.make(({ message: text }) => {
+        said.push(String(text))
+      })
+      const evicting = (answer: string) => answer.replace('$10\r\nnoeviction', '$11\r\nallkeys-lru')
+      const connect = (options: RedisProxyOptions) =>
+        Effect.scoped(through(options)).pipe(Effect.provide(Logger.layer([logger])))
+      yield* connect({})
+      assert.deepStrictEqual(said, [])
+      yield* connect({ rewrite: evicting })
+      assert.strictEqual(said.length, 1)
+      assert.include(said[0], 'noeviction')
+    }),
+  )
+})
