@@ -1,4 +1,5 @@
-/** The process as one layer, over what it stands on: PostgreSQL, the event log, the vault, the address policy. */
+/** The process as one layer, over what it stands on: PostgreSQL, Redis, the event log, the vault, the address policy. */
+import type { Counters } from '@hub/counters'
 import { DEFAULT_LIFETIMES } from '@hub/domain'
 import { EventLog, type TopicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
@@ -9,6 +10,8 @@ import { flusherLayer } from './accept/flush.ts'
 import { ledgerLayer } from './accept/ledger.ts'
 import { OutboxGate } from './accept/outbox-gate.ts'
 import { relayLayer } from './accept/relay.ts'
+import { Access } from './access/access.ts'
+import type { Networks } from './access/client-address.ts'
 import { ApiKeys } from './access/keys.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { Events } from './events/events.ts'
@@ -34,11 +37,13 @@ export interface AppOptions {
   readonly hashSecret: string
   /** Kafka, `host:port` each: asked for readiness only. */
   readonly brokers: ReadonlyArray<string>
+  /** Proxies whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: Networks
 }
 
 /** Accepts and answers on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
-  const { baseUrl, brokers, hashSecret, port, topics } = options
+  const { baseUrl, brokers, hashSecret, port, topics, trustedProxies } = options
   const accepting = flusherLayer({
     topics,
     lifetimes: DEFAULT_LIFETIMES,
@@ -58,7 +63,12 @@ export const commandApi = (options: AppOptions) => {
   return apiLayer({ hashSecret }).pipe(
     Layer.provideMerge(serverLayer(port)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
-    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, resources)),
+    Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), resources)),
+    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer)),
     Layer.provide(Layer.mergeAll(Messages.layer, OutboxGate.layer, HttpEdge.layer(baseUrl))),
-  ) satisfies Layer.Layer<never, unknown, Sql | Vault | Sealing | EventLog | AddressPolicy | Readiness>
+  ) satisfies Layer.Layer<
+    never,
+    unknown,
+    Sql | Vault | Sealing | Counters | EventLog | AddressPolicy | Readiness
+  >
 }

@@ -574,7 +574,7 @@ describe('GET /v1/events', () => {
 
 describe('GET /v1/account', () => {
   it('tells what is in force', async () => {
-    const fresh = await world.addAccount()
+    const fresh = await world.addAccount({ apiRps: null })
     const read = async (key: string) => (await call(api.url, '/v1/account', { key })).body
     const common = {
       id: fresh.id,
@@ -587,7 +587,7 @@ describe('GET /v1/account', () => {
     assert.deepStrictEqual(await read(fresh.keys.live), { ...common, mode: 'live', spend_limit: null })
   })
   it('tells what the hub operator has set', async () => {
-    const fresh = await world.addAccount()
+    const fresh = await world.addAccount({ apiRps: null })
     await world.sql(
       (
         q,

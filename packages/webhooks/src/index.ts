@@ -12,6 +12,7 @@ export {
 } from './client.ts'
 export type { FailureReason } from './failure.ts'
 export {
+  allowedHostsConfig,
   AddressNotPublic,
   AddressPolicy,
   type AddressPolicyOptions,

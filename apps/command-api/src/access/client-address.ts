@@ -59,17 +59,6 @@ export const clientAddress = (
   return client
 }
 
-/** A household or a server has a /64 of IPv6 to itself, so that one address of it would be no limit at all. */
-const IPV6_PREFIX = 64
-
-/** What failed logins are counted under: an IPv4 address, an IPv6 network, or `unknown` for all that cannot be told apart. */
-export const loginSource = (address: ClientAddress): string => {
-  if (address === null) return 'unknown'
-  return NetAddress.isIpv6Address(address)
-    ? IpNetwork.format(IpNetwork.fromAddressUnsafe(address, IPV6_PREFIX))
-    : NetAddress.formatIp(address)
-}
-
 /**
  * A network in CIDR notation, or one address. Fails with what was given: networks are configuration and hold nothing private. Host bits
  * must be zero: `10.1.2.3/8` is more likely a slip than a way to write `10.0.0.0/8`.
@@ -82,4 +71,16 @@ export const networkFrom = (text: string): Result.Result<IpNetwork.IpNetwork, st
         IpNetwork.make(address, NetAddress.width(address)),
       )
   return Result.mapError(network, () => trimmed)
+}
+
+/** A list of networks as configuration writes it: comma separated. Fails with the first that is none. */
+export const networksFrom = (text: string): Result.Result<Networks, string> => {
+  const networks: Array<IpNetwork.IpNetwork> = []
+  for (const part of text.split(',')) {
+    if (part.trim() === '') continue
+    const network = networkFrom(part)
+    if (Result.isFailure(network)) return Result.fail(network.failure)
+    networks.push(network.success)
+  }
+  return Result.succeed(networks)
 }

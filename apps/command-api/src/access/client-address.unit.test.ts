@@ -2,14 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { Result } from 'effect'
 import { NetAddress } from 'effect/net'
 import * as fc from 'fast-check'
-import {
-  type ClientAddress,
-  clientAddress,
-  isWithin,
-  loginSource,
-  networkFrom,
-  type Networks,
-} from './client-address.ts'
+import { type ClientAddress, clientAddress, isWithin, networkFrom, type Networks } from './client-address.ts'
 
 const networks = (...texts: ReadonlyArray<string>): Networks =>
   texts.map((text) => Result.getOrThrow(networkFrom(text)))
@@ -88,16 +81,5 @@ describe('networks', () => {
       assert.deepStrictEqual(networkFrom(text), Result.fail(text), text)
     }
     assert.strictEqual(parse('example.com'), null)
-  })
-})
-
-describe('failed logins are counted', () => {
-  const source = (text: string) => loginSource(clientAddress(text, undefined, []))
-  it('by IPv4 address, and by /64 of IPv6', () => {
-    assert.strictEqual(source('192.0.2.1'), '192.0.2.1')
-    assert.strictEqual(source('::ffff:192.0.2.1'), '192.0.2.1')
-    assert.strictEqual(source('2001:db8:0:1::1'), source('2001:db8:0:1:ffff:ffff:ffff:ffff'))
-    assert.notStrictEqual(source('2001:db8:0:1::1'), source('2001:db8:0:2::1'))
-    assert.strictEqual(loginSource(null), 'unknown')
   })
 })

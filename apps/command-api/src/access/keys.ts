@@ -2,8 +2,9 @@
 import { hash } from 'node:crypto'
 import { encodeId, type Mode } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
-import { Cache, Context, Duration, Effect, Exit, Layer } from 'effect'
+import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Caller } from '../accounts/account.ts'
+import { type ClientAddress, isWithin, networkFrom, type Networks } from './client-address.ts'
 
 /** `hub_live_…`, `hub_test_…` and 32 random bytes in base62. What does not look like a key is not looked up. */
 const KEY_PATTERN = /^hub_(?:live|test)_[0-9A-Za-z]{40,50}$/
@@ -23,13 +24,41 @@ interface KeyRow {
   readonly id: string
   readonly account: string
   readonly mode: Mode
+  /** In CIDR notation; `null` is anywhere. */
+  readonly allowed: ReadonlyArray<string> | null
 }
+
+interface KnownKey {
+  readonly caller: Caller
+  /** Where the key may be used; `null` is anywhere, an empty list nowhere. */
+  readonly allowed: Networks | null
+}
+
+const knownKey = (row: KeyRow): KnownKey => ({
+  caller: {
+    account: encodeId('acc', row.account),
+    accountUuid: row.account,
+    mode: row.mode,
+    key: encodeId('key', row.id),
+  },
+  allowed:
+    row.allowed?.flatMap((text) => {
+      const network = networkFrom(text)
+      return Result.isSuccess(network) ? [network.success] : []
+    }) ?? null,
+})
 
 export class ApiKeys extends Context.Service<
   ApiKeys,
   {
-    /** Who the value of `Authorization` speaks for; `null` when it is no valid key, for whatever reason. */
-    readonly identify: (authorization: string) => Effect.Effect<Caller | null, StorageError>
+    /**
+     * Who the value of `Authorization` speaks for; `null` when it is no valid key or may not be used from this address, which
+     * nobody is to tell apart.
+     */
+    readonly identify: (
+      authorization: string,
+      address: ClientAddress,
+    ) => Effect.Effect<Caller | null, StorageError>
   }
 >()('@hub/command-api/ApiKeys') {
   static readonly layer: Layer.Layer<ApiKeys, never, Sql> = Layer.effect(
@@ -42,19 +71,11 @@ export class ApiKeys extends Context.Service<
           Effect.map(
             sql.run(
               (q) => q<KeyRow[]>`
-                SELECT id, account, mode FROM command.api_keys
+                SELECT id, account, mode, allowed_addresses::text[] AS allowed FROM command.api_keys
                  WHERE hash = decode(${digest}, 'hex') AND revoked_at IS NULL`,
               DEADLINE,
             ),
-            ([row]): Caller | null =>
-              row === undefined
-                ? null
-                : {
-                    account: encodeId('acc', row.account),
-                    accountUuid: row.account,
-                    mode: row.mode,
-                    key: encodeId('key', row.id),
-                  },
+            ([row]) => (row === undefined ? null : knownKey(row)),
           ),
         {
           capacity: CAPACITY,
@@ -63,10 +84,14 @@ export class ApiKeys extends Context.Service<
         },
       )
       return {
-        identify: (authorization) => {
+        identify: (authorization, address) => {
           const key = BEARER.exec(authorization)?.[1]
           if (key === undefined || !KEY_PATTERN.test(key)) return Effect.succeed(null)
-          return Cache.get(cache, hash('sha256', key, 'hex'))
+          return Effect.map(Cache.get(cache, hash('sha256', key, 'hex')), (known) =>
+            known !== null && (known.allowed === null || isWithin(known.allowed, address))
+              ? known.caller
+              : null,
+          )
         },
       }
     }),

@@ -6,10 +6,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { type ApiError, apiError, type ErrorObject, toErrorBody } from '@hub/contract'
+import type { RateVerdict } from '@hub/counters'
 import type { StorageError } from '@hub/store'
 import { Cause, Clock, Duration, Effect, Metric } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
-import type { ApiKeys } from '../access/keys.ts'
+import type { Access, Credentials } from '../access/access.ts'
 import type { Caller } from '../accounts/account.ts'
 import { freshId } from '../ids.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
@@ -64,14 +65,32 @@ export type OpenOperation = (request: {
   readonly headers: IncomingHttpHeaders
 }) => Effect.Effect<Answer>
 
-/** The account of a request: the header, then who it speaks for. */
-const authenticate = Effect.fnUntraced(function* (
-  keys: ApiKeys['Service'],
-  authorization: string | undefined,
+const credentialsOf = (request: HttpServerRequest.HttpServerRequest): Credentials => {
+  const { headers, socket } = NodeHttpServerRequest.toIncomingMessage(request)
+  return {
+    authorization: headers.authorization,
+    forwardedFor: headers['x-forwarded-for'] as string | undefined,
+    socketAddress: socket.remoteAddress,
+  }
+}
+
+/** Source: specification, Request rate; contract, General (rate headers). */
+const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
+  'x-ratelimit-limit': String(rate.limit),
+  'x-ratelimit-remaining': String(rate.remaining),
+  'x-ratelimit-reset': String(rate.resetSeconds),
+})
+
+/** Counts the request against the rate of its key. While nobody counts, it passes and its answer tells no rate. */
+const withinRate = Effect.fnUntraced(function* (
+  access: Access['Service'],
+  caller: Caller,
+  { headers }: Exchange,
 ) {
-  if (authorization === undefined) return yield* apiError('invalid_api_key')
-  const caller = yield* keys.identify(authorization)
-  return caller ?? (yield* apiError('invalid_api_key'))
+  const rate = yield* access.take(caller)
+  if (rate === null) return
+  Object.assign(headers, rateHeaders(rate))
+  if (!rate.allowed) yield* apiError('rate_limited', { retryAfter: rate.retryAfterSeconds })
 })
 
 /**
@@ -79,24 +98,26 @@ const authenticate = Effect.fnUntraced(function* (
  *
  *  1. route and method — before this, by the router
  *  2. size and encoding of the body
- *  3. the key
- *  4. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
- *
- * What limits a caller belongs between them: the failed-login gate before the key is looked at, the request rate and the
- * idempotency key between key and operation.
+ *  3. the failed-login gate, then the key
+ *  4. the request rate
+ *  5. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
  */
 export const checked = (
-  keys: ApiKeys['Service'],
+  access: Access['Service'],
   request: HttpServerRequest.HttpServerRequest,
   target: { readonly params: Call['params']; readonly query: URLSearchParams },
   operation: Operation,
-  { errorObject, requestId }: Exchange,
+  within: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> => {
-  const { authorization } = NodeHttpServerRequest.toIncomingMessage(request).headers
-  return withBody(request, (body) =>
-    Effect.flatMap(authenticate(keys, authorization), (caller) =>
-      operation({ ...target, requestId, errorObject, caller, body }),
-    ),
+  const credentials = credentialsOf(request)
+  const { errorObject, requestId } = within
+  return withBody(
+    request,
+    Effect.fnUntraced(function* (body) {
+      const caller = yield* access.login(credentials)
+      yield* withinRate(access, caller, within)
+      return yield* operation({ ...target, requestId, errorObject, caller, body })
+    }),
   )
 }
 

@@ -6,7 +6,7 @@ import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequ
 import { apiError, ROUTES } from '@hub/contract'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
-import { ApiKeys } from '../access/keys.ts'
+import { Access } from '../access/access.ts'
 import { makeOperations, openOperations, openPaths, type OperationsOptions } from './operations.ts'
 import { HttpEdge } from './edge.ts'
 import { checked, exchange, type OpenOperation, type Operation } from './pipeline.ts'
@@ -23,20 +23,7 @@ interface Target {
  * Described before they are answered: until they are, their paths are not there. An operation leaves this list
  * with the commit that answers it; anything else that nobody answers ends the process at its start.
  */
-const AHEAD: ReadonlySet<string> = new Set([
-  'messages.list',
-  'messages.sendBatch',
-  'messages.estimate',
-  'batches.read',
-  'templates.create',
-  'templates.list',
-  'templates.read',
-  'templates.render',
-  'senders.create',
-  'senders.list',
-  'senders.read',
-  'stats.read',
-])
+const AHEAD: ReadonlySet<string> = new Set(['messages.list', 'messages.sendBatch', 'batches.read'])
 
 const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArray<Target> => [
   ...ROUTES.flatMap(({ key, method, operation, path }): ReadonlyArray<Target> => {
@@ -67,7 +54,7 @@ const splitUrl = (url: string): { readonly path: string; readonly query: string 
 /** Answers one path, whatever the method. */
 const respond = (
   edge: HttpEdge['Service'],
-  keys: ApiKeys['Service'],
+  access: Access['Service'],
   targets: ReadonlyArray<Target>,
 ): Effect.Effect<
   HttpServerResponse.HttpServerResponse,
@@ -89,7 +76,7 @@ const respond = (
     return yield* exchange(edge, (within) =>
       run.kind === 'open'
         ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
-        : checked(keys, request, { params, query: new URLSearchParams(query) }, run.operation, within),
+        : checked(access, request, { params, query: new URLSearchParams(query) }, run.operation, within),
     )
   })
 
@@ -111,12 +98,12 @@ const namesHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
 /** The whole API as one effect. Fails never: whatever happens is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const edge = yield* HttpEdge
-  const keys = yield* ApiKeys
+  const access = yield* Access
   const targets = targetsOf(yield* makeOperations(options))
   const routes = HttpRouter.use(
     Effect.fnUntraced(function* (router) {
       for (const [path, here] of Map.groupBy(targets, (target) => target.path)) {
-        yield* router.add('*', path, respond(edge, keys, here))
+        yield* router.add('*', path, respond(edge, access, here))
       }
     }),
   )

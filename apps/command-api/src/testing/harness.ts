@@ -14,12 +14,14 @@ import {
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
+import { Counters, makeRedisCounters } from '@hub/counters'
 import { makeSql, Sealing, Sql, Vault } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
-import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { AddressPolicy } from '@hub/webhooks'
 import { ConfigProvider, Effect, Fiber, Layer, Logger, ManagedRuntime, Redacted, Result } from 'effect'
 import { HttpServer } from 'effect/http'
+import { networkFrom } from '../access/client-address.ts'
 import { commandApi } from '../app.ts'
 
 const PARTITIONS = 3
@@ -103,6 +105,12 @@ export const makeWorld = async () => {
         Layer.mergeAll(Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'command-api-test')), vault),
       ),
     )
+  /** Keys of this world's own on the shared server. */
+  const counters = (url: string) =>
+    Layer.effect(
+      Counters,
+      makeRedisCounters({ url: Redacted.make(url), prefix: `${prefix}counters:`, name: 'command-api-test' }),
+    )
   const own = ManagedRuntime.make(
     Layer.mergeAll(stores(database.url), layerConsumerGroups({ connection }), Logger.layer([])),
   )
@@ -118,6 +126,9 @@ export const makeWorld = async () => {
       readonly kafka?: Partial<KafkaConnection>
       readonly log?: Layer.Layer<EventLog>
       readonly port?: number
+      readonly redisUrl?: string
+      /** In CIDR notation. */
+      readonly trustedProxies?: ReadonlyArray<string>
     } = {},
   ) => {
     const log =
@@ -130,7 +141,9 @@ export const makeWorld = async () => {
         topics,
         hashSecret: HASH_SECRET,
         brokers: connection.brokers,
+        trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(
+        Layer.provideMerge(counters(options.redisUrl ?? testRedisUrl())),
         Layer.provideMerge(stores(options.databaseUrl ?? database.url)),
         Layer.provideMerge(Readiness.layer),
         Layer.provide(log),
@@ -166,8 +179,12 @@ export const makeWorld = async () => {
     start,
     vault: () => own.runPromise(Vault),
 
-    /** An account with a key, the sender `HUB` and the two usual templates in each mode. */
-    addAccount: async (): Promise<Account> => {
+    /**
+     * An account with a key, the sender `HUB` and the two usual templates in each mode. Tests send as fast as they can, so its
+     * request rate is out of their way, unless it is given: `null` is the default's.
+     */
+    addAccount: async (options: { readonly apiRps?: number | null } = {}): Promise<Account> => {
+      const apiRps = options.apiRps === undefined ? 100_000 : options.apiRps
       const uuid = randomUUID()
       const keys = { live: '', test: '' }
       await sql((q) => q`INSERT INTO command.accounts (id, name) VALUES (${uuid}, 'Shop')`)
@@ -178,6 +195,12 @@ export const makeWorld = async () => {
           (q) => q`INSERT INTO command.api_keys (id, account, mode, hash, last_four)
                    VALUES (${randomUUID()}, ${uuid}, ${mode}, ${createHash('sha256').update(key).digest()}, 'xxxx')`,
         )
+        if (apiRps !== null) {
+          await sql(
+            (q) =>
+              q`INSERT INTO command.account_settings (account, mode, api_rps) VALUES (${uuid}, ${mode}, ${apiRps})`,
+          )
+        }
         await sql(
           (q) => q`INSERT INTO command.senders (id, account, mode, name, status)
                    VALUES (${randomUUID()}, ${uuid}, ${mode}, 'HUB', 'registered'),
