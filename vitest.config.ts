@@ -11,6 +11,8 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          // One project after the other, where several run at once.
+          sequence: { groupOrder: 0 },
           include: ['{packages,apps,infra,scripts,test,benchmarks}/**/*.unit.test.ts'],
           exclude: ignored,
           // One module graph a worker: half of the time was importing the same modules for each file.
@@ -22,6 +24,7 @@ export default defineConfig({
       {
         test: {
           name: 'int',
+          sequence: { groupOrder: 1 },
           include: ['{packages,apps,infra}/**/*.int.test.ts'],
           exclude: ignored,
           maxWorkers: INT_WORKERS,
@@ -33,6 +36,7 @@ export default defineConfig({
       {
         test: {
           name: 'e2e',
+          sequence: { groupOrder: 2 },
           include: ['test/**/*.test.ts'],
           exclude: [...ignored, '**/*.unit.test.ts'],
           // Each starts a hub of its own and kills parts of it.

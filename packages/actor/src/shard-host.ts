@@ -152,6 +152,10 @@ interface Hosted<S> {
   readonly positions: Map<string, number>
   readonly committed: Map<string, number>
   readonly pausedLanes: Set<number>
+  /** Offset behind the newest record of its own that the log has acknowledged. */
+  ownLogEnd: number
+  /** The log is not being read just now; see `rest`. */
+  resting: boolean
 }
 
 /** Joins the group and runs its shards until the scope closes: then what is in flight is finished and marks are committed. */
@@ -213,7 +217,10 @@ export const makeShardHost = <S extends Shard>(
         append: (record, onAppended) =>
           appender.append(record, {
             isWanted: () => hosted.current,
-            onAppended: (at) => onAppended(at.offset),
+            onAppended: (at) => {
+              if (at.topic === topics.messages) hosted.ownLogEnd = Math.max(hosted.ownLogEnd, at.offset + 1)
+              onAppended(at.offset)
+            },
           }),
       }
       const hosted: Hosted<S> = {
@@ -234,6 +241,8 @@ export const makeShardHost = <S extends Shard>(
         positions: new Map(),
         committed: new Map(),
         pausedLanes: new Set(),
+        ownLogEnd: 0,
+        resting: false,
       }
       return hosted
     }
@@ -355,6 +364,22 @@ export const makeShardHost = <S extends Shard>(
       hosted.shard.onLog(record, hosted.fence)
     }
 
+    /**
+     * An open shard has folded its own facts when they were acknowledged; it reads the log on only to move its mark and to hear of
+     * others. Reading each fact as it lands would double the fetches of a busy shard, so once it has caught up with itself it rests
+     * until the next commit.
+     */
+    const rest = (hosted: Hosted<S>) => {
+      if (hosted.phase !== 'open' || hosted.resting || logPosition(hosted) < hosted.ownLogEnd) return
+      hosted.resting = true
+      control?.pause(topics.messages, hosted.number)
+    }
+    const wake = (hosted: Hosted<S>) => {
+      if (!hosted.resting) return
+      hosted.resting = false
+      control?.resume(topics.messages, hosted.number)
+    }
+
     /** The marks of a shard: what is needed, and never beyond what has been read. */
     const marksOf = (hosted: Hosted<S>): ReadonlyArray<Position> => {
       const needed = hosted.shard.needed()
@@ -386,6 +411,7 @@ export const makeShardHost = <S extends Shard>(
       if (control === null) return
       const by = control
       const open = openShards()
+      for (const hosted of open) wake(hosted)
       const changed = open.map((hosted) => ({
         hosted,
         positions: marksOf(hosted).filter(({ topic, offset }) => hosted.committed.get(topic) !== offset),
@@ -448,6 +474,7 @@ export const makeShardHost = <S extends Shard>(
             if (lane >= 0 && kept.pausedLanes.has(lane)) by.pause(topic, number)
             else by.resume(topic, number)
           }
+          kept.resting = false
         }
         draining = stopping
         if (fresh.length > 0) fork(locate(fresh, by))
@@ -471,7 +498,10 @@ export const makeShardHost = <S extends Shard>(
             } else if (lane >= 0) hosted.shard.onLane(lane, record)
             else hosted.shard.onReport(record)
           }
-          if (isLog) advance(hosted)
+          if (isLog) {
+            advance(hosted)
+            rest(hosted)
+          }
           settle()
         }),
     }
