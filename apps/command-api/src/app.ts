@@ -19,6 +19,7 @@ import { readinessLayer } from './health.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
+import type { TlsFiles } from './http/tls.ts'
 import { freshId } from './ids.ts'
 import { maintenanceLayer } from './maintenance.ts'
 import { Messages } from './messages/store.ts'
@@ -39,11 +40,13 @@ export interface AppOptions {
   readonly brokers: ReadonlyArray<string>
   /** Proxies whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: Networks
+  /** `null` listens without TLS. */
+  readonly tls: TlsFiles | null
 }
 
 /** Accepts and answers on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
-  const { baseUrl, brokers, hashSecret, port, topics, trustedProxies } = options
+  const { baseUrl, brokers, hashSecret, port, tls, topics, trustedProxies } = options
   const accepting = flusherLayer({
     topics,
     lifetimes: DEFAULT_LIFETIMES,
@@ -61,7 +64,7 @@ export const commandApi = (options: AppOptions) => {
   // What is listed first is there last and goes first: the checks of readiness outlive the listener, so that they can say that it is
   // closing, and the flushes outlive it to finish what it took.
   return apiLayer({ hashSecret }).pipe(
-    Layer.provideMerge(serverLayer(port)),
+    Layer.provideMerge(serverLayer(port, tls)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), resources)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer)),

@@ -106,7 +106,7 @@ const settings = {
     ),
   ),
   trustedProxies,
-  tlsFiles,
+  tls: tlsFiles,
   connection: kafkaConnectionConfig('command-api').pipe(
     checked(
       ({ brokers }) => brokers.length > 0,

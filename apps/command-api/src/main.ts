@@ -19,13 +19,14 @@ import { configuration } from './config.ts'
 const APP = 'command-api'
 
 const app = Layer.unwrap(
-  Effect.map(configuration, ({ baseUrl, catalogue, connection, hashSecret, port, trustedProxies }) =>
+  Effect.map(configuration, ({ baseUrl, catalogue, connection, hashSecret, port, tls, trustedProxies }) =>
     commandApi({
       brokers: connection.brokers,
       port,
       baseUrl,
       topics: topicNames(catalogue.prefix),
       trustedProxies,
+      tls,
       hashSecret: Redacted.value(hashSecret),
     }).pipe(
       Layer.provide(Sealing.layer),

@@ -1,5 +1,6 @@
 /** The listener: what HTTP itself gets wrong is answered here, in the same words as everything else. */
-import { createServer, type Server, STATUS_CODES } from 'node:http'
+import { createServer, type Server, type ServerOptions, STATUS_CODES } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
 import { apiError } from '@hub/contract'
@@ -7,6 +8,7 @@ import { Duration, Effect, Layer } from 'effect'
 import { freshId } from '../ids.ts'
 import { errorAnswer, headersOf } from './answer.ts'
 import { HttpEdge } from './edge.ts'
+import { followKeyPair, loadKeyPair, type TlsFiles } from './tls.ts'
 
 /** Request line and headers together. Ours are a few hundred bytes; the longest legal `Idempotency-Key` adds a kilobyte. */
 const MAX_HEADER_BYTES = 16 * 1024
@@ -66,20 +68,25 @@ const rawResponse = (status: number, docBase: string): string => {
  */
 const DRAIN_WITHIN = Duration.seconds(4)
 
-/** A Node server with the hub's limits, not listening yet. */
-const makeServer = (docBase: string): Server => {
-  const server = createServer({
-    maxHeaderSize: MAX_HEADER_BYTES,
-    headersTimeout: HEADERS_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    connectionsCheckingInterval: CHECK_INTERVAL_MS,
-    // Nothing here speaks anything but HTTP: an `Upgrade` is ignored, as the protocol allows, and the request answered.
-    shouldUpgradeCallback: () => false,
-    noDelay: true,
-    // Checked in the router, where the answer has our envelope.
-    requireHostHeader: false,
-  })
+/** What is the same with TLS and without. */
+const OPTIONS: ServerOptions = {
+  maxHeaderSize: MAX_HEADER_BYTES,
+  headersTimeout: HEADERS_TIMEOUT_MS,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+  connectionsCheckingInterval: CHECK_INTERVAL_MS,
+  // Nothing here speaks anything but HTTP: an `Upgrade` is ignored, as the protocol allows, and the request answered.
+  shouldUpgradeCallback: () => false,
+  noDelay: true,
+  // Checked in the router, where the answer has our envelope.
+  requireHostHeader: false,
+}
+
+const isOfTls = (code: string | undefined): boolean =>
+  code !== undefined && (code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_') || code === 'EPROTO')
+
+/** Gives a server the hub's limits and words. */
+const limited = <S extends Server | TlsServer>(server: S, docBase: string): S => {
   server.maxConnections = MAX_CONNECTIONS
   // Nobody is connected through to anywhere.
   server.on('connect', (_request, socket) => socket.end(rawResponse(400, docBase)))
@@ -88,8 +95,13 @@ const makeServer = (docBase: string): Server => {
   server.on(
     'clientError',
     (error: NodeJS.ErrnoException, socket: Socket & { _httpMessage?: { headersSent: boolean } }) => {
-      // After the first byte of an answer there is nothing left to say.
-      if (!socket.writable || error.code === 'ECONNRESET' || socket._httpMessage?.headersSent === true) {
+      // After the first byte of an answer there is nothing left to say, and before TLS is agreed upon nothing can be said.
+      if (
+        !socket.writable ||
+        error.code === 'ECONNRESET' ||
+        isOfTls(error.code) ||
+        socket._httpMessage?.headersSent === true
+      ) {
         socket.destroy()
         return
       }
@@ -99,12 +111,26 @@ const makeServer = (docBase: string): Server => {
   return server
 }
 
-/** The listener of the API, on `port` of every interface. */
-export const serverLayer = (port: number) =>
+/** HTTP/1.1 over TLS 1.2 and above, with a certificate that may be replaced. */
+const makeTlsServer = Effect.fnUntraced(function* (files: TlsFiles) {
+  const first = yield* loadKeyPair(files)
+  const server = createTlsServer({
+    ...OPTIONS,
+    ...first,
+    minVersion: 'TLSv1.2',
+    ALPNProtocols: ['http/1.1'],
+    handshakeTimeout: HEADERS_TIMEOUT_MS,
+  })
+  yield* Effect.forkScoped(followKeyPair(files, first, server))
+  return server
+})
+
+/** The listener of the API, on `port` of every interface; with TLS where there are files for it. */
+export const serverLayer = (port: number, tls: TlsFiles | null) =>
   Layer.unwrap(
     Effect.gen(function* () {
       const { docBase } = yield* HttpEdge
-      const server = makeServer(docBase)
+      const server = limited(tls === null ? createServer(OPTIONS) : yield* makeTlsServer(tls), docBase)
       const listening = NodeHttpServer.layerServer(() => server, {
         port,
         gracefulShutdownTimeout: DRAIN_WITHIN,

@@ -23,6 +23,7 @@ import { ConfigProvider, Effect, Fiber, Layer, Logger, ManagedRuntime, Redacted,
 import { HttpServer } from 'effect/http'
 import { networkFrom } from '../access/client-address.ts'
 import { commandApi } from '../app.ts'
+import type { TlsFiles } from '../http/tls.ts'
 
 const PARTITIONS = 3
 const HASH_SECRET = 'a secret of at least 32 characters for tests'
@@ -129,6 +130,7 @@ export const makeWorld = async () => {
       readonly redisUrl?: string
       /** In CIDR notation. */
       readonly trustedProxies?: ReadonlyArray<string>
+      readonly tls?: TlsFiles
     } = {},
   ) => {
     const log =
@@ -141,6 +143,7 @@ export const makeWorld = async () => {
         topics,
         hashSecret: HASH_SECRET,
         brokers: connection.brokers,
+        tls: options.tls ?? null,
         trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(
         Layer.provideMerge(counters(options.redisUrl ?? testRedisUrl())),
@@ -159,7 +162,7 @@ export const makeWorld = async () => {
       }),
     )
     if (!('port' in address)) throw new Error('the server listens on no port')
-    const url = `http://127.0.0.1:${address.port}`
+    const url = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${address.port}`
     return {
       url,
       port: address.port,

@@ -1,0 +1,288 @@
+/** Who may ask and how often, over HTTP. Source: specification, Authentication and Request rate; contract, General. */
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls'
+import { eventually, makeCertificateAuthority } from '@hub/testkit'
+import { Agent, fetch as undiciFetch } from 'undici'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, call, makeWorld, type World } from '../testing/harness.ts'
+
+let world: World
+let api: Awaited<ReturnType<World['start']>>
+let account: Account
+
+beforeAll(async () => {
+  world = await makeWorld()
+  // The tests' own address is a proxy's, so that they can be many clients.
+  api = await world.start({ trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'] })
+  account = await world.addAccount()
+})
+afterAll(async () => {
+  await api.stop()
+  await world.remove()
+})
+
+const from = (address: string) => ({ 'x-forwarded-for': address })
+const ask = (
+  address: string,
+  options: { readonly key?: string; readonly authorization?: string; readonly url?: string } = {},
+) =>
+  call(options.url ?? api.url, '/v1/account', {
+    ...(options.key === undefined ? {} : { key: options.key }),
+    headers: {
+      ...from(address),
+      ...(options.authorization === undefined ? {} : { authorization: options.authorization }),
+    },
+  })
+const wrongKey = () => `hub_test_${randomBytes(32).toString('hex').slice(0, 43)}`
+const codeOf = (answer: { readonly body: unknown }) =>
+  (answer.body as { readonly error?: { readonly code: string } }).error?.code
+const failTimes = async (address: string, times: number) => {
+  for (let i = 0; i < times; i++) {
+    const answer = await ask(address, { key: wrongKey() })
+    assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'])
+    assert.isNull(answer.headers.get('x-ratelimit-limit'))
+  }
+}
+const assertGated = (answer: Awaited<ReturnType<typeof ask>>) => {
+  assert.deepStrictEqual([answer.status, codeOf(answer)], [429, 'rate_limited'])
+  const wait = (answer.body as { readonly error: { readonly retry_after: number } }).error.retry_after
+  assert.isTrue(Number.isInteger(wait) && wait >= 1 && wait <= 60)
+  assert.strictEqual(answer.headers.get('retry-after'), String(wait))
+  assert.isNull(answer.headers.get('x-ratelimit-limit'))
+}
+
+describe('the failed-login gate', () => {
+  it('shuts after 21 failures, for the right key as well', async () => {
+    await failTimes('192.0.2.1', 20)
+    // Successes neither count nor reset.
+    assert.strictEqual((await ask('192.0.2.1', { key: account.keys.test })).status, 200)
+    await failTimes('192.0.2.1', 1)
+    assertGated(await ask('192.0.2.1', { key: account.keys.test }))
+    assertGated(await ask('192.0.2.1', { key: wrongKey() }))
+    // Another client is not concerned.
+    assert.strictEqual((await ask('192.0.2.2', { key: account.keys.test })).status, 200)
+  })
+  it('is of all processes', async () => {
+    const second = await world.start({ trustedProxies: ['127.0.0.0/8', '::1'] })
+    try {
+      await failTimes('192.0.2.3', 21)
+      assertGated(await ask('192.0.2.3', { key: account.keys.test, url: second.url }))
+    } finally {
+      await second.stop()
+    }
+  })
+  it('does not count requests without the header', async () => {
+    for (let i = 0; i < 25; i++) {
+      const answer = await ask('192.0.2.4')
+      assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'])
+    }
+    await failTimes('192.0.2.4', 21)
+    // Still no login, so still no gate.
+    assert.strictEqual((await ask('192.0.2.4')).status, 401)
+  })
+  it('counts any Authorization that is not a known key', async () => {
+    const schemes = ['Basic dXNlcjpwYXNz', 'Bearer', 'Bearer x', '', 'hub_test_x', 'Digest a=b']
+    for (let i = 0; i < 21; i++) {
+      const answer = await ask('192.0.2.5', { authorization: schemes[i % schemes.length] ?? '' })
+      assert.strictEqual(answer.status, 401)
+    }
+    assertGated(await ask('192.0.2.5', { key: account.keys.test }))
+  })
+  it('counts IPv6 by /64', async () => {
+    for (let i = 0; i < 21; i++) await failTimes(`2001:db8:0:1::${i + 1}`, 1)
+    assertGated(await ask('2001:db8:0:1:ffff::1', { key: account.keys.test }))
+    assert.strictEqual((await ask('2001:db8:0:2::1', { key: account.keys.test })).status, 200)
+  })
+  it('believes the last hop that is no proxy, and nothing that the client wrote', async () => {
+    for (let i = 0; i < 21; i++) await failTimes(`203.0.113.${i}, 192.0.2.6, 10.0.0.1`, 1)
+    assertGated(await ask('203.0.113.99, 192.0.2.6', { key: account.keys.test }))
+    assert.strictEqual((await ask('192.0.2.6, 203.0.113.99', { key: account.keys.test })).status, 200)
+  })
+  it('comes after the size and encoding of the body and before the key', async () => {
+    await failTimes('192.0.2.7', 21)
+    const post = (headers: Readonly<Record<string, string>>, body: string) =>
+      call(api.url, '/v1/messages', {
+        headers: { ...from('192.0.2.7'), authorization: 'x', ...headers },
+        body,
+      })
+    assert.strictEqual((await post({ 'content-type': 'text/plain' }, 'x')).status, 415)
+    assertGated(await post({}, 'not json'))
+  })
+})
+
+describe('a key with allowed addresses', () => {
+  const allow = async (addresses: ReadonlyArray<string> | null) => {
+    const fresh = await world.addAccount()
+    const hash = createHash('sha256').update(fresh.keys.live).digest()
+    const list = addresses === null ? null : [...addresses]
+    await world.sql(
+      (q) => q`UPDATE command.api_keys SET allowed_addresses = ${list}::text[]::cidr[] WHERE hash = ${hash}`,
+    )
+    return fresh.keys.live
+  }
+  it('works from them only, IPv4 and IPv6', async () => {
+    const key = await allow(['198.51.100.0/24', '203.0.113.7/32', '2001:db8:1::/48'])
+    for (const address of ['198.51.100.1', '203.0.113.7', '2001:db8:1:ffff::1']) {
+      assert.strictEqual((await ask(address, { key })).status, 200, address)
+    }
+    for (const address of ['198.51.101.1', '203.0.113.8', '2001:db8:2::1', '127.0.0.1']) {
+      const answer = await ask(address, { key })
+      assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'], address)
+    }
+  })
+  it('answers a stranger as a key that does not exist, and counts the attempt', async () => {
+    const key = await allow(['198.51.100.0/24'])
+    const stranger = await ask('192.0.2.20', { key })
+    const nobody = await ask('192.0.2.20', { key: wrongKey() })
+    const strip = (answer: typeof stranger) => {
+      const { error } = answer.body as { readonly error: Readonly<Record<string, unknown>> }
+      const headers = [...answer.headers].filter(([name]) => !['date', 'request-id'].includes(name))
+      return { status: answer.status, error: { ...error, request_id: '' }, headers }
+    }
+    assert.deepStrictEqual(strip(stranger), strip(nobody))
+    for (let i = 0; i < 19; i++) await ask('192.0.2.20', { key })
+    assertGated(await ask('192.0.2.20', { key }))
+  })
+  it('works from nowhere when the list is empty', async () => {
+    assert.strictEqual((await ask('198.51.100.1', { key: await allow([]) })).status, 401)
+  })
+  it('is bound to a changed list within seconds', async () => {
+    const key = await allow(null)
+    assert.strictEqual((await ask('198.51.100.1', { key })).status, 200)
+    const hash = createHash('sha256').update(key).digest()
+    await world.sql(
+      (q) => q`UPDATE command.api_keys SET allowed_addresses = '{203.0.113.0/24}' WHERE hash = ${hash}`,
+    )
+    await eventually(async () => (await ask('198.51.100.1', { key })).status === 401, { withinMs: 10_000 })
+    assert.strictEqual((await ask('203.0.113.1', { key })).status, 200)
+  })
+})
+
+describe('a rotated key', () => {
+  it('works as soon as it is issued, beside the old one until that is revoked', async () => {
+    const fresh = await world.addAccount()
+    const next = wrongKey()
+    assert.strictEqual((await ask('192.0.2.30', { key: fresh.keys.test })).status, 200)
+    await world.sql(
+      (q) => q`INSERT INTO command.api_keys (id, account, mode, hash, last_four)
+               VALUES (${randomUUID()}, ${fresh.uuid}, 'test', ${createHash('sha256').update(next).digest()}, 'xxxx')`,
+    )
+    assert.strictEqual((await ask('192.0.2.30', { key: next })).status, 200)
+    assert.strictEqual((await ask('192.0.2.30', { key: fresh.keys.test })).status, 200)
+  })
+})
+
+describe('the request rate', () => {
+  const rateOf = ({ headers }: { readonly headers: Headers }) =>
+    ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`))
+
+  it('is told on success', async () => {
+    const fresh = await world.addAccount({ apiRps: null })
+    const answer = await ask('192.0.2.40', { key: fresh.keys.test })
+    const [limit, remaining, reset] = rateOf(answer)
+    assert.deepStrictEqual([limit, remaining], ['100', '99'])
+    assert.match(reset ?? '', /^\d+(?:\.\d)?$/u)
+  })
+  it('is told on refusal, and on errors that come after it', async () => {
+    const fresh = await world.addAccount({ apiRps: 2 })
+    const key = fresh.keys.test
+    const missing = await call(api.url, '/v1/messages/msg_x', { key })
+    assert.deepStrictEqual([missing.status, rateOf(missing)[0]], [404, '2'])
+    const answers = await Promise.all(Array.from({ length: 40 }, () => ask('192.0.2.41', { key })))
+    const refused = answers.filter(({ status }) => status === 429)
+    assert.isAtLeast(refused.length, 1)
+    for (const answer of refused) {
+      assert.strictEqual(codeOf(answer), 'rate_limited')
+      assert.deepStrictEqual(rateOf(answer).slice(0, 2), ['2', '0'])
+      assert.strictEqual(answer.headers.get('retry-after'), '1')
+    }
+    // The other key of the account has a rate of its own.
+    assert.strictEqual((await ask('192.0.2.41', { key: fresh.keys.live })).status, 200)
+    await eventually(async () => (await ask('192.0.2.41', { key })).status === 200, { withinMs: 10_000 })
+  })
+  it('is taken before the body is looked at, and not told where the request was refused before', async () => {
+    const fresh = await world.addAccount({ apiRps: 2 })
+    const post = (body: string, headers: Readonly<Record<string, string>> = {}) =>
+      call(api.url, '/v1/messages', { key: fresh.keys.test, body, headers })
+    const bad = await post('not json')
+    assert.deepStrictEqual([bad.status, rateOf(bad)[0]], [422, '2'])
+    const unread = await post('x', { 'content-type': 'text/plain' })
+    assert.deepStrictEqual([unread.status, rateOf(unread)[0]], [415, null])
+    const lost = await call(api.url, '/v1/nope', { key: fresh.keys.test })
+    assert.deepStrictEqual([lost.status, rateOf(lost)[0]], [404, null])
+  })
+})
+
+describe('without Redis', () => {
+  it('everybody gets in, and no rate is told', async () => {
+    // Nobody listens there.
+    const apart = await world.start({ redisUrl: 'redis://127.0.0.1:1' })
+    try {
+      for (let i = 0; i < 25; i++) {
+        assert.strictEqual((await call(apart.url, '/v1/account', { key: wrongKey() })).status, 401)
+      }
+      const answer = await call(apart.url, '/v1/account', { key: account.keys.test })
+      assert.deepStrictEqual([answer.status, answer.headers.get('x-ratelimit-limit')], [200, null])
+    } finally {
+      await apart.stop()
+    }
+  })
+})
+
+describe('with TLS', () => {
+  const serialOf = (port: number, ca: string) =>
+    new Promise<string>((resolve, reject) => {
+      const socket = connectTls({ host: '127.0.0.1', port, ca, ALPNProtocols: ['h2', 'http/1.1'] }, () => {
+        const { serialNumber } = socket.getPeerCertificate() as DetailedPeerCertificate
+        if (socket.alpnProtocol === 'http/1.1') resolve(serialNumber)
+        else reject(new Error(`agreed upon ${socket.alpnProtocol}`))
+        socket.destroy()
+      })
+      socket.once('error', reject)
+    })
+
+  it('serves HTTP/1.1, follows a replaced certificate, and outlives nonsense', async () => {
+    const authority = await makeCertificateAuthority()
+    const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'tls-'))
+    const tls = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }
+    const replace = async () => {
+      const { cert, key } = await authority.issue(['127.0.0.1'])
+      writeFileSync(tls.certFile, cert)
+      writeFileSync(tls.keyFile, key)
+    }
+    await replace()
+    const secure = await world.start({ tls })
+    const agent = new Agent({ connect: { ca: authority.pem } })
+    try {
+      const answer = await undiciFetch(`${secure.url}/v1/account`, {
+        headers: { authorization: `Bearer ${account.keys.test}` },
+        dispatcher: agent,
+      })
+      assert.strictEqual(answer.status, 200)
+
+      // Plain HTTP on this port, and a client that says nothing sensible: the connection ends, others go on.
+      for (const said of ['GET / HTTP/1.1\r\n\r\n', '\u0000\u0001\u0002nonsense\r\n\r\n']) {
+        await new Promise<void>((resolve) => {
+          const socket = connectTcp(secure.port, '127.0.0.1', () => socket.write(said))
+          socket.on('error', () => undefined)
+          socket.once('close', () => resolve())
+          socket.resume()
+        })
+      }
+
+      const before = await serialOf(secure.port, authority.pem)
+      await replace()
+      await eventually(async () => (await serialOf(secure.port, authority.pem)) !== before, {
+        withinMs: 30_000,
+        everyMs: 250,
+      })
+    } finally {
+      await agent.destroy()
+      await secure.stop()
+    }
+  })
+})
