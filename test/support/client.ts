@@ -8,6 +8,8 @@ export interface Answer<Body = any> {
   readonly status: number
   readonly headers: Headers
   readonly body: Body
+  /** The body byte for byte. */
+  readonly text: string
 }
 
 export interface Client {
@@ -24,12 +26,20 @@ export interface Client {
 /** Far above every promise of the contract: it only ends what hangs. */
 const REQUEST_TIMEOUT_MS = 30_000
 
-export const client = (baseUrl: string, key: string | null): Client => {
+export interface ClientOptions {
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sees every answer; what it throws fails the request. */
+  readonly observe?: (answer: Answer, method: string, path: string) => void
+}
+
+export const client = (baseUrl: string, key: string | null, defaults: ClientOptions = {}): Client => {
   const request: Client['request'] = async (method, path, options = {}) => {
     const response = await fetch(baseUrl + path, {
       method,
       headers: {
         ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...defaults.headers,
         ...options.headers,
       },
       ...(options.body === undefined ? {} : { body: options.body }),
@@ -38,7 +48,14 @@ export const client = (baseUrl: string, key: string | null): Client => {
     })
     const text = await response.text()
     const isJson = response.headers.get('content-type')?.includes('json') === true
-    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+    const answer = {
+      status: response.status,
+      headers: response.headers,
+      body: isJson ? JSON.parse(text) : text,
+      text,
+    }
+    defaults.observe?.(answer, method, path)
+    return answer
   }
   return {
     request,

@@ -17,6 +17,8 @@ export const ADMIN_PORTS = {
 } as const satisfies Record<AppName, keyof Ports>
 
 export const SIMULATOR = 'operator-simulator'
+/** Another instance of command-api beside the first one: tests of what two of them do at once. */
+export const SECOND_COMMAND_API = 'command-api-2'
 
 /**
  * How Node runs an app. V8 lets its young generation grow to three times 16 MiB under load and keeps it; 8 MiB costs a little
@@ -35,6 +37,7 @@ export interface AppContext {
 }
 
 export const baseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.commandApi}`
+export const secondBaseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.secondCommandApi}`
 export const operatorUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operatorSimulator}`
 
 export const appMain = (name: AppName): string => join(ROOT, 'apps', name, 'src', 'main.ts')
@@ -74,6 +77,14 @@ export const appEnvironment = (name: AppName, context: AppContext): Environment 
       return common(name, context)
   }
 }
+
+/** As the first one's, except for what only one process can have. The public address is the same, as behind a load balancer. */
+export const secondCommandApiEnvironment = (context: AppContext): Environment => ({
+  ...appEnvironment('command-api', context),
+  HUB_PORT: String(context.ports.secondCommandApi),
+  HUB_ADMIN_PORT: String(context.ports.secondCommandApiAdmin),
+  HUB_DATA_DIR: appData(context.dataDir, SECOND_COMMAND_API),
+})
 
 export const simulatorEnvironment = (context: AppContext): Environment => ({
   PATH: context.environment['PATH'],

@@ -12,6 +12,9 @@ import {
   baseUrl,
   NODE_FLAGS,
   operatorUrl,
+  SECOND_COMMAND_API,
+  secondBaseUrl,
+  secondCommandApiEnvironment,
   SIMULATOR,
   simulatorEnvironment,
   simulatorMain,
@@ -30,6 +33,8 @@ import { type Environment, logDir, type Report, runDir, type Stack, stackPorts, 
 /** The content of `hub.json`. */
 export interface HubDescription {
   readonly base_url: string
+  /** Of the second command-api, where there is one. */
+  readonly second_base_url?: string
   readonly keys: { readonly test: string; readonly live: string }
   /** Of the second account. */
   readonly other_keys: { readonly test: string; readonly live: string }
@@ -50,6 +55,8 @@ export interface HubOptions {
   readonly report: Report
   /** Starts again what ends by itself. Tests that kill apps do that themselves. */
   readonly restart: boolean
+  /** Starts a second command-api as well, at `second_base_url`. */
+  readonly secondCommandApi?: boolean
   /** Aborted during the start: everything ends again, and the start fails. */
   readonly signal?: AbortSignal
 }
@@ -91,7 +98,9 @@ const writeSecretFile = (path: string, content: string): void => {
   renameSync(`${path}.new`, path)
 }
 
-const makeApps = (context: AppContext): ReadonlyArray<Service> => {
+const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
+
+const makeApps = (context: AppContext, withSecond: boolean): ReadonlyArray<Service> => {
   const logs = logDir(context.dataDir)
   const node = (
     name: string,
@@ -128,6 +137,17 @@ const makeApps = (context: AppContext): ReadonlyArray<Service> => {
         httpAnswers(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
       ),
     ),
+    ...(withSecond
+      ? [
+          node(
+            SECOND_COMMAND_API,
+            'The second command-api',
+            appMain('command-api'),
+            secondCommandApiEnvironment(context),
+            () => httpAnswers(`http://127.0.0.1:${context.ports.secondCommandApiAdmin}/readyz`),
+          ),
+        ]
+      : []),
   ]
 }
 
@@ -224,7 +244,8 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
   const stop = (): Promise<void> => (stopped ??= stopOnce())
 
   try {
-    await requireFree(ports, [...HUB_PORTS, ...stackPorts(settings)])
+    const withSecond = options.secondCommandApi === true
+    await requireFree(ports, [...HUB_PORTS, ...(withSecond ? SECOND_PORTS : []), ...stackPorts(settings)])
     const secrets = ensureSecrets(dataDir)
     const prepare = preparing(environment, secrets, stopping.signal)
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
@@ -239,7 +260,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     await prepare.done()
 
     const context: AppContext = { ports, dataDir, cacheDir: settings.cacheDir, stack, secrets, environment }
-    apps = makeApps(context)
+    apps = makeApps(context, withSecond)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
@@ -258,6 +279,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     const [first, second] = secrets.accounts
     const describe = (): HubDescription => ({
       base_url: baseUrl(ports),
+      ...(withSecond ? { second_base_url: secondBaseUrl(ports) } : {}),
       keys: { test: first.test, live: first.live },
       other_keys: { test: second.test, live: second.live },
       kafka: { brokers: running.brokers },

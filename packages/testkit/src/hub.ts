@@ -52,6 +52,8 @@ export interface TestHub {
   readonly describe: () => HubDescription
   readonly dataDir: string
   readonly app: (name: AppName) => ProcessHandle
+  /** The second command-api. Fails where the hub was started without. */
+  readonly secondCommandApi: () => ProcessHandle
   readonly server: (name: ServerName) => ProcessHandle
   /** The operator simulator. */
   readonly operator: ProcessHandle
@@ -62,6 +64,8 @@ export interface TestHub {
 export interface TestHubOptions {
   /** More environment for the apps, such as `HUB_WEBHOOK_ALLOWED_HOSTS`. */
   readonly environment?: Readonly<Record<string, string>>
+  /** Starts a second command-api as well; its address is `second_base_url` of the description. */
+  readonly secondCommandApi?: boolean
   /** Called with the lines that `npm start` would show. */
   readonly report?: (line: string) => void
 }
@@ -189,12 +193,14 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       environment: { ...cleanEnvironment(), ...options.environment },
       report: options.report ?? (() => {}),
       restart: false,
+      secondCommandApi: options.secondCommandApi ?? false,
     })
     const find = finder(hub.services)
     return {
       describe: hub.describe,
       dataDir: settings.dataDir,
       app: find,
+      secondCommandApi: () => find('command-api-2'),
       server: find,
       operator: find('operator-simulator'),
       stop: stopper(hub.services, settings.dataDir, hub.stop),

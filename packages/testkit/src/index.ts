@@ -18,6 +18,7 @@ export {
 export {
   freshDatabase,
   type FreshDatabase,
+  openDatabase,
   testBrokers,
   testDatabaseUrl,
   testRedisUrl,

@@ -52,3 +52,6 @@ export const freshDatabase = async (): Promise<FreshDatabase> => {
   }
   return { url, drop }
 }
+
+/** A connection or two to a hub's database, for what its operator does by other means than the API. End it with `end`. */
+export const openDatabase = (url: string): postgres.Sql => postgres(url, { max: 2, onnotice: () => {} })

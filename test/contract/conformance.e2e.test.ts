@@ -1,0 +1,24 @@
+/**
+ * The contract, rule by rule, over HTTP. Sections are named as in the specification and in the contract decisions. All of them
+ * share one hub; each test has accounts of its own.
+ */
+import { afterAll, beforeAll } from 'vitest'
+import { messages } from './conformance/messages.ts'
+import { reads } from './conformance/reads.ts'
+import { texts } from './conformance/texts.ts'
+import { makeWorld, type World } from './conformance/world.ts'
+
+let current: World | undefined
+const world = (): World => {
+  if (current === undefined) throw new Error('the hub has not been started')
+  return current
+}
+
+beforeAll(async () => {
+  current = await makeWorld()
+})
+afterAll(() => current?.stop())
+
+messages(world)
+texts(world)
+reads(world)

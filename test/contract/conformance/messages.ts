@@ -1,0 +1,449 @@
+/** Rules of POST /v1/messages, the message that comes of it, and reads of it. */
+import { describe, expect, it } from 'vitest'
+import { eventually } from '@hub/testkit'
+import { send } from '../../support/client.ts'
+import { type Account, freshNumber } from '../../support/operator.ts'
+import { aMoment, anId, IN_FORCE, refusal, type Section, untilFinal } from './world.ts'
+
+export const messages: Section = (world) => {
+  describe('Rules of POST /v1/messages', () => {
+    it('1: the response is 202 with a message object, accepted and not final', async () => {
+      const { id: accountId, test } = await world().operator.account()
+      expect(accountId).toMatch(/^acc_/u)
+      const answer = await test.post('/v1/messages', send('otp', '+79001234567', 'rule-1'))
+      expect(answer.status).toBe(202)
+      expect(answer.body).toEqual({
+        id: anId('msg'),
+        object: 'message',
+        status: 'accepted',
+        final: false,
+        to: '+7900***4567',
+        class: 'otp',
+        created_at: aMoment(),
+        updated_at: answer.body.created_at,
+        reason_code: null,
+        client_ref: 'rule-1',
+        batch: null,
+        template: 'otp_code',
+        sender: 'HUB',
+        attempts: 0,
+        parts: 1,
+        price: { amount: '0.00', currency: 'RUB' },
+        history: [{ status: 'accepted', reason_code: null, at: answer.body.created_at }],
+        mode: 'test',
+      })
+    })
+
+    it('1: a live message says what it costs, and has no client_ref where none was sent', async () => {
+      const { live } = await world().operator.account()
+      const otp = await live.post('/v1/messages', send('otp', freshNumber()))
+      const service = await live.post('/v1/messages', send('service', freshNumber()))
+      expect(otp.body).toMatchObject({
+        mode: 'live',
+        client_ref: null,
+        price: { amount: '2.50', currency: 'RUB' },
+      })
+      expect(service.body).toMatchObject({ mode: 'live', price: { amount: '2.00', currency: 'RUB' } })
+    })
+
+    it.each([
+      '79001234567',
+      '+7900123456',
+      '+790012345678',
+      '+78001234567',
+      '+4915112345678',
+      ' +79001234567',
+      '+79001234567\n',
+      '+7 900 123-45-67',
+      '+7９001234567',
+      '',
+    ])('2: the malformed number %j is refused and no message is created', async (to) => {
+      const { operator } = world()
+      const account = await operator.account()
+      const answer = await account.test.post('/v1/messages', send('service', to, 'malformed'))
+      // Control characters are a matter of shape; what is only no number is a matter of the recipient.
+      expect(refusal(answer)).toEqual([422, 'recipient_invalid', 'to'])
+      // The client_ref was not used up: nothing was created.
+      const again = await account.test.post('/v1/messages', send('service', freshNumber(), 'malformed'))
+      expect([again.status, again.body.duplicate]).toEqual([202, undefined])
+    })
+
+    it('3: a sender that is not registered is refused, and accepted once it is', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      await operator.sender(account, 'live', { name: 'PENDING', status: 'pending' })
+      await operator.sender(account, 'live', { name: 'DECLINED', status: 'declined' })
+      await operator.template(account, 'live', {
+        name: 'of_pending',
+        class: 'service',
+        body: 'x',
+        sender: 'PENDING',
+      })
+      await operator.template(account, 'live', {
+        name: 'of_declined',
+        class: 'service',
+        body: 'x',
+        sender: 'DECLINED',
+      })
+      for (const template of ['of_pending', 'of_declined']) {
+        const answer = await account.live.post('/v1/messages', {
+          to: freshNumber(),
+          class: 'service',
+          template,
+        })
+        expect(refusal(answer)).toEqual([422, 'sender_not_registered', 'template'])
+      }
+      await operator.sender(account, 'live', { name: 'PENDING', status: 'registered' })
+      const now = await account.live.post('/v1/messages', {
+        to: freshNumber(),
+        class: 'service',
+        template: 'of_pending',
+      })
+      expect(now.status).toBe(202)
+    })
+
+    it.each<[string, Record<string, unknown>, string, string]>([
+      ['does not exist', { template: 'nothing' }, 'template_not_found', 'template'],
+      ['waits for moderation', { template: 'waiting' }, 'template_not_approved', 'template'],
+      ['was declined', { template: 'declined' }, 'template_declined', 'template'],
+      ['is of the other class', { template: 'otp_code' }, 'template_class_mismatch', 'class'],
+      ['lacks a value', { variables: {} }, 'template_variable_missing', 'variables.order'],
+      ['lacks all values', { variables: undefined }, 'template_variable_missing', 'variables.order'],
+      [
+        'has no such placeholder',
+        { variables: { order: '1', extra: '2' } },
+        'template_variable_unknown',
+        'variables.extra',
+      ],
+      [
+        'misses one before it has one too many',
+        { variables: { extra: '2' } },
+        'template_variable_missing',
+        'variables.order',
+      ],
+      [
+        'gets an object for a value',
+        { variables: { order: {} } },
+        'template_variable_invalid',
+        'variables.order',
+      ],
+      [
+        'gets null for a value',
+        { variables: { order: null } },
+        'template_variable_invalid',
+        'variables.order',
+      ],
+      [
+        'gets a truth for a value',
+        { variables: { order: true } },
+        'template_variable_invalid',
+        'variables.order',
+      ],
+      [
+        'gets a value of 501 characters',
+        { variables: { order: 'x'.repeat(501) } },
+        'template_variable_invalid',
+        'variables.order',
+      ],
+      [
+        'gets a control character',
+        { variables: { order: 'a\tb' } },
+        'template_variable_invalid',
+        'variables.order',
+      ],
+      ['becomes eleven parts', { template: 'long', variables: LONG }, 'template_text_too_long', 'template'],
+    ])('3: a template that %s is refused with a template_ code', async (_what, over, code, param) => {
+      const { live } = await templateAccount(world())
+      const answer = await live.post('/v1/messages', { ...send('service', freshNumber()), ...over })
+      expect(refusal(answer)).toEqual([422, code, param])
+    })
+
+    it.each<[string, unknown, string]>([
+      ['a string of 500 characters', 'x'.repeat(500), 'x'.repeat(500)],
+      ['an empty string', '', ''],
+      ['a number', 12.5, '12.5'],
+      ['a large number', 1e21, '1e+21'],
+      ['a line feed', 'a\nb', 'a\nb'],
+      ['an emoji', '👍', '👍'],
+    ])('3: a value may be %s', async (_what, value, shown) => {
+      const { test } = await templateAccount(world())
+      const answer = await test.post('/v1/messages', {
+        ...send('service', freshNumber()),
+        variables: { order: value },
+      })
+      expect(answer.status).toBe(202)
+      const { body } = await test.get(`/v1/messages/${answer.body.id}`)
+      expect(body.text).toBe(`Заказ ${shown} готов`)
+    })
+
+    it('4: a recipient who opted out is refused for service and not for otp', async () => {
+      const { operator } = world()
+      const { live, test } = await operator.account()
+      const number = freshNumber()
+      await operator.optOut(number)
+      await eventually(async () => {
+        const answer = await live.post('/v1/messages', send('service', number))
+        expect(refusal(answer)).toEqual([422, 'recipient_opted_out', 'to'])
+        return true
+      }, IN_FORCE)
+      expect((await live.post('/v1/messages', send('otp', number))).status).toBe(202)
+      expect(refusal(await test.post('/v1/messages', send('service', '+79000000013')))).toEqual([
+        422,
+        'recipient_opted_out',
+        'to',
+      ])
+      expect((await test.post('/v1/messages', send('otp', '+79000000013'))).status).toBe(202)
+      await operator.optIn(number)
+    })
+
+    it.each([null, '2030-01-01T00:00:00.000Z', 0, false, '', {}])(
+      '8: send_at of %j is refused',
+      async (send_at) => {
+        const { test } = await world().operator.account()
+        const answer = await test.post('/v1/messages', { ...send('otp', freshNumber()), send_at })
+        expect(refusal(answer)).toEqual([422, 'send_at_not_supported', 'send_at'])
+      },
+    )
+  })
+
+  describe('Contract decisions, General', () => {
+    it('unknown body fields are ignored, names like __proto__ too', async () => {
+      const { test } = await world().operator.account()
+      const body = JSON.stringify({ ...send('otp', freshNumber()), colour: 'red' }).replace(
+        '{',
+        '{"__proto__":{"to":"x"},"constructor":1,',
+      )
+      const answer = await test.request('POST', '/v1/messages', {
+        headers: { 'content-type': 'application/json' },
+        body,
+      })
+      expect(answer.status).toBe(202)
+    })
+
+    it('a body without Content-Type, and one with identity as its encoding, are taken as JSON', async () => {
+      const { test } = await world().operator.account()
+      const body = JSON.stringify(send('otp', freshNumber()))
+      for (const headers of [
+        {},
+        { 'content-encoding': 'identity', 'content-type': 'application/json; charset=utf-8' },
+      ]) {
+        const answer = await test.request('POST', '/v1/messages', {
+          headers: headers as Record<string, string>,
+          body: new TextEncoder().encode(body),
+        })
+        expect(answer.status).toBe(202)
+      }
+    })
+
+    it.each<[string, unknown, number]>([
+      ['no character', '', 422],
+      ['one character', 'x', 202],
+      ['128 characters', 'x'.repeat(128), 202],
+      ['129 characters', 'x'.repeat(129), 422],
+      ['128 characters beyond the basic plane', '👍'.repeat(128), 202],
+      ['spaces and letters of any kind', 'a b/ü?', 202],
+      ['a line feed', 'a\nb', 202],
+      ['a carriage return', 'a\rb', 422],
+      ['a number', 7, 422],
+      ['null', null, 422],
+    ])('a client_ref of %s', async (_what, clientRef, status) => {
+      const { test } = await world().operator.account()
+      const answer = await test.post('/v1/messages', {
+        ...send('otp', freshNumber()),
+        client_ref: clientRef,
+      })
+      if (status === 202) expect([answer.status, answer.body.client_ref]).toEqual([202, clientRef])
+      else expect(refusal(answer)).toEqual([422, 'invalid_parameter', 'client_ref'])
+    })
+  })
+
+  describe('Contract decisions, Message', () => {
+    it('a repeat of a used client_ref answers 202 with the earlier message as it stands, without text, and duplicate: true', async () => {
+      const { test } = await world().operator.account()
+      const first = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
+      const done = await untilFinal(test, first.body.id)
+      const second = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
+      expect(second.status).toBe(202)
+      const { text, variables, ...rest } = done
+      expect([text, variables]).toEqual(['Заказ A-17 готов', { order: 'A-17' }])
+      expect(second.body).toEqual({ ...rest, duplicate: true })
+    })
+
+    it('a used client_ref wins over whatever else the well-formed body says', async () => {
+      const { live, test } = await world().operator.account()
+      const first = await test.post('/v1/messages', send('service', freshNumber(), 'same'))
+      for (const other of [
+        send('otp', freshNumber(), 'same'),
+        { ...send('service', '+79000000013', 'same'), template: 'nothing', variables: { a: {} } },
+      ]) {
+        const again = await test.post('/v1/messages', other)
+        expect([again.status, again.body.id, again.body.duplicate]).toEqual([202, first.body.id, true])
+      }
+      // The other mode has references of its own.
+      const elsewhere = await live.post('/v1/messages', send('service', freshNumber(), 'same'))
+      expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
+    })
+
+    it('a used client_ref does not excuse a body in the wrong form', async () => {
+      const { test } = await world().operator.account()
+      await test.post('/v1/messages', send('service', freshNumber(), 'form'))
+      const malformed = await test.post('/v1/messages', send('service', '123', 'form'))
+      expect(refusal(malformed)).toEqual([422, 'recipient_invalid', 'to'])
+    })
+
+    it('a message can be read as soon as its 202 has been received', async () => {
+      const { test } = await world().operator.account()
+      for (const messageClass of ['otp', 'service'] as const) {
+        const { body } = await test.post('/v1/messages', send(messageClass, freshNumber(), messageClass))
+        const read = await test.get(`/v1/messages/${body.id}`)
+        expect([read.status, read.body.id, read.body.client_ref]).toEqual([200, body.id, messageClass])
+      }
+    })
+
+    it('an otp message is read without its text and with masked variables', async () => {
+      const { test } = await world().operator.account()
+      const { body } = await test.post('/v1/messages', send('otp', freshNumber()))
+      for (const read of [
+        (await test.get(`/v1/messages/${body.id}`)).body,
+        await untilFinal(test, body.id),
+      ]) {
+        expect(read).toMatchObject({ text: null, variables: { code: '***' } })
+        expect(JSON.stringify(read)).not.toContain('4821')
+      }
+    })
+  })
+
+  describe('Contract decisions, General: foreign ids', () => {
+    it('a message of another account or mode answers exactly as a missing one', async () => {
+      const { operator } = world()
+      const mine = await operator.account()
+      const other = await operator.account()
+      const { body } = await mine.test.post('/v1/messages', send('service', freshNumber()))
+      const missing = await mine.test.get('/v1/messages/msg_00000000000000000000000000')
+      for (const as of [mine.live, other.test, other.live]) {
+        const answer = await as.get(`/v1/messages/${body.id}`)
+        expect(answer.status).toBe(404)
+        expect({ ...answer.body.error, request_id: '' }).toEqual({ ...missing.body.error, request_id: '' })
+      }
+    })
+  })
+
+  describe('Sandbox numbers', () => {
+    const outcomes: ReadonlyArray<[string, string, string | null, ReadonlyArray<string>]> = [
+      ['+79000000001', 'delivered', null, ['accepted', 'sent', 'delivered']],
+      ['+79112223344', 'delivered', null, ['accepted', 'sent', 'delivered']],
+      ['+79000000002', 'undelivered', 'recipient_unreachable', ['accepted', 'sent', 'undelivered']],
+      ['+79000000003', 'undelivered', 'recipient_nonexistent', ['accepted', 'sent', 'undelivered']],
+      ['+79000000004', 'undelivered', 'recipient_blocked', ['accepted', 'sent', 'undelivered']],
+      ['+79000000005', 'rejected', 'spam_filter_content', ['accepted', 'rejected']],
+      ['+79000000006', 'rejected', 'spam_filter_sender', ['accepted', 'sent', 'rejected']],
+      ['+79000000007', 'expired', 'dlr_timeout', ['accepted', 'sent', 'expired']],
+      ['+79000000008', 'expired', 'dlr_timeout_local', ['accepted', 'sent', 'expired']],
+      ['+79000000010', 'delivered', null, ['accepted', 'sent', 'delivered']],
+      ['+79000000011', 'expired', 'ttl_expired_before_submit', ['accepted', 'expired']],
+    ]
+
+    it('each ends as the table says, with its history and its events', async () => {
+      const { test } = await world().operator.account()
+      const sent = await Promise.all(
+        outcomes.map(async ([to]) => (await test.post('/v1/messages', send('service', to))).body.id),
+      )
+      const late = (await test.post('/v1/messages', send('service', '+79000000012'))).body.id
+      for (const [index, [to, status, reason, history]] of outcomes.entries()) {
+        const read = await untilFinal(test, sent[index], 30_000)
+        expect([read.status, read.reason_code, read.history.map((one: any) => one.status)], to).toEqual([
+          status,
+          reason,
+          history,
+        ])
+        expect(read.history.at(-1).reason_code, to).toBe(reason)
+        expect(read.price, to).toEqual({ amount: '0.00', currency: 'RUB' })
+      }
+      // 12: as 08, then a late report makes it delivered.
+      const corrected = await eventually(
+        async () => {
+          const { body } = await test.get(`/v1/messages/${late}`)
+          return body.status === 'delivered' ? body : null
+        },
+        { withinMs: 40_000, everyMs: 200 },
+      )
+      expect([corrected.reason_code, corrected.final]).toEqual([null, true])
+      expect(corrected.history.map((one: any) => one.status)).toEqual([
+        'accepted',
+        'sent',
+        'expired',
+        'delivered',
+      ])
+      const { data } = (await test.get('/v1/events?limit=1000')).body
+      const kindsOf = (id: string) =>
+        data.filter((event: any) => event.data.object.id === id).map((event: any) => event.type)
+      expect(kindsOf(late).toSorted()).toEqual(
+        ['accepted', 'delivered', 'expired', 'sent'].map((name) => `message.${name}`),
+      )
+      // 10: a read receipt changes no status; it only makes an event.
+      const seen = sent[outcomes.findIndex(([to]) => to === '+79000000010')]
+      await eventually(
+        async () => {
+          const answer = await test.get('/v1/events?limit=1000&type=message.seen')
+          expect(answer.body.data.map((event: any) => event.data.object.id)).toEqual([seen])
+          return true
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect((await test.get(`/v1/messages/${seen}`)).body.status).toBe('delivered')
+      for (const event of data) {
+        expect(new Set(Object.keys(event.data.object))).toEqual(
+          new Set([
+            'id',
+            'object',
+            'status',
+            'final',
+            'class',
+            'reason_code',
+            'client_ref',
+            'batch',
+            'template',
+            'created_at',
+            'parts',
+            'price',
+          ]),
+        )
+      }
+    })
+
+    it('test mode costs nothing and has no spend limit', async () => {
+      const { test } = await world().operator.account({ test: { spend_limit: '0.01' } })
+      const answer = await test.post('/v1/messages', send('otp', freshNumber()))
+      expect([answer.status, answer.body.price]).toEqual([202, { amount: '0.00', currency: 'RUB' }])
+    })
+  })
+}
+
+/** Eleven parts of UCS-2 in three values of at most 500 characters. */
+const LONG = { a: 'ж'.repeat(400), b: 'ж'.repeat(400) }
+
+const templateAccount = async ({
+  operator,
+}: {
+  readonly operator: {
+    readonly account: () => Promise<Account>
+    readonly template: (...args: any) => Promise<void>
+  }
+}): Promise<Account> => {
+  const account = await operator.account()
+  await operator.template(account, 'live', {
+    name: 'waiting',
+    class: 'service',
+    body: 'x',
+    status: 'pending_moderation',
+  })
+  await operator.template(account, 'live', {
+    name: 'declined',
+    class: 'service',
+    body: 'x',
+    status: 'declined',
+    reason: 'an advertisement',
+  })
+  await operator.template(account, 'live', { name: 'long', class: 'service', body: '{{a}}{{b}}' })
+  return account
+}

@@ -1,0 +1,206 @@
+/** Lists and pages, events, statistics. */
+import { describe, expect, it } from 'vitest'
+import { eventually } from '@hub/testkit'
+import { send } from '../../support/client.ts'
+import { freshNumber } from '../../support/operator.ts'
+import { aMoment, anId, refusal, type Section, untilFinal } from './world.ts'
+
+/** The day (UTC) so many days from today. */
+const day = (offset: number): string => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10)
+
+export const reads: Section = (world) => {
+  describe('Lists and pagination', () => {
+    const lists = ['/v1/events', '/v1/webhook_endpoints', '/v1/templates', '/v1/senders'] as const
+    const largest = { '/v1/events': 1000 } as Readonly<Record<string, number>>
+
+    it.each(lists)('%s has the envelope of a list', async (path) => {
+      const { operator } = world()
+      const account = await operator.account()
+      const { body, status } = await account.test.get(path)
+      expect(status).toBe(200)
+      expect(new Set(Object.keys(body))).toEqual(new Set(['object', 'data', 'has_more', 'next_cursor']))
+      expect([body.object, body.has_more]).toEqual(['list', false])
+      expect(body.next_cursor).toBe(body.data.at(-1)?.id ?? null)
+    })
+
+    it.each(lists)('%s bounds limit, and knows its cursor', async (path) => {
+      const { test } = await world().operator.account()
+      const max = largest[path] ?? 100
+      for (const limit of ['0', '-1', String(max + 1), 'ten', '1.5', '', '1e1', '%201']) {
+        expect(refusal(await test.get(`${path}?limit=${limit}`)), limit).toEqual([
+          422,
+          'invalid_parameter',
+          'limit',
+        ])
+      }
+      for (const limit of [1, max]) expect((await test.get(`${path}?limit=${limit}`)).status).toBe(200)
+      expect(refusal(await test.get(`${path}?starting_after=nothing`))).toEqual([404, 'not_found', undefined])
+    })
+
+    it('an empty page repeats the cursor it was given', async () => {
+      const { test } = await world().operator.account()
+      const { data } = (await test.get('/v1/senders')).body
+      const last = data.at(-1).id
+      const { body } = await test.get(`/v1/senders?starting_after=${last}`)
+      expect(body).toEqual({ object: 'list', data: [], has_more: false, next_cursor: last })
+    })
+  })
+
+  describe('Events', () => {
+    it('come in the order of recording, by cursor, by time and by type', async () => {
+      const { operator } = world()
+      const { live, test } = await operator.account()
+      const ids = await Promise.all(
+        Array.from(
+          { length: 5 },
+          async () => (await test.post('/v1/messages', send('otp', freshNumber()))).body.id,
+        ),
+      )
+      for (const id of ids) await untilFinal(test, id)
+      const all = (await test.get('/v1/events?limit=1000')).body.data
+      expect(all).toHaveLength(15)
+      for (const event of all) {
+        expect(event).toEqual({
+          id: anId('evt'),
+          object: 'event',
+          type: expect.stringMatching(/^message\.(?:accepted|sent|delivered)$/u),
+          created_at: aMoment(),
+          mode: 'test',
+          data: { object: expect.objectContaining({ object: 'message' }) },
+        })
+        expect(Object.keys(event.data.object)).not.toContain('to')
+      }
+      const times = all.map((event: any) => event.created_at)
+      expect(times).toEqual(times.toSorted())
+      expect(new Set(all.map((event: any) => event.id)).size).toBe(15)
+      // By cursor.
+      const page = await test.get(`/v1/events?limit=4&starting_after=${all[3].id}`)
+      expect(page.body.data).toEqual(all.slice(4, 8))
+      expect(page.body).toMatchObject({ has_more: true, next_cursor: all[7].id })
+      const end = await test.get(`/v1/events?starting_after=${all[14].id}`)
+      expect(end.body).toEqual({ object: 'list', data: [], has_more: false, next_cursor: all[14].id })
+      // By time: strictly after.
+      const since = (await test.get(`/v1/events?limit=1000&created_after=${times[7]}`)).body.data
+      expect(since).toEqual(all.filter((event: any) => event.created_at > times[7]))
+      // By type.
+      const some = await test.get('/v1/events?limit=1000&type=message.sent&type=message.delivered')
+      expect(some.body.data).toEqual(all.filter((event: any) => event.type !== 'message.accepted'))
+      // Of this account and mode only.
+      expect((await live.get('/v1/events')).body.data).toEqual([])
+      expect((await live.get(`/v1/events?starting_after=${all[0].id}`)).status).toBe(404)
+    })
+
+    it.each([
+      ['type=message.eaten', 'type'],
+      ['created_after=yesterday', 'created_after'],
+      ['created_after=2026-01-01', 'created_after'],
+      ['created_after=2026-01-01T00:00:00Z', 'created_after'],
+      ['created_after=2026-02-30T00:00:00.000Z', 'created_after'],
+    ])('%s is refused', async (query, param) => {
+      const { test } = await world().operator.account()
+      expect(refusal(await test.get(`/v1/events?${query}`))).toEqual([422, 'invalid_parameter', param])
+    })
+
+    it('two cursors at once are refused', async () => {
+      const { test } = await world().operator.account()
+      const answer = await test.get('/v1/events?created_after=2026-01-01T00:00:00.000Z&starting_after=evt_x')
+      expect(refusal(answer).slice(0, 2)).toEqual([422, 'invalid_parameter'])
+    })
+  })
+
+  describe('Stats', () => {
+    it('count the messages of a period, by day, class or template', async () => {
+      const { live, test } = await world().operator.account()
+      const began = day(0)
+      const ids: Array<string> = []
+      for (const [kind, to] of [
+        ['otp', '+79000000001'],
+        ['otp', '+79000000002'],
+        ['service', '+79000000001'],
+        ['service', '+79000000005'],
+        ['service', '+79000000007'],
+      ] as const) {
+        ids.push((await test.post('/v1/messages', send(kind, to))).body.id)
+      }
+      for (const id of ids) await untilFinal(test, id)
+      const totals = {
+        accepted: 5,
+        sent: 4,
+        delivered: 2,
+        undelivered: 1,
+        rejected: 1,
+        expired: 1,
+        parts: 5,
+        price: { amount: '0.00', currency: 'RUB' },
+      }
+      // A run over midnight counts on two days.
+      const range = `from=${began}&to=${day(0)}`
+      const plain = await eventually(
+        async () => {
+          const answer = await test.get(`/v1/stats?${range}`)
+          expect(answer.body.totals).toEqual(totals)
+          return answer
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect(plain.body).toEqual({ object: 'stats', from: began, to: day(0), totals, data: [] })
+      const byClass = (await test.get(`/v1/stats?${range}&group_by=class`)).body
+      expect(byClass.totals).toEqual(totals)
+      expect(new Map(byClass.data.map((row: any) => [row.class, row.accepted]))).toEqual(
+        new Map([
+          ['otp', 2],
+          ['service', 3],
+        ]),
+      )
+      const byTemplate = (await test.get(`/v1/stats?${range}&group_by=template`)).body
+      expect(byTemplate.data.map((row: any) => row.template).toSorted()).toEqual(
+        ['otp_code', 'order_ready'].toSorted(),
+      )
+      const byDay = (await test.get(`/v1/stats?${range}&group_by=day`)).body
+      expect(byDay.data.reduce((sum: number, row: any) => sum + row.accepted, 0)).toBe(5)
+      expect(byDay.data[0].day).toBe(began)
+      // From the first of the month to today, where nothing is said; nothing of another mode.
+      const usual = (await test.get('/v1/stats')).body
+      expect([usual.from, usual.to]).toEqual([`${day(0).slice(0, 7)}-01`, day(0)])
+      expect((await live.get('/v1/stats')).body.totals.accepted).toBe(0)
+      expect((await test.get('/v1/stats?from=2020-01-01&to=2020-12-31')).body.totals.accepted).toBe(0)
+    })
+
+    it('say what live messages cost, without those that were not billed', async () => {
+      const { live } = await world().operator.account()
+      const { body } = await live.post('/v1/messages', send('otp', freshNumber()))
+      await untilFinal(live, body.id)
+      await eventually(
+        async () => {
+          const { totals } = (await live.get('/v1/stats')).body
+          expect(totals).toMatchObject({ delivered: 1, price: { amount: '2.50', currency: 'RUB' } })
+          return true
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+    })
+
+    it.each([
+      ['from=2026-02-30', 'from'],
+      ['from=yesterday', 'from'],
+      ['to=2026-1-1', 'to'],
+      ['group_by=hour', 'group_by'],
+    ])('%s is refused', async (query, param) => {
+      const { test } = await world().operator.account()
+      expect(refusal(await test.get(`/v1/stats?${query}`))).toEqual([422, 'invalid_parameter', param])
+    })
+
+    it.each(['from=2026-02-02&to=2026-02-01', 'from=2024-01-01&to=2025-01-01'])(
+      'the period %s is refused',
+      async (query) => {
+        const { test } = await world().operator.account()
+        expect(refusal(await test.get(`/v1/stats?${query}`)).slice(0, 2)).toEqual([422, 'invalid_parameter'])
+      },
+    )
+
+    it('366 days are allowed', async () => {
+      const { test } = await world().operator.account()
+      expect((await test.get('/v1/stats?from=2024-01-01&to=2024-12-31')).status).toBe(200)
+    })
+  })
+}

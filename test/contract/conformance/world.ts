@@ -1,0 +1,105 @@
+/** One hub for the whole suite, and what every answer of it has to keep to, whatever a test is about. */
+import { expect } from 'vitest'
+import { ERRORS, type ErrorCode } from '@hub/contract'
+import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { type Answer, type Client, client, type ClientOptions } from '../../support/client.ts'
+import { type Operator, operatorOf } from '../../support/operator.ts'
+
+export interface World {
+  readonly hub: TestHub
+  readonly base: string
+  readonly operator: Operator
+  /** A client of this key; every answer to it is held to the rules of all answers. */
+  readonly connect: (key: string | null, options?: ClientOptions) => Client
+  /** Codes that have been answered so far, in the error envelope or in an element of a batch. */
+  readonly codes: Set<string>
+  readonly stop: () => Promise<void>
+}
+
+/** What a section of the suite is given: the world, once it is there. */
+export type Section = (world: () => World) => void
+
+/** The addresses that the hub believes `X-Forwarded-For` from: the tests come from the loopback, on either family. */
+const TRUSTED = '127.0.0.0/8,::1'
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u
+
+/** Contract, General: error envelope, request id. */
+const holdsToTheEnvelope = (answer: Answer, base: string): void => {
+  expect(answer.headers.get('request-id')).toMatch(/^req_[0-9a-hjkmnp-tv-z]{26}$/u)
+  if (answer.status < 400) return
+  const { error } = answer.body
+  const keys = new Set(Object.keys(error))
+  for (const name of ['param', 'retry_after', 'window']) keys.delete(name)
+  expect(keys).toEqual(new Set(['code', 'message', 'request_id', 'doc_url']))
+  expect(error.request_id).toBe(answer.headers.get('request-id'))
+  expect(error.doc_url).toBe(`${base}/docs/errors#${error.code}`)
+  const expected: number | undefined = ERRORS[error.code as ErrorCode]?.status
+  expect(expected, `${error.code} is not in the catalogue`).toBeDefined()
+  expect(answer.headers.get('retry-after')).toBe(
+    error.retry_after === undefined ? null : String(error.retry_after),
+  )
+  if (error.retry_after !== undefined) expect(error.retry_after).toBeGreaterThanOrEqual(1)
+  if (error.code !== 'internal_error') expect(answer.status).toBe(expected)
+}
+
+export const makeWorld = async (): Promise<World> => {
+  const hub = await startHub({ environment: { HUB_TRUSTED_PROXIES: TRUSTED } })
+  const base = hub.describe().base_url
+  const codes = new Set<string>()
+  const observe = (answer: Answer): void => {
+    if (answer.headers.get('content-type')?.startsWith('application/json') !== true) return
+    holdsToTheEnvelope(answer, base)
+    if (answer.body?.error?.code !== undefined) codes.add(answer.body.error.code)
+    for (const result of answer.body?.results ?? answer.body?.data ?? []) {
+      if (result?.error?.code !== undefined) codes.add(result.error.code)
+    }
+  }
+  const connect: World['connect'] = (key, options = {}) => client(base, key, { observe, ...options })
+  const operator = operatorOf(hub, { connect })
+  return {
+    hub,
+    base,
+    operator,
+    connect,
+    codes,
+    stop: async () => {
+      await operator.close()
+      await hub.stop()
+    },
+  }
+}
+
+/** Status, code and `param` of a refusal, or what came instead. */
+export const refusal = (answer: Answer): ReadonlyArray<unknown> => [
+  answer.status,
+  answer.body?.error?.code ?? answer.body?.status,
+  answer.body?.error?.param,
+]
+
+/** A moment as the API writes it. */
+export const aMoment = (): unknown => expect.stringMatching(TIMESTAMP)
+
+/** An id with this prefix. */
+export const anId = (prefix: string): unknown =>
+  expect.stringMatching(new RegExp(`^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`, 'u'))
+
+/** A message that is final, read until it is. */
+export const untilFinal = (as: Client, id: string, withinMs = 10_000): Promise<any> =>
+  eventually(
+    async () => {
+      const { body } = await as.get(`/v1/messages/${id}`)
+      return body.final === true ? body : null
+    },
+    { withinMs, everyMs: 100 },
+  )
+
+/** Events of one type, of the whole journal of a key. */
+export const eventsOf = async (as: Client, type: string): Promise<ReadonlyArray<any>> => {
+  const answer = await as.get(`/v1/events?limit=1000&type=${type}`)
+  expect(answer.status).toBe(200)
+  return answer.body.data
+}
+
+/** How long a change by the operator may take until it is in force: caches hold for two or three seconds. */
+export const IN_FORCE = { withinMs: 10_000, everyMs: 100 } as const

@@ -1,0 +1,194 @@
+/**
+ * What the hub operator does outside the API, done to the tables that the operator's tool writes: accounts, keys, limits,
+ * moderation, opt-outs. Each test takes an account of its own, so that no test spends another's limits.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { decodeId, encodeId, type IdPrefix, newId, recipientHash } from '@hub/domain'
+import { openDatabase, type TestHub } from '@hub/testkit'
+import { type Client, client } from './client.ts'
+
+export type Mode = 'live' | 'test'
+
+/** What is in force for an account in a mode; what is absent is the contract's default. */
+export interface Settings {
+  readonly api_rps?: number
+  readonly batch_max?: number
+  readonly flood_pause_seconds?: number
+  readonly flood_per_hour?: number
+  readonly flood_per_day?: number
+  readonly spend_limit?: string | null
+  readonly soft_threshold_percent?: number
+  readonly price_otp?: string
+  readonly price_service?: string
+}
+
+export interface Account {
+  readonly uuid: string
+  /** `acc_…` */
+  readonly id: string
+  readonly keys: Readonly<Record<Mode, string>>
+  readonly test: Client
+  readonly live: Client
+}
+
+export interface SenderRow {
+  readonly name: string
+  readonly status?: 'pending' | 'registered' | 'declined'
+}
+
+export interface TemplateRow {
+  readonly name: string
+  readonly class: 'otp' | 'service'
+  readonly body: string
+  readonly sender?: string
+  readonly status?: 'pending_moderation' | 'approved' | 'declined'
+  readonly reason?: string
+}
+
+const newUuid = (prefix: IdPrefix): string => {
+  const uuid = decodeId(prefix, newId(prefix, Date.now(), randomBytes(10)))
+  if (uuid === null) throw new Error('a new id does not decode')
+  return uuid
+}
+
+const newKey = (mode: Mode): string =>
+  `hub_${mode}_${BigInt(`0x${randomBytes(32).toString('hex')}`)
+    .toString(36)
+    .padStart(50, '0')}`
+
+/** Sending as fast as a test can is not what it is about, unless it says so. */
+const FAST = 100_000
+
+/** What every account of a test has, in both modes. */
+const TEMPLATES: ReadonlyArray<TemplateRow> = [
+  { name: 'otp_code', class: 'otp', body: 'Code {{code}}' },
+  { name: 'order_ready', class: 'service', body: 'Заказ {{order}} готов' },
+]
+
+export interface OperatorOptions {
+  /** Makes the clients of new accounts; `client` by default. */
+  readonly connect?: (key: string) => Client
+}
+
+/** The operator's hands on the hub. End it with `close`. */
+export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
+  const { base_url, database_url } = hub.describe()
+  const connect = options.connect ?? ((key: string) => client(base_url, key))
+  const sql = openDatabase(database_url)
+  const secrets = JSON.parse(readFileSync(join(hub.dataDir, 'secrets.json'), 'utf8')) as {
+    readonly numberHashSecret: string
+  }
+  let accounts = 0
+
+  const hashOf = (number: string): Buffer =>
+    Buffer.from(recipientHash(secrets.numberHashSecret, number), 'hex')
+
+  /** Issues a key; `allowed` are addresses in CIDR notation. */
+  const key = async (
+    account: Pick<Account, 'uuid'>,
+    mode: Mode,
+    allowed: ReadonlyArray<string> | null = null,
+  ): Promise<string> => {
+    const value = newKey(mode)
+    await sql`INSERT INTO command.api_keys (id, account, mode, hash, last_four, allowed_addresses)
+      VALUES (${newUuid('key')}, ${account.uuid}, ${mode}, ${createHash('sha256').update(value).digest()},
+              ${value.slice(-4)}, ${allowed as Array<string> | null}::text[]::cidr[])`
+    return value
+  }
+
+  const revoke = async (value: string): Promise<void> => {
+    await sql`UPDATE command.api_keys SET revoked_at = now()
+      WHERE hash = ${createHash('sha256').update(value).digest()}`
+  }
+
+  const sender = async (account: Pick<Account, 'uuid'>, mode: Mode, row: SenderRow): Promise<void> => {
+    await sql`INSERT INTO command.senders (id, account, mode, name, status)
+      VALUES (${newUuid('snd')}, ${account.uuid}, ${mode}, ${row.name}, ${row.status ?? 'registered'})
+      ON CONFLICT (account, mode, name) DO UPDATE SET status = EXCLUDED.status`
+  }
+
+  const template = async (account: Pick<Account, 'uuid'>, mode: Mode, row: TemplateRow): Promise<void> => {
+    await sql`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status, reason)
+      VALUES (${newUuid('tpl')}, ${account.uuid}, ${mode}, ${row.name}, ${row.class}, ${row.sender ?? 'HUB'},
+              ${row.body}, ${row.status ?? 'approved'}, ${row.reason ?? null})
+      ON CONFLICT (account, mode, name) DO UPDATE SET status = EXCLUDED.status, reason = EXCLUDED.reason`
+  }
+
+  /** Replaces the settings of an account in a mode. In force within two seconds. */
+  const settings = async (account: Pick<Account, 'uuid'>, mode: Mode, values: Settings): Promise<void> => {
+    const row = {
+      account: account.uuid,
+      mode,
+      api_rps: values.api_rps ?? FAST,
+      batch_max: values.batch_max ?? null,
+      flood_pause_seconds: values.flood_pause_seconds ?? null,
+      flood_per_hour: values.flood_per_hour ?? null,
+      flood_per_day: values.flood_per_day ?? null,
+      spend_limit: values.spend_limit ?? null,
+      soft_threshold_percent: values.soft_threshold_percent ?? null,
+      price_otp: values.price_otp ?? null,
+      price_service: values.price_service ?? null,
+    }
+    await sql`INSERT INTO command.account_settings ${sql(row)}
+      ON CONFLICT (account, mode) DO UPDATE SET ${sql(row, 'api_rps', 'batch_max', 'flood_pause_seconds', 'flood_per_hour', 'flood_per_day', 'spend_limit', 'soft_threshold_percent', 'price_otp', 'price_service')}`
+  }
+
+  /** A new account with a key in each mode, the sender `HUB` and both templates. */
+  const account = async (
+    values: { readonly live?: Settings; readonly test?: Settings } = {},
+  ): Promise<Account> => {
+    const uuid = newUuid('acc')
+    accounts += 1
+    await sql`INSERT INTO command.accounts (id, name) VALUES (${uuid}, ${`Test account ${accounts}`})`
+    for (const mode of ['live', 'test'] as const) {
+      await settings({ uuid }, mode, values[mode] ?? {})
+      await sender({ uuid }, mode, { name: 'HUB' })
+      for (const row of TEMPLATES) await template({ uuid }, mode, row)
+    }
+    const keys = { live: await key({ uuid }, 'live'), test: await key({ uuid }, 'test') }
+    return { uuid, id: encodeId('acc', uuid), keys, test: connect(keys.test), live: connect(keys.live) }
+  }
+
+  return {
+    sql,
+    account,
+    key,
+    revoke,
+    sender,
+    template,
+    settings,
+    /** Records that a number wants no service messages. */
+    optOut: async (number: string): Promise<void> => {
+      await sql`INSERT INTO command.opt_outs (recipient, source) VALUES (${hashOf(number)}, 'operator')
+        ON CONFLICT DO NOTHING`
+    },
+    optIn: async (number: string): Promise<void> => {
+      await sql`DELETE FROM command.opt_outs WHERE recipient = ${hashOf(number)}`
+    },
+    /** Settings of the whole hub. */
+    hub: async (values: {
+      readonly daily_limit?: number | null
+      readonly stopped_until?: Date | null
+    }): Promise<void> => {
+      await sql`UPDATE command.hub_settings
+        SET daily_limit = ${values.daily_limit ?? null}, stopped_until = ${values.stopped_until ?? null}`
+    },
+    /** Lets the lease of a claimed idempotency key end now, as if its minute had passed. */
+    endLease: async (of: Account, mode: Mode, idempotencyKey: string): Promise<number> => {
+      const rows = await sql`UPDATE command.idempotency_keys SET lease_until = now() - interval '1 second'
+        WHERE account = ${of.uuid} AND mode = ${mode} AND key = ${idempotencyKey} RETURNING 1`
+      return rows.length
+    },
+    close: (): Promise<void> => sql.end(),
+  }
+}
+export type Operator = ReturnType<typeof operatorOf>
+
+let numbers = 0
+/** A number that no test has used before; none of the sandbox's. */
+export const freshNumber = (): string => {
+  numbers += 1
+  return `+7911${String(numbers).padStart(7, '0')}`
+}
