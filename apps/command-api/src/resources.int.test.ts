@@ -1,0 +1,536 @@
+/** Templates, senders, estimates, stats and spending over HTTP. Source: contract, Templates and senders, Account, stats. */
+import { randomUUID } from 'node:crypto'
+import { encodeId, type Mode } from '@hub/domain'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, type Answered, call, makeWorld, type World } from './testing/harness.ts'
+
+let world: World
+let api: Awaited<ReturnType<World['start']>>
+let account: Account
+
+beforeAll(async () => {
+  world = await makeWorld()
+  api = await world.start()
+  account = await world.addAccount()
+})
+afterAll(async () => {
+  await api.stop()
+  await world.remove()
+})
+
+interface Shown {
+  readonly id: string
+  readonly [name: string]: unknown
+}
+interface List {
+  readonly data: ReadonlyArray<Shown>
+  readonly has_more: boolean
+  readonly next_cursor: string | null
+}
+
+const get = (path: string, key = account.keys.test) => call(api.url, path, { key })
+const post = (path: string, body: unknown, key = account.keys.test) => call(api.url, path, { key, body })
+const shown = (answer: Answered, status: number): Shown => {
+  assert.strictEqual(answer.status, status, JSON.stringify(answer.body))
+  return answer.body as Shown
+}
+const refusal = ({ body, status }: Answered) => {
+  const { error } = body as { readonly error: { readonly code: string; readonly param?: string } }
+  return [status, error.code, error.param]
+}
+
+const template = (over: object = {}) => ({
+  name: `t.${randomUUID().slice(0, 8)}`,
+  class: 'service',
+  sender: 'HUB',
+  body: 'Заказ {{ order }} готов',
+  ...over,
+})
+
+describe('templates', () => {
+  it('are approved at once in test mode and can be sent', async () => {
+    const made = shown(await post('/v1/templates', template({ name: 'fresh', language: 'ru' })), 201)
+    assert.match(made.id, /^tpl_[0-9a-z]{26}$/u)
+    assert.deepInclude(made, {
+      object: 'template',
+      name: 'fresh',
+      class: 'service',
+      sender: 'HUB',
+      body: 'Заказ {{ order }} готов',
+      language: 'ru',
+      status: 'approved',
+      reason: null,
+      mode: 'test',
+    })
+    assert.deepStrictEqual(shown(await get(`/v1/templates/${made.id}`), 200), made)
+    const sent = await post('/v1/messages', {
+      to: '+79001234567',
+      class: 'service',
+      template: 'fresh',
+      variables: { order: 7 },
+    })
+    assert.strictEqual(sent.status, 202, JSON.stringify(sent.body))
+  })
+
+  it('wait for moderation in live mode', async () => {
+    const key = account.keys.live
+    const made = shown(await post('/v1/templates', template({ name: 'fresh' }), key), 201)
+    assert.deepInclude(made, { status: 'pending_moderation', reason: null, language: null, mode: 'live' })
+    const send = () =>
+      post(
+        '/v1/messages',
+        { to: '+79001234567', class: 'service', template: 'fresh', variables: { order: '1' } },
+        key,
+      )
+    assert.strictEqual(refusal(await send())[1], 'template_not_approved')
+    await world.sql(
+      (q) => q`UPDATE command.templates SET status = 'declined', reason = 'advertising'
+                WHERE account = ${account.uuid} AND mode = 'live' AND name = 'fresh'`,
+    )
+    assert.strictEqual(refusal(await send())[1], 'template_declined')
+    assert.deepInclude(shown(await get(`/v1/templates/${made.id}`, key), 200), {
+      status: 'declined',
+      reason: 'advertising',
+    })
+    await world.sql(
+      (q) => q`UPDATE command.templates SET status = 'approved', reason = NULL
+                WHERE account = ${account.uuid} AND mode = 'live' AND name = 'fresh'`,
+    )
+    assert.strictEqual((await send()).status, 202)
+  })
+
+  it('have a name of their own in an account and mode, also when created at once', async () => {
+    const { keys } = await world.addAccount()
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () => post('/v1/templates', template({ name: 'once' }), keys.test)),
+    )
+    assert.strictEqual(answers.filter(({ status }) => status === 201).length, 1)
+    for (const answer of answers.filter(({ status }) => status !== 201)) {
+      assert.deepStrictEqual(refusal(answer), [422, 'duplicate_rejected', 'name'])
+    }
+    assert.strictEqual((await post('/v1/templates', template({ name: 'once' }), keys.live)).status, 201)
+    // The name is told before the sender.
+    assert.deepStrictEqual(
+      refusal(await post('/v1/templates', template({ name: 'once', sender: 'NOBODY' }), keys.test)),
+      [422, 'duplicate_rejected', 'name'],
+    )
+  })
+
+  it('name a sender of the account, registered or not', async () => {
+    for (const sender of ['NOBODY', 'hub', '', 'x'.repeat(5000)]) {
+      assert.deepStrictEqual(
+        refusal(await post('/v1/templates', template({ sender }))),
+        [422, 'sender_not_registered', 'sender'],
+        sender.slice(0, 10),
+      )
+    }
+    const made = shown(
+      await post('/v1/templates', template({ name: 'of.new', sender: 'NEW' }), account.keys.live),
+      201,
+    )
+    assert.strictEqual(made['sender'], 'NEW')
+  })
+
+  it.for<readonly [string, object, string, string]>([
+    ['a bad name', { name: 'Нет' }, 'invalid_parameter', 'name'],
+    ['a long name', { name: 'x'.repeat(65) }, 'invalid_parameter', 'name'],
+    ['no class', { class: undefined }, 'invalid_parameter', 'class'],
+    ['a sender that is no string', { sender: 1 }, 'invalid_parameter', 'sender'],
+    ['an empty body', { body: '' }, 'invalid_parameter', 'body'],
+    ['a long body', { body: 'x'.repeat(2001) }, 'invalid_parameter', 'body'],
+    ['a tab', { body: 'a\tb' }, 'invalid_parameter', 'body'],
+    ['an open placeholder', { body: '{{name' }, 'template_invalid', 'body'],
+    ['three braces', { body: '{{{name}}}' }, 'template_invalid', 'body'],
+    ['a placeholder over two lines', { body: '{{a\n}}' }, 'template_invalid', 'body'],
+    ['a placeholder with a bad name', { body: '{{1a}}' }, 'template_invalid', 'body'],
+    ['no language', { language: 'x y' }, 'invalid_parameter', 'language'],
+  ])('are refused with %s', async ([, over, code, param]) => {
+    assert.deepStrictEqual(refusal(await post('/v1/templates', template(over))), [422, code, param])
+  })
+
+  it('may have a line feed, braces and 2,000 characters', async () => {
+    for (const body of ['one\ntwo', '{a} }} {b', '😀'.repeat(2000)]) {
+      assert.strictEqual((await post('/v1/templates', template({ body }))).status, 201)
+    }
+  })
+
+  it('are previewed as they would be sent', async () => {
+    const { id } = shown(await post('/v1/templates', template({ body: 'Заказ {{order}}' })), 201)
+    const render = (body: unknown, of = id, key?: string) => post(`/v1/templates/${of}/render`, body, key)
+    assert.deepStrictEqual(shown(await render({ variables: { order: 17.5 } }), 200) as object, {
+      text: 'Заказ 17.5',
+      encoding: 'ucs2',
+      parts: 1,
+      characters: 10,
+    })
+    const latin = shown(await post('/v1/templates', template({ body: '{{a}}€' })), 201)
+    assert.deepStrictEqual(
+      shown(await render({ variables: { a: 'x'.repeat(159) } }, latin.id), 200)['parts'],
+      2,
+    )
+    assert.deepStrictEqual(refusal(await render({})), [422, 'template_variable_missing', 'variables.order'])
+    assert.deepStrictEqual(refusal(await render({ variables: { order: '1', x: '2' } })), [
+      422,
+      'template_variable_unknown',
+      'variables.x',
+    ])
+    assert.deepStrictEqual(refusal(await render({ variables: { order: true } })), [
+      422,
+      'template_variable_invalid',
+      'variables.order',
+    ])
+    assert.deepStrictEqual(refusal(await render({ variables: [] })), [422, 'invalid_parameter', 'variables'])
+    const long = shown(await post('/v1/templates', template({ body: '{{a}}{{a}}' })), 201)
+    assert.deepStrictEqual(refusal(await render({ variables: { a: 'я'.repeat(500) } }, long.id)), [
+      422,
+      'template_text_too_long',
+      'variables',
+    ])
+    // What the path names comes before the body.
+    for (const [of, key] of [
+      [id, account.keys.live],
+      [encodeId('tpl', randomUUID()), account.keys.test],
+      ['x', account.keys.test],
+    ] as const) {
+      assert.deepStrictEqual(refusal(await render('not json', of, key)), [404, 'not_found', undefined])
+    }
+  })
+})
+
+describe('senders', () => {
+  it('are registered at once in test mode, and wait in live mode', async () => {
+    const registration = { legal_name: 'ООО «Магазин»', __proto__x: [1, { deep: null }], n: 1e21 }
+    const made = shown(await post('/v1/senders', { name: 'Shop 1', registration }), 201)
+    assert.match(made.id, /^snd_[0-9a-z]{26}$/u)
+    assert.deepInclude(made, {
+      object: 'sender',
+      name: 'Shop 1',
+      registration,
+      status: 'registered',
+      reason: null,
+      mode: 'test',
+    })
+    assert.deepStrictEqual(shown(await get(`/v1/senders/${made.id}`), 200), made)
+    const live = shown(await post('/v1/senders', { name: 'Shop 1' }, account.keys.live), 201)
+    assert.deepInclude(live, { status: 'pending', registration: null, mode: 'live' })
+    assert.deepStrictEqual(refusal(await post('/v1/senders', { name: 'Shop 1' })), [
+      422,
+      'duplicate_rejected',
+      'name',
+    ])
+    assert.deepStrictEqual(refusal(await get(`/v1/senders/${made.id}`, account.keys.live)), [
+      404,
+      'not_found',
+      undefined,
+    ])
+  })
+
+  it.for<readonly [string, unknown, string]>([
+    ['no name', {}, 'name'],
+    ['an empty name', { name: '' }, 'name'],
+    ['a long name', { name: 'ABCDEFGHIJKL' }, 'name'],
+    ['no letter', { name: '123' }, 'name'],
+    ['a letter that is not of GSM', { name: 'Магазин' }, 'name'],
+    ['a sign', { name: 'A+B' }, 'name'],
+    ['a registration that is no object', { name: 'OK', registration: 'x' }, 'registration'],
+    ['a large registration', { name: 'OK', registration: { x: 'x'.repeat(8192) } }, 'registration'],
+    ['a control character', { name: 'OK', registration: { x: 'a\u0007' } }, 'registration'],
+  ])('are refused with %s', async ([, body, param]) => {
+    assert.deepStrictEqual(refusal(await post('/v1/senders', body)), [422, 'invalid_parameter', param])
+  })
+})
+
+describe('lists of templates and senders', () => {
+  it('are newest first, page by page, for their owner only', async () => {
+    const { keys, uuid } = await world.addAccount()
+    for (const [path, make] of [
+      ['/v1/templates', (i: number) => template({ name: `page.${i}` })],
+      ['/v1/senders', (i: number) => ({ name: `Page ${i}` })],
+    ] as const) {
+      const ids: Array<string> = []
+      for (let i = 0; i < 5; i++) ids.unshift(shown(await post(path, make(i), keys.test), 201).id)
+      const page = async (query: string) => shown(await get(path + query, keys.test), 200) as unknown as List
+      const first = await page('?limit=2')
+      assert.deepStrictEqual(
+        [first.data.map(({ id }) => id), first.has_more, first.next_cursor],
+        [ids.slice(0, 2), true, ids[1]],
+      )
+      const second = await page(`?limit=2&starting_after=${first.next_cursor}`)
+      assert.deepStrictEqual(
+        second.data.map(({ id }) => id),
+        ids.slice(2, 4),
+      )
+      // Behind ours are those that the account began with.
+      const all = await page('?limit=100')
+      assert.deepStrictEqual(
+        all.data.slice(0, 5).map(({ id }) => id),
+        ids,
+      )
+      const last = all.data.at(-1)?.id ?? ''
+      const end = await page(`?starting_after=${last}`)
+      assert.deepStrictEqual([end.data, end.has_more, end.next_cursor], [[], false, last])
+      for (const [query, key, status] of [
+        [`?starting_after=${ids[0]}`, keys.live, 404],
+        [`?starting_after=${ids[0]}`, account.keys.test, 404],
+        ['?starting_after=x', keys.test, 404],
+        ['?limit=101', keys.test, 422],
+        ['?limit=0', keys.test, 422],
+      ] as const) {
+        assert.strictEqual((await get(path + query, key)).status, status, path + query)
+      }
+    }
+    // Those of one moment have an order too.
+    await world.sql((q) => q`UPDATE command.templates SET created_at = now() WHERE account = ${uuid}`)
+    const seen: Array<string> = []
+    for (let cursor = ''; ;) {
+      const { body } = await get(`/v1/templates?limit=2${cursor}`, keys.test)
+      const { data, has_more, next_cursor } = body as List
+      seen.push(...data.map(({ id }) => id))
+      if (!has_more) break
+      cursor = `&starting_after=${next_cursor}`
+    }
+    assert.strictEqual(seen.length, 10)
+    assert.strictEqual(new Set(seen).size, 10)
+  })
+})
+
+describe('POST /v1/messages/estimate', () => {
+  const send = (over: object = {}) => ({
+    to: '+79001234567',
+    class: 'service',
+    template: 'order_ready',
+    variables: { order: '17' },
+    ...over,
+  })
+  const estimate = (body: unknown, key?: string) => post('/v1/messages/estimate', body, key)
+  const two = { amount: '2.00', currency: 'RUB' }
+
+  it('tells encoding, characters, parts and the price in both modes', async () => {
+    const expected = { object: 'estimate', encoding: 'ucs2', characters: 14, parts: 1, price: two }
+    for (const mode of ['test', 'live'] as const satisfies ReadonlyArray<Mode>) {
+      assert.deepStrictEqual(shown(await estimate(send(), account.keys[mode]), 200) as object, expected)
+    }
+    const long = shown(await estimate(send({ variables: { order: 'я'.repeat(100) } })), 200)
+    assert.deepInclude(long, { parts: 2, price: { amount: '4.00', currency: 'RUB' } })
+    const code = shown(
+      await estimate(send({ class: 'otp', template: 'otp_code', variables: { code: '1234' } })),
+      200,
+    )
+    assert.deepInclude(code, {
+      encoding: 'gsm7',
+      characters: 9,
+      price: { amount: '2.50', currency: 'RUB' },
+    })
+  })
+  it('accepts nothing, and looks at no limit, sender or recipient', async () => {
+    const { keys, uuid } = await world.addAccount()
+    for (let i = 0; i < 3; i++) await estimate(send({ to: '+79000000009' }), keys.test)
+    assert.strictEqual((await estimate(send({ to: '+79000000013' }), keys.test)).status, 200)
+    const unregistered = send({ template: 'unregistered', variables: {} })
+    assert.strictEqual((await estimate(unregistered, keys.live)).status, 200)
+    const rows = await world.sql<ReadonlyArray<unknown>>(
+      (q) => q`SELECT 1 FROM command.acceptances WHERE account = ${uuid}`,
+    )
+    assert.lengthOf(rows, 0)
+  })
+  it('refuses what a send would be refused for', async () => {
+    for (const [body, code, param] of [
+      [send({ send_at: null }), 'send_at_not_supported', 'send_at'],
+      [send({ to: 'x' }), 'recipient_invalid', 'to'],
+      [send({ template: 'nope' }), 'template_not_found', 'template'],
+      [send({ class: 'otp' }), 'template_class_mismatch', 'class'],
+      [send({ variables: {} }), 'template_variable_missing', 'variables.order'],
+      [{ messages: [] }, 'invalid_parameter', 'messages'],
+      [{ messages: [1] }, 'invalid_parameter', 'messages[0]'],
+      ['not json', 'invalid_parameter', undefined],
+    ] as const) {
+      assert.deepStrictEqual(refusal(await estimate(body)), [422, code, param])
+    }
+    assert.strictEqual(
+      refusal(await estimate(send({ template: 'waiting', variables: {} }), account.keys.live))[1],
+      'template_not_approved',
+    )
+  })
+  it('takes a list, whose good elements it sums up', async () => {
+    const answer = await estimate({
+      messages: [
+        send(),
+        send({ variables: {} }),
+        send({ to: 'x' }),
+        send({ variables: { order: 'я'.repeat(100) } }),
+      ],
+    })
+    const body = shown(answer, 200) as unknown as {
+      readonly data: ReadonlyArray<{
+        readonly index: number
+        readonly parts?: number
+        readonly error?: Readonly<Record<string, unknown>>
+      }>
+      readonly totals: unknown
+    }
+    assert.deepStrictEqual(
+      body.data.map(({ index }) => index),
+      [0, 1, 2, 3],
+    )
+    assert.deepStrictEqual(
+      body.data.map(({ parts }) => parts),
+      [1, undefined, undefined, 2],
+    )
+    assert.deepInclude(body.data[1]?.error ?? {}, {
+      code: 'template_variable_missing',
+      param: 'messages[1].variables.order',
+      request_id: answer.headers.get('request-id'),
+      doc_url: 'http://hub.test/docs/errors#template_variable_missing',
+    })
+    assert.propertyVal(body.data[2]?.error ?? {}, 'param', 'messages[2].to')
+    assert.deepStrictEqual(body.totals, { parts: 3, price: { amount: '6.00', currency: 'RUB' } })
+  })
+  it('keeps to batch_max', async () => {
+    const { keys, uuid } = await world.addAccount()
+    await world.sql(
+      (q) => q`UPDATE command.account_settings SET batch_max = 3, price_service = 0.10
+                WHERE account = ${uuid} AND mode = 'test'`,
+    )
+    const list = (count: number) => ({ messages: Array.from({ length: count }, () => send()) })
+    assert.deepStrictEqual(refusal(await estimate(list(4), keys.test)), [422, 'batch_too_large', 'messages'])
+    assert.deepInclude(shown(await estimate(list(3), keys.test), 200), {
+      totals: { parts: 3, price: { amount: '0.30', currency: 'RUB' } },
+    })
+    assert.strictEqual((await estimate(list(1000), keys.live)).status, 200)
+  })
+})
+
+describe('GET /v1/stats', () => {
+  const none = {
+    accepted: 0,
+    sent: 0,
+    delivered: 0,
+    undelivered: 0,
+    rejected: 0,
+    expired: 0,
+    parts: 0,
+    price: { amount: '0.00', currency: 'RUB' },
+  }
+  let fresh: Account
+  const stats = (query: string, key = fresh.keys.live) => get(`/v1/stats${query}`, key)
+
+  beforeAll(async () => {
+    fresh = await world.addAccount()
+    for (const [day, messageClass, name, accepted, price] of [
+      ['2026-02-01', 'otp', 'otp_code', 3, '7.50'],
+      ['2026-02-01', 'service', 'order_ready', 2, '4.00'],
+      ['2026-02-28', 'service', 'order_ready', 2_000_000_000, '8000000000.10'],
+      ['2026-02-28', 'service', 'other', 2_000_000_000, '0.20'],
+      ['2026-03-01', 'otp', 'otp_code', 1, '2.50'],
+      // More than three years old: there is nothing to see any more.
+      ['2020-01-01', 'otp', 'otp_code', 5, '2.50'],
+    ] as const) {
+      await world.sql(
+        (
+          q,
+        ) => q`INSERT INTO read.daily_stats (day, account, mode, class, template, currency, accepted, sent, delivered,
+                                               undelivered, rejected, expired, parts, price)
+                 VALUES (${day}, ${fresh.uuid}, 'live', ${messageClass}, ${name}, 'RUB', ${accepted}, 2, 1, 0, 1, 0, ${accepted},
+                         ${price})`,
+      )
+    }
+  })
+
+  it('sums up a period, both days included', async () => {
+    assert.deepStrictEqual(shown(await stats('?from=2026-02-01&to=2026-02-01'), 200) as object, {
+      object: 'stats',
+      from: '2026-02-01',
+      to: '2026-02-01',
+      totals: {
+        ...none,
+        accepted: 5,
+        sent: 4,
+        delivered: 2,
+        rejected: 2,
+        parts: 5,
+        price: { amount: '11.50', currency: 'RUB' },
+      },
+      data: [],
+    })
+    assert.deepNestedInclude(shown(await stats('?from=2026-02-28&to=2026-03-01'), 200), {
+      'totals.accepted': 4_000_000_001,
+      'totals.price': { amount: '8000000002.80', currency: 'RUB' },
+    })
+  })
+  it('has a row for each day, class or template', async () => {
+    const rows = async (groupBy: string) =>
+      (
+        shown(await stats(`?from=2026-02-01&to=2026-03-31&group_by=${groupBy}`), 200) as unknown as {
+          readonly data: ReadonlyArray<Readonly<Record<string, unknown>>>
+        }
+      ).data.map((row) => [row[groupBy], row['accepted']])
+    assert.deepStrictEqual(await rows('day'), [
+      ['2026-02-01', 5],
+      ['2026-02-28', 4_000_000_000],
+      ['2026-03-01', 1],
+    ])
+    assert.deepStrictEqual(await rows('class'), [
+      ['otp', 4],
+      ['service', 4_000_000_002],
+    ])
+    assert.deepStrictEqual(await rows('template'), [
+      ['order_ready', 2_000_000_002],
+      ['other', 2_000_000_000],
+      ['otp_code', 4],
+    ])
+  })
+  it('is of this month by default, of its own account and mode, and of three years', async () => {
+    const today = new Date().toISOString().slice(0, 10)
+    const now = shown(await stats(''), 200)
+    assert.deepInclude(now, { totals: none, data: [] })
+    // The test may run over midnight.
+    assert.isTrue(now['to'] === today || String(now['to']) > today)
+    assert.strictEqual(now['from'], `${String(now['to']).slice(0, 8)}01`)
+    assert.deepInclude(shown(await stats('?from=2026-02-01&to=2026-03-01', fresh.keys.test), 200), {
+      totals: none,
+    })
+    assert.deepInclude(shown(await stats('?from=2020-01-01&to=2020-01-31&group_by=day'), 200), {
+      totals: none,
+      data: [],
+    })
+  })
+  it.for<readonly [string, string]>([
+    ['?from=2026-02-30', 'from'],
+    ['?from=2026-2-1', 'from'],
+    ['?to=yesterday', 'to'],
+    ['?from=2026-03-01&to=2026-02-01', 'from'],
+    ['?from=2025-01-01&to=2026-01-02', 'from'],
+    ['?group_by=hour', 'group_by'],
+    ['?group_by=day&group_by=class', 'group_by'],
+  ])('refuses %s', async ([query, param]) => {
+    assert.deepStrictEqual(refusal(await stats(query)), [422, 'invalid_parameter', param])
+  })
+})
+
+describe('the spend limit', () => {
+  it('tells what was spent in this month', async () => {
+    const { keys, uuid } = await world.addAccount()
+    await world.sql(
+      (q) => q`UPDATE command.account_settings SET spend_limit = 1000, soft_threshold_percent = 50
+                WHERE account = ${uuid} AND mode = 'live'`,
+    )
+    await world.sql(
+      (q) => q`INSERT INTO command.spend_periods (account, period, spent)
+               VALUES (${uuid}, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 412.50),
+                      (${uuid}, (date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month')::date, 77)`,
+    )
+    const body = shown(await get('/v1/account', keys.live), 200)
+    const limit = body['spend_limit'] as Shown & {
+      readonly period: { readonly from: string; readonly to: string }
+    }
+    assert.deepInclude(limit, {
+      limit: { amount: '1000.00', currency: 'RUB' },
+      spent: { amount: '412.50', currency: 'RUB' },
+      soft_threshold_percent: 50,
+    })
+    assert.match(limit.period.from, /^\d{4}-\d{2}-01T00:00:00\.000Z$/u)
+    assert.match(limit.period.to, /^\d{4}-\d{2}-01T00:00:00\.000Z$/u)
+    assert.isBelow(Date.parse(limit.period.from), Date.parse(limit.period.to))
+    assert.notProperty(shown(await get('/v1/account', keys.test), 200), 'spend_limit')
+  })
+})
