@@ -34,6 +34,7 @@ beforeAll(async () => {
     Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: answering(200) }), scope),
   )
   hub = await startHub({
+    apiRps: 10_000,
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
   })
 })

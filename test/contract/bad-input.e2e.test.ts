@@ -9,7 +9,7 @@ let hub: TestHub
 let test: Client
 
 beforeAll(async () => {
-  hub = await startHub()
+  hub = await startHub({ apiRps: 10_000 })
   const { base_url, keys } = hub.describe()
   test = client(base_url, keys.test)
 })

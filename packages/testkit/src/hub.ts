@@ -16,6 +16,7 @@ import {
   startHub as startLocalHub,
   startStack as startLocalStack,
 } from '@hub/local-stack'
+import { openDatabase } from './servers.ts'
 
 /** A process of a hub, to be killed, stopped and started again. */
 export interface ProcessHandle {
@@ -66,6 +67,11 @@ export interface TestHubOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Starts a second command-api as well; its address is `second_base_url` of the description. */
   readonly secondCommandApi?: boolean
+  /**
+   * `limits.api_rps` of the seeded accounts, in place of the contract's 100: for tests and benchmarks that measure something else than
+   * the request rate. It is set as an operator of the hub would set it.
+   */
+  readonly apiRps?: number
   /** Called with the lines that `npm start` would show. */
   readonly report?: (line: string) => void
 }
@@ -185,6 +191,19 @@ export const startStack = (options: Pick<TestHubOptions, 'report'> = {}): Promis
     }
   })
 
+/** For every account there is, in both modes. Nobody has asked for their settings yet, so none is remembered. */
+const setApiRps = async (databaseUrl: string, apiRps: number): Promise<void> => {
+  const sql = openDatabase(databaseUrl)
+  try {
+    await sql`
+      INSERT INTO command.account_settings (account, mode, api_rps)
+      SELECT id, mode, ${apiRps} FROM command.accounts CROSS JOIN unnest(enum_range(NULL::command.mode)) AS mode
+      ON CONFLICT (account, mode) DO UPDATE SET api_rps = excluded.api_rps`
+  } finally {
+    await sql.end()
+  }
+}
+
 /** A hub of one's own: servers, operator simulator and the four apps, ready. Nothing is restarted by itself. */
 export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
   onFreePorts(async (settings) => {
@@ -195,6 +214,15 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       restart: false,
       secondCommandApi: options.secondCommandApi ?? false,
     })
+    const stop = stopper(hub.services, settings.dataDir, hub.stop)
+    if (options.apiRps !== undefined) {
+      try {
+        await setApiRps(hub.describe().database_url, options.apiRps)
+      } catch (error) {
+        await stop()
+        throw error
+      }
+    }
     const find = finder(hub.services)
     return {
       describe: hub.describe,
@@ -203,6 +231,6 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       secondCommandApi: () => find('command-api-2'),
       server: find,
       operator: find('operator-simulator'),
-      stop: stopper(hub.services, settings.dataDir, hub.stop),
+      stop,
     }
   })
