@@ -1,4 +1,5 @@
 /** Counters: request rate, failed logins, flood windows, the hub's daily count. The port and its adapters. */
+export { keepReady } from './keep-ready.ts'
 export { secondsToNextDay, utcDay } from './day.ts'
 export {
   Counters,

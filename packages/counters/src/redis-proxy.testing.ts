@@ -9,10 +9,8 @@ import type { CountersState } from './memory.ts'
 export interface RedisProxy {
   readonly url: string
   readonly set: (state: CountersState) => void
-  /** Bytes that clients have sent so far. */
-  readonly received: () => number
-  /** Connections opened so far. */
-  readonly opened: () => number
+  /** Scripts that clients have asked for so far. */
+  readonly scripts: () => number
 }
 
 export interface RedisProxyOptions {
@@ -31,11 +29,9 @@ export const redisProxy = (
         const target = new URL(url)
         const { rewrite } = options
         let state: CountersState = 'up'
-        let received = 0
-        let opened = 0
+        let scripts = 0
         const links = new Set<readonly [client: net.Socket, server: net.Socket]>()
         const listener = net.createServer((client) => {
-          opened++
           if (state === 'refusing') {
             client.destroy()
             return
@@ -44,7 +40,7 @@ export const redisProxy = (
           const link = [client, server] as const
           links.add(link)
           client.on('data', (chunk) => {
-            received += chunk.length
+            scripts += chunk.toString('latin1').split('evalsha').length - 1
             // What a hung server was sent is lost here; what it may still do with it is another test's matter.
             if (state !== 'hanging') server.write(chunk)
           })
@@ -73,8 +69,7 @@ export const redisProxy = (
             if (next === 'refusing' || state === 'hanging') cut()
             state = next
           },
-          received: () => received,
-          opened: () => opened,
+          scripts: () => scripts,
         }
         return {
           proxy,
