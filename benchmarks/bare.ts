@@ -32,7 +32,8 @@ export interface BareRoundTrip {
 /** The payload of a short service message is about this long when sealed. */
 const SEALED_BYTES = 140
 
-const accepted = (index: number): MessageAccepted => ({
+/** A send's record as command-api would write it. */
+export const accepted = (index: number): MessageAccepted => ({
   type: 'MessageAccepted',
   messageId: newId('msg', Date.now(), randomBytes(10)),
   at: Date.now(),

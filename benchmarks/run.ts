@@ -13,6 +13,7 @@ import { Result } from 'effect'
 import postgres from 'postgres'
 import { readTopic } from '../test/support/log.ts'
 import { bare } from './bare.ts'
+import type { HandlerPlan } from './handler.ts'
 import type { LoadPlan, LoadResult } from './load.ts'
 import { fold, percentile } from './numbers.ts'
 
@@ -21,6 +22,10 @@ const WARM_UP = { connections: 16, durationMs: 5000 }
 const SATURATION = { connections: 64, durationMs: 15_000 }
 const STEADY = { connections: 64, rate: 200, durationMs: 12_000 }
 const END_TO_END = { connections: 64, count: 10_000 }
+/** Two requests under way, so that one is decoded while the other is recorded. */
+const BATCHES = { connections: 2, batch: 1000, durationMs: 8000 }
+/** Ledger rows between which the cost of a message must stay the same. */
+const FULL_LEDGER = 1_000_000
 const BARE = { produceMs: 6000, roundTripRate: 200, roundTripMs: 10_000 }
 const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 
@@ -34,6 +39,15 @@ const load = (plan: LoadPlan): Promise<LoadResult> =>
     child.send(plan)
   })
 
+/** The bare handler, in a process of its own. */
+const startHandler = (plan: HandlerPlan): Promise<{ readonly address: string; readonly end: () => void }> =>
+  new Promise((resolve, reject) => {
+    const child: ChildProcess = fork(new URL('handler.ts', import.meta.url))
+    child.once('message', (address) => resolve({ address: address as string, end: () => child.disconnect() }))
+    child.once('exit', (code) => reject(new Error(`the bare handler ended early (${code})`)))
+    child.send(plan)
+  })
+
 /** Resident memory of a process, MiB. Linux tells it in /proc; elsewhere the bench goes without. */
 const residentMiB = (pid: number): number => {
   try {
@@ -44,31 +58,54 @@ const residentMiB = (pid: number): number => {
 }
 const memory = (hub: TestHub): ReadonlyArray<number> => APPS.map((name) => residentMiB(hub.app(name).pid()))
 
-/** Acceptance to hand-over of the messages of one run, from the facts' own times (milliseconds). */
+/**
+ * The way to the operator of the messages accepted since a moment, in milliseconds: from their stamp of acceptance, and from the moment at
+ * which, recorded and promised, they went to the bus (the producer's clock).
+ */
 const handOverTimes = async (
   brokers: ReadonlyArray<string>,
   since: number,
-): Promise<ReadonlyArray<number>> => {
-  const acceptedAt = new Map<string, number>()
-  const times: Array<number> = []
+): Promise<{ readonly fromStamp: ReadonlyArray<number>; readonly fromBus: ReadonlyArray<number> }> => {
+  const begun = new Map<string, { readonly at: number; readonly bus: number }>()
   const facts = (
     await Promise.all(
       ['hub.accepted.service.v1', 'hub.messages.v1'].map((topic) => readTopic(brokers, topic)),
     )
-  ).flat()
-  for (const record of facts) {
-    const fact = decodeFact(record)
-    if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted' && fact.success.at >= since) {
-      acceptedAt.set(fact.success.messageId, fact.success.at)
-    }
+  )
+    .flat()
+    .flatMap((record) => {
+      const fact = decodeFact(record)
+      return Result.isSuccess(fact) ? [{ fact: fact.success, appendedAt: record.appendedAt }] : []
+    })
+  for (const { appendedAt, fact } of facts) {
+    if (fact.type === 'MessageAccepted' && fact.at >= since)
+      begun.set(fact.messageId, { at: fact.at, bus: appendedAt })
   }
-  for (const record of facts) {
-    const fact = decodeFact(record)
-    if (Result.isFailure(fact) || fact.success.type !== 'MessageSent') continue
-    const at = acceptedAt.get(fact.success.messageId)
-    if (at !== undefined) times.push(fact.success.at - at)
+  const handed = facts.flatMap(({ fact }) => {
+    const from = fact.type === 'MessageSent' ? begun.get(fact.messageId) : undefined
+    return from === undefined ? [] : [{ fromStamp: fact.at - from.at, fromBus: fact.at - from.bus }]
+  })
+  return {
+    fromStamp: handed.map((one) => one.fromStamp).toSorted((x, y) => x - y),
+    fromBus: handed.map((one) => one.fromBus).toSorted((x, y) => x - y),
   }
-  return times.toSorted((a, b) => a - b)
+}
+
+/** Rows as a year of traffic would leave them, behind the ids and references of today. */
+const fillLedger = async (sql: postgres.Sql, rows: number): Promise<void> => {
+  await sql`
+    WITH old AS (
+      SELECT uuidv7(interval '-1 minute') AS id, a.id AS account, n, now() - interval '1 hour' AS at
+        FROM generate_series(1, ${rows}::integer) n, (SELECT id FROM command.accounts ORDER BY id LIMIT 1) a
+    ), referred AS (
+      INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+      SELECT account, 'test', 'old-' || n, id, at FROM old
+    )
+    INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref, parts,
+                                     price, currency, variables, created_at, expires_at)
+    SELECT id, account, 'test', 'service', decode(md5(n::text) || md5(n::text), 'hex'), '+7900***0000', 'order_ready', 'HUB',
+           'old-' || n, 1, 0, 'RUB', '{}', at, at FROM old`
+  await sql`ANALYZE command.client_refs, command.acceptances`
 }
 
 const started = performance.now()
@@ -111,9 +148,9 @@ try {
   const steady = await load(plan(STEADY))
   messages += steady.accepted
   await settle(messages)
-  const handOver = await handOverTimes(kafka.brokers, since)
-  const handOverP50 = percentile(handOver, 0.5)
-  const handOverP99 = percentile(handOver, 0.99)
+  const { fromBus, fromStamp } = await handOverTimes(kafka.brokers, since)
+  const handOverP50 = percentile(fromBus, 0.5)
+  const handOverP99 = percentile(fromBus, 0.99)
   say(`hand-over at 200 sends/s: p50 ${handOverP50} ms, p99 ${handOverP99} ms`)
 
   const saturated = await load(plan(SATURATION))
@@ -123,6 +160,12 @@ try {
   )
   await settle(messages)
 
+  const handler = await startHandler({ brokers: kafka.brokers, databaseUrl: database_url, prefix: 'bench.' })
+  const bareSends = await load({ ...plan(SATURATION), baseUrl: handler.address })
+  handler.end()
+  const bareSendsPerSecond = bareSends.accepted / bareSends.seconds
+  say(`bare handler: ${bareSendsPerSecond.toFixed(0)}/s, p99 ${bareSends.p99.toFixed(1)} ms`)
+
   const begun = performance.now()
   const burst = await load(plan(END_TO_END))
   messages += burst.accepted
@@ -131,11 +174,22 @@ try {
   const afterLoad = memory(hub)
   const endToEnd = burst.accepted / endToEndSeconds
   say(`end to end: ${endToEnd.toFixed(0)} messages/s`)
+
+  // What follows leaves a backlog behind, which nobody waits for: it is the accepting that is measured.
+  const batches = await load(plan(BATCHES))
+  const batchedPerSecond = batches.accepted / batches.seconds
+  say(`batches of 1,000: ${batchedPerSecond.toFixed(0)} messages/s`)
+  await fillLedger(sql, FULL_LEDGER)
+  const fullBatches = await load(plan(BATCHES))
+  const fullPerSecond = fullBatches.accepted / fullBatches.seconds
+  say(`the same behind ${FULL_LEDGER} ledger rows: ${fullPerSecond.toFixed(0)} messages/s`)
   await sql.end()
 
-  const failed = steady.failed + saturated.failed + burst.failed
+  const failed = steady.failed + saturated.failed + burst.failed + batches.failed + fullBatches.failed
   if (failed > 0) {
-    say(`${failed} sends were not accepted: ${[...saturated.complaints, ...burst.complaints].join('; ')}`)
+    say(
+      `${failed} sends were not accepted: ${[...saturated.complaints, ...burst.complaints, ...batches.complaints].join('; ')}`,
+    )
     process.exitCode = 1
   }
 
@@ -144,6 +198,21 @@ try {
     { what: 'hand-over p50 ÷ bare round trip p50', value: handOverP50 / limits.roundTrip.p50, bar: 5 },
     { what: 'hand-over p99 ÷ bare round trip p99', value: handOverP99 / limits.roundTrip.p99, bar: 8 },
     { what: 'memory at rest, the largest app, MiB', value: Math.max(...atRest), bar: 200 },
+    {
+      what: 'bare handler sends/s ÷ single sends/s',
+      value: bareSendsPerSecond / sendsPerSecond,
+      bar: 1 / 0.4,
+    },
+    {
+      what: 'bare produce records/s ÷ messages/s in batches of 1,000',
+      value: limits.produce.perSecond / batchedPerSecond,
+      bar: 1 / 0.1,
+    },
+    {
+      what: 'cost of a batched message, 1 million ledger rows ÷ few',
+      value: batchedPerSecond / fullPerSecond,
+      bar: 1.3,
+    },
   ]
   const page = fold({
     machine: `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`,
@@ -157,7 +226,22 @@ try {
       [
         'single sends, 64 connections',
         `${sendsPerSecond.toFixed(0)}/s, p50 ${saturated.p50.toFixed(1)} ms, p99 ${saturated.p99.toFixed(1)} ms`,
-        `${(sendsPerSecond / limits.produce.perSecond).toFixed(3)} of the bare produce`,
+        `${(sendsPerSecond / bareSendsPerSecond).toFixed(2)} of the bare handler`,
+      ],
+      [
+        'bare: node:http handler, one commit and one produce a flush',
+        `${bareSendsPerSecond.toFixed(0)}/s, p50 ${bareSends.p50.toFixed(1)} ms, p99 ${bareSends.p99.toFixed(1)} ms`,
+        'the limit',
+      ],
+      [
+        'batches of 1,000, two requests under way',
+        `${batchedPerSecond.toFixed(0)} messages/s, p99 of a request ${batches.p99.toFixed(0)} ms`,
+        `${(batchedPerSecond / limits.produce.perSecond).toFixed(3)} of the bare produce`,
+      ],
+      [
+        'the same behind a million ledger rows',
+        `${fullPerSecond.toFixed(0)} messages/s`,
+        `${(batchedPerSecond / fullPerSecond).toFixed(2)} × the cost of a message`,
       ],
       [
         'bare: produce to consume, 200/s',
@@ -165,8 +249,8 @@ try {
         'the limit',
       ],
       [
-        'accepted to handed over, 200 sends/s',
-        `p50 ${handOverP50.toFixed(0)} ms, p99 ${handOverP99.toFixed(0)} ms (${handOver.length} messages)`,
+        'accepted (recorded, on its way to the bus) to handed over, 200 sends/s',
+        `p50 ${handOverP50.toFixed(0)} ms, p99 ${handOverP99.toFixed(0)} ms (${fromBus.length} messages); from the stamp of acceptance, before its commit, p50 ${percentile(fromStamp, 0.5)} ms, p99 ${percentile(fromStamp, 0.99)} ms`,
         `${(handOverP50 / limits.roundTrip.p50).toFixed(1)} × and ${(handOverP99 / limits.roundTrip.p99).toFixed(1)} × the bare round trip`,
       ],
       [
