@@ -1,7 +1,8 @@
 /**
  * Recorded events on their way to the bus. Each transaction left them in an outbox row; here they are published in
- * the order of the commits and the row goes. What a crash or an absent bus leaves behind is published from the
- * outbox, oldest first, before anything new, so that the order of an account's events is kept within a projector.
+ * the order in which their commits became known and the row goes. What a crash or an absent bus leaves behind is published
+ * from the outbox, oldest first, before anything new. So an account's events are published about in their order; who
+ * needs it exactly has their sequence numbers.
  */
 import { type BusUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'

@@ -106,9 +106,14 @@ const compare = (
 const journalKey = ({ account, mode }: JournalKey) => `${account}:${mode}`
 
 /** The journals that these belong to, each once. */
-const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<JournalKey> => [
-  ...new Map(entries.map(({ account, mode }) => [journalKey({ account, mode }), { account, mode }])).values(),
-]
+const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<JournalKey> => {
+  const journals = new Map<string, JournalKey>()
+  for (const { account, mode } of entries) {
+    const key = journalKey({ account, mode })
+    if (!journals.has(key)) journals.set(key, { account, mode })
+  }
+  return [...journals.values()]
+}
 
 /** Gives new events their places behind the heads; what is recorded already is left out. Pure. */
 export const placeEvents = (

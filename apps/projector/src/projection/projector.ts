@@ -1,6 +1,7 @@
 /**
- * The projector: joins the group, claims the partitions that it is given, collects what arrives into polls, and applies
- * one poll after the other. What arrives while a transaction is under way goes together into the next one.
+ * The projector: joins the group, claims the partitions that it is given, and shares their shards out to its workers.
+ * A worker collects what arrives into polls and applies one poll after the other; what arrives while its transaction is
+ * under way goes together into the next one.
  */
 import {
   type Assignment,
@@ -44,8 +45,14 @@ export interface ProjectorOptions {
  */
 export const POLL_SIZE = 2000
 
-/** Records that may wait in memory, in polls; then partitions are not read on. One is applied while the next is read. */
-const WAITING_POLLS = 2
+/**
+ * Transactions at a time: while PostgreSQL works for one, the process reads, opens and folds for the other. More would only
+ * wait for each other at the ends of the same journals.
+ */
+const WORKERS = 2
+
+/** Records that may wait for a worker, in polls; then its partitions are not read on. One is applied while the next is read. */
+const WAITING_POLLS = 1
 
 /** How long a rebalance or the end of the process waits for the transaction under way: its own deadline in the second case. */
 const REVOKE_WITHIN_MS = 2000
@@ -61,6 +68,24 @@ export interface Projector {
   /** In the group, its consumer working, and every partition that it was given is claimed. */
   readonly isHealthy: Effect.Effect<boolean>
 }
+
+/** What one transaction at a time is made of. */
+interface Worker {
+  /** Records that wait for it. */
+  readonly intake: Intake
+  /** Open while there are any. */
+  readonly work: Latch.Latch
+  /** Open while more may come. */
+  readonly room: Latch.Latch
+  /** Open while no transaction is under way. */
+  readonly idle: Latch.Latch
+}
+const makeWorker = (): Worker => ({
+  intake: new Intake(),
+  work: Latch.makeUnsafe(false),
+  room: Latch.makeUnsafe(true),
+  idle: Latch.makeUnsafe(true),
+})
 
 /** Topics of this projection, with the prefix → without. */
 const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
@@ -87,25 +112,34 @@ export const makeProjector = Effect.fnUntraced(function* (
   const publisher = yield* makePublisher
   const personalData = yield* makePersonalData
 
-  const intake = new Intake()
-  const work = Latch.makeUnsafe(false)
-  const room = Latch.makeUnsafe(true)
-  const idle = Latch.makeUnsafe(true)
+  const workers = Array.from({ length: WORKERS }, makeWorker)
   let ending = false
   let current: { readonly assignment: Assignment; readonly control: GroupControl } | null = null
   /** Where a partition's records did not continue, by partition: the second time there is nothing in between. */
   const gaps = new Map<string, number>()
 
-  /** Opens or closes the gates by what waits. */
-  const gate = () => {
+  /**
+   * The worker of a shard. A shard's lanes and its log are with one worker, so that no message is in two transactions at
+   * a time: what they fold is read without a lock.
+   */
+  const workerOf = (shard: number): Worker => {
+    const index = current?.assignment.shards.indexOf(shard) ?? 0
+    return workers[Math.max(0, index) % workers.length] as Worker
+  }
+  const claims = (): ReadonlyArray<Claim> => workers.flatMap(({ intake }) => intake.claims)
+
+  /** Opens or closes a worker's gates by what waits for it. */
+  const gate = ({ intake, room, work }: Worker) => {
     if (intake.waiting > 0) work.openUnsafe()
     else if (!ending) work.closeUnsafe()
     if (intake.waiting >= WAITING_POLLS * pollSize) room.closeUnsafe()
     else room.openUnsafe()
   }
   const drop = () => {
-    intake.clear()
-    gate()
+    for (const worker of workers) {
+      worker.intake.clear()
+      gate(worker)
+    }
   }
 
   // Claiming
@@ -152,7 +186,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     )
     if (current?.control !== control || current.assignment !== assignment) return
     for (const { source, checkpoint, from } of claimed) {
-      intake.open(source, checkpoint, from)
+      workerOf(checkpoint.partition).intake.open(source, checkpoint, from)
       control.seek({ topic: source, partition: checkpoint.partition, offset: from })
       control.resume(source, checkpoint.partition)
     }
@@ -186,48 +220,55 @@ export const makeProjector = Effect.fnUntraced(function* (
 
   // Applying
 
-  const wanted = (poll: Poll) => !ending && poll.every((chunk) => intake.holds(chunk.claim))
+  const wanted = ({ intake }: Worker, poll: Poll) =>
+    !ending && poll.every((chunk) => intake.holds(chunk.claim))
 
-  const applyNext = Effect.gen(function* () {
-    const poll = intake.take(pollSize)
-    gate()
-    if (poll.length === 0) return
-    idle.closeUnsafe()
-    const apply = yield* makeApply({
-      topics,
-      personalData,
-      wanted: () => wanted(poll),
-      published: publisher.publish,
-      leftBehind: publisher.leftBehind,
-    })
-    const applied = yield* apply(poll)
-    if (applied === 'applied' || !wanted(poll)) return
-    yield* failures.add('superseded', 1)
-    yield* Effect.logWarning('a claim was lost; nothing of the poll was applied')
-    yield* reclaim
-  }).pipe(
-    Effect.catchDefect((defect) =>
-      // A fault of ours must be seen, and must not end the projection: the same records come again.
-      Effect.andThen(
-        Effect.logError('a poll failed', defect),
-        Effect.andThen(failures.add('defect', 1), reclaim),
+  const applyNext = Effect.fnUntraced(
+    function* (worker: Worker) {
+      const poll = worker.intake.take(pollSize)
+      gate(worker)
+      if (poll.length === 0) return
+      worker.idle.closeUnsafe()
+      const apply = yield* makeApply({
+        topics,
+        personalData,
+        wanted: () => wanted(worker, poll),
+        published: publisher.publish,
+        leftBehind: publisher.leftBehind,
+      })
+      const applied = yield* apply(poll)
+      if (applied === 'applied' || !wanted(worker, poll)) return
+      yield* failures.add('superseded', 1)
+      yield* Effect.logWarning('a claim was lost; nothing of the poll was applied')
+      yield* reclaim
+    },
+    (effect, { idle }) =>
+      effect.pipe(
+        Effect.catchDefect((defect) =>
+          // A fault of ours must be seen, and must not end the projection: the same records come again.
+          Effect.andThen(
+            Effect.logError('a poll failed', defect),
+            Effect.andThen(failures.add('defect', 1), reclaim),
+          ),
+        ),
+        Effect.ensuring(Effect.sync(() => idle.openUnsafe())),
       ),
-    ),
-    Effect.ensuring(Effect.sync(() => idle.openUnsafe())),
   )
 
-  const loop = yield* Effect.forkScoped(
-    Effect.whileLoop({
-      while: () => !ending,
-      body: () => Effect.andThen(work.await, applyNext),
-      step: () => {},
-    }),
+  const loops = yield* Effect.forEach(workers, (worker) =>
+    Effect.forkScoped(
+      Effect.whileLoop({
+        while: () => !ending,
+        body: () => Effect.andThen(worker.work.await, applyNext(worker)),
+        step: () => {},
+      }),
+    ),
   )
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => {
       ending = true
-      work.openUnsafe()
-      return Fiber.await(loop).pipe(Effect.timeoutOption(END_WITHIN_MS))
+      for (const { work } of workers) work.openUnsafe()
+      return Fiber.awaitAll(loops).pipe(Effect.timeoutOption(END_WITHIN_MS))
     }),
   )
 
@@ -238,6 +279,8 @@ export const makeProjector = Effect.fnUntraced(function* (
     partition: number,
     records: Parameters<GroupHandler['onBatch']>[2],
   ) {
+    const worker = workerOf(partition)
+    const { intake } = worker
     const taken = intake.add(source, partition, records)
     if (taken === 'gap') {
       const claim = intake.claims.find((held) => held.source === source && held.partition === partition)
@@ -254,8 +297,8 @@ export const makeProjector = Effect.fnUntraced(function* (
         yield* reclaim
       }
     }
-    gate()
-    yield* room.await
+    gate(worker)
+    yield* worker.room.await
   })
 
   const { isHealthy } = yield* joinPatiently(
@@ -277,7 +320,7 @@ export const makeProjector = Effect.fnUntraced(function* (
         current = null
         drop()
         yield* FiberHandle.clear(claiming)
-        yield* idle.await.pipe(Effect.timeoutOption(REVOKE_WITHIN_MS))
+        yield* Effect.forEach(workers, ({ idle }) => idle.await).pipe(Effect.timeoutOption(REVOKE_WITHIN_MS))
       }),
       onBatch: takeIn,
     },
@@ -288,16 +331,16 @@ export const makeProjector = Effect.fnUntraced(function* (
   const report = Effect.gen(function* () {
     const held = current
     if (held === null) return
-    const claims = intake.claims
+    const claimed = claims()
     yield* held.control.commit(
-      claims.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
+      claimed.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
     )
     for (const [source, topic] of sources) {
       const bounds = new Map(
         (yield* held.control.bounds(source)).map((bound) => [bound.partition, bound.high]),
       )
-      const lag = claims
-        .filter((claim: Claim) => claim.source === source)
+      const lag = claimed
+        .filter((claim) => claim.source === source)
         .reduce(
           (sum, { partition, position }) => sum + Math.max(0, (bounds.get(partition) ?? position) - position),
           0,
@@ -311,9 +354,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     isHealthy: Effect.map(
       isHealthy,
       (healthy) =>
-        healthy &&
-        current !== null &&
-        intake.claims.length === sources.size * current.assignment.shards.length,
+        healthy && current !== null && claims().length === sources.size * current.assignment.shards.length,
     ),
   }
 })

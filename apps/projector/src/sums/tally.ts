@@ -55,6 +55,8 @@ export interface StatsChange extends Readonly<StatusCounts> {
 type Sum<Change> = { -readonly [Key in keyof Change]: Change[Key] }
 type StatsSum = Sum<Omit<StatsChange, 'price'>> & { units: bigint }
 
+const DAY_MS = 86_400_000
+
 const NOTHING: StatusCounts = { delivered: 0, undelivered: 0, rejected: 0, expired: 0 }
 
 const count = (counts: StatusCounts, status: Status, by: 1 | -1): void => {
@@ -115,15 +117,15 @@ export class Tally {
   }
 
   #statsOf(subject: NonNullable<MessageRow['subject']>): StatsSum {
-    const day = toTimestamp(subject.at).slice(0, 10)
     const { account, class: messageClass, mode, template } = subject
     const { currency } = subject.price
-    // No part but the last can hold a line feed.
-    const key = `${day}\n${account}\n${mode}\n${messageClass}\n${currency}\n${template}`
+    // Days are counted for the key, which is made for every message, and named once a line. No part but the last can
+    // hold a line feed.
+    const key = `${Math.floor(subject.at / DAY_MS)}\n${account}\n${mode}\n${messageClass}\n${currency}\n${template}`
     let sum = this.#stats.get(key)
     if (sum === undefined) {
       sum = {
-        day,
+        day: toTimestamp(subject.at).slice(0, 10),
         account,
         mode,
         class: messageClass,

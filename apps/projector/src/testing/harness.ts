@@ -85,10 +85,16 @@ const layerOf = (url: string, connection: KafkaConnection) =>
     ),
   )
 
+/** A test machine may be busier than a hub may ever be: the test's own time limit is what bounds it. */
+const PATIENT = { deadline: '20 seconds' } as const
+
 /** Waits for a condition of the database; bounded by the test's own time limit. */
 export const until = (condition: (q: Queries) => Promise<boolean>) =>
   Effect.flatMap(Sql, (sql) =>
-    Effect.repeat(sql.run(condition), { until: (met) => met, schedule: Schedule.spaced('20 millis') }),
+    Effect.repeat(sql.run(condition, PATIENT), {
+      until: (met) => met,
+      schedule: Schedule.spaced('20 millis'),
+    }),
   )
 
 /** Waits until everything that was appended is applied, whichever projector does it. */
@@ -212,17 +218,20 @@ export const follow = Effect.fnUntraced(function* (group: string, topics: Readon
 
 /** All that the read models hold, without the moments of recording. */
 export const snapshot = Effect.flatMap(Sql, (sql) =>
-  sql.run(async (q) => ({
-    messages: await q`SELECT * FROM read.messages ORDER BY id`,
-    history: await q`SELECT * FROM read.message_history ORDER BY message_id, fact_id`,
-    operatorIds: await q`SELECT * FROM read.operator_ids ORDER BY operator, operator_id, message_id`,
-    batches: await q`SELECT * FROM read.batches ORDER BY id`,
-    stats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,
-    charges: await q`SELECT * FROM read.charges ORDER BY message_id, kind`,
-    personal: await q`SELECT * FROM read.personal_data ORDER BY message_id`,
-    events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,
-    heads: await q`SELECT account, mode, sequence FROM read.event_heads ORDER BY account, mode`,
-  })),
+  sql.run(
+    async (q) => ({
+      messages: await q`SELECT * FROM read.messages ORDER BY id`,
+      history: await q`SELECT * FROM read.message_history ORDER BY message_id, fact_id`,
+      operatorIds: await q`SELECT * FROM read.operator_ids ORDER BY operator, operator_id, message_id`,
+      batches: await q`SELECT * FROM read.batches ORDER BY id`,
+      stats: await q`SELECT * FROM read.daily_stats ORDER BY account, mode, day, class, template`,
+      charges: await q`SELECT * FROM read.charges ORDER BY message_id, kind`,
+      personal: await q`SELECT * FROM read.personal_data ORDER BY message_id`,
+      events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,
+      heads: await q`SELECT account, mode, sequence FROM read.event_heads ORDER BY account, mode`,
+    }),
+    PATIENT,
+  ),
 )
 
 /** A port that was free a moment ago. */
