@@ -8,18 +8,24 @@ import { AddressPolicy } from '@hub/webhooks'
 import { Layer } from 'effect'
 import { flusherLayer } from './accept/flush.ts'
 import { ledgerLayer } from './accept/ledger.ts'
+import { Limits } from './accept/limits.ts'
 import { OutboxGate } from './accept/outbox-gate.ts'
 import { relayLayer } from './accept/relay.ts'
+import { windowsLayer } from './accept/windows.ts'
 import { Access } from './access/access.ts'
 import type { Networks } from './access/client-address.ts'
 import { ApiKeys } from './access/keys.ts'
 import { Accounts } from './accounts/accounts.ts'
+import { HubSettings } from './accounts/hub-settings.ts'
+import { Batches } from './batches/batches.ts'
 import { Events } from './events/events.ts'
 import { readinessLayer } from './health.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
 import type { TlsFiles } from './http/tls.ts'
+import { Idempotency } from './idempotency/step.ts'
+import { idempotencyKeysLayer } from './idempotency/store.ts'
 import { freshId } from './ids.ts'
 import { maintenanceLayer } from './maintenance.ts'
 import { Messages } from './messages/store.ts'
@@ -51,12 +57,13 @@ export const commandApi = (options: AppOptions) => {
     topics,
     lifetimes: DEFAULT_LIFETIMES,
     makeMessageId: (now) => freshId('msg', now),
-  }).pipe(Layer.provide(ledgerLayer))
+  }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
   const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
   const resources = Layer.mergeAll(
     endpoints,
     Templates.layer((now) => freshId('tpl', now)),
     Senders.layer((now) => freshId('snd', now)),
+    Batches.layer,
     Stats.layer,
     Events.layer,
   )
@@ -66,8 +73,9 @@ export const commandApi = (options: AppOptions) => {
   return apiLayer({ hashSecret }).pipe(
     Layer.provideMerge(serverLayer(port, tls)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
-    Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), resources)),
-    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer)),
+    Layer.provide(windowsLayer(hashSecret)),
+    Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer, resources)),
+    Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),
     Layer.provide(Layer.mergeAll(Messages.layer, OutboxGate.layer, HttpEdge.layer(baseUrl))),
   ) satisfies Layer.Layer<
     never,

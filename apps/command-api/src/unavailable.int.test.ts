@@ -5,7 +5,7 @@ import net from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { decodeId, factId } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
-import { eventually } from '@hub/testkit'
+import { eventually, testRedisUrl } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { type Account, call, facts, makeWorld, stallingProxy, type World } from './testing/harness.ts'
 
@@ -157,6 +157,8 @@ describe('while Kafka hangs', () => {
         env: {
           ...process.env,
           HUB_DATABASE_URL: world.databaseUrl,
+          HUB_REDIS_URL: testRedisUrl(),
+          HUB_REDIS_PREFIX: `${world.prefix}counters:`,
           HUB_KAFKA_BROKERS: `127.0.0.1:${port}`,
           HUB_TOPIC_PREFIX: world.prefix,
           HUB_PARTITIONS: '3',

@@ -6,19 +6,27 @@
  * and a busy one shares the cost of a commit among all that wait.
  *
  * One flush:
- *   1. Look up. Used `client_ref`s, opt-outs, and PostgreSQL's clock, which stamps everything in the flush.
+ *   1. Look up. Used `client_ref`s, ids that idempotency keys remember, opt-outs, and PostgreSQL's clock, which stamps everything
+ *      in the flush.
  *   2. Decide (`decideFlush`, pure): new, repeat, or refused. Repeats and refusals are answered here and spend nothing.
+ *      What is new asks the limits (`limits.ts`): the hub's day, once for a whole request, then the flood windows, where
+ *      it takes a place that is given back if it is not accepted in the end.
  *   3. Seal and encode what is new, one record a message.
- *   4. Record, in one transaction: the references, the acceptances, and an outbox row with the `service` records. `service` is
- *      answered: from here on it cannot be lost. A reference that another process took meanwhile makes its send
- *      wait for the next flush, where it is a repeat.
- *   5. Publish, while the next flush is already recorded: one append at a time, so that records stay in order. On success the
- *      outbox row is settled (deleted with a later flush) and each code is answered. On failure the row stays for the
- *      relay, and codes are answered `provider_unavailable`: their rows keep the id, unproven, and a repeat publishes the
- *      same id again. While the relay has rows to publish, new `service` records only join them, so that none overtakes.
+ *   4. Record, in one transaction (`ledger.ts`): the references, the acceptances, the money, and an outbox row with the `service`
+ *      records; the outcome of a batch and the answer under an idempotency key, where this flush makes them known.
+ *      `service` is answered: from here on it cannot be lost. A reference that another process took meanwhile makes its
+ *      send wait for the next flush, where it is a repeat.
+ *   5. Publish (`publisher.ts`), while the next flush is already recorded: one append at a time, so that records stay in
+ *      order. On success the outbox row is settled (deleted with a later flush) and each code is answered. On failure the
+ *      row stays for the relay, and codes are answered `provider_unavailable`, their money and windows given back: their
+ *      rows keep the id, unproven, and a repeat publishes the same id again. While the relay has rows to publish, new
+ *      `service` records only join them, so that none overtakes.
+ *   6. A batch whose outcome came to light elsewhere (codes, several flushes, nothing to record) is sealed at last; what even that
+ *      does not reach is the sweeper's.
  *
  * What may happen although it is reported as failed: a commit that timed out is found by the repeat's lookup (and its
- * outbox row by the relay); an append that timed out is published again under the same ids, which readers drop.
+ * outbox row by the relay); an append that timed out is published again under the same ids, which readers drop; a place in the
+ * windows is taken once under one key, and lapses if nobody makes it final.
  *
  * A flush that PostgreSQL refuses for its data is cut in half until the send that is at fault stands alone.
  *
@@ -26,7 +34,15 @@
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { accept, type Lifetimes, type MessageAccepted, republish } from '@hub/domain'
-import { acceptedRecord, encodeRecords, EventLog, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import {
+  acceptedRecord,
+  type BatchSealed,
+  batchSealedRecord,
+  encodeRecords,
+  EventLog,
+  type OutgoingRecord,
+  type TopicNames,
+} from '@hub/kafka'
 import { Sealing, type SealingKey, type StorageError } from '@hub/store'
 import {
   Cause,
@@ -43,10 +59,32 @@ import {
 } from 'effect'
 import type { MakeId } from '../ids.ts'
 import type { MessageView } from '../messages/message.ts'
+import { type BatchOutcome, batchOutcome } from './batch-outcome.ts'
 import type { Candidate, Draft } from './candidate.ts'
 import { type Decision, decideFlush, type Knowledge } from './decide.ts'
-import { type Entry, type Found, Ledger, type Reference } from './ledger.ts'
-import { OutboxGate } from './outbox-gate.ts'
+import {
+  type BatchRow,
+  type Committed,
+  type Entry,
+  type Found,
+  Ledger,
+  type Reference,
+  type Rest,
+  type Unrecorded,
+} from './ledger.ts'
+import { type Claimant, Limits } from './limits.ts'
+import type { OutboxGate } from './outbox-gate.ts'
+import { makePublisher, type PublishedCode } from './publisher.ts'
+import {
+  makeWaiting,
+  NOT_QUEUED,
+  type Outcome,
+  OVERLOADED,
+  STORAGE_DOWN,
+  type Submission,
+  type Ticket,
+  type Wish,
+} from './waiting.ts'
 
 /** Sends of one flush. A transaction of 2,000 rows takes some 30 ms: more would only make those behind it wait longer. */
 const FLUSH_MESSAGES = 2000
@@ -57,66 +95,30 @@ const FLUSH_BYTES = 4 * 1024 * 1024
  * it; a second one takes them meanwhile. What two have in common the unique references put in order.
  */
 const FLUSHES = 2
-/** Sends that wait for an answer in all. About a second of work at full speed: what comes on top would time out anyway. */
-const MAX_WAITING = 20_000
-/**
- * Recorded `service` messages that wait in memory for their turn at a slow bus. They are safe in the outbox: what comes on top
- * is left to the relay.
- */
-const MAX_UNPUBLISHED = 10_000
-/** The contract answers an unavailable hub within 3 s; the rest is for reading the request and writing the answer. */
-const ANSWER_WITHIN_MS = 2500
 /** How often it is looked whether a send has waited too long. */
 const SWEEP = Duration.millis(100)
-/** What an append may take. Architecture, Accepting, step 3. */
-const APPEND_DEADLINE_MS = 1000
-/** Codes remembered as acknowledged: those of the seconds until the projector has them, several times over. */
-const REMEMBERED_CODES = 20_000
-/** Seconds until a retry is worth while: the hub is looking for storage or bus again by then. */
-const RETRY_AFTER = 2
 /** Time for what is recorded and not yet published when the process ends: two appends and a deletion. */
 const DRAIN_WITHIN = Duration.seconds(3)
 
-/** What became of a send. */
-export type Outcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>
-
-/** A send and its place in the answer. */
-interface Ticket {
-  readonly candidate: Candidate
-  readonly submission: Submission
-  outcome: Outcome | null
-}
-
-/** What one request has put in: one send, or a batch. */
-interface Submission {
-  readonly tickets: Array<Ticket>
-  readonly arrivedAt: number
-  readonly done: Deferred.Deferred<void>
-  unanswered: number
-}
-
-/** A code on its way to the bus. */
-interface PublishedCode {
-  readonly ticket: Ticket
-  readonly view: MessageView
-  readonly record: OutgoingRecord
-}
-
-/** What a recorded flush still has to publish. */
-interface Publication {
-  readonly outboxRow: number | null
-  readonly service: ReadonlyArray<OutgoingRecord>
-  readonly codes: ReadonlyArray<PublishedCode>
+/** What became of the sends of a request. */
+export interface Accepted {
+  /** In the order of the sends. */
+  readonly outcomes: ReadonlyArray<Outcome>
+  /** When its batch was created, milliseconds since the epoch; `null` where none was. */
+  readonly batchCreatedAt: number | null
+  /** Its answer is stored under its idempotency key. */
+  readonly stored: boolean
 }
 
 interface Decided {
   readonly ticket: Ticket
-  readonly decision: Decision
+  decision: Decision
 }
 
 /** A new or republished message of a flush. */
 interface Draughted {
   readonly ticket: Ticket
+  readonly claimant: Claimant
   readonly entry: Entry
   readonly record: OutgoingRecord
   readonly view: MessageView
@@ -133,10 +135,8 @@ const flushSeconds = Metric.histogram('hub_accept_flush_seconds', {
 })
 const waitingSends = Metric.gauge('hub_accept_waiting', { description: 'Sends that wait for their answer.' })
 
-/** Made once: an error takes a picture of the stack, and when something is down there are thousands of them. */
-const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER })
-const OVERLOADED = apiError('internal_error', { retryAfter: 1 })
-const NOT_QUEUED = apiError('provider_unavailable')
+const OVER_LIMIT = apiError('spend_limit_reached')
+const ABANDONED = apiError('idempotency_conflict')
 
 /** What a send costs a flush in bytes, roughly: its text twice (in the ledger and in the record) and its names. */
 const weightOf = (candidate: Candidate): number =>
@@ -175,6 +175,9 @@ const payloadOf = (draft: Draft): Buffer =>
     ),
   )
 
+const isNew = (decision: Decision): decision is Extract<Decision, { readonly draft: Draft }> =>
+  decision.type === 'accept' || decision.type === 'republish'
+
 export interface FlusherOptions {
   readonly topics: TopicNames
   readonly lifetimes: Lifetimes
@@ -185,62 +188,35 @@ export class Flusher extends Context.Service<
   Flusher,
   {
     /**
-     * Accepts the sends of one request; the outcomes are in its order. Never fails and answers within 2.5 s: what the hub
+     * Accepts the sends of one request; the outcomes are in its order. Never fails and answers within 3 s: what the hub
      * cannot do is an outcome too (`internal_error` or `provider_unavailable`, with `retry_after`).
      */
-    readonly accept: (candidates: ReadonlyArray<Candidate>) => Effect.Effect<ReadonlyArray<Outcome>>
+    readonly accept: (candidates: ReadonlyArray<Candidate>, wish?: Wish) => Effect.Effect<Accepted>
   }
 >()('@hub/command-api/Flusher') {}
 
 const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   const ledger = yield* Ledger
-  const log = yield* EventLog
   const sealing = yield* Sealing
-  const gate = yield* OutboxGate
+  const limits = yield* Limits
+  const scope = yield* Effect.scope
 
   const queue: Array<Ticket> = []
-  const publications: Array<Publication> = []
-  const open = new Set<Submission>()
-  const settledRows: Array<number> = []
-  /** Codes that are being recorded and published, and the repeats that wait with them. */
-  const inFlight = new Map<string, Array<{ readonly ticket: Ticket; readonly view: MessageView }>>()
-  const acknowledged = new Set<string>()
-  let waiting = 0
-  let unpublished = 0
   let flushing = 0
-  let publishing = false
   const somethingQueued = yield* Latch.make(false)
-  const somethingToPublish = yield* Latch.make(false)
 
   /** Told when the last send is answered and the last record published; for the end of the process. */
   let whenQuiet = (): void => {}
+  const background = (work: Effect.Effect<void>) => Effect.asVoid(Effect.forkIn(work, scope))
+  const waiting = makeWaiting(() => checkQuiet())
+  const publisher = yield* makePublisher(waiting, { background, onQuiet: () => checkQuiet() })
   const checkQuiet = (): void => {
-    if (waiting === 0 && flushing === 0 && publications.length === 0 && !publishing) whenQuiet()
+    if (waiting.count() === 0 && flushing === 0 && publisher.isQuiet()) whenQuiet()
   }
-
-  const settle = (ticket: Ticket, outcome: Outcome): void => {
-    if (ticket.outcome !== null) return
-    ticket.outcome = outcome
-    waiting--
-    const { submission } = ticket
-    if (--submission.unanswered > 0) return
-    open.delete(submission)
-    checkQuiet()
-    Deferred.doneUnsafe(submission.done, Effect.void)
-  }
-  const refuse = (ticket: Ticket, error: ApiError): void => settle(ticket, Result.fail(error))
-  const answer = (ticket: Ticket, view: MessageView, duplicate: boolean): void =>
-    settle(ticket, Result.succeed({ view, duplicate }))
-
-  const remember = (messageId: string): void => {
-    acknowledged.add(messageId)
-    if (acknowledged.size <= REMEMBERED_CODES) return
-    const oldest = acknowledged.values().next().value
-    if (oldest !== undefined) acknowledged.delete(oldest)
-  }
+  const { settledRows } = publisher
 
   // -------------------------------------------------------------------------------------------------------
-  // Steps 1 to 4: recording
+  // Step 1: what is known
   // -------------------------------------------------------------------------------------------------------
 
   const take = (): ReadonlyArray<Ticket> => {
@@ -257,24 +233,25 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   }
 
   /** A code is not being published after all: those that waited with it ask again. */
-  const requeue = (messageId: string): void => {
-    const joiners = inFlight.get(messageId)
-    if (joiners === undefined) return
-    inFlight.delete(messageId)
-    queue.unshift(...joiners.map(({ ticket }) => ticket))
-  }
+  const requeue = (messageId: string): void => void queue.unshift(...publisher.end(messageId))
 
   const lookup = (tickets: ReadonlyArray<Ticket>): Effect.Effect<Found, StorageError> => {
     const references = new Map<string, Reference>()
     const recipients = new Set<string>()
+    const remembered = new Set<string>()
     for (const { candidate } of tickets) {
-      const { clientRef, owner } = candidate
+      const { clientRef, messageId, owner } = candidate
       if (clientRef !== null) {
         references.set(`${owner.accountUuid}:${owner.mode}:${clientRef}`, { owner, clientRef })
       }
+      if (messageId !== null) remembered.add(messageId)
       if (candidate.class === 'service' && owner.mode === 'live') recipients.add(candidate.recipient)
     }
-    return ledger.lookup([...references.values()], [...recipients])
+    return ledger.lookup({
+      references: [...references.values()],
+      recipients: [...recipients],
+      remembered: [...remembered],
+    })
   }
 
   const keysFor = Effect.fnUntraced(function* (tickets: ReadonlyArray<Ticket>) {
@@ -285,20 +262,135 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     return keys
   })
 
-  /** In one step with the decision, as far as other flushes can see: from here on a code is in flight. */
-  const seal = (
+  // -------------------------------------------------------------------------------------------------------
+  // Step 2: decisions, and the limits
+  // -------------------------------------------------------------------------------------------------------
+
+  /**
+   * Decides, and in the same turn, as far as other flushes can see, says which codes are being published from here on and
+   * which repeats wait with them. Ids rise in the order of the sends, so that a batch lists in that order.
+   */
+  const decide = (tickets: ReadonlyArray<Ticket>, found: Found): ReadonlyArray<Decided> => {
+    const knowledge: Knowledge = {
+      known: found.known,
+      recorded: found.recorded,
+      optedOut: found.optedOut,
+      acknowledged: publisher.isAcknowledged,
+      inFlight: publisher.isInFlight,
+    }
+    const decisions = decideFlush(
+      tickets.map(({ candidate }) => candidate),
+      knowledge,
+    )
+    const decided = tickets.map((ticket, i): Decided => ({ ticket, decision: decisions[i]! }))
+    const nameless = decided.filter(
+      ({ decision, ticket }) =>
+        decision.type === 'accept' && ticket.messageId === null && ticket.candidate.messageId === null,
+    )
+    const ids = nameless.map(() => options.makeMessageId(found.at)).toSorted()
+    for (const [i, { ticket }] of nameless.entries()) ticket.messageId = ids[i]!
+    for (const { decision, ticket } of decided) {
+      ticket.submission.createdAt ??= found.at
+      if (decision.type === 'join') publisher.join(decision.messageId, { ticket, view: decision.view })
+      else if (isNew(decision) && decision.draft.class === 'otp') publisher.begin(idFor(ticket, decision))
+    }
+    return decided
+  }
+
+  const idFor = (ticket: Ticket, decision: Decision): string => {
+    const id =
+      decision.type === 'republish' ? decision.messageId : (ticket.messageId ?? ticket.candidate.messageId)
+    if (id === null) throw new Error('a send without its id')
+    return id
+  }
+
+  /** Refused by a limit: nothing of it is being published. */
+  const stop = (one: Decided, error: ApiError): void => {
+    if (isNew(one.decision)) requeue(idFor(one.ticket, one.decision))
+    one.decision = { type: 'refuse', error }
+  }
+
+  /** Once for a whole request, before anything of it is created. */
+  const askTheDay = Effect.fnUntraced(function* (at: number, decided: ReadonlyArray<Decided>) {
+    const creating = new Set(
+      decided.filter(({ decision }) => isNew(decision)).map(({ ticket }) => ticket.submission),
+    )
+    if (creating.size === 0) return
+    const today = yield* Effect.cached(limits.daily(at))
+    for (const submission of creating) submission.dailyLimit ??= today
+    const stopped = new Map<Submission, ApiError>()
+    for (const submission of creating) {
+      const seconds = yield* submission.dailyLimit ?? today
+      if (seconds !== null) {
+        stopped.set(submission, apiError('hub_daily_limit_reached', { retryAfter: seconds }))
+      }
+    }
+    if (stopped.size === 0) return
+    for (const one of decided) {
+      const error = stopped.get(one.ticket.submission)
+      if (error !== undefined && one.decision.type !== 'join') stop(one, error)
+    }
+  })
+
+  const askTheWindows = Effect.fnUntraced(function* (decided: ReadonlyArray<Decided>) {
+    const asking = decided.filter(({ decision }) => isNew(decision))
+    if (asking.length === 0) return
+    const verdicts = yield* limits.reserve(asking.map(claimantOf))
+    for (const [i, one] of asking.entries()) {
+      const error = verdicts[i] ?? null
+      if (error === null) one.ticket.reserved = true
+      else stop(one, error)
+    }
+  })
+
+  const claimantOf = ({ decision, ticket }: Decided): Claimant => {
+    if (!isNew(decision)) throw new Error('a send that is not new takes no place')
+    return { candidate: ticket.candidate, draft: decision.draft, messageId: idFor(ticket, decision) }
+  }
+
+  /** Gives places back that are not going to be anybody's. */
+  const giveBack = (claimants: ReadonlyArray<Claimant>): Effect.Effect<void> =>
+    claimants.length === 0 ? Effect.void : background(limits.giveBack(claimants))
+
+  /** Repeats and refusals have their answer now. */
+  const answerWhatIsKnown = Effect.fnUntraced(function* (decided: ReadonlyArray<Decided>) {
+    const unused: Array<Claimant> = []
+    for (const { decision, ticket } of decided) {
+      if (decision.type === 'refuse') waiting.refuse(ticket, decision.error)
+      if (decision.type !== 'duplicate') continue
+      const { candidate } = ticket
+      // It lost its reference to a send to another number. To the same one the two have one place between them.
+      if (
+        ticket.reserved &&
+        decision.recipient !== candidate.recipient &&
+        Result.isSuccess(candidate.draft)
+      ) {
+        unused.push({ candidate, draft: candidate.draft.success, messageId: decision.view.id })
+      }
+      ticket.reserved = false
+      waiting.answer(ticket, decision.view, !decision.byKey)
+    }
+    yield* giveBack(unused)
+  })
+
+  // -------------------------------------------------------------------------------------------------------
+  // Steps 3 and 4: sealing and recording
+  // -------------------------------------------------------------------------------------------------------
+
+  const draught = (
     at: number,
     keys: ReadonlyMap<string, SealingKey>,
     decided: ReadonlyArray<Decided>,
   ): ReadonlyArray<Draughted> => {
     const draughted: Array<Draughted> = []
-    for (const { decision, ticket } of decided) {
-      if (decision.type !== 'accept' && decision.type !== 'republish') continue
+    for (const one of decided) {
+      const { decision, ticket } = one
+      if (!isNew(decision)) continue
       const { draft } = decision
       const key = keys.get(draft.class)
       if (key === undefined) throw new Error('a class without its sealing key')
       const { candidate } = ticket
-      const messageId = decision.type === 'accept' ? options.makeMessageId(at) : decision.messageId
+      const messageId = idFor(ticket, decision)
       const accepted: MessageAccepted = accept({
         messageId,
         at,
@@ -319,10 +411,16 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       })
       const again = decision.type === 'republish'
       const fact = again ? republish(accepted) : accepted
-      const entry: Entry = { owner: candidate.owner, fact, toMasked: draft.toMasked }
-      if (fact.class === 'otp') inFlight.set(messageId, [])
+      const entry: Entry = {
+        owner: candidate.owner,
+        fact,
+        toMasked: draft.toMasked,
+        spendLimit: draft.spendLimit,
+        lease: ticket.submission.wish.lease ?? null,
+      }
       draughted.push({
         ticket,
+        claimant: claimantOf(one),
         entry,
         record: acceptedRecord(options.topics, fact),
         view: viewOf(entry),
@@ -332,108 +430,238 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     return draughted
   }
 
-  const record = Effect.fnUntraced(function* (draughted: ReadonlyArray<Draughted>) {
+  const sealRecord = (row: BatchRow, at: number): OutgoingRecord => {
+    const sealed: BatchSealed = {
+      type: 'BatchSealed',
+      batch: row.id,
+      account: row.owner.account,
+      mode: row.owner.mode,
+      total: row.total,
+      accepted: row.accepted,
+      duplicate: row.duplicate,
+      rejected: row.rejected,
+      createdAt: row.createdAt,
+      at,
+    }
+    return batchSealedRecord(options.topics, sealed)
+  }
+
+  const rowOf = (outcome: BatchOutcome, createdAt: number, sealedAt: number | null): BatchRow => ({
+    ...outcome,
+    createdAt,
+    sealedAt,
+  })
+
+  /** Whether a send is recorded by a commit that went so. */
+  const isRecorded = (unrecorded: Unrecorded, { view }: Draughted): boolean =>
+    !unrecorded.lost.has(view.id) && !unrecorded.overspent.has(view.id) && !unrecorded.abandoned.has(view.id)
+
+  /**
+   * Money that a lost reference did not take after all may be enough for a send that was refused for it: where both happen, the
+   * refused ones ask again.
+   */
+  const isRefusedForMoney = (unrecorded: Unrecorded, { view }: Draughted): boolean =>
+    unrecorded.overspent.has(view.id) && unrecorded.lost.size === 0
+
+  /** The outcomes that a commit brings, by send; those of codes come with their publication. */
+  const outcomesOf = (
+    unrecorded: Unrecorded,
+    decided: ReadonlyArray<Decided>,
+    draughted: ReadonlyArray<Draughted>,
+  ): ReadonlyMap<Ticket, Outcome> => {
+    const outcomes = new Map<Ticket, Outcome>()
+    for (const one of draughted) {
+      if (isRefusedForMoney(unrecorded, one)) outcomes.set(one.ticket, Result.fail(OVER_LIMIT))
+      else if (unrecorded.abandoned.has(one.view.id)) outcomes.set(one.ticket, Result.fail(ABANDONED))
+      else if (one.entry.fact.class === 'service' && isRecorded(unrecorded, one)) {
+        outcomes.set(one.ticket, Result.succeed({ view: one.view, duplicate: false }))
+      }
+    }
+    for (const { decision, ticket } of decided) {
+      if (decision.type !== 'follow') continue
+      const leader = outcomes.get(decided[decision.leader]!.ticket)
+      if (leader !== undefined && Result.isSuccess(leader)) {
+        outcomes.set(ticket, Result.succeed({ view: leader.success.view, duplicate: true }))
+      }
+    }
+    return outcomes
+  }
+
+  /** What a commit makes known of whole requests: batches and answers go into the same transaction. */
+  const conclude = (
+    at: number,
+    draughted: ReadonlyArray<Draughted>,
+    unrecorded: Unrecorded,
+    outcomes: ReadonlyMap<Ticket, Outcome>,
+  ) => {
+    const batches: Array<BatchRow> = []
+    const answers: Array<Rest['answers'][number]> = []
+    const seals: Array<OutgoingRecord> = []
+    const sealed: Array<Submission> = []
+    const stored: Array<Submission> = []
+    const recorded = new Set<Submission>()
+    for (const one of draughted) if (isRecorded(unrecorded, one)) recorded.add(one.ticket.submission)
+    for (const submission of new Set(draughted.map(({ ticket }) => ticket.submission))) {
+      const { batch, answer, lease } = submission.wish
+      if ((batch === undefined && lease === undefined) || submission.doubtful) continue
+      const known = submission.tickets.map((ticket) => ticket.outcome ?? outcomes.get(ticket) ?? null)
+      const all = known.filter((outcome) => outcome !== null)
+      const isComplete = all.length === known.length
+      const createdAt = submission.createdAt ?? at
+      if (batch !== undefined) {
+        const outcome = batchOutcome(batch, all)
+        if (isComplete && outcome.exists) {
+          const row = rowOf(outcome, createdAt, at)
+          batches.push(row)
+          seals.push(sealRecord(row, at))
+          sealed.push(submission)
+        } else if (recorded.has(submission)) batches.push(rowOf(outcome, createdAt, null))
+      }
+      if (isComplete && lease !== undefined && answer !== undefined) {
+        const made = answer(all, createdAt)
+        if (made !== null) {
+          answers.push({ lease, answer: made })
+          stored.push(submission)
+        }
+      }
+    }
+    return { answers, batches, recorded, sealed, seals, stored }
+  }
+
+  const record = Effect.fnUntraced(function* (
+    at: number,
+    decided: ReadonlyArray<Decided>,
+    draughted: ReadonlyArray<Draughted>,
+  ) {
     if (draughted.length === 0) return
     const settled = settledRows.splice(0)
+    let concluded: ReturnType<typeof conclude> | null = null
     const committed = yield* ledger
       .commit({
         accepted: draughted.filter(({ again }) => !again).map(({ entry }) => entry),
         republished: draughted.filter(({ again }) => again).map(({ entry }) => entry),
-        outbox: (lost) => {
+        rest: (unrecorded) => {
+          concluded = conclude(at, draughted, unrecorded, outcomesOf(unrecorded, decided, draughted))
           const records = draughted
-            .filter(({ entry }) => entry.fact.class === 'service' && !lost.has(entry.fact.messageId))
+            .filter((one) => one.entry.fact.class === 'service' && isRecorded(unrecorded, one))
             .map((one) => one.record)
-          return records.length === 0 ? null : encodeRecords(records)
+          const all = [...records, ...concluded.seals]
+          return {
+            outbox: all.length === 0 ? null : encodeRecords(all),
+            batches: concluded.batches,
+            answers: concluded.answers,
+          }
         },
         settled,
       })
       .pipe(Effect.tapError(() => Effect.sync(() => settledRows.push(...settled))))
+    // Before anybody is answered: whoever waits for a request looks at these.
+    const { recorded, sealed, seals, stored } = concluded!
+    for (const submission of recorded) submission.recorded = true
+    for (const submission of sealed) submission.sealed = true
+    for (const submission of stored) submission.stored = true
+    yield* handOn(at, decided, draughted, committed, seals)
+  })
 
+  /** Answers what is recorded, and gives it on to be published. */
+  const handOn = Effect.fnUntraced(function* (
+    at: number,
+    decided: ReadonlyArray<Decided>,
+    draughted: ReadonlyArray<Draughted>,
+    committed: Committed,
+    seals: ReadonlyArray<OutgoingRecord>,
+  ) {
+    const outcomes = outcomesOf(committed, decided, draughted)
     const codes: Array<PublishedCode> = []
-    const service: Array<OutgoingRecord> = []
-    for (const { entry, record: written, ticket, view } of draughted) {
-      if (committed.lost.has(view.id)) {
+    const safe: Array<OutgoingRecord> = []
+    const accepted: Array<Claimant> = []
+    const unused: Array<Claimant> = []
+    const again: Array<Ticket> = []
+    for (const one of draughted) {
+      const { claimant, record: written, ticket, view } = one
+      if (!isRecorded(committed, one)) {
         requeue(view.id)
-        queue.unshift(ticket)
-        continue
-      }
-      if (entry.fact.class === 'service') {
-        service.push(written)
-        answer(ticket, view, false)
-        continue
-      }
-      codes.push({ ticket, view, record: written })
+        const outcome = outcomes.get(ticket)
+        if (outcome === undefined) again.push(ticket)
+        else {
+          // Whoever has the claim now has the same id, and so the same place.
+          if (!committed.abandoned.has(view.id)) unused.push(claimant)
+          waiting.settle(ticket, outcome)
+        }
+      } else if (one.entry.fact.class === 'service') {
+        safe.push(written)
+        accepted.push(claimant)
+        ticket.reserved = false
+        waiting.answer(ticket, view, false)
+      } else codes.push({ ticket, claimant, view, record: written })
     }
-    const row = committed.outboxRow
-    const leave = row !== null && (gate.isHolding() || unpublished + service.length > MAX_UNPUBLISHED)
-    if (leave) gate.hold(row)
-    if (codes.length === 0 && (leave || service.length === 0)) return
-    publications.push(leave ? { outboxRow: null, service: [], codes } : { outboxRow: row, service, codes })
-    if (!leave) unpublished += service.length
-    somethingToPublish.openUnsafe()
+    for (const { decision, ticket } of decided) {
+      if (decision.type !== 'follow') continue
+      const outcome = outcomes.get(ticket)
+      const leader = decided[decision.leader]!
+      const code = codes.find((one) => one.ticket === leader.ticket)
+      if (outcome !== undefined) waiting.settle(ticket, outcome)
+      else if (code !== undefined) publisher.join(code.view.id, { ticket, view: code.view })
+      else again.push(ticket)
+    }
+    queue.unshift(...again)
+    publisher.push({ outboxRow: committed.outboxRow, safe: [...safe, ...seals], codes })
+    if (accepted.length > 0) yield* background(limits.accepted(accepted, at))
+    yield* giveBack(unused)
   })
 
   const attempt = Effect.fnUntraced(function* (tickets: ReadonlyArray<Ticket>) {
     const keys = yield* keysFor(tickets)
-    const { at, known, optedOut } = yield* lookup(tickets)
-    const knowledge: Knowledge = {
-      known,
-      optedOut,
-      acknowledged: (id) => acknowledged.has(id),
-      inFlight: (id) => inFlight.has(id),
-    }
-    const decisions = decideFlush(
-      tickets.map(({ candidate }) => candidate),
-      knowledge,
+    const found = yield* lookup(tickets)
+    const decided = decide(tickets, found)
+    const rest = Effect.gen(function* () {
+      yield* askTheDay(found.at, decided)
+      yield* askTheWindows(decided)
+      yield* answerWhatIsKnown(decided)
+      const draughted = draught(found.at, keys, decided)
+      if (draughted.length > 0) return yield* record(found.at, decided, draughted)
+      // Their leaders were refused.
+      queue.unshift(
+        ...decided.filter(({ decision }) => decision.type === 'follow').map(({ ticket }) => ticket),
+      )
+    })
+    yield* Effect.tapCause(rest, () =>
+      Effect.sync(() => {
+        for (const { decision, ticket } of decided) {
+          if (isNew(decision)) requeue(idFor(ticket, decision))
+        }
+      }),
     )
-    const decided = tickets.map((ticket, i) => ({ ticket, decision: decisions[i]! }))
-    const deferred: Array<Ticket> = []
-    for (const { decision, ticket } of decided) {
-      switch (decision.type) {
-        case 'refuse':
-          refuse(ticket, decision.error)
-          break
-        case 'duplicate':
-          answer(ticket, decision.view, true)
-          break
-        case 'join':
-          inFlight.get(decision.messageId)?.push({ ticket, view: decision.view })
-          break
-        case 'defer':
-          deferred.push(ticket)
-          break
-        case 'accept':
-        case 'republish':
-          break
-      }
-    }
-    const draughted = seal(at, keys, decided)
-    yield* record(draughted).pipe(
-      Effect.tapCause(() => Effect.sync(() => draughted.forEach(({ view }) => requeue(view.id)))),
-    )
-    queue.unshift(...deferred)
   })
-
-  const isJoined = (ticket: Ticket): boolean => {
-    for (const joiners of inFlight.values())
-      if (joiners.some((joiner) => joiner.ticket === ticket)) return true
-    return false
-  }
 
   /** Never fails: every ticket is answered, queued again, or being published afterwards. */
   const flush = (tickets: ReadonlyArray<Ticket>): Effect.Effect<void> =>
     attempt(tickets).pipe(
       Effect.catch((error) => {
-        const left = tickets.filter((ticket) => ticket.outcome === null && !isJoined(ticket))
+        const left = tickets.filter((ticket) => ticket.outcome === null && !publisher.hasJoined(ticket))
         if (error._tag === 'StorageRejected' && left.length > 1) {
           const middle = Math.ceil(left.length / 2)
           return Effect.andThen(flush(left.slice(0, middle)), flush(left.slice(middle)))
         }
         const refused = error._tag === 'StorageRejected'
+        // Certain that nothing was recorded. Otherwise places lapse by themselves, unless it was recorded and is repeated.
+        const undone = refused || (error._tag === 'StorageUnavailable' && error.reason === 'conflict')
         const answer = refused ? apiError('invalid_parameter') : STORAGE_DOWN
-        for (const ticket of left) refuse(ticket, answer)
-        return Effect.logError(refused ? 'PostgreSQL refused a send' : 'sends could not be recorded').pipe(
-          Effect.annotateLogs({ sends: left.length, error: error._tag, ...describe(error) }),
+        const unused: Array<Claimant> = []
+        for (const ticket of left) {
+          const { candidate } = ticket
+          const messageId = ticket.messageId ?? candidate.messageId
+          if (undone && ticket.reserved && messageId !== null && Result.isSuccess(candidate.draft)) {
+            unused.push({ candidate, draft: candidate.draft.success, messageId })
+          }
+          if (!undone) ticket.submission.doubtful = true
+          waiting.refuse(ticket, answer)
+        }
+        return Effect.andThen(
+          giveBack(unused),
+          Effect.logError(refused ? 'PostgreSQL refused a send' : 'sends could not be recorded').pipe(
+            Effect.annotateLogs({ sends: left.length, error: error._tag, ...describe(error) }),
+          ),
         )
       }),
     )
@@ -448,7 +676,10 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     yield* flush(tickets).pipe(
       Effect.catchCause((cause) => {
         if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-        for (const ticket of tickets) refuse(ticket, apiError('internal_error'))
+        for (const ticket of tickets) {
+          ticket.submission.doubtful = true
+          waiting.refuse(ticket, apiError('internal_error'))
+        }
         return Effect.logError('a flush failed unexpectedly', cause)
       }),
     )
@@ -457,107 +688,43 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     if (queue.length > 0) somethingQueued.openUnsafe()
     yield* Metric.update(flushSize, tickets.length)
     yield* Metric.update(flushSeconds, ((yield* Clock.currentTimeMillis) - from) / 1000)
-    yield* Metric.update(waitingSends, waiting)
+    yield* Metric.update(waitingSends, waiting.count())
   })
 
   // -------------------------------------------------------------------------------------------------------
-  // Step 5: publishing
+  // Step 6: batches whose outcome is known now
   // -------------------------------------------------------------------------------------------------------
 
-  const endCode = (code: PublishedCode, published: boolean): void => {
-    const joiners = inFlight.get(code.view.id) ?? []
-    inFlight.delete(code.view.id)
-    if (published) {
-      remember(code.view.id)
-      answer(code.ticket, code.view, false)
-      for (const { ticket, view } of joiners) answer(ticket, view, true)
-    } else {
-      refuse(code.ticket, NOT_QUEUED)
-      for (const { ticket } of joiners) refuse(ticket, NOT_QUEUED)
-    }
-  }
-
-  const publish = Effect.fnUntraced(function* (taken: ReadonlyArray<Publication>) {
-    const records: Array<OutgoingRecord> = []
-    const rows: Array<number> = []
-    const codes: Array<PublishedCode> = []
-    for (const publication of taken) {
-      for (const code of publication.codes) {
-        // Its client was told that it was not accepted, so it must not go out now. A repeat publishes it.
-        if (code.ticket.outcome !== null) endCode(code, false)
-        else {
-          codes.push(code)
-          records.push(code.record)
-        }
-      }
-      if (publication.outboxRow === null) continue
-      unpublished -= publication.service.length
-      if (gate.isHolding()) gate.hold(publication.outboxRow)
-      else {
-        rows.push(publication.outboxRow)
-        records.push(...publication.service)
-      }
-    }
-    if (records.length === 0) return
-    yield* log.append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
-      Effect.matchEffect({
-        onSuccess: () =>
-          Effect.sync(() => {
-            settledRows.push(...rows)
-            for (const code of codes) endCode(code, true)
-          }),
-        onFailure: (error) => {
-          for (const row of rows) gate.hold(row)
-          for (const code of codes) endCode(code, false)
-          return Effect.logWarning('the bus did not confirm').pipe(
-            Effect.annotateLogs({ reason: error.reason, detail: error.detail, records: records.length }),
-          )
-        },
-      }),
+  /** Seals a batch that no flush could seal. What fails here is the sweeper's, if any of it is in the ledger. */
+  const sealBatch = Effect.fnUntraced(function* (submission: Submission, outcomes: ReadonlyArray<Outcome>) {
+    const { batch } = submission.wish
+    if (batch === undefined || submission.sealed || submission.doubtful) return
+    const outcome = batchOutcome(batch, outcomes)
+    if (!outcome.exists) return
+    const sealing = Effect.gen(function* () {
+      submission.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
+      // As much later as this process has seen pass since the request came.
+      const at = submission.createdAt + Math.max(0, (yield* Clock.currentTimeMillis) - submission.arrivedAt)
+      const row = rowOf(outcome, submission.createdAt, at)
+      const seal = sealRecord(row, at)
+      const outboxRow = yield* ledger.seal(row, encodeRecords([seal]))
+      submission.sealed = true
+      if (outboxRow !== null) publisher.push({ outboxRow, safe: [seal], codes: [] })
+    })
+    yield* sealing.pipe(
+      Effect.catch((error) =>
+        Effect.logWarning('a batch could not be sealed').pipe(
+          Effect.annotateLogs({ batch: batch.id, error: error._tag }),
+        ),
+      ),
     )
-  })
-
-  const publishLoop = Effect.gen(function* () {
-    yield* somethingToPublish.await
-    let records = 0
-    let count = 0
-    for (const publication of publications) {
-      records += publication.service.length + publication.codes.length
-      if (count > 0 && records > FLUSH_MESSAGES) break
-      count++
-    }
-    const taken = publications.splice(0, count)
-    if (publications.length === 0) somethingToPublish.closeUnsafe()
-    publishing = true
-    yield* publish(taken).pipe(
-      Effect.catchCause((cause) => {
-        if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-        for (const { codes, outboxRow } of taken) {
-          if (outboxRow !== null) gate.hold(outboxRow)
-          for (const code of codes) endCode(code, false)
-        }
-        return Effect.logError('a publication failed unexpectedly', cause)
-      }),
-    )
-    publishing = false
-    checkQuiet()
   })
 
   // -------------------------------------------------------------------------------------------------------
   // Bounds
   // -------------------------------------------------------------------------------------------------------
 
-  /** Answers what has waited too long. Submissions are in order of arrival. */
-  const sweep = Effect.gen(function* () {
-    const now = yield* Clock.currentTimeMillis
-    for (const submission of open) {
-      if (now - submission.arrivedAt < ANSWER_WITHIN_MS) break
-      for (const ticket of submission.tickets) {
-        // A code that was not acknowledged is not accepted; anything else is a failure of storage.
-        refuse(ticket, ticket.candidate.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
-      }
-    }
-  })
+  const sweep = Effect.map(Clock.currentTimeMillis, (now) => waiting.sweep(now))
 
   /** Without a next flush to go with, acknowledged outbox rows go by themselves; else the relay would publish them again. */
   const tidy = Effect.suspend(() => {
@@ -575,7 +742,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   })
 
   for (let i = 0; i < FLUSHES; i++) yield* Effect.forkScoped(Effect.forever(recordLoop))
-  yield* Effect.forkScoped(Effect.forever(publishLoop))
+  yield* Effect.forkScoped(Effect.forever(publisher.loop))
   yield* Effect.forkScoped(Effect.repeat(sweep, Schedule.spaced(SWEEP)))
   yield* Effect.forkScoped(Effect.repeat(tidy, Schedule.spaced(SWEEP)))
 
@@ -594,23 +761,26 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   )
 
   return Flusher.of({
-    accept: Effect.fnUntraced(function* (candidates) {
-      if (waiting + candidates.length > MAX_WAITING) {
-        return candidates.map(() => Result.fail(OVERLOADED))
+    accept: Effect.fnUntraced(function* (candidates, wish = {}) {
+      if (!waiting.hasRoomFor(candidates.length)) {
+        return {
+          outcomes: candidates.map(() => Result.fail(OVERLOADED)),
+          batchCreatedAt: null,
+          stored: false,
+        }
       }
-      const submission: Submission = {
-        tickets: [],
-        arrivedAt: yield* Clock.currentTimeMillis,
-        done: Deferred.makeUnsafe<void>(),
-        unanswered: candidates.length,
-      }
-      for (const candidate of candidates) submission.tickets.push({ candidate, submission, outcome: null })
-      waiting += candidates.length
-      open.add(submission)
+      const submission = waiting.open(candidates, wish, yield* Clock.currentTimeMillis)
       queue.push(...submission.tickets)
       somethingQueued.openUnsafe()
       yield* Deferred.await(submission.done)
-      return submission.tickets.map(({ outcome }) => outcome ?? Result.fail(STORAGE_DOWN))
+      const outcomes = submission.tickets.map(({ outcome }) => outcome ?? Result.fail(NOT_QUEUED))
+      yield* sealBatch(submission, outcomes)
+      const exists = wish.batch !== undefined && (submission.sealed || submission.recorded)
+      return {
+        outcomes,
+        batchCreatedAt: exists ? submission.createdAt : null,
+        stored: submission.stored,
+      }
     }),
   })
 })
@@ -626,5 +796,5 @@ const describe = (error: object): Record<string, string> => {
 
 export const flusherLayer = (
   options: FlusherOptions,
-): Layer.Layer<Flusher, never, Ledger | EventLog | Sealing | OutboxGate> =>
+): Layer.Layer<Flusher, never, Ledger | EventLog | Sealing | OutboxGate | Limits> =>
   Layer.effect(Flusher, make(options))

@@ -4,8 +4,9 @@ import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { Doubles, flusherOnDoubles, otp, service } from '../testing/doubles.ts'
 import type { Candidate } from './candidate.ts'
-import { Flusher, type Outcome } from './flush.ts'
+import { Flusher } from './flush.ts'
 import { OutboxGate } from './outbox-gate.ts'
+import type { Outcome } from './waiting.ts'
 
 /** What became of a send, in a word or two. */
 const word = (outcome: Outcome): string =>
@@ -15,7 +16,7 @@ const idOf = (outcome: Outcome): string | null => (Result.isSuccess(outcome) ? o
 
 const accept = Effect.fnUntraced(function* (...candidates: ReadonlyArray<Candidate>) {
   const flusher = yield* Flusher
-  return yield* flusher.accept(candidates)
+  return (yield* flusher.accept(candidates)).outcomes
 })
 
 /** Lets everything run that can run without time passing. */

@@ -2,17 +2,42 @@
  * The ledger: what was accepted, and the guard that makes a repeat a repeat. The port that a flush works on, and its
  * adapter for PostgreSQL.
  */
-import { decodeId, encodeId, type MessageAccepted, type Mode } from '@hub/domain'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+import { encodeId, type MessageAccepted, type Money } from '@hub/domain'
+import { Sql, type StorageError, Vault } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
+import { type Lease, lockLeases, type StoredAnswer, writeAnswers } from '../idempotency/keys.ts'
 import { Messages } from '../messages/store.ts'
 import { type KnownMessage, refKey } from './decide.ts'
+import {
+  addSpent,
+  chargesOf,
+  deleteOutbox,
+  giveBack,
+  insertAcceptances,
+  insertOutbox,
+  insertReferences,
+  lockSpent,
+  selectReferences,
+  updateAcceptances,
+  uuidOf,
+  writeBatches,
+} from './ledger-statements.ts'
+import { overspending } from './spend.ts'
 
 /** A `client_ref` asked for. */
 export interface Reference {
   readonly owner: Owner
   readonly clientRef: string
+}
+
+/** What a flush asks before it decides. */
+export interface Question {
+  readonly references: ReadonlyArray<Reference>
+  /** Recipient hashes. */
+  readonly recipients: ReadonlyArray<string>
+  /** Message ids that idempotency keys remember. */
+  readonly remembered: ReadonlyArray<string>
 }
 
 /** What a flush has to know before it decides. */
@@ -21,6 +46,8 @@ export interface Found {
   readonly at: number
   /** Used references by `refKey`; unknown ones are absent. */
   readonly known: ReadonlyMap<string, KnownMessage | null>
+  /** Those of the remembered ids that are recorded. */
+  readonly recorded: ReadonlyMap<string, KnownMessage>
   /** Those of the recipients asked for that have opted out. */
   readonly optedOut: ReadonlySet<string>
 }
@@ -30,38 +57,78 @@ export interface Entry {
   readonly owner: Owner
   readonly fact: MessageAccepted
   readonly toMasked: string
+  /** `null` where none is set, and in test mode. */
+  readonly spendLimit: Money | null
+  /** The claim of its request; `null` without one. */
+  readonly lease: Lease | null
+}
+
+/** A batch as the ledger knows it. */
+export interface BatchRow {
+  /** `bat_…` */
+  readonly id: string
+  readonly owner: Owner
+  readonly total: number
+  readonly accepted: number
+  readonly duplicate: number
+  readonly rejected: number
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number
+  /** `null` while the outcome is not known. */
+  readonly sealedAt: number | null
+}
+
+/** Message ids of a commit for which nothing was written. */
+export interface Unrecorded {
+  /** Another process took their `client_ref` between lookup and commit. */
+  readonly lost: ReadonlySet<string>
+  /** They do not fit the spend limit. */
+  readonly overspent: ReadonlySet<string>
+  /** Their request lost its claim on its idempotency key: another one has it, or may have it. */
+  readonly abandoned: ReadonlySet<string>
+}
+
+/** What goes into the transaction beside the messages. */
+export interface Rest {
+  /** The outbox row; `null` when it would be empty. */
+  readonly outbox: Uint8Array | null
+  readonly batches: ReadonlyArray<BatchRow>
+  readonly answers: ReadonlyArray<{ readonly lease: Lease; readonly answer: StoredAnswer }>
 }
 
 /** One transaction's worth. */
 export interface Commit {
   readonly accepted: ReadonlyArray<Entry>
-  /** Codes to be published again: their rows get the new stamp, lifetime and template. */
+  /** Codes to be published again: their rows get the new stamp, lifetime, template and batch, and are charged anew. */
   readonly republished: ReadonlyArray<Entry>
-  /**
-   * The outbox row for the `service` messages among those that won their references; `null` when it would be empty. Called
-   * within the transaction.
-   */
-  readonly outbox: (lost: ReadonlySet<string>) => Uint8Array | null
+  /** Called within the transaction, as soon as it is known what is not recorded. */
+  readonly rest: (unrecorded: Unrecorded) => Rest
   /** Outbox rows that the bus has acknowledged. */
   readonly settled: ReadonlyArray<number>
 }
 
-export interface Committed {
-  /** Message ids whose `client_ref` another process took between lookup and commit. Nothing was written for them. */
-  readonly lost: ReadonlySet<string>
+export interface Committed extends Unrecorded {
   /** Id of the outbox row. */
   readonly outboxRow: number | null
+}
+
+/** A code that was recorded and not published. */
+export interface UnprovenCode {
+  readonly messageId: string
+  /** The stamp of its acceptance; `null`: whatever it is. */
+  readonly at: number | null
 }
 
 export class Ledger extends Context.Service<
   Ledger,
   {
-    readonly lookup: (
-      references: ReadonlyArray<Reference>,
-      recipients: ReadonlyArray<string>,
-    ) => Effect.Effect<Found, StorageError>
+    readonly lookup: (question: Question) => Effect.Effect<Found, StorageError>
     /** All or nothing. After `StorageUnavailable` it may have happened all the same. */
     readonly commit: (commit: Commit) => Effect.Effect<Committed, StorageError>
+    /** Gives back what codes were charged that were not published. Idempotent. */
+    readonly giveBack: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
+    /** Writes a batch's outcome with its outbox row, and answers the row; `null` where it was sealed before. */
+    readonly seal: (batch: BatchRow, records: Uint8Array) => Effect.Effect<number | null, StorageError>
     /** Removes acknowledged outbox rows. */
     readonly settle: (rows: ReadonlyArray<number>) => Effect.Effect<void, StorageError>
   }
@@ -72,112 +139,18 @@ export class Ledger extends Context.Service<
  * hanging server twice at most, and is still answered within the 3 s that the contract gives.
  */
 const DEADLINE = { deadline: Duration.millis(1200) }
+/** What comes after the answer of a flush: whoever waits for it has waited for the flush already. */
+const AFTERWARDS = { deadline: Duration.millis(400) }
 
-const uuidOf = (prefix: 'msg' | 'bat', id: string): string => {
-  const uuid = decodeId(prefix, id)
-  if (uuid === null) throw new RangeError(`not an id of kind ${prefix}`)
-  return uuid
-}
-
-const selectReferences = (q: Queries, references: ReadonlyArray<Reference>) => q<
-  { account: string; mode: Mode; client_ref: string; message_id: string }[]
->`
-  SELECT r.account, r.mode, r.client_ref, r.message_id
-    FROM unnest(${references.map(({ owner }) => owner.accountUuid)}::uuid[],
-                ${references.map(({ owner }) => owner.mode)}::text[],
-                ${references.map(({ clientRef }) => clientRef)}::text[]) AS asked (account, mode, client_ref)
-    JOIN command.client_refs r
-      ON r.account = asked.account AND r.mode = asked.mode::command.mode AND r.client_ref = asked.client_ref`
-
-/**
- * Takes the references. Whoever finds one taken by a transaction that is still open waits for its end, so rows are sorted: two
- * flushes that meet on several references then wait for each other in one direction only.
- */
-const insertReferences = (q: Queries, entries: ReadonlyArray<Entry>) => {
-  const sorted = entries.toSorted((a, b) => {
-    const left = refKey(a.owner, a.fact.clientRef ?? '')
-    const right = refKey(b.owner, b.fact.clientRef ?? '')
-    return left < right ? -1 : left > right ? 1 : 0
-  })
-  return q<{ message_id: string }[]>`
-    INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
-    SELECT account, mode::command.mode, client_ref, message_id, timestamptz 'epoch' + at * interval '1 millisecond'
-      FROM unnest(${sorted.map(({ owner }) => owner.accountUuid)}::uuid[],
-                  ${sorted.map(({ owner }) => owner.mode)}::text[],
-                  ${sorted.map(({ fact }) => fact.clientRef)}::text[],
-                  ${sorted.map(({ fact }) => uuidOf('msg', fact.messageId))}::uuid[],
-                  ${sorted.map(({ fact }) => String(fact.at))}::bigint[])
-           AS new (account, mode, client_ref, message_id, at)
-    ON CONFLICT DO NOTHING
-    RETURNING message_id`
-}
-
-/** The columns of an acceptance as parallel arrays. Binary values go as hexadecimal text: the driver's arrays are of text. */
-const columns = (entries: ReadonlyArray<Entry>) => ({
-  ids: entries.map(({ fact }) => uuidOf('msg', fact.messageId)),
-  accounts: entries.map(({ owner }) => owner.accountUuid),
-  modes: entries.map(({ owner }) => owner.mode),
-  classes: entries.map(({ fact }) => fact.class),
-  recipients: entries.map(({ fact }) => fact.recipient),
-  masks: entries.map(({ toMasked }) => toMasked),
-  templates: entries.map(({ fact }) => fact.template),
-  senders: entries.map(({ fact }) => fact.sender),
-  references: entries.map(({ fact }) => fact.clientRef),
-  batches: entries.map(({ fact }) => (fact.batch === null ? null : uuidOf('bat', fact.batch))),
-  parts: entries.map(({ fact }) => String(fact.parts)),
-  prices: entries.map(({ fact }) => fact.price.amount),
-  currencies: entries.map(({ fact }) => fact.price.currency),
-  // Names of placeholders hold no comma.
-  variables: entries.map(({ fact }) => fact.variables.join(',')),
-  ats: entries.map(({ fact }) => String(fact.at)),
-  ends: entries.map(({ fact }) => String(fact.expiresAt)),
-  // The text of a code is never stored, sealed or not.
-  keys: entries.map(({ fact }) => (fact.class === 'service' ? fact.sealingKey : null)),
-  payloads: entries.map(({ fact }) =>
-    fact.class === 'service' ? Buffer.from(fact.sealed).toString('hex') : null,
-  ),
-})
-
-const insertAcceptances = (q: Queries, entries: ReadonlyArray<Entry>) => {
-  const c = columns(entries)
-  return q`
-    INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref,
-                                     batch_id, parts, price, currency, variables, created_at, expires_at, sealing_key, sealed)
-    SELECT id, account, mode::command.mode, class::command.class, decode(recipient, 'hex'), mask, template, sender, reference,
-           batch, parts, price, currency, string_to_array(variables, ','),
-           timestamptz 'epoch' + at * interval '1 millisecond', timestamptz 'epoch' + ends * interval '1 millisecond',
-           key, decode(payload, 'hex')
-      FROM unnest(${c.ids}::uuid[], ${c.accounts}::uuid[], ${c.modes}::text[], ${c.classes}::text[], ${c.recipients}::text[],
-                  ${c.masks}::text[], ${c.templates}::text[], ${c.senders}::text[], ${c.references}::text[],
-                  ${c.batches}::uuid[], ${c.parts}::smallint[], ${c.prices}::numeric[], ${c.currencies}::text[],
-                  ${c.variables}::text[], ${c.ats}::bigint[], ${c.ends}::bigint[], ${c.keys}::text[], ${c.payloads}::text[])
-           AS new (id, account, mode, class, recipient, mask, template, sender, reference, batch, parts, price, currency,
-                   variables, at, ends, key, payload)`
-}
-
-/** A code accepted anew under its old id: what was not accepted before has the stamps of now. */
-const updateAcceptances = (q: Queries, entries: ReadonlyArray<Entry>) => {
-  const c = columns(entries)
-  return q`
-    UPDATE command.acceptances a
-       SET template = new.template, sender = new.sender, parts = new.parts, price = new.price, currency = new.currency,
-           variables = string_to_array(new.variables, ','),
-           created_at = timestamptz 'epoch' + at * interval '1 millisecond',
-           expires_at = timestamptz 'epoch' + ends * interval '1 millisecond'
-      FROM unnest(${c.ids}::uuid[], ${c.templates}::text[], ${c.senders}::text[], ${c.parts}::smallint[], ${c.prices}::numeric[],
-                  ${c.currencies}::text[], ${c.variables}::text[], ${c.ats}::bigint[], ${c.ends}::bigint[])
-           AS new (id, template, sender, parts, price, currency, variables, at, ends)
-     WHERE a.message_id = new.id`
-}
-
-const deleteOutbox = (q: Queries, rows: ReadonlyArray<number>) =>
-  q`DELETE FROM command.outbox WHERE id = ANY (${rows.map(String)}::bigint[])`
+const idOf = ({ fact }: Entry): string => fact.messageId
+const NONE: ReadonlySet<string> = new Set()
 
 /** The ledger in PostgreSQL. */
-export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Messages> = Layer.effect(
+export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = Layer.effect(
   Ledger,
   Effect.gen(function* () {
     const sql = yield* Sql
+    const vault = yield* Vault
     const messages = yield* Messages
 
     const clock = sql.run(async (q) => {
@@ -210,34 +183,81 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Messages> = Layer.eff
     })
 
     return {
-      lookup: (references, recipients) =>
+      lookup: ({ recipients, references, remembered }) =>
         Effect.map(
-          Effect.all([clock, usedReferences(references), optedOut(recipients)], { concurrency: 'unbounded' }),
-          ([at, known, out]) => ({ at, known, optedOut: out }),
+          Effect.all(
+            [
+              clock,
+              usedReferences(references),
+              optedOut(recipients),
+              messages.find(remembered.map((id) => uuidOf('msg', id))),
+            ],
+            { concurrency: 'unbounded' },
+          ),
+          ([at, known, out, recorded]) => ({ at, known, optedOut: out, recorded }),
         ),
 
-      commit: ({ accepted, republished, outbox, settled }) =>
+      commit: ({ accepted, republished, rest, settled }) =>
         sql.transaction(async (q) => {
-          const referring = accepted.filter(({ fact }) => fact.clientRef !== null)
-          const lost = new Set(referring.map(({ fact }) => fact.messageId))
-          if (referring.length > 0) {
-            for (const row of await insertReferences(q, referring))
-              lost.delete(encodeId('msg', row.message_id))
+          const all = [...accepted, ...republished]
+
+          // Whoever lost its claim records nothing: its repeat may be under way.
+          const leases = new Map(all.flatMap(({ lease }) => (lease === null ? [] : [[lease.token, lease]])))
+          const held = leases.size === 0 ? NONE : await lockLeases(q, [...leases.values()])
+          const abandoned = new Set(
+            all.filter(({ lease }) => lease !== null && !held.has(lease.token)).map(idOf),
+          )
+
+          // What a repeated code cost the last time it is not to cost twice.
+          const again = republished.filter((entry) => !abandoned.has(idOf(entry)))
+          if (again.length > 0) {
+            await giveBack(
+              q,
+              again.map((entry) => ({ messageId: idOf(entry), at: null })),
+            )
           }
-          const won = lost.size === 0 ? accepted : accepted.filter(({ fact }) => !lost.has(fact.messageId))
-          const records = outbox(lost)
-          // One round trip: the driver sends these one behind the other.
+          const limited = chargesOf(all).filter(
+            ({ limit, messageId }) => limit !== null && !abandoned.has(messageId),
+          )
+          const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
+          const isWanted = (entry: Entry) => !abandoned.has(idOf(entry)) && !overspent.has(idOf(entry))
+
+          const wanted = accepted.filter(isWanted)
+          const referring = wanted.filter(({ fact }) => fact.clientRef !== null)
+          const lost = new Set(referring.map(idOf))
+          if (referring.length > 0) {
+            for (const row of await insertReferences(q, referring)) {
+              lost.delete(encodeId('msg', row.message_id))
+            }
+          }
+          const won = lost.size === 0 ? wanted : wanted.filter((entry) => !lost.has(idOf(entry)))
+          const repeated = again.filter(isWanted)
+          const { answers, batches, outbox } = rest({ abandoned, lost, overspent })
+
+          // One round trip: the driver sends these one behind the other, in this order.
+          const charges = chargesOf([...won, ...repeated])
           const [row] = await Promise.all([
-            records === null
-              ? Promise.resolve(null)
-              : q<{ id: string }[]>`INSERT INTO command.outbox (records) VALUES (${records}) RETURNING id`,
+            outbox === null ? null : insertOutbox(q, outbox),
             won.length > 0 ? insertAcceptances(q, won) : null,
-            republished.length > 0 ? updateAcceptances(q, republished) : null,
+            repeated.length > 0 ? updateAcceptances(q, repeated) : null,
+            batches.length > 0 ? writeBatches(q, batches) : null,
+            answers.length > 0 ? writeAnswers(q, vault, answers) : null,
             settled.length > 0 ? deleteOutbox(q, settled) : null,
+            charges.length > 0 ? addSpent(q, charges) : null,
           ])
           const id = row?.[0]?.id
-          return { lost, outboxRow: id === undefined ? null : Number(id) }
+          return { abandoned, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
         }, DEADLINE),
+
+      giveBack: (codes) => Effect.asVoid(sql.run((q) => giveBack(q, codes), AFTERWARDS)),
+
+      seal: (batch, records) =>
+        sql.transaction(async (q) => {
+          const written = await writeBatches(q, [batch])
+          if (written.length === 0) return null
+          const [row] = await insertOutbox(q, records)
+          return row === undefined ? null : Number(row.id)
+        }, AFTERWARDS),
 
       settle: (rows) => Effect.asVoid(sql.run((q) => deleteOutbox(q, rows))),
     }

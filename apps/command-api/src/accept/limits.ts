@@ -10,7 +10,6 @@
  * Source: specification, Limits, and Errors, rules 3 and 4; contract, Unavailability.
  */
 import { type ApiError, apiError } from '@hub/contract'
-import { factId } from '@hub/domain'
 import { Counters, type FloodMessage, secondsToNextDay, utcDay } from '@hub/counters'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'

@@ -40,6 +40,8 @@ export interface Ticket {
   readonly candidate: Candidate
   readonly submission: Submission
   outcome: Outcome | null
+  /** The id that it is recorded under if it is new: the same one, however often it is tried. */
+  messageId: string | null
   /** It has a place in the flood windows of its recipient, which nobody has made final yet. */
   reserved: boolean
 }
@@ -113,7 +115,7 @@ export const makeWaiting = (onAnswered: () => void) => {
         stored: false,
       }
       for (const candidate of candidates) {
-        submission.tickets.push({ candidate, submission, outcome: null, reserved: false })
+        submission.tickets.push({ candidate, submission, outcome: null, messageId: null, reserved: false })
       }
       if (candidates.length === 0) Deferred.doneUnsafe(submission.done, Effect.void)
       else {

@@ -9,6 +9,8 @@ export interface Answer {
   readonly body: string | Uint8Array
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
+  /** A repeat of the request may do more: this answer is not kept under its idempotency key. */
+  readonly repeatable?: true
 }
 
 const JSON_TYPE = 'application/json'

@@ -7,7 +7,6 @@ import {
   decodeListQuery,
   decodeRender,
   decodeSenderCreate,
-  decodeSendRequest,
   decodeStatsQuery,
   decodeTemplateCreate,
   decodeWebhookEndpointCreate,
@@ -22,19 +21,19 @@ import {
 import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
 import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
 import { Clock, Effect, Result } from 'effect'
-import { candidateOf, renderFault } from '../accept/candidate.ts'
+import { renderFault } from '../accept/candidate.ts'
 import { estimateBody, templatesOf } from '../accept/estimate.ts'
-import { Flusher } from '../accept/flush.ts'
 import { accountBody } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Events } from '../events/events.ts'
-import { acceptedBody, messageBody } from '../messages/message.ts'
+import { messageBody } from '../messages/message.ts'
 import { Messages } from '../messages/store.ts'
 import { Senders } from '../senders/senders.ts'
 import { Stats } from '../stats/stats.ts'
 import { Templates } from '../templates/templates.ts'
 import { WebhookEndpoints } from '../webhook-endpoints/endpoints.ts'
 import { type Answer, jsonAnswer, listAnswer, pageAnswer } from './answer.ts'
+import { acceptingOperations } from './accepting.ts'
 import type { OpenOperation, Operation } from './pipeline.ts'
 
 const notFound: Effect.Effect<never, ApiError> = Effect.fail(apiError('not_found'))
@@ -53,28 +52,12 @@ const TEMPLATES_AT_ONCE = 4
 /** The operations that need a key. */
 export const makeOperations = Effect.fnUntraced(function* (options: OperationsOptions) {
   const accounts = yield* Accounts
-  const flusher = yield* Flusher
   const messages = yield* Messages
   const events = yield* Events
   const endpoints = yield* WebhookEndpoints
   const templates = yield* Templates
   const senders = yield* Senders
   const stats = yield* Stats
-
-  const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller }) {
-    const send = yield* Effect.fromResult(Result.flatMap(parseBody(body), (json) => decodeSendRequest(json)))
-    const settings = yield* accounts.settings(caller)
-    const template = yield* accounts.template(caller, send.template)
-    const candidate = candidateOf(send, { owner: caller, settings, template, hashSecret: options.hashSecret })
-    // A refusal of a send without a reference can be no duplicate: it needs no look at the ledger.
-    if (candidate.clientRef === null && Result.isFailure(candidate.draft)) {
-      return yield* candidate.draft.failure
-    }
-    const [outcome] = yield* flusher.accept([candidate])
-    if (outcome === undefined) return yield* apiError('internal_error')
-    const { duplicate, view } = yield* Effect.fromResult(outcome)
-    return jsonAnswer(202, acceptedBody(view, duplicate))
-  })
 
   const readMessage: Operation = Effect.fnUntraced(function* ({ caller, params }) {
     const id = yield* orNotFound(decodeId('msg', params['id'] ?? ''))
@@ -124,7 +107,12 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
       Result.mapError(parseTemplate(template.body), () => apiError('template_invalid')),
     )
     const { characters, encoding, parts, text } = yield* Effect.fromResult(
-      Result.mapError(render(parsed, variables), (error) => renderFault(error, '')),
+      Result.mapError(render(parsed, variables), (error) =>
+        // A preview names no template: its values are what can be shortened.
+        error._tag === 'TemplateTextTooLong'
+          ? apiError('template_text_too_long', { param: 'variables' })
+          : renderFault(error, ''),
+      ),
     )
     return jsonAnswer(200, { text, encoding, parts, characters })
   })
@@ -189,7 +177,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   })
 
   const operations: Readonly<Record<string, Operation>> = {
-    'messages.send': sendMessage,
+    ...(yield* acceptingOperations(options)),
     'messages.read': readMessage,
     'messages.estimate': estimate,
     'templates.create': createTemplate,

@@ -5,13 +5,14 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
-import { type ApiError, apiError, type ErrorObject, toErrorBody } from '@hub/contract'
+import { type ApiError, apiError, decodeIdempotencyKey, type ErrorObject, toErrorBody } from '@hub/contract'
 import type { RateVerdict } from '@hub/counters'
 import type { StorageError } from '@hub/store'
 import { Cause, Clock, Duration, Effect, Metric } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
 import type { Caller } from '../accounts/account.ts'
+import type { Claim, Idempotency } from '../idempotency/step.ts'
 import { freshId } from '../ids.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { withBody } from './body.ts'
@@ -40,6 +41,8 @@ export interface Exchange {
   readonly requestId: string
   /** An error in the form that it has within an answer, such as that of an element of a batch. */
   readonly errorObject: (error: ApiError) => ErrorObject
+  /** A refusal or failure as it will be sent. */
+  readonly toAnswer: (error: ApiError) => Answer
   /** What goes with the answer, whatever it will be. */
   readonly headers: Record<string, string>
 }
@@ -51,6 +54,8 @@ export interface Call extends Pick<Exchange, 'requestId' | 'errorObject'> {
   readonly params: Readonly<Record<string, string | undefined>>
   readonly query: URLSearchParams
   readonly body: Uint8Array
+  /** What it holds on an idempotency key; `null` without one. */
+  readonly claim: Claim | null
 }
 
 /**
@@ -93,6 +98,12 @@ const withinRate = Effect.fnUntraced(function* (
   if (!rate.allowed) yield* apiError('rate_limited', { retryAfter: rate.retryAfterSeconds })
 })
 
+/** Who is let in, and what of that was answered before. */
+export interface Doors {
+  readonly access: Access['Service']
+  readonly idempotency: Idempotency['Service']
+}
+
 /**
  * The checks, in order:
  *
@@ -100,10 +111,11 @@ const withinRate = Effect.fnUntraced(function* (
  *  2. size and encoding of the body
  *  3. the failed-login gate, then the key
  *  4. the request rate
- *  5. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
+ *  5. the idempotency key of a POST
+ *  6. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
  */
 export const checked = (
-  access: Access['Service'],
+  { access, idempotency }: Doors,
   request: HttpServerRequest.HttpServerRequest,
   target: { readonly params: Call['params']; readonly query: URLSearchParams },
   operation: Operation,
@@ -116,7 +128,15 @@ export const checked = (
     Effect.fnUntraced(function* (body) {
       const caller = yield* access.login(credentials)
       yield* withinRate(access, caller, within)
-      return yield* operation({ ...target, requestId, errorObject, caller, body })
+      const run = (claim: Claim | null) =>
+        operation({ ...target, requestId, errorObject, caller, body, claim })
+      const { method, url } = request
+      if (method !== 'POST') return yield* run(null)
+      const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))
+      if (key === null) return yield* run(null)
+      return yield* idempotency.run({ caller, key, method, url, body }, run, (error) =>
+        Effect.map(toApiError(error), within.toAnswer),
+      )
     }),
   )
 }
@@ -154,7 +174,7 @@ export const exchange = (
     const fail = (error: ApiError): Answer => errorAnswer(error, requestId, edge.docBase, extra)
     const errorObject = (error: ApiError): ErrorObject => toErrorBody(error, requestId, edge.docBase).error
     const headers: Record<string, string> = {}
-    return Effect.suspend(() => work({ requestId, errorObject, headers })).pipe(
+    return Effect.suspend(() => work({ requestId, errorObject, toAnswer: fail, headers })).pipe(
       Effect.timeoutOrElse({
         duration: REQUEST_DEADLINE,
         orElse: () => Effect.fail(apiError('internal_error', { retryAfter: RETRY_AFTER })),

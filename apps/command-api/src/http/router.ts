@@ -7,9 +7,10 @@ import { apiError, ROUTES } from '@hub/contract'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
+import { Idempotency } from '../idempotency/step.ts'
 import { makeOperations, openOperations, openPaths, type OperationsOptions } from './operations.ts'
 import { HttpEdge } from './edge.ts'
-import { checked, exchange, type OpenOperation, type Operation } from './pipeline.ts'
+import { checked, type Doors, exchange, type OpenOperation, type Operation } from './pipeline.ts'
 
 interface Target {
   readonly method: string
@@ -54,7 +55,7 @@ const splitUrl = (url: string): { readonly path: string; readonly query: string 
 /** Answers one path, whatever the method. */
 const respond = (
   edge: HttpEdge['Service'],
-  access: Access['Service'],
+  doors: Doors,
   targets: ReadonlyArray<Target>,
 ): Effect.Effect<
   HttpServerResponse.HttpServerResponse,
@@ -76,7 +77,7 @@ const respond = (
     return yield* exchange(edge, (within) =>
       run.kind === 'open'
         ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
-        : checked(access, request, { params, query: new URLSearchParams(query) }, run.operation, within),
+        : checked(doors, request, { params, query: new URLSearchParams(query) }, run.operation, within),
     )
   })
 
@@ -98,12 +99,12 @@ const namesHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
 /** The whole API as one effect. Fails never: whatever happens is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const edge = yield* HttpEdge
-  const access = yield* Access
+  const doors: Doors = { access: yield* Access, idempotency: yield* Idempotency }
   const targets = targetsOf(yield* makeOperations(options))
   const routes = HttpRouter.use(
     Effect.fnUntraced(function* (router) {
       for (const [path, here] of Map.groupBy(targets, (target) => target.path)) {
-        yield* router.add('*', path, respond(edge, access, here))
+        yield* router.add('*', path, respond(edge, doors, here))
       }
     }),
   )

@@ -153,6 +153,14 @@ export class Messages extends Context.Service<
       { readonly view: MessageView; readonly content: MessageContent | null } | null,
       StorageError
     >
+    /** The same for several ids (UUIDs); those that are missing or another's are left out. By id (`msg_…`). */
+    readonly readAll: (
+      owner: Owner,
+      ids: ReadonlyArray<string>,
+    ) => Effect.Effect<
+      ReadonlyMap<string, { readonly view: MessageView; readonly content: MessageContent | null }>,
+      StorageError
+    >
   }
 >()('@hub/command-api/Messages') {
   static readonly layer: Layer.Layer<Messages, never, Sql | Vault | Sealing> = Layer.effect(
@@ -223,19 +231,34 @@ export class Messages extends Context.Service<
 
       const isOf = (row: Row, owner: Owner) => row.account === owner.accountUuid && row.mode === owner.mode
 
+      const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
+        const read = new Map<
+          string,
+          { readonly view: MessageView; readonly content: MessageContent | null }
+        >()
+        if (ids.length === 0) return read
+        const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
+        for (const row of projected.filter((one) => isOf(one, owner))) {
+          const payload = yield* openPersonal(row)
+          const view = projectedView(row, maskOf(payload))
+          read.set(view.id, { view, content: contentOf(payload) })
+        }
+        const there = new Set(projected.map((row) => row.id))
+        const missing = ids.filter((id) => !there.has(id))
+        if (missing.length === 0) return read
+        const accepted = yield* sql.run((q) => selectAcceptances(q, missing), DEADLINE)
+        for (const row of accepted.filter((one) => isOf(one, owner))) {
+          const view = acceptedView(row)
+          read.set(view.id, { view, content: contentOf(yield* openAcceptance(row)) })
+        }
+        return read
+      })
+
       return {
         find,
-        read: Effect.fnUntraced(function* (owner, id) {
-          const [projected] = yield* sql.run((q) => selectProjected(q, [id]), DEADLINE)
-          if (projected !== undefined) {
-            if (!isOf(projected, owner)) return null
-            const payload = yield* openPersonal(projected)
-            return { view: projectedView(projected, maskOf(payload)), content: contentOf(payload) }
-          }
-          const [accepted] = yield* sql.run((q) => selectAcceptances(q, [id]), DEADLINE)
-          if (accepted === undefined || !isOf(accepted, owner)) return null
-          return { view: acceptedView(accepted), content: contentOf(yield* openAcceptance(accepted)) }
-        }),
+        readAll,
+        read: (owner, id) =>
+          Effect.map(readAll(owner, [id]), (read) => read.get(encodeId('msg', id)) ?? null),
       }
     }),
   )

@@ -1,18 +1,28 @@
-/** Doubles of the ports of a flush: a ledger and a bus that fail in every way that the real ones can. */
+/** Doubles of the ports of a flush: a ledger, a bus and limits that fail in every way that the real ones can. */
 import { encodeId, fromTimestamp, parseTemplate } from '@hub/domain'
 import { BusUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
 import { Sealing, StorageRejected, StorageUnavailable } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
-import type { Send } from '@hub/contract'
-import { candidateOf, type Candidate } from '../accept/candidate.ts'
+import { type ApiError, apiError, type Send } from '@hub/contract'
+import { candidateOf, type Candidate, floodKey } from '../accept/candidate.ts'
 import { type KnownMessage, refKey } from '../accept/decide.ts'
 import { flusherLayer } from '../accept/flush.ts'
-import { type Committed, type Entry, Ledger } from '../accept/ledger.ts'
+import { type BatchRow, type Committed, type Entry, Ledger } from '../accept/ledger.ts'
+import { type Claimant, Limits } from '../accept/limits.ts'
+import type { Lease, StoredAnswer } from '../idempotency/keys.ts'
 import { OutboxGate } from '../accept/outbox-gate.ts'
 import { DEFAULT_SETTINGS, type Owner, type TemplateInUse } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
 
 export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
+
+/** A claim on an idempotency key. */
+export const leaseOf = (key: string): Lease => ({
+  accountUuid: owner.accountUuid,
+  mode: owner.mode,
+  key,
+  token: `token of ${key}`,
+})
 
 export const owner: Owner = {
   account: encodeId('acc', '01890000-0000-7000-8000-000000000001'),
@@ -66,10 +76,20 @@ const makeLedger = () => {
   const outbox = new Map<number, Uint8Array>()
   const projected = new Set<string>()
   const commits: Array<number> = []
+  const batches = new Map<string, BatchRow>()
+  const answers = new Map<string, StoredAnswer>()
+  /** Message ids that are charged, and what is left of the account's limit. */
+  const charged = new Set<string>()
+  const givenBack: Array<string> = []
   const state = {
     fate: 'ok' as CommitFate,
     /** PostgreSQL refuses a transaction that has such a reference. */
     poison: null as string | null,
+    /** Acceptances that the spend limit leaves room for. */
+    room: Infinity,
+    /** Tokens of claims that are no longer held. */
+    lapsed: new Set<string>(),
+    sealing: 'ok' as CommitFate,
     /** While there, commits wait for it. */
     barrier: null as Deferred.Deferred<void> | null,
     /** Lookups end at their deadline. */
@@ -109,7 +129,7 @@ const makeLedger = () => {
   }
 
   const ledger: Ledger['Service'] = {
-    lookup: (asked) =>
+    lookup: ({ references: asked, remembered }) =>
       Effect.suspend(() => {
         if (state.hanging) {
           return Effect.andThen(
@@ -123,9 +143,15 @@ const makeLedger = () => {
           const id = references.get(key)
           if (id !== undefined) known.set(key, knownOf(id))
         }
-        return Effect.succeed({ at: NOW, known, optedOut: new Set<string>() })
+        const recorded = new Map(
+          remembered.flatMap((id) => {
+            const found = knownOf(id)
+            return found === null ? [] : [[id, found] as const]
+          }),
+        )
+        return Effect.succeed({ at: NOW, known, recorded, optedOut: new Set<string>() })
       }),
-    commit: ({ accepted, outbox: pack, republished, settled }) =>
+    commit: ({ accepted, republished, rest, settled }) =>
       Effect.gen(function* () {
         if (state.barrier !== null) yield* Deferred.await(state.barrier)
         state.meanwhile()
@@ -138,29 +164,57 @@ const makeLedger = () => {
         }
         commits.push(accepted.length + republished.length)
         const lost = new Set<string>()
-        for (const entry of accepted) {
+        const overspent = new Set<string>()
+        const abandoned = new Set<string>()
+        const won: Array<Entry> = []
+        for (const entry of republished) charged.delete(entry.fact.messageId)
+        for (const entry of [...accepted, ...republished]) {
           const { clientRef, messageId } = entry.fact
-          if (clientRef !== null) {
-            const key = refKey(entry.owner, clientRef)
-            if (references.has(key)) {
-              lost.add(messageId)
-              continue
-            }
-            references.set(key, messageId)
+          const key = clientRef === null ? null : refKey(entry.owner, clientRef)
+          if (entry.lease !== null && state.lapsed.has(entry.lease.token)) abandoned.add(messageId)
+          else if (charged.size + won.length >= state.room) overspent.add(messageId)
+          else if (key !== null && accepted.includes(entry) && references.has(key)) lost.add(messageId)
+          else {
+            if (key !== null) references.set(key, messageId)
+            won.push(entry)
           }
-          rows.set(messageId, entry)
         }
-        for (const entry of republished) rows.set(entry.fact.messageId, entry)
+        for (const entry of won) {
+          rows.set(entry.fact.messageId, entry)
+          charged.add(entry.fact.messageId)
+        }
         for (const row of settled) outbox.delete(row)
-        const packed = pack(lost)
-        const outboxRow = packed === null ? null : nextRow++
-        if (packed !== null && outboxRow !== null) outbox.set(outboxRow, packed)
+        const more = rest({ lost, overspent, abandoned })
+        for (const batch of more.batches) batches.set(batch.id, batch)
+        for (const { answer, lease } of more.answers) answers.set(lease.key, answer)
+        const outboxRow = more.outbox === null ? null : nextRow++
+        if (more.outbox !== null && outboxRow !== null) outbox.set(outboxRow, more.outbox)
         if (fate === 'lost reply') return yield* new StorageUnavailable({ reason: 'timeout', detail: 'test' })
-        return { lost, outboxRow } satisfies Committed
+        return { lost, overspent, abandoned, outboxRow } satisfies Committed
+      }),
+    giveBack: (codes) =>
+      Effect.suspend(() => {
+        if (state.fate === 'unavailable') {
+          return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'test' }))
+        }
+        for (const { messageId } of codes) {
+          if (charged.delete(messageId)) givenBack.push(messageId)
+        }
+        return Effect.void
+      }),
+    seal: (batch, records) =>
+      Effect.suspend(() => {
+        const failure = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
+        if (state.sealing === 'unavailable') return Effect.fail(failure)
+        if (batches.get(batch.id)?.sealedAt != null) return Effect.succeed(null)
+        batches.set(batch.id, batch)
+        const row = nextRow++
+        outbox.set(row, records)
+        return state.sealing === 'lost reply' ? Effect.fail(failure) : Effect.succeed(row)
       }),
     settle: (settled) => Effect.sync(() => settled.forEach((row) => outbox.delete(row))),
   }
-  return { ledger, state, references, rows, outbox, projected, commits }
+  return { ledger, state, references, rows, outbox, projected, commits, batches, answers, charged, givenBack }
 }
 
 /** A bus in memory. */
@@ -188,15 +242,69 @@ const makeBus = () => {
   return { log, state, records }
 }
 
+/** How the counters behave; `lost reply`: what was asked happened, and is reported as unavailable. */
+export type CountersFate = 'up' | 'away' | 'lost reply'
+
+/** Limits in memory: a place in the windows is `reserved` or `final`. */
+const makeLimits = () => {
+  const places = new Map<string, 'reserved' | 'final'>()
+  const state = {
+    fate: 'up' as CountersFate,
+    /** Seconds until the hub's day allows it. */
+    daily: null as number | null,
+    dailyAsked: 0,
+    /** Recipients whose windows are full. */
+    full: new Set<string>(),
+    counted: 0,
+  }
+  const keyOf = ({ candidate, messageId }: Claimant) =>
+    `${candidate.recipient} ${floodKey(candidate.owner, candidate.clientRef, messageId)}`
+  const limits: Limits['Service'] = {
+    daily: () =>
+      Effect.sync(() => {
+        state.dailyAsked++
+        return state.daily
+      }),
+    reserve: (claimants) =>
+      Effect.sync(() =>
+        claimants.map((claimant): ApiError | null => {
+          const key = keyOf(claimant)
+          const fits = places.has(key) || !state.full.has(claimant.candidate.recipient)
+          if (fits && state.fate !== 'away') places.set(key, places.get(key) ?? 'reserved')
+          if (state.fate !== 'up') {
+            return claimant.draft.class === 'otp' ? null : apiError('recipient_flood_limited')
+          }
+          return fits ? null : apiError('recipient_flood_limited', { window: 'pause', retryAfter: 60 })
+        }),
+      ),
+    accepted: (claimants) =>
+      Effect.sync(() => {
+        state.counted += claimants.length
+        for (const claimant of claimants) places.set(keyOf(claimant), 'final')
+      }),
+    giveBack: (claimants) =>
+      Effect.sync(() => {
+        if (state.fate === 'away') return
+        for (const claimant of claimants) places.delete(keyOf(claimant))
+      }),
+  }
+  return { limits, state, places }
+}
+
 export class Doubles extends Context.Service<
   Doubles,
-  { readonly ledger: ReturnType<typeof makeLedger>; readonly bus: ReturnType<typeof makeBus> }
+  {
+    readonly ledger: ReturnType<typeof makeLedger>
+    readonly bus: ReturnType<typeof makeBus>
+    readonly limits: ReturnType<typeof makeLimits>
+  }
 >()('@hub/command-api/testing/Doubles') {}
 
 /** A flusher on doubles. The gate is the real one, opened as by a relay that found nothing. */
 export const flusherOnDoubles = () => {
   const ledger = makeLedger()
   const bus = makeBus()
+  const limits = makeLimits()
   let made = 0
   const makeMessageId: MakeId = () =>
     encodeId('msg', `01890000-0000-7000-8000-${(++made).toString(16).padStart(12, '0')}`)
@@ -223,7 +331,8 @@ export const flusherOnDoubles = () => {
         Layer.succeed(Ledger)(ledger.ledger),
         Layer.succeed(EventLog)(bus.log),
         Layer.succeed(Sealing)(sealing),
-        Layer.succeed(Doubles)({ ledger, bus }),
+        Layer.succeed(Limits)(limits.limits),
+        Layer.succeed(Doubles)({ ledger, bus, limits }),
         OutboxGate.layer,
       ),
     ),

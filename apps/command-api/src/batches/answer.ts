@@ -1,0 +1,119 @@
+/** The answer to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch; contract, Batch. */
+import type { AcceptedBatch, ApiError, BatchElement, BatchResult, ErrorObject } from '@hub/contract'
+import { isFinal, toTimestamp } from '@hub/domain'
+import { Result } from 'effect'
+import type { Outcome } from '../accept/waiting.ts'
+import { acceptedBody, type MessageView } from '../messages/message.ts'
+
+/** An element of the request and what became of it. */
+export interface ElementOutcome {
+  readonly element: Pick<BatchElement, 'index' | 'clientRef'>
+  readonly outcome: Outcome
+}
+
+/** Each element with its outcome; `outcomes` are those of the elements that had the right form, in order. */
+export const pair = (
+  elements: ReadonlyArray<BatchElement>,
+  outcomes: ReadonlyArray<Outcome>,
+): ReadonlyArray<ElementOutcome> => {
+  let next = 0
+  return elements.map((element) => ({
+    element,
+    outcome: Result.isFailure(element.send) ? Result.fail(element.send.failure) : outcomes[next++]!,
+  }))
+}
+
+/** What the elements came to. */
+export interface Tally {
+  readonly accepted: number
+  readonly duplicate: number
+  readonly rejected: number
+  readonly duplicates: ReadonlyArray<MessageView>
+  readonly errors: ReadonlyArray<ApiError>
+}
+
+export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
+  const duplicates: Array<MessageView> = []
+  const errors: Array<ApiError> = []
+  for (const { outcome } of results) {
+    if (Result.isFailure(outcome)) errors.push(outcome.failure)
+    else if (outcome.success.duplicate) duplicates.push(outcome.success.view)
+  }
+  return {
+    accepted: results.length - duplicates.length - errors.length,
+    duplicate: duplicates.length,
+    rejected: errors.length,
+    duplicates,
+    errors,
+  }
+}
+
+/** What a repeat of the batch accepts anew: its answer is not kept. Source: contract, General (idempotency). */
+export const isRepeatable = ({ errors }: Tally): boolean =>
+  errors.some(({ code }) => code === 'internal_error' || code === 'provider_unavailable')
+
+/** The one failure that is the whole request's, if there is one: nothing was created then. */
+export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | null =>
+  errors.find(({ code }) => code === 'hub_daily_limit_reached' || code === 'idempotency_conflict') ??
+  (accepted + duplicate === 0 ? (errors.find(({ code }) => code === 'internal_error') ?? null) : null)
+
+/** The earlier batch that all duplicates share; `null` where they share none. */
+export const sharedBatch = ({ duplicates }: Tally): string | null => {
+  const batches = new Set(duplicates.map(({ batch }) => batch))
+  const [only = null] = batches
+  return batches.size === 1 ? only : null
+}
+
+/** Which batch the answer is about. */
+export interface About {
+  readonly id: string | null
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number | null
+  readonly closed: boolean
+}
+
+/** Where there is no batch to ask, a repeat is closed when none of the messages it repeats is open. */
+export const areFinal = ({ duplicates }: Tally): boolean => duplicates.every(({ status }) => isFinal(status))
+
+const resultOf = (
+  { element, outcome }: ElementOutcome,
+  errorObject: (error: ApiError) => ErrorObject,
+): BatchResult => {
+  const { clientRef, index } = element
+  if (Result.isFailure(outcome)) {
+    const error = errorObject(outcome.failure) as Extract<BatchResult, { result: 'rejected' }>['error']
+    return { index, client_ref: clientRef, result: 'rejected', error }
+  }
+  const { duplicate, view } = outcome.success
+  return duplicate
+    ? {
+        index,
+        client_ref: clientRef ?? '',
+        result: 'duplicate',
+        message_id: view.id,
+        message_url: `/v1/messages/${view.id}`,
+      }
+    : { index, client_ref: clientRef ?? '', result: 'accepted', message: acceptedBody(view, false) }
+}
+
+export const batchBody = (
+  about: About,
+  results: ReadonlyArray<ElementOutcome>,
+  tally: Tally,
+  errorObject: (error: ApiError) => ErrorObject,
+): AcceptedBatch => ({
+  object: 'batch',
+  id: about.id,
+  created_at: about.createdAt === null ? null : toTimestamp(about.createdAt),
+  closed: about.closed,
+  counts: {
+    total: results.length,
+    accepted: tally.accepted,
+    duplicate: tally.duplicate,
+    rejected: tally.rejected,
+    delivered: 0,
+    undelivered: 0,
+    expired: 0,
+  },
+  results: results.map((one) => resultOf(one, errorObject)),
+})

@@ -1,0 +1,134 @@
+/**
+ * Batches as PostgreSQL knows them: outcome and counts from the read model, and until the projector has them there, from the
+ * ledger, so that a client can always read what it was just told.
+ */
+import type { Page } from '@hub/contract'
+import { type BatchTally, decodeId, encodeId } from '@hub/domain'
+import { Sql, type StorageError } from '@hub/store'
+import { Context, Duration, Effect, Layer } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import type { MessageContent, MessageView } from '../messages/message.ts'
+import { Messages } from '../messages/store.ts'
+
+interface Row {
+  readonly created_at: Date
+  readonly total: number
+  readonly accepted: number
+  readonly duplicate: number
+  readonly rejected: number
+  readonly sealed: boolean
+  readonly delivered: number
+  readonly undelivered: number
+  readonly rejected_by_operator: number
+  readonly expired: number
+  readonly closed: boolean
+}
+
+export interface MessagePage {
+  readonly data: ReadonlyArray<{ readonly view: MessageView; readonly content: MessageContent | null }>
+  readonly hasMore: boolean
+}
+
+const DEADLINE = { deadline: Duration.millis(1200) }
+
+const NIL = '00000000-0000-0000-0000-000000000000'
+
+export class Batches extends Context.Service<
+  Batches,
+  {
+    /** `id`: `bat_…`. `null` when the owner has none such. */
+    readonly read: (owner: Owner, id: string) => Effect.Effect<BatchTally | null, StorageError>
+    /** The accepted messages of a batch in the order of acceptance. `null` where the batch or the cursor names nothing. */
+    readonly messages: (
+      owner: Owner,
+      id: string,
+      page: Page,
+    ) => Effect.Effect<MessagePage | null, StorageError>
+  }
+>()('@hub/command-api/Batches') {
+  static readonly layer: Layer.Layer<Batches, never, Sql | Messages> = Layer.effect(
+    Batches,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const messages = yield* Messages
+
+      const find = (owner: Owner, uuid: string) =>
+        sql.run(async (q) => {
+          const [row] = await q<Row[]>`
+            SELECT coalesce(r.created_at, c.created_at) AS created_at, coalesce(r.total, c.total) AS total,
+                   coalesce(r.accepted, c.accepted) AS accepted, coalesce(r.duplicate, c.duplicate) AS duplicate,
+                   coalesce(r.rejected, c.rejected) AS rejected,
+                   coalesce(r.sealed_at, c.sealed_at) IS NOT NULL AS sealed,
+                   coalesce(r.delivered, 0) AS delivered, coalesce(r.undelivered, 0) AS undelivered,
+                   coalesce(r.rejected_by_operator, 0) AS rejected_by_operator, coalesce(r.expired, 0) AS expired,
+                   coalesce(r.closed, false) AS closed
+              FROM (SELECT * FROM command.batches WHERE id = ${uuid}) AS c
+              FULL JOIN (SELECT * FROM read.batches WHERE id = ${uuid}) AS r ON r.id = c.id
+             WHERE coalesce(c.account, r.account) = ${owner.accountUuid} AND coalesce(c.mode, r.mode) = ${owner.mode}
+               AND coalesce(r.created_at, c.created_at) IS NOT NULL`
+          return row ?? null
+        }, DEADLINE)
+
+      const page = (uuid: string, limit: number, after: string) =>
+        sql.run(
+          (q) => q<{ id: string }[]>`
+            (SELECT id FROM read.messages
+              WHERE batch_id = ${uuid} AND account IS NOT NULL AND id > ${after} ORDER BY id LIMIT ${limit + 1})
+            UNION
+            (SELECT message_id FROM command.acceptances
+              WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} ORDER BY message_id LIMIT ${limit + 1})
+            ORDER BY id LIMIT ${limit + 1}`,
+          DEADLINE,
+        )
+
+      /** Whether the cursor is a message of the batch. */
+      const isMember = (uuid: string, message: string) =>
+        sql.run(async (q) => {
+          const rows = await q`
+            SELECT 1 FROM read.messages WHERE id = ${message} AND batch_id = ${uuid}
+            UNION ALL SELECT 1 FROM command.acceptances WHERE message_id = ${message} AND batch_id = ${uuid}`
+          return rows.length > 0
+        }, DEADLINE)
+
+      return {
+        read: Effect.fnUntraced(function* (owner, id) {
+          const uuid = decodeId('bat', id)
+          const row = uuid === null ? null : yield* find(owner, uuid)
+          if (row === null) return null
+          return {
+            batch: id,
+            createdAt: row.created_at.getTime(),
+            // Nothing accepted: there is nothing to wait for.
+            closed: row.closed || (row.sealed && row.accepted === 0),
+            total: row.total,
+            accepted: row.accepted,
+            duplicate: row.duplicate,
+            rejectedAtAcceptance: row.rejected,
+            delivered: row.delivered,
+            undelivered: row.undelivered,
+            rejectedByOperator: row.rejected_by_operator,
+            expired: row.expired,
+          }
+        }),
+
+        messages: Effect.fnUntraced(function* (owner, id, { limit, startingAfter }) {
+          const uuid = decodeId('bat', id)
+          if (uuid === null || (yield* find(owner, uuid)) === null) return null
+          let after = NIL
+          if (startingAfter !== null) {
+            const cursor = decodeId('msg', startingAfter)
+            if (cursor === null || !(yield* isMember(uuid, cursor))) return null
+            after = cursor
+          }
+          const rows = yield* page(uuid, limit, after)
+          const shown = rows.slice(0, limit).map((row) => row.id)
+          const found = yield* messages.readAll(owner, shown)
+          return {
+            data: shown.flatMap((one) => found.get(encodeId('msg', one)) ?? []),
+            hasMore: rows.length > limit,
+          }
+        }),
+      }
+    }),
+  )
+}

@@ -1,0 +1,131 @@
+/**
+ * The step of a request that comes with an `Idempotency-Key`: claim, run, and then store or release.
+ *
+ * Stored is every answer but 409, 429, 5xx and those that ask to be repeated; these free the key at once, so that a repeat
+ * runs as new. What cannot be stored or released now is tried again behind the answer, until the lease ends by itself.
+ *
+ * Source: specification, Idempotency; contract, General (idempotency).
+ */
+import { type ApiError, apiError } from '@hub/contract'
+import type { StorageError } from '@hub/store'
+import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Schedule } from 'effect'
+import type { Caller } from '../accounts/account.ts'
+import type { Answer } from '../http/answer.ts'
+import { freshId } from '../ids.ts'
+import { fingerprintOf, type Lease, LEASE_SECONDS, type StoredAnswer } from './keys.ts'
+import { IdempotencyKeys, newToken } from './store.ts'
+
+/** What an operation may know of its claim. */
+export interface Claim {
+  readonly lease: Lease
+  /** `msg_…`: for a send without a `client_ref`, the same one for each repeat. */
+  readonly messageId: string
+  /** Set by the operation whose transaction has stored the answer. */
+  stored: boolean
+}
+
+export interface KeyedRequest {
+  readonly caller: Caller
+  readonly key: string
+  readonly method: string
+  /** Path with query, as it was sent. */
+  readonly url: string
+  readonly body: Uint8Array
+}
+
+/** For how long an answer waits for its key to be freed or its answer to be stored; both go on behind it. */
+const WAIT = Duration.millis(250)
+const TRY_EVERY = Duration.seconds(1)
+/** Requests whose key is still to be stored or freed while PostgreSQL is away; the others' leases end by themselves. */
+const MAX_BEHIND = 2000
+
+const isKept = (status: number): boolean => status < 500 && status !== 409 && status !== 429
+
+export const storedAnswer = ({ body, contentType, headers, status }: Answer): StoredAnswer => ({
+  status,
+  contentType,
+  headers: headers ?? {},
+  body,
+})
+
+export class Idempotency extends Context.Service<
+  Idempotency,
+  {
+    /**
+     * Runs `work` under the key, or answers as the first request was answered. `toAnswer`: a refusal as it will be sent.
+     */
+    readonly run: (
+      request: KeyedRequest,
+      work: (claim: Claim) => Effect.Effect<Answer, ApiError | StorageError>,
+      toAnswer: (error: ApiError | StorageError) => Effect.Effect<Answer>,
+    ) => Effect.Effect<Answer, ApiError | StorageError>
+  }
+>()('@hub/command-api/Idempotency') {
+  static readonly layer: Layer.Layer<Idempotency, never, IdempotencyKeys> = Layer.effect(
+    Idempotency,
+    Effect.gen(function* () {
+      const keys = yield* IdempotencyKeys
+      const scope = yield* Effect.scope
+      let behind = 0
+
+      /** Does it now, or behind the answer. */
+      const settle = Effect.fnUntraced(function* (what: string, work: Effect.Effect<void, StorageError>) {
+        if (behind >= MAX_BEHIND) return
+        behind++
+        const fiber = yield* work.pipe(
+          Effect.retry({ schedule: Schedule.spaced(TRY_EVERY), times: LEASE_SECONDS }),
+          Effect.catchCause((cause) =>
+            Effect.annotateLogs(
+              Effect.logWarning('an idempotency key waits for the end of its lease', cause),
+              {
+                what,
+              },
+            ),
+          ),
+          Effect.ensuring(Effect.sync(() => behind--)),
+          Effect.forkIn(scope),
+        )
+        yield* Effect.timeoutOption(Fiber.await(fiber), WAIT)
+      })
+      const release = (lease: Lease) => settle('release', keys.release(lease))
+
+      return {
+        run: Effect.fnUntraced(function* (request, work, toAnswer) {
+          const { body, caller, key, method, url } = request
+          const token = newToken()
+          const lease: Lease = { accountUuid: caller.accountUuid, mode: caller.mode, key, token }
+          const messageId = freshId('msg', yield* Clock.currentTimeMillis)
+          const wanted = { owner: caller, key, fingerprint: fingerprintOf(method, url, body), messageId }
+          const claimed = yield* keys.claim(wanted, token).pipe(
+            // It may have been taken although nobody said so.
+            Effect.tapCause(() => Effect.forkIn(release(lease), scope)),
+          )
+          switch (claimed.type) {
+            case 'reused':
+              return yield* apiError('idempotency_key_reused')
+            case 'running':
+              return yield* apiError('idempotency_conflict', { retryAfter: claimed.retryAfterSeconds })
+            case 'replay': {
+              const { answer } = claimed
+              return { ...answer, headers: { ...answer.headers, 'idempotent-replayed': 'true' } }
+            }
+            case 'first':
+              break
+          }
+          const claim: Claim = { lease, messageId: claimed.messageId, stored: false }
+          const answer = yield* work(claim).pipe(
+            Effect.catch(toAnswer),
+            // A defect, or a client that has gone: what was done is found by the repeat.
+            Effect.onExit((exit) => (Exit.isFailure(exit) ? release(lease) : Effect.void)),
+          )
+          if (!claim.stored) {
+            yield* isKept(answer.status) && answer.repeatable !== true
+              ? settle('store', keys.store(lease, storedAnswer(answer)))
+              : release(lease)
+          }
+          return answer
+        }),
+      }
+    }),
+  )
+}

@@ -1,0 +1,154 @@
+/** Where idempotency keys live: the port, and its adapter for PostgreSQL. */
+import { randomUUID } from 'node:crypto'
+import { decodeId, encodeId } from '@hub/domain'
+import { Sql, type StorageError, StorageUnavailable, Vault } from '@hub/store'
+import { Context, Duration, Effect, Layer } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import { answerAad, KEPT_HOURS, type Lease, LEASE_SECONDS, type StoredAnswer, writeAnswers } from './keys.ts'
+
+/** What a claim came to. */
+export type Claimed =
+  /** The request runs. `messageId`: what a send without a reference is to be recorded under, again if it is a repeat. */
+  | { readonly type: 'first'; readonly lease: Lease; readonly messageId: string }
+  | { readonly type: 'replay'; readonly answer: StoredAnswer }
+  /** The first one is still running. */
+  | { readonly type: 'running'; readonly retryAfterSeconds: number }
+  /** The key belongs to another request. */
+  | { readonly type: 'reused' }
+
+export interface ClaimWanted {
+  readonly owner: Owner
+  readonly key: string
+  /** 32 bytes. */
+  readonly fingerprint: Buffer
+  /** `msg_…`: taken, unless an earlier try of the same request has left one. */
+  readonly messageId: string
+}
+
+export class IdempotencyKeys extends Context.Service<
+  IdempotencyKeys,
+  {
+    /** Takes the key in one statement. After `StorageUnavailable` it may be taken all the same: `release` the token then. */
+    readonly claim: (wanted: ClaimWanted, token: string) => Effect.Effect<Claimed, StorageError>
+    /** Stores the answer, if the lease is still held. Idempotent. */
+    readonly store: (lease: Lease, answer: StoredAnswer) => Effect.Effect<void, StorageError>
+    /** Frees the key, if it is still held and no answer is stored. Idempotent. Its message id is remembered. */
+    readonly release: (lease: Lease) => Effect.Effect<void, StorageError>
+    /** Forgets keys that are older than a day. Answers how many, of which there may be more. */
+    readonly removeExpired: Effect.Effect<number, StorageError>
+  }
+>()('@hub/command-api/IdempotencyKeys') {}
+
+/** A new token. */
+export const newToken = (): string => randomUUID()
+
+const DEADLINE = { deadline: Duration.millis(1000) }
+/** Rows of one deletion: a fraction of a second, so that nothing waits for it. */
+const REMOVED_AT_ONCE = 5000
+/** By then a request has ended one way or the other: from here on only its lease stands between it and its repeat. */
+const REQUEST_SECONDS = 20
+
+interface Row {
+  readonly claimed: boolean
+  readonly message_ids: ReadonlyArray<string> | null
+  readonly fingerprint: Buffer
+  readonly status: number | null
+  readonly headers: Readonly<Record<string, string>> | null
+  readonly answer: Buffer | null
+  readonly lease_left: number | null
+}
+
+/**
+ * When a repeat of a running request is worth while: at once again while the request can still be running, which takes
+ * milliseconds as a rule; else when its lease ends.
+ */
+export const retryAfterOf = (leaseLeft: number): number =>
+  leaseLeft > LEASE_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(leaseLeft))
+
+export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vault> = Layer.effect(
+  IdempotencyKeys,
+  Effect.gen(function* () {
+    const sql = yield* Sql
+    const vault = yield* Vault
+
+    const claimRow = ({ fingerprint, key, messageId, owner }: ClaimWanted, token: string) =>
+      sql.run(async (q) => {
+        const [row] = await q<Row[]>`
+          WITH claimed AS (
+            INSERT INTO command.idempotency_keys AS k
+              (account, mode, key, fingerprint, lease_token, lease_until, message_ids, expires_at)
+            VALUES (${owner.accountUuid}, ${owner.mode}, ${key}, ${fingerprint}, ${token},
+                    now() + make_interval(secs => ${LEASE_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
+                    now() + make_interval(hours => ${KEPT_HOURS}))
+            ON CONFLICT (account, mode, key) DO UPDATE
+               SET lease_token = excluded.lease_token, lease_until = excluded.lease_until, fingerprint = excluded.fingerprint,
+                   message_ids = CASE WHEN k.fingerprint = excluded.fingerprint AND k.expires_at > now()
+                                      THEN coalesce(k.message_ids, excluded.message_ids) ELSE excluded.message_ids END,
+                   status = NULL, headers = NULL, answer = NULL, created_at = now(), expires_at = excluded.expires_at
+             WHERE k.expires_at <= now() OR (k.status IS NULL AND (k.lease_until IS NULL OR k.lease_until <= now()))
+            RETURNING k.message_ids)
+          SELECT true AS claimed, message_ids, ${fingerprint}::bytea AS fingerprint, NULL::smallint AS status,
+                 NULL::jsonb AS headers, NULL::bytea AS answer, NULL::float8 AS lease_left
+            FROM claimed
+          UNION ALL
+          SELECT false, NULL, fingerprint, status, headers, answer, extract(epoch FROM lease_until - now())::float8
+            FROM command.idempotency_keys
+           WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
+             AND NOT EXISTS (SELECT 1 FROM claimed)`
+        return row
+      }, DEADLINE)
+
+    return {
+      claim: Effect.fnUntraced(function* (wanted, token) {
+        const row = yield* claimRow(wanted, token)
+        // Taken by another request between the statement's snapshot and its insertion.
+        if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
+        const lease: Lease = {
+          accountUuid: wanted.owner.accountUuid,
+          mode: wanted.owner.mode,
+          key: wanted.key,
+          token,
+        }
+        if (row.claimed) {
+          const [remembered] = row.message_ids ?? []
+          const messageId = remembered === undefined ? wanted.messageId : encodeId('msg', remembered)
+          return { type: 'first', lease, messageId }
+        }
+        if (!row.fingerprint.equals(wanted.fingerprint)) return { type: 'reused' }
+        if (row.status === null || row.answer === null) {
+          return { type: 'running', retryAfterSeconds: retryAfterOf(row.lease_left ?? 0) }
+        }
+        const body = yield* vault
+          .open('idempotent-answer', answerAad(lease), row.answer)
+          // A wrong master key: a fault of the deployment, which its repair ends.
+          .pipe(
+            Effect.mapError(() => new StorageUnavailable({ reason: 'failed', detail: 'unreadable answer' })),
+          )
+        const { 'content-type': contentType = 'application/json', ...headers } = row.headers ?? {}
+        return { type: 'replay', answer: { status: row.status, contentType, headers, body } }
+      }),
+
+      store: (lease, answer) =>
+        Effect.asVoid(sql.run((q) => writeAnswers(q, vault, [{ lease, answer }]), DEADLINE)),
+
+      release: ({ accountUuid, key, mode, token }) =>
+        Effect.asVoid(
+          sql.run(
+            (q) => q`
+              UPDATE command.idempotency_keys SET lease_token = NULL, lease_until = NULL
+               WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
+                 AND status IS NULL`,
+            DEADLINE,
+          ),
+        ),
+
+      removeExpired: sql.run(async (q) => {
+        const gone = await q`
+          DELETE FROM command.idempotency_keys WHERE (account, mode, key) IN (
+            SELECT account, mode, key FROM command.idempotency_keys WHERE expires_at < now()
+             ORDER BY expires_at LIMIT ${REMOVED_AT_ONCE} FOR UPDATE SKIP LOCKED)`
+        return gone.count
+      }, DEADLINE),
+    }
+  }),
+)
