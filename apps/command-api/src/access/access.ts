@@ -3,7 +3,7 @@
  * contract, General (failed-login gate, rate headers), Unavailability (Redis).
  */
 import { type ApiError, apiError } from '@hub/contract'
-import { Counters, type GateVerdict, type RateVerdict } from '@hub/counters'
+import { Counters, type RateVerdict } from '@hub/counters'
 import type { StorageError } from '@hub/store'
 import { Context, Effect, Layer } from 'effect'
 import { NetAddress } from 'effect/net'
@@ -11,6 +11,7 @@ import type { Caller } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { type ClientAddress, clientAddress, type Networks } from './client-address.ts'
 import { ApiKeys } from './keys.ts'
+import { makeLoginGate } from './login-gate.ts'
 
 /** What a request says of who sends it. */
 export interface Credentials {
@@ -21,9 +22,6 @@ export interface Credentials {
   /** The other end of the socket; undefined once it is gone. */
   readonly socketAddress: string | undefined
 }
-
-/** Counters that are away keep nobody out. */
-const OPEN: GateVerdict = { allowed: true }
 
 export class Access extends Context.Service<
   Access,
@@ -47,6 +45,7 @@ export class Access extends Context.Service<
         const keys = yield* ApiKeys
         const accounts = yield* Accounts
         const counters = yield* Counters
+        const gate = yield* makeLoginGate
 
         const textOf = (address: ClientAddress): string =>
           address === null ? 'unknown' : NetAddress.formatIp(address)
@@ -56,12 +55,14 @@ export class Access extends Context.Service<
             if (authorization === undefined) return yield* apiError('invalid_api_key')
             const address = clientAddress(socketAddress, forwardedFor, trustedProxies)
             const source = textOf(address)
-            const gate = yield* Effect.catch(counters.failedLogins.check(source), () => Effect.succeed(OPEN))
-            if (!gate.allowed) return yield* apiError('rate_limited', { retryAfter: gate.retryAfterSeconds })
+            const verdict = yield* gate.check(source)
+            if (!verdict.allowed) {
+              return yield* apiError('rate_limited', { retryAfter: verdict.retryAfterSeconds })
+            }
             const caller = yield* keys.identify(authorization, address)
             if (caller !== null) return caller
             // Recorded before the answer: whoever asks again after it finds it counted.
-            yield* Effect.ignore(counters.failedLogins.record(source))
+            yield* gate.record(source)
             return yield* apiError('invalid_api_key')
           }),
 

@@ -2,6 +2,7 @@
  * The certificate of the listener, from two files that may be replaced while it listens: certificates live for weeks, processes for
  * longer.
  */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Server } from 'node:https'
 import { createSecureContext } from 'node:tls'
@@ -28,15 +29,23 @@ export const loadKeyPair = ({ certFile, keyFile }: TlsFiles): Effect.Effect<KeyP
   Effect.tryPromise({
     try: async () => {
       const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
+      const match = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
+      // What follows the leaf is looked at only here.
       createSecureContext({ cert, key })
-      return { cert, key }
+      return { match, cert, key }
     },
     // The code alone: messages of the TLS library may quote what they could not read.
     catch: (error) =>
       new TlsUnusable({
         detail: error instanceof Error && 'code' in error ? String(error.code) : 'not a PEM file',
       }),
-  })
+  }).pipe(
+    Effect.flatMap(({ cert, key, match }) =>
+      match
+        ? Effect.succeed({ cert, key })
+        : Effect.fail(new TlsUnusable({ detail: 'the key is not that of the certificate' })),
+    ),
+  )
 
 /** A replaced certificate is in use so much later, long before the old one ends. */
 export const LOOK_EVERY = Duration.seconds(10)
