@@ -1,0 +1,484 @@
+/** Batches, idempotency keys and limits over HTTP, against the real servers. */
+import { decodeId, factId } from '@hub/domain'
+import { decodeBatchSealed } from '@hub/kafka'
+import { eventually } from '@hub/testkit'
+import { Result } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, call, facts, makeWorld, type World } from './testing/harness.ts'
+
+let world: World
+let api: Awaited<ReturnType<World['start']>>
+let account: Account
+beforeAll(async () => {
+  world = await makeWorld()
+  api = await world.start()
+  account = await world.addAccount()
+})
+afterAll(async () => {
+  await api.stop()
+  await world.remove()
+})
+
+interface Shown {
+  readonly id: string
+  readonly duplicate?: true
+  readonly error?: {
+    readonly code: string
+    readonly param?: string
+    readonly retry_after?: number
+    readonly window?: string
+    readonly request_id?: string
+  }
+}
+interface Counts {
+  readonly total: number
+  readonly accepted: number
+  readonly duplicate: number
+  readonly rejected: number
+  readonly delivered: number
+}
+interface ShownBatch {
+  readonly id: string | null
+  readonly created_at: string | null
+  readonly closed: boolean
+  readonly counts: Counts
+  readonly results: ReadonlyArray<{
+    readonly index: number
+    readonly client_ref: string | null
+    readonly result: string
+    readonly message?: Shown & { readonly batch: string }
+    readonly message_id?: string
+    readonly message_url?: string
+    readonly error?: Shown['error']
+  }>
+}
+
+let numbers = 1_000_000
+/** A number that nobody else writes to, so that its windows are empty. */
+const freshNumber = () => `+7901${String(++numbers)}`.slice(0, 12)
+
+const service = (over: object = {}) => ({
+  to: freshNumber(),
+  class: 'service',
+  template: 'order_ready',
+  variables: { order: '17' },
+  ...over,
+})
+const otp = (over: object = {}) => ({
+  to: freshNumber(),
+  class: 'otp',
+  template: 'otp_code',
+  variables: { code: '1234' },
+  ...over,
+})
+
+const post = async (
+  path: string,
+  body: unknown,
+  options: { readonly key?: string; readonly idempotencyKey?: string; readonly url?: string } = {},
+) =>
+  call(options.url ?? api.url, path, {
+    key: options.key ?? account.keys.live,
+    body,
+    ...(options.idempotencyKey === undefined
+      ? {}
+      : { headers: { 'idempotency-key': options.idempotencyKey } }),
+  })
+const send = (body: unknown, options?: Parameters<typeof post>[2]) => post('/v1/messages', body, options)
+const sendBatch = async (messages: ReadonlyArray<unknown>, options?: Parameters<typeof post>[2]) => {
+  const answer = await post('/v1/messages/batch', { messages }, options)
+  assert.strictEqual(answer.status, 202, JSON.stringify(answer.body))
+  return answer.body as ShownBatch
+}
+const get = (path: string, key = account.keys.live) => call(api.url, path, { key })
+const words = (batch: ShownBatch) => batch.results.map(({ error, result }) => error?.code ?? result)
+const codeOf = (answer: { readonly body: unknown }) => (answer.body as Shown).error?.code
+
+const spentOf = async (of: Account) => {
+  const [row] = await world.sql<{ spent: string }[]>(
+    (q) => q`SELECT spent::text FROM command.spend_periods WHERE account = ${of.uuid}`,
+  )
+  return row?.spent ?? '0.00'
+}
+
+describe('POST /v1/messages/batch', () => {
+  it('gives each element its own result, in order, and lists what was accepted', async () => {
+    const lane = await world.tail(world.topics.acceptedService)
+    const log = await world.tail(world.topics.messages)
+    const batch = await sendBatch([
+      service({ client_ref: 'b1-0' }),
+      otp({ client_ref: 'b1-1' }),
+      service({ client_ref: 'b1-2', to: '+74951234567' }),
+      service(),
+      service({ client_ref: 'b1-4', template: 'nope' }),
+      service({ client_ref: 'b1-0' }),
+      { ...service({ client_ref: 'b1-6' }), send_at: null },
+      service({ client_ref: 'b1-7' }),
+    ])
+    assert.deepStrictEqual(words(batch), [
+      'accepted',
+      'accepted',
+      'recipient_invalid',
+      'invalid_parameter',
+      'template_not_found',
+      'duplicate',
+      'send_at_not_supported',
+      'accepted',
+    ])
+    assert.deepStrictEqual(
+      batch.results.map(({ index }) => index),
+      [0, 1, 2, 3, 4, 5, 6, 7],
+    )
+    assert.deepInclude(batch.counts, { total: 8, accepted: 3, duplicate: 1, rejected: 4, delivered: 0 })
+    assert.isFalse(batch.closed)
+    const [first, , invalid] = batch.results
+    assert.strictEqual(first?.message?.batch, batch.id)
+    assert.strictEqual(invalid?.error?.param, 'messages[2].to')
+    assert.match(invalid?.error?.request_id ?? '', /^req_/)
+    assert.strictEqual(batch.results[3]?.client_ref, null)
+    assert.deepInclude(batch.results[5], {
+      message_id: first?.message?.id,
+      message_url: `/v1/messages/${first?.message?.id}`,
+    })
+
+    const read = await get(`/v1/batches/${batch.id}`)
+    assert.deepEqual(read.body, {
+      object: 'batch',
+      id: batch.id,
+      created_at: batch.created_at,
+      closed: false,
+      counts: batch.counts,
+    })
+    const ids = batch.results.flatMap(({ message }) => (message === undefined ? [] : [message.id]))
+    const page = (await get(`/v1/messages?batch=${batch.id}&limit=2`)).body as {
+      data: ReadonlyArray<Shown>
+      has_more: boolean
+      next_cursor: string
+    }
+    assert.deepStrictEqual([page.data.map(({ id }) => id), page.has_more], [ids.slice(0, 2), true])
+    const rest = (await get(`/v1/messages?batch=${batch.id}&starting_after=${page.next_cursor}`)).body as {
+      data: ReadonlyArray<Shown>
+      has_more: boolean
+    }
+    assert.deepStrictEqual([rest.data.map(({ id }) => id), rest.has_more], [ids.slice(2), false])
+
+    await eventually(() => facts(lane).some(({ messageId }) => messageId === ids[0]), { withinMs: 10_000 })
+    await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')), {
+      withinMs: 10_000,
+    })
+    const seal = Result.getOrThrow(
+      decodeBatchSealed(log.find(({ id }) => id === factId(batch.id ?? '', 'sealed'))!),
+    )
+    assert.deepInclude(seal, { batch: batch.id, total: 8, accepted: 3, duplicate: 1, rejected: 4 })
+  })
+
+  it('creates nothing when it is repeated', async () => {
+    const messages = [service({ client_ref: 'b2-0' }), service({ client_ref: 'b2-1' })]
+    const first = await sendBatch(messages)
+    const again = await sendBatch([...messages, service({ client_ref: 'b2-2', template: 'nope' })])
+    assert.deepStrictEqual(words(again), ['duplicate', 'duplicate', 'template_not_found'])
+    assert.deepInclude(again, { id: first.id, created_at: first.created_at, closed: false })
+    assert.deepInclude(again.counts, { total: 3, accepted: 0, duplicate: 2, rejected: 1 })
+    const other = await sendBatch([service({ client_ref: 'b2-3' })])
+    const mixed = await sendBatch([messages[0], service({ client_ref: 'b2-3' })])
+    assert.deepInclude(mixed, { id: null, created_at: null, closed: false })
+    assert.notStrictEqual(other.id, first.id)
+    const rows = await world.sql<{ count: number }[]>(
+      (q) => q`SELECT count(*)::integer AS count FROM command.batches WHERE id = ANY (
+        ${[first, again, other].map(({ id }) => decodeId('bat', id ?? ''))}::uuid[])`,
+    )
+    assert.strictEqual(rows[0]?.count, 2)
+  })
+
+  it('is closed at once when all of it was rejected', async () => {
+    const log = await world.tail(world.topics.messages)
+    const batch = await sendBatch([service({ client_ref: 'b3', template: 'nope' }), { client_ref: 'b3-1' }])
+    assert.deepInclude(batch, { closed: true })
+    assert.deepInclude(batch.counts, { total: 2, accepted: 0, rejected: 2 })
+    const read = await get(`/v1/batches/${batch.id}`)
+    assert.deepInclude(read.body as object, { closed: true })
+    await eventually(() => log.some(({ id }) => id === factId(batch.id ?? '', 'sealed')), {
+      withinMs: 10_000,
+    })
+  })
+
+  it('is refused as a whole for its own form only', async () => {
+    for (const [body, code, param] of [
+      [{}, 'invalid_parameter', 'messages'],
+      [{ messages: [] }, 'invalid_parameter', 'messages'],
+      [{ messages: {} }, 'invalid_parameter', 'messages'],
+      [{ messages: [1] }, 'invalid_parameter', 'messages[0]'],
+      [{ messages: Array.from({ length: 1001 }, () => ({})) }, 'batch_too_large', 'messages'],
+    ] as const) {
+      const answer = await post('/v1/messages/batch', body)
+      assert.deepStrictEqual(
+        [answer.status, codeOf(answer), (answer.body as Shown).error?.param],
+        [422, code, param],
+      )
+    }
+  })
+
+  it('takes what the account may send at once, over several flushes', async () => {
+    const big = await world.addAccount()
+    await world.sql(
+      (
+        q,
+      ) => q`INSERT INTO command.account_settings (account, mode, batch_max) VALUES (${big.uuid}, 'test', 2500)
+               ON CONFLICT (account, mode) DO UPDATE SET batch_max = 2500`,
+    )
+    const { test } = big.keys
+    const messages = Array.from({ length: 2500 }, (_, i) => service({ client_ref: `b5-${i}` }))
+    const batch = await sendBatch(messages, { key: test })
+    assert.deepInclude(batch.counts, { total: 2500, accepted: 2500 })
+    const listed: Array<string> = []
+    let cursor = ''
+    for (;;) {
+      const page = (await get(`/v1/messages?batch=${batch.id}&limit=400${cursor}`, test)).body as {
+        data: ReadonlyArray<Shown>
+        has_more: boolean
+        next_cursor: string
+      }
+      listed.push(...page.data.map(({ id }) => id))
+      if (!page.has_more) break
+      cursor = `&starting_after=${page.next_cursor}`
+    }
+    assert.strictEqual(new Set(listed).size, 2500)
+    const [row] = await world.sql<{ accepted: number; sealed: boolean }[]>(
+      (q) =>
+        q`SELECT accepted, sealed_at IS NOT NULL AS sealed FROM command.batches WHERE id = ${decodeId('bat', batch.id ?? '')}`,
+    )
+    assert.deepEqual({ ...row }, { accepted: 2500, sealed: true })
+  })
+
+  it('is nobody else\u2019s', async () => {
+    const { id } = await sendBatch([service({ client_ref: 'b6' })])
+    for (const path of [`/v1/batches/${id}`, `/v1/messages?batch=${id}`, '/v1/batches/bat_nope']) {
+      assert.strictEqual((await get(path, account.keys.test)).status, 404, path)
+    }
+    const wrong = await get(`/v1/messages?batch=${id}&starting_after=msg_nope`)
+    assert.strictEqual(wrong.status, 404)
+    assert.strictEqual((await get('/v1/messages')).status, 422)
+  })
+})
+
+describe('Idempotency-Key', () => {
+  it('answers a repeat byte for byte, under an id of its own', async () => {
+    const body = service()
+    const [first, second] = [
+      await send(body, { idempotencyKey: 'i1' }),
+      await send(body, { idempotencyKey: 'i1' }),
+    ]
+    assert.strictEqual(first.status, 202)
+    assert.strictEqual(second.status, 202)
+    assert.deepStrictEqual(second.body, first.body)
+    assert.strictEqual(second.headers.get('idempotent-replayed'), 'true')
+    assert.strictEqual(first.headers.get('idempotent-replayed'), null)
+    assert.notStrictEqual(second.headers.get('request-id'), first.headers.get('request-id'))
+    assert.isNotNull(second.headers.get('x-ratelimit-limit'))
+  })
+
+  it('keeps refusals too, with their headers', async () => {
+    const body = service()
+    await send(body)
+    const first = await send(body, { idempotencyKey: 'i2' })
+    assert.strictEqual(codeOf(first), 'recipient_flood_limited')
+    const second = await send(body, { idempotencyKey: 'i2' })
+    assert.deepStrictEqual([second.status, second.body], [first.status, first.body])
+    assert.strictEqual(second.headers.get('retry-after'), first.headers.get('retry-after'))
+    assert.strictEqual(second.headers.get('idempotent-replayed'), 'true')
+  })
+
+  it('belongs to one request of one account and mode', async () => {
+    const body = service()
+    await send(body, { idempotencyKey: 'i3' })
+    for (const [path, other] of [
+      ['/v1/messages', service()],
+      ['/v1/messages?x=1', body],
+      ['/v1/messages/estimate', body],
+    ] as const) {
+      const answer = await post(path, other, { idempotencyKey: 'i3' })
+      assert.deepStrictEqual(
+        [answer.status, codeOf(answer), (answer.body as Shown).error?.param],
+        [422, 'idempotency_key_reused', 'Idempotency-Key'],
+      )
+    }
+    const elsewhere = await send(service(), { idempotencyKey: 'i3', key: account.keys.test })
+    assert.strictEqual(elsewhere.status, 202)
+  })
+
+  it('has 1 to 255 characters, and means nothing on GET', async () => {
+    const long = await send(service(), { idempotencyKey: 'x'.repeat(256) })
+    assert.deepStrictEqual([long.status, codeOf(long)], [422, 'idempotency_key_reused'])
+    assert.strictEqual((await send(service(), { idempotencyKey: 'x'.repeat(255) })).status, 202)
+    const empty = await send(service(), { idempotencyKey: '' })
+    assert.deepStrictEqual([empty.status, codeOf(empty)], [422, 'invalid_parameter'])
+    const read = await call(api.url, '/v1/account', {
+      key: account.keys.live,
+      headers: { 'idempotency-key': 'i3' },
+    })
+    assert.strictEqual(read.status, 200)
+  })
+
+  it('shows a secret again, and keeps it encrypted', async () => {
+    const body = { url: 'https://1.1.1.1/hook' }
+    const first = await post('/v1/webhook_endpoints', body, { idempotencyKey: 'i4' })
+    assert.strictEqual(first.status, 201)
+    const second = await post('/v1/webhook_endpoints', body, { idempotencyKey: 'i4' })
+    assert.deepStrictEqual(second.body, first.body)
+    const { secret } = first.body as { secret: string }
+    const [row] = await world.sql<{ answer: Buffer }[]>(
+      (q) => q`SELECT answer FROM command.idempotency_keys WHERE key = 'i4'`,
+    )
+    assert.isFalse(row?.answer.includes(secret))
+  })
+
+  it('makes one message of 300 repeats at once in two processes', async () => {
+    const second = await world.start()
+    const body = JSON.stringify(otp())
+    try {
+      const answers = await Promise.all(
+        Array.from({ length: 300 }, (_, i) =>
+          send(body, {
+            idempotencyKey: 'i5',
+            url: i % 2 === 0 ? api.url : second.url,
+            key: account.keys.test,
+          }),
+        ),
+      )
+      const ids = new Set(
+        answers.filter(({ status }) => status === 202).map(({ body: of }) => (of as Shown).id),
+      )
+      assert.strictEqual(ids.size, 1)
+      for (const answer of answers.filter(({ status }) => status !== 202)) {
+        assert.include([409, 429], answer.status)
+        assert.isAtLeast((answer.body as Shown).error?.retry_after ?? 0, 1)
+      }
+    } finally {
+      await second.stop()
+    }
+  })
+
+  it('of a process that died is run again once its lease has ended, and finds the message it had recorded', async () => {
+    const body = service()
+    const first = await send(body, { idempotencyKey: 'i6' })
+    // As the row was before the answer was stored.
+    await world.sql(
+      (q) => q`UPDATE command.idempotency_keys
+                  SET status = NULL, answer = NULL, lease_token = gen_random_uuid(), lease_until = now() + interval '30 seconds',
+                      message_ids = ARRAY[${decodeId('msg', (first.body as Shown).id)}::uuid]
+                WHERE key = 'i6'`,
+    )
+    const running = await send(body, { idempotencyKey: 'i6' })
+    assert.deepStrictEqual([running.status, codeOf(running)], [409, 'idempotency_conflict'])
+    assert.isAtLeast((running.body as Shown).error?.retry_after ?? 0, 20)
+    await world.sql((q) => q`UPDATE command.idempotency_keys SET lease_until = now() WHERE key = 'i6'`)
+    const again = await send(body, { idempotencyKey: 'i6' })
+    assert.deepStrictEqual([again.status, again.body], [202, first.body])
+    assert.isNull(again.headers.get('idempotent-replayed'))
+    const replayed = await send(body, { idempotencyKey: 'i6' })
+    assert.strictEqual(replayed.headers.get('idempotent-replayed'), 'true')
+  })
+})
+
+describe('limits', () => {
+  it('hold the windows of a number, and a repeat spends none', async () => {
+    const to = freshNumber()
+    const first = await send(service({ to, client_ref: 'l1' }))
+    assert.strictEqual(first.status, 202)
+    const refused = await send(otp({ to }))
+    assert.deepInclude((refused.body as Shown).error, {
+      code: 'recipient_flood_limited',
+      window: 'pause',
+      param: 'to',
+    })
+    assert.isAtMost((refused.body as Shown).error?.retry_after ?? 0, 60)
+    assert.strictEqual(refused.headers.get('retry-after'), String((refused.body as Shown).error?.retry_after))
+    const repeat = await send(service({ to, client_ref: 'l1' }))
+    assert.deepStrictEqual([repeat.status, (repeat.body as Shown).id], [202, (first.body as Shown).id])
+  })
+
+  it('in the sandbox are those of one number', async () => {
+    const test = { key: account.keys.test }
+    for (let i = 0; i < 3; i++)
+      assert.strictEqual((await send(service({ to: '+79000000001' }), test)).status, 202)
+    assert.strictEqual((await send(otp({ to: '+79000000009' }), test)).status, 202)
+    const refused = await send(service({ to: '+79000000009' }), test)
+    assert.deepInclude((refused.body as Shown).error, { code: 'recipient_flood_limited', window: 'pause' })
+    assert.isAbove((refused.body as Shown).error?.retry_after ?? 0, 200)
+  })
+
+  it('see the messages of one batch to one number', async () => {
+    const to = freshNumber()
+    const batch = await sendBatch([service({ to, client_ref: 'l2-0' }), service({ to, client_ref: 'l2-1' })])
+    assert.deepStrictEqual(words(batch), ['accepted', 'recipient_flood_limited'])
+    assert.strictEqual(batch.results[1]?.error?.param, 'messages[1].to')
+  })
+
+  it('take no more money than there is, in order, and charge nothing for repeats', async () => {
+    const poor = await world.addAccount()
+    await world.sql(
+      (q) =>
+        q`INSERT INTO command.account_settings (account, mode, spend_limit) VALUES (${poor.uuid}, 'live', 5)
+               ON CONFLICT (account, mode) DO UPDATE SET spend_limit = 5`,
+    )
+    const key = poor.keys.live
+    const batch = await sendBatch(
+      Array.from({ length: 4 }, (_, i) => service({ client_ref: `l3-${i}` })),
+      { key },
+    )
+    assert.deepStrictEqual(words(batch), [
+      'accepted',
+      'accepted',
+      'spend_limit_reached',
+      'spend_limit_reached',
+    ])
+    assert.strictEqual(await spentOf(poor), '4.00')
+    const to = freshNumber()
+    assert.strictEqual(codeOf(await send(service({ to }), { key })), 'spend_limit_reached')
+    await world.sql(
+      (q) => q`UPDATE command.account_settings SET spend_limit = 6 WHERE account = ${poor.uuid}`,
+    )
+    // The refused send has spent no window either.
+    await eventually(
+      async () => (await send(service({ to, client_ref: 'l3-last' }), { key })).status === 202,
+      {
+        withinMs: 10_000,
+      },
+    )
+    assert.strictEqual(await spentOf(poor), '6.00')
+    assert.strictEqual((await send(service({ to, client_ref: 'l3-last' }), { key })).status, 202)
+    assert.strictEqual(await spentOf(poor), '6.00')
+    assert.strictEqual((await send(service(), { key: poor.keys.test })).status, 202)
+  })
+
+  it('stop the whole hub for the day, but not what it has accepted before', async () => {
+    const known = service({ client_ref: 'l4' })
+    await send(known)
+    const waiting = service({ client_ref: 'l4-1' })
+    const settings = (limit: number | null) =>
+      world.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)
+    await settings(1)
+    try {
+      const refused = await eventually(
+        async () => {
+          const answer = await send(otp(), { key: account.keys.test })
+          return answer.status === 429 ? answer : null
+        },
+        { withinMs: 10_000 },
+      )
+      assert.strictEqual(codeOf(refused), 'hub_daily_limit_reached')
+      assert.isAtLeast((refused.body as Shown).error?.retry_after ?? 0, 60)
+      assert.strictEqual((await send(waiting, { idempotencyKey: 'l4' })).status, 429)
+      const batch = await post('/v1/messages/batch', { messages: [known, service({ client_ref: 'l4-2' })] })
+      assert.deepStrictEqual([batch.status, codeOf(batch)], [429, 'hub_daily_limit_reached'])
+      const repeat = await sendBatch([known])
+      assert.deepStrictEqual(words(repeat), ['duplicate'])
+    } finally {
+      await settings(null)
+    }
+    // The key is not pinned to the refusal.
+    await eventually(async () => (await send(waiting, { idempotencyKey: 'l4' })).status === 202, {
+      withinMs: 10_000,
+    })
+  })
+})
