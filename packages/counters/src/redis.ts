@@ -1,6 +1,6 @@
 /** The counters over Redis. */
 import { randomUUID } from 'node:crypto'
-import { Config, Effect, Layer, type Redacted, Stream } from 'effect'
+import { Config, Effect, Layer, type Redacted, Schedule, Stream } from 'effect'
 import { gateAddress } from './address.ts'
 import { bucketOf, BUCKETS, keyNames, TTL } from './keys.ts'
 import { type Link, makeLink, type RunScript } from './link.ts'
@@ -20,10 +20,13 @@ import { atLeastOne, DAY_MS, toTenths, toWaitSeconds, WINDOW_NAMES } from './rul
 const CHUNK = 200
 
 /** Acceptances that are written at once, beside new ones or by a rebuild: well within the deadline of a call. */
-const WRITE_CHUNK = 2_000
+const WRITE_CHUNK = 500
 
 /** Acceptances that wait for Redis to come back: minutes of codes, a few megabytes. The oldest give way. */
 const MOST_UNWRITTEN = 20_000
+
+/** A rebuild may have minutes of reading behind it: it outlasts a hung moment of so many attempts, half a second apart. */
+const REBUILD_WRITE_RETRIES = 10
 
 /** The lock of a rebuild is renewed by each chunk that is written so long after the last renewal. */
 const RENEW_AFTER_MS = TTL.rebuildMs / 4
@@ -296,7 +299,13 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           Effect.andThen(
             acceptances.pipe(
               Stream.rechunk(WRITE_CHUNK),
-              Stream.runForEachArray((items) => Effect.andThen(write(items), renew)),
+              Stream.runForEachArray((items) =>
+                write(items).pipe(
+                  // Writing twice is writing once, and a store that came back empty has lost this rebuild's marks.
+                  Effect.retry({ times: REBUILD_WRITE_RETRIES, schedule: Schedule.spaced('500 millis') }),
+                  Effect.andThen(renew),
+                ),
+              ),
             ),
           ),
           Effect.andThen(onAllBuckets('finishBuilding', token)),
