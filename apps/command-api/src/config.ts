@@ -33,11 +33,12 @@ const isUrl =
   (text: string): boolean =>
     URL.canParse(text) && schemes.includes(new URL(text).protocol)
 
-const secretUrl = (name: string, ...schemes: ReadonlyArray<string>) =>
+/** Only its beginning is looked at: drivers take more than one host, which is no URL to anybody else. */
+const secretUrl = (name: string, ...beginnings: ReadonlyArray<string>) =>
   Config.Redacted(name).pipe(
     checked(
-      (value) => isUrl(...schemes)(Redacted.value(value)),
-      `${name} must be a URL that begins with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`,
+      (value) => beginnings.some((beginning) => Redacted.value(value).startsWith(beginning)),
+      `${name} must be a URL that begins with ${beginnings.join(' or ')}`,
     ),
   )
 
@@ -62,9 +63,15 @@ type Values<C extends Readonly<Record<string, Config.Config<unknown>>>> = {
   readonly [Name in keyof C]: C[Name] extends Config.Config<infer A> ? A : never
 }
 
-/** What went wrong with a variable: our own sentence, or what was expected of it. */
-const told = (error: Config.ConfigError): string =>
-  error.cause._tag === 'SourceError' ? error.cause.message : error.message.replaceAll(/\s*\n\s*/gu, ' ')
+/** How the configuration library words it: what it expected, then where. */
+const EXPECTED = /^Expected (?<what>.+?)\s+at \["(?<name>[^"]+)"\]$/su
+
+/** What is wrong with a variable, in a sentence that names it. */
+const told = (error: Config.ConfigError): string => {
+  const { message } = error.cause
+  const { name, what } = EXPECTED.exec(message)?.groups ?? {}
+  return name === undefined ? message : `${name} is missing or is not what it must be: ${what}`
+}
 
 /** Every value, or every mistake. */
 export const readAll = <const C extends Readonly<Record<string, Config.Config<unknown>>>>(
@@ -115,9 +122,9 @@ const settings = {
   ),
   catalogue: catalogueConfig,
   // What the parts read themselves. It is looked at here so that its mistakes are told together with ours.
-  databaseUrl: secretUrl('HUB_DATABASE_URL', 'postgres:', 'postgresql:'),
+  databaseUrl: secretUrl('HUB_DATABASE_URL', 'postgres://', 'postgresql://'),
   databasePool: Config.Int('HUB_DATABASE_POOL').pipe(Config.withDefault(10)),
-  redisUrl: secretUrl('HUB_REDIS_URL', 'redis:', 'rediss:'),
+  redisUrl: secretUrl('HUB_REDIS_URL', 'redis://', 'rediss://'),
   masterKey: Config.Redacted('HUB_MASTER_KEY').pipe(
     checked(
       (key) => Buffer.from(Redacted.value(key), 'base64').length === MASTER_KEY_BYTES,
@@ -125,6 +132,7 @@ const settings = {
     ),
   ),
   adminPort: Config.Port('HUB_ADMIN_PORT'),
+  logLevel: Config.LogLevel('HUB_LOG_LEVEL').pipe(Config.withDefault('Info')),
   allowedHosts: allowedHostsConfig,
 }
 

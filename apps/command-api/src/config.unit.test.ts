@@ -69,6 +69,7 @@ describe('the environment', () => {
         HUB_TLS_CERT_FILE: '/private',
         HUB_PARTITIONS: 'private',
         HUB_DATABASE_POOL: 'private',
+        HUB_LOG_LEVEL: 'private',
       }
       const problems = yield* problemsOf(wrong)
       for (const name of Object.keys(wrong)) {

@@ -40,13 +40,10 @@ const app = Layer.unwrap(
         ),
       ),
       Layer.provide(adminLayer),
+      Layer.provide(Readiness.layer),
+      Layer.provide(loggerLayer(APP)),
     ),
   ),
 )
 
-app.pipe(
-  Layer.provide(Readiness.layer),
-  Layer.provide(loggerLayer(APP)),
-  Layer.launch,
-  NodeRuntime.runMain({ teardown }),
-)
+app.pipe(Layer.launch, NodeRuntime.runMain({ teardown }))
