@@ -24,7 +24,7 @@ export const uuidOf = (prefix: 'msg' | 'acc' | 'bat' | 'evt', id: string): strin
 }
 const msg = (id: string) => uuidOf('msg', id)
 const hexOf = (bytes: Buffer) => `\\x${bytes.toString('hex')}`
-const flag = (value: boolean) => (value ? 't' : 'f')
+export const flag = (value: boolean) => (value ? 't' : 'f')
 
 // Checkpoints
 

@@ -163,7 +163,7 @@ const writeSums = (q: Queries, { batches, charges, stats }: Changes, seals: Read
   return [
     ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals)] : []),
     ...(stats.length > 0 ? [writeStats(q, stats)] : []),
-    ...(reversals.length > 0 ? [lockSpendPeriods(q, reversals)] : []),
+    ...(reversals.length > 0 ? [lockSpendPeriods(q, reversals, spendersOf(charges))] : []),
     ...(charges.length > 0 ? [writeCharges(q, charges)] : []),
   ]
 }

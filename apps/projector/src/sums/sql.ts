@@ -7,7 +7,7 @@ import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Mode, toTimestamp } from
 import type { BatchSealed } from '@hub/kafka'
 import type { Queries } from '@hub/store'
 import type { Charge } from '../messages/fold.ts'
-import { uuidOf } from '../sql.ts'
+import { flag, uuidOf } from '../sql.ts'
 import type { ClosedBatch, CrossedThreshold, Spender } from './close.ts'
 import type { BatchChange, StatsChange } from './tally.ts'
 
@@ -127,17 +127,35 @@ export const writeStats = (q: Queries, changes: ReadonlyArray<StatsChange>) => q
     rejected = s.rejected + excluded.rejected, expired = s.expired + excluded.expired,
     parts = s.parts + excluded.parts, price = s.price + excluded.price`
 
+/** Whether a spend period `p` of an account with settings `s` has crossed its soft threshold, and that is still to be told. */
+const isCrossed = (q: Queries) => q`
+  NOT p.threshold_told
+  AND p.spent * 100 >= s.spend_limit * coalesce(s.soft_threshold_percent, ${DEFAULT_SOFT_THRESHOLD_PERCENT}::integer)`
+
 /**
- * Takes the spend periods of reversals, in one order for everybody. To be started before `writeCharges`, which then
- * finds them as they are.
+ * Takes the spend periods of reversals, and with them those of spenders that have crossed their threshold: all of a
+ * transaction's in one order, which is that of the flushes too. To be started before `writeCharges`, which then finds them
+ * as they are.
  */
-export const lockSpendPeriods = (q: Queries, reversals: ReadonlyArray<Charge>) => q`
-  SELECT 1 FROM command.spend_periods p
-   WHERE (p.account, p.period) IN (
-           SELECT * FROM unnest(${reversals.map((c) => uuidOf('acc', c.account))}::uuid[],
-                                ${reversals.map((c) => c.period)}::date[]))
-   ORDER BY p.account, p.period
-     FOR UPDATE`
+export const lockSpendPeriods = (
+  q: Queries,
+  reversals: ReadonlyArray<Charge>,
+  spenders: ReadonlyArray<Spender>,
+) => {
+  const wanted = [
+    ...spenders.map(({ account, period }) => ({ account, period, reversed: false })),
+    ...reversals.map(({ account, period }) => ({ account, period, reversed: true })),
+  ]
+  const rows = [...new Map(wanted.map((row) => [`${row.account} ${row.period}`, row])).values()]
+  return q`
+    SELECT 1 FROM command.spend_periods p
+      JOIN unnest(${rows.map((r) => uuidOf('acc', r.account))}::uuid[], ${rows.map((r) => r.period)}::date[],
+                  ${rows.map((r) => flag(r.reversed))}::text[]) AS w (account, period, reversed) USING (account, period)
+      LEFT JOIN command.account_settings s ON s.account = p.account AND s.mode = 'live'
+     WHERE w.reversed::boolean OR (${isCrossed(q)})
+     ORDER BY p.account, p.period
+       FOR UPDATE OF p`
+}
 
 /**
  * Appends charges and reversals, and gives back what was reversed. Only what is appended is given back: the ledger of
@@ -184,8 +202,7 @@ export const tellThresholds = async (
         JOIN unnest(${spenders.map((s) => uuidOf('acc', s.account))}::uuid[], ${spenders.map((s) => s.period)}::date[],
                     ${spenders.map((s) => s.currency)}::text[]) AS w (account, period, currency) USING (account, period)
         JOIN command.account_settings s ON s.account = p.account AND s.mode = 'live'
-       WHERE NOT p.threshold_told
-         AND p.spent * 100 >= s.spend_limit * coalesce(s.soft_threshold_percent, ${DEFAULT_SOFT_THRESHOLD_PERCENT}::integer)
+       WHERE ${isCrossed(q)}
        ORDER BY p.account, p.period
          FOR UPDATE OF p)
     UPDATE command.spend_periods p SET threshold_told = true

@@ -534,9 +534,17 @@ describe('spend', () => {
           q`UPDATE command.account_settings SET spend_limit = NULL WHERE account = ${decodeId('acc', free)}`,
       )
       const apply = yield* makeWriter('percent', 0)
+      const refused = yield* acceptanceOf({ account: free })
+      const { at, messageId } = refused
       yield* apply({
-        facts: [yield* acceptanceOf({ account: early }), yield* acceptanceOf({ account: free })],
+        facts: [
+          yield* acceptanceOf({ account: early }),
+          refused,
+          { type: 'MessageRejected', messageId, at: at + 1, reason: 'operator_rejected' },
+        ],
       })
+      assert.strictEqual((yield* spentBy(early))?.spent, '10.00')
+      assert.strictEqual((yield* spentBy(free))?.spent, '8.00')
       const [event] = yield* eventsOf(early, 'account.spend_threshold')
       assert.deepInclude(event?.object, { soft_threshold_percent: 10 })
       assert.deepStrictEqual(yield* eventsOf(free, 'account.spend_threshold'), [])
