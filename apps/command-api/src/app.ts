@@ -18,6 +18,7 @@ import { ApiKeys } from './access/keys.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { HubSettings } from './accounts/hub-settings.ts'
 import { Batches } from './batches/batches.ts'
+import { batchSweeperLayer } from './batches/sweeper.ts'
 import { Events } from './events/events.ts'
 import { readinessLayer } from './health.ts'
 import { HttpEdge } from './http/edge.ts'
@@ -73,6 +74,7 @@ export const commandApi = (options: AppOptions) => {
   return apiLayer({ hashSecret }).pipe(
     Layer.provideMerge(serverLayer(port, tls)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
+    Layer.provide(batchSweeperLayer(topics)),
     Layer.provide(windowsLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer, resources)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),

@@ -503,10 +503,11 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     for (const one of draughted) if (isRecorded(unrecorded, one)) recorded.add(one.ticket.submission)
     for (const submission of new Set(draughted.map(({ ticket }) => ticket.submission))) {
       const { batch, answer, lease } = submission.wish
-      if ((batch === undefined && lease === undefined) || submission.doubtful) continue
+      if (batch === undefined && lease === undefined) continue
       const known = submission.tickets.map((ticket) => ticket.outcome ?? outcomes.get(ticket) ?? null)
       const all = known.filter((outcome) => outcome !== null)
-      const isComplete = all.length === known.length
+      // Whoever was told before it was known may have been told otherwise: the sweeper counts what the ledger has.
+      const isComplete = all.length === known.length && !submission.doubtful
       const createdAt = submission.createdAt ?? at
       if (batch !== undefined) {
         const outcome = batchOutcome(batch, all)

@@ -1,0 +1,429 @@
+/**
+ * What a flush owes besides the message: money, windows, batches, answers. Each port fails in each of its ways, *done but reported as
+ * failed* among them; whatever happens, no 202 is lost, nothing has two ids, and nothing is spent for nothing.
+ */
+import { assert, describe, it } from '@effect/vitest'
+import { decodeRecords } from '@hub/kafka'
+import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
+import { TestClock } from 'effect/testing'
+import { jsonAnswer } from '../http/answer.ts'
+import { storedAnswer } from '../idempotency/step.ts'
+import { Doubles, flusherOnDoubles, leaseOf, otp, owner, service } from '../testing/doubles.ts'
+import type { Candidate } from './candidate.ts'
+import { Flusher } from './flush.ts'
+import type { OutboxGate } from './outbox-gate.ts'
+import type { BatchToBe, Outcome, Wish } from './waiting.ts'
+
+const word = (outcome: Outcome | undefined): string =>
+  outcome === undefined
+    ? 'nothing'
+    : Result.isSuccess(outcome)
+      ? outcome.success.duplicate
+        ? 'duplicate'
+        : 'accepted'
+      : outcome.failure.code
+
+const idOf = (outcome: Outcome | undefined): string | null =>
+  outcome !== undefined && Result.isSuccess(outcome) ? outcome.success.view.id : null
+
+const submit = Effect.fnUntraced(function* (candidates: ReadonlyArray<Candidate>, wish: Wish = {}) {
+  const flusher = yield* Flusher
+  return yield* flusher.accept(candidates, wish)
+})
+const outcomesOf = (...candidates: ReadonlyArray<Candidate>) =>
+  Effect.map(submit(candidates), ({ outcomes }) => outcomes)
+
+/** Lets everything run that can run without time passing. */
+const settle = Effect.repeat(Effect.yieldNow, { times: 100 })
+
+const test = (name: string, body: Effect.Effect<void, unknown, Flusher | Doubles | OutboxGate>) =>
+  it.effect(name, () => body.pipe(Effect.provide(flusherOnDoubles()), Effect.provide(Logger.layer([]))))
+
+const batchOf = (id: string, total: number, malformed = 0): BatchToBe => ({ id, owner, total, malformed })
+
+/** Ids of batches, as the bus has been told of their seals. */
+const sealsIn = (records: ReadonlyArray<{ readonly type: string; readonly key: string }>) =>
+  records.filter(({ type }) => type === 'BatchSealed').map(({ key }) => key)
+
+const BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
+const OTHER_BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tv'
+
+describe('a place in the windows', () => {
+  test(
+    'is final when the message is accepted, and a repeat takes none',
+    Effect.gen(function* () {
+      const { limits } = yield* Doubles
+      yield* outcomesOf(service('a'), otp('b'))
+      yield* settle
+      assert.deepStrictEqual([...limits.places.values()], ['final', 'final'])
+      assert.strictEqual(limits.state.counted, 2)
+      limits.state.full.add(service().recipient)
+      assert.deepStrictEqual((yield* outcomesOf(service('a'), otp('b'))).map(word), [
+        'duplicate',
+        'duplicate',
+      ])
+      assert.deepStrictEqual((yield* outcomesOf(service('c'))).map(word), ['recipient_flood_limited'])
+      assert.strictEqual(limits.places.size, 2)
+    }),
+  )
+
+  test(
+    'is shared by concurrent sends with one reference: the one that comes second is a duplicate, not a flood',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      const [theirs] = yield* outcomesOf(service('a'))
+      yield* settle
+      // Their place is taken, and their reference is not there yet at our lookup.
+      limits.state.full.add(service().recipient)
+      const [key, id] = [...ledger.references][0]!
+      ledger.references.delete(key)
+      ledger.state.meanwhile = () => void ledger.references.set(key, id)
+      const [mine] = yield* outcomesOf(service('a'))
+      yield* settle
+      assert.deepStrictEqual([word(mine), idOf(mine)], ['duplicate', idOf(theirs)])
+      // It is theirs, so it is not given back.
+      assert.deepStrictEqual([...limits.places.values()], ['final'])
+    }),
+  )
+
+  test(
+    'of a send that lost its reference to another number is given back',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      yield* outcomesOf(service('a', { to: '+79007654321' }))
+      yield* settle
+      const [key, id] = [...ledger.references][0]!
+      ledger.references.delete(key)
+      ledger.state.meanwhile = () => void ledger.references.set(key, id)
+      const [mine] = yield* outcomesOf(service('a'))
+      yield* settle
+      assert.strictEqual(word(mine), 'duplicate')
+      assert.strictEqual(limits.places.size, 1)
+    }),
+  )
+
+  test(
+    'is given back when the money is not there, and when PostgreSQL refuses the send',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      ledger.state.room = 1
+      assert.deepStrictEqual((yield* outcomesOf(service('a'), service('b'))).map(word), [
+        'accepted',
+        'spend_limit_reached',
+      ])
+      yield* settle
+      assert.deepStrictEqual([...limits.places.values()], ['final'])
+      ledger.state.room = Infinity
+      ledger.state.poison = 'poison'
+      assert.deepStrictEqual((yield* outcomesOf(service('poison'))).map(word), ['invalid_parameter'])
+      yield* settle
+      assert.strictEqual(limits.places.size, 1)
+    }),
+  )
+
+  test(
+    'is not spent twice by a send that PostgreSQL has to be asked about again',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      ledger.state.poison = 'poison'
+      const outcomes = yield* outcomesOf(service(), service(), service('poison'), service())
+      yield* settle
+      assert.deepStrictEqual(outcomes.map(word), ['accepted', 'accepted', 'invalid_parameter', 'accepted'])
+      assert.deepStrictEqual([...limits.places.values()], ['final', 'final', 'final'])
+      assert.strictEqual(ledger.rows.size, 3)
+    }),
+  )
+
+  test(
+    'is left to lapse when nobody knows whether the commit happened, and is the repeat\u2019s then',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      for (const fate of ['lost reply', 'unavailable'] as const) {
+        ledger.state.fate = fate
+        limits.state.full.clear()
+        assert.strictEqual(word((yield* outcomesOf(otp(fate)))[0]), 'internal_error')
+        limits.state.full.add(otp().recipient)
+        ledger.state.fate = 'ok'
+        assert.strictEqual(word((yield* outcomesOf(otp(fate)))[0]), 'accepted')
+        yield* settle
+      }
+      assert.deepStrictEqual([...limits.places.values()], ['final', 'final'])
+      assert.strictEqual(ledger.charged.size, 2)
+    }),
+  )
+})
+
+describe('while the counters are away', () => {
+  for (const fate of ['away', 'lost reply'] as const) {
+    test(
+      `(${fate}) codes pass and service messages do not, without retry_after`,
+      Effect.gen(function* () {
+        const { ledger, limits } = yield* Doubles
+        limits.state.fate = fate
+        const outcomes = yield* outcomesOf(otp('a'), service('b'))
+        assert.deepStrictEqual(outcomes.map(word), ['accepted', 'recipient_flood_limited'])
+        const [, refused] = outcomes
+        assert.isTrue(
+          refused !== undefined && Result.isFailure(refused) && refused.failure.retryAfter === undefined,
+        )
+        assert.strictEqual(ledger.rows.size, 1)
+        // Back: what was refused has spent nothing that it does not find again.
+        limits.state.fate = 'up'
+        limits.state.full.add(service().recipient)
+        assert.strictEqual(
+          word((yield* outcomesOf(service('b')))[0]),
+          fate === 'away' ? 'recipient_flood_limited' : 'accepted',
+        )
+      }),
+    )
+  }
+})
+
+describe('a code that was not published', () => {
+  test(
+    'costs nothing: neither money nor a place',
+    Effect.gen(function* () {
+      const { bus, ledger, limits } = yield* Doubles
+      bus.state.fate = 'refusing'
+      assert.strictEqual(word((yield* outcomesOf(otp('a')))[0]), 'provider_unavailable')
+      assert.deepStrictEqual([ledger.charged.size, limits.places.size, limits.state.counted], [0, 0, 0])
+      bus.state.fate = 'up'
+      assert.strictEqual(word((yield* outcomesOf(otp('a')))[0]), 'accepted')
+      yield* settle
+      assert.deepStrictEqual([ledger.charged.size, limits.places.size, ledger.rows.size], [1, 1, 1])
+    }),
+  )
+
+  test(
+    'is told so even when nothing can be given back, and its repeat is not charged twice',
+    Effect.gen(function* () {
+      const { bus, ledger, limits } = yield* Doubles
+      bus.state.fate = 'hanging'
+      const first = yield* Effect.forkChild(outcomesOf(otp('a')))
+      yield* settle
+      ledger.state.fate = 'unavailable'
+      limits.state.fate = 'away'
+      yield* TestClock.adjust('1 second')
+      assert.strictEqual(word((yield* Fiber.join(first))[0]), 'provider_unavailable')
+      assert.strictEqual(ledger.charged.size, 1)
+      ledger.state.fate = 'ok'
+      limits.state.fate = 'up'
+      bus.state.fate = 'up'
+      assert.strictEqual(word((yield* outcomesOf(otp('a')))[0]), 'accepted')
+      yield* settle
+      assert.deepStrictEqual([ledger.charged.size, limits.places.size], [1, 1])
+    }),
+  )
+
+  test(
+    'is published by the repeat of its idempotency key under the same id, without a reference',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      const messageId = 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw'
+      const remembered: Candidate = { ...otp(), messageId }
+      for (const fate of ['refusing', 'up'] as const) {
+        bus.state.fate = fate
+        const { outcomes } = yield* submit([remembered], { lease: leaseOf('k') })
+        assert.strictEqual(word(outcomes[0]), fate === 'up' ? 'accepted' : 'provider_unavailable')
+      }
+      // And once more, as after an answer that got lost: it is the first that the client hears of it.
+      const { outcomes } = yield* submit([remembered], { lease: leaseOf('k') })
+      assert.deepStrictEqual([word(outcomes[0]), idOf(outcomes[0])], ['accepted', messageId])
+      assert.deepStrictEqual([ledger.rows.size, bus.records.length], [1, 1])
+    }),
+  )
+})
+
+describe('a request under an idempotency key', () => {
+  const wish = (key: string): Wish => ({
+    lease: leaseOf(key),
+    answer: ([outcome]) =>
+      outcome !== undefined && Result.isSuccess(outcome)
+        ? storedAnswer(jsonAnswer(202, { id: outcome.success.view.id }))
+        : null,
+  })
+
+  test(
+    'has its answer stored with the message where that is service, and only then',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const first = yield* submit([service('a')], wish('s'))
+      assert.isTrue(first.stored)
+      assert.strictEqual(ledger.answers.get('s')?.body, JSON.stringify({ id: idOf(first.outcomes[0]) }))
+      const code = yield* submit([otp('b')], wish('o'))
+      assert.isFalse(code.stored)
+      assert.isFalse(ledger.answers.has('o'))
+      const repeat = yield* submit([service('a')], wish('r'))
+      assert.isFalse(repeat.stored)
+    }),
+  )
+
+  test(
+    'has its answer and its message, or neither, however the commit ends',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      ledger.state.fate = 'unavailable'
+      assert.strictEqual(word((yield* submit([service('a')], wish('s'))).outcomes[0]), 'internal_error')
+      assert.deepStrictEqual([ledger.rows.size, ledger.answers.size], [0, 0])
+      ledger.state.fate = 'lost reply'
+      assert.strictEqual(word((yield* submit([service('a')], wish('s'))).outcomes[0]), 'internal_error')
+      assert.deepStrictEqual([ledger.rows.size, ledger.answers.size, ledger.outbox.size], [1, 1, 1])
+    }),
+  )
+
+  test(
+    'records nothing once it has lost its claim',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      ledger.state.lapsed.add(leaseOf('s').token)
+      for (const one of [service('a'), otp('b')]) {
+        assert.strictEqual(word((yield* submit([one], wish('s'))).outcomes[0]), 'idempotency_conflict')
+      }
+      assert.deepStrictEqual([ledger.rows.size, bus.records.length], [0, 0])
+    }),
+  )
+})
+
+describe('a batch', () => {
+  test(
+    'is sealed by the flush that makes its outcome known, repeats within it included',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      const { batchCreatedAt, outcomes } = yield* submit(
+        [service('a'), service('b'), service('a'), service('c', { variables: {} })],
+        { batch: batchOf(BATCH, 5, 1) },
+      )
+      yield* settle
+      assert.deepStrictEqual(outcomes.map(word), [
+        'accepted',
+        'accepted',
+        'duplicate',
+        'template_variable_missing',
+      ])
+      assert.isNotNull(batchCreatedAt)
+      assert.deepInclude(ledger.batches.get(BATCH), { total: 5, accepted: 2, duplicate: 1, rejected: 2 })
+      assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
+      assert.deepStrictEqual([ledger.commits.length, sealsIn(bus.records)], [1, [BATCH]])
+    }),
+  )
+
+  test(
+    'with codes is sealed when the bus has answered for them',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      bus.state.fate = 'hanging'
+      const sending = yield* Effect.forkChild(submit([service('a'), otp('b')], { batch: batchOf(BATCH, 2) }))
+      yield* settle
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+      yield* TestClock.adjust('1 second')
+      const { outcomes } = yield* Fiber.join(sending)
+      assert.deepStrictEqual(outcomes.map(word), ['accepted', 'provider_unavailable'])
+      assert.deepInclude(ledger.batches.get(BATCH), { accepted: 1, rejected: 1 })
+      // The repeat: what was accepted is a duplicate, and the code is of a batch of its own.
+      bus.state.fate = 'up'
+      const again = yield* submit([service('a'), otp('b')], { batch: batchOf(OTHER_BATCH, 2) })
+      assert.deepStrictEqual(again.outcomes.map(word), ['duplicate', 'accepted'])
+      assert.deepInclude(ledger.batches.get(OTHER_BATCH), { accepted: 1, duplicate: 1 })
+      assert.strictEqual(ledger.rows.size, 2)
+    }),
+  )
+
+  test(
+    'of which nothing is new does not exist, and one that is all refused does',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      yield* outcomesOf(service('a'))
+      const repeat = yield* submit([service('a'), service('b', { variables: {} })], {
+        batch: batchOf(BATCH, 2),
+      })
+      assert.strictEqual(repeat.batchCreatedAt, null)
+      assert.isFalse(ledger.batches.has(BATCH))
+      const refused = yield* submit([], { batch: batchOf(OTHER_BATCH, 3, 3) })
+      yield* settle
+      assert.isNotNull(refused.batchCreatedAt)
+      assert.deepInclude(ledger.batches.get(OTHER_BATCH), { total: 3, accepted: 0, rejected: 3 })
+      assert.deepStrictEqual(sealsIn(bus.records), [OTHER_BATCH])
+    }),
+  )
+
+  test(
+    'over several flushes is one batch, sealed once',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      const { outcomes } = yield* submit(
+        Array.from({ length: 4500 }, (_, i) => service(`m${i}`)),
+        { batch: batchOf(BATCH, 4500) },
+      )
+      yield* settle
+      assert.isTrue(outcomes.every((outcome) => word(outcome) === 'accepted'))
+      assert.isAtLeast(ledger.commits.length, 3)
+      assert.deepInclude(ledger.batches.get(BATCH), { accepted: 4500 })
+      assert.deepStrictEqual(sealsIn(bus.records), [BATCH])
+    }),
+  )
+
+  test(
+    'that cannot be sealed is accepted all the same, and left to the sweeper',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      ledger.state.sealing = 'unavailable'
+      const { batchCreatedAt, outcomes } = yield* submit([otp('a')], { batch: batchOf(BATCH, 1) })
+      assert.deepStrictEqual(outcomes.map(word), ['accepted'])
+      assert.isNotNull(batchCreatedAt)
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+      // With nothing accepted there is nothing to tell of.
+      const refused = yield* submit([], { batch: batchOf(OTHER_BATCH, 1, 1) })
+      assert.strictEqual(refused.batchCreatedAt, null)
+    }),
+  )
+
+  test(
+    'sealed by a call that was reported as failed is sealed once, by the outbox',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      ledger.state.sealing = 'lost reply'
+      const { outcomes } = yield* submit([otp('a')], { batch: batchOf(BATCH, 1) })
+      yield* settle
+      assert.deepStrictEqual(outcomes.map(word), ['accepted'])
+      assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
+      const waiting = [...ledger.outbox.values()].flatMap((row) => Result.getOrThrow(decodeRecords(row)))
+      assert.deepStrictEqual([sealsIn(bus.records), sealsIn(waiting)], [[], [BATCH]])
+    }),
+  )
+
+  test(
+    'whose commit nobody answered for is not sealed: what it recorded is the sweeper\u2019s to count',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      ledger.state.barrier = yield* Deferred.make<void>()
+      const sending = yield* Effect.forkChild(submit([service('a')], { batch: batchOf(BATCH, 1) }))
+      yield* settle
+      yield* TestClock.adjust('3 seconds')
+      assert.deepStrictEqual((yield* Fiber.join(sending)).outcomes.map(word), ['internal_error'])
+      yield* Deferred.succeed(ledger.state.barrier, undefined)
+      yield* settle
+      assert.strictEqual(ledger.rows.size, 1)
+      assert.isTrue(ledger.batches.has(BATCH))
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+    }),
+  )
+
+  test(
+    'asks the hub\u2019s day once, and is refused whole before anything is created',
+    Effect.gen(function* () {
+      const { ledger, limits } = yield* Doubles
+      yield* outcomesOf(service('known'))
+      limits.state.daily = 7200
+      limits.state.dailyAsked = 0
+      const many = Array.from({ length: 2500 }, (_, i) => service(`m${i}`))
+      const { batchCreatedAt, outcomes } = yield* submit([service('known'), ...many], {
+        batch: batchOf(BATCH, 2501),
+      })
+      assert.isTrue(outcomes.every((one) => word(one) === 'hub_daily_limit_reached'))
+      assert.strictEqual(limits.state.dailyAsked, 1)
+      assert.deepStrictEqual([batchCreatedAt, ledger.rows.size, limits.places.size], [null, 1, 1])
+      // What was accepted before is no new message.
+      assert.deepStrictEqual((yield* outcomesOf(service('known'))).map(word), ['duplicate'])
+    }),
+  )
+})
