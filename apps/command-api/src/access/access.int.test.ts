@@ -5,10 +5,10 @@ import { connect as connectTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls'
-import { eventually, makeCertificateAuthority } from '@hub/testkit'
+import { eventually, makeCertificateAuthority, testRedisUrl } from '@hub/testkit'
 import { Agent, fetch as undiciFetch } from 'undici'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, makeWorld, type World } from '../testing/harness.ts'
+import { type Account, call, makeWorld, stallingProxy, type World } from '../testing/harness.ts'
 
 let world: World
 let api: Awaited<ReturnType<World['start']>>
@@ -229,6 +229,37 @@ describe('without Redis', () => {
       assert.deepStrictEqual([answer.status, answer.headers.get('x-ratelimit-limit')], [200, null])
     } finally {
       await apart.stop()
+    }
+  })
+
+  it('that hangs, everybody is answered in time, and limits are back with it', async () => {
+    const proxy = await stallingProxy()
+    const real = new URL(testRedisUrl())
+    proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
+    const through = Object.assign(new URL(testRedisUrl()), { port: String(proxy.port) }).toString()
+    const apart = await world.start({ redisUrl: through })
+    const read = async () => {
+      const began = performance.now()
+      const answer = await call(apart.url, '/v1/account', { key: account.keys.test })
+      return { ...answer, tookMs: performance.now() - began }
+    }
+    try {
+      assert.isNotNull((await read()).headers.get('x-ratelimit-limit'))
+      proxy.stall(true)
+      for (const answer of await Promise.all(Array.from({ length: 20 }, read))) {
+        assert.deepStrictEqual([answer.status, answer.headers.get('x-ratelimit-limit')], [200, null])
+        // The contract's promise for every answer while something is down.
+        assert.isBelow(answer.tookMs, 3000)
+      }
+      proxy.stall(false)
+      await eventually(async () => (await read()).headers.get('x-ratelimit-limit') !== null, {
+        withinMs: 20_000,
+        everyMs: 100,
+      })
+    } finally {
+      proxy.stall(false)
+      await apart.stop()
+      proxy.close()
     }
   })
 })

@@ -1,0 +1,144 @@
+/** HTTP itself: what every answer has, connections that stay, and an end that cuts nobody off. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { eventually } from '@hub/testkit'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, call, makeWorld, type World } from '../testing/harness.ts'
+
+let world: World
+let api: Awaited<ReturnType<World['start']>>
+let account: Account
+
+beforeAll(async () => {
+  world = await makeWorld()
+  api = await world.start()
+  account = await world.addAccount()
+})
+afterAll(async () => {
+  await api.stop()
+  await world.remove()
+})
+
+/** A connection of one's own; `said` grows with what the server says. */
+const open = async (port: number) => {
+  const socket: Socket = connect(port, '127.0.0.1')
+  let text = ''
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('utf8')
+  })
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  return { socket, said: () => text }
+}
+const headersIn = (response: string): Headers =>
+  new Headers(
+    (response.split('\r\n\r\n')[0] ?? '')
+      .split('\r\n')
+      .slice(1)
+      .map((line): [string, string] => {
+        const mark = line.indexOf(':')
+        return [line.slice(0, mark), line.slice(mark + 1).trim()]
+      }),
+  )
+
+const assertCommon = (headers: Headers, what: string) => {
+  assert.match(headers.get('request-id') ?? '', /^req_[0-9a-z]{26}$/u, what)
+  assert.strictEqual(headers.get('x-content-type-options'), 'nosniff', what)
+  assert.strictEqual(headers.get('x-frame-options'), 'DENY', what)
+  assert.strictEqual(headers.get('referrer-policy'), 'no-referrer', what)
+  assert.isNotNull(headers.get('content-security-policy'), what)
+  assert.isNotNull(headers.get('cache-control'), what)
+  // What it is made of is nobody's business.
+  assert.isNull(headers.get('server'), what)
+  assert.isNull(headers.get('x-powered-by'), what)
+}
+
+describe('every answer', () => {
+  it('has its id and the headers that keep browsers from guessing', async () => {
+    const key = account.keys.test
+    const asked: ReadonlyArray<readonly [number, string, Parameters<typeof call>[2]]> = [
+      [200, '/v1/account', { key }],
+      [200, '/v1/openapi.json', {}],
+      [200, '/docs', {}],
+      [401, '/v1/account', {}],
+      [404, '/v1/nope', {}],
+      [404, '/v1/messages/msg_x', { key }],
+      [405, '/v1/account', { key, method: 'DELETE' }],
+      [413, '/v1/messages', { key, body: 'x'.repeat(4 * 1024 * 1024 + 1) }],
+      [415, '/v1/messages', { key, body: '{}', headers: { 'content-type': 'text/plain' } }],
+      [422, '/v1/messages', { key, body: '{}' }],
+    ]
+    for (const [status, path, options] of asked) {
+      const answer = await call(api.url, path, options)
+      assert.strictEqual(answer.status, status, path)
+      assertCommon(answer.headers, `${status} ${path}`)
+    }
+  })
+  it('has them where the request was no HTTP', async () => {
+    for (const [said, status] of [
+      ['nonsense\r\n\r\n', 400],
+      [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+      ['GET / HTTP/1.1\r\n\r\n', 400],
+    ] as const) {
+      const { said: answer, socket } = await open(api.port)
+      socket.write(said)
+      await eventually(() => answer().includes('\r\n\r\n'), { withinMs: 10_000 })
+      assert.match(answer(), new RegExp(`^HTTP/1.1 ${status} `, 'u'))
+      assertCommon(headersIn(answer()), String(status))
+      socket.destroy()
+    }
+  })
+})
+
+describe('a connection', () => {
+  it('stays for the next request', async () => {
+    const { said, socket } = await open(api.port)
+    const request = `GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n\r\n`
+    for (let count = 1; count <= 3; count++) {
+      socket.write(request)
+      await eventually(() => said().split('HTTP/1.1 200 OK').length - 1 === count, { withinMs: 10_000 })
+    }
+    assert.isFalse(socket.destroyed)
+    socket.destroy()
+  })
+})
+
+describe('the end of the process', () => {
+  it('answers what is in flight, takes nothing new, and waits for nobody who only keeps a connection', async () => {
+    const closing = await world.start()
+    const idle = await open(closing.port)
+    const { said, socket } = await open(closing.port)
+    const body = JSON.stringify({
+      to: '+79001234567',
+      class: 'service',
+      template: 'order_ready',
+      variables: { order: '1' },
+    })
+    socket.write(
+      `POST /v1/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n` +
+        `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body.slice(0, 10)}`,
+    )
+    // The server has begun with it once it has answered a later request.
+    assert.strictEqual((await call(closing.url, '/v1/account', { key: account.keys.test })).status, 200)
+
+    const stopped = closing.stop()
+    await eventually(
+      async () => {
+        const late = connect(closing.port, '127.0.0.1')
+        const event = await Promise.race([
+          once(late, 'connect').then(() => 'connected'),
+          once(late, 'error').then(() => 'refused'),
+        ]).catch(() => 'refused')
+        late.destroy()
+        return event === 'refused'
+      },
+      { withinMs: 10_000 },
+    )
+    socket.write(body.slice(10))
+    await eventually(() => said().includes('\r\n\r\n'), { withinMs: 10_000 })
+    assert.match(said(), /^HTTP\/1.1 202 /u)
+    assert.strictEqual(headersIn(said()).get('connection'), 'close')
+    await stopped
+    await eventually(() => idle.socket.destroyed, { withinMs: 10_000 })
+  })
+})
