@@ -3,8 +3,13 @@
  * share one hub; each test has accounts of its own.
  */
 import { afterAll, beforeAll } from 'vitest'
+import { access } from './conformance/access.ts'
+import { batch } from './conformance/batch.ts'
+import { idempotency } from './conformance/idempotency.ts'
+import { limits } from './conformance/limits.ts'
 import { messages } from './conformance/messages.ts'
 import { reads } from './conformance/reads.ts'
+import { errors, order } from './conformance/refusals.ts'
 import { texts } from './conformance/texts.ts'
 import { makeWorld, type World } from './conformance/world.ts'
 
@@ -20,5 +25,12 @@ beforeAll(async () => {
 afterAll(() => current?.stop())
 
 messages(world)
+batch(world)
 texts(world)
+access(world)
+idempotency(world)
+limits(world)
 reads(world)
+order(world)
+// Last: it looks back at what was answered before.
+errors(world)

@@ -1,0 +1,385 @@
+/** Rules of POST /v1/messages/batch, GET /v1/batches/{id}, and the messages of a batch. */
+import { describe, expect, it } from 'vitest'
+import { eventually } from '@hub/testkit'
+import { type Client, send } from '../../support/client.ts'
+import { freshNumber } from '../../support/operator.ts'
+import { aMoment, anId, eventsOf, refusal, type Section } from './world.ts'
+
+const element = (clientRef: string, over: Record<string, unknown> = {}): Record<string, unknown> => ({
+  ...send('service', '+79000000001', clientRef),
+  ...over,
+})
+
+const post = (as: Client, elements: unknown, headers: Record<string, string> = {}) =>
+  as.post('/v1/messages/batch', { messages: elements }, headers)
+
+const NOTHING = { total: 0, accepted: 0, duplicate: 0, rejected: 0, delivered: 0, undelivered: 0, expired: 0 }
+
+/** Waits until a batch is closed and answers it. */
+const untilClosed = (as: Client, id: string): Promise<any> =>
+  eventually(
+    async () => {
+      const { body } = await as.get(`/v1/batches/${id}`)
+      return body.closed === true ? body : null
+    },
+    { withinMs: 20_000, everyMs: 100 },
+  )
+
+const completed = async (as: Client, id: string): Promise<ReadonlyArray<any>> =>
+  (await eventsOf(as, 'batch.completed')).filter((event) => event.data.object.id === id)
+
+export const batch: Section = (world) => {
+  describe('Rules of POST /v1/messages/batch', () => {
+    it('1: more than batch_max items are refused, batch_max are taken', async () => {
+      const { test } = await world().operator.account()
+      const many = Array.from({ length: 1001 }, (_, index) => element(`max-${index}`))
+      expect(refusal(await post(test, many))).toEqual([422, 'batch_too_large', 'messages'])
+      const taken = await post(test, many.slice(0, 1000))
+      expect([taken.status, taken.body.counts]).toEqual([202, { ...NOTHING, total: 1000, accepted: 1000 }])
+      await untilClosed(test, taken.body.id)
+    })
+
+    it('1: batch_max of the account is what counts', async () => {
+      const { test } = await world().operator.account({ test: { batch_max: 2 } })
+      const three = ['a', 'b', 'c'].map((ref) => element(ref))
+      expect(refusal(await post(test, three))).toEqual([422, 'batch_too_large', 'messages'])
+      expect((await post(test, three.slice(0, 2))).status).toBe(202)
+    })
+
+    it.each<[string, unknown, string]>([
+      ['an empty batch', { messages: [] }, 'messages'],
+      ['no messages', {}, 'messages'],
+      ['null', { messages: null }, 'messages'],
+      ['an object for messages', { messages: {} }, 'messages'],
+      ['a string among the messages', { messages: [element('x'), 'y'] }, 'messages[1]'],
+      ['null among the messages', { messages: [null] }, 'messages[0]'],
+      ['an array among the messages', { messages: [[]] }, 'messages[0]'],
+    ])('1: %s is refused as a whole', async (_what, body, param) => {
+      const { test } = await world().operator.account()
+      expect(refusal(await test.post('/v1/messages/batch', body))).toEqual([422, 'invalid_parameter', param])
+    })
+
+    it('2: client_ref is required on every element', async () => {
+      const { test } = await world().operator.account()
+      const { client_ref: _, ...without } = element('x')
+      const { body, status } = await post(test, [element('a'), without, element('')])
+      expect(status).toBe(202)
+      expect(body.results[1]).toMatchObject({
+        index: 1,
+        client_ref: null,
+        result: 'rejected',
+        error: { code: 'invalid_parameter', param: 'messages[1].client_ref' },
+      })
+      expect(body.results[2]).toMatchObject({
+        index: 2,
+        result: 'rejected',
+        error: { code: 'invalid_parameter', param: 'messages[2].client_ref' },
+      })
+      expect(body.results[0].result).toBe('accepted')
+    })
+
+    it('3: each element gets its own result; a rejected element does not cancel the others', async () => {
+      const { test } = await world().operator.account()
+      const answer = await post(test, [
+        element('good-1'),
+        element('bad-number', { to: '+7900' }),
+        element('bad-template', { template: 'nothing' }),
+        element('bad-variables', { variables: {} }),
+        element('bad-class', { class: 'promo' }),
+        element('bad-time', { send_at: null }),
+        element('bad-to', { to: 7 }),
+        element('opted-out', { to: '+79000000013' }),
+        element('good-2'),
+      ])
+      expect(answer.status).toBe(202)
+      expect(answer.body).toMatchObject({
+        object: 'batch',
+        id: anId('bat'),
+        created_at: aMoment(),
+        closed: false,
+        counts: { ...NOTHING, total: 9, accepted: 2, rejected: 7 },
+      })
+      const { results } = answer.body
+      expect(
+        results.map((one: any) => [one.index, one.client_ref, one.result, one.error?.code, one.error?.param]),
+      ).toEqual([
+        [0, 'good-1', 'accepted', undefined, undefined],
+        [1, 'bad-number', 'rejected', 'recipient_invalid', 'messages[1].to'],
+        [2, 'bad-template', 'rejected', 'template_not_found', 'messages[2].template'],
+        [3, 'bad-variables', 'rejected', 'template_variable_missing', 'messages[3].variables.order'],
+        [4, 'bad-class', 'rejected', 'invalid_parameter', 'messages[4].class'],
+        [5, 'bad-time', 'rejected', 'send_at_not_supported', 'messages[5].send_at'],
+        [6, 'bad-to', 'rejected', 'invalid_parameter', 'messages[6].to'],
+        [7, 'opted-out', 'rejected', 'recipient_opted_out', 'messages[7].to'],
+        [8, 'good-2', 'accepted', undefined, undefined],
+      ])
+      for (const { error } of results.slice(1, 8)) {
+        expect(error.request_id).toBe(answer.headers.get('request-id'))
+        expect(error.doc_url).toBe(`${world().base}/docs/errors#${error.code}`)
+        expect(error.message.length).toBeGreaterThan(10)
+      }
+      expect(results[0].message).toMatchObject({
+        object: 'message',
+        id: anId('msg'),
+        status: 'accepted',
+        batch: answer.body.id,
+        client_ref: 'good-1',
+      })
+      // An accepted element lives on as an ordinary message.
+      const read = await test.get(`/v1/messages/${results[8].message.id}`)
+      expect([read.status, read.body.batch]).toEqual([200, answer.body.id])
+      await untilClosed(test, answer.body.id)
+    })
+
+    it('3: a client_ref seen before is a duplicate with a link to the earlier message', async () => {
+      const { test } = await world().operator.account()
+      const single = await test.post('/v1/messages', send('service', '+79000000001', 'single'))
+      const { body } = await post(test, [
+        element('single'),
+        element('twice'),
+        element('twice', { to: '+79000000002' }),
+      ])
+      expect(body.counts).toEqual({ ...NOTHING, total: 3, accepted: 1, duplicate: 2 })
+      expect(body.results[0]).toEqual({
+        index: 0,
+        client_ref: 'single',
+        result: 'duplicate',
+        message_id: single.body.id,
+        message_url: `/v1/messages/${single.body.id}`,
+      })
+      // The same client_ref twice in one batch: the second is a duplicate of the first.
+      expect(body.results[2]).toMatchObject({
+        index: 2,
+        result: 'duplicate',
+        message_id: body.results[1].message.id,
+      })
+      expect((await test.get(body.results[2].message_url)).status).toBe(200)
+    })
+
+    it('6: repeating a batch creates no second messages, and answers with the earlier batch', async () => {
+      const { test } = await world().operator.account()
+      const elements = [element('r-1'), element('r-2'), element('r-3', { to: '+79000000003' })]
+      const first = await post(test, elements)
+      const closed = await untilClosed(test, first.body.id)
+      expect(closed.counts).toEqual({ ...NOTHING, total: 3, accepted: 3, delivered: 2, undelivered: 1 })
+      const again = await post(test, elements)
+      expect(again.status).toBe(202)
+      expect(again.body).toMatchObject({
+        id: first.body.id,
+        created_at: first.body.created_at,
+        closed: true,
+        counts: { ...NOTHING, total: 3, duplicate: 3 },
+      })
+      expect(again.body.results.map((one: any) => one.message_id)).toEqual(
+        first.body.results.map((one: any) => one.message.id),
+      )
+      // 7: exactly once; a repeat does not emit it again.
+      const events = await eventually(
+        async () => {
+          const found = await completed(test, first.body.id)
+          return found.length > 0 ? found : null
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect(events).toHaveLength(1)
+      expect(events[0].data.object).toEqual(closed)
+    })
+
+    it('6: duplicates of several batches have no batch in common', async () => {
+      const { test } = await world().operator.account()
+      const one = await post(test, [element('one')])
+      const two = await post(test, [element('two')])
+      expect(one.body.id).not.toBe(two.body.id)
+      const both = await post(test, [element('one'), element('two')])
+      expect(both.body).toMatchObject({
+        id: null,
+        created_at: null,
+        counts: { ...NOTHING, total: 2, duplicate: 2 },
+      })
+      // Newly accepted elements of a repeat form a batch of their own.
+      const more = await post(test, [element('one'), element('three')])
+      expect(more.body.id).toEqual(anId('bat'))
+      expect([one.body.id, two.body.id]).not.toContain(more.body.id)
+      expect(more.body.counts).toEqual({ ...NOTHING, total: 2, accepted: 1, duplicate: 1 })
+      expect((await untilClosed(test, more.body.id)).counts).toEqual({
+        ...NOTHING,
+        total: 2,
+        accepted: 1,
+        duplicate: 1,
+        delivered: 1,
+      })
+    })
+
+    it('7: batch.completed is sent once all messages are terminal, exactly once', async () => {
+      const { test } = await world().operator.account()
+      const numbers = ['01', '02', '03', '04', '05', '06', '07', '10', '08', '11']
+      const { body } = await post(
+        test,
+        numbers.map((end) => element(`end-${end}`, { to: `+790000000${end}` })),
+      )
+      expect((await test.get(`/v1/batches/${body.id}`)).body).toMatchObject({ closed: false })
+      expect(await completed(test, body.id)).toHaveLength(0)
+      const closed = await eventually(
+        async () => {
+          const read = await test.get(`/v1/batches/${body.id}`)
+          return read.body.closed === true ? read.body : null
+        },
+        { withinMs: 40_000, everyMs: 100 },
+      )
+      expect(closed).toEqual({
+        object: 'batch',
+        id: body.id,
+        created_at: body.created_at,
+        closed: true,
+        counts: {
+          total: 10,
+          accepted: 10,
+          duplicate: 0,
+          rejected: 2,
+          delivered: 2,
+          undelivered: 3,
+          expired: 3,
+        },
+      })
+      const { data } = (await test.get(`/v1/messages?batch=${body.id}`)).body
+      expect(data.every((message: any) => message.final)).toBe(true)
+      const events = await eventually(
+        async () => {
+          const found = await completed(test, body.id)
+          return found.length > 0 ? found : null
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect(events.map((event) => [event.object, event.mode, event.data.object])).toEqual([
+        ['event', 'test', closed],
+      ])
+    })
+
+    it('7: a late correction moves the counts and sends no second batch.completed', async () => {
+      const { test } = await world().operator.account()
+      const { body } = await post(test, [element('late', { to: '+79000000012' })])
+      const closed = await untilClosed(test, body.id)
+      expect(closed.counts).toMatchObject({ expired: 1, delivered: 0 })
+      await eventually(
+        async () => {
+          const read = await test.get(`/v1/batches/${body.id}`)
+          expect(read.body).toMatchObject({ closed: true, counts: { expired: 0, delivered: 1 } })
+          return true
+        },
+        { withinMs: 30_000, everyMs: 200 },
+      )
+      expect(await completed(test, body.id)).toHaveLength(1)
+    })
+
+    it('a batch in which every element was rejected is 202, closed at once, and completed', async () => {
+      const { test } = await world().operator.account()
+      const { body, status } = await post(test, [element('no-1', { to: 'x' }), element('no-2', { to: 'x' })])
+      expect([status, body.closed, body.counts]).toEqual([202, true, { ...NOTHING, total: 2, rejected: 2 }])
+      expect(body.id).toEqual(anId('bat'))
+      await eventually(
+        async () => {
+          expect(await completed(test, body.id)).toHaveLength(1)
+          return true
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect((await test.get(`/v1/batches/${body.id}`)).body).toMatchObject({
+        closed: true,
+        counts: { ...NOTHING, total: 2, rejected: 2 },
+      })
+    })
+
+    it('live elements count against the windows of their recipient one by one, in order', async () => {
+      const { live } = await world().operator.account()
+      const number = freshNumber()
+      const { body } = await post(live, [
+        element('w-1', { to: number }),
+        element('w-2', { to: number }),
+        element('w-3', { to: freshNumber() }),
+      ])
+      expect(body.results.map((one: any) => one.result)).toEqual(['accepted', 'rejected', 'accepted'])
+      expect(body.results[1].error).toMatchObject({
+        code: 'recipient_flood_limited',
+        param: 'messages[1].to',
+        window: 'pause',
+      })
+      expect(body.results[1].error.retry_after).toBeGreaterThan(0)
+    })
+  })
+
+  describe('GET /v1/batches/{id} and GET /v1/messages?batch=', () => {
+    it('the batch is the answer without results, at once', async () => {
+      const { test } = await world().operator.account()
+      const { body } = await post(test, [element('b-1'), element('b-2', { to: 'x' })])
+      const read = await test.get(`/v1/batches/${body.id}`)
+      expect(read.status).toBe(200)
+      expect(new Set(Object.keys(read.body))).toEqual(
+        new Set(['object', 'id', 'created_at', 'closed', 'counts']),
+      )
+      expect(read.body).toMatchObject({
+        id: body.id,
+        created_at: body.created_at,
+        counts: { total: 2, accepted: 1, rejected: 1 },
+      })
+    })
+
+    it('its messages come in pages, in the order of acceptance', async () => {
+      const { test } = await world().operator.account()
+      const { body } = await post(
+        test,
+        Array.from({ length: 7 }, (_, index) => element(`p-${index}`)),
+      )
+      await untilClosed(test, body.id)
+      const ids = body.results.map((one: any) => one.message.id)
+      const seen: Array<string> = []
+      let cursor = ''
+      for (let page = 0; page < 4; page += 1) {
+        const answer = await test.get(`/v1/messages?batch=${body.id}&limit=3${cursor}`)
+        expect(answer.status).toBe(200)
+        expect(answer.body.object).toBe('list')
+        seen.push(...answer.body.data.map((message: any) => message.id))
+        expect(answer.body.has_more).toBe(page < 2)
+        expect(answer.body.next_cursor).toBe(seen.at(-1))
+        cursor = `&starting_after=${answer.body.next_cursor}`
+      }
+      expect(seen).toEqual(ids)
+      const [message] = (await test.get(`/v1/messages?batch=${body.id}&limit=1`)).body.data
+      expect(message).toMatchObject({ object: 'message', batch: body.id, text: 'Заказ A-17 готов' })
+    })
+
+    it('the messages of a batch allow 1000 to a page', async () => {
+      const { test } = await world().operator.account()
+      const { body } = await test.post('/v1/messages/batch', {
+        messages: [send('service', '+79000000001', 'a')],
+      })
+      expect((await test.get(`/v1/messages?batch=${body.id}&limit=1000`)).status).toBe(200)
+      expect(refusal(await test.get(`/v1/messages?batch=${body.id}&limit=1001`))).toEqual([
+        422,
+        'invalid_parameter',
+        'limit',
+      ])
+      expect((await test.get(`/v1/messages?batch=${body.id}&starting_after=msg_nothing`)).status).toBe(404)
+    })
+
+    it('a missing batch, and one of another account or mode, is 404 everywhere', async () => {
+      const { operator } = world()
+      const { live, test } = await operator.account()
+      const other = await operator.account()
+      const { body } = await post(test, [element('mine')])
+      for (const [as, id] of [
+        [test, 'bat_00000000000000000000000000'],
+        [test, 'nothing'],
+        [live, body.id],
+        [other.test, body.id],
+      ] as const) {
+        expect(refusal(await as.get(`/v1/batches/${id}`))).toEqual([404, 'not_found', undefined])
+        expect((await as.get(`/v1/messages?batch=${id}`)).status).toBe(404)
+      }
+    })
+
+    it('GET /v1/messages without batch is refused', async () => {
+      const { test } = await world().operator.account()
+      expect(refusal(await test.get('/v1/messages'))).toEqual([422, 'invalid_parameter', 'batch'])
+    })
+  })
+}

@@ -1,0 +1,305 @@
+/** Idempotency: the eight rules and the lifecycle of a key. */
+import { randomUUID } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { eventually } from '@hub/testkit'
+import { type Answer, type Client, send } from '../../support/client.ts'
+import { type Account, freshNumber, type Mode } from '../../support/operator.ts'
+import { refusal, type Section, whileStopped, type World } from './world.ts'
+
+const keyed = (key: string): Record<string, string> => ({ 'idempotency-key': key })
+const replayed = (answer: Answer): boolean => answer.headers.get('idempotent-replayed') === 'true'
+
+/** Makes a stored key one that is in progress, as if the process that runs its request had died just now. */
+const reopen = async ({ operator }: World, account: Account, mode: Mode, key: string): Promise<void> => {
+  const rows = await operator.sql`
+    UPDATE command.idempotency_keys
+       SET status = NULL, headers = NULL, answer = NULL, lease_token = ${randomUUID()},
+           lease_until = now() + interval '1 minute'
+     WHERE account = ${account.uuid} AND mode = ${mode} AND key = ${key} RETURNING 1`
+  expect(rows).toHaveLength(1)
+}
+
+export const idempotency: Section = (world) => {
+  describe('Idempotency', () => {
+    it('1: the header is accepted on any POST', async () => {
+      const { test } = await world().operator.account()
+      const template = await test.post('/v1/templates', {
+        name: 'rendered',
+        class: 'service',
+        sender: 'HUB',
+        body: 'x{{a}}',
+      })
+      const posts: ReadonlyArray<[string, unknown, number]> = [
+        ['/v1/messages', send('otp', '+79000000001'), 202],
+        ['/v1/messages', send('service', '+79000000001'), 202],
+        ['/v1/messages/batch', { messages: [send('service', '+79000000001', 'one')] }, 202],
+        ['/v1/messages/batch', { messages: [send('otp', '+79000000001', 'two')] }, 202],
+        ['/v1/messages/estimate', send('otp', '+79000000001'), 200],
+        ['/v1/templates', { name: 'made', class: 'otp', sender: 'HUB', body: 'x' }, 201],
+        [`/v1/templates/${template.body.id}/render`, { variables: { a: 1 } }, 200],
+        ['/v1/senders', { name: 'MADE' }, 201],
+        ['/v1/webhook_endpoints', { url: 'https://93.184.216.34/hook' }, 201],
+      ]
+      for (const [index, [path, body, status]] of posts.entries()) {
+        const first = await test.post(path, body, keyed(`any-${index}`))
+        expect([path, first.status, replayed(first)]).toEqual([path, status, false])
+        const second = await test.post(path, body, keyed(`any-${index}`))
+        expect([path, second.status, second.text, replayed(second)]).toEqual([path, status, first.text, true])
+        expect(second.headers.get('content-type')).toBe(first.headers.get('content-type'))
+        expect(second.headers.get('request-id')).not.toBe(first.headers.get('request-id'))
+      }
+      expect((await test.get('/v1/senders')).body.data).toHaveLength(2)
+      expect((await test.get('/v1/webhook_endpoints')).body.data).toHaveLength(1)
+    })
+
+    it('1: on GET and other methods it is ignored', async () => {
+      const { test } = await world().operator.account()
+      for (const key of ['got', 'x'.repeat(300)]) {
+        const first = await test.request('GET', '/v1/account', { headers: keyed(key) })
+        const second = await test.request('GET', '/v1/senders', { headers: keyed(key) })
+        expect([first.status, second.status, replayed(second)]).toEqual([200, 200, false])
+      }
+    })
+
+    it('2: a key has up to 255 characters; a longer one is refused, not truncated', async () => {
+      const { test } = await world().operator.account()
+      const longest = 'k'.repeat(255)
+      const good = await test.post('/v1/messages', send('service', '+79000000001'), keyed(longest))
+      expect(good.status).toBe(202)
+      const long = await test.post('/v1/messages', send('service', '+79000000001'), keyed(`${longest}k`))
+      expect(refusal(long)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
+      const empty = await test.post('/v1/messages', send('service', '+79000000001'), keyed(''))
+      expect(refusal(empty)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
+    })
+
+    it('3: keys are separate per account and per mode', async () => {
+      const { operator } = world()
+      const one = await operator.account()
+      const two = await operator.account()
+      const ids = new Set<string>()
+      for (const as of [one.test, one.live, two.test, two.live]) {
+        const answer = await as.post('/v1/messages', send('service', freshNumber()), keyed('shared'))
+        expect([answer.status, replayed(answer)]).toEqual([202, false])
+        ids.add(answer.body.id)
+      }
+      expect(ids.size).toBe(4)
+    })
+
+    it('4: the same key with another body, path or query is refused', async () => {
+      const { test } = await world().operator.account()
+      const body = send('service', '+79000000001')
+      expect((await test.post('/v1/messages', body, keyed('used'))).status).toBe(202)
+      const others: ReadonlyArray<[string, unknown]> = [
+        ['/v1/messages', send('service', '+79000000002')],
+        // Another body is another body, whatever it means.
+        ['/v1/messages', { client_ref: undefined, ...body, unknown: 1 }],
+        ['/v1/messages/estimate', body],
+        ['/v1/messages?a=1', body],
+      ]
+      for (const [path, other] of others) {
+        const answer = await test.post(path, other, keyed('used'))
+        expect(refusal(answer)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
+      }
+      // None of them has disturbed the first.
+      expect(replayed(await test.post('/v1/messages', body, keyed('used')))).toBe(true)
+    })
+
+    it('5: a refusal is repeated as well', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      const body = { ...send('service', freshNumber()), template: 'later' }
+      const first = await account.live.post('/v1/messages', body, keyed('refused'))
+      expect(refusal(first)).toEqual([422, 'template_not_found', 'template'])
+      await operator.template(account, 'live', {
+        name: 'later',
+        class: 'service',
+        body: 'Заказ {{order}}',
+      })
+      const second = await account.live.request('POST', '/v1/messages', {
+        headers: { 'content-type': 'application/json', ...keyed('refused') },
+        body: JSON.stringify(body),
+      })
+      expect([second.status, replayed(second), second.body.error.code]).toEqual([
+        422,
+        true,
+        'template_not_found',
+      ])
+      expect((await account.live.post('/v1/messages', body, keyed('corrected'))).status).toBe(202)
+      // A missing resource is an answer given after the claim.
+      const missing = await account.test.post('/v1/templates/tpl_nothing/render', {}, keyed('missing'))
+      const again = await account.test.post('/v1/templates/tpl_nothing/render', {}, keyed('missing'))
+      expect([missing.status, again.status, replayed(again)]).toEqual([404, 404, true])
+      // A body that is not JSON, too.
+      const garbage = () =>
+        account.test.request('POST', '/v1/messages', {
+          headers: { 'content-type': 'application/json', ...keyed('garbage') },
+          body: '{',
+        })
+      expect([refusal(await garbage())[1], replayed(await garbage())]).toEqual(['invalid_parameter', true])
+    })
+
+    it('5: what was refused before the claim is not stored', async () => {
+      const { test } = await world().operator.account()
+      const text = await test.request('POST', '/v1/messages', {
+        headers: { 'content-type': 'text/plain', ...keyed('early') },
+        body: 'x',
+      })
+      expect(text.status).toBe(415)
+      const good = await test.post('/v1/messages', send('service', '+79000000001'), keyed('early'))
+      expect([good.status, replayed(good)]).toEqual([202, false])
+    })
+
+    it('5: secrets are repeated and are kept encrypted', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      const create = () =>
+        account.test.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/' }, keyed('secret'))
+      const first = await create()
+      const second = await create()
+      expect(second.body.secret).toMatch(/^whsec_/u)
+      expect([second.text, replayed(second)]).toEqual([first.text, true])
+      const [row] = await operator.sql<{ answer: Buffer; headers: unknown }[]>`
+        SELECT answer, headers FROM command.idempotency_keys WHERE account = ${account.uuid} AND key = 'secret'`
+      expect(row!.answer.includes('whsec_')).toBe(false)
+      expect(JSON.stringify(row!.headers)).not.toContain('whsec_')
+    })
+
+    it('6: a repeat while the first still runs is 409 with retry_after', async () => {
+      const { hub, operator } = world()
+      const account = await operator.account()
+      const body = send('otp', freshNumber(), 'held')
+      const post = () => account.live.post('/v1/messages', body, keyed('running'))
+      const kafka = hub.server('kafka')
+      let first: Promise<Answer>
+      let second: Answer
+      try {
+        // A code waits for the bus.
+        kafka.kill('SIGSTOP')
+        first = post()
+        await eventually(
+          async () => {
+            const rows = await operator.sql`SELECT 1 FROM command.idempotency_keys
+              WHERE account = ${account.uuid} AND key = 'running'`
+            return rows.length === 1
+          },
+          { withinMs: 1000, everyMs: 5 },
+        )
+        second = await post()
+      } finally {
+        kafka.kill('SIGCONT')
+      }
+      expect(refusal(second)).toEqual([409, 'idempotency_conflict', undefined])
+      expect(second.body.error.retry_after).toBeGreaterThanOrEqual(1)
+      expect(second.body.error.retry_after).toBeLessThanOrEqual(60)
+      // The bus came back in time for the first, or not; the repeat gets its answer or runs as first.
+      const { status, text } = await first
+      expect([202, 503]).toContain(status)
+      const third = await eventually(
+        async () => {
+          const answer = await post()
+          expect(answer.status).toBe(202)
+          return answer
+        },
+        { withinMs: 10_000, everyMs: 200 },
+      )
+      if (status === 202) expect([third.text, replayed(third)]).toEqual([text, true])
+      expect((await post()).body.id).toBe(third.body.id)
+    })
+
+    it('7: 429 is not pinned to the key', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      const post = (as: Client, path: string, body: unknown) => as.post(path, body, keyed('again'))
+      const body = send('service', freshNumber())
+      const batch = { messages: [send('service', freshNumber(), 'x')] }
+      await whileStopped(world(), async () => {
+        expect((await post(account.live, '/v1/messages', body)).status).toBe(429)
+        expect((await post(account.test, '/v1/messages/batch', batch)).status).toBe(429)
+      })
+      const single = await post(account.live, '/v1/messages', body)
+      expect([single.status, replayed(single)]).toEqual([202, false])
+      const answer = await post(account.test, '/v1/messages/batch', batch)
+      expect([answer.status, answer.body.counts?.accepted, replayed(answer)]).toEqual([202, 1, false])
+    })
+
+    it('8: a repeat by client_ref creates no message and spends no flood window', async () => {
+      const { live } = await world().operator.account({
+        live: { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 },
+      })
+      const number = freshNumber()
+      const first = await live.post('/v1/messages', send('service', number, 'ref-1'))
+      for (let index = 0; index < 5; index += 1) {
+        const again = await live.post('/v1/messages', send('service', number, 'ref-1'), keyed(`k-${index}`))
+        expect([again.status, again.body.id, again.body.duplicate]).toEqual([202, first.body.id, true])
+      }
+      expect((await live.post('/v1/messages', send('service', number, 'ref-2'))).status).toBe(202)
+      const full = await live.post('/v1/messages', send('service', number, 'ref-3'))
+      expect(refusal(full)[1]).toBe('recipient_flood_limited')
+      // Where the window is full, a repeat is still a repeat.
+      expect((await live.post('/v1/messages', send('service', number, 'ref-1'))).body.duplicate).toBe(true)
+    })
+
+    it('a replay costs a rate token', async () => {
+      const { test } = await world().operator.account({ test: { api_rps: 50 } })
+      const post = () => test.post('/v1/messages', send('service', '+79000000001'), keyed('token'))
+      const left = async () => Number((await post()).headers.get('x-ratelimit-remaining'))
+      await left()
+      // Refilling gives some back in between; ten at once take ten before it can give them all.
+      const after = await Promise.all(Array.from({ length: 20 }, left))
+      expect(Math.min(...after)).toBeLessThan(Math.max(...after))
+      expect(Math.min(...after)).toBeLessThan(48)
+    })
+  })
+
+  describe('Idempotency key lifecycle', () => {
+    it.each(['otp', 'service'] as const)(
+      'in progress, and the process dies: 409 until the lease ends, then the repeat runs as first (%s)',
+      async (kind) => {
+        const { operator } = world()
+        const account = await operator.account()
+        const body = send(kind, '+79000000001', 'died')
+        const post = () => account.test.post('/v1/messages', body, keyed('dies'))
+        const first = await post()
+        await reopen(world(), account, 'test', 'dies')
+        const during = await post()
+        expect(refusal(during)).toEqual([409, 'idempotency_conflict', undefined])
+        expect(during.body.error.retry_after).toBeLessThanOrEqual(60)
+        expect(await operator.endLease(account, 'test', 'dies')).toBe(1)
+        const after = await post()
+        expect([after.status, replayed(after)]).toEqual([202, false])
+        // The message had been accepted: it is the same one.
+        expect(after.body.id).toBe(first.body.id)
+        expect(replayed(await post())).toBe(true)
+      },
+    )
+
+    it('the key of a lease that ended belongs to its request still', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      await account.test.post('/v1/messages', send('service', '+79000000001'), keyed('mine'))
+      await reopen(world(), account, 'test', 'mine')
+      const other = await account.test.post('/v1/messages', send('service', '+79000000002'), keyed('mine'))
+      expect([409, 422]).toContain(other.status)
+      await operator.endLease(account, 'test', 'mine')
+    })
+
+    it('stored, and 24 hours pass: the key is forgotten, and the request runs again', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      const post = () =>
+        account.test.post('/v1/messages', send('service', '+79000000001'), keyed('yesterday'))
+      const first = await post()
+      const [row] = await operator.sql<{ hours: number }[]>`
+        SELECT extract(epoch FROM expires_at - now())::float8 / 3600 AS hours
+          FROM command.idempotency_keys WHERE account = ${account.uuid} AND key = 'yesterday'`
+      expect(row!.hours).toBeGreaterThan(23.9)
+      expect(row!.hours).toBeLessThanOrEqual(24)
+      await operator.sql`UPDATE command.idempotency_keys SET expires_at = now() - interval '1 second'
+        WHERE account = ${account.uuid} AND key = 'yesterday'`
+      const second = await post()
+      expect([second.status, replayed(second)]).toEqual([202, false])
+      expect(second.body.id).not.toBe(first.body.id)
+      expect(replayed(await post())).toBe(true)
+    })
+  })
+}

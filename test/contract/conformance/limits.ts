@@ -1,0 +1,340 @@
+/** Per-recipient anti-flood, spend, and the daily limit of the hub. */
+import { describe, expect, it } from 'vitest'
+import { eventually } from '@hub/testkit'
+import { type Client, send } from '../../support/client.ts'
+import { freshNumber } from '../../support/operator.ts'
+import { eventsOf, IN_FORCE, refusal, type Section, untilFinal, whileStopped, type World } from './world.ts'
+
+const spent = async (as: Client): Promise<string> =>
+  (await as.get('/v1/account')).body.spend_limit.spent.amount
+
+const behave = async ({ hub }: World, behaviour: Record<string, unknown>): Promise<void> => {
+  const answer = await fetch(`${hub.describe().operator_url}/behaviour`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(behaviour),
+  })
+  expect(answer.status).toBe(200)
+}
+
+const flooded = (answer: { readonly body: any }): ReadonlyArray<unknown> => [
+  answer.body.error?.code,
+  answer.body.error?.window,
+]
+
+const HOUR = 3600
+const DAY = 24 * HOUR
+
+export const limits: Section = (world) => {
+  describe('Per-recipient anti-flood', () => {
+    it('5: a window is refused with recipient_flood_limited', async () => {
+      const { live } = await world().operator.account()
+      const number = freshNumber()
+      expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
+      const second = await live.post('/v1/messages', send('otp', number))
+      expect(refusal(second)).toEqual([422, 'recipient_flood_limited', 'to'])
+      expect(second.body.error.window).toBe('pause')
+      expect(second.body.error.retry_after).toBeGreaterThan(0)
+    })
+
+    it('+79000000009: a second send within five minutes is refused, window pause; no other number spends windows', async () => {
+      const { test } = await world().operator.account()
+      expect((await test.post('/v1/messages', send('service', '+79000000009'))).status).toBe(202)
+      const second = await test.post('/v1/messages', send('otp', '+79000000009'))
+      expect(refusal(second)).toEqual([422, 'recipient_flood_limited', 'to'])
+      expect(second.body.error.window).toBe('pause')
+      expect(second.body.error.retry_after).toBeGreaterThan(290)
+      expect(second.body.error.retry_after).toBeLessThanOrEqual(300)
+      for (let index = 0; index < 25; index += 1) {
+        expect((await test.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(202)
+      }
+    })
+
+    it('pause: the least time between messages to one number, whatever their class', async () => {
+      const { live } = await world().operator.account({ live: { flood_pause_seconds: 30 } })
+      const number = freshNumber()
+      await live.post('/v1/messages', send('otp', number))
+      const second = await live.post('/v1/messages', send('service', number))
+      expect([...refusal(second), second.body.error.window]).toEqual([
+        422,
+        'recipient_flood_limited',
+        'to',
+        'pause',
+      ])
+      expect(second.body.error.retry_after).toBeGreaterThan(20)
+      expect(second.body.error.retry_after).toBeLessThanOrEqual(30)
+      // Another number is another count.
+      expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
+    })
+
+    it.each([
+      ['hour', { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 }, HOUR],
+      ['day', { flood_pause_seconds: 0, flood_per_hour: 20, flood_per_day: 2 }, DAY],
+    ] as const)('%s: so many messages within it', async (window, settings, seconds) => {
+      const { live } = await world().operator.account({ live: settings })
+      const number = freshNumber()
+      for (let index = 0; index < 2; index += 1) {
+        expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
+      }
+      const third = await live.post('/v1/messages', send('otp', number))
+      expect(flooded(third)).toEqual(['recipient_flood_limited', window])
+      expect(third.body.error.retry_after).toBeGreaterThan(seconds - 30)
+      expect(third.body.error.retry_after).toBeLessThanOrEqual(seconds)
+    })
+
+    it('where several are full, the first is named and the wait passes them all', async () => {
+      const { live } = await world().operator.account({
+        live: { flood_pause_seconds: 10, flood_per_hour: 1, flood_per_day: 1 },
+      })
+      const number = freshNumber()
+      await live.post('/v1/messages', send('service', number))
+      const second = await live.post('/v1/messages', send('service', number))
+      expect(flooded(second)).toEqual(['recipient_flood_limited', 'pause'])
+      expect(second.body.error.retry_after).toBeGreaterThan(DAY - 30)
+      expect(second.body.error.retry_after).toBeLessThanOrEqual(DAY)
+    })
+
+    it('accounts and modes have windows of their own', async () => {
+      const { operator } = world()
+      const one = await operator.account()
+      const two = await operator.account()
+      const number = freshNumber()
+      for (const as of [one.live, two.live, one.test, one.test]) {
+        expect((await as.post('/v1/messages', send('service', number))).status).toBe(202)
+      }
+    })
+
+    it('what is refused spends no window', async () => {
+      const { operator } = world()
+      const { live } = await operator.account({
+        live: { flood_pause_seconds: 60, spend_limit: '2.40' },
+      })
+      const number = freshNumber()
+      const refused = [
+        await live.post('/v1/messages', { ...send('service', number), template: 'nothing' }),
+        await live.post('/v1/messages', { ...send('service', number), variables: {} }),
+        // A code costs 2.50: refused by the spend limit, behind the windows.
+        await live.post('/v1/messages', send('otp', number, 'too-dear')),
+      ]
+      expect(refused.map(({ body }) => body.error?.code)).toEqual([
+        'template_not_found',
+        'template_variable_missing',
+        'spend_limit_reached',
+      ])
+      expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
+    })
+
+    it('a refused client_ref is not used up', async () => {
+      const { live } = await world().operator.account()
+      const number = freshNumber()
+      await live.post('/v1/messages', send('service', number))
+      expect(flooded(await live.post('/v1/messages', send('service', number, 'kept')))[1]).toBe('pause')
+      const elsewhere = await live.post('/v1/messages', send('service', freshNumber(), 'kept'))
+      expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
+    })
+
+    it('fifty at once to one number: one is accepted', async () => {
+      const { live } = await world().operator.account()
+      const number = freshNumber()
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, () => live.post('/v1/messages', send('service', number))),
+      )
+      expect(answers.filter(({ status }) => status === 202)).toHaveLength(1)
+      expect(
+        new Set(answers.filter(({ status }) => status !== 202).map((answer) => flooded(answer)[1])),
+      ).toEqual(new Set(['pause']))
+    })
+  })
+
+  describe('Spend limit', () => {
+    it('6: the spend limit is refused with spend_limit_reached', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '2.00' } })
+      expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
+      const second = await live.post('/v1/messages', send('service', freshNumber()))
+      expect(refusal(second)).toEqual([422, 'spend_limit_reached', undefined])
+    })
+
+    it('is never passed, by any class, and tells what was spent', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '5.00' } })
+      for (let index = 0; index < 2; index += 1) {
+        expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
+      }
+      for (const kind of ['otp', 'service'] as const) {
+        const answer = await live.post('/v1/messages', send(kind, freshNumber()))
+        expect(refusal(answer)).toEqual([422, 'spend_limit_reached', undefined])
+      }
+      expect(await spent(live)).toBe('4.00')
+    })
+
+    it('forty at once: as many are accepted as it pays for', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '20.00' } })
+      const answers = await Promise.all(
+        Array.from({ length: 40 }, () => live.post('/v1/messages', send('service', freshNumber()))),
+      )
+      expect(answers.filter(({ status }) => status === 202)).toHaveLength(10)
+      expect(
+        new Set(answers.filter(({ status }) => status !== 202).map(({ body }) => body.error.code)),
+      ).toEqual(new Set(['spend_limit_reached']))
+      expect(await spent(live)).toBe('20.00')
+    })
+
+    it('elements of a batch that do not fit are rejected, in order', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '5.00' } })
+      const answer = await live.post('/v1/messages/batch', {
+        messages: Array.from({ length: 4 }, (_, index) => send('service', freshNumber(), `s-${index}`)),
+      })
+      expect(answer.body.results.map((one: any) => one.error?.code ?? one.result)).toEqual([
+        'accepted',
+        'accepted',
+        'spend_limit_reached',
+        'spend_limit_reached',
+      ])
+      expect(await spent(live)).toBe('4.00')
+    })
+
+    it('counts parts at the price of the account', async () => {
+      const { operator } = world()
+      const account = await operator.account({ live: { price_service: '0.35', spend_limit: '1.00' } })
+      await operator.template(account, 'live', { name: 'long', class: 'service', body: '{{a}}' })
+      const { body } = await account.live.post('/v1/messages', {
+        to: freshNumber(),
+        class: 'service',
+        template: 'long',
+        variables: { a: 'ж'.repeat(100) },
+      })
+      expect([body.parts, body.price]).toEqual([2, { amount: '0.70', currency: 'RUB' }])
+      expect(await spent(account.live)).toBe('0.70')
+    })
+
+    it('a repeat by client_ref costs nothing', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '100.00' } })
+      const body = send('service', freshNumber(), 'paid-once')
+      for (let index = 0; index < 5; index += 1) {
+        expect((await live.post('/v1/messages', body)).status).toBe(202)
+      }
+      expect(await spent(live)).toBe('2.00')
+    })
+
+    it('what is not billed is given back', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '2.00' } })
+      try {
+        await behave(world(), { rejected_percent: 100 })
+        const first = await live.post('/v1/messages', send('service', freshNumber()))
+        expect(first.status).toBe(202)
+        const done = await untilFinal(live, first.body.id)
+        expect([done.status, done.reason_code, done.price]).toEqual([
+          'rejected',
+          'spam_filter_content',
+          { amount: '0.00', currency: 'RUB' },
+        ])
+      } finally {
+        await behave(world(), { rejected_percent: 0 })
+      }
+      await eventually(
+        async () => {
+          expect(await spent(live)).toBe('0.00')
+          return true
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
+      // Undelivered is billed.
+      expect(await spent(live)).toBe('2.00')
+    })
+
+    it('raised by the operator, sending goes on', async () => {
+      const { operator } = world()
+      const account = await operator.account({ live: { spend_limit: '0.00' } })
+      const one = send('service', freshNumber())
+      expect(refusal(await account.live.post('/v1/messages', one))[1]).toBe('spend_limit_reached')
+      await operator.settings(account, 'live', { spend_limit: '10.00' })
+      await eventually(async () => {
+        expect((await account.live.post('/v1/messages', one)).status).toBe(202)
+        return true
+      }, IN_FORCE)
+    })
+
+    it('the soft threshold is told once per period', async () => {
+      const { live } = await world().operator.account({ live: { spend_limit: '10.00' } })
+      const sendOne = () => live.post('/v1/messages', send('service', freshNumber()))
+      for (let index = 0; index < 3; index += 1) await sendOne()
+      for (let index = 0; index < 2; index += 1) expect((await sendOne()).status).toBe(202)
+      const [event] = await eventually(
+        async () => {
+          const found = await eventsOf(live, 'account.spend_threshold')
+          return found.length > 0 ? found : null
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect(event).toMatchObject({ object: 'event', mode: 'live', type: 'account.spend_threshold' })
+      // All five have been projected; still once.
+      await eventually(
+        async () => {
+          expect(await eventsOf(live, 'message.delivered')).toHaveLength(5)
+          return true
+        },
+        { withinMs: 10_000, everyMs: 100 },
+      )
+      expect(await eventsOf(live, 'account.spend_threshold')).toHaveLength(1)
+    })
+  })
+
+  describe('Hub daily limit', () => {
+    it('7: reaching it is 429 for every key, mode and class, with retry_after to midnight UTC', async () => {
+      const { operator } = world()
+      const account = await operator.account()
+      const probe = (await operator.account()).test
+      try {
+        // Fewer than the suite has sent today, or will have after a few more.
+        await operator.hub({ daily_limit: 3 })
+        await eventually(async () => {
+          expect((await probe.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(429)
+          return true
+        }, IN_FORCE)
+        for (const as of [account.live, account.test]) {
+          for (const kind of ['otp', 'service'] as const) {
+            const answer = await as.post('/v1/messages', send(kind, freshNumber()))
+            expect(refusal(answer)).toEqual([429, 'hub_daily_limit_reached', undefined])
+            const midnight = (DAY * 1000 - (Date.now() % (DAY * 1000))) / 1000
+            expect(answer.body.error.retry_after).toBeGreaterThanOrEqual(60)
+            expect(answer.body.error.retry_after).toBeLessThanOrEqual(Math.max(60, midnight + 5))
+          }
+        }
+      } finally {
+        await operator.hub({})
+      }
+      await eventually(async () => {
+        expect((await probe.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(202)
+        return true
+      }, IN_FORCE)
+    })
+
+    it('7: repeats of what was accepted, reads and estimates go on', async () => {
+      const { operator } = world()
+      const { test } = await operator.account()
+      const before = await test.post('/v1/messages', send('service', '+79000000001', 'before'))
+      await whileStopped(world(), async () => {
+        const again = await test.post('/v1/messages', send('service', '+79000000001', 'before'))
+        expect([again.status, again.body.id, again.body.duplicate]).toEqual([202, before.body.id, true])
+        expect((await test.get(`/v1/messages/${before.body.id}`)).status).toBe(200)
+        expect((await test.post('/v1/messages/estimate', send('otp', '+79000000001'))).status).toBe(200)
+        // What is refused for another reason is told that reason.
+        const opted = await test.post('/v1/messages', send('service', '+79000000013'))
+        expect(refusal(opted)[1]).toBe('recipient_opted_out')
+      })
+    })
+
+    it('batch 5: it is checked once for the whole batch, before anything is created', async () => {
+      const { operator } = world()
+      const { test } = await operator.account()
+      const messages = ['a', 'b', 'c'].map((ref) => send('service', '+79000000001', ref))
+      await whileStopped(world(), async () => {
+        const answer = await test.post('/v1/messages/batch', { messages })
+        expect(refusal(answer)).toEqual([429, 'hub_daily_limit_reached', undefined])
+        expect(answer.body.error.retry_after).toBeGreaterThanOrEqual(60)
+      })
+      const after = await test.post('/v1/messages/batch', { messages })
+      expect(after.body.results.map((one: any) => one.result)).toEqual(['accepted', 'accepted', 'accepted'])
+    })
+  })
+}

@@ -1,0 +1,120 @@
+/** Schemathesis reads the description and sends what it thinks of: no 500, no undeclared answer, nothing against a schema. */
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { client, send } from '../support/client.ts'
+import { type Operator, operatorOf } from '../support/operator.ts'
+import { pythonTool, runTool } from '../support/tools.ts'
+
+const VERSION = '4.32.5'
+/** The least number of requests that count as fuzzing. */
+const CASES = 3000
+/** Per operation, in the phase that makes things up; the phase that covers boundaries adds as many as there are boundaries. */
+const EXAMPLES = 220
+const WITHIN_MS = 400_000
+
+let hub: TestHub
+let operator: Operator
+
+beforeAll(async () => {
+  hub = await startHub()
+  operator = operatorOf(hub)
+})
+afterAll(async () => {
+  await operator?.close()
+  await hub?.stop()
+})
+
+describe('the description', () => {
+  it(
+    `holds in ${CASES} requests that a fuzzer makes of it`,
+    async (context) => {
+      const tool = await pythonTool('schemathesis', VERSION)
+      if ('missing' in tool) {
+        console.log(`The fuzzer was not run: ${tool.missing}`)
+        context.skip(tool.missing)
+        return
+      }
+      const { base_url } = hub.describe()
+      const account = await operator.account()
+      const as = client(base_url, account.keys.test)
+
+      // Real ids, so that reads find something.
+      const template = await as.post('/v1/templates', {
+        name: 'fuzzed',
+        class: 'service',
+        sender: 'HUB',
+        body: 'Hello',
+      })
+      const sender = await as.post('/v1/senders', { name: 'FUZZ' })
+      const endpoint = await as.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/hook' })
+      const batch = await as.post('/v1/messages/batch', {
+        messages: [send('service', '+79000000001', 'fuzzed-1'), send('otp', '+79000000003', 'fuzzed-2')],
+      })
+      expect([template, sender, endpoint, batch].map(({ status }) => status)).toEqual([201, 201, 201, 202])
+      await eventually(async () => (await as.get(`/v1/batches/${batch.body.id}`)).body.closed === true, {
+        withinMs: 20_000,
+        everyMs: 100,
+      })
+      const [event] = (await as.get('/v1/events?limit=1')).body.data
+
+      const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'fuzz-'))
+      const of = (path: string, name: string, value: string): string =>
+        `[[operations]]\ninclude-path = "${path}"\nparameters = { "${name}" = "${value}" }\n`
+      writeFileSync(
+        join(dir, 'schemathesis.toml'),
+        [
+          of('/v1/messages/{id}', 'path.id', batch.body.results[0].message.id),
+          of('/v1/messages', 'query.batch', batch.body.id),
+          of('/v1/batches/{id}', 'path.id', batch.body.id),
+          of('/v1/templates/{id}', 'path.id', template.body.id),
+          of('/v1/templates/{id}/render', 'path.id', template.body.id),
+          of('/v1/senders/{id}', 'path.id', sender.body.id),
+          of('/v1/webhook_endpoints/{id}', 'path.id', endpoint.body.id),
+          of('/v1/events', 'query.starting_after', event.id),
+        ].join('\n'),
+      )
+      const { code, text } = await runTool(
+        join(tool.folder, 'bin/python'),
+        [
+          '-m',
+          'schemathesis.cli',
+          'run',
+          `${base_url}/v1/openapi.json`,
+          '--header',
+          `Authorization: Bearer ${account.keys.test}`,
+          '--phases',
+          'examples,coverage,fuzzing',
+          '--max-examples',
+          String(EXAMPLES),
+          '--generation-deterministic',
+          '--continue-on-failure',
+          '--no-shrink',
+          '--suppress-health-check',
+          'all',
+          '--workers',
+          '2',
+          '--request-timeout',
+          '25',
+          '--warnings',
+          'off',
+          '--checks',
+          'not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance',
+          '--report',
+          'ndjson',
+          '--report-ndjson-path',
+          join(dir, 'events.ndjson'),
+        ],
+        { cwd: dir, withinMs: WITHIN_MS },
+      )
+      expect(code, text.slice(-8000)).toBe(0)
+      const cases = Number(/(\d[\d,]*) generated/u.exec(text)?.[1]?.replaceAll(',', '') ?? 0)
+      expect(cases, text.slice(-2000)).toBeGreaterThanOrEqual(CASES)
+      expect(readFileSync(join(dir, 'events.ndjson'), 'utf8').length).toBeGreaterThan(0)
+      console.log(text.slice(text.lastIndexOf('= SUMMARY') - 40))
+    },
+    WITHIN_MS + 60_000,
+  )
+})
