@@ -15,7 +15,7 @@ import {
   joinPatiently,
 } from '@hub/kafka'
 import { type Sealing, Sql, type Vault } from '@hub/store'
-import { Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
+import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { PROJECTION } from '../messages/transaction.ts'
 import { failures, observeLag } from '../metrics.ts'
@@ -50,6 +50,15 @@ export const POLL_SIZE = 2000
  * wait for each other at the ends of the same journals.
  */
 const WORKERS = 2
+
+/**
+ * How long a small poll waits for company. A message is four records, and each comes on its own at everyday rates; applied
+ * one by one they would cost a commit each. Readers see their message up to this much later, and what is not projected yet is read
+ * from the ledger anyway.
+ */
+const LINGER = Duration.millis(20)
+/** With so many records a commit is no longer what a poll costs. */
+const LINGER_BELOW = 200
 
 /** Records that may wait for a worker, in polls; then its partitions are not read on. One is applied while the next is read. */
 const WAITING_POLLS = 1
@@ -255,11 +264,14 @@ export const makeProjector = Effect.fnUntraced(function* (
       ),
   )
 
+  const linger = (worker: Worker) =>
+    Effect.suspend(() => (worker.intake.waiting >= LINGER_BELOW ? Effect.void : Effect.sleep(LINGER)))
+
   const loops = yield* Effect.forEach(workers, (worker) =>
     Effect.forkScoped(
       Effect.whileLoop({
         while: () => !ending,
-        body: () => Effect.andThen(worker.work.await, applyNext(worker)),
+        body: () => Effect.andThen(Effect.andThen(worker.work.await, linger(worker)), applyNext(worker)),
         step: () => {},
       }),
     ),
