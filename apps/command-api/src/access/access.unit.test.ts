@@ -24,7 +24,7 @@ const keysOf = (looked: Array<string>) =>
 const accounts = Layer.succeed(Accounts)({
   settings: () => Effect.succeed({ ...DEFAULT_SETTINGS, apiRps: 3 }),
   template: () => Effect.succeed(null),
-  spending: () => Effect.succeed({ amount: '0.00', from: 0, to: 0 }),
+  spending: () => Effect.die('nobody asks'),
 })
 
 const accessLayer = (looked: Array<string> = []) =>

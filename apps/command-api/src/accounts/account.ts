@@ -1,5 +1,13 @@
 /** Who calls, and what is in force for them. */
-import type { MessageClass, Mode, Money, Template } from '@hub/domain'
+import {
+  DEFAULT_SOFT_THRESHOLD_PERCENT,
+  type MessageClass,
+  type Mode,
+  type Money,
+  spendLimitObject,
+  type SpendPeriod,
+  type Template,
+} from '@hub/domain'
 
 /** Whose request it is, from the API key. */
 export interface Caller {
@@ -55,7 +63,7 @@ export const DEFAULT_SETTINGS: AccountSettings = {
   batchMax: 1000,
   floodWindows: { pauseSeconds: 60, perHour: 5, perDay: 20 },
   spendLimit: null,
-  softThresholdPercent: 80,
+  softThresholdPercent: DEFAULT_SOFT_THRESHOLD_PERCENT,
   pricePerPart: {
     otp: { amount: '2.50', currency: CURRENCY },
     service: { amount: '2.00', currency: CURRENCY },
@@ -96,11 +104,11 @@ export interface TemplateInUse {
   readonly parsed: Template
 }
 
-/** `/v1/account`, without what was spent. Source: specification, Account; contract, Account. */
+/** `/v1/account`; `spending` is needed where a limit is set. Source: specification, Account; contract, Account. */
 export const accountBody = (
   owner: Owner,
   settings: AccountSettings,
-  spending: { readonly spent: Money; readonly from: string; readonly to: string } | null,
+  spending: { readonly spent: Money; readonly period: SpendPeriod } | null,
 ) => ({
   id: owner.account,
   object: 'account' as const,
@@ -119,11 +127,10 @@ export const accountBody = (
         spend_limit:
           settings.spendLimit === null || spending === null
             ? null
-            : {
+            : spendLimitObject({
+                ...spending,
                 limit: settings.spendLimit,
-                spent: spending.spent,
-                period: { from: spending.from, to: spending.to },
-                soft_threshold_percent: settings.softThresholdPercent,
-              },
+                softThresholdPercent: settings.softThresholdPercent,
+              }),
       }),
 })

@@ -1,9 +1,17 @@
 /** Settings and templates of accounts, from PostgreSQL through a short cache: every send asks for both. */
-import { type MessageClass, type Mode, parseTemplate } from '@hub/domain'
+import {
+  type MessageClass,
+  type Mode,
+  type Money,
+  parseTemplate,
+  type SpendPeriod,
+  spendPeriodOf,
+} from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import {
   type AccountSettings,
+  CURRENCY,
   DEFAULT_SETTINGS,
   type Owner,
   type SettingsRow,
@@ -44,10 +52,10 @@ export class Accounts extends Context.Service<
     readonly settings: (owner: Owner) => Effect.Effect<AccountSettings, StorageError>
     /** `null` when the account has none of this name in its mode. */
     readonly template: (owner: Owner, name: string) => Effect.Effect<TemplateInUse | null, StorageError>
-    /** What the live mode has spent in the calendar month (UTC) of now: amount, and the moments in which the period begins and ends. */
+    /** What the account has spent in live mode in the period of now. */
     readonly spending: (
       owner: Owner,
-    ) => Effect.Effect<{ readonly amount: string; readonly from: number; readonly to: number }, StorageError>
+    ) => Effect.Effect<{ readonly spent: Money; readonly period: SpendPeriod }, StorageError>
   }
 >()('@hub/command-api/Accounts') {
   static readonly layer: Layer.Layer<Accounts, never, Sql> = Layer.effect(
@@ -116,18 +124,18 @@ export class Accounts extends Context.Service<
         template: (owner, name) => Cache.get(templates, keyOf(owner, name)),
         spending: (owner) =>
           sql.run(async (q) => {
-            const [row] = await q<{ amount: string; since: Date; until: Date }[]>`
-              WITH period AS (
-                SELECT day, day::timestamp AT TIME ZONE 'UTC' AS since,
-                       (day + interval '1 month') AT TIME ZONE 'UTC' AS until
-                  FROM (SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date AS day) AS first)
-              SELECT period.since, period.until, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
-                FROM period LEFT JOIN command.spend_periods s
-                  ON s.account = ${owner.accountUuid} AND s.period = period.day`
+            // The clock that stamps what is accepted also says which period it is. What was given back may for a moment be
+            // more than what was taken.
+            const [row] = await q<{ at: Date; amount: string }[]>`
+              SELECT present.at, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
+                FROM (SELECT now() AS at) AS present
+                LEFT JOIN command.spend_periods s
+                  ON s.account = ${owner.accountUuid}
+                 AND s.period = date_trunc('month', present.at AT TIME ZONE 'UTC')::date`
+            if (row === undefined) throw new Error('a row that is always there was not')
             return {
-              amount: row?.amount ?? '0.00',
-              from: row?.since.getTime() ?? 0,
-              to: row?.until.getTime() ?? 0,
+              spent: { amount: row.amount, currency: CURRENCY },
+              period: spendPeriodOf(row.at.getTime()),
             }
           }, DEADLINE),
       }

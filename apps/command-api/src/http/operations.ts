@@ -162,18 +162,9 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
 
   const readAccount: Operation = Effect.fnUntraced(function* ({ caller }) {
     const settings = yield* accounts.settings(caller)
-    if (caller.mode === 'test' || settings.spendLimit === null) {
-      return jsonAnswer(200, accountBody(caller, settings, null))
-    }
-    const { amount, from, to } = yield* accounts.spending(caller)
-    return jsonAnswer(
-      200,
-      accountBody(caller, settings, {
-        spent: { amount, currency: settings.spendLimit.currency },
-        from: toTimestamp(from),
-        to: toTimestamp(to),
-      }),
-    )
+    const spending =
+      caller.mode === 'live' && settings.spendLimit !== null ? yield* accounts.spending(caller) : null
+    return jsonAnswer(200, accountBody(caller, settings, spending))
   })
 
   const operations: Readonly<Record<string, Operation>> = {
