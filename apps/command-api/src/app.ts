@@ -1,7 +1,7 @@
 /** The process as one layer, over what it stands on: PostgreSQL, Redis, the event log, the vault, the address policy. */
 import type { Counters } from '@hub/counters'
 import { DEFAULT_LIFETIMES } from '@hub/domain'
-import { EventLog, type TopicNames } from '@hub/kafka'
+import { EventLog, type KafkaConnection, type TopicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
@@ -10,6 +10,7 @@ import { flusherLayer } from './accept/flush.ts'
 import { ledgerLayer } from './accept/ledger.ts'
 import { Limits } from './accept/limits.ts'
 import { OutboxGate } from './accept/outbox-gate.ts'
+import { Lanes, reconcilerLayer } from './accept/reconciler.ts'
 import { relayLayer } from './accept/relay.ts'
 import { windowsLayer } from './accept/windows.ts'
 import { Access } from './access/access.ts'
@@ -43,8 +44,8 @@ export interface AppOptions {
   readonly topics: TopicNames
   /** Secret of the recipient hash. */
   readonly hashSecret: string
-  /** Kafka, `host:port` each: asked for readiness only. */
-  readonly brokers: ReadonlyArray<string>
+  /** Kafka, beside the event log: asked for readiness, and where the lanes end. */
+  readonly kafka: KafkaConnection
   /** Proxies whose `X-Forwarded-For` is believed. */
   readonly trustedProxies: Networks
   /** `null` listens without TLS. */
@@ -53,12 +54,13 @@ export interface AppOptions {
 
 /** Accepts and answers on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
-  const { baseUrl, brokers, hashSecret, port, tls, topics, trustedProxies } = options
+  const { baseUrl, hashSecret, kafka, port, tls, topics, trustedProxies } = options
   const accepting = flusherLayer({
     topics,
     lifetimes: DEFAULT_LIFETIMES,
     makeMessageId: (now) => freshId('msg', now),
   }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
+  const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
   const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
   const resources = Layer.mergeAll(
     endpoints,
@@ -73,8 +75,8 @@ export const commandApi = (options: AppOptions) => {
   // closing, and the flushes outlive it to finish what it took.
   return apiLayer({ hashSecret }).pipe(
     Layer.provideMerge(serverLayer(port, tls)),
-    Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(brokers))),
-    Layer.provide(batchSweeperLayer(topics)),
+    Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),
+    Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling)),
     Layer.provide(windowsLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer, resources)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),

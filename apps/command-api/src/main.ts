@@ -21,7 +21,7 @@ const APP = 'command-api'
 const app = Layer.unwrap(
   Effect.map(configuration, ({ baseUrl, catalogue, connection, hashSecret, port, tls, trustedProxies }) =>
     commandApi({
-      brokers: connection.brokers,
+      kafka: connection,
       port,
       baseUrl,
       topics: topicNames(catalogue.prefix),

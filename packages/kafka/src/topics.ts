@@ -178,6 +178,17 @@ const withAdmin = <A>(connection: KafkaConnection, use: (admin: Admin) => Promis
     ({ destroy }) => Effect.sync(destroy),
   )
 
+/** The end of each partition of a topic: the offset that its next record will get, in the order of partitions. */
+export const topicEnds = (
+  connection: KafkaConnection,
+  topic: string,
+): Effect.Effect<ReadonlyArray<number>, BusUnavailable | TopicRefused> =>
+  withAdmin(connection, async (admin) =>
+    (await admin.fetchTopicOffsets(topic))
+      .toSorted((a, b) => a.partition - b.partition)
+      .map(({ high }) => Number(high)),
+  )
+
 /** Looked at again in a moment: another process is creating the same topics. */
 class CreatedByAnother extends Error {
   override readonly name = 'CreatedByAnother'

@@ -142,7 +142,7 @@ export const makeWorld = async () => {
         baseUrl: 'http://hub.test',
         topics,
         hashSecret: HASH_SECRET,
-        brokers: connection.brokers,
+        kafka: connection,
         tls: options.tls ?? null,
         trustedProxies: (options.trustedProxies ?? []).map((text) => Result.getOrThrow(networkFrom(text))),
       }).pipe(

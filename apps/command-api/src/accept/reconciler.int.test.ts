@@ -1,0 +1,149 @@
+/** The reconciler against the real PostgreSQL and Kafka; the test is the projector. */
+import { decodeId, factId } from '@hub/domain'
+import { layerEventLog, type TopicNames } from '@hub/kafka'
+import { makeSql, Sql } from '@hub/store'
+import { eventually } from '@hub/testkit'
+import { Effect, Layer, Logger, ManagedRuntime, Redacted } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Account, call, facts, makeWorld, type World } from '../testing/harness.ts'
+import { OutboxGate } from './outbox-gate.ts'
+import { Lanes, makeReconciler, type Reconciled } from './reconciler.ts'
+
+let world: World
+let api: Awaited<ReturnType<World['start']>>
+let account: Account
+beforeAll(async () => {
+  world = await makeWorld()
+  api = await world.start()
+  account = await world.addAccount()
+})
+afterAll(async () => {
+  await api.stop()
+  await world.remove()
+})
+
+const uuidOf = (id: string): string => decodeId('msg', id) ?? ''
+
+let numbers = 2_000_000
+const send = async (messageClass: 'otp' | 'service'): Promise<string> => {
+  const answer = await call(api.url, '/v1/messages', {
+    key: account.keys.live,
+    body: {
+      to: `+7902${++numbers}`,
+      class: messageClass,
+      ...(messageClass === 'otp'
+        ? { template: 'otp_code', variables: { code: '1' } }
+        : { template: 'order_ready', variables: { order: '1' } }),
+    },
+  })
+  assert.strictEqual(answer.status, 202, JSON.stringify(answer.body))
+  return (answer.body as { id: string }).id
+}
+
+/** The projector has it. */
+const project = (id: string) =>
+  world.sql(
+    (q) => q`INSERT INTO read.messages (id, account, mode, updated_at, status, rank, final)
+             VALUES (${uuidOf(id)}, ${account.uuid}, 'live', now(), 'accepted', 0, false)`,
+  )
+
+/** The projector has read so far. */
+const checkpoint = async (
+  topics: TopicNames,
+  ends: Readonly<Record<'otp' | 'service', ReadonlyArray<number>>>,
+) => {
+  for (const [topic, positions] of [
+    [topics.acceptedOtp, ends.otp],
+    [topics.acceptedService, ends.service],
+  ] as const) {
+    for (const [partition, position] of positions.entries()) {
+      await world.sql(
+        (q) => q`INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+                 VALUES ('messages', ${topic}, ${partition}, ${position}, 1)
+                 ON CONFLICT (projection, topic, partition) DO UPDATE SET position = ${position}`,
+      )
+    }
+  }
+}
+
+const spent = async (): Promise<string | undefined> => {
+  const [row] = await world.sql<{ spent: string }[]>(
+    (q) => q`SELECT spent::text FROM command.spend_periods WHERE account = ${account.uuid}`,
+  )
+  return row?.spent
+}
+
+const outboxIsEmpty = async () => {
+  const rows = await world.sql<unknown[]>((q) => q`SELECT 1 FROM command.outbox`)
+  return rows.length === 0
+}
+
+describe('the reconciler', () => {
+  it('publishes again what did not land, once that is shown, and nobody pays for what never went out', async () => {
+    const runtime = ManagedRuntime.make(
+      Layer.mergeAll(
+        Layer.effect(Sql, makeSql(Redacted.make(world.databaseUrl), 3, 'reconciler-test')),
+        layerEventLog({ connection: world.connection, partitions: 3 }),
+        Lanes.layer(world.connection, world.topics),
+        OutboxGate.layer,
+      ).pipe(Layer.provideMerge(Logger.layer([]))),
+    )
+    try {
+      const reconcile = await runtime.runPromise(
+        makeReconciler({ topics: world.topics, lateAfterSeconds: 0 }),
+      )
+      const turn = (): Promise<Reconciled> => runtime.runPromise(reconcile)
+      const ends = () => runtime.runPromise(Effect.flatMap(Lanes, (lanes) => lanes.ends))
+      const lane = await world.tail(world.topics.acceptedService)
+      const copies = (id: string) => lane.filter((record) => record.id === factId(id, 'accepted'))
+
+      const lost = await send('service')
+      const landed = await send('service')
+      const code = await send('otp')
+      await project(landed)
+      await eventually(() => copies(lost).length === 1, { withinMs: 10_000 })
+      // A minute later, as far as the ledger knows: its outbox row is long gone.
+      await eventually(outboxIsEmpty, { withinMs: 10_000 })
+
+      // The projector has not come so far: it is late, and nothing more.
+      await checkpoint(world.topics, { otp: [0, 0, 0], service: [0, 0, 0] })
+      assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
+      assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
+      assert.strictEqual(await spent(), '6.50')
+
+      // It has passed the place, and does not know it.
+      await checkpoint(world.topics, await ends())
+      assert.deepInclude(await turn(), { republished: 1, givenBack: 0 })
+      await eventually(() => copies(lost).length === 2, { withinMs: 10_000 })
+      assert.deepStrictEqual(
+        facts(copies(lost)).map(({ republished }) => republished),
+        [false, true],
+      )
+      assert.strictEqual(copies(landed).length, 1)
+
+      // Not again before the projector has passed the second one as well.
+      await eventually(outboxIsEmpty, { withinMs: 10_000 })
+      assert.deepInclude(await turn(), { republished: 0 })
+      assert.deepInclude(await turn(), { republished: 0 })
+
+      // Too late for both.
+      await world.sql(
+        (q) => q`
+        UPDATE command.acceptances SET expires_at = now() - interval '1 second'
+         WHERE message_id = ANY (${[uuidOf(lost), uuidOf(code)]}::uuid[])`,
+      )
+      await checkpoint(world.topics, await ends())
+      await turn()
+      await eventually(async () => (await turn()).suspects === 0, { withinMs: 10_000 })
+      assert.strictEqual(await spent(), '2.00')
+
+      // The code did land: its publication was only reported as failed.
+      await project(code)
+      assert.deepInclude(await turn(), { charged: 1 })
+      assert.strictEqual(await spent(), '4.50')
+      assert.deepInclude(await turn(), { charged: 0, republished: 0, givenBack: 0, suspects: 0 })
+    } finally {
+      await runtime.dispose()
+    }
+  })
+})
