@@ -3,7 +3,7 @@
  * statements in one order of tables: idempotency keys, months of accounts with a limit, references, the rest, months of accounts
  * without one. So transactions wait for each other in one direction only.
  */
-import { addMoney, decodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
+import { addMoney, decodeId, encodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import { refKey } from './decide.ts'
 import type { BatchRow, Entry, Reference, UnprovenCode } from './ledger.ts'
@@ -197,6 +197,17 @@ export const giveBack = (q: Queries, codes: ReadonlyArray<UnprovenCode>) => q`
       FROM undone WHERE mode = 'live' GROUP BY 1, 2)
   UPDATE command.spend_periods p SET spent = p.spent - months.amount
     FROM months WHERE p.account = months.account AND p.period = months.period`
+
+/** Those of these messages whose price has been given back, by id. The others are paid for. */
+export const selectGivenBack = async (
+  q: Queries,
+  messageIds: ReadonlyArray<string>,
+): Promise<ReadonlySet<string>> => {
+  const rows = await q<{ message_id: string }[]>`
+    SELECT message_id FROM command.acceptances
+     WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]) AND given_back`
+  return new Set(rows.map((row) => encodeId('msg', row.message_id)))
+}
 
 // ---------------------------------------------------------------------------------------------------------
 // Batches

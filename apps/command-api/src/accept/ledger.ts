@@ -18,6 +18,7 @@ import {
   insertOutbox,
   insertReferences,
   lockSpent,
+  selectGivenBack,
   selectReferences,
   updateAcceptances,
   uuidOf,
@@ -208,15 +209,19 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
             all.filter(({ lease }) => lease !== null && !held.has(lease.token)).map(idOf),
           )
 
-          // What a repeated code cost the last time it is not to cost twice.
-          const again = republished.filter((entry) => !abandoned.has(idOf(entry)))
-          if (again.length > 0) {
+          // What a repeated code cost the last time it is not to cost twice. One that has landed meanwhile stays as it is, paid for:
+          // another process has published it since it was looked up.
+          const repeats = republished.filter((entry) => !abandoned.has(idOf(entry)))
+          let unpaid = NONE
+          if (repeats.length > 0) {
             await giveBack(
               q,
-              again.map((entry) => ({ messageId: idOf(entry), at: null })),
+              repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
             )
+            unpaid = await selectGivenBack(q, repeats.map(idOf))
           }
-          const limited = chargesOf(all).filter(
+          const again = repeats.filter((entry) => unpaid.has(idOf(entry)))
+          const limited = chargesOf([...accepted, ...again]).filter(
             ({ limit, messageId }) => limit !== null && !abandoned.has(messageId),
           )
           const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
