@@ -1,0 +1,353 @@
+/**
+ * Two command-api processes behind one contract: what is accepted once is accepted once, whichever of them is asked, however many
+ * ask at once, and whoever is killed meanwhile.
+ */
+import { eventually, type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readClaims } from '../support/claims.ts'
+import { allEvents, type Answer, type Client, client, send } from '../support/client.ts'
+import { type Account, freshNumber, type Operator, operatorOf } from '../support/operator.ts'
+
+const REPEATS = 2000
+
+let hub: TestHub
+let operator: Operator
+let bases: readonly [string, string]
+
+beforeAll(async () => {
+  hub = await startHub({ secondCommandApi: true })
+  operator = operatorOf(hub)
+  const { base_url, second_base_url } = hub.describe()
+  if (second_base_url === undefined) throw new Error('there is no second command-api')
+  bases = [base_url, second_base_url]
+})
+afterAll(async () => {
+  await operator?.close()
+  await hub?.stop()
+})
+
+/** One client for each process. */
+const both = (key: string): readonly [Client, Client] => [client(bases[0], key), client(bases[1], key)]
+
+/** Runs `work` for 0 … times-1, so many at once. */
+const inWorkers = async (
+  times: number,
+  atOnce: number,
+  work: (index: number) => Promise<void>,
+): Promise<void> => {
+  let next = 0
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (let index = next++; index < times; index = next++) await work(index)
+    }),
+  )
+}
+
+/** As the contract tells clients to: again after 503. A burst on a busy machine may well get one. */
+const persistently = async (post: () => Promise<Answer>): Promise<Answer> => {
+  for (;;) {
+    const answer = await post()
+    if (answer.status !== 503) return answer
+    await new Promise((resolve) => setTimeout(resolve, 1000 * answer.body.error.retry_after))
+  }
+}
+
+/** The messages that an account has, by the events that tell their acceptance. */
+const acceptedIds = async (as: Client): Promise<ReadonlyArray<string>> =>
+  (await allEvents(as))
+    .filter(({ type }) => type === 'message.accepted')
+    .map(({ data }) => data.object.id as string)
+
+describe('two thousand concurrent repeats across two processes', () => {
+  it.each(['otp', 'service'] as const)('of one client_ref accept exactly one message (%s)', async (kind) => {
+    const account = await operator.account()
+    const clients = both(account.keys.live)
+    const body = send(kind, freshNumber(), 'the-one')
+    const answers = await Promise.all(
+      Array.from({ length: REPEATS }, (_, index) =>
+        persistently(() => clients[index % 2]!.post('/v1/messages', body)),
+      ),
+    )
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
+    const ids = new Set(answers.map((answer) => answer.body.id as string))
+    expect(ids.size).toBe(1)
+    // Of a code that is still on its way to the bus, the other process may become the one that hears of its arrival.
+    const first = answers.filter((answer) => answer.body.duplicate === undefined)
+    expect(first.length).toBeGreaterThanOrEqual(1)
+    expect(first.length).toBeLessThanOrEqual(kind === 'otp' ? 2 : 1)
+    const [id] = ids
+    await onlyMessage(clients[0], account, id!, kind)
+  })
+
+  it.each(['otp', 'service'] as const)(
+    'of one Idempotency-Key accept exactly one message (%s)',
+    async (kind) => {
+      const account = await operator.account()
+      const clients = both(account.keys.live)
+      const body = send(kind, freshNumber())
+      const headers = { 'idempotency-key': 'the-one' }
+      const statuses = new Map<number, number>()
+      const originals: Array<string> = []
+      const texts = new Set<string>()
+      const repeat = async (index: number): Promise<void> => {
+        for (;;) {
+          const answer = await persistently(() => clients[index % 2]!.post('/v1/messages', body, headers))
+          statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
+          if (answer.status === 202) {
+            texts.add(answer.text)
+            if (answer.headers.get('idempotent-replayed') === null) originals.push(answer.body.id)
+            return
+          }
+          // The first is still running: the contract's advice, with less patience.
+          expect([answer.status, answer.body.error?.code]).toEqual([409, 'idempotency_conflict'])
+        }
+      }
+      await Promise.all(Array.from({ length: REPEATS }, (_, index) => repeat(index)))
+      expect(originals).toHaveLength(1)
+      expect(texts.size).toBe(1)
+      expect(statuses.get(202)).toBe(REPEATS)
+      await onlyMessage(clients[0], account, originals[0]!, kind)
+    },
+  )
+
+  /** One message, charged once, handed over once. */
+  const onlyMessage = async (
+    as: Client,
+    account: Account,
+    id: string,
+    kind: 'otp' | 'service',
+  ): Promise<void> => {
+    await eventually(
+      async () => {
+        expect((await as.get(`/v1/messages/${id}`)).body.status).toBe('delivered')
+        return true
+      },
+      { withinMs: 20_000, everyMs: 100 },
+    )
+    expect(await acceptedIds(as)).toEqual([id])
+    const seen = await fetch(`${hub.describe().operator_url}/submissions/${id}`)
+    expect(await seen.json()).toMatchObject({ reference: id, times: 1 })
+    await operator.settings(account, 'live', { spend_limit: '1000.00' })
+    await eventually(
+      async () => {
+        const { body } = await as.get('/v1/account')
+        expect(body.spend_limit?.spent.amount).toBe(kind === 'otp' ? '2.50' : '2.00')
+        return true
+      },
+      { withinMs: 10_000, everyMs: 100 },
+    )
+  }
+})
+
+describe('random kill -9 of command-api during batches', () => {
+  const BATCHES = 48
+  const ELEMENTS = 50
+  const AT_ONCE = 6
+  const KILLS = 8
+  /** After so many 409 in a row of tries, a tenth of a second apart, a client goes on under another key. */
+  const PATIENCE = 20
+  /** Each batch ends with one more element: to a number that the batch has used already, so that its pause refuses it. */
+  const price = { otp: 250, service: 200 }
+
+  interface Sent {
+    readonly ref: string
+    readonly kind: 'otp' | 'service'
+    readonly to: string
+    readonly floods: boolean
+  }
+
+  it('loses no 202, makes no second message for a client_ref, and leaves no counter spent for a refusal', async () => {
+    const account = await operator.account({ live: { spend_limit: '1000000.00' } })
+    const clients = both(account.keys.live)
+    const processes: ReadonlyArray<ProcessHandle> = [hub.app('command-api'), hub.secondCommandApi()]
+
+    const batches: ReadonlyArray<ReadonlyArray<Sent>> = Array.from({ length: BATCHES }, (_, batch) => {
+      const elements = Array.from({ length: ELEMENTS }, (__, index): Sent => ({
+        ref: `b${batch}-${index}`,
+        kind: index % 3 === 0 ? 'otp' : 'service',
+        to: freshNumber(),
+        floods: false,
+      }))
+      return [...elements, { ref: `b${batch}-again`, kind: 'service', to: elements[0]!.to, floods: true }]
+    })
+
+    // What the contract tells a client to do: the same key after 409, 5xx and a broken connection.
+    const results = new Map<string, Set<string>>()
+    const refused = new Map<string, Set<string>>()
+    let broken = 0
+    const post = async (batch: number): Promise<void> => {
+      const messages = batches[batch]!.map(({ kind, ref, to }) => send(kind, to, ref))
+      let key = `batch-${batch}`
+      let conflicts = 0
+      for (let attempt = 0; attempt < 400; attempt += 1) {
+        const as = clients[(batch + attempt) % 2]!
+        const answer = await as
+          .post('/v1/messages/batch', { messages }, { 'idempotency-key': key })
+          .catch(() => null)
+        if (answer === null || answer.status !== 202) {
+          if (answer === null) broken += 1
+          else expect([409, 503]).toContain(answer.status)
+          // The lease of a killed process stands for a minute. The references protect under another key as well.
+          if (answer?.status === 409) conflicts += 1
+          if (conflicts === PATIENCE) key = `batch-${batch}-anew`
+          await new Promise((resolve) => setTimeout(resolve, 100))
+          continue
+        }
+        let retry = false
+        for (const result of answer.body.results) {
+          const ref: string = result.client_ref
+          if (result.result === 'rejected') {
+            refused.set(ref, (refused.get(ref) ?? new Set()).add(result.error.code))
+            if (['provider_unavailable', 'internal_error'].includes(result.error.code)) retry = true
+          } else {
+            results.set(ref, (results.get(ref) ?? new Set()).add(result.message?.id ?? result.message_id))
+          }
+        }
+        if (!retry) return
+      }
+      throw new Error(`batch ${batch} was not answered`)
+    }
+
+    // Kills are placed by progress, each at a random moment of its stretch, of one process or the other.
+    const killAt = new Map<number, number>()
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      const stretch = BATCHES / KILLS
+      killAt.set(Math.floor((kill + Math.random()) * stretch), Math.random() < 0.5 ? 0 : 1)
+    }
+    const restarting: Array<Promise<void>> = [Promise.resolve(), Promise.resolve()]
+    await inWorkers(BATCHES, AT_ONCE, async (index) => {
+      const victim = killAt.get(index)
+      const posted = post(index)
+      if (victim !== undefined) {
+        restarting[victim] = restarting[victim]!.then(async () => {
+          const process = processes[victim]!
+          // In the middle of what it is doing.
+          await new Promise((resolve) => setTimeout(resolve, Math.random() * 60))
+          process.kill('SIGKILL')
+          await process.exited()
+          await process.restart()
+        })
+      }
+      await posted
+    })
+    await Promise.all(restarting)
+
+    // One message for a client_ref, whoever answered how often; and one client_ref for a message.
+    const sent = batches.flat()
+    const expected = sent.filter(({ floods }) => !floods)
+    for (const { ref } of expected) expect(results.get(ref)?.size, ref).toBe(1)
+    const ids = new Map(expected.map(({ ref }) => [ref, [...results.get(ref)!][0]!]))
+    expect(new Set(ids.values()).size).toBe(expected.length)
+    // The second to a number is refused by its pause, and by nothing else.
+    for (const { ref } of sent.filter(({ floods }) => floods)) {
+      expect(results.has(ref), ref).toBe(false)
+      expect([...(refused.get(ref) ?? [])], ref).toEqual(['recipient_flood_limited'])
+    }
+
+    // No 202 is lost, and there is nothing beside them.
+    const events = await eventually(
+      async () => {
+        const found = await allEvents(clients[0])
+        const delivered = found.filter(({ type }) => type === 'message.delivered')
+        expect(delivered.length).toBeGreaterThanOrEqual(expected.length)
+        return found
+      },
+      { withinMs: 90_000, everyMs: 500 },
+    )
+    const accepted = events.filter(({ type }) => type === 'message.accepted')
+    expect(new Set(accepted.map(({ data }) => data.object.id))).toEqual(new Set(ids.values()))
+    expect(accepted).toHaveLength(expected.length)
+
+    // Handed over once.
+    const claims = await readClaims(hub.describe().kafka.brokers)
+    expect(claims.againThoughKnown).toEqual([])
+
+    // A repeat is a duplicate of the same message, under any key.
+    for (const [index, elements] of batches.entries()) {
+      const again = await clients[index % 2]!.post('/v1/messages/batch', {
+        messages: elements.filter(({ floods }) => !floods).map(({ kind, ref, to }) => send(kind, to, ref)),
+      })
+      for (const result of again.body.results) {
+        expect([result.result, result.message_id]).toEqual(['duplicate', ids.get(result.client_ref)])
+      }
+    }
+
+    // Every batch has closed, and is told once.
+    const completed = await eventually(
+      async () => {
+        const found = (await allEvents(clients[0])).filter(({ type }) => type === 'batch.completed')
+        const total = found.reduce((sum, { data }) => sum + data.object.counts.accepted, 0)
+        expect(total).toBe(expected.length)
+        return found
+      },
+      { withinMs: 90_000, everyMs: 500 },
+    )
+    expect(new Set(completed.map(({ data }) => data.object.id)).size).toBe(completed.length)
+
+    // Money: what was accepted, and nothing else. A crash between taking and accepting is repaired by the reconciler.
+    const cents = expected.reduce((sum, { kind }) => sum + price[kind], 0)
+    await eventually(
+      async () => {
+        const { body } = await clients[0].get('/v1/account')
+        expect(body.spend_limit.spent.amount).toBe((cents / 100).toFixed(2))
+        return true
+      },
+      { withinMs: 90_000, everyMs: 500 },
+    )
+    console.log(
+      `${BATCHES} batches, ${KILLS} kills, ${broken} broken requests, ${completed.length} batches completed, ` +
+        `${claims.againUnknown} hand-overs of unknown outcome repeated`,
+    )
+  })
+
+  it('a window taken for a message that was never accepted is given back', async () => {
+    // Nothing may be spent, so every element is refused behind its windows; the process is killed over and over.
+    const account = await operator.account({ live: { spend_limit: '0.00', flood_pause_seconds: 86_400 } })
+    const clients = both(account.keys.live)
+    const [victim] = [hub.secondCommandApi()]
+    const numbers = Array.from({ length: 400 }, () => freshNumber())
+    let settled = false
+    const killing = (async () => {
+      for (let kill = 0; kill < 3; kill += 1) {
+        await new Promise((resolve) => setTimeout(resolve, 50 + Math.random() * 200))
+        victim!.kill('SIGKILL')
+        await victim!.exited()
+        await victim!.restart()
+      }
+      settled = true
+    })()
+    let posts = 0
+    await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        while (!settled) {
+          const answer = await clients[1]
+            .post('/v1/messages/batch', {
+              messages: numbers.map((to, index) => send('service', to, `${posts}-${index}`)),
+            })
+            .catch(() => null)
+          posts += 1
+          if (answer?.status !== 202) await new Promise((resolve) => setTimeout(resolve, 50))
+          else expect(answer.body.counts.accepted).toBe(0)
+        }
+      }),
+    )
+    await killing
+    await operator.settings(account, 'live', { spend_limit: '1000.00', flood_pause_seconds: 86_400 })
+    // Places of a killed process lapse by themselves, 20 s at most after they were taken.
+    const waiting = new Set(numbers)
+    await eventually(
+      async () => {
+        const { body } = await clients[0].post('/v1/messages/batch', {
+          messages: [...waiting].map((to) => send('service', to, `free-${to.slice(-4)}-${posts++}`)),
+        })
+        for (const [index, to] of [...waiting].entries()) {
+          if (body.results[index].result === 'accepted') waiting.delete(to)
+        }
+        expect(waiting.size).toBe(0)
+        return true
+      },
+      { withinMs: 60_000, everyMs: 1000 },
+    )
+    expect((await clients[0].get('/v1/account')).body.spend_limit.spent.amount).toBe('800.00')
+  })
+})

@@ -1,0 +1,370 @@
+/**
+ * Kafka, PostgreSQL and Redis killed, hung and slow, one after the other under a hub that lives through all of it. Source: contract
+ * decisions, Unavailability: what is down and what a client sees.
+ */
+import { execFileSync } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
+import { eventually, type ProcessHandle, type ServerName, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Answer, type Client, send } from '../support/client.ts'
+import { type Account, freshNumber, type Operator, operatorOf } from '../support/operator.ts'
+
+/** Every answer comes within so long. */
+const WITHIN_MS = 3000
+/** What is back must be in use again within so long: reconnects back off to a few seconds, and the machine may be busy. */
+const RECOVERY = { withinMs: 60_000, everyMs: 200 } as const
+
+let hub: TestHub
+let operator: Operator
+let account: Account
+
+beforeAll(async () => {
+  hub = await startHub()
+  operator = operatorOf(hub)
+  account = await operator.account()
+})
+afterAll(async () => {
+  await operator?.close()
+  await hub?.stop()
+})
+
+interface Timed {
+  readonly answer: Answer
+  readonly ms: number
+}
+
+const timed = async (request: Promise<Answer>): Promise<Timed> => {
+  const began = performance.now()
+  const answer = await request
+  return { answer, ms: performance.now() - began }
+}
+
+let refs = 0
+const newRef = (): string => `away-${(refs += 1)}`
+
+const otp = (as: Client, ref = newRef(), to = freshNumber(), headers: Record<string, string> = {}) =>
+  timed(as.post('/v1/messages', send('otp', to, ref), headers))
+const service = (as: Client, ref = newRef(), to = freshNumber(), headers: Record<string, string> = {}) =>
+  timed(as.post('/v1/messages', send('service', to, ref), headers))
+
+/** An answer of the contract, in time. */
+const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): void => {
+  expect([answer.status, answer.body?.error?.code]).toEqual([expected, code])
+  expect(ms).toBeLessThan(WITHIN_MS)
+  if (expected === 503) {
+    expect(answer.body.error.retry_after).toBeGreaterThanOrEqual(1)
+    expect(answer.headers.get('retry-after')).toBe(String(answer.body.error.retry_after))
+  }
+}
+
+/**
+ * Stops or continues a server with everything it has started: PostgreSQL serves each connection by a process in a session of
+ * its own. A stopped parent starts no more of them.
+ */
+const signalAll = (server: ProcessHandle, signal: 'SIGSTOP' | 'SIGCONT'): void => {
+  server.kill(signal)
+  const parent = String(server.pid())
+  const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
+  for (const line of table.trim().split('\n')) {
+    const [pid, ppid] = line.trim().split(/\s+/u)
+    if (ppid !== parent) continue
+    try {
+      process.kill(Number(pid), signal)
+    } catch {
+      // It has ended in this very moment.
+    }
+  }
+}
+
+/** A way to be away: how it begins and how it ends. */
+interface Way {
+  readonly name: string
+  readonly begin: (server: ProcessHandle) => Promise<void>
+  readonly end: (server: ProcessHandle) => Promise<void>
+}
+
+const killed: Way = {
+  name: 'killed',
+  begin: async (server) => {
+    server.kill('SIGKILL')
+    await server.exited()
+  },
+  end: (server) => server.restart(),
+}
+
+const hung: Way = {
+  name: 'hung',
+  begin: async (server) => signalAll(server, 'SIGSTOP'),
+  end: async (server) => {
+    signalAll(server, 'SIGCONT')
+    await server.waitReady()
+  },
+}
+
+/** Awake for a tenth of the time only, in slices of a second: it answers, and later than anybody waits. */
+const slow = (): Way => {
+  let running: Promise<void> = Promise.resolve()
+  let over = false
+  return {
+    name: 'slow',
+    begin: async (server) => {
+      over = false
+      signalAll(server, 'SIGSTOP')
+      running = (async () => {
+        while (!over) {
+          await delay(900)
+          signalAll(server, 'SIGCONT')
+          await delay(100)
+          if (!over) signalAll(server, 'SIGSTOP')
+        }
+        signalAll(server, 'SIGCONT')
+      })()
+    },
+    end: async (server) => {
+      over = true
+      await running
+      await server.waitReady()
+    },
+  }
+}
+
+let ending: (() => Promise<void>) | null = null
+// Whatever a test finds, the next one has all servers.
+afterEach(async () => {
+  await ending?.()
+  ending = null
+})
+
+const during = async (server: ServerName, way: Way, use: () => Promise<void>): Promise<void> => {
+  const handle = hub.server(server)
+  await way.begin(handle)
+  ending = () => way.end(handle)
+  await use()
+  await way.end(handle)
+  ending = null
+}
+
+/** Until a code and a message are accepted again, without one failure between them. */
+const recovered = async (as: Client): Promise<void> => {
+  await eventually(async () => {
+    expect((await otp(as)).answer.status).toBe(202)
+    expect((await service(as)).answer.status).toBe(202)
+    return true
+  }, RECOVERY)
+}
+
+const delivered = (as: Client, id: string): Promise<unknown> =>
+  eventually(async () => {
+    const { body } = await as.get(`/v1/messages/${id}`)
+    expect(body.status).toBe('delivered')
+    return true
+  }, RECOVERY)
+
+const timesHandedOver = async (id: string): Promise<number> => {
+  const seen = await fetch(`${hub.describe().operator_url}/submissions/${id}`)
+  return seen.status === 404 ? 0 : ((await seen.json()) as { times: number }).times
+}
+
+describe('Kafka', () => {
+  it.each([killed, hung])(
+    '$name: otp is 503 provider_unavailable, service is 202 and goes out when the bus is back, reads work',
+    async (way) => {
+      const { live } = account
+      const before = await service(live)
+      const ids: Array<string> = []
+      const code = { ref: newRef(), to: freshNumber() }
+      const batch = [
+        send('service', freshNumber(), newRef()),
+        send('otp', freshNumber(), newRef()),
+        send('service', freshNumber(), newRef()),
+      ]
+      const key = { 'idempotency-key': `kafka-${way.name}` }
+      await during('kafka', way, async () => {
+        for (let index = 0; index < 3; index += 1) {
+          expectAnswer(await otp(live), 503, 'provider_unavailable')
+          const accepted = await service(live)
+          expectAnswer(accepted, 202)
+          ids.push(accepted.answer.body.id)
+        }
+        // The same code under one key and one reference, refused twice.
+        expectAnswer(await otp(live, code.ref, code.to, key), 503, 'provider_unavailable')
+        expectAnswer(await otp(live, code.ref, code.to, key), 503, 'provider_unavailable')
+        const mixed = await timed(
+          live.post('/v1/messages/batch', { messages: batch }, { 'idempotency-key': `batch-${way.name}` }),
+        )
+        expectAnswer(mixed, 202)
+        expect(mixed.answer.body.results.map((one: any) => one.error?.code ?? one.result)).toEqual([
+          'accepted',
+          'provider_unavailable',
+          'accepted',
+        ])
+        ids.push(mixed.answer.body.results[0].message.id, mixed.answer.body.results[2].message.id)
+        for (const id of [before.answer.body.id, ...ids]) {
+          expectAnswer(await timed(live.get(`/v1/messages/${id}`)), 200)
+        }
+        expectAnswer(await timed(live.get('/v1/events')), 200)
+        expectAnswer(await timed(live.get('/v1/account')), 200)
+      })
+      await recovered(live)
+      for (const id of ids) {
+        await delivered(live, id)
+        expect(await timesHandedOver(id)).toBe(1)
+      }
+      // A retry with the same key and client_ref accepts the code anew; its window was not spent.
+      const retried = await otp(live, code.ref, code.to, key)
+      expect([retried.answer.status, retried.answer.headers.get('idempotent-replayed')]).toEqual([202, null])
+      await delivered(live, retried.answer.body.id)
+      expect(await timesHandedOver(retried.answer.body.id)).toBe(1)
+      // Repeating the batch accepts what was rejected, and the rest are duplicates.
+      const again = await live.post(
+        '/v1/messages/batch',
+        { messages: batch },
+        { 'idempotency-key': `batch-${way.name}` },
+      )
+      expect(again.body.results.map((one: any) => one.result)).toEqual(['duplicate', 'accepted', 'duplicate'])
+    },
+  )
+
+  it('slow: every answer is in time and of the contract, and nothing is sent twice', async () => {
+    const { live } = account
+    const ids: Array<string> = []
+    await during('kafka', slow(), async () => {
+      for (let index = 0; index < 5; index += 1) {
+        const code = await otp(live)
+        expect(code.ms).toBeLessThan(WITHIN_MS)
+        if (code.answer.status === 202) ids.push(code.answer.body.id)
+        else expectAnswer(code, 503, 'provider_unavailable')
+        const message = await service(live)
+        expectAnswer(message, 202)
+        ids.push(message.answer.body.id)
+      }
+    })
+    await recovered(live)
+    for (const id of ids) {
+      await delivered(live, id)
+      expect(await timesHandedOver(id)).toBe(1)
+    }
+  })
+
+  it('a service message accepted while the bus is down survives a kill -9 of command-api and goes out once', async () => {
+    const { live } = account
+    const api = hub.app('command-api')
+    let id = ''
+    await during('kafka', hung, async () => {
+      const accepted = await service(live)
+      expectAnswer(accepted, 202)
+      id = accepted.answer.body.id
+      api.kill('SIGKILL')
+      await api.exited()
+    })
+    await api.restart()
+    await delivered(live, id)
+    expect(await timesHandedOver(id)).toBe(1)
+  })
+})
+
+describe('PostgreSQL', () => {
+  it.each([killed, hung])(
+    '$name: 503 internal_error with retry_after; nothing half-done, nothing pinned to a key',
+    async (way) => {
+      const { live } = account
+      const one = { ref: newRef(), to: freshNumber() }
+      const key = { 'idempotency-key': `postgres-${way.name}` }
+      await during('postgres', way, async () => {
+        expectAnswer(await service(live, one.ref, one.to, key), 503, 'internal_error')
+        expectAnswer(await service(live, one.ref, one.to, key), 503, 'internal_error')
+        expectAnswer(await otp(live), 503, 'internal_error')
+        expectAnswer(
+          await timed(
+            live.post('/v1/messages/batch', { messages: [send('service', freshNumber(), newRef())] }),
+          ),
+          503,
+          'internal_error',
+        )
+        expectAnswer(
+          await timed(live.get('/v1/messages/msg_00000000000000000000000000')),
+          503,
+          'internal_error',
+        )
+        expectAnswer(await timed(live.get('/v1/events')), 503, 'internal_error')
+      })
+      await recovered(live)
+      // The same key, the same reference, the same number: no window was spent, no answer was pinned.
+      const retried = await eventually(async () => {
+        const { answer } = await service(live, one.ref, one.to, key)
+        expect(answer.status).toBe(202)
+        return answer
+      }, RECOVERY)
+      await delivered(live, retried.body.id)
+      expect(await timesHandedOver(retried.body.id)).toBe(1)
+    },
+  )
+
+  it('slow: every answer is in time and of the contract; what was accepted is delivered once', async () => {
+    const { live } = account
+    const accepted = new Map<string, string>()
+    const refused: Array<{ readonly ref: string; readonly to: string }> = []
+    await during('postgres', slow(), async () => {
+      for (let index = 0; index < 5; index += 1) {
+        const one = { ref: newRef(), to: freshNumber() }
+        const result = await service(live, one.ref, one.to)
+        expect(result.ms).toBeLessThan(WITHIN_MS)
+        if (result.answer.status === 202) accepted.set(one.ref, result.answer.body.id)
+        else {
+          expectAnswer(result, 503, 'internal_error')
+          refused.push(one)
+        }
+      }
+    })
+    await recovered(live)
+    // A commit may have happened although it was told as failed: then the repeat is the same message.
+    for (const { ref, to } of refused) {
+      const { answer } = await service(live, ref, to)
+      expect(answer.status, JSON.stringify(answer.body)).toBe(202)
+      accepted.set(ref, answer.body.id)
+    }
+    for (const id of accepted.values()) {
+      await delivered(live, id)
+      expect(await timesHandedOver(id)).toBe(1)
+    }
+  })
+})
+
+describe('Redis', () => {
+  it.each([killed, hung, slow()])(
+    '$name: otp passes, service is recipient_flood_limited without retry_after, no rate headers, reads work',
+    async (way) => {
+      const { live } = account
+      const before = await service(live)
+      const number = freshNumber()
+      expectAnswer(await service(live, newRef(), number), 202)
+      await during('redis', way, async () => {
+        // Redis says nothing of its own within the first look; what counts is what it does while it is away.
+        await delay(300)
+        for (let index = 0; index < 3; index += 1) {
+          const code = await otp(live)
+          expectAnswer(code, 202)
+          if (way.name !== 'slow') expect(code.answer.headers.get('x-ratelimit-limit')).toBeNull()
+          const message = await service(live)
+          expect(message.ms).toBeLessThan(WITHIN_MS)
+          if (way.name !== 'slow' || message.answer.status !== 202) {
+            expectAnswer(message, 422, 'recipient_flood_limited')
+            expect(message.answer.body.error.retry_after).toBeUndefined()
+            expect(message.answer.headers.get('retry-after')).toBeNull()
+            expect(message.answer.body.error.window).toBeUndefined()
+          }
+        }
+        expectAnswer(await timed(live.get(`/v1/messages/${before.answer.body.id}`)), 200)
+        expectAnswer(await timed(live.get('/v1/events')), 200)
+      })
+      await recovered(live)
+      // The windows are what they were: rebuilt from what was accepted, also where Redis came back empty.
+      const again = await live.post('/v1/messages', send('service', number, newRef()))
+      expect([again.status, again.body.error?.code, again.body.error?.window]).toEqual([
+        422,
+        'recipient_flood_limited',
+        'pause',
+      ])
+    },
+  )
+})
