@@ -270,6 +270,151 @@ describe('while PostgreSQL hangs', () => {
   })
 })
 
+describe('while Redis is away', () => {
+  it('codes pass, service messages are refused without retry_after, and everything else goes on', async () => {
+    const nobody = `redis://127.0.0.1:${await freePort()}`
+    const api = await world.start({ redisUrl: nobody })
+    try {
+      for (const key of [account.keys.live, account.keys.test]) {
+        const from = performance.now()
+        const code = await call(api.url, '/v1/messages', { key, body: otp('redis', '+79005557001') })
+        assert.strictEqual(code.status, 202)
+        assert.isNull(code.headers.get('x-ratelimit-limit'))
+        const refused = await call(api.url, '/v1/messages', { key, body: service('redis-s') })
+        const { error } = refused.body as Shown
+        assert.deepStrictEqual([refused.status, error?.code], [422, 'recipient_flood_limited'])
+        assert.notProperty(error, 'retry_after')
+        assert.isNull(refused.headers.get('retry-after'))
+        assert.isBelow(performance.now() - from, PROMISED_MS)
+        // A repeat asks nobody.
+        const repeat = await call(api.url, '/v1/messages', { key, body: otp('redis', '+79005557001') })
+        assert.deepStrictEqual([repeat.status, (repeat.body as Shown).duplicate], [202, true])
+        const read = await call(api.url, `/v1/messages/${(code.body as Shown).id}`, { key })
+        assert.strictEqual(read.status, 200)
+      }
+      const batch = await call(api.url, '/v1/messages/batch', {
+        key: account.keys.live,
+        body: { messages: [service('redis-b0'), otp('redis-b1', '+79005557002')] },
+      })
+      const { results } = batch.body as {
+        results: ReadonlyArray<{ result: string; error?: { code: string } }>
+      }
+      assert.deepStrictEqual(
+        results.map(({ error, result }) => error?.code ?? result),
+        ['recipient_flood_limited', 'accepted'],
+      )
+    } finally {
+      await api.stop()
+    }
+  })
+})
+
+describe('a request under an idempotency key', () => {
+  const keyed = (url: string, key: string, path: string, body: unknown) =>
+    call(url, path, { key: account.keys.test, body, headers: { 'idempotency-key': key } })
+
+  it('is pinned to nothing while Kafka hangs, and its repeat publishes the same message', async () => {
+    const proxy = await stallingProxy()
+    const api = await world.start({
+      kafka: {
+        socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
+      },
+    })
+    const lane = await world.tail(world.topics.acceptedOtp)
+    // Without a client_ref: only the key makes the repeat a repeat.
+    const { client_ref: _, ...code } = otp('none', '+79005557003')
+    const messages = [service('key-b0'), otp('key-b1', '+79005557004')]
+    try {
+      assert.strictEqual((await send(api.url, otp('key-warm'))).status, 202)
+      proxy.stall(true)
+      const from = performance.now()
+      const first = await keyed(api.url, 'down-1', '/v1/messages', code)
+      assert.deepStrictEqual([first.status, (first.body as Shown).error?.code], [503, 'provider_unavailable'])
+      assert.isBelow(performance.now() - from, PROMISED_MS)
+      const batch = await keyed(api.url, 'down-2', '/v1/messages/batch', { messages })
+      assert.strictEqual(batch.status, 202)
+      const resultsOf = (answer: { readonly body: unknown }) =>
+        (answer.body as { results: ReadonlyArray<{ result: string; error?: { code: string } }> }).results.map(
+          ({ error, result }) => error?.code ?? result,
+        )
+      assert.deepStrictEqual(resultsOf(batch), ['accepted', 'provider_unavailable'])
+
+      proxy.stall(false)
+      const again = await eventually(
+        async () => {
+          const answer = await keyed(api.url, 'down-1', '/v1/messages', code)
+          return answer.status === 202 ? answer : null
+        },
+        { withinMs: 20_000 },
+      )
+      assert.isNull(again.headers.get('idempotent-replayed'))
+      assert.notProperty(again.body as object, 'duplicate')
+      const rows = await world.sql<unknown[]>(
+        (q) => q`SELECT 1 FROM command.acceptances WHERE to_masked = '+7900***7003'`,
+      )
+      assert.strictEqual(rows.length, 1)
+      const { id } = again.body as Shown
+      await eventually(() => recordsOf(lane, id).length > 0, { withinMs: 10_000 })
+      const repeated = await keyed(api.url, 'down-2', '/v1/messages/batch', { messages })
+      assert.deepStrictEqual(resultsOf(repeated), ['duplicate', 'accepted'])
+      const replayed = await keyed(api.url, 'down-2', '/v1/messages/batch', { messages })
+      assert.strictEqual(replayed.headers.get('idempotent-replayed'), 'true')
+      assert.deepStrictEqual(replayed.body, repeated.body)
+    } finally {
+      proxy.stall(false)
+      await api.stop()
+      proxy.close()
+    }
+  })
+
+  it('is pinned to nothing while PostgreSQL hangs, a batch included', async () => {
+    const proxy = await stallingProxy()
+    const real = new URL(world.databaseUrl)
+    proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
+    const through = Object.assign(new URL(world.databaseUrl), { port: String(proxy.port) }).toString()
+    const api = await world.start({ databaseUrl: through })
+    const messages = [service('pgk-b0'), service('pgk-b1')]
+    try {
+      assert.strictEqual((await send(api.url, service('pgk-warm'))).status, 202)
+      proxy.stall(true)
+      for (const [key, path, body] of [
+        ['pgk-1', '/v1/messages', service('pgk-1')],
+        ['pgk-2', '/v1/messages/batch', { messages }],
+      ] as const) {
+        const from = performance.now()
+        const answer = await keyed(api.url, key, path, body)
+        assert.deepStrictEqual([answer.status, (answer.body as Shown).error?.code], [503, 'internal_error'])
+        assert.isBelow(performance.now() - from, PROMISED_MS)
+      }
+      proxy.stall(false)
+      const single = await eventually(
+        async () => {
+          const answer = await keyed(api.url, 'pgk-1', '/v1/messages', service('pgk-1'))
+          return answer.status === 202 ? answer : null
+        },
+        { withinMs: 20_000 },
+      )
+      const batch = await eventually(
+        async () => {
+          const answer = await keyed(api.url, 'pgk-2', '/v1/messages/batch', { messages })
+          return answer.status === 202 ? answer : null
+        },
+        { withinMs: 20_000 },
+      )
+      assert.isString((single.body as Shown).id)
+      assert.deepInclude((batch.body as { counts: object }).counts, { total: 2, rejected: 0 })
+      const rows = await world.sql<{ count: number }[]>(
+        (q) => q`SELECT count(*)::integer AS count FROM command.acceptances WHERE client_ref LIKE 'pgk-b%'`,
+      )
+      assert.strictEqual(rows[0]?.count, 2)
+    } finally {
+      proxy.stall(false)
+      await api.stop()
+      proxy.close()
+    }
+  })
+})
+
 describe('the end of a process', () => {
   it('answers what is in flight, and publishes what it has recorded', async () => {
     const api = await world.start()

@@ -36,6 +36,9 @@ export interface KeyedRequest {
 /** For how long an answer waits for its key to be freed or its answer to be stored; both go on behind it. */
 const WAIT = Duration.millis(250)
 const TRY_EVERY = Duration.seconds(1)
+/** When a claim that nobody answered for is looked for once PostgreSQL is there again: after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 seconds. */
+const LATE_CLAIM = Schedule.exponential('500 millis')
+const LATE_CLAIM_LOOKS = 5
 /** Requests whose key is still to be stored or freed while PostgreSQL is away; the others' leases end by themselves. */
 const MAX_BEHIND = 2000
 
@@ -87,7 +90,23 @@ export class Idempotency extends Context.Service<
         )
         yield* Effect.timeoutOption(Fiber.await(fiber), WAIT)
       })
-      const release = (lease: Lease) => settle('release', keys.release(lease))
+      const release = (lease: Lease) => settle('release', Effect.asVoid(keys.release(lease)))
+
+      /**
+       * Frees a key that may have been taken although nobody said so. A statement that hangs can be carried out when its
+       * requester has long given up, even after a release that came over another connection: so it is looked for again.
+       */
+      const releaseIfTaken = (lease: Lease) =>
+        settle(
+          'release',
+          Effect.asVoid(
+            Effect.repeat(keys.release(lease), {
+              until: (freed) => freed,
+              schedule: LATE_CLAIM,
+              times: LATE_CLAIM_LOOKS,
+            }),
+          ),
+        )
 
       return {
         run: Effect.fnUntraced(function* (request, work, toAnswer) {
@@ -96,10 +115,9 @@ export class Idempotency extends Context.Service<
           const lease: Lease = { accountUuid: caller.accountUuid, mode: caller.mode, key, token }
           const messageId = freshId('msg', yield* Clock.currentTimeMillis)
           const wanted = { owner: caller, key, fingerprint: fingerprintOf(method, url, body), messageId }
-          const claimed = yield* keys.claim(wanted, token).pipe(
-            // It may have been taken although nobody said so.
-            Effect.tapCause(() => Effect.forkIn(release(lease), scope)),
-          )
+          const claimed = yield* keys
+            .claim(wanted, token)
+            .pipe(Effect.tapCause(() => Effect.forkIn(releaseIfTaken(lease), scope)))
           switch (claimed.type) {
             case 'reused':
               return yield* apiError('idempotency_key_reused')

@@ -10,8 +10,8 @@ import { fingerprintOf, type Lease, type StoredAnswer } from './keys.ts'
 import { type Claim, Idempotency } from './step.ts'
 import { type Claimed, IdempotencyKeys, retryAfterOf } from './store.ts'
 
-/** How a call goes; `lost reply`: it happened, and is reported as timed out. */
-type Fate = 'ok' | 'unavailable' | 'lost reply'
+/** How a call goes; `lost reply`: it happened, and is reported as timed out; `late`: it will happen, long after that. */
+type Fate = 'ok' | 'unavailable' | 'lost reply' | 'late'
 
 /** Keys in memory. Leases end when a test says so. */
 const makeKeys = () => {
@@ -19,11 +19,18 @@ const makeKeys = () => {
     string,
     { fingerprint: string; token: string | null; messageId: string; answer: StoredAnswer | null }
   >()
-  const state = { claim: 'ok' as Fate, store: 'ok' as Fate, release: 'ok' as Fate }
+  const state = {
+    claim: 'ok' as Fate,
+    store: 'ok' as Fate,
+    release: 'ok' as Fate,
+    /** What a claim that hung will have written when it gets through. */
+    late: () => {},
+  }
   const away = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
   const call = <A>(fate: () => Fate, work: () => A) =>
     Effect.suspend(() => {
-      if (fate() === 'unavailable') return Effect.fail(away)
+      if (fate() === 'late') state.late = work
+      if (fate() === 'unavailable' || fate() === 'late') return Effect.fail(away)
       const done = work()
       return fate() === 'lost reply' ? Effect.fail(away) : Effect.succeed(done)
     })
@@ -64,7 +71,9 @@ const makeKeys = () => {
         () => state.release,
         () => {
           const row = rows.get(key)
-          if (row?.token === token && row.answer === null) rows.set(key, { ...row, token: null })
+          const held = row?.token === token && row.answer === null
+          if (held) rows.set(key, { ...row, token: null })
+          return held
         },
       ),
     removeExpired: Effect.succeed(0),
@@ -219,6 +228,19 @@ describe('while PostgreSQL is away', () => {
       state.claim = 'ok'
       state.release = 'ok'
       yield* TestClock.adjust('2 seconds')
+      assert.strictEqual((yield* run(accepted)).status, 202)
+    }))
+
+  test('a claim that is carried out long after it was given up is given back', ({ rows, run, state }) =>
+    Effect.gen(function* () {
+      state.claim = 'late'
+      assert.strictEqual((yield* Effect.flip(run(accepted)))._tag, 'StorageUnavailable')
+      yield* TestClock.adjust('1 second')
+      // By now it was released once, in vain.
+      state.late()
+      assert.isNotNull(rows.get('k')?.token)
+      state.claim = 'ok'
+      yield* TestClock.adjust('20 seconds')
       assert.strictEqual((yield* run(accepted)).status, 202)
     }))
 

@@ -28,12 +28,15 @@ export interface ClaimWanted {
 export class IdempotencyKeys extends Context.Service<
   IdempotencyKeys,
   {
-    /** Takes the key in one statement. After `StorageUnavailable` it may be taken all the same: `release` the token then. */
+    /** Takes the key in one statement. After `StorageUnavailable` it may be taken all the same, even later. */
     readonly claim: (wanted: ClaimWanted, token: string) => Effect.Effect<Claimed, StorageError>
     /** Stores the answer, if the lease is still held. Idempotent. */
     readonly store: (lease: Lease, answer: StoredAnswer) => Effect.Effect<void, StorageError>
-    /** Frees the key, if it is still held and no answer is stored. Idempotent. Its message id is remembered. */
-    readonly release: (lease: Lease) => Effect.Effect<void, StorageError>
+    /**
+     * Frees the key, if it is still held and no answer is stored; says whether it was. Idempotent. Its message id is
+     * remembered.
+     */
+    readonly release: (lease: Lease) => Effect.Effect<boolean, StorageError>
     /** Forgets keys that are older than a day. Answers how many, of which there may be more. */
     readonly removeExpired: Effect.Effect<number, StorageError>
   }
@@ -132,15 +135,13 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
         Effect.asVoid(sql.run((q) => writeAnswers(q, vault, [{ lease, answer }]), DEADLINE)),
 
       release: ({ accountUuid, key, mode, token }) =>
-        Effect.asVoid(
-          sql.run(
-            (q) => q`
-              UPDATE command.idempotency_keys SET lease_token = NULL, lease_until = NULL
-               WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
-                 AND status IS NULL`,
-            DEADLINE,
-          ),
-        ),
+        sql.run(async (q) => {
+          const freed = await q`
+            UPDATE command.idempotency_keys SET lease_token = NULL, lease_until = NULL
+             WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
+               AND status IS NULL`
+          return freed.count > 0
+        }, DEADLINE),
 
       removeExpired: sql.run(async (q) => {
         const gone = await q`

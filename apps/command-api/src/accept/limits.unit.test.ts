@@ -1,0 +1,193 @@
+import { assert, describe, it } from '@effect/vitest'
+import { type Counters, MemoryCounters, memoryCounters } from '@hub/counters'
+import { fromTimestamp } from '@hub/domain'
+import { Effect, Layer, Result } from 'effect'
+import { type HubLimits, HubSettings } from '../accounts/hub-settings.ts'
+import { candidate, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
+import type { Candidate } from './candidate.ts'
+import { type Claimant, Limits } from './limits.ts'
+
+/** Half an hour before midnight UTC. */
+const AT = fromTimestamp('2026-11-21T23:30:00.000Z')!
+
+const claim = (of: Candidate, messageId: string): Claimant => ({
+  candidate: of,
+  draft: Result.getOrThrow(of.draft),
+  messageId,
+})
+
+const test = (
+  name: string,
+  body: Effect.Effect<void, unknown, Limits | Counters | MemoryCounters>,
+  hub: HubLimits = { dailyLimit: null, stoppedUntil: null },
+) =>
+  it.effect(name, () =>
+    body.pipe(
+      Effect.provide(
+        Limits.layer.pipe(
+          Layer.provide(Layer.succeed(HubSettings)({ current: Effect.succeed(hub) })),
+          Layer.provideMerge(memoryCounters()),
+        ),
+      ),
+    ),
+  )
+
+const reserve = Effect.fnUntraced(function* (...claimants: ReadonlyArray<Claimant>) {
+  const limits = yield* Limits
+  const errors = yield* limits.reserve(claimants)
+  return errors.map((error) =>
+    error === null
+      ? 'passes'
+      : `${error.code} ${error.window ?? '-'} ${error.retryAfter ?? '-'} ${error.param}`,
+  )
+})
+
+describe('flood windows', () => {
+  test(
+    'are the recipient\u2019s, whatever the class, and name the one that trips',
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* reserve(claim(service(), 'msg_1'), claim(otp(), 'msg_2')), [
+        'passes',
+        'recipient_flood_limited pause 60 to',
+      ])
+      const elsewhere = service(null, { to: '+79007654321' })
+      assert.deepStrictEqual(yield* reserve(claim(elsewhere, 'msg_3')), ['passes'])
+    }),
+  )
+
+  test(
+    'are one for two sends with one reference, so that the second is no flood',
+    Effect.gen(function* () {
+      assert.deepStrictEqual(
+        yield* reserve(claim(service('a'), 'msg_1'), claim(service('a'), 'msg_2'), claim(otp('b'), 'msg_3')),
+        ['passes', 'passes', 'recipient_flood_limited pause 60 to'],
+      )
+    }),
+  )
+
+  test(
+    'are not kept by what was not accepted in the end, whether it is given back or forgotten',
+    Effect.gen(function* () {
+      const limits = yield* Limits
+      const memory = yield* MemoryCounters
+      yield* reserve(claim(service(), 'msg_1'))
+      yield* limits.giveBack([claim(service(), 'msg_1')])
+      assert.deepStrictEqual(yield* reserve(claim(service(), 'msg_2')), ['passes'])
+      // A crash: nobody gives it back, and it lapses.
+      yield* memory.advance(20_001)
+      assert.deepStrictEqual(yield* reserve(claim(service(), 'msg_3')), ['passes'])
+    }),
+  )
+
+  test(
+    'are kept by what was accepted, even if it passed while nobody counted',
+    Effect.gen(function* () {
+      const limits = yield* Limits
+      const memory = yield* MemoryCounters
+      yield* reserve(claim(service(), 'msg_1'))
+      yield* limits.accepted([claim(service(), 'msg_1')], 0)
+      yield* memory.advance(20_001)
+      const [verdict] = yield* reserve(claim(service(), 'msg_2'))
+      assert.strictEqual(verdict, 'recipient_flood_limited pause 40 to')
+    }),
+  )
+
+  test(
+    'of the sandbox are those of one number: five minutes',
+    Effect.gen(function* () {
+      const test = { ...owner, mode: 'test' as const }
+      const to = (number: string, id: string) =>
+        claim(candidate(otpSend({ to: number }), templateOf(), test), id)
+      assert.deepStrictEqual(
+        yield* reserve(
+          to('+79000000001', 'msg_1'),
+          to('+79000000001', 'msg_2'),
+          to('+79000000009', 'msg_3'),
+          to('+79000000009', 'msg_4'),
+        ),
+        ['passes', 'passes', 'passes', 'recipient_flood_limited pause 300 to'],
+      )
+    }),
+  )
+})
+
+describe('without counters', () => {
+  for (const state of ['refusing', 'hanging'] as const) {
+    test(
+      `(${state}) codes pass; all others are refused without retry_after, those of the sandbox too`,
+      Effect.gen(function* () {
+        const memory = yield* MemoryCounters
+        yield* memory.set(state)
+        const sandbox = candidate(
+          otpSend({ class: 'service', template: 'order_ready', variables: { order: '1' } }),
+          templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}}' }),
+          { ...owner, mode: 'test' },
+        )
+        assert.deepStrictEqual(
+          yield* reserve(claim(otp(), 'msg_1'), claim(service(), 'msg_2'), claim(sandbox, 'msg_3')),
+          ['passes', 'recipient_flood_limited - - to', 'recipient_flood_limited - - to'],
+        )
+      }),
+    )
+  }
+
+  test(
+    'a store that has lost its windows is as good as none',
+    Effect.gen(function* () {
+      const memory = yield* MemoryCounters
+      yield* memory.empty
+      assert.deepStrictEqual(yield* reserve(claim(otp(), 'msg_1'), claim(service(), 'msg_2')), [
+        'passes',
+        'recipient_flood_limited - - to',
+      ])
+    }),
+  )
+
+  test(
+    'the day does not stop anybody',
+    Effect.gen(function* () {
+      const memory = yield* MemoryCounters
+      const limits = yield* Limits
+      yield* memory.set('refusing')
+      assert.isNull(yield* limits.daily(AT))
+      // And what is accepted meanwhile does not fail for it.
+      yield* limits.accepted([claim(otp(), 'msg_1')], AT)
+      yield* limits.giveBack([claim(otp(), 'msg_1')])
+    }),
+    { dailyLimit: 0, stoppedUntil: null },
+  )
+})
+
+describe("the hub's day", () => {
+  test(
+    'ends at midnight UTC',
+    Effect.gen(function* () {
+      const limits = yield* Limits
+      assert.isNull(yield* limits.daily(AT))
+      yield* limits.accepted([claim(service('a'), 'msg_1'), claim(service('b'), 'msg_2')], AT)
+      assert.strictEqual(yield* limits.daily(AT), 1800)
+      assert.isNull(yield* limits.daily(AT + 1_800_000))
+    }),
+    { dailyLimit: 2, stoppedUntil: null },
+  )
+
+  test(
+    'is never told to be over in less than a minute',
+    Effect.gen(function* () {
+      const limits = yield* Limits
+      assert.strictEqual(yield* limits.daily(AT + 1_799_000), 60)
+    }),
+    { dailyLimit: 0, stoppedUntil: null },
+  )
+
+  test(
+    'can be stopped by hand',
+    Effect.gen(function* () {
+      const limits = yield* Limits
+      assert.strictEqual(yield* limits.daily(AT), 600)
+      assert.strictEqual(yield* limits.daily(AT + 599_000), 60)
+      assert.isNull(yield* limits.daily(AT + 600_000))
+    }),
+    { dailyLimit: null, stoppedUntil: AT + 600_000 },
+  )
+})

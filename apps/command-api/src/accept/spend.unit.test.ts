@@ -1,0 +1,57 @@
+import { assert, describe, it } from '@effect/vitest'
+import { minorUnits, moneyOf } from '@hub/domain'
+import { Schema } from 'effect'
+import { type Charge, overspending, periodKey } from './spend.ts'
+
+const rub = (amount: string) => ({ amount, currency: 'RUB' })
+const charge = (messageId: string, price: string, over: Partial<Charge> = {}): Charge => ({
+  messageId,
+  accountUuid: 'a',
+  period: '2026-11-01',
+  price: rub(price),
+  limit: rub('10.00'),
+  ...over,
+})
+const refused = (charges: ReadonlyArray<Charge>, spent: Readonly<Record<string, string>> = {}) => [
+  ...overspending(charges, new Map(Object.entries(spent).map(([key, amount]) => [key, rub(amount)]))),
+]
+
+describe('what does not fit a spend limit', () => {
+  it('is refused in order, up to the last kopeck', () => {
+    const charges = [charge('1', '4.00'), charge('2', '4.00'), charge('3', '2.01'), charge('4', '2.00')]
+    assert.deepStrictEqual(refused(charges), ['3'])
+    assert.deepStrictEqual(refused(charges, { 'a 2026-11-01': '10.00' }), ['1', '2', '3', '4'])
+  })
+  it('is a matter of each account and month', () => {
+    const full = { 'a 2026-11-01': '9.00' }
+    assert.deepStrictEqual(
+      refused(
+        [
+          charge('1', '2.00'),
+          charge('2', '2.00', { period: '2026-12-01' }),
+          charge('3', '2.00', { accountUuid: 'b' }),
+        ],
+        full,
+      ),
+      ['1'],
+    )
+  })
+  it('is nothing where no limit is set', () => {
+    assert.deepStrictEqual(refused([charge('1', '999999.00', { limit: null })]), [])
+  })
+  it.prop(
+    'leaves what is accepted within the limit, and refuses nothing that would have fitted',
+    [Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 500 })))],
+    ([prices]) => {
+      const charges = prices.map((price, i) => charge(String(i), moneyOf(BigInt(price), 'RUB').amount))
+      const out = overspending(charges, new Map())
+      let sum = 0n
+      for (const one of charges) {
+        const after = sum + minorUnits(one.price)
+        assert.strictEqual(out.has(one.messageId), after > 1000n, periodKey(one))
+        if (!out.has(one.messageId)) sum = after
+      }
+      assert.isTrue(sum <= 1000n)
+    },
+  )
+})
