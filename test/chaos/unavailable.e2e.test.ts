@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually, type ProcessHandle, type ServerName, startHub, type TestHub } from '@hub/testkit'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, type Client, send } from '../support/client.ts'
+import { type Answer, type Client, client, send } from '../support/client.ts'
 import { type Account, freshNumber, type Operator, operatorOf } from '../support/operator.ts'
 
 /** Every answer comes within so long. */
@@ -367,4 +367,28 @@ describe('Redis', () => {
       ])
     },
   )
+
+  it('killed: the failed-login gate and the daily limit of the hub are open', async () => {
+    const { live } = account
+    const wrong = client(hub.describe().base_url, `hub_test_${'0'.repeat(43)}`)
+    try {
+      await operator.hub({ daily_limit: 1 })
+      await eventually(async () => {
+        expect((await otp(live)).answer.status).toBe(429)
+        return true
+      }, RECOVERY)
+      await during('redis', killed, async () => {
+        await eventually(async () => {
+          expectAnswer(await otp(live), 202)
+          return true
+        }, RECOVERY)
+        for (let index = 0; index < 25; index += 1) {
+          expectAnswer(await timed(wrong.get('/v1/account')), 401, 'invalid_api_key')
+        }
+      })
+    } finally {
+      await operator.hub({})
+    }
+    await recovered(live)
+  })
 })
