@@ -1,0 +1,111 @@
+import { assert, describe, it } from '@effect/vitest'
+import { AcceptedBatch, type ApiError, apiError, type BatchElement, type ErrorObject } from '@hub/contract'
+import { Result, Schema } from 'effect'
+import type { Outcome } from '../accept/waiting.ts'
+import type { MessageView } from '../messages/message.ts'
+import { otpSend } from '../testing/doubles.ts'
+import { areFinal, batchBody, failureOf, isRepeatable, pair, sharedBatch, tallyOf } from './answer.ts'
+
+const BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
+
+const view = (over: Partial<MessageView> = {}): MessageView => ({
+  id: 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw',
+  mode: 'live',
+  class: 'service',
+  toMasked: '+7900***4567',
+  status: 'accepted',
+  reason: null,
+  createdAt: 0,
+  updatedAt: 0,
+  clientRef: 'a',
+  batch: BATCH,
+  template: 'order_ready',
+  sender: 'HUB',
+  attempts: 0,
+  parts: 1,
+  price: { amount: '2.00', currency: 'RUB' },
+  variables: ['order'],
+  history: [{ status: 'accepted', reason: null, at: 0 }],
+  ...over,
+})
+
+const accepted: Outcome = Result.succeed({ view: view(), duplicate: false })
+const duplicate = (over: Partial<MessageView> = {}): Outcome =>
+  Result.succeed({ view: view(over), duplicate: true })
+const refused = (code: ApiError['code']): Outcome => Result.fail(apiError(code))
+
+const element = (index: number, send: BatchElement['send']): BatchElement => ({
+  index,
+  path: `messages[${index}]`,
+  clientRef: `ref-${index}`,
+  send,
+})
+const good = (index: number) => element(index, Result.succeed(otpSend({ clientRef: `ref-${index}` })))
+const bad = (index: number) => element(index, Result.fail(apiError('recipient_invalid')))
+
+const tally = (...outcomes: ReadonlyArray<Outcome>) =>
+  tallyOf(
+    pair(
+      outcomes.map((_, i) => good(i)),
+      outcomes,
+    ),
+  )
+const errorObject = (error: ApiError): ErrorObject => ({
+  code: error.code,
+  message: error.message,
+  request_id: 'req_1',
+  doc_url: 'https://hub.example.com/docs/errors',
+})
+
+describe('the answer to a batch', () => {
+  it('is what the contract describes, in the order of the request', () => {
+    const results = pair(
+      [good(0), bad(1), good(2), good(3)],
+      [accepted, duplicate(), refused('spend_limit_reached')],
+    )
+    const body = batchBody({ id: BATCH, createdAt: 0, closed: false }, results, tallyOf(results), errorObject)
+    Schema.decodeUnknownSync(AcceptedBatch)(body)
+    assert.deepStrictEqual(
+      body.results.map(({ client_ref, index, result }) => [index, client_ref, result]),
+      [
+        [0, 'ref-0', 'accepted'],
+        [1, 'ref-1', 'rejected'],
+        [2, 'ref-2', 'duplicate'],
+        [3, 'ref-3', 'rejected'],
+      ],
+    )
+    assert.deepInclude(body.counts as object, { total: 4, accepted: 1, duplicate: 1, rejected: 2 })
+  })
+
+  it('is not kept while a repeat could accept more', () => {
+    assert.isFalse(isRepeatable(tally(accepted, refused('spend_limit_reached'))))
+    assert.isTrue(isRepeatable(tally(accepted, refused('provider_unavailable'))))
+    assert.isTrue(isRepeatable(tally(accepted, refused('internal_error'))))
+  })
+
+  it('is a failure where nothing was accepted and the hub is to blame', () => {
+    assert.isNull(failureOf(tally(accepted, refused('internal_error'))))
+    assert.isNull(failureOf(tally(duplicate(), refused('internal_error'))))
+    // Codes that could not be queued are results like others.
+    assert.isNull(failureOf(tally(refused('provider_unavailable'))))
+    assert.strictEqual(
+      failureOf(tally(refused('template_not_found'), refused('internal_error')))?.code,
+      'internal_error',
+    )
+    assert.strictEqual(
+      failureOf(tally(duplicate(), refused('hub_daily_limit_reached')))?.code,
+      'hub_daily_limit_reached',
+    )
+  })
+
+  it('of a repeat is about the batch that all duplicates share', () => {
+    assert.strictEqual(sharedBatch(tally(duplicate(), duplicate(), refused('template_not_found'))), BATCH)
+    assert.isNull(sharedBatch(tally(duplicate(), duplicate({ batch: null }))))
+    assert.isNull(sharedBatch(tally(duplicate({ batch: null }))))
+  })
+
+  it('of a repeat is closed when nothing is open', () => {
+    assert.isFalse(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'sent' }))))
+    assert.isTrue(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'expired' }))))
+  })
+})
