@@ -306,6 +306,17 @@ describe('while Redis is away', () => {
     } finally {
       await api.stop()
     }
+    // Nobody has counted what passed, and the process is gone: the next one knows it from the ledger.
+    const next = await world.start()
+    try {
+      const answer = await call(next.url, '/v1/messages', {
+        key: account.keys.live,
+        body: otp('redis-next', '+79005557002'),
+      })
+      assert.strictEqual((answer.body as Shown).error?.code, 'recipient_flood_limited')
+    } finally {
+      await next.stop()
+    }
   })
 })
 

@@ -6,12 +6,18 @@
 import { Counters, type FloodAcceptance, keepReady, utcDay } from '@hub/counters'
 import { encodeId, type Mode, recipientHash, SANDBOX_SCENARIOS } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
-import { Clock, Duration, Effect, Layer, Option, Schedule, Stream } from 'effect'
+import { Clock, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
 import { floodKey } from './candidate.ts'
 
 /** Rows of one read: some milliseconds of a connection. */
 const ROWS = 5000
+/** A start waits so long for it. */
+const FIRST_WITHIN = Duration.seconds(1)
+/** The longest window. */
+const DAY_SECONDS = 24 * 60 * 60
+/** A process is started anew within seconds after another has died; what is older was made final or has lapsed. */
+const LATEST_SECONDS = 120
 const DEADLINE = { deadline: Duration.seconds(5) }
 /** How often a day's count is compared with the ledger, where there is a limit to keep. */
 const COUNT_EVERY = Duration.minutes(1)
@@ -39,10 +45,11 @@ const toAcceptance = (row: Row): FloodAcceptance => {
 /** The one number of the sandbox that has windows. */
 const ANTI_FLOOD_NUMBER = `+790000000${String(SANDBOX_SCENARIOS.indexOf('anti_flood') + 1).padStart(2, '0')}`
 
-/** What was accepted in the last day and spends windows, in the order of ids. `hashSecret`: that of the recipient hash. */
-export const acceptancesOfTheDay = (
+/** What was accepted in the last seconds and spends windows, in the order of ids. `hashSecret`: that of the recipient hash. */
+export const acceptancesSince = (
   sql: Sql['Service'],
   hashSecret: string | Uint8Array,
+  seconds: number,
 ): Stream.Stream<FloodAcceptance, StorageError> => {
   const sandbox = recipientHash(hashSecret, ANTI_FLOOD_NUMBER)
   const read = (after: string | null) =>
@@ -51,7 +58,7 @@ export const acceptancesOfTheDay = (
         SELECT message_id AS id, account, mode, encode(recipient, 'hex') AS recipient, client_ref,
                (extract(epoch FROM created_at) * 1000)::float8 AS at
           FROM command.acceptances
-         WHERE message_id > coalesce(${after}::uuid, command.uuid_floor(now() - interval '1 day'))
+         WHERE message_id > coalesce(${after}::uuid, command.uuid_floor(now() - make_interval(secs => ${seconds})))
            AND NOT given_back AND (mode = 'live' OR recipient = decode(${sandbox}, 'hex'))
          ORDER BY message_id LIMIT ${ROWS}`,
       DEADLINE,
@@ -92,7 +99,22 @@ export const windowsLayer = (
           }),
         ),
       )
+      /** A process that died between its commit and this left places that lapse, of messages that go out. */
+      const recordLatest = Stream.runForEachArray(
+        acceptancesSince(sql, hashSecret, LATEST_SECONDS),
+        counters.recordFlood,
+      ).pipe(
+        Effect.catch((error) =>
+          Effect.annotateLogs(Effect.logWarning('the latest places in the windows were not made final'), {
+            error: error._tag,
+          }),
+        ),
+      )
+
       yield* Effect.forkScoped(Effect.repeat(correct, Schedule.spaced(COUNT_EVERY)))
-      yield* keepReady(acceptancesOfTheDay(sql, hashSecret))
+      yield* keepReady(acceptancesSince(sql, hashSecret, DAY_SECONDS))
+      // Before the first request is taken, unless it takes long.
+      const recording = yield* Effect.forkScoped(recordLatest)
+      yield* Effect.timeoutOption(Fiber.await(recording), FIRST_WITHIN)
     }),
   )
