@@ -99,6 +99,9 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
             // The server gives up as well, so that an abandoned statement holds no lock.
             statement_timeout: 10_000,
             idle_in_transaction_session_timeout: 10_000,
+            // docs/decisions/0009: rows are looked up by key, thousands at a time, in partitioned tables.
+            plan_cache_mode: 'force_generic_plan',
+            enable_seqscan: false,
           },
         }),
       ),

@@ -26,8 +26,10 @@ export const selectReferences = (q: Queries, references: ReadonlyArray<Reference
     FROM unnest(${references.map(({ owner }) => owner.accountUuid)}::uuid[],
                 ${references.map(({ owner }) => owner.mode)}::text[],
                 ${references.map(({ clientRef }) => clientRef)}::text[]) AS asked (account, mode, client_ref)
-    JOIN command.client_refs r
-      ON r.account = asked.account AND r.mode = asked.mode::command.mode AND r.client_ref = asked.client_ref`
+   CROSS JOIN LATERAL (
+         SELECT * FROM command.client_refs c
+          WHERE c.account = asked.account AND c.mode = asked.mode::command.mode AND c.client_ref = asked.client_ref
+          LIMIT 1) AS r`
 
 /**
  * Takes the references. Whoever finds one taken by a transaction that is still open waits for its end, so rows are sorted: two
