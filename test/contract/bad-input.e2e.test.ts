@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { startHub, type TestHub } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send } from '../support/client.ts'
+import { operatorOf } from '../support/operator.ts'
 
 let hub: TestHub
 let test: Client
@@ -176,6 +177,19 @@ describe('a request', () => {
   ])('with %s is refused', async (_what, key) => {
     const answer = await client(hub.describe().base_url, key).get('/v1/account')
     expect([answer.status, answer.body.error.code]).toEqual([401, 'invalid_api_key'])
+  })
+
+  it('that names another client address counts as from its own, where no proxy is configured', async () => {
+    const operator = operatorOf(hub)
+    try {
+      const key = await operator.key(await operator.account(), 'test', ['203.0.113.3/32'])
+      const answer = await client(hub.describe().base_url, key, {
+        headers: { 'x-forwarded-for': '203.0.113.3' },
+      }).get('/v1/account')
+      expect([answer.status, answer.body.error?.code]).toEqual([401, 'invalid_api_key'])
+    } finally {
+      await operator.close()
+    }
   })
 
   it.each([
