@@ -19,17 +19,22 @@ export const uuidOf = (prefix: 'msg' | 'bat', id: string): string => {
   return uuid
 }
 
-export const selectReferences = (q: Queries, references: ReadonlyArray<Reference>) => q<
-  { account: string; mode: Mode; client_ref: string; message_id: string }[]
+/** PostgreSQL's clock, and those of the references that are used: one round trip, since each flush begins with it. */
+export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Reference>) => q<
+  {
+    at: string
+    used: ReadonlyArray<{ account: string; mode: Mode; client_ref: string; message_id: string }>
+  }[]
 >`
-  SELECT r.account, r.mode, r.client_ref, r.message_id
-    FROM unnest(${references.map(({ owner }) => owner.accountUuid)}::uuid[],
-                ${references.map(({ owner }) => owner.mode)}::text[],
-                ${references.map(({ clientRef }) => clientRef)}::text[]) AS asked (account, mode, client_ref)
-   CROSS JOIN LATERAL (
-         SELECT * FROM command.client_refs c
-          WHERE c.account = asked.account AND c.mode = asked.mode::command.mode AND c.client_ref = asked.client_ref
-          LIMIT 1) AS r`
+  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS at,
+         (SELECT coalesce(json_agg(r), '[]')
+            FROM unnest(${references.map(({ owner }) => owner.accountUuid)}::uuid[],
+                        ${references.map(({ owner }) => owner.mode)}::text[],
+                        ${references.map(({ clientRef }) => clientRef)}::text[]) AS asked (account, mode, client_ref)
+           CROSS JOIN LATERAL (
+                 SELECT c.account, c.mode, c.client_ref, c.message_id FROM command.client_refs c
+                  WHERE c.account = asked.account AND c.mode = asked.mode::command.mode AND c.client_ref = asked.client_ref
+                  LIMIT 1) AS r) AS used`
 
 /**
  * Takes the references. Whoever finds one taken by a transaction that is still open waits for its end, so rows are sorted: two

@@ -19,7 +19,7 @@ import {
   insertReferences,
   lockSpent,
   selectGivenBack,
-  selectReferences,
+  selectClockAndUsed,
   updateAcceptances,
   uuidOf,
   writeBatches,
@@ -154,22 +154,18 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
     const vault = yield* Vault
     const messages = yield* Messages
 
-    const clock = sql.run(async (q) => {
-      const [row] = await q<{ at: string }[]>`
-        SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS at`
-      return Number(row?.at)
-    }, DEADLINE)
-
-    const usedReferences = Effect.fnUntraced(function* (references: ReadonlyArray<Reference>) {
+    const clockAndUsed = Effect.fnUntraced(function* (references: ReadonlyArray<Reference>) {
+      const [row] = yield* sql.run((q) => selectClockAndUsed(q, references), DEADLINE)
+      const used = row?.used ?? []
       const known = new Map<string, KnownMessage | null>()
-      if (references.length === 0) return known
-      const rows = yield* sql.run((q) => selectReferences(q, references), DEADLINE)
-      const found = yield* messages.find(rows.map((row) => row.message_id))
-      for (const row of rows) {
-        const key = refKey({ account: encodeId('acc', row.account), mode: row.mode }, row.client_ref)
-        known.set(key, found.get(encodeId('msg', row.message_id)) ?? null)
+      if (used.length > 0) {
+        const found = yield* messages.find(used.map(({ message_id }) => message_id))
+        for (const { account, client_ref, message_id, mode } of used) {
+          const key = refKey({ account: encodeId('acc', account), mode }, client_ref)
+          known.set(key, found.get(encodeId('msg', message_id)) ?? null)
+        }
       }
-      return known
+      return { at: Number(row?.at), known }
     })
 
     const optedOut = Effect.fnUntraced(function* (recipients: ReadonlyArray<string>) {
@@ -188,14 +184,13 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
         Effect.map(
           Effect.all(
             [
-              clock,
-              usedReferences(references),
+              clockAndUsed(references),
               optedOut(recipients),
               messages.find(remembered.map((id) => uuidOf('msg', id))),
             ],
             { concurrency: 'unbounded' },
           ),
-          ([at, known, out, recorded]) => ({ at, known, optedOut: out, recorded }),
+          ([{ at, known }, out, recorded]) => ({ at, known, optedOut: out, recorded }),
         ),
 
       commit: ({ accepted, republished, rest, settled }) =>

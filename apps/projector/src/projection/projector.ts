@@ -56,7 +56,7 @@ const WORKERS = 2
  * one by one they would cost a commit each. Readers see their message up to this much later, and what is not projected yet is read
  * from the ledger anyway.
  */
-const LINGER = Duration.millis(20)
+const LINGER = Duration.millis(50)
 /** With so many records a commit is no longer what a poll costs. */
 const LINGER_BELOW = 200
 
