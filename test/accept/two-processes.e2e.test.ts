@@ -139,12 +139,13 @@ describe('two thousand concurrent repeats across two processes', () => {
   }
 })
 
-describe('random kill -9 of command-api during batches', () => {
+// Its waits may add up to more than the usual bound; each has a bound of its own.
+describe('random kill -9 of command-api during batches', { timeout: 400_000 }, () => {
   const BATCHES = 48
   const ELEMENTS = 50
   const AT_ONCE = 6
   const KILLS = 8
-  /** After so many 409 in a row of tries, a tenth of a second apart, a client goes on under another key. */
+  /** After so many 409, a tenth of a second apart, a client goes on under another key. */
   const PATIENCE = 20
   /** Each batch ends with one more element: to a number that the batch has used already, so that its pause refuses it. */
   const price = { otp: 250, service: 200 }
@@ -179,6 +180,7 @@ describe('random kill -9 of command-api during batches', () => {
       const messages = batches[batch]!.map(({ kind, ref, to }) => send(kind, to, ref))
       let key = `batch-${batch}`
       let conflicts = 0
+      const seen: Array<string> = []
       for (let attempt = 0; attempt < 400; attempt += 1) {
         const as = clients[(batch + attempt) % 2]!
         const answer = await as
@@ -189,7 +191,11 @@ describe('random kill -9 of command-api during batches', () => {
           else expect([409, 503]).toContain(answer.status)
           // The lease of a killed process stands for a minute. The references protect under another key as well.
           if (answer?.status === 409) conflicts += 1
-          if (conflicts === PATIENCE) key = `batch-${batch}-anew`
+          if (conflicts === PATIENCE) {
+            key = `batch-${batch}-anew-${attempt}`
+            conflicts = 0
+          }
+          seen.push(answer === null ? 'broken' : `${answer.status} ${answer.body.error?.code}`)
           await new Promise((resolve) => setTimeout(resolve, 100))
           continue
         }
@@ -204,8 +210,9 @@ describe('random kill -9 of command-api during batches', () => {
           }
         }
         if (!retry) return
+        seen.push('elements to repeat')
       }
-      throw new Error(`batch ${batch} was not answered`)
+      throw new Error(`batch ${batch} was not answered: ${[...new Set(seen)].join(', ')}`)
     }
 
     // Kills are placed by progress, each at a random moment of its stretch, of one process or the other.
