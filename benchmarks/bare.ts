@@ -6,6 +6,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
 import {
   acceptedRecord,
+  type BusUnavailable,
   ConsumerGroups,
   createTopics,
   EventLog,
@@ -14,8 +15,9 @@ import {
   type OutgoingRecord,
   topicCatalogue,
   topicNames,
+  type TopicRefused,
 } from '@hub/kafka'
-import { Effect, Layer } from 'effect'
+import { Effect, Layer, type Scope } from 'effect'
 import { percentile } from './numbers.ts'
 
 export interface BareProduce {
@@ -54,15 +56,30 @@ export const accepted = (index: number): MessageAccepted => ({
   republished: false,
 })
 
-/** Everything bare, on topics of its own under `prefix`. */
-export const bare = (
+const onBus = <A>(
   brokers: ReadonlyArray<string>,
   prefix: string,
-  plan: { readonly produceMs: number; readonly roundTripRate: number; readonly roundTripMs: number },
-): Promise<{ readonly produce: BareProduce; readonly roundTrip: BareRoundTrip }> => {
-  const topics = topicNames(prefix)
+  what: Effect.Effect<A, BusUnavailable | TopicRefused, EventLog | ConsumerGroups | Scope.Scope>,
+): Promise<A> => {
   const connection = { brokers, clientId: 'bench' }
+  return Effect.runPromise(
+    createTopics(connection, topicCatalogue({ prefix, partitions: 6, replicationFactor: 1 })).pipe(
+      Effect.andThen(what),
+      Effect.scoped,
+      Effect.provide(
+        Layer.mergeAll(layerEventLog({ connection, partitions: 6 }), layerConsumerGroups({ connection })),
+      ),
+    ),
+  )
+}
 
+/** Batches of 1,000 records, one after the other, on topics of their own under `prefix`. */
+export const bareProduce = (
+  brokers: ReadonlyArray<string>,
+  prefix: string,
+  durationMs: number,
+): Promise<BareProduce> => {
+  const topics = topicNames(prefix)
   const produce = Effect.gen(function* () {
     const log = yield* EventLog
     const batches: Array<ReadonlyArray<OutgoingRecord>> = Array.from({ length: 20 }, (_, batch) =>
@@ -72,13 +89,23 @@ export const bare = (
     yield* log.append(batches[0]!)
     const begun = performance.now()
     let records = 0
-    while (performance.now() - begun < plan.produceMs) {
+    while (performance.now() - begun < durationMs) {
       yield* log.append(batches[(records / 1000) % batches.length]!)
       records += 1000
     }
     return { records, perSecond: records / ((performance.now() - begun) / 1000) }
   })
 
+  return onBus(brokers, prefix, produce)
+}
+
+/** One record at a time, evenly paced, from before its append to the handler of a group that reads it. */
+export const bareRoundTrip = (
+  brokers: ReadonlyArray<string>,
+  prefix: string,
+  plan: { readonly rate: number; readonly durationMs: number },
+): Promise<BareRoundTrip> => {
+  const topics = topicNames(prefix)
   const roundTrip = Effect.gen(function* () {
     const log = yield* EventLog
     const groups = yield* ConsumerGroups
@@ -110,10 +137,10 @@ export const bare = (
       },
     )
     yield* Effect.promise(() => ready)
-    const count = Math.floor((plan.roundTripMs / 1000) * plan.roundTripRate)
+    const count = Math.floor((plan.durationMs / 1000) * plan.rate)
     const begun = performance.now()
     for (let index = 0; index < count; index += 1) {
-      const wait = begun + (index * 1000) / plan.roundTripRate - performance.now()
+      const wait = begun + (index * 1000) / plan.rate - performance.now()
       if (wait > 0) yield* Effect.sleep(wait)
       const record = acceptedRecord(topics, { ...accepted(index), class: 'otp' })
       sent.set(record.id, performance.now())
@@ -126,16 +153,5 @@ export const bare = (
     return { samples: times.length, p50: percentile(times, 0.5), p99: percentile(times, 0.99) }
   })
 
-  return Effect.runPromise(
-    Effect.gen(function* () {
-      yield* createTopics(connection, topicCatalogue({ prefix, partitions: 6, replicationFactor: 1 }))
-      return { roundTrip: yield* Effect.scoped(roundTrip), produce: yield* produce }
-    }).pipe(
-      Effect.scoped,
-      Effect.provide(
-        Layer.mergeAll(layerEventLog({ connection, partitions: 6 }), layerConsumerGroups({ connection })),
-      ),
-      Effect.orDie,
-    ),
-  )
+  return onBus(brokers, prefix, roundTrip)
 }

@@ -12,7 +12,7 @@ import { startHub, type TestHub } from '@hub/testkit'
 import { Result } from 'effect'
 import postgres from 'postgres'
 import { readTopic } from '../test/support/log.ts'
-import { bare } from './bare.ts'
+import { bareProduce, bareRoundTrip } from './bare.ts'
 import type { HandlerPlan } from './handler.ts'
 import type { LoadPlan, LoadResult } from './load.ts'
 import { fold, percentile } from './numbers.ts'
@@ -26,7 +26,12 @@ const END_TO_END = { connections: 64, count: 10_000 }
 const BATCHES = { connections: 2, batch: 1000, durationMs: 8000 }
 /** Ledger rows between which the cost of a message must stay the same. */
 const FULL_LEDGER = 1_000_000
-const BARE = { produceMs: 6000, roundTripRate: 200, roundTripMs: 10_000 }
+/** The bare round trip: alone, and beside the steady sends, when both have the same neighbours. */
+const BARE = {
+  produceMs: 6000,
+  alone: { rate: 200, durationMs: 6000 },
+  beside: { rate: 50, durationMs: 11_000 },
+}
 const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 
 const say = (line: string): void => console.log(line)
@@ -140,12 +145,16 @@ try {
   let messages = (await load(plan(WARM_UP))).accepted
   await settle(messages)
 
-  const limits = await bare(kafka.brokers, 'bench.', BARE)
-  say(`bare produce: ${limits.produce.perSecond.toFixed(0)} records/s in batches of 1,000`)
-  say(`bare round trip: p50 ${limits.roundTrip.p50.toFixed(2)} ms, p99 ${limits.roundTrip.p99.toFixed(2)} ms`)
+  const produce = await bareProduce(kafka.brokers, 'bench.', BARE.produceMs)
+  say(`bare produce: ${produce.perSecond.toFixed(0)} records/s in batches of 1,000`)
+  const alone = await bareRoundTrip(kafka.brokers, 'bench.alone.', BARE.alone)
+  say(`bare round trip, alone: p50 ${alone.p50.toFixed(2)} ms, p99 ${alone.p99.toFixed(2)} ms`)
 
   const since = Date.now()
-  const steady = await load(plan(STEADY))
+  const [steady, beside] = await Promise.all([
+    load(plan(STEADY)),
+    bareRoundTrip(kafka.brokers, 'bench.beside.', BARE.beside),
+  ])
   messages += steady.accepted
   await settle(messages)
   const { fromBus, fromStamp } = await handOverTimes(kafka.brokers, since)
@@ -195,8 +204,8 @@ try {
   }
 
   const bars = [
-    { what: 'hand-over p50 ÷ bare round trip p50', value: handOverP50 / limits.roundTrip.p50, bar: 5 },
-    { what: 'hand-over p99 ÷ bare round trip p99', value: handOverP99 / limits.roundTrip.p99, bar: 8 },
+    { what: 'hand-over p50 ÷ bare round trip p50, side by side', value: handOverP50 / beside.p50, bar: 5 },
+    { what: 'hand-over p99 ÷ bare round trip p99, side by side', value: handOverP99 / beside.p99, bar: 8 },
     { what: 'memory at rest, the largest app, MiB', value: Math.max(...atRest), bar: 200 },
     {
       what: 'bare handler sends/s ÷ single sends/s',
@@ -205,7 +214,7 @@ try {
     },
     {
       what: 'bare produce records/s ÷ messages/s in batches of 1,000',
-      value: limits.produce.perSecond / batchedPerSecond,
+      value: produce.perSecond / batchedPerSecond,
       bar: 1 / 0.1,
     },
     {
@@ -220,7 +229,7 @@ try {
     rows: [
       [
         'bare: produce of encoded records, batches of 1,000',
-        `${limits.produce.perSecond.toFixed(0)} records/s`,
+        `${produce.perSecond.toFixed(0)} records/s`,
         'the limit',
       ],
       [
@@ -236,7 +245,7 @@ try {
       [
         'batches of 1,000, two requests under way, consumers off',
         `${batchedPerSecond.toFixed(0)} messages/s, p99 of a request ${batches.p99.toFixed(0)} ms`,
-        `${(batchedPerSecond / limits.produce.perSecond).toFixed(3)} of the bare produce`,
+        `${(batchedPerSecond / produce.perSecond).toFixed(3)} of the bare produce`,
       ],
       [
         'the same behind a million ledger rows',
@@ -244,25 +253,31 @@ try {
         `${(batchedPerSecond / fullPerSecond).toFixed(2)} × the cost of a message`,
       ],
       [
-        'bare: produce to consume, 200/s',
-        `p50 ${limits.roundTrip.p50.toFixed(2)} ms, p99 ${limits.roundTrip.p99.toFixed(2)} ms`,
+        'bare: produce to consume, beside 200 sends/s',
+        `p50 ${beside.p50.toFixed(2)} ms, p99 ${beside.p99.toFixed(2)} ms`,
         'the limit',
+      ],
+      [
+        'bare: produce to consume, on an idle hub',
+        `p50 ${alone.p50.toFixed(2)} ms, p99 ${alone.p99.toFixed(2)} ms`,
+        'for comparison',
       ],
       [
         'accepted (recorded, on its way to the bus) to handed over, 200 sends/s',
         `p50 ${handOverP50.toFixed(0)} ms, p99 ${handOverP99.toFixed(0)} ms (${fromBus.length} messages); from the stamp of acceptance, before its commit, p50 ${percentile(fromStamp, 0.5)} ms, p99 ${percentile(fromStamp, 0.99)} ms`,
-        `${(handOverP50 / limits.roundTrip.p50).toFixed(1)} × and ${(handOverP99 / limits.roundTrip.p99).toFixed(1)} × the bare round trip`,
+        `${(handOverP50 / beside.p50).toFixed(1)} × and ${(handOverP99 / beside.p99).toFixed(1)} × the bare round trip beside it; ${(handOverP50 / alone.p50).toFixed(1)} × and ${(handOverP99 / alone.p99).toFixed(1)} × the one on an idle hub`,
       ],
       [
         'end to end: 10,000 single sends until the last is in the journal',
         `${endToEnd.toFixed(0)} messages/s; sends answered in p50 ${burst.p50.toFixed(1)} ms, p99 ${burst.p99.toFixed(1)} ms`,
-        `${(endToEnd / limits.produce.perSecond).toFixed(3)} of the bare produce`,
+        `${(endToEnd / produce.perSecond).toFixed(3)} of the bare produce`,
       ],
     ],
     memory: APPS.map((name, index) => ({ name, atRest: atRest[index]!, afterLoad: afterLoad[index]! })),
     bars,
   })
-  writeFileSync(new URL('RESULTS.md', import.meta.url), page)
+  const notes = readFileSync(new URL('NOTES.md', import.meta.url), 'utf8')
+  writeFileSync(new URL('RESULTS.md', import.meta.url), `${page}\n${notes}`)
   say(`\n${page}`)
 } finally {
   await hub.stop()
