@@ -13,7 +13,7 @@ const AROUND_MS = 2000
 let hub: TestHub
 
 beforeAll(async () => {
-  hub = await startHub()
+  hub = await startHub({ apiRps: 10_000 })
 })
 afterAll(() => hub?.stop())
 

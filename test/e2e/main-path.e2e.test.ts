@@ -32,6 +32,8 @@ beforeAll(async () => {
   )
   hub = await startHub({
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
+    // The tests look more often than a client would.
+    apiRps: 10_000,
   })
   const { base_url, keys, other_keys } = hub.describe()
   test = client(base_url, keys.test)
