@@ -18,7 +18,7 @@ export {
   multiplyMoney,
   toTimestamp,
   zeroMoney,
-} from './shared.ts'
+} from './vocabulary.ts'
 export {
   decodeId,
   encodeId,

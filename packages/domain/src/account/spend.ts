@@ -1,6 +1,6 @@
 /** What an account may spend in a period, and what is told of it. Source: contract, Account and General (defaults). */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import { type Money, toTimestamp } from '../shared.ts'
+import { type Money, toTimestamp } from '../vocabulary.ts'
 
 /** Share of the limit at which `account.spend_threshold` is sent where the account has no value of its own. */
 export const DEFAULT_SOFT_THRESHOLD_PERCENT = 80

@@ -1,6 +1,6 @@
 /** A batch as reads and `batch.completed` show it. Source: contract, Batch. */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import { toTimestamp } from '../shared.ts'
+import { toTimestamp } from '../vocabulary.ts'
 
 /** `rejected` counts refusals at acceptance and the status; `accepted` all that were accepted, whatever became of them. */
 export interface BatchCounts {

@@ -1,6 +1,6 @@
 /** Public events: their types, their ids and their shape. Source: specification, Events; contract, Events. */
 import { eventId } from '../id/id.ts'
-import { type Mode, toTimestamp } from '../shared.ts'
+import { type Mode, toTimestamp } from '../vocabulary.ts'
 
 /** Events about one message. */
 export const MESSAGE_EVENT_TYPES = [

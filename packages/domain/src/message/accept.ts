@@ -1,4 +1,4 @@
-import { type MessageClass, type Mode, type Money, multiplyMoney, zeroMoney } from '../shared.ts'
+import { type MessageClass, type Mode, type Money, multiplyMoney, zeroMoney } from '../vocabulary.ts'
 import type { SandboxScenario } from '../recipient/sandbox.ts'
 import type { Rendered } from '../template/template.ts'
 import type { MessageAccepted } from './fact.ts'

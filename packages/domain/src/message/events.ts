@@ -1,5 +1,5 @@
 import { eventIdOf, type MessageEventType, type PublicEvent } from '../event/event.ts'
-import { type MessageClass, type Money, toTimestamp, zeroMoney } from '../shared.ts'
+import { type MessageClass, type Money, toTimestamp, zeroMoney } from '../vocabulary.ts'
 import { statusOf } from './evolve.ts'
 import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
 import { isBilled, isFinal, type Status } from './state.ts'

@@ -4,7 +4,7 @@
  *
  * No fact carries a number, a text or a variable: the recipient is a keyed hash and the payload is sealed.
  */
-import type { MessageClass, Mode, Money } from '../shared.ts'
+import type { MessageClass, Mode, Money } from '../vocabulary.ts'
 
 /** Reason codes of `undelivered`. Source: contract, Message. */
 export const UNDELIVERED_REASONS = [

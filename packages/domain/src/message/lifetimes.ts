@@ -1,5 +1,5 @@
 import type { SandboxScenario } from '../recipient/sandbox.ts'
-import type { MessageClass } from '../shared.ts'
+import type { MessageClass } from '../vocabulary.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND

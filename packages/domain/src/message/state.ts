@@ -1,4 +1,4 @@
-import type { MessageClass } from '../shared.ts'
+import type { MessageClass } from '../vocabulary.ts'
 import type { ReasonCode } from './fact.ts'
 
 /** Source: specification, Message statuses. */

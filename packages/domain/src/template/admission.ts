@@ -1,6 +1,6 @@
 /** Whether a template may be used for a send. Source: contract, General (order of checks), Templates and senders. */
 import { Data, Result } from 'effect'
-import type { MessageClass, Mode } from '../shared.ts'
+import type { MessageClass, Mode } from '../vocabulary.ts'
 
 export const TEMPLATE_STATUSES = ['pending_moderation', 'approved', 'declined'] as const
 export type TemplateStatus = (typeof TEMPLATE_STATUSES)[number]

@@ -1,6 +1,6 @@
 /** Templates: `{{name}}` in a text, and what becomes of it. Source: contract, Templates and senders. */
 import { Data, Result } from 'effect'
-import { characterCount, hasControlCharacters } from '../shared.ts'
+import { characterCount, hasControlCharacters } from '../vocabulary.ts'
 import { countParts, type PartCount } from '../sms/sms.ts'
 
 /** 422 `template_invalid`: `{{` used otherwise than for a placeholder. `offset` is where, in UTF-16 code units. */

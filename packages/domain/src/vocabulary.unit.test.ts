@@ -10,7 +10,7 @@ import {
   multiplyMoney,
   toTimestamp,
   zeroMoney,
-} from './shared.ts'
+} from './vocabulary.ts'
 
 describe('money', () => {
   const units = fc.bigInt({ min: -(10n ** 14n), max: 10n ** 14n })
