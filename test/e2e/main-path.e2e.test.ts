@@ -214,7 +214,7 @@ describe('what a client may read', () => {
     expect((await test.get('/v1/account')).body).toMatchObject({
       object: 'account',
       mode: 'test',
-      limits: { api_rps: 100, batch_max: 1000 },
+      limits: { api_rps: 10_000, batch_max: 1000 },
       flood_windows: { pause_seconds: 60, per_hour: 5, per_day: 20 },
     })
     expect((await live.get('/v1/account')).body.spend_limit).toBeNull()
