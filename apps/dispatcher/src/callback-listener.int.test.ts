@@ -21,7 +21,7 @@ const listener = (take: ReportSink['Service']['take']) =>
       host: '127.0.0.1',
       port: 0,
       secret: Redacted.make(SECRET),
-    }).pipe(Effect.provideService(ReportSink, { take }))
+    }).pipe(Effect.provideService(ReportSink, { take, takeInbound: () => Effect.void }))
     return (path: string, init: { method?: string; body?: string | Buffer; secret?: string } = {}) =>
       Effect.promise(async () => {
         const body = Buffer.from(init.body ?? REPORTS)

@@ -60,5 +60,7 @@ export const makeReportSink = (
         },
         Effect.mapError((error) => new ReportsNotTaken({ detail: error._tag })),
       ),
+      // No operator of today hands any over; one that did would tell it again.
+      takeInbound: () => Effect.fail(new ReportsNotTaken({ detail: 'inbound messages are not taken yet' })),
     }
   })

@@ -1,6 +1,7 @@
 /** Operators: the port, and the adapters behind it. */
 export {
   type Capabilities,
+  type InboundMessage,
   type OpenSubmission,
   type Operator,
   type OperatorReport,

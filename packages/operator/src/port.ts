@@ -88,15 +88,41 @@ export interface OperatorReport {
   readonly reason: UndeliveredReason | RejectedReason | null
   /** When it happened according to the operator, milliseconds since the epoch. */
   readonly at: number
+  /**
+   * The operator's own words, as they came, for whoever has to look into it later; `null` where there are none. They may
+   * hold a number or a text: the sink seals them before they leave the process, and nobody logs them.
+   */
+  readonly raw: Uint8Array | null
 }
 
-/** The reports were not written down; the operator has to tell them again. */
+/** Somebody wrote to the hub. It holds a number and a text: the sink seals it, and nobody logs it. */
+export interface InboundMessage {
+  readonly operator: string
+  /** The operator's id of this message; one that it tells twice has the same. */
+  readonly operatorId: string
+  /** The writer's number, E.164. */
+  readonly from: string
+  /** The hub's own short number or sender name that was written to. */
+  readonly serviceAddress: string
+  /** The whole text, with its parts put together. */
+  readonly text: string
+  /** When it was written according to the operator, milliseconds since the epoch. */
+  readonly at: number
+  /** As in `OperatorReport`. */
+  readonly raw: Uint8Array | null
+}
+
+/** The reports or inbound messages were not written down; the operator has to tell them again. */
 export class ReportsNotTaken extends Data.TaggedError('ReportsNotTaken')<{ readonly detail: string }> {}
 
-/** Where reports go. Once it has succeeded they are in the log of reports, and the operator may be told so. */
+/**
+ * Where reports and inbound messages go. Once it has succeeded Kafka has acknowledged them in the log of reports, and
+ * the operator may be told so.
+ */
 export class ReportSink extends Context.Service<
   ReportSink,
   {
     readonly take: (reports: ReadonlyArray<OperatorReport>) => Effect.Effect<void, ReportsNotTaken>
+    readonly takeInbound: (messages: ReadonlyArray<InboundMessage>) => Effect.Effect<void, ReportsNotTaken>
   }
 >()('@hub/operator/ReportSink') {}

@@ -23,7 +23,8 @@ const Reports = Schema.Array(
     at: Schema.String,
   }),
 ).pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_REPORTS)))
-const decodeReports = Schema.decodeUnknownResult(Schema.fromJsonString(Reports))
+const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.Array(Schema.Unknown)))
+const decodeReports = Schema.decodeUnknownResult(Reports)
 
 const REASONS = [...UNDELIVERED_REASONS, ...REJECTED_REASONS]
 
@@ -40,10 +41,12 @@ export const readCallback = (
   if (!verifySignature(signature, [Redacted.value(secret)], body, Math.floor(now / 1000))) {
     return Result.fail(new CallbackRefusal({ status: 401 }))
   }
-  const reports = decodeReports(Buffer.from(body).toString('utf8'))
+  const elements = decodeJson(Buffer.from(body).toString('utf8'))
+  const reports = Result.flatMap(elements, decodeReports)
   if (Result.isFailure(reports)) return Result.fail(new CallbackRefusal({ status: 400 }))
+  const words = Result.getOrElse(elements, () => [])
   const read: Array<OperatorReport> = []
-  for (const { at, operator_id, reason, reference, status } of reports.success) {
+  for (const [i, { at, operator_id, reason, reference, status }] of reports.success.entries()) {
     const time = Date.parse(at)
     if (Number.isNaN(time)) return Result.fail(new CallbackRefusal({ status: 400 }))
     read.push({
@@ -55,6 +58,8 @@ export const readCallback = (
       // An unknown reason is left out; the domain has a fallback for each status.
       reason: REASONS.find((known) => known === reason) ?? null,
       at: time,
+      // The whole element, with whatever this version does not know.
+      raw: Buffer.from(JSON.stringify(words[i])),
     })
   }
   return Result.succeed(read)

@@ -26,7 +26,8 @@ const refusal = (result: ReturnType<typeof read>) =>
 
 describe('callbacks of the operator', () => {
   it('reads signed reports', () => {
-    const result = read([report, { operator_id: 'sim-1-2', status: 'delivered', at: report.at, more: 1 }])
+    const second = { operator_id: 'sim-1-2', status: 'delivered', at: report.at, more: 1 }
+    const result = read([report, second])
     assert.deepStrictEqual(Result.isSuccess(result) ? result.success : [], [
       {
         operator: 'http',
@@ -36,6 +37,7 @@ describe('callbacks of the operator', () => {
         outcome: 'undelivered',
         reason: 'recipient_blocked',
         at: Date.parse(report.at),
+        raw: Buffer.from(JSON.stringify(report)),
       },
       {
         operator: 'http',
@@ -45,6 +47,7 @@ describe('callbacks of the operator', () => {
         outcome: 'delivered',
         reason: null,
         at: Date.parse(report.at),
+        raw: Buffer.from(JSON.stringify(second)),
       },
     ])
   })

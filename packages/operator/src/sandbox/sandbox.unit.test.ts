@@ -19,6 +19,7 @@ const collecting = () => {
             for (const look of waiting) look(report)
           }
         }),
+      takeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
     }),
   }
 }
@@ -128,6 +129,7 @@ describe('the sandbox over a restart', () => {
               refusals-- > 0
                 ? Effect.fail(new ReportsNotTaken({ detail: 'down' }))
                 : Effect.sync(() => void taken.push(...reports)),
+            takeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
           }),
         ),
       )
