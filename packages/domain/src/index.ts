@@ -43,7 +43,15 @@ export {
 export { SANDBOX_SCENARIOS, sandboxScenario, type SandboxScenario } from './recipient/sandbox.ts'
 
 // Text
-export { countParts, type Encoding, encodingOf, type PartCount, splitParts } from './sms/sms.ts'
+export {
+  countParts,
+  type Encoding,
+  encodingOf,
+  fromSeptets,
+  type PartCount,
+  splitParts,
+  toSeptets,
+} from './sms/sms.ts'
 export {
   parseTemplate,
   render,

@@ -9,6 +9,10 @@ const GSM_BASIC =
   '¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà'
 /** The extension table: an escape and a septet, two in all. */
 const GSM_EXTENSION = '\f^{}\\[~]|€'
+/** The septets after the escape, in the order of `GSM_EXTENSION`. */
+const EXTENSION_SEPTETS = [0x0a, 0x14, 0x28, 0x29, 0x2f, 0x3c, 0x3d, 0x3e, 0x40, 0x65]
+/** Announces a septet of the extension table. Its own place in the basic table has no character. */
+const ESCAPE = 0x1b
 
 /** Septets of a UTF-16 code unit by its value; 0 where GSM has none. The euro sign is the last there is. */
 const septetsOf = new Uint8Array('€'.charCodeAt(0) + 1)
@@ -87,4 +91,59 @@ export const splitParts = (text: string): ReadonlyArray<string> => {
     start = end
   })
   return parts
+}
+
+/** The place of a character of `GSM_BASIC` in the table, which has the escape in its midst. */
+const basicSeptet = (index: number): number => (index < ESCAPE ? index : index + 1)
+
+/** Character by septet; an empty string where there is none. */
+const BASIC_CHARACTERS: ReadonlyArray<string> = Array.from({ length: 128 }, (_, septet) =>
+  septet === ESCAPE ? '' : GSM_BASIC[septet < ESCAPE ? septet : septet - 1]!,
+)
+
+/** Septets by UTF-16 code unit; an extension character has the escape in its upper byte. */
+const SEPTETS = new Map<number, number>()
+for (const [index, character] of Array.from(GSM_BASIC).entries()) {
+  SEPTETS.set(character.charCodeAt(0), basicSeptet(index))
+}
+for (const [index, character] of Array.from(GSM_EXTENSION).entries()) {
+  SEPTETS.set(character.charCodeAt(0), (ESCAPE << 8) | EXTENSION_SEPTETS[index]!)
+}
+const EXTENSION_CHARACTERS = new Map(
+  Array.from(GSM_EXTENSION, (character, index) => [EXTENSION_SEPTETS[index]!, character]),
+)
+
+/**
+ * A text of GSM 03.38 as one septet an octet, not packed, as operators take it. What the alphabet does not have
+ * becomes a question mark: ask `encodingOf` first.
+ */
+export const toSeptets = (text: string): Uint8Array => {
+  const septets: Array<number> = []
+  for (let i = 0; i < text.length; i++) {
+    const found = SEPTETS.get(text.charCodeAt(i)) ?? 0x3f
+    if (found > 0xff) septets.push(ESCAPE)
+    septets.push(found & 0xff)
+  }
+  return Uint8Array.from(septets)
+}
+
+/**
+ * Reads septets, one an octet. An escape before what the extension table does not have is skipped, as the standard
+ * wants; an octet above 127 is a replacement character. It never fails.
+ */
+export const fromSeptets = (septets: Uint8Array): string => {
+  let text = ''
+  for (let i = 0; i < septets.length; i++) {
+    const septet = septets[i]!
+    if (septet === ESCAPE) {
+      const extension = EXTENSION_CHARACTERS.get(septets[i + 1] ?? -1)
+      if (extension !== undefined) {
+        text += extension
+        i++
+      }
+    } else {
+      text += septet < 128 ? BASIC_CHARACTERS[septet]! : '\ufffd'
+    }
+  }
+  return text
 }

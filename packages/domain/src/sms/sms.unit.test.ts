@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import * as segmentsCalculator from 'sms-segments-calculator'
 import * as splitSms from 'split-sms'
 import { describe, expect, it } from 'vitest'
-import { countParts, encodingOf, splitParts } from './sms.ts'
+import { countParts, encodingOf, fromSeptets, splitParts, toSeptets } from './sms.ts'
 
 const GSM = Array.from(
   '@£$¥èéùìòÇ\nØøÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
@@ -127,5 +127,29 @@ describe('parts', () => {
         })
       }),
     )
+  })
+})
+
+describe('septets', () => {
+  it.each([
+    ['@£$¥èéùìòÇ\n', [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]],
+    ['ΞÆ', [0x1a, 0x1c]],
+    ['A?¡à', [0x41, 0x3f, 0x40, 0x7f]],
+    ['\f^{}\\[~]|€', [10, 0x14, 0x28, 0x29, 0x2f, 0x3c, 0x3d, 0x3e, 0x40, 0x65].flatMap((s) => [0x1b, s])],
+  ])('of %j', (text, septets) => {
+    expect(Array.from(toSeptets(text))).toEqual(septets)
+  })
+
+  it('are read back as the text, and are as many as it is counted for', () => {
+    fc.assert(
+      fc.property(gsmText, (text) => {
+        expect(fromSeptets(toSeptets(text))).toBe(text)
+        expect(toSeptets(text)).toHaveLength(countParts(text).characters)
+      }),
+    )
+  })
+
+  it('that mean nothing are skipped or replaced', () => {
+    expect(fromSeptets(Uint8Array.from([0x1b, 0x41, 0x1b, 0x1b, 0x65, 0x80, 0x1b]))).toBe('A€\ufffd')
   })
 })
