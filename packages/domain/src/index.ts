@@ -40,6 +40,19 @@ export {
   recipientHash,
   RecipientInvalid,
 } from './recipient/recipient.ts'
+export {
+  type AppliedWords,
+  decideOptOut,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
+  type OptOut,
+  type OptOutDecision,
+  type OptOutVocabulary,
+  optOutVocabulary,
+  type OptOutWord,
+  optOutWordOf,
+  type ReceivedWord,
+} from './recipient/opt-out.ts'
 export { SANDBOX_SCENARIOS, sandboxScenario, type SandboxScenario } from './recipient/sandbox.ts'
 
 // Text
@@ -200,3 +213,11 @@ export {
 } from './subscription/health.ts'
 export { nextAttemptAt, RETRY_WINDOW_MS, retryInterval, retryWindowExpired } from './subscription/retry.ts'
 export { SIGNATURE_TOLERANCE_SECONDS, signatureHeader, verifySignature } from './subscription/signature.ts'
+export {
+  SECRET_ROTATION_MS,
+  subscriptionDisabled,
+  subscriptionObject,
+  type SubscriptionObject,
+  type SubscriptionView,
+  trialEvent,
+} from './subscription/subscription.ts'

@@ -83,6 +83,11 @@ export interface OperatorReport {
   readonly reference: string | null
   /** Recipient hash, where the adapter knows it. */
   readonly recipient: string | null
+  /**
+   * The number that the report names, E.164, where it names one: the sink finds the shard by its hash, and the number goes no
+   * further. A report with neither recipient, number nor reference is looked up in the read model, which is slower.
+   */
+  readonly to: string | null
   /** `seen` is a read receipt. */
   readonly outcome: 'delivered' | 'undelivered' | 'rejected' | 'expired' | 'seen'
   readonly reason: UndeliveredReason | RejectedReason | null

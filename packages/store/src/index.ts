@@ -1,7 +1,7 @@
 /** PostgreSQL: pool, migrations, outbox, and what is encrypted at rest. */
 export { migrate, MigrationMismatch } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
-export { Sealing, type SealingKey } from './sealing.ts'
+export { type SealedPurpose, Sealing, type SealingKey } from './sealing.ts'
 export {
   makeSql,
   type Queries,

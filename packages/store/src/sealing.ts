@@ -1,23 +1,30 @@
 /**
  * Sealed payloads: number and text travel through Kafka encrypted under short-lived keys that are kept here,
- * wrapped by the master key, and destroyed when nothing sealed with them can still be handed over. A destroyed
- * key makes every sealed copy in the log unreadable; a record whose key is gone has expired.
+ * wrapped by the master key, and destroyed when nothing sealed with them can still be handed over, or when its
+ * retention is over. A destroyed key makes every sealed copy in the log unreadable; a record whose key is gone has
+ * expired.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 import { BoxUnreadable, openBox, sealBox, Vault } from './vault.ts'
 
-type SealedClass = 'otp' | 'service'
+/** What a key seals: payloads of a class, or what operators and recipients have said (`report`). */
+export type SealedPurpose = 'otp' | 'service' | 'report'
 
 /** For how long new payloads are sealed with one key, ms. A code is worth stealing for minutes, a message for longer. */
-const USED_FOR: Record<SealedClass, number> = { otp: 5 * 60_000, service: 60 * 60_000 }
+const USED_FOR: Record<SealedPurpose, number> = { otp: 5 * 60_000, service: 60 * 60_000, report: 60 * 60_000 }
 
 /**
  * For how long after its last use a key opens what it sealed, ms: the lifetime before hand-over (otp 5 min,
- * service 24 h) and as much again as a projector may lag behind without a message losing its text.
+ * service 24 h) and as much again as a projector may lag behind without a message losing its text. Raw operator
+ * responses and inbound messages: 90 days (specification, Retention).
  */
-const OPENS_FOR: Record<SealedClass, number> = { otp: 15 * 60_000, service: 48 * 3_600_000 }
+const OPENS_FOR: Record<SealedPurpose, number> = {
+  otp: 15 * 60_000,
+  service: 48 * 3_600_000,
+  report: 90 * 24 * 3_600_000,
+}
 
 /** Keys held in memory: a day of service keys and the few otp keys that still open anything, and some more. */
 const CACHE_SIZE = 256
@@ -25,15 +32,17 @@ const CACHE_SIZE = 256
 /** A payload key in use. */
 export interface SealingKey {
   readonly id: string
-  /** `aad` is the message id. */
+  /** Until when new payloads are sealed with it, milliseconds since the epoch. */
+  readonly usableUntil: number
+  /** `aad` says what the payload belongs to: the message id; for reports see the dispatcher's sink. */
   readonly seal: (aad: string, plain: Uint8Array) => Buffer
 }
 
 export class Sealing extends Context.Service<
   Sealing,
   {
-    /** The key for new payloads of a class; made when its period has begun and nobody has made it yet. */
-    readonly current: (messageClass: SealedClass) => Effect.Effect<SealingKey, StorageError | BoxUnreadable>
+    /** The key for new payloads of a purpose; made when its period has begun and nobody has made it yet. */
+    readonly current: (purpose: SealedPurpose) => Effect.Effect<SealingKey, StorageError | BoxUnreadable>
     /**
      * Opens a payload. `null` when the key was destroyed: what it sealed has expired. `BoxUnreadable` when the
      * key is there but the box does not open.
@@ -86,14 +95,14 @@ export class Sealing extends Context.Service<
           return null
         })
 
-      const make = (id: string, messageClass: SealedClass, begins: number) =>
+      const make = (id: string, purpose: SealedPurpose, begins: number) =>
         Effect.gen(function* () {
-          const usableUntil = begins + USED_FOR[messageClass]
+          const usableUntil = begins + USED_FOR[purpose]
           yield* sql.run(
             (q) => q`
               INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
-              VALUES (${id}, ${messageClass}, ${vault.seal('sealing-key', id, randomBytes(32))},
-                      ${new Date(usableUntil)}, ${new Date(usableUntil + OPENS_FOR[messageClass])})
+              VALUES (${id}, ${purpose}, ${vault.seal('sealing-key', id, randomBytes(32))},
+                      ${new Date(usableUntil)}, ${new Date(usableUntil + OPENS_FOR[purpose])})
               ON CONFLICT (id) DO NOTHING`,
           )
           const key = yield* load(id)
@@ -101,21 +110,25 @@ export class Sealing extends Context.Service<
         })
 
       return {
-        current: (messageClass) =>
+        current: (purpose) =>
           Effect.gen(function* () {
             const now = yield* Clock.currentTimeMillis
-            const begins = now - (now % USED_FOR[messageClass])
-            const id = `${messageClass}-${new Date(begins).toISOString().slice(0, 16)}Z`
+            const begins = now - (now % USED_FOR[purpose])
+            const id = `${purpose}-${new Date(begins).toISOString().slice(0, 16)}Z`
             const known = cache.get(id)
             const key =
               known?.key ??
               (yield* turn.withPermits(1)(
                 Effect.suspend(() => {
                   const made = cache.get(id)
-                  return made === undefined ? make(id, messageClass, begins) : Effect.succeed(made.key)
+                  return made === undefined ? make(id, purpose, begins) : Effect.succeed(made.key)
                 }),
               ))
-            return { id, seal: (aad, plain) => sealBox(key, aad, plain) }
+            return {
+              id,
+              usableUntil: begins + USED_FOR[purpose],
+              seal: (aad, plain) => sealBox(key, aad, plain),
+            }
           }),
         open: (keyId, aad, sealed) =>
           Effect.gen(function* () {

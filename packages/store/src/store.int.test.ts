@@ -204,4 +204,18 @@ describe('sealing', () => {
       assert.notStrictEqual((yield* sealing.current('otp')).id, key.id)
     }).pipe(Effect.provide(layer)),
   )
+
+  it.effect('keeps what operators have said for ninety days, and no longer', () =>
+    Effect.gen(function* () {
+      const sealing = yield* Sealing
+      const key = yield* sealing.current('report')
+      const sealed = key.seal('report', Buffer.from('raw'))
+      yield* TestClock.adjust('90 days')
+      yield* sealing.destroyExpired
+      assert.strictEqual((yield* sealing.open(key.id, 'report', sealed))?.toString(), 'raw')
+      yield* TestClock.adjust('61 minutes')
+      yield* sealing.destroyExpired
+      assert.isNull(yield* sealing.open(key.id, 'report', sealed))
+    }).pipe(Effect.provide(layer)),
+  )
 })

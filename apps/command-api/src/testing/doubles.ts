@@ -309,8 +309,12 @@ export const flusherOnDoubles = () => {
   const makeMessageId: MakeId = () =>
     encodeId('msg', `01890000-0000-7000-8000-${(++made).toString(16).padStart(12, '0')}`)
   const sealing: Sealing['Service'] = {
-    current: (messageClass) =>
-      Effect.succeed({ id: `${messageClass}-key`, seal: (_aad, plain) => Buffer.from(plain) }),
+    current: (purpose) =>
+      Effect.succeed({
+        id: `${purpose}-key`,
+        usableUntil: Number.POSITIVE_INFINITY,
+        seal: (_aad, plain) => Buffer.from(plain),
+      }),
     open: () => Effect.succeed(null),
     destroyExpired: Effect.succeed(0),
   }

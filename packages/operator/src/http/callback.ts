@@ -54,6 +54,7 @@ export const readCallback = (
       operatorId: operator_id,
       reference: reference ?? null,
       recipient: null,
+      to: null,
       outcome: status,
       // An unknown reason is left out; the domain has a fallback for each status.
       reason: REASONS.find((known) => known === reason) ?? null,

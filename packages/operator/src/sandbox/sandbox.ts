@@ -119,6 +119,7 @@ export const makeSandbox = (
           operatorId,
           reference,
           recipient,
+          to: null,
           outcome,
           reason,
           at: sentAt + after,
