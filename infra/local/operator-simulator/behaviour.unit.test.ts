@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { changeBehaviour, DEFAULT_BEHAVIOUR, plannedReports, share } from './behaviour.ts'
+import {
+  changeBehaviour,
+  DEFAULT_BEHAVIOUR,
+  isNeverTaken,
+  isRejected,
+  plannedReports,
+  share,
+} from './behaviour.ts'
+
+const of = (reference: string, to = '+79001234567') => ({ reference, to })
 
 describe('behaviour', () => {
   it('changes what is named and keeps the rest', () => {
@@ -18,6 +27,9 @@ describe('behaviour', () => {
     { change: { report_delay_ms: '1' } },
     { change: { report_delay_ms: -1 } },
     { change: { report_delay_ms: null } },
+    { change: { id_form: 'octal' } },
+    { change: { receipt_form: null } },
+    { change: { receipts_before_answer: 1 } },
     { change: { silent_percent: 60, undelivered_percent: 60 } },
   ]
   it.each(refused)('refuses $change', ({ change }) => {
@@ -27,10 +39,10 @@ describe('behaviour', () => {
   it('hits about as many references as it says, always the same ones', () => {
     const references = Array.from({ length: 2000 }, (_, index) => `msg_${index}`)
     const silent = { ...DEFAULT_BEHAVIOUR, silent_percent: 25 }
-    const hit = references.filter((reference) => plannedReports(silent, reference).length === 0)
+    const hit = references.filter((reference) => plannedReports(silent, of(reference)).length === 0)
     expect(hit.length).toBeGreaterThan(400)
     expect(hit.length).toBeLessThan(600)
-    expect(references.filter((reference) => plannedReports(silent, reference).length === 0)).toEqual(hit)
+    expect(references.filter((reference) => plannedReports(silent, of(reference)).length === 0)).toEqual(hit)
   })
 
   it('gives shares of different questions that do not follow each other', () => {
@@ -38,7 +50,25 @@ describe('behaviour', () => {
   })
 
   it('reports a message that is seen twice, delivered first', () => {
-    const reports = plannedReports({ ...DEFAULT_BEHAVIOUR, seen_percent: 100 }, 'msg_1')
+    const reports = plannedReports({ ...DEFAULT_BEHAVIOUR, seen_percent: 100 }, of('msg_1'))
     expect(reports.map(({ status }) => status)).toEqual(['delivered', 'seen'])
+  })
+
+  it.each([
+    ['+79000000002', ['undelivered']],
+    ['+79000000006', ['rejected']],
+    ['+79000000007', ['expired']],
+    ['+79000000008', []],
+    ['+79000000010', ['delivered', 'seen']],
+  ])('does to %s what the sandbox does, whatever the settings', (to, statuses) => {
+    const silent = { ...DEFAULT_BEHAVIOUR, silent_percent: 100 }
+    expect(plannedReports(silent, of('msg_1', to)).map(({ status }) => status)).toEqual(statuses)
+    expect(isRejected(silent, of('msg_1', to))).toBe(false)
+  })
+
+  it('rejects and throttles by number as the sandbox does', () => {
+    expect(isRejected(DEFAULT_BEHAVIOUR, of('msg_1', '+79000000005'))).toBe(true)
+    expect(isNeverTaken('+79000000011')).toBe(true)
+    expect(isNeverTaken('+79000000001')).toBe(false)
   })
 })

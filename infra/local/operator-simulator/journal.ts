@@ -18,11 +18,39 @@ export type Entry =
       }>
     }
   | { readonly entry: 'repeated'; readonly reference: string }
+  /** A part came over SMPP and was answered with `operator_id`. */
+  | {
+      readonly entry: 'part'
+      readonly operator_id: string
+      /** What its receipts call it. */
+      readonly receipt_id: string
+      /** The two addresses, sealed: receipts that are owed must find their way after a restart. */
+      readonly addresses: string
+      readonly reports: ReadonlyArray<{
+        readonly status: ReportStatus
+        readonly reason: string | null
+        readonly due: number
+      }>
+    }
+  /** The last part of a message came over SMPP. */
+  | {
+      readonly entry: 'handed_over'
+      readonly reference: string
+      readonly status: 'accepted' | 'rejected'
+      readonly reason: string | null
+      readonly operator_ids: ReadonlyArray<string>
+    }
   | { readonly entry: 'throttled'; readonly count: number }
   | { readonly entry: 'sent'; readonly count: number }
+  | { readonly entry: 'inbound'; readonly count: number }
+  | { readonly entry: 'inbound_acknowledged'; readonly count: number }
   | {
       readonly entry: 'acknowledged'
       readonly reports: ReadonlyArray<readonly [string, ReportStatus, string]>
+    }
+  | {
+      readonly entry: 'receipts_acknowledged'
+      readonly receipts: ReadonlyArray<readonly [string, ReportStatus]>
     }
 
 export interface Journal {

@@ -1,17 +1,26 @@
-/** The simulated operator: what it has taken, how often, and which reports it still owes. */
+/**
+ * The simulated operator: what it has taken, how often, and which reports it still owes. Over HTTP it recognises a reference; over
+ * SMPP, which has none, it takes every hand-over for a new one, and counts how often it saw the same text for the same number.
+ */
 import {
   type Behaviour,
   changeBehaviour,
   DEFAULT_BEHAVIOUR,
   isAnswerDropped,
+  isNeverTaken,
   isRejected,
+  isUnanswered,
   plannedReports,
   type ReportStatus,
 } from './behaviour.ts'
+import { makeDueQueue } from './due.ts'
 import { type Entry, openJournal } from './journal.ts'
+import { makePrivate } from './private.ts'
 
 export interface Submission {
   readonly reference: string
+  /** E.164. */
+  readonly to: string
   readonly parts: number
 }
 
@@ -31,10 +40,52 @@ export interface Report {
   readonly due: number
 }
 
+/** A report that travels over SMPP. */
+export interface Receipt {
+  readonly operator_id: string
+  /** What the receipt calls it: with some centres another notation of the id. */
+  readonly receipt_id: string
+  readonly status: ReportStatus
+  readonly reason: string | null
+  /** When it happened, ms since the epoch; also when it is first sent. */
+  readonly due: number
+  /** The message's recipient, whom the receipt comes from: E.164. */
+  readonly to: string
+  /** The message's sender, whom the receipt goes to. */
+  readonly sender: string
+}
+
+/** What came over SMPP as one `submit_sm`. */
+export interface Part {
+  /** E.164. */
+  readonly to: string
+  readonly sender: string
+  /** Whether its sender wants to hear of it again. */
+  readonly wantsReceipt: boolean
+}
+
+export type PartAnswer =
+  | {
+      readonly status: 'accepted'
+      readonly operatorId: string
+      readonly receipts: ReadonlyArray<Receipt>
+      /** What becomes of the answer: it is sent, or its connection is closed instead, or nothing happens. */
+      readonly answer: 'sent' | 'dropped' | 'never'
+    }
+  | { readonly status: 'rejected' | 'throttled' }
+
+interface Told {
+  readonly operator_id: string
+  readonly status: ReportStatus
+  readonly reason: string | null
+  readonly due: number
+  acknowledged: boolean
+}
+
 interface Known {
   times: number
-  readonly answer: Answer
-  readonly reports: Array<Report & { acknowledged: boolean }>
+  answer: Answer
+  reports: ReadonlyArray<Told>
 }
 
 /** Reports owed at once. Above it submissions are throttled, as a real operator would, instead of growing for ever. */
@@ -42,6 +93,11 @@ const MAX_OPEN_REPORTS = 500_000
 
 /** A read receipt comes after the delivery it belongs to. */
 const SEEN_AFTER_MS = 100
+
+/** Above 2⁵³, where a double is not exact any more: many centres count that far. */
+const FIRST_PART_ID = 1n << 60n
+
+const REJECTION = 'spam_filter_content'
 
 export interface Operator {
   readonly behaviour: () => Behaviour
@@ -51,38 +107,58 @@ export interface Operator {
     submissions: ReadonlyArray<Submission>,
     now: number,
   ) => { readonly answers: ReadonlyArray<Answer>; readonly dropped: boolean }
+  readonly takePart: (part: Part, now: number) => PartAnswer
+  /** Every part of a message has come over SMPP, or its only one was rejected. `operatorIds`: in order, none where it was rejected. */
+  readonly handedOver: (to: string, text: string, operatorIds: ReadonlyArray<string>) => void
   readonly find: (reference: string) => object | null
-  readonly statistics: () => object
+  /** What a message that came over SMPP is known by. */
+  readonly referenceOf: (to: string, text: string) => string
+  readonly statistics: () => Record<string, number>
   /** Up to `limit` reports that are due, removed from the queue: they are to be sent, then settled. */
   readonly takeDue: (now: number, limit: number) => ReadonlyArray<Report>
   /** When the next report is due; null where none is owed. */
   readonly nextDue: () => number | null
-  readonly sent: (reports: ReadonlyArray<Report>) => void
+  readonly sent: (count: number) => void
   readonly acknowledged: (reports: ReadonlyArray<Report>) => void
   /** Back into the queue, due at `at`. */
   readonly postpone: (reports: ReadonlyArray<Report>, at: number) => void
+  /** The same for receipts. */
+  readonly takeDueReceipts: (now: number, limit: number) => ReadonlyArray<Receipt>
+  readonly oweReceipt: (receipt: Receipt, at: number) => void
+  readonly receiptsAcknowledged: (receipts: ReadonlyArray<Receipt>) => void
+  /** Counts inbound messages: taken to be sent, and acknowledged. */
+  readonly inbound: (count: number) => void
+  readonly inboundAcknowledged: (count: number) => void
   readonly close: () => void
 }
 
-export const makeOperator = (journalPath: string): Operator => {
+/** Opens the operator. `secret`: what the addresses in the journal are sealed with. */
+export const makeOperator = (journalPath: string, secret: string): Operator => {
   const { entries, journal } = openJournal(journalPath)
+  const hidden = makePrivate(secret)
   const known = new Map<string, Known>()
-  /** Owed reports by the moment they are to be sent, earliest first. */
-  let owed: Array<{ readonly at: number; readonly report: Report }> = []
-  let sorted = true
+  /** Of parts that came over SMPP, by operator id. */
+  const told = new Map<string, ReadonlyArray<Told>>()
+  const owed = makeDueQueue<Report>()
+  const owedReceipts = makeDueQueue<Receipt>()
   let behaviour = DEFAULT_BEHAVIOUR
   let dropped = new Set<string>()
-  const counts = { submissions: 0, repeated: 0, rejected: 0, throttled: 0, sent: 0, acknowledged: 0 }
+  const counts = {
+    submissions: 0,
+    repeated: 0,
+    rejected: 0,
+    throttled: 0,
+    parts: 0,
+    sent: 0,
+    acknowledged: 0,
+    inbound: 0,
+    inboundAcknowledged: 0,
+  }
   let second = { start: 0, taken: 0 }
 
-  const owe = (at: number, report: Report): void => {
-    const last = owed.at(-1)
-    if (last !== undefined && last.at > at) sorted = false
-    owed.push({ at, report })
-  }
-  const sort = (): void => {
-    if (!sorted) owed.sort((a, b) => a.at - b.at)
-    sorted = true
+  const acknowledge = (reports: ReadonlyArray<Told> | undefined, id: string, status: ReportStatus): void => {
+    const report = reports?.find((one) => one.operator_id === id && one.status === status)
+    if (report !== undefined) report.acknowledged = true
   }
 
   /** Applies an entry, new or read back: one place says what each means. */
@@ -92,14 +168,7 @@ export const makeOperator = (journalPath: string): Operator => {
         counts.submissions++
         if (entry.status === 'rejected') counts.rejected++
         const reports = entry.operator_ids.flatMap((operatorId) =>
-          entry.reports.map(({ due, reason, status }) => ({
-            operator_id: operatorId,
-            reference: entry.reference,
-            status,
-            reason,
-            due,
-            acknowledged: false,
-          })),
+          entry.reports.map((report) => ({ ...report, operator_id: operatorId, acknowledged: false })),
         )
         known.set(entry.reference, {
           times: 1,
@@ -120,6 +189,31 @@ export const makeOperator = (journalPath: string): Operator => {
         if (message !== undefined) message.times++
         break
       }
+      case 'part':
+        counts.parts++
+        told.set(
+          entry.operator_id,
+          entry.reports.map((report) => ({ ...report, operator_id: entry.operator_id, acknowledged: false })),
+        )
+        break
+      case 'handed_over': {
+        counts.submissions++
+        if (entry.status === 'rejected') counts.rejected++
+        const before = known.get(entry.reference)
+        if (before !== undefined) counts.repeated++
+        known.set(entry.reference, {
+          times: (before?.times ?? 0) + 1,
+          answer: {
+            reference: entry.reference,
+            // Every hand-over was answered with ids of its own.
+            operator_ids: [...(before?.answer.operator_ids ?? []), ...entry.operator_ids],
+            status: entry.status,
+            ...(entry.reason === null ? {} : { reason: entry.reason }),
+          },
+          reports: [...(before?.reports ?? []), ...entry.operator_ids.flatMap((id) => told.get(id) ?? [])],
+        })
+        break
+      }
       case 'throttled':
         counts.submissions += entry.count
         counts.throttled += entry.count
@@ -127,21 +221,58 @@ export const makeOperator = (journalPath: string): Operator => {
       case 'sent':
         counts.sent += entry.count
         break
+      case 'inbound':
+        counts.inbound += entry.count
+        break
+      case 'inbound_acknowledged':
+        counts.inboundAcknowledged += entry.count
+        break
       case 'acknowledged':
         counts.acknowledged += entry.reports.length
         for (const [operatorId, status, reference] of entry.reports) {
-          const report = known
-            .get(reference)
-            ?.reports.find((one) => one.operator_id === operatorId && one.status === status)
-          if (report !== undefined) report.acknowledged = true
+          acknowledge(known.get(reference)?.reports, operatorId, status)
+        }
+        break
+      case 'receipts_acknowledged':
+        counts.acknowledged += entry.receipts.length
+        for (const [operatorId, status] of entry.receipts) {
+          acknowledge(told.get(operatorId), operatorId, status)
         }
         break
     }
   }
 
+  /** The receipts of a part that are not acknowledged. None where the addresses cannot be read any more. */
+  const receiptsOf = (entry: Extract<Entry, { entry: 'part' }>): ReadonlyArray<Receipt> => {
+    const addresses = hidden.open(entry.addresses)?.split('\n')
+    const [to, sender] = addresses ?? []
+    if (to === undefined || sender === undefined) return []
+    return (told.get(entry.operator_id) ?? []).flatMap(({ acknowledged, due, reason, status }) =>
+      acknowledged
+        ? []
+        : [
+            {
+              operator_id: entry.operator_id,
+              receipt_id: entry.receipt_id,
+              status,
+              reason,
+              due,
+              to,
+              sender,
+            },
+          ],
+    )
+  }
+
   for (const entry of entries) apply(entry)
-  for (const message of known.values()) {
-    for (const report of message.reports) if (!report.acknowledged) owe(report.due, report)
+  for (const entry of entries) {
+    if (entry.entry === 'taken') {
+      for (const { acknowledged, ...report } of known.get(entry.reference)?.reports ?? []) {
+        if (!acknowledged) owed.push(report.due, { ...report, reference: entry.reference })
+      }
+    } else if (entry.entry === 'part') {
+      for (const receipt of receiptsOf(entry)) owedReceipts.push(receipt.due, receipt)
+    }
   }
 
   const write = (added: ReadonlyArray<Entry>): void => {
@@ -149,8 +280,8 @@ export const makeOperator = (journalPath: string): Operator => {
     for (const entry of added) apply(entry)
   }
 
-  const throttled = (now: number): boolean => {
-    if (owed.length >= MAX_OPEN_REPORTS) return true
+  const throttled = (to: string, now: number): boolean => {
+    if (isNeverTaken(to) || owed.size() + owedReceipts.size() >= MAX_OPEN_REPORTS) return true
     if (behaviour.throttle_per_second === null) return false
     if (now - second.start >= 1000) second = { start: now, taken: 0 }
     if (second.taken >= behaviour.throttle_per_second) return true
@@ -158,13 +289,29 @@ export const makeOperator = (journalPath: string): Operator => {
     return false
   }
 
-  const takeNew = ({ parts, reference }: Submission, now: number): Entry => {
-    if (isRejected(behaviour, reference)) {
+  /** Whether this answer is to be dropped; a reference is spared the second time. */
+  const drops = (reference: string): boolean => {
+    if (dropped.has(reference) || !isAnswerDropped(behaviour, reference)) return false
+    dropped.add(reference)
+    // Enough to spare every message of a test run its second drop; an old one may be dropped again.
+    if (dropped.size > 100_000) dropped = new Set()
+    return true
+  }
+
+  const planned = (reference: string, to: string, now: number) =>
+    plannedReports(behaviour, { reference, to }).map(({ reason, status }, index) => ({
+      status,
+      reason,
+      due: now + behaviour.report_delay_ms + index * SEEN_AFTER_MS,
+    }))
+
+  const takeNew = ({ parts, reference, to }: Submission, now: number): Entry => {
+    if (isRejected(behaviour, { reference, to })) {
       return {
         entry: 'taken',
         reference,
         status: 'rejected',
-        reason: 'spam_filter_content',
+        reason: REJECTION,
         operator_ids: [],
         reports: [],
       }
@@ -177,11 +324,7 @@ export const makeOperator = (journalPath: string): Operator => {
       status: 'accepted',
       reason: null,
       operator_ids: Array.from({ length: parts }, (_, part) => `sim-${number}-${part + 1}`),
-      reports: plannedReports(behaviour, reference).map(({ reason, status }, index) => ({
-        status,
-        reason,
-        due: now + behaviour.report_delay_ms + index * SEEN_AFTER_MS,
-      })),
+      reports: planned(reference, to, now),
     }
   }
 
@@ -199,25 +342,56 @@ export const makeOperator = (journalPath: string): Operator => {
           write([{ entry: 'repeated', reference: submission.reference }])
           return before.answer
         }
-        if (throttled(now)) {
+        if (throttled(submission.to, now)) {
           write([{ entry: 'throttled', count: 1 }])
           return { reference: submission.reference, operator_ids: [], status: 'throttled' }
         }
         write([takeNew(submission, now)])
         const message = known.get(submission.reference)
         if (message === undefined) throw new Error('a submission was taken and is not known')
-        for (const report of message.reports) owe(report.due, report)
+        for (const { acknowledged: _, ...report } of message.reports) {
+          owed.push(report.due, { ...report, reference: submission.reference })
+        }
         return message.answer
       })
       const first = submissions[0]?.reference
-      const drop = first !== undefined && !dropped.has(first) && isAnswerDropped(behaviour, first)
-      if (drop) {
-        dropped.add(first)
-        // Enough to spare every request of a test run its second drop; an old one may be dropped again.
-        if (dropped.size > 100_000) dropped = new Set()
-      }
-      return { answers, dropped: drop }
+      return { answers, dropped: first !== undefined && drops(first) }
     },
+    takePart: ({ sender, to, wantsReceipt }, now) => {
+      if (throttled(to, now)) {
+        write([{ entry: 'throttled', count: 1 }])
+        return { status: 'throttled' }
+      }
+      if (isRejected(behaviour, { reference: to, to })) return { status: 'rejected' }
+      const id = FIRST_PART_ID + BigInt(counts.parts)
+      const entry = {
+        entry: 'part',
+        operator_id: behaviour.id_form === 'hexadecimal_answer' ? id.toString(16) : id.toString(10),
+        receipt_id: id.toString(10),
+        addresses: hidden.seal(`${to}\n${sender}`),
+        reports: wantsReceipt ? planned(to, to, now) : [],
+      } as const
+      write([entry])
+      return {
+        status: 'accepted',
+        operatorId: entry.operator_id,
+        receipts: receiptsOf(entry),
+        answer: drops(to) ? 'dropped' : isUnanswered(behaviour, to) ? 'never' : 'sent',
+      }
+    },
+    handedOver: (to, text, operatorIds) => {
+      const isTaken = operatorIds.length > 0
+      write([
+        {
+          entry: 'handed_over',
+          reference: hidden.reference(to, text),
+          status: isTaken ? 'accepted' : 'rejected',
+          reason: isTaken ? null : REJECTION,
+          operator_ids: operatorIds,
+        },
+      ])
+    },
+    referenceOf: hidden.reference,
     find: (reference) => {
       const message = known.get(reference)
       if (message === undefined) return null
@@ -242,21 +416,16 @@ export const makeOperator = (journalPath: string): Operator => {
       repeated: counts.repeated,
       rejected: counts.rejected,
       throttled: counts.throttled,
+      parts: counts.parts,
       reports_sent: counts.sent,
       reports_acknowledged: counts.acknowledged,
-      reports_waiting: owed.length,
+      reports_waiting: owed.size() + owedReceipts.size(),
+      inbound: counts.inbound,
+      inbound_acknowledged: counts.inboundAcknowledged,
     }),
-    takeDue: (now, limit) => {
-      sort()
-      let count = 0
-      while (count < limit && count < owed.length && (owed[count]?.at ?? Infinity) <= now) count++
-      return owed.splice(0, count).map(({ report }) => report)
-    },
-    nextDue: () => {
-      sort()
-      return owed[0]?.at ?? null
-    },
-    sent: (reports) => write([{ entry: 'sent', count: reports.length }]),
+    takeDue: owed.take,
+    nextDue: owed.next,
+    sent: (count) => write([{ entry: 'sent', count }]),
     acknowledged: (reports) =>
       write([
         {
@@ -265,8 +434,19 @@ export const makeOperator = (journalPath: string): Operator => {
         },
       ]),
     postpone: (reports, at) => {
-      for (const report of reports) owe(at, report)
+      for (const report of reports) owed.push(at, report)
     },
+    takeDueReceipts: owedReceipts.take,
+    oweReceipt: (receipt, at) => owedReceipts.push(at, receipt),
+    receiptsAcknowledged: (receipts) =>
+      write([
+        {
+          entry: 'receipts_acknowledged',
+          receipts: receipts.map(({ operator_id, status }) => [operator_id, status]),
+        },
+      ]),
+    inbound: (count) => write([{ entry: 'inbound', count }]),
+    inboundAcknowledged: (count) => write([{ entry: 'inbound_acknowledged', count }]),
     close: journal.close,
   }
 }

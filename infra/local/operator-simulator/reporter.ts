@@ -70,7 +70,7 @@ export const runReporter = async ({
         await delay(wait, undefined, { signal }).catch(() => {})
         continue
       }
-      operator.sent(reports)
+      operator.sent(reports.length)
       if (await post(reports)) {
         failures = 0
         operator.acknowledged(reports)

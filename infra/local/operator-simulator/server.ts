@@ -1,8 +1,9 @@
-/** The HTTP interface of the operator simulator; README.md describes it. */
+/** The HTTP interface of the operator simulator: submissions, and what tests ask and set. README.md describes it. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Operator, Submission } from './operator.ts'
+import type { Centre } from './smpp/centre.ts'
 
 const MAX_BODY_BYTES = 2 * 1024 * 1024
 const MAX_SUBMISSIONS = 500
@@ -69,22 +70,47 @@ const submissionsFrom = (body: unknown): ReadonlyArray<Submission> | { readonly 
     const wrong = fault(element)
     if (wrong !== null) return { error: `submission ${index} ${wrong}` }
   }
-  return (body as ReadonlyArray<Submission>).map(({ parts, reference }) => ({ parts, reference }))
+  return (body as ReadonlyArray<Submission>).map(({ parts, reference, to }) => ({ parts, reference, to }))
+}
+
+/** Longer than any message of ten parts. */
+const MAX_INBOUND_TEXT = 1600
+
+/** Has a message come in, and answers in how many parts. */
+const receive = (centre: Centre, body: unknown): Reply => {
+  const { from, text, to } = (typeof body === 'object' && body !== null ? body : {}) as Record<
+    string,
+    unknown
+  >
+  const refuse = (error: string): Reply => ({ status: 400, body: { error } })
+  if (typeof from !== 'string' || !/^\+\d{5,15}$/u.test(from)) return refuse('from must be a number, +79…')
+  if (typeof to !== 'string' || !/^\+?[\dA-Za-z]{1,20}$/u.test(to)) return refuse('to must be an address')
+  if (typeof text !== 'string' || text === '' || text.length > MAX_INBOUND_TEXT) {
+    return refuse(`text must be 1 to ${MAX_INBOUND_TEXT} characters`)
+  }
+  const parts = centre.receive({ from, to, text })
+  return parts === null
+    ? { status: 503, body: { error: 'too many inbound messages wait for a bind' } }
+    : { status: 202, body: { parts } }
 }
 
 const methods: Readonly<Record<string, ReadonlyArray<string>>> = {
-  '/submissions': ['POST'],
+  '/submissions': ['GET', 'POST'],
   '/statistics': ['GET'],
   '/behaviour': ['GET', 'PUT'],
+  '/inbound': ['POST'],
+  '/binds': ['DELETE', 'GET'],
 }
 
 /** Null: the connection is to be closed without an answer. */
 const answer = async (
   request: IncomingMessage,
   operator: Operator,
+  centre: Centre | null,
   secret: string,
 ): Promise<Reply | null> => {
-  const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
+  const url = new URL(request.url ?? '/', 'http://operator')
+  const path = url.pathname
   const one = /^\/submissions\/([^/]+)$/u.exec(path)?.[1]
   const allowed = one === undefined ? methods[path] : ['GET']
   if (allowed === undefined) return { status: 404, body: { error: 'there is nothing here' } }
@@ -92,20 +118,35 @@ const answer = async (
   if (!allowed.includes(method)) {
     return { status: 405, body: { error: 'method not allowed' }, headers: { allow: allowed.join(', ') } }
   }
-  if (path === '/submissions' && !isAuthorized(request, secret)) {
+  if (path === '/submissions' && method === 'POST' && !isAuthorized(request, secret)) {
     return { status: 401, body: { error: 'wrong or missing secret' } }
   }
   const text = await readBody(request)
   if (text === null) {
     return { status: 413, body: { error: 'the body is too large' }, headers: { connection: 'close' } }
   }
-  if (one !== undefined) {
-    const found = operator.find(one)
+  const find = (reference: string): Reply => {
+    const found = operator.find(reference)
     return found === null
-      ? { status: 404, body: { error: 'this reference was never seen' } }
+      ? { status: 404, body: { error: 'this message was never seen' } }
       : { status: 200, body: found }
   }
-  if (path === '/statistics') return { status: 200, body: operator.statistics() }
+  if (one !== undefined) return find(one)
+  if (path === '/submissions' && method === 'GET') {
+    return find(operator.referenceOf(url.searchParams.get('to') ?? '', url.searchParams.get('text') ?? ''))
+  }
+  if (path === '/statistics') {
+    const binds = { binds: centre?.binds().length ?? 0, unfinished: centre?.unfinished() ?? 0 }
+    return { status: 200, body: { ...operator.statistics(), ...binds } }
+  }
+  if (path === '/inbound' || path === '/binds') {
+    if (centre === null) return { status: 404, body: { error: 'this operator does not speak SMPP' } }
+    if (path === '/inbound') return receive(centre, parse(text))
+    return {
+      status: 200,
+      body: method === 'DELETE' ? { dropped: centre.dropBinds() } : { binds: centre.binds() },
+    }
+  }
   if (path === '/behaviour') {
     if (method === 'GET') return { status: 200, body: operator.behaviour() }
     const changed = operator.setBehaviour(parse(text))
@@ -119,10 +160,10 @@ const answer = async (
   return dropped ? null : { status: 200, body: answers }
 }
 
-/** Serves an operator. The caller listens and closes. */
-export const makeServer = (operator: Operator, secret: string): Server =>
+/** Serves an operator; `centre` is its SMPP face, where it has one. The caller listens and closes. */
+export const makeServer = (operator: Operator, secret: string, centre: Centre | null = null): Server =>
   createServer((request, response) => {
-    void answer(request, operator, secret)
+    void answer(request, operator, centre, secret)
       .catch((): Reply => ({ status: 500, body: { error: 'the simulator failed' } }))
       .then((reply) => {
         if (reply === null) {

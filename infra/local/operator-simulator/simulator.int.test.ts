@@ -45,7 +45,7 @@ let hubUrl = ''
 
 /** A simulator, as its process has it. */
 const start = async (): Promise<{ url: string; operator: Operator; stop: () => Promise<void> }> => {
-  const operator = makeOperator(join(dir, 'journal.jsonl'))
+  const operator = makeOperator(join(dir, 'journal.jsonl'), SECRET)
   const server = makeServer(operator, SECRET)
   const url = await listen(server)
   const ending = new AbortController()
@@ -153,7 +153,7 @@ describe('submissions', () => {
     ]
     for (const body of wrong) expect((await submit(body)).status, JSON.stringify(body)).toBe(400)
     expect((await submit([submission('msg_a', { text: 'x'.repeat(3_000_000) })])).status).toBe(413)
-    expect((await fetch(`${simulator.url}/submissions`)).status).toBe(405)
+    expect((await fetch(`${simulator.url}/submissions`, { method: 'PUT' })).status).toBe(405)
     expect((await fetch(`${simulator.url}/nowhere`)).status).toBe(404)
     expect(await get('/statistics')).toMatchObject({ submissions: 0, references: 0 })
   })

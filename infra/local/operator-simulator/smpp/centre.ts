@@ -1,0 +1,176 @@
+/** The SMPP 3.4 face of the operator simulator; README.md describes it. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Server } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Operator, PartAnswer } from '../operator.ts'
+import { codec, type Pdu, type Session, STATUS } from './codec.ts'
+import { type Deliveries, makeDeliveries, type Receiver } from './deliveries.ts'
+import { concatenationOf, makeReassembly, type Reassembly } from './reassembly.ts'
+
+/** As SMPP limits it: 15 and 8 characters. */
+export interface Credentials {
+  readonly systemId: string
+  readonly password: string
+}
+
+const BINDS = {
+  bind_transmitter: { transmits: true, receives: false },
+  bind_receiver: { transmits: false, receives: true },
+  bind_transceiver: { transmits: true, receives: true },
+} as const
+type BindCommand = keyof typeof BINDS
+
+/** Who connects and says nothing is not waited for. */
+const BIND_WITHIN_MS = 10_000
+
+/** A session, from its connection to its end. */
+interface Bind {
+  readonly session: Session
+  bound: BindCommand | null
+  receiver: Receiver | null
+}
+
+export interface Centre {
+  readonly server: Server
+  /** The binds there are, as `bind_transceiver` and so on. */
+  readonly binds: () => ReadonlyArray<BindCommand>
+  /** Resets every connection; answers how many there were. */
+  readonly dropBinds: () => number
+  readonly receive: Deliveries['receive']
+  /** Messages of which parts are missing. */
+  readonly unfinished: () => number
+  /** Sends receipts and inbound messages until the signal, then closes. */
+  readonly run: (signal: AbortSignal) => Promise<void>
+}
+
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+const isSame = (a: string, b: string): boolean => timingSafeEqual(sha256(a), sha256(b))
+
+const isBindCommand = (command: string): command is BindCommand => Object.hasOwn(BINDS, command)
+
+/** E.164 from the address of a submission, or null: digits, with or without a plus. */
+const numberOf = (address: string | undefined): string | null => {
+  const digits = /^\+?(\d{5,15})$/u.exec(address ?? '')?.[1]
+  return digits === undefined ? null : `+${digits}`
+}
+
+/** The text of a part, whatever it was coded in; what is not text is told apart well enough by its bytes. */
+const textOf = ({ message_payload, short_message }: Pdu): string => {
+  const message = [short_message, message_payload].find((one) => one !== undefined && one.message.length > 0)
+  return typeof message?.message === 'string' ? message.message : (message?.message.toString('hex') ?? '')
+}
+
+/** Serves an operator over SMPP. The caller listens on `server`. */
+export const makeCentre = (operator: Operator, credentials: Credentials): Centre => {
+  const sessions = new Set<Bind>()
+  const deliveries: Deliveries = makeDeliveries(operator)
+  const reassembly: Reassembly = makeReassembly()
+
+  const bind = (state: Bind, command: BindCommand, pdu: Pdu): void => {
+    const answer = (command_status: number): void =>
+      void state.session.send(pdu.response({ command_status, system_id: 'simulator' }))
+    if (state.bound !== null) return answer(STATUS.alreadyBound)
+    if (!isSame(pdu.system_id ?? '', credentials.systemId)) return answer(STATUS.invalidSystemId)
+    if (!isSame(pdu.password ?? '', credentials.password)) return answer(STATUS.invalidPassword)
+    state.bound = command
+    answer(STATUS.ok)
+    if (BINDS[command].receives) state.receiver = deliveries.join(state.session)
+  }
+
+  const answerPart = (state: Bind, pdu: Pdu, answer: PartAnswer): void => {
+    switch (answer.status) {
+      case 'throttled':
+        state.session.send(pdu.response({ command_status: STATUS.throttled }))
+        return
+      case 'rejected':
+        state.session.send(pdu.response({ command_status: STATUS.spam }))
+        return
+      case 'accepted': {
+        const isEarly = operator.behaviour().receipts_before_answer
+        for (const receipt of answer.receipts) {
+          const isSent = isEarly && deliveries.sendNow(receipt, state.receiver)
+          if (!isSent) operator.oweReceipt(receipt, receipt.due)
+        }
+        if (answer.answer === 'dropped') state.session.socket.resetAndDestroy()
+        if (answer.answer === 'sent') state.session.send(pdu.response({ message_id: answer.operatorId }))
+      }
+    }
+  }
+
+  const submit = async (state: Bind, pdu: Pdu): Promise<void> => {
+    if (state.bound === null || !BINDS[state.bound].transmits) {
+      state.session.send(pdu.response({ command_status: STATUS.wrongBindState }))
+      return
+    }
+    const to = numberOf(pdu.destination_addr)
+    if (to === null) {
+      state.session.send(pdu.response({ command_status: STATUS.invalidDestination }))
+      return
+    }
+    const wait = operator.behaviour().submit_delay_ms
+    if (wait > 0) await delay(wait)
+    const sender = pdu.source_addr ?? ''
+    const text = textOf(pdu)
+    const wantsReceipt = ((pdu.registered_delivery ?? 0) & 0x03) === 1
+    const answer = operator.takePart({ to, sender, wantsReceipt }, Date.now())
+    if (answer.status === 'rejected') operator.handedOver(to, text, [])
+    if (answer.status === 'accepted') {
+      const concatenation = concatenationOf(pdu)
+      const whole = reassembly.add({ to, sender, text, operatorId: answer.operatorId, concatenation })
+      if (whole !== null) operator.handedOver(whole.to, whole.text, whole.operatorIds)
+    }
+    answerPart(state, pdu, answer)
+  }
+
+  const take = (state: Bind, pdu: Pdu): void => {
+    const { command } = pdu
+    if (pdu.isResponse()) return
+    if (isBindCommand(command)) return bind(state, command, pdu)
+    if (command === 'submit_sm') return void submit(state, pdu)
+    if (command === 'enquire_link') return void state.session.send(pdu.response())
+    if (command === 'unbind') {
+      state.session.send(pdu.response())
+      state.session.socket.end()
+      return
+    }
+    const status = { command_status: STATUS.invalidCommand, sequence_number: pdu.sequence_number }
+    const hasAnswer = Object.hasOwn(codec.commands, `${command}_resp`)
+    state.session.send(hasAnswer ? pdu.response(status) : new codec.PDU('generic_nack', status))
+  }
+
+  const server = codec.createServer((session) => {
+    const state: Bind = { session, bound: null, receiver: null }
+    sessions.add(state)
+    session.socket.setNoDelay(true)
+    const patience = setTimeout(() => {
+      if (state.bound === null) session.destroy()
+    }, BIND_WITHIN_MS)
+    session.on('pdu', (pdu) => take(state, pdu))
+    // A packet that cannot be read, or a reset: after either there is nothing to say to this peer.
+    session.on('error', () => session.destroy())
+    session.on('close', () => {
+      clearTimeout(patience)
+      sessions.delete(state)
+      if (state.receiver !== null) deliveries.leave(state.receiver)
+    })
+  })
+
+  const dropBinds = (): number => {
+    const count = sessions.size
+    for (const { session } of sessions) session.socket.resetAndDestroy()
+    return count
+  }
+
+  return {
+    server,
+    binds: () => [...sessions].flatMap(({ bound }) => (bound === null ? [] : [bound])),
+    dropBinds,
+    receive: deliveries.receive,
+    unfinished: reassembly.unfinished,
+    run: async (signal) => {
+      await deliveries.run(signal)
+      server.close()
+      for (const { session } of sessions) session.destroy()
+    },
+  }
+}

@@ -1,0 +1,69 @@
+/** What the simulator uses of npm's `smpp`, which ships no types. */
+import { createRequire } from 'node:module'
+import type { Server as NetServer, Socket } from 'node:net'
+
+/** Text of a message: decoded where its coding is one of text, else as it came; before it the information elements of its header. */
+interface Message {
+  readonly udh?: ReadonlyArray<Buffer>
+  readonly message: string | Buffer
+}
+
+/** A packet, with the fields that the simulator reads. */
+export interface Pdu {
+  readonly command: string
+  readonly command_status: number
+  readonly sequence_number: number
+  readonly system_id?: string
+  readonly password?: string
+  readonly source_addr?: string
+  readonly destination_addr?: string
+  readonly dest_addr_ton?: number
+  readonly registered_delivery?: number
+  readonly esm_class?: number
+  readonly data_coding?: number
+  readonly short_message?: Message
+  readonly message_payload?: Message
+  readonly message_id?: string
+  readonly receipted_message_id?: string
+  readonly message_state?: number
+  readonly sar_msg_ref_num?: number
+  readonly sar_total_segments?: number
+  readonly sar_segment_seqnum?: number
+  readonly isResponse: () => boolean
+  readonly response: (fields?: Readonly<Record<string, unknown>>) => Pdu
+}
+
+export interface Session {
+  readonly socket: Socket
+  readonly on: {
+    (event: 'pdu', listener: (pdu: Pdu) => void): void
+    (event: 'close' | 'connect', listener: () => void): void
+    (event: 'error', listener: (error: Error) => void): void
+  }
+  /** Writes a packet; `answered` is called with its answer. False: the connection is not there any more. */
+  readonly send: (pdu: Pdu, answered?: (answer: Pdu) => void) => boolean
+  readonly destroy: () => void
+}
+
+interface Codec {
+  readonly createServer: (onSession: (session: Session) => void) => NetServer
+  readonly connect: (options: { readonly host: string; readonly port: number }) => Session
+  readonly PDU: new (command: string, fields?: Readonly<Record<string, unknown>>) => Pdu
+  readonly commands: Readonly<Record<string, unknown>>
+}
+
+export const codec = createRequire(import.meta.url)('smpp') as Codec
+
+/** `command_status` of the answers. Source: SMPP 3.4, 5.1.3. */
+export const STATUS = {
+  ok: 0x00,
+  invalidCommand: 0x03,
+  wrongBindState: 0x04,
+  alreadyBound: 0x05,
+  invalidDestination: 0x0b,
+  invalidPassword: 0x0e,
+  invalidSystemId: 0x0f,
+  throttled: 0x58,
+  /** From the range that centres may use as they like: the content is taken for spam. */
+  spam: 0x0410,
+} as const

@@ -1,0 +1,163 @@
+/** Sends receipts and inbound messages to whoever is bound to receive, until each is acknowledged. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { makeDueQueue } from '../due.ts'
+import type { Operator, Receipt } from '../operator.ts'
+import { codec, type Session, STATUS } from './codec.ts'
+import { type Fields, type Inbound, inboundFields, receiptFields } from './receipt.ts'
+
+/** `deliver_sm` under way on one bind. */
+const WINDOW = 100
+/** How often what is due is looked for. */
+const IDLE_MS = 10
+/** What was not acknowledged comes again after so long. */
+const RETRY_MS = 500
+/** An answer that does not come is not waited for any longer. */
+const ANSWER_WITHIN_MS = 10_000
+/** An operator gives up on a receipt in the end. */
+const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
+/** Inbound messages that wait for a bind. */
+const MAX_INBOUND = 10_000
+
+/** Either a receipt or a part of an inbound message. */
+type Delivery =
+  | { readonly type: 'receipt'; readonly receipt: Receipt }
+  | { readonly type: 'inbound'; readonly fields: Fields; readonly since: number }
+
+/** Somebody who is bound to receive. */
+export interface Receiver {
+  readonly session: Session
+  readonly underWay: Map<number, { readonly delivery: Delivery; readonly sentAt: number }>
+}
+
+export interface Deliveries {
+  readonly join: (session: Session) => Receiver
+  /** Its connection has ended: what it did not acknowledge goes to another. */
+  readonly leave: (receiver: Receiver) => void
+  /** Sends at once over this bind, or any other where it does not receive; false where nobody does. */
+  readonly sendNow: (receipt: Receipt, preferred: Receiver | null) => boolean
+  /** Queues an inbound message; answers its parts, or null where too many wait already. */
+  readonly receive: (message: Inbound) => number | null
+  /** Runs until the signal. */
+  readonly run: (signal: AbortSignal) => Promise<void>
+}
+
+export const makeDeliveries = (operator: Operator): Deliveries => {
+  const receivers: Array<Receiver> = []
+  const inbound = makeDueQueue<Extract<Delivery, { type: 'inbound' }>>()
+  let references = 0
+  let turn = 0
+  let looked = 0
+
+  const again = (delivery: Delivery, at: number): void => {
+    const since = delivery.type === 'receipt' ? delivery.receipt.due : delivery.since
+    if (at - since > GIVE_UP_AFTER_MS) return
+    if (delivery.type === 'receipt') operator.oweReceipt(delivery.receipt, at)
+    else inbound.push(at, delivery)
+  }
+
+  const acknowledged = (delivery: Delivery): void => {
+    if (delivery.type === 'receipt') operator.receiptsAcknowledged([delivery.receipt])
+    else operator.inboundAcknowledged(1)
+  }
+
+  /** Writes one to a bind. */
+  const send = (receiver: Receiver, delivery: Delivery, now: number): void => {
+    const fields =
+      delivery.type === 'receipt'
+        ? receiptFields(delivery.receipt, operator.behaviour().receipt_form)
+        : delivery.fields
+    const { session, underWay } = receiver
+    const pdu = new codec.PDU('deliver_sm', fields)
+    const written = session.send(pdu, (answer) => {
+      const settled = underWay.get(answer.sequence_number)
+      // Waited for too long: it has been sent again meanwhile.
+      if (settled === undefined) return
+      underWay.delete(answer.sequence_number)
+      if (answer.command_status === STATUS.ok) acknowledged(settled.delivery)
+      else again(settled.delivery, Date.now() + RETRY_MS)
+    })
+    if (!written) return again(delivery, now)
+    underWay.set(pdu.sequence_number, { delivery, sentAt: now })
+    if (delivery.type === 'receipt') operator.sent(1)
+  }
+
+  const withRoom = (): Receiver | null => {
+    for (let i = 0; i < receivers.length; i++) {
+      const receiver = receivers[(turn + i) % receivers.length]
+      if (receiver !== undefined && receiver.underWay.size < WINDOW) {
+        turn = (turn + i + 1) % receivers.length
+        return receiver
+      }
+    }
+    return null
+  }
+
+  /** Sends what is due as far as the windows allow. */
+  const pump = (now: number): void => {
+    const room = receivers.reduce((sum, { underWay }) => sum + WINDOW - underWay.size, 0)
+    if (room === 0) return
+    const due: Array<Delivery> = [...inbound.take(now, room)]
+    for (const receipt of operator.takeDueReceipts(now, room - due.length)) {
+      due.push({ type: 'receipt', receipt })
+    }
+    if (due.length === 0) return
+    for (const { session } of receivers) session.socket.cork()
+    for (const delivery of due) {
+      const receiver = withRoom()
+      if (receiver === null) again(delivery, now)
+      else send(receiver, delivery, now)
+    }
+    for (const { session } of receivers) session.socket.uncork()
+  }
+
+  const giveUpWaiting = (now: number): void => {
+    for (const { underWay } of receivers) {
+      for (const [sequence, { delivery, sentAt }] of underWay) {
+        if (now - sentAt < ANSWER_WITHIN_MS) continue
+        underWay.delete(sequence)
+        again(delivery, now)
+      }
+    }
+  }
+
+  return {
+    join: (session) => {
+      const receiver: Receiver = { session, underWay: new Map() }
+      receivers.push(receiver)
+      return receiver
+    },
+    leave: (receiver) => {
+      const index = receivers.indexOf(receiver)
+      if (index < 0) return
+      receivers.splice(index, 1)
+      const now = Date.now()
+      for (const { delivery } of receiver.underWay.values()) again(delivery, now)
+      receiver.underWay.clear()
+    },
+    sendNow: (receipt, preferred) => {
+      const receiver = preferred ?? withRoom()
+      if (receiver === null) return false
+      send(receiver, { type: 'receipt', receipt }, Date.now())
+      return true
+    },
+    receive: (message) => {
+      const now = Date.now()
+      const parts = inboundFields(message, references++ % 256)
+      if (inbound.size() + parts.length > MAX_INBOUND) return null
+      for (const fields of parts) inbound.push(now, { type: 'inbound', fields, since: now })
+      operator.inbound(parts.length)
+      return parts.length
+    },
+    run: async (signal) => {
+      while (!signal.aborted) {
+        const now = Date.now()
+        pump(now)
+        if (now - looked > 1000) {
+          looked = now
+          giveUpWaiting(now)
+        }
+        await delay(IDLE_MS, undefined, { signal }).catch(() => {})
+      }
+    },
+  }
+}

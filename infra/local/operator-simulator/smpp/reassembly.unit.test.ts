@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest'
+import type { Pdu } from './codec.ts'
+import { concatenationOf, makeReassembly, type Piece } from './reassembly.ts'
+
+const piece = (sequence: number, more: Partial<Piece> = {}): Piece => ({
+  to: '+79001234567',
+  sender: 'HUB',
+  text: `<${sequence}>`,
+  operatorId: `id-${sequence}`,
+  concatenation: { reference: 7, total: 3, sequence },
+  ...more,
+})
+
+describe('messages of several parts', () => {
+  it('are whole when the last part has come, in whatever order', () => {
+    const reassembly = makeReassembly()
+    expect(reassembly.add(piece(3))).toBeNull()
+    expect(reassembly.add(piece(1))).toBeNull()
+    expect(reassembly.unfinished()).toBe(1)
+    expect(reassembly.add(piece(2))).toEqual({
+      to: '+79001234567',
+      text: '<1><2><3>',
+      operatorIds: ['id-1', 'id-2', 'id-3'],
+    })
+    expect(reassembly.unfinished()).toBe(0)
+  })
+
+  it('do not mix with those of another number, sender or reference, and take the later of two equal parts', () => {
+    const reassembly = makeReassembly()
+    reassembly.add(piece(1))
+    reassembly.add(piece(2, { to: '+79001234568' }))
+    reassembly.add(piece(2, { sender: 'OTHER' }))
+    reassembly.add(piece(2, { concatenation: { reference: 8, total: 3, sequence: 2 } }))
+    reassembly.add(piece(1, { operatorId: 'id-1-again' }))
+    expect(reassembly.add(piece(2))).toBeNull()
+    expect(reassembly.add(piece(3))?.operatorIds).toEqual(['id-1-again', 'id-2', 'id-3'])
+    expect(reassembly.unfinished()).toBe(3)
+  })
+
+  it('are told by headers with short and long references, and by optional parameters', () => {
+    const withHeader = (...element: ReadonlyArray<number>) =>
+      ({ short_message: { udh: [Buffer.from(element)], message: '' } }) as unknown as Pdu
+    expect(concatenationOf(withHeader(0, 3, 9, 2, 1))).toEqual({ reference: 9, total: 2, sequence: 1 })
+    expect(concatenationOf(withHeader(8, 4, 1, 2, 3, 2))).toEqual({ reference: 258, total: 3, sequence: 2 })
+    const parameters = { sar_msg_ref_num: 5, sar_total_segments: 2, sar_segment_seqnum: 1 }
+    expect(concatenationOf(parameters as unknown as Pdu)).toEqual({ reference: 5, total: 2, sequence: 1 })
+    expect(concatenationOf(withHeader(36, 1, 1))).toBeNull()
+  })
+})

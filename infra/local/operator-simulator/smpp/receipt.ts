@@ -1,0 +1,102 @@
+/** What the simulated centre sends by `deliver_sm`: delivery receipts, read receipts, inbound messages. */
+import type { Behaviour, ReportStatus } from '../behaviour.ts'
+import type { Receipt } from '../operator.ts'
+
+/** The fields of a packet. */
+export type Fields = Readonly<Record<string, unknown>>
+
+export interface Inbound {
+  /** E.164. */
+  readonly from: string
+  /** The service's address: a short code, a number or a name. */
+  readonly to: string
+  readonly text: string
+}
+
+/** `esm_class`. Source: SMPP 3.4, 5.2.12. */
+const DELIVERY_RECEIPT = 0x04
+const USER_ACKNOWLEDGEMENT = 0x10
+const WITH_HEADER = 0x40
+
+/** `data_coding`: the default alphabet, and UCS-2. */
+const DEFAULT_ALPHABET = 0x00
+const UCS2 = 0x08
+
+/** International number in the telephone plan, and a name. */
+const NUMBER = { ton: 1, npi: 1 }
+const NAME = { ton: 5, npi: 0 }
+
+/** `stat` and `message_state` of each status. Source: SMPP 3.4, 5.2.28 and Appendix B. A read is a delivery that its reader confirms. */
+const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly state: number }>> = {
+  delivered: { stat: 'DELIVRD', state: 2 },
+  expired: { stat: 'EXPIRED', state: 3 },
+  undelivered: { stat: 'UNDELIV', state: 5 },
+  rejected: { stat: 'REJECTD', state: 8 },
+  seen: { stat: 'DELIVRD', state: 2 },
+}
+
+/** This centre's own codes of why; the local stack tells the hub what they mean. */
+export const ERROR_CODES: Readonly<Record<string, number>> = {
+  recipient_unreachable: 1,
+  recipient_nonexistent: 2,
+  recipient_blocked: 3,
+  spam_filter_sender: 11,
+}
+
+const digits = (n: number, width: number): string => String(n).padStart(width, '0')
+
+/** `YYMMDDhhmm`, UTC. */
+const date = (ms: number): string => new Date(ms).toISOString().replace(/\D/gu, '').slice(2, 12)
+
+const addresses = (from: string, to: string): Fields => {
+  const [source, destination] = [from, to].map((address) => (/^\+?\d+$/u.test(address) ? NUMBER : NAME))
+  return {
+    source_addr_ton: source?.ton,
+    source_addr_npi: source?.npi,
+    source_addr: from.replace('+', ''),
+    dest_addr_ton: destination?.ton,
+    dest_addr_npi: destination?.npi,
+    destination_addr: to.replace('+', ''),
+  }
+}
+
+/** The packet of a receipt. The text of the message is left out, as many centres do. */
+export const receiptFields = (receipt: Receipt, form: Behaviour['receipt_form']): Fields => {
+  const { due, reason, receipt_id, sender, status, to } = receipt
+  const { stat, state } = STATES[status]
+  const error = reason === null ? 0 : (ERROR_CODES[reason] ?? 99)
+  const delivered = state === STATES.delivered.state ? '001' : '000'
+  const text = `id:${receipt_id} sub:001 dlvrd:${delivered} submit date:${date(due)} done date:${date(due)} stat:${stat} err:${digits(error, 3)} text:`
+  const networkError = Buffer.from([3, error >> 8, error & 0xff])
+  return {
+    ...addresses(to, sender),
+    esm_class: status === 'seen' ? USER_ACKNOWLEDGEMENT : DELIVERY_RECEIPT,
+    data_coding: DEFAULT_ALPHABET,
+    short_message: form === 'parameters' ? '' : text,
+    ...(form === 'text'
+      ? {}
+      : { receipted_message_id: receipt_id, message_state: state, network_error_code: networkError }),
+  }
+}
+
+/** What of the default alphabet is the same in ASCII. */
+const ALPHABET = /^[\n\r A-Za-z0-9!"#%&'()*+,\-./:;<=>?]*$/u
+/** Characters of a message alone, and of a part. */
+const LENGTHS = { alphabet: { alone: 160, part: 153 }, ucs2: { alone: 70, part: 67 } }
+
+/** The packets of an inbound message: one for each part. `reference`: 0 to 255, another one for each message. */
+export const inboundFields = ({ from, text, to }: Inbound, reference: number): ReadonlyArray<Fields> => {
+  const isPlain = ALPHABET.test(text)
+  const { alone, part } = isPlain ? LENGTHS.alphabet : LENGTHS.ucs2
+  const common = { ...addresses(from, to), data_coding: isPlain ? DEFAULT_ALPHABET : UCS2 }
+  if (text.length <= alone) return [{ ...common, esm_class: 0, short_message: text }]
+  const total = Math.ceil(text.length / part)
+  return Array.from({ length: total }, (_, i) => ({
+    ...common,
+    esm_class: WITH_HEADER,
+    short_message: {
+      udh: Buffer.from([5, 0, 3, reference, total, i + 1]),
+      message: text.slice(i * part, (i + 1) * part),
+    },
+  }))
+}
