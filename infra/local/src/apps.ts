@@ -1,8 +1,9 @@
 /** The processes of a local hub and the environment of each. */
+import { createHmac } from 'node:crypto'
 import { join } from 'node:path'
 import type { Ports } from './ports.ts'
 import type { Secrets } from './secrets.ts'
-import { ROOT } from './settings.ts'
+import { type LiveOperator, ROOT } from './settings.ts'
 import type { Environment, Stack } from './stack.ts'
 
 /** In the order in which they are named everywhere. */
@@ -32,6 +33,8 @@ export interface AppContext {
   readonly cacheDir: string
   readonly stack: Pick<Stack, 'brokers' | 'databaseUrl' | 'redisUrl'>
   readonly secrets: Secrets
+  /** How live keys reach the operator simulator; `null`: the person has an operator of their own. */
+  readonly liveOperator: LiveOperator | null
   /** What the person who starts the hub has set: passed on, below what the hub itself decides. */
   readonly environment: Environment
 }
@@ -59,19 +62,51 @@ const common = (name: AppName, context: AppContext): Environment => ({
   NODE_COMPILE_CACHE: join(context.cacheDir, 'compiled'),
 })
 
-/** The environment of an app. Every app gets what it needs and no other app's secrets. */
-export const appEnvironment = (name: AppName, context: AppContext): Environment => {
-  const { ports, secrets } = context
-  switch (name) {
-    case 'command-api':
-      return { ...common(name, context), HUB_PORT: String(ports.commandApi), HUB_BASE_URL: baseUrl(ports) }
-    case 'dispatcher':
+/** Whom the simulator lets bind. */
+const SMPP_SYSTEM_ID = 'hub'
+/** SMPP passwords have 8 characters at most; this one is a part of what the two share anyway. */
+const smppPassword = ({ operatorSecret }: Secrets): string =>
+  createHmac('sha256', operatorSecret).update('smpp').digest('base64url').slice(0, 8)
+
+/** What the simulator's own codes mean; operator-simulator/README.md lists them. */
+const SMPP_ERRORS = {
+  command_status: { '0x0410': 'spam_filter_content' },
+  receipt_error: {
+    '001': 'recipient_unreachable',
+    '002': 'recipient_nonexistent',
+    '003': 'recipient_blocked',
+    '011': 'spam_filter_sender',
+  },
+}
+
+/** The dispatcher's way to the operator simulator. */
+const operatorEnvironment = ({ liveOperator, ports, secrets }: AppContext): Environment => {
+  switch (liveOperator) {
+    case null:
+      return {}
+    case 'http':
       return {
-        ...common(name, context),
         HUB_OPERATOR_HTTP_URL: operatorUrl(ports),
         HUB_OPERATOR_HTTP_SECRET: secrets.operatorSecret,
         HUB_OPERATOR_CALLBACK_PORT: String(ports.operatorCallback),
       }
+    case 'smpp':
+      return {
+        HUB_OPERATOR_SMPP_URL: `smpp://${SMPP_SYSTEM_ID}@127.0.0.1:${ports.operatorSmpp}`,
+        HUB_OPERATOR_SMPP_PASSWORD: smppPassword(secrets),
+        HUB_OPERATOR_SMPP_ERRORS: JSON.stringify(SMPP_ERRORS),
+      }
+  }
+}
+
+/** The environment of an app. Every app gets what it needs and no other app's secrets. */
+export const appEnvironment = (name: AppName, context: AppContext): Environment => {
+  const { ports } = context
+  switch (name) {
+    case 'command-api':
+      return { ...common(name, context), HUB_PORT: String(ports.commandApi), HUB_BASE_URL: baseUrl(ports) }
+    case 'dispatcher':
+      return { ...common(name, context), ...operatorEnvironment(context) }
     case 'projector':
     case 'webhook-fanout':
       return common(name, context)
@@ -89,6 +124,9 @@ export const secondCommandApiEnvironment = (context: AppContext): Environment =>
 export const simulatorEnvironment = (context: AppContext): Environment => ({
   PATH: context.environment['PATH'],
   HUB_OPERATOR_SIMULATOR_PORT: String(context.ports.operatorSimulator),
+  HUB_OPERATOR_SIMULATOR_SMPP_PORT: String(context.ports.operatorSmpp),
+  HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID: SMPP_SYSTEM_ID,
+  HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD: smppPassword(context.secrets),
   HUB_OPERATOR_HTTP_SECRET: context.secrets.operatorSecret,
   HUB_OPERATOR_CALLBACK_URL: `http://127.0.0.1:${context.ports.operatorCallback}/reports`,
   HUB_OPERATOR_JOURNAL: join(appData(context.dataDir, SIMULATOR), 'journal.jsonl'),

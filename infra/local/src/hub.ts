@@ -89,6 +89,7 @@ const DEFAULT_PARTITIONS = 6
 const HUB_PORTS: ReadonlyArray<PortName> = [
   'commandApi',
   'operatorSimulator',
+  'operatorSmpp',
   'operatorCallback',
   ...APP_NAMES.map((name) => ADMIN_PORTS[name]),
 ]
@@ -259,7 +260,8 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     })
     await prepare.done()
 
-    const context: AppContext = { ports, dataDir, cacheDir: settings.cacheDir, stack, secrets, environment }
+    const { cacheDir, liveOperator } = settings
+    const context: AppContext = { ports, dataDir, cacheDir, stack, secrets, liveOperator, environment }
     apps = makeApps(context, withSecond)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)

@@ -8,6 +8,7 @@ export const PORT_PLAN = {
   operatorSimulator: { offset: 1, what: 'operator simulator' },
   operatorCallback: { offset: 2, what: 'dispatcher (delivery reports)' },
   secondCommandApi: { offset: 3, what: 'second command-api' },
+  operatorSmpp: { offset: 4, what: 'operator simulator (SMPP)' },
   commandApiAdmin: { offset: 10, what: 'command-api (admin)' },
   dispatcherAdmin: { offset: 11, what: 'dispatcher (admin)' },
   projectorAdmin: { offset: 12, what: 'projector (admin)' },

@@ -7,6 +7,11 @@ import { Problem } from './problem.ts'
 /** The checkout this file belongs to. */
 export const ROOT = resolve(import.meta.dirname, '../../..')
 
+/** The protocol between the dispatcher and the operator simulator. */
+export const LIVE_OPERATORS = ['smpp', 'http'] as const
+export type LiveOperator = (typeof LIVE_OPERATORS)[number]
+const DEFAULT_LIVE_OPERATOR: LiveOperator = 'http'
+
 export interface Settings {
   readonly ports: Ports
   /** Absolute. Everything a hub writes is below it (and see `postgres.ts` for the one exception). */
@@ -17,6 +22,8 @@ export interface Settings {
   readonly kafkaBrokers: ReadonlyArray<string> | undefined
   readonly databaseUrl: string | undefined
   readonly redisUrl: string | undefined
+  /** How live keys reach the operator simulator; `null` where an operator is configured, and live keys reach that one. */
+  readonly liveOperator: LiveOperator | null
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -26,7 +33,28 @@ const given = (environment: Environment, name: string): string | undefined => {
   return value === undefined || value === '' ? undefined : value
 }
 
-/** Reads `HUB_PORT_BASE`, `HUB_DATA_DIR`, `HUB_CACHE_DIR`, `HUB_KAFKA_BROKERS`, `HUB_DATABASE_URL`, `HUB_REDIS_URL`. */
+const liveOperator = (environment: Environment): LiveOperator | null => {
+  const isConfigured = ['HUB_OPERATOR_SMPP_URL', 'HUB_OPERATOR_HTTP_URL'].some(
+    (name) => given(environment, name) !== undefined,
+  )
+  const asked = given(environment, 'HUB_LOCAL_OPERATOR')
+  if (asked === undefined) return isConfigured ? null : DEFAULT_LIVE_OPERATOR
+  if (isConfigured) {
+    throw new Problem(
+      'HUB_LOCAL_OPERATOR chooses the way to the simulated operator, and an operator of your own is configured: unset one of them.',
+    )
+  }
+  const known = LIVE_OPERATORS.find((one) => one === asked)
+  if (known === undefined) {
+    throw new Problem(`HUB_LOCAL_OPERATOR must be ${LIVE_OPERATORS.join(' or ')}; it is "${asked}".`)
+  }
+  return known
+}
+
+/**
+ * Reads `HUB_PORT_BASE`, `HUB_DATA_DIR`, `HUB_CACHE_DIR`, `HUB_KAFKA_BROKERS`, `HUB_DATABASE_URL`, `HUB_REDIS_URL`,
+ * `HUB_LOCAL_OPERATOR`.
+ */
 export const readSettings = (environment: Environment): Settings => {
   const base = given(environment, 'HUB_PORT_BASE')
   if (base !== undefined && !/^\d+$/u.test(base)) {
@@ -46,5 +74,6 @@ export const readSettings = (environment: Environment): Settings => {
       .filter((broker) => broker !== ''),
     databaseUrl: given(environment, 'HUB_DATABASE_URL'),
     redisUrl: given(environment, 'HUB_REDIS_URL'),
+    liveOperator: liveOperator(environment),
   }
 }

@@ -41,4 +41,15 @@ describe('settings', () => {
   it('refuse a port base that is not a number', () => {
     expect(() => readSettings({ HUB_PORT_BASE: '73oo' })).toThrow(Problem)
   })
+
+  it('reach the simulated operator as they are told, unless another operator is configured', () => {
+    expect(readSettings({ HUB_LOCAL_OPERATOR: 'http' }).liveOperator).toBe('http')
+    expect(readSettings({ HUB_LOCAL_OPERATOR: 'smpp' }).liveOperator).toBe('smpp')
+    const own = { HUB_OPERATOR_SMPP_URL: 'smpp://us@operator.example:2775' }
+    expect(readSettings(own).liveOperator).toBeNull()
+    expect(() => readSettings({ ...own, HUB_LOCAL_OPERATOR: 'smpp' })).toThrow(/unset one of them/u)
+    expect(() => readSettings({ HUB_LOCAL_OPERATOR: 'pigeon' })).toThrow(
+      'HUB_LOCAL_OPERATOR must be smpp or http; it is "pigeon".',
+    )
+  })
 })

@@ -7,6 +7,7 @@ import {
   claimDataDir,
   freePortBase,
   type HubDescription,
+  type LiveOperator,
   PortTaken,
   portsAt,
   readSettings,
@@ -72,6 +73,11 @@ export interface TestHubOptions {
    * the request rate. It is set as an operator of the hub would set it.
    */
   readonly apiRps?: number
+  /**
+   * How live keys reach the operator simulator: `smpp` as in `npm start`, or `http`, whose operator recognises a reference that
+   * comes twice and counts it.
+   */
+  readonly liveOperator?: LiveOperator
   /** Called with the lines that `npm start` would show. */
   readonly report?: (line: string) => void
 }
@@ -208,7 +214,8 @@ const setApiRps = async (databaseUrl: string, apiRps: number): Promise<void> => 
 export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
   onFreePorts(async (settings) => {
     const hub = await startLocalHub({
-      settings,
+      settings:
+        options.liveOperator === undefined ? settings : { ...settings, liveOperator: options.liveOperator },
       environment: { ...cleanEnvironment(), ...options.environment },
       report: options.report ?? (() => {}),
       restart: false,

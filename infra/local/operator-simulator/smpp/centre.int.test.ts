@@ -215,6 +215,8 @@ describe('submissions', () => {
     await to('10')
     await vi.waitFor(() => expect(client.delivered()).toHaveLength(3), WITHIN)
     expect(client.delivered().map(({ esm_class }) => esm_class)).toEqual([4, 4, 16])
+    expect(textOf(client.delivered()[2])).toContain('stat:READ')
+    expect(client.delivered()[2]?.message_state).toBeUndefined()
     const nobody = await client.ask('submit_sm', message({ destination_addr: 'nobody' }))
     expect(nobody.command_status).toBe(STATUS.invalidDestination)
   })

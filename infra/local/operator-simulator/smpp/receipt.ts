@@ -26,13 +26,16 @@ const UCS2 = 0x08
 const NUMBER = { ton: 1, npi: 1 }
 const NAME = { ton: 5, npi: 0 }
 
-/** `stat` and `message_state` of each status. Source: SMPP 3.4, 5.2.28 and Appendix B. A read is a delivery that its reader confirms. */
-const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly state: number }>> = {
+/**
+ * `stat` and `message_state` of each status. Source: SMPP 3.4, 5.2.28 and Appendix B. The protocol has no state for what was
+ * read: such a receipt has the word that centres with messengers behind them use, and no number.
+ */
+const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly state: number | null }>> = {
   delivered: { stat: 'DELIVRD', state: 2 },
   expired: { stat: 'EXPIRED', state: 3 },
   undelivered: { stat: 'UNDELIV', state: 5 },
   rejected: { stat: 'REJECTD', state: 8 },
-  seen: { stat: 'DELIVRD', state: 2 },
+  seen: { stat: 'READ', state: null },
 }
 
 /** This centre's own codes of why; the local stack tells the hub what they mean. */
@@ -65,7 +68,7 @@ export const receiptFields = (receipt: Receipt, form: Behaviour['receipt_form'])
   const { due, reason, receipt_id, sender, status, to } = receipt
   const { stat, state } = STATES[status]
   const error = reason === null ? 0 : (ERROR_CODES[reason] ?? 99)
-  const delivered = state === STATES.delivered.state ? '001' : '000'
+  const delivered = status === 'delivered' || status === 'seen' ? '001' : '000'
   const text = `id:${receipt_id} sub:001 dlvrd:${delivered} submit date:${date(due)} done date:${date(due)} stat:${stat} err:${digits(error, 3)} text:`
   const networkError = Buffer.from([3, error >> 8, error & 0xff])
   return {
@@ -75,7 +78,11 @@ export const receiptFields = (receipt: Receipt, form: Behaviour['receipt_form'])
     short_message: form === 'parameters' ? '' : text,
     ...(form === 'text'
       ? {}
-      : { receipted_message_id: receipt_id, message_state: state, network_error_code: networkError }),
+      : {
+          receipted_message_id: receipt_id,
+          network_error_code: networkError,
+          ...(state === null ? {} : { message_state: state }),
+        }),
   }
 }
 
