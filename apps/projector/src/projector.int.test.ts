@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { decodeId, encodeId, type MessageAccepted, type MessageFact } from '@hub/domain'
+import { decodeId, encodeId, eventIdOf, type MessageAccepted, type MessageFact } from '@hub/domain'
 import {
   deadLetterOf,
   decodeEventRecorded,
@@ -318,6 +318,50 @@ describe('a projector', () => {
       yield* projector(world)
       yield* until(async () => seen.some(({ key }) => key === `${owner}:live`))
       yield* until(async (q) => (await q`SELECT 1 FROM read.event_outbox`).length === 0)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('takes what is left in the inbox into the journal, once, and publishes it', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const owner = account(61)
+      const leave = (subject: string, mode: 'live' | 'test') =>
+        sql.run((q) => {
+          const id = decodeId('evt', eventIdOf(subject, 'webhook.endpoint_disabled'))
+          return q`
+            INSERT INTO command.event_inbox (id, account, mode, type, object)
+            VALUES (${id}, ${decodeId('acc', owner)}, ${mode}, 'webhook.endpoint_disabled',
+                    ${JSON.stringify({ id: subject, object: 'webhook_endpoint' })}::text::json)`
+        })
+      yield* leave('we_1', 'live')
+      yield* leave('we_2', 'live')
+      yield* leave('we_3', 'test')
+      const seen = yield* follow(`${world.prefix}inbox-reader`, [world.topics.webhooks])
+      yield* projector(world)
+      yield* projector(world)
+      const emptied = until(async (q) => (await q`SELECT 1 FROM command.event_inbox`).length === 0)
+      yield* emptied
+      // As after a transaction whose outcome its writer did not learn.
+      yield* leave('we_1', 'live')
+      yield* emptied
+      const journal = yield* journalOf(owner)
+      assert.deepStrictEqual(
+        journal.map(({ body, sequence }) => {
+          const event = JSON.parse(body) as { type: string; mode: string; data: { object: { id: string } } }
+          return [Number(sequence), event.type, event.mode, event.data.object.id]
+        }),
+        [
+          [1, 'webhook.endpoint_disabled', 'live', 'we_1'],
+          [2, 'webhook.endpoint_disabled', 'live', 'we_2'],
+          [1, 'webhook.endpoint_disabled', 'test', 'we_3'],
+        ],
+      )
+      const ours = () =>
+        seen
+          .filter(({ key }) => key.startsWith(owner))
+          .map((record) => Result.getOrThrow(decodeEventRecorded(record)).body)
+      yield* until(async () => new Set(ours()).size === 3)
+      assert.deepStrictEqual([...new Set(ours())].toSorted(), journal.map(({ body }) => body).toSorted())
     }).pipe(Effect.scoped, Effect.provide(world.layer)),
   )
 

@@ -3,8 +3,8 @@
  * (5 to 9); architecture, Webhooks.
  *
  * What is due is in PostgreSQL; here are the few batches of each subscription that are next. A new batch is lined up
- * directly, others are read when their subscription's timer goes off or its line runs empty. An attempt keeps its slot
- * until its outcome is recorded, so what a crash repeats is bounded by the slots.
+ * directly, others are read when their subscription's timer goes off or its line runs empty. The next attempts are made while
+ * the outcomes of the last are recorded; how many may be unrecorded, which a crash would repeat, is bounded.
  */
 import { TimerHeap } from '@hub/actor'
 import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
@@ -18,6 +18,13 @@ import type { PendingBatch, Subscription } from './subscription.ts'
 
 /** After PostgreSQL or this process itself stood in the way: a pause before looking again, ms. */
 const TROUBLE_PAUSE_MS = 1000
+
+/** An attempt under way, or one whose outcome is not recorded yet. */
+interface Begun {
+  readonly fiber: Fiber.Fiber<void>
+  /** Its outcome is known. */
+  ended: boolean
+}
 
 /** What the deliverer needs of the partition that a subscription belongs to. */
 export interface DeliveryHost {
@@ -64,7 +71,7 @@ export const makeDeliverer: (
     const timers = new TimerHeap<Subscription>()
     const timerAlarm = makeAlarm()
     const idleAlarm = makeAlarm()
-    const attempts = new Map<PendingBatch, Fiber.Fiber<void>>()
+    const attempts = new Map<PendingBatch, Begun>()
     let bodyBytes = 0
 
     const now = () => clock.currentTimeMillisUnsafe()
@@ -181,29 +188,47 @@ export const makeDeliverer: (
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
       subscription.inFlight.set(batch.uuid, batch)
-      attempts.set(
-        batch,
-        fork(
-          attempt(subscription, batch).pipe(
-            Effect.catchCause((cause) =>
-              Cause.hasInterrupts(cause)
-                ? Effect.sync(() => abandon(subscription, batch))
-                : Effect.logError('a webhook attempt broke', cause).pipe(
-                    Effect.andThen(Effect.sync(() => postpone(subscription, batch))),
-                  ),
-            ),
+      const fiber = fork(
+        attempt(subscription, batch).pipe(
+          Effect.catchCause((cause) =>
+            Cause.hasInterrupts(cause)
+              ? Effect.sync(() => abandon(subscription, batch))
+              : Effect.logError('a webhook attempt broke', cause).pipe(
+                  Effect.andThen(Effect.sync(() => postpone(subscription, batch))),
+                ),
           ),
         ),
       )
+      attempts.set(batch, { fiber, ended: false })
     }
 
-    /** Ends an attempt that has no outcome. */
+    /** An attempt has its outcome: its slot is for the next, while this one is recorded. */
+    const end = (subscription: Subscription, batch: PendingBatch, outcome: Outcome) => {
+      const begun = attempts.get(batch)
+      if (begun === undefined) return
+      begun.ended = true
+      forgetBody(batch)
+      slots.ended(subscription)
+      host.report(subscription, outcome)
+      pump()
+    }
+
+    const release = (subscription: Subscription, batch: PendingBatch) => {
+      const begun = attempts.get(batch)
+      // An expiry of a disabled subscription took no slot.
+      if (begun === undefined) return false
+      attempts.delete(batch)
+      if (!begun.ended) slots.ended(subscription)
+      slots.recorded(subscription)
+      idleAlarm.ring()
+      return true
+    }
+
+    /** Ends an attempt that has no outcome, or one that nobody records. */
     const abandon = (subscription: Subscription, batch: PendingBatch) => {
-      if (!attempts.delete(batch)) return
+      if (!release(subscription, batch)) return
       forgetBody(batch)
       subscription.inFlight.delete(batch.uuid)
-      slots.release(subscription)
-      idleAlarm.ring()
     }
 
     /** The same, and it is to be made later. */
@@ -223,7 +248,7 @@ export const makeDeliverer: (
     const attempt = Effect.fnUntraced(function* (subscription: Subscription, batch: PendingBatch) {
       const startedAt = now()
       if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
-        host.report(subscription, expiry(subscription, batch))
+        end(subscription, batch, expiry(subscription, batch))
         return
       }
       const secrets = secretsOf(subscription)
@@ -252,7 +277,7 @@ export const makeDeliverer: (
         return
       }
       yield* Metric.update(metrics.attemptSeconds, result.durationMs / 1000)
-      host.report(subscription, outcomeOf(subscription, batch, startedAt, result))
+      end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))
     })
 
     const outcomeOf = (
@@ -293,9 +318,7 @@ export const makeDeliverer: (
       if (nextDueAt !== null) wakeAt(subscription, nextDueAt)
       // It had been recorded before, and PostgreSQL knows when it is due.
       else if (reason !== null && standing !== null && kind === 'attempt') subscription.moreDue = true
-      // An expiry of a disabled subscription took no slot.
-      if (attempts.delete(batch)) slots.release(subscription)
-      idleAlarm.ring()
+      release(subscription, batch)
       proceed(subscription)
     }
 
@@ -329,7 +352,7 @@ export const makeDeliverer: (
         timers.clear(subscription)
         clearLine(subscription)
         for (const batch of subscription.inFlight.values()) {
-          attempts.get(batch)?.interruptUnsafe()
+          attempts.get(batch)?.fiber.interruptUnsafe()
           abandon(subscription, batch)
         }
         slots.enlist(subscription)
@@ -355,7 +378,7 @@ export const makeDeliverer: (
       inFlight: () => slots.taken,
       drain: (atMostMs) =>
         Effect.gen(function* () {
-          while (slots.taken > 0) yield* idleAlarm.wait(null)
+          while (slots.unrecorded > 0) yield* idleAlarm.wait(null)
         }).pipe(Effect.timeoutOption(atMostMs), Effect.asVoid),
     }
 

@@ -114,6 +114,7 @@ export const makeDeployment = Effect.gen(function* () {
       const settings: Settings = {
         ...FANOUT_DEFAULTS,
         batchWindowMs: 100,
+        clearEveryMs: 200,
         nextAttemptAt: ({ failedAt }) => failedAt + RETRY_MS,
         stopDrainMs: 300,
         revokeDrainMs: 300,
@@ -180,8 +181,29 @@ export const makeDeployment = Effect.gen(function* () {
     return endpoint
   })
 
+  /** Gives a subscription another secret as command-api does; its rotation ends so long from now. */
+  const rotate = Effect.fnUntraced(function* (
+    of: Account,
+    endpoint: Endpoint,
+    { endsInMs, secret }: { readonly secret: string; readonly endsInMs: number },
+  ) {
+    yield* sql.run(
+      (q) => q`
+        UPDATE webhooks.endpoints
+           SET previous_secret = secret, secret = ${vault.seal('webhook-secret', endpoint.id, Buffer.from(secret))},
+               secret_rotation_ends_at = ${new Date(Date.now() + endsInMs)}
+         WHERE id = ${endpoint.uuid}`,
+    )
+    yield* change(of, endpoint, 'secret_rotated')
+  })
+
   /** Records events in the journal as the projector does; `publish` sends them on. */
-  const record = Effect.fnUntraced(function* (of: Account, count: number, type = 'message.sent') {
+  const record = Effect.fnUntraced(function* (
+    of: Account,
+    count: number,
+    type = 'message.sent',
+    object: object = {},
+  ) {
     const first = yield* sql.transaction(async (q) => {
       const [head] = await q<{ sequence: string }[]>`
         INSERT INTO read.event_heads (account, mode, sequence, last_at)
@@ -199,7 +221,7 @@ export const makeDeployment = Effect.gen(function* () {
         type,
         created_at: createdAt,
         mode: of.mode,
-        data: { object: { sequence: first + index, note: 'Заказ готов ✓' } },
+        data: { object: { sequence: first + index, note: 'Заказ готов ✓', ...object } },
       })
       return { id, sequence: first + index, body }
     })
@@ -270,6 +292,7 @@ export const makeDeployment = Effect.gen(function* () {
     log,
     publish,
     record,
+    rotate,
     sql,
     start,
     subscribe,

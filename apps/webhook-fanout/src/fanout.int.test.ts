@@ -274,7 +274,7 @@ describe('a failed attempt', () => {
       expect(row).toEqual({
         status: 'disabled_by_failures',
         consecutive_failures: 20,
-        disabled_reason: 'consecutive_failures',
+        disabled_reason: 'http_status',
         at: true,
       })
     }))

@@ -16,6 +16,7 @@ import { metrics } from './metrics.ts'
 import { openPartition, type Partition } from './partition.ts'
 import { FanoutSettings } from './settings.ts'
 import { FanoutStore } from './store.ts'
+import { runClearing, runTrials } from './trials.ts'
 
 export interface FanoutOptions {
   /** `HUB_TOPIC_PREFIX`. */
@@ -173,6 +174,9 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
       return deliverer.drain(settings.stopDrainMs)
     }),
   )
+
+  yield* runTrials
+  yield* runClearing
 
   yield* Effect.gen(function* () {
     for (;;) {

@@ -27,6 +27,10 @@ export const metrics = {
     description: 'Subscriptions disabled because they failed.',
     incremental: true,
   }),
+  trials: Metric.counter('hub_webhook_trials_total', {
+    description: 'Trial deliveries made.',
+    incremental: true,
+  }),
   notMade: Metric.counter('hub_webhook_attempts_not_made_total', {
     description: 'Attempts that this process could not make; they count for nobody and are made later.',
     incremental: true,

@@ -96,6 +96,8 @@ export const openPartition = Effect.fnUntraced(function* (
   let stored = startAt
   let committedAt = Number.NEGATIVE_INFINITY
   let readAt = 0
+  /** A change of a subscription was read: whoever made it waits for the position to pass it. */
+  let awaited = false
   let paused = false
   let closed = false
 
@@ -261,6 +263,7 @@ export const openPartition = Effect.fnUntraced(function* (
       position = record.offset + 1
       readAt = now()
       if (record.type === 'EventRecorded') events += 1
+      else awaited = true
     }
     relieve()
     alarm.ring()
@@ -270,14 +273,16 @@ export const openPartition = Effect.fnUntraced(function* (
   /** When the next flush is due: a batch, or a position that moved without one. */
   const nextFlush = (): number | null => {
     const due = collector.nextDue()
-    const idle = position > stored ? readAt + POSITION_EVERY_MS : null
+    const idle = position > stored ? readAt + (awaited ? 0 : POSITION_EVERY_MS) : null
     return due === null ? idle : idle === null ? due : Math.min(due, idle)
   }
 
   const flush = Effect.fnUntraced(function* () {
     const at = now()
     const cuts = collector.cut(at, settings.flushEvents)
-    if (cuts.length === 0 && (position === stored || readAt + POSITION_EVERY_MS > at)) return
+    const idleSince = awaited ? Number.NEGATIVE_INFINITY : readAt
+    if (cuts.length === 0 && (position === stored || idleSince + POSITION_EVERY_MS > at)) return
+    awaited = false
     const next = collector.lowestOffset(cuts) ?? position
     const queued = yield* store
       .queue(ownership, next, cuts.map(batchCut))
@@ -320,6 +325,7 @@ export const openPartition = Effect.fnUntraced(function* (
           ended.map(([, outcome]) => outcome),
         )
         .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
+      const gone = new Set<string>()
       for (const [subscription, outcome] of ended) {
         yield* Metric.update(
           Metric.withAttributes(metrics.attempts, { result: outcome.reason ?? 'succeeded' }),
@@ -328,8 +334,13 @@ export const openPartition = Effect.fnUntraced(function* (
         const standing = recorded.standings.get(outcome.endpoint) ?? null
         const disabled = standing?.action === 'disable' && subscription.enabled
         deliverer.settled(subscription, outcome, standing, recorded.nextDue.get(outcome.batch.uuid) ?? null)
-        if (disabled) yield* announceDisabled(subscription)
+        if (disabled) yield* logDisabled(subscription)
+        // Deleted, and its fact has not come yet: nothing more is attempted.
+        if (standing === null) gone.add(outcome.endpoint)
       }
+      yield* Effect.forEach(gone, reload).pipe(
+        untilStored('a subscription could not be read; trying again', number),
+      )
     }
   })
 
@@ -375,11 +386,8 @@ const isStorageError = (error: unknown): boolean =>
   '_tag' in error &&
   (error._tag === 'StorageUnavailable' || error._tag === 'StorageRejected')
 
-/**
- * The subscription is disabled in the database, with the attempt that did it. `webhook.endpoint_disabled` is to be told
- * to the account's others from here.
- */
-const announceDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
+/** The subscription is disabled in the database, with the attempt that did it and the event that tells the others. */
+const logDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
   yield* Metric.update(metrics.disabled, 1)
   yield* Effect.logWarning('a webhook subscription was disabled: it kept failing').pipe(
     Effect.annotateLogs({

@@ -22,10 +22,17 @@ export interface Settings {
   readonly inFlight: number
   /** Of these, for all failing subscriptions together: however many hang, half the process serves the others. */
   readonly inFlightFailing: number
-  /** For one subscription: enough to drain a backlog to a receiver 100 ms away at 80 batches/s. */
+  /** For one subscription: enough to drain a backlog to a receiver 100 ms away at 160 batches/s. */
   readonly inFlightEach: number
   /** For one failing subscription: one attempt that hangs, and one that may show that the receiver is back. */
   readonly inFlightEachFailing: number
+  /**
+   * Attempts begun and not recorded, for one subscription: what a crash delivers to it a second time. Enough that the next are
+   * on their way while PostgreSQL records the last.
+   */
+  readonly unrecordedEach: number
+  /** The same for the process: while PostgreSQL does not record, nothing more is attempted above it. */
+  readonly unrecorded: number
 
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
   readonly linedUpEach: number
@@ -46,6 +53,9 @@ export interface Settings {
   /** Events in one transaction: some 20 ms of PostgreSQL's time. */
   readonly flushEvents: number
 
+  /** How often what deleted subscriptions have left is looked for, ms. */
+  readonly clearEveryMs: number
+
   /** Before partitions may move, what is under way and quick is finished, so that it is not delivered twice, ms. */
   readonly revokeDrainMs: number
   /** The same when the process ends: the larger part of its 10 s, less what leaving the group and closing take. */
@@ -60,15 +70,18 @@ export const FANOUT_DEFAULTS: Settings = {
   nextAttemptAt,
   inFlight: 256,
   inFlightFailing: 128,
-  inFlightEach: 8,
+  inFlightEach: 16,
   inFlightEachFailing: 2,
-  linedUpEach: 16,
+  unrecordedEach: 64,
+  unrecorded: 1024,
+  linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 4,
   earlyAttempts: 10,
   collectedEvents: 20_000,
   collectedCharacters: 16 * 1024 * 1024,
   flushEvents: 2000,
+  clearEveryMs: 10_000,
   revokeDrainMs: 1000,
   stopDrainMs: 5000,
 }

@@ -2,6 +2,9 @@
  * Who may make an attempt next. Pure. The attempts of a process are slots; a subscription takes one at a time, in turn,
  * up to a bound of its own, which is lower while it fails. All failing ones together never take more than a part of
  * the slots, so however many receivers hang, the others are served. Source: architecture, Webhooks.
+ *
+ * A slot is free again when its attempt has ended. What has not been recorded by then has bounds of its own: it is what a
+ * crash repeats, and what fills up while PostgreSQL is slow.
  */
 
 /** What a slot is taken for. */
@@ -17,10 +20,14 @@ export interface SlotLimits {
   readonly inFlightFailing: number
   readonly inFlightEach: number
   readonly inFlightEachFailing: number
+  /** Attempts that have begun and are not recorded, in all and for each that does not fail. */
+  readonly unrecorded: number
+  readonly unrecordedEach: number
 }
 
 interface Held {
   slots: number
+  unrecorded: number
   /** As it was counted last. */
   failing: boolean
   /** Stands in a line. */
@@ -34,6 +41,7 @@ export class Slots<H extends SlotHolder> {
   #failingLine: Array<H> = []
   #taken = 0
   #takenFailing = 0
+  #unrecorded = 0
   /** The two lines take turns, so that neither waits for the other to be empty. */
   #failingTurn = false
 
@@ -50,6 +58,11 @@ export class Slots<H extends SlotHolder> {
     return this.#takenFailing
   }
 
+  /** Attempts that have begun and are not recorded. */
+  get unrecorded(): number {
+    return this.#unrecorded
+  }
+
   /** To be called whenever a holder has got work or has turned from failing to healthy or back. */
   enlist(holder: H): void {
     const held = this.#of(holder)
@@ -64,19 +77,26 @@ export class Slots<H extends SlotHolder> {
 
   /** Takes a slot for whoever is next, or `null`: nobody may, or all slots are taken. */
   take(): H | null {
-    if (this.#taken >= this.#limits.inFlight) return null
+    if (this.#taken >= this.#limits.inFlight || this.#unrecorded >= this.#limits.unrecorded) return null
     this.#failingTurn = !this.#failingTurn
     return this.#failingTurn
       ? (this.#takeFailing() ?? this.#from(this.#healthyLine))
       : (this.#from(this.#healthyLine) ?? this.#takeFailing())
   }
 
-  /** Gives a slot back. */
-  release(holder: H): void {
+  /** The attempt has ended: its slot is free, and its outcome is still to be recorded. */
+  ended(holder: H): void {
     const held = this.#of(holder)
     held.slots -= 1
     this.#taken -= 1
     if (held.failing) this.#takenFailing -= 1
+    this.enlist(holder)
+  }
+
+  /** The outcome of an attempt that had ended is recorded. */
+  recorded(holder: H): void {
+    this.#of(holder).unrecorded -= 1
+    this.#unrecorded -= 1
     this.enlist(holder)
   }
 
@@ -98,7 +118,9 @@ export class Slots<H extends SlotHolder> {
         continue
       }
       held.slots += 1
+      held.unrecorded += 1
       this.#taken += 1
+      this.#unrecorded += 1
       if (held.failing) this.#takenFailing += 1
       return holder
     }
@@ -106,8 +128,12 @@ export class Slots<H extends SlotHolder> {
   }
 
   #eligible(holder: H, held: Held): boolean {
-    const bound = holder.failing ? this.#limits.inFlightEachFailing : this.#limits.inFlightEach
-    return holder.hasWork && held.slots < bound
+    const { inFlightEach, inFlightEachFailing, unrecordedEach } = this.#limits
+    if (!holder.hasWork) return false
+    // One that fails is not tried further before it is known how the last tries stand.
+    return holder.failing
+      ? held.unrecorded < inFlightEachFailing
+      : held.slots < inFlightEach && held.unrecorded < unrecordedEach
   }
 
   #recount(holder: H, held: Held): void {
@@ -119,13 +145,13 @@ export class Slots<H extends SlotHolder> {
   #of(holder: H): Held {
     let held = this.#held.get(holder)
     if (held === undefined) {
-      held = { slots: 0, failing: holder.failing, listed: false }
+      held = { slots: 0, unrecorded: 0, failing: holder.failing, listed: false }
       this.#held.set(holder, held)
     }
     return held
   }
 
   #tidy(holder: H, held: Held): void {
-    if (held.slots === 0 && !held.listed) this.#held.delete(holder)
+    if (held.slots === 0 && held.unrecorded === 0 && !held.listed) this.#held.delete(holder)
   }
 }

@@ -6,20 +6,25 @@ import { randomBytes } from 'node:crypto'
 import {
   decodeId,
   encodeId,
+  envelopeOf,
   eventBatchId,
+  type EventType,
   type HealthAction,
   judgeAttempt,
   type Mode,
   NEW_ID_RANDOM_BYTES,
   newId,
+  subscriptionDisabled,
   type SubscriptionStatus,
+  trialEvent,
 } from '@hub/domain'
 import { type Queries, Sql, StorageRejected, type StorageError, Vault } from '@hub/store'
-import type { FailureReason } from '@hub/webhooks'
+import type { Delivery, DeliveryResult, FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
 import type { Cut } from './collector.ts'
 import { FanoutSettings, type Settings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
+import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
 
 /** Another process has taken the partition over. Nothing was changed; nothing will be. */
 export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}
@@ -127,6 +132,23 @@ const holds = async (q: Queries, { epoch, partition }: Ownership): Promise<boole
   return rows.length === 1
 }
 
+/** A trial delivery that this process has taken: the event is made, and the secrets that sign it are those in force. */
+export interface Trial {
+  /** UUID of the attempt that it will be. */
+  readonly id: string
+  /** UUID. */
+  readonly endpoint: string
+  readonly url: string
+  /** `evb_…` */
+  readonly eventBatch: string
+  /** `evt_…` */
+  readonly event: string
+  readonly body: Uint8Array
+  readonly secrets: Delivery['secrets']
+  /** When it was taken, milliseconds since the epoch. */
+  readonly startedAt: number
+}
+
 export interface FanoutStoreShape {
   /** Takes a partition over: all earlier owners are shut out. `position` is the next offset to read, -1 for none yet. */
   readonly take: (
@@ -198,6 +220,20 @@ export interface FanoutStoreShape {
     owner: Ownership,
     outcomes: ReadonlyArray<Outcome>,
   ) => Effect.Effect<Recorded, StorageError | PartitionLost>
+  /**
+   * Takes trials that were asked for and that nobody has taken, oldest first. One that cannot be signed is not among them, and waits
+   * until nobody waits for it.
+   */
+  readonly claimTrials: (limit: number) => Effect.Effect<ReadonlyArray<Trial>, StorageError>
+  /** Puts a trial into the delivery log, unless its subscription was deleted meanwhile. */
+  readonly recordTrial: (
+    trial: Trial,
+    result: Pick<DeliveryResult, 'responseCode' | 'durationMs' | 'reason'>,
+  ) => Effect.Effect<void, StorageError>
+  /** Gives a trial back. */
+  readonly releaseTrial: (trial: Trial) => Effect.Effect<void, StorageError>
+  /** Deletes some of what deleted subscriptions have left; answers how many rows, 0 when there are none. */
+  readonly clearDeleted: Effect.Effect<number, StorageError>
   /** True when the database answers. */
   readonly answers: Effect.Effect<boolean>
 }
@@ -250,6 +286,44 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
               : queuedAt === null
                 ? null
                 : queuedAt + settings.retryWindowMs,
+        }
+      })
+
+      const toTrial = Effect.fnUntraced(function* (
+        row: TrialRow,
+        now: number,
+      ): Effect.fn.Return<Trial | null> {
+        const id = encodeId('we', row.endpoint_id)
+        const rotationEndsAt = time(row.secret_rotation_ends_at)
+        const secret = yield* openSecret(id, row.secret)
+        if (secret === null) return null
+        const previous =
+          rotationEndsAt !== null && rotationEndsAt > now ? yield* openSecret(id, row.previous_secret) : null
+        const event = trialEvent(
+          encodeId('whd', row.trial_id),
+          {
+            id,
+            url: row.url,
+            eventTypes: row.event_types,
+            status: row.status,
+            createdAt: row.created_at.getTime(),
+            disabledAt: time(row.disabled_at),
+            disabledReason: row.disabled_reason,
+            consecutiveFailures: row.consecutive_failures,
+            rotationEndsAt,
+          },
+          now,
+        )
+        const body = JSON.stringify(envelopeOf(event, { recordedAt: now, mode: row.mode }))
+        return {
+          id: row.trial_id,
+          endpoint: row.endpoint_id,
+          url: row.url,
+          eventBatch: eventBatchId(id, event.id, 1),
+          event: event.id,
+          body: bodyOf([{ body }]),
+          secrets: previous === null ? [secret] : [secret, previous],
+          startedAt: now,
         }
       })
 
@@ -337,17 +411,11 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         const recorded = yield* transaction(async (q): Promise<Recorded | null> => {
           if (!(await holds(q, owner))) return null
           const endpointIds = [...new Set(outcomes.map((outcome) => outcome.endpoint))].sort()
-          const endpoints = await q<
-            {
-              id: string
-              status: SubscriptionStatus
-              consecutive_failures: number
-              first_failure_at: Date | null
-              backlog_released_at: Date | null
-            }[]
-          >`
-            SELECT id, status, consecutive_failures, first_failure_at, backlog_released_at
-            FROM webhooks.endpoints WHERE id = ANY(${endpointIds}::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+          const endpoints = await q<StandingRow[]>`
+            SELECT id, account, mode, url, event_types, created_at, secret_rotation_ends_at, status, consecutive_failures,
+                   first_failure_at, backlog_released_at
+            FROM webhooks.endpoints WHERE id = ANY(${endpointIds}::uuid[]) AND deleted_at IS NULL
+            ORDER BY id FOR NO KEY UPDATE`
           const alive = new Set(endpoints.map((row) => row.id))
           const plans = outcomes.flatMap((outcome, index) =>
             alive.has(outcome.endpoint) ? [planOf(settings, outcome, random[index] ?? 0)] : [],
@@ -390,7 +458,8 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         sources: sql
           .run(
             (q) =>
-              q<{ account: string; mode: Mode }[]>`SELECT DISTINCT account, mode FROM webhooks.endpoints`,
+              q<{ account: string; mode: Mode }[]>`
+                SELECT DISTINCT account, mode FROM webhooks.endpoints WHERE deleted_at IS NULL`,
             { deadline: TRANSACTION_DEADLINE },
           )
           .pipe(
@@ -405,7 +474,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                 .run(
                   (q) => q<EndpointRow[]>`
                     SELECT ${columns(q)} FROM webhooks.endpoints e
-                    WHERE (e.account, e.mode) IN (
+                    WHERE e.deleted_at IS NULL AND (e.account, e.mode) IN (
                       SELECT * FROM unnest(${sources.map(({ account }) => decodeId('acc', account))}::uuid[],
                                            ${sources.map(({ mode }) => mode)}::command.mode[]))`,
                   { deadline: TRANSACTION_DEADLINE },
@@ -413,7 +482,10 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                 .pipe(Effect.flatMap((rows) => Effect.forEach(rows, toRecord))),
         subscription: (uuid) =>
           sql
-            .run((q) => q<EndpointRow[]>`SELECT ${columns(q)} FROM webhooks.endpoints e WHERE e.id = ${uuid}`)
+            .run(
+              (q) => q<EndpointRow[]>`
+                SELECT ${columns(q)} FROM webhooks.endpoints e WHERE e.id = ${uuid} AND e.deleted_at IS NULL`,
+            )
             .pipe(Effect.flatMap(([row]) => (row === undefined ? Effect.succeed(null) : toRecord(row)))),
         journal: ({ account, mode }, { afterSequence, createdUntil, limit }) =>
           sql
@@ -482,6 +554,27 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
             )
             .pipe(Effect.map(([row]) => row?.body ?? null)),
         record,
+        claimTrials: Effect.fnUntraced(function* (limit) {
+          const rows = yield* sql.run((q) => claimTrials(q, limit))
+          const now = yield* Clock.currentTimeMillis
+          const trials = yield* Effect.forEach(rows, (row) => toTrial(row, now))
+          return trials.filter((trial) => trial !== null)
+        }),
+        recordTrial: (trial, result) =>
+          transaction((q) =>
+            recordTrial(q, {
+              trialId: trial.id,
+              endpoint: trial.endpoint,
+              eventBatch: uuidOf('evb', trial.eventBatch),
+              event: uuidOf('evt', trial.event),
+              responseCode: result.responseCode,
+              durationMs: result.durationMs,
+              reason: result.reason,
+              startedAt: trial.startedAt,
+            }),
+          ),
+        releaseTrial: (trial) => Effect.asVoid(sql.run((q) => releaseTrial(q, trial.id))),
+        clearDeleted: transaction(clearDeleted),
         answers: sql
           .run((q) => q`SELECT 1`)
           .pipe(
@@ -558,19 +651,54 @@ const applyPlans = async (q: Queries, plans: ReadonlyArray<Plan>): Promise<Reado
   return rows.map((row) => row.id)
 }
 
+/** What the domain judges, and what is told when it says so. */
+interface StandingRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly url: string
+  readonly event_types: ReadonlyArray<EventType>
+  readonly created_at: Date
+  readonly secret_rotation_ends_at: Date | null
+  readonly status: SubscriptionStatus
+  readonly consecutive_failures: number
+  readonly first_failure_at: Date | null
+  readonly backlog_released_at: Date | null
+}
+
+/** Leaves `webhook.endpoint_disabled` for the journal, in the transaction that disables. */
+const tellDisabled = async (
+  q: Queries,
+  row: StandingRow,
+  disabled: { readonly at: number; readonly reason: string; readonly consecutiveFailures: number },
+): Promise<void> => {
+  const event = subscriptionDisabled(
+    {
+      id: encodeId('we', row.id),
+      url: row.url,
+      eventTypes: row.event_types,
+      status: 'disabled_by_failures',
+      createdAt: row.created_at.getTime(),
+      disabledAt: disabled.at,
+      disabledReason: disabled.reason,
+      consecutiveFailures: disabled.consecutiveFailures,
+      rotationEndsAt: time(row.secret_rotation_ends_at),
+    },
+    disabled.at,
+  )
+  await q`
+    INSERT INTO command.event_inbox (id, account, mode, type, object)
+    VALUES (${uuidOf('evt', event.id)}, ${row.account}, ${row.mode}, ${event.type}, ${JSON.stringify(event.object)}::text::json)
+    ON CONFLICT (id) DO NOTHING`
+}
+
 /**
  * Lets the domain judge the attempts of one subscription, in order, and stores what follows. `disabledBy`: index of the
  * first attempt after which it is disabled, or their number.
  */
 const judge = async (
   q: Queries,
-  row: {
-    readonly id: string
-    readonly status: SubscriptionStatus
-    readonly consecutive_failures: number
-    readonly first_failure_at: Date | null
-    readonly backlog_released_at: Date | null
-  },
+  row: StandingRow,
   plans: ReadonlyArray<Plan>,
 ): Promise<{ readonly standing: Standing; readonly disabledBy: number }> => {
   let health = {
@@ -580,13 +708,14 @@ const judge = async (
   }
   let releasedAt = time(row.backlog_released_at)
   let action: HealthAction = 'none'
-  let disabledAt: number | null = null
+  let disabled: { readonly at: number; readonly reason: string } | null = null
   let disabledBy = plans.length
   for (const [index, { outcome }] of plans.entries()) {
     const verdict = judgeAttempt(health, { succeeded: outcome.reason === null, at: outcome.endedAt })
     health = verdict.health
     if (verdict.action !== 'none') action = verdict.action
-    if (verdict.action === 'disable') disabledAt = outcome.endedAt
+    if (verdict.action === 'disable')
+      disabled = { at: outcome.endedAt, reason: outcome.reason ?? 'http_status' }
     if (health.status !== 'enabled') disabledBy = Math.min(disabledBy, index)
     // A release ends where failures begin again: what is left of it goes back to its own schedule.
     if (verdict.action === 'releaseBacklog') releasedAt = outcome.endedAt
@@ -604,8 +733,11 @@ const judge = async (
         consecutive_failures = ${health.consecutiveFailures},
         first_failure_at = ${date(health.firstFailureAt)},
         backlog_released_at = ${date(releasedAt)}
-        ${disabledAt === null ? q`` : q`, disabled_at = ${date(disabledAt)}, disabled_reason = 'consecutive_failures'`}
+        ${disabled === null ? q`` : q`, disabled_at = ${date(disabled.at)}, disabled_reason = ${disabled.reason}`}
       WHERE id = ${row.id}`
+    if (disabled !== null) {
+      await tellDisabled(q, row, { ...disabled, consecutiveFailures: health.consecutiveFailures })
+    }
   }
   return {
     disabledBy,

@@ -76,8 +76,18 @@ export class Subscription implements SlotHolder {
     return this.linedUp.length > 0 && this.enabled && !this.closed
   }
 
-  wants(event: { readonly sequence: number; readonly eventType: string }): boolean {
+  wants(event: { readonly sequence: number; readonly eventType: string; readonly body: string }): boolean {
     const { afterSequence, eventTypes } = this.record
-    return event.sequence > afterSequence && (eventTypes.size === 0 || eventTypes.has(event.eventType))
+    return (
+      event.sequence > afterSequence &&
+      (eventTypes.size === 0 || eventTypes.has(event.eventType)) &&
+      !(event.eventType === 'webhook.endpoint_disabled' && this.#isAboutItself(event.body))
+    )
+  }
+
+  /** That it was disabled is told to the others. Source: specification, Event types. */
+  #isAboutItself(body: string): boolean {
+    const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
+    return data.object.id === this.record.id
   }
 }

@@ -168,6 +168,47 @@ const writeSums = (q: Queries, { batches, charges, stats }: Changes, seals: Read
   ]
 }
 
+/** Writes events behind the ends of their journals, and the outbox row that they are published from. */
+const writePlaced = async (
+  q: Queries,
+  topics: TopicNames,
+  placed: ReturnType<typeof placeEvents>,
+): Promise<Publication | null> => {
+  if (placed.events.length === 0) return null
+  const records = placed.events.map((event) =>
+    eventRecordedRecord(topics, {
+      type: 'EventRecorded',
+      event: event.id,
+      account: event.account,
+      mode: event.mode,
+      sequence: event.sequence,
+      eventType: event.type,
+      createdAt: event.recordedAt,
+      body: event.body,
+    }),
+  )
+  const [outboxId] = await Promise.all([
+    writeOutbox(q, packRow(records)),
+    writeEvents(q, placed.events),
+    moveHeads(q, placed.heads),
+  ])
+  return { outboxId, records }
+}
+
+/** Records events that come from elsewhere. To be called last in a transaction: it holds the ends of their journals. */
+export const recordEntries = async (
+  q: Queries,
+  topics: TopicNames,
+  entries: ReadonlyArray<JournalEntry>,
+): Promise<Publication | null> => {
+  const heads = await takeHeads(q, journalsOf(entries))
+  const recorded = await recordedEvents(
+    q,
+    entries.map(({ event }) => event.id),
+  )
+  return writePlaced(q, topics, placeEvents(entries, heads, recorded))
+}
+
 /**
  * Applies a digest. Three round trips whatever its size: lock and read; write rows and take the heads; write events.
  * Statements of one round trip are sent together and run in order.
@@ -229,26 +270,10 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
           Promise.all(writes),
         ])
         const entries = [...changes.events, ...closed.map(completedEntry), ...crossed.map(thresholdEntry)]
-        const placed = placeEvents(entries, heads, recorded)
-        if (placed.events.length === 0) return { kind: 'applied', publication: null }
-        const records = placed.events.map((event) =>
-          eventRecordedRecord(topics, {
-            type: 'EventRecorded',
-            event: event.id,
-            account: event.account,
-            mode: event.mode,
-            sequence: event.sequence,
-            eventType: event.type,
-            createdAt: event.recordedAt,
-            body: event.body,
-          }),
-        )
-        const [outboxId] = await Promise.all([
-          writeOutbox(q, packRow(records)),
-          writeEvents(q, placed.events),
-          moveHeads(q, placed.heads),
-        ])
-        return { kind: 'applied', publication: { outboxId, records } }
+        return {
+          kind: 'applied',
+          publication: await writePlaced(q, topics, placeEvents(entries, heads, recorded)),
+        }
       },
       { deadline: DEADLINE_MS },
     ),

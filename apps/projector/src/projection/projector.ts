@@ -16,6 +16,7 @@ import {
 } from '@hub/kafka'
 import { type Sealing, Sql, type Vault } from '@hub/store'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
+import { runEventInbox } from '../event-inbox.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { PROJECTION } from '../messages/transaction.ts'
 import { failures, observeLag } from '../metrics.ts'
@@ -119,6 +120,7 @@ export const makeProjector = Effect.fnUntraced(function* (
   const sources = sourcesOf(topics)
   const pollSize = options.pollSize ?? POLL_SIZE
   const publisher = yield* makePublisher
+  yield* runEventInbox(topics, publisher)
   const personalData = yield* makePersonalData
 
   const workers = Array.from({ length: WORKERS }, makeWorker)

@@ -1,0 +1,301 @@
+/** What commands do to the fan-out: trial deliveries, rotation, deletion, and what is told when a subscription is disabled. */
+import { randomUUID } from 'node:crypto'
+import { describe, expect, it } from '@effect/vitest'
+import { decodeId, encodeId, eventIdOf, toTimestamp } from '@hub/domain'
+import { answering, tlsReceiver } from '@hub/testkit'
+import { Deferred, Effect, type Scope } from 'effect'
+import { Stripe } from 'stripe'
+import { certificate, type Deployment, type Endpoint, makeDeployment } from './fanout.harness.ts'
+
+/** Slow machines wait longer; a test that cannot end fails. */
+const TIMEOUT = 30_000
+
+const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
+  it.live(name, () => Effect.flatMap(makeDeployment, body), TIMEOUT)
+
+/** Asks for a trial as command-api does. Answers the id of the attempt that it will be. */
+const askForTrial = Effect.fnUntraced(function* (hub: Deployment, endpoint: Endpoint) {
+  const id = randomUUID()
+  yield* hub.sql.run((q) => q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${endpoint.uuid}, ${id})`)
+  return id
+})
+
+const verified = (request: { readonly body: Buffer; readonly headers: object } | undefined, secret: string) =>
+  Stripe.webhooks.constructEvent(
+    request!.body,
+    String((request!.headers as Record<string, unknown>)['hub-signature']),
+    secret,
+  ) as unknown as ReadonlyArray<Record<string, unknown>>
+
+describe('a trial delivery', () => {
+  test('goes out at once, signed, whatever the status and the types, and is in the log as a trial', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account('test')
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.seen'] })
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', consecutive_failures = 20
+                 WHERE id = ${endpoint.uuid}`,
+      )
+      yield* hub.start()
+      const id = yield* askForTrial(hub, endpoint)
+      const [request] = yield* receiver.until((received) => received.length === 1)
+      const [event, ...more] = verified(request, endpoint.secret)
+      expect(more).toEqual([])
+      expect(event).toMatchObject({
+        id: eventIdOf(encodeId('whd', id), 'webhook.test'),
+        object: 'event',
+        type: 'webhook.test',
+        mode: 'test',
+        data: { object: { id: endpoint.id, object: 'webhook_endpoint', status: 'disabled_by_failures' } },
+      })
+      yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
+      const [attempt] = yield* hub.sql.run((q) => q`SELECT * FROM webhooks.attempts`)
+      expect(attempt).toMatchObject({
+        id,
+        trial: true,
+        status: 'succeeded',
+        response_code: 200,
+        reason: null,
+        attempt: 1,
+        next_attempt_at: null,
+        batch_id: decodeId('evb', String(request?.headers['hub-event-id'])),
+      })
+      const traces = yield* hub.sql.run(async (q) => ({
+        trials: (await q`SELECT 1 FROM webhooks.trials`).length,
+        batches: (await q`SELECT 1 FROM webhooks.batches`).length,
+        journal: (await q`SELECT 1 FROM read.events`).length,
+        events: await q`SELECT event_id, batch_id FROM webhooks.batch_events`,
+      }))
+      expect(traces).toMatchObject({
+        trials: 0,
+        batches: 0,
+        journal: 0,
+        events: [{ event_id: decodeId('evt', String(event?.['id'])), batch_id: attempt?.['batch_id'] }],
+      })
+    }))
+
+  test('that fails counts for nothing', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.sql.run(
+        (
+          q,
+        ) => q`UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '2 hours'
+                 WHERE id = ${endpoint.uuid}`,
+      )
+      yield* hub.start()
+      yield* askForTrial(hub, endpoint)
+      yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
+      const [row] = yield* hub.sql.run(
+        (q) => q`SELECT e.status, e.consecutive_failures, a.reason, a.response_code, a.status AS attempt
+                 FROM webhooks.endpoints e JOIN webhooks.attempts a ON a.endpoint_id = e.id`,
+      )
+      expect(row).toEqual({
+        status: 'enabled',
+        consecutive_failures: 19,
+        reason: 'http_status',
+        response_code: 500,
+        attempt: 'failed',
+      })
+    }))
+
+  test('is made once, however many processes there are', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoints = yield* Effect.forEach(Array.from({ length: 12 }), () =>
+        hub.subscribe(account, receiver.url()),
+      )
+      yield* hub.start()
+      yield* hub.start()
+      yield* Effect.forEach(endpoints, (endpoint) => askForTrial(hub, endpoint))
+      yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts WHERE trial`).length === 12)
+      expect(receiver.received.length).toBe(12)
+    }))
+
+  test('that nobody waits for any more is not made', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const [late, fresh] = [
+        yield* hub.subscribe(account, receiver.url('/late')),
+        yield* hub.subscribe(account, receiver.url('/fresh')),
+      ]
+      yield* askForTrial(hub, late)
+      yield* hub.sql.run((q) => q`UPDATE webhooks.trials SET requested_at = now() - interval '6 seconds'`)
+      yield* hub.start()
+      yield* askForTrial(hub, fresh)
+      yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
+      expect(receiver.received.map(({ path }) => path)).toEqual(['/fresh'])
+    }))
+})
+
+describe('after a rotation', () => {
+  test('both secrets sign until its end, then the new one alone', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const [endpoint, spare] = [
+        yield* hub.subscribe(account, receiver.url()),
+        yield* hub.subscribe(yield* hub.account(), receiver.url('/other')),
+      ]
+      yield* hub.start()
+      yield* hub.rotate(account, endpoint, { secret: 'whsec_new', endsInMs: 86_400_000 })
+      yield* hub.emit(account, 1)
+      const [first] = yield* receiver.until((received) => received.length === 1)
+      expect(String(first?.headers['hub-signature'])).toMatch(/^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/u)
+      for (const secret of ['whsec_new', endpoint.secret]) expect(verified(first, secret)).toHaveLength(1)
+      expect(() => verified(first, spare.secret)).toThrow()
+
+      yield* hub.rotate(account, endpoint, { secret: 'whsec_newest', endsInMs: -1 })
+      yield* hub.emit(account, 1)
+      const [, second] = yield* receiver.until((received) => received.length === 2)
+      expect(String(second?.headers['hub-signature'])).toMatch(/^t=\d+,v1=[0-9a-f]{64}$/u)
+      expect(verified(second, 'whsec_newest')).toHaveLength(1)
+      expect(() => verified(second, 'whsec_new')).toThrow()
+    }))
+})
+
+describe('a deleted subscription', () => {
+  const remove = (hub: Deployment, endpoint: Endpoint) =>
+    hub.sql.run(
+      (q) =>
+        q`UPDATE webhooks.endpoints SET deleted_at = now(), url = '', secret = ''::bytea WHERE id = ${endpoint.uuid}`,
+    )
+
+  test('is attempted no more, and what it had goes', (hub) =>
+    Effect.gen(function* () {
+      const brokenOff = yield* Deferred.make<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) =>
+          response.on('close', () => Deferred.doneUnsafe(brokenOff, Effect.void)),
+      })
+      const witness = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const other = yield* hub.subscribe(account, witness.url())
+      yield* hub.start()
+      yield* hub.emit(account, 3)
+      yield* receiver.until((received) => received.length === 1)
+      yield* remove(hub, endpoint)
+      yield* hub.change(account, endpoint, 'deleted')
+      yield* Deferred.await(brokenOff)
+      yield* hub.emit(account, 1)
+      yield* hub.eventually(
+        async (q) =>
+          (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${other.uuid}`).length === 2 &&
+          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 0 &&
+          (await q`SELECT 1 FROM webhooks.batch_events WHERE endpoint_id = ${endpoint.uuid}`).length === 0,
+      )
+      expect(receiver.received).toHaveLength(1)
+      expect(yield* hub.attemptsOf(endpoint)).toEqual([])
+    }))
+
+  test('whose deletion has not been read yet is noticed at its next attempt', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const witness = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + 50 } })
+      yield* hub.emit(account, 1)
+      yield* receiver.until((received) => received.length >= 2)
+      yield* remove(hub, endpoint)
+      // Nobody tells the fan-out. What it still attempts leaves no line, and soon there is nothing to attempt.
+      yield* hub.eventually(
+        async (q) =>
+          (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 0,
+      )
+      yield* hub.subscribe(account, witness.url())
+      // A round takes longer than the next attempt would be away; so it has ended when one changes nothing.
+      for (let before = -1; receiver.received.length !== before;) {
+        before = receiver.received.length
+        const delivered = witness.received.length
+        yield* hub.emit(account, 1)
+        yield* witness.until((received) => received.length > delivered)
+      }
+    }))
+})
+
+describe('a subscription that is disabled', () => {
+  test('leaves one event for the journal, in the transaction that disables it', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: answering(503) })
+      const account = yield* hub.account('test')
+      const endpoint = yield* hub.subscribe(account, receiver.url('/hook'))
+      yield* hub.sql.run(
+        (
+          q,
+        ) => q`UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
+                 WHERE id = ${endpoint.uuid}`,
+      )
+      yield* hub.start()
+      yield* hub.emit(account, 1)
+      yield* hub.eventually(
+        async (q) => (await q`SELECT 1 FROM webhooks.endpoints WHERE status <> 'enabled'`).length === 1,
+      )
+      const [{ disabled_at: disabledAt } = {}] = yield* hub.sql.run(
+        (q) => q<{ disabled_at: Date }[]>`SELECT disabled_at FROM webhooks.endpoints`,
+      )
+      const at = toTimestamp(disabledAt!.getTime())
+      const left = yield* hub.sql.run((q) => q`SELECT * FROM command.event_inbox`)
+      expect(left).toMatchObject([
+        {
+          id: decodeId('evt', eventIdOf(`${endpoint.id} ${at}`, 'webhook.endpoint_disabled')),
+          account: account.uuid,
+          mode: 'test',
+          type: 'webhook.endpoint_disabled',
+          object: {
+            id: endpoint.id,
+            object: 'webhook_endpoint',
+            url: receiver.url('/hook'),
+            status: 'disabled_by_failures',
+            disabled_at: at,
+            disabled_reason: 'http_status',
+            consecutive_failures: 20,
+          },
+        },
+      ])
+      expect(JSON.stringify(left)).not.toContain('whsec')
+    }))
+
+  test('is not told of itself; the others are', (hub) =>
+    Effect.gen(function* () {
+      const [own, other] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, own.url())
+      yield* hub.subscribe(account, other.url())
+      yield* hub.start()
+      const told = yield* hub.record(account, 1, 'webhook.endpoint_disabled', { id: endpoint.id })
+      yield* hub.publish(account, told)
+      const [after] = yield* hub.emit(account, 1)
+      const ids = (received: ReadonlyArray<{ readonly body: Buffer }>) =>
+        received.flatMap(({ body }) => (JSON.parse(body.toString()) as { id: string }[]).map(({ id }) => id))
+      yield* other.until((received) => ids(received).length === 2)
+      yield* own.until((received) => ids(received).length > 0)
+      expect(new Set(ids(other.received))).toEqual(new Set([told.events[0]!.id, after!.id]))
+      expect(ids(own.received)).toEqual([after!.id])
+    }))
+})
+
+describe('whoever changes a subscription', () => {
+  test('can see when the change is in force: the position passes it', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start()
+      const [at] = yield* hub.change(account, endpoint, 'enabled')
+      yield* hub.eventually(
+        async (q) =>
+          (
+            await q`SELECT 1 FROM webhooks.positions
+                    WHERE partition = ${at!.partition} AND position > ${at!.offset}`
+          ).length === 1,
+      )
+      expect(at?.topic).toBe(hub.topics.webhooks)
+    }))
+})
