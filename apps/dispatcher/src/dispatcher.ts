@@ -24,7 +24,7 @@ import { KnownMessages } from './known/port.ts'
 import { makeMetrics } from './metrics.ts'
 import { makeReportSink } from './report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
-import { DEFAULT_LIMITS, type ShardLimits } from './shard/message-shard.ts'
+import { DEFAULT_LIMITS, type Population, type ShardLimits } from './shard/message-shard.ts'
 
 /** The operator of live keys, when there is one. */
 export interface HttpOperatorSettings {
@@ -42,6 +42,8 @@ export interface DispatcherOptions {
   readonly http: HttpOperatorSettings | null
   readonly sandbox?: SandboxOptions
   readonly limits?: ShardLimits
+  /** Messages in memory, over all shards. */
+  readonly population?: number
   readonly lifetimes?: Lifetimes
 }
 
@@ -62,6 +64,8 @@ const LOOKUP_MS = 250
 /** Questions of one shard at once: a full buffer of a lane that has a backlog, which is one query by primary key. */
 const LOOKUPS = 2000
 const GAUGES_MS = 1000
+/** Messages in memory: about 200 MiB of them. */
+const DEFAULT_POPULATION = 200_000
 
 /** Runs a dispatcher until the scope closes: then hand-overs under way are finished, and the group is left. */
 export const makeDispatcher = (
@@ -129,6 +133,8 @@ export const makeDispatcher = (
       return HTTP
     }
 
+    const population: Population = { count: 0, limit: options.population ?? DEFAULT_POPULATION }
+
     const handover = yield* makeHandover({
       operators: [...operators.values()],
       shards,
@@ -150,6 +156,8 @@ export const makeDispatcher = (
           metrics,
           now,
           limits: options.limits ?? DEFAULT_LIMITS,
+          population,
+          routes: [SANDBOX, HTTP],
           operatorFor,
           dedupes: (name) => operators.get(name)?.capabilities.dedupesByReference ?? false,
           submit: (shard, message) => handover.submit(shard, message),

@@ -6,6 +6,7 @@ export { type Appender, makeAppender, type Ticket } from './appender.ts'
 export { Fence, type Opening } from './fence.ts'
 export { HeldOffsets } from './held-offsets.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'
+export { LaneReading, type Shares } from './lane-reading.ts'
 export {
   type HostObserver,
   makeShardHost,

@@ -60,6 +60,14 @@ export interface Shard {
   readonly isFull: (lane: number) => boolean
   /** There is room enough to read the lane on, once it was full. */
   readonly hasRoom: (lane: number) => boolean
+  /** The same for the reports. */
+  readonly reportsFull: () => boolean
+  readonly reportsHaveRoom: () => boolean
+  /**
+   * Where the lane is to be read next, when that is not `position`, the next offset it would read; `null` to go on. Never below
+   * what `needed` told. Absent: a lane is always read on.
+   */
+  readonly turn?: (lane: number, position: number) => number | null
   readonly needed: () => Needed
   /** Marks were committed; `logPosition` is how far the log has been read. */
   readonly onCommitted: (lanes: ReadonlyArray<number>, logPosition: number, now: number) => void
@@ -152,6 +160,7 @@ interface Hosted<S> {
   readonly positions: Map<string, number>
   readonly committed: Map<string, number>
   readonly pausedLanes: Set<number>
+  reportsPaused: boolean
   /** Offset behind the newest record of its own that the log has acknowledged. */
   ownLogEnd: number
   /** The log is not being read just now; see `rest`. */
@@ -187,6 +196,11 @@ export const makeShardHost = <S extends Shard>(
       for (const hosted of shards.values()) {
         if (hosted.phase !== 'open' || control === null) continue
         for (const [lane, topic] of lanes.entries()) {
+          const next = hosted.shard.turn?.(lane, hosted.positions.get(topic) ?? 0) ?? null
+          if (next !== null) {
+            hosted.positions.set(topic, next)
+            control.seek({ topic, partition: hosted.number, offset: next })
+          }
           if (hosted.pausedLanes.has(lane)) {
             if (!hosted.shard.hasRoom(lane)) continue
             hosted.pausedLanes.delete(lane)
@@ -195,6 +209,14 @@ export const makeShardHost = <S extends Shard>(
             hosted.pausedLanes.add(lane)
             control.pause(topic, hosted.number)
           }
+        }
+        if (hosted.reportsPaused) {
+          if (!hosted.shard.reportsHaveRoom()) continue
+          hosted.reportsPaused = false
+          control.resume(topics.operatorReports, hosted.number)
+        } else if (hosted.shard.reportsFull()) {
+          hosted.reportsPaused = true
+          control.pause(topics.operatorReports, hosted.number)
         }
       }
       options.onSettled()
@@ -241,6 +263,7 @@ export const makeShardHost = <S extends Shard>(
         positions: new Map(),
         committed: new Map(),
         pausedLanes: new Set(),
+        reportsPaused: false,
         ownLogEnd: 0,
         resting: false,
       }
@@ -471,7 +494,9 @@ export const makeShardHost = <S extends Shard>(
           for (const topic of all) {
             by.seek({ topic, partition: number, offset: kept.positions.get(topic) ?? 0 })
             const lane = lanes.indexOf(topic)
-            if (lane >= 0 && kept.pausedLanes.has(lane)) by.pause(topic, number)
+            const paused =
+              lane >= 0 ? kept.pausedLanes.has(lane) : topic === topics.operatorReports && kept.reportsPaused
+            if (paused) by.pause(topic, number)
             else by.resume(topic, number)
           }
           kept.resting = false

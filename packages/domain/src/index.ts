@@ -150,7 +150,7 @@ export {
   NotYet,
   OutcomeUnknown,
 } from './message/errors.ts'
-export { carry, decide, type Decision } from './message/decide.ts'
+export { carry, carryRefused, decide, type Decision } from './message/decide.ts'
 export { evolve, statusOf } from './message/evolve.ts'
 export { factIdOf, stepOf } from './message/step.ts'
 export { DEFAULT_LIFETIMES, expiresAt, type Lifetimes, reportDeadline } from './message/lifetimes.ts'

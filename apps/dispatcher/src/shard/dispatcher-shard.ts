@@ -14,13 +14,16 @@ import {
 import type { OpenSubmission } from '@hub/operator'
 import { Result } from 'effect'
 import type { Metrics } from '../metrics.ts'
-import { type Happening, MessageShard, type ShardLimits } from './message-shard.ts'
+import { type Happening, MessageShard, type Population, type ShardLimits } from './message-shard.ts'
 import type { Message } from './message.ts'
 
 /** What a shard needs of the process around it. */
 export interface ShardEnvironment {
   readonly topics: TopicNames
   readonly limits: ShardLimits
+  readonly population: Population
+  /** Every operator that `operatorFor` may name. */
+  readonly routes: ReadonlyArray<string>
   readonly metrics: Metrics
   readonly now: () => number
   readonly operatorFor: (mode: Mode) => string
@@ -46,6 +49,8 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       submit: (message) => environment.submit(shard, message),
       resume: environment.resume,
       operatorFor: environment.operatorFor,
+      routes: environment.routes,
+      population: environment.population,
       dedupes: environment.dedupes,
       reportDeadline: (state, sentAt) =>
         reportDeadline(DEFAULT_LIFETIMES, { class: state.class, sentAt, scenario: null }),
@@ -78,6 +83,8 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
         messages.onAccepted(lane, record.offset, record.appendedAt, fact.success)
         return
       }
+      // A lane is read again for those who had no room.
+      if (!messages.isNew(lane, record.offset)) return
       messages.holdLane(lane, record.offset)
       deadLetter(record, Result.isFailure(fact) ? fact.failure.reason : 'unexpected_type', () =>
         messages.releaseLane(lane, record.offset),
@@ -102,10 +109,11 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       })
     },
     onOpened: (opened) => messages.opened(opened),
-    onClosed: () => {},
+    onClosed: () => messages.closed(),
     onTick: (now) => messages.tick(now),
     isFull: (lane) => messages.isFull(lane),
     hasRoom: (lane) => messages.hasRoom(lane),
+    turn: (lane, position) => messages.turn(lane, position),
     needed: () => messages.needed(),
     onCommitted: (lanes, logPosition, now) => messages.committed(lanes, logPosition, now),
   }

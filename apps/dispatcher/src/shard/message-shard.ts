@@ -5,13 +5,23 @@
  *
  * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
  * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
- * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim or
- * `OpenMessageCarried`; (b) for every finished message: its final fact, until two minutes have passed and the committed
- * mark of its lane is beyond it, so that neither a repeat nor a restart hands it over again.
+ * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
+ * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for two minutes. A lane's mark may lie
+ * hours behind, at a message that its operator does not take: what a restart reads again from there, and does not remember
+ * any more, is old, and everything old is looked up in the read model before it is handed over (decision 11).
  */
-import { type Fence, HeldOffsets, KeyedQueues, type Needed, type Opened, TimerHeap } from '@hub/actor'
+import {
+  type Fence,
+  HeldOffsets,
+  KeyedQueues,
+  LaneReading,
+  type Needed,
+  type Opened,
+  TimerHeap,
+} from '@hub/actor'
 import {
   carry,
+  carryRefused,
   decide,
   evolve,
   type LogFact,
@@ -48,19 +58,35 @@ export interface World {
   /** Messages that were open when the shard was recovered. */
   readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
   readonly operatorFor: (mode: Mode) => string
+  /** Every operator that `operatorFor` may name; absent: those of the two modes now. */
+  readonly routes?: ReadonlyArray<string>
+  /** Shared by the shards of a process. */
+  readonly population?: Population
   readonly dedupes: (operator: string) => boolean
   /** Until when a report is awaited of a message whose answer was lost, or whose number is not known any more. */
   readonly reportDeadline: (state: MessageState, sentAt: number) => number
   readonly happened: (what: Happening, count?: number) => void
 }
 
+/** Messages in the memory of a process, over all of its shards. */
+export interface Population {
+  count: number
+  /** From here on no lane is read. */
+  readonly limit: number
+}
+
 export interface ShardLimits {
-  /** Messages of a lane whose payload is held. */
+  /** Messages of a lane whose payload is held, for each operator. */
   readonly buffer: number
   /** Messages that are not final. */
   readonly open: number
   /** Finished messages still remembered. */
   readonly finished: number
+  /**
+   * Open messages are carried forward once a restart would read more records than these, and more than twice as many as are needed.
+   * Absent: 50,000, a quarter of a second's reading.
+   */
+  readonly carryBehind?: number
 }
 
 /**
@@ -78,9 +104,13 @@ const SUSPICIOUS_AFTER_MS = 60_000
  * forgotten by now. Half a minute less than what is remembered, for clocks that differ.
  */
 const BACKLOGGED_AFTER_MS = REMEMBERED_MS - 30_000
-/** A message that waits for its report longer than this is carried forward. */
+/** A message whose newest fact is older than this may be carried forward; nearly all have come to their end by then. */
 const CARRIED_AFTER_MS = 2 * 60_000
-/** Carried a second at most: 50 kB of log, and 50,000 open messages once in less than two minutes. */
+/** See `ShardLimits.carryBehind`. */
+const CARRY_BEHIND = 50_000
+/** A restart reads so many records for each that is needed, at most. */
+const CARRY_RATIO = 2
+/** Carried a second at most: 50 kB of log, and one produce that a code would have to wait for. */
 const CARRIED_AT_ONCE = 500
 /** Looked through for messages to carry, from the oldest on. */
 const CARRY_SCAN = 2000
@@ -100,6 +130,22 @@ const LONGEST_LOST_PAUSE_MS = 30_000
 const LONGEST_LIFETIME_MS = 24 * 3_600_000
 
 const LANES = 2
+/** What `service` may have of all that is limited. */
+const SERVICE_PART = 0.9
+/**
+ * Payloads of one lane and operator, bytes. Two thousand short messages take half of it; it is for those of ten parts with many
+ * variables.
+ */
+const BUFFER_BYTES = 2 * 1024 * 1024
+/** About what a message that is queued takes beside its sealed payload. */
+const ENVELOPE_BYTES = 512
+
+interface Lane {
+  readonly holds: HeldOffsets
+  readonly reading: LaneReading
+  /** Of payloads held, by operator. */
+  readonly bytes: Map<string, number>
+}
 
 interface Parked {
   readonly report: Report
@@ -117,14 +163,17 @@ export class MessageShard {
   #laneEnds: ReadonlyArray<number> = []
   #orphans = false
   readonly #messages = new Map<string, Message>()
+  readonly #lanes: ReadonlyArray<Lane>
+  readonly #routes: ReadonlyArray<string>
   /** In the order in which they finished. */
   readonly #finished = new Set<Message>()
   readonly #queues = new KeyedQueues<Message>(LANES)
   readonly #timers = new TimerHeap<Message>()
-  readonly #laneHolds = Array.from({ length: LANES }, () => new HeldOffsets())
   readonly #logHolds = new HeldOffsets()
   readonly #logOwners = new Map<number, Message>()
   readonly #reportHolds = new HeldOffsets()
+  /** Some of their parts have been reported on; those reports are held. */
+  readonly #partlyReported = new Set<Message>()
   readonly #byOperatorId = new Map<string, Message>()
   /** Sent without ids, by recipient. */
   readonly #answerLost = new Map<string, Set<Message>>()
@@ -140,6 +189,15 @@ export class MessageShard {
   constructor(world: World, limits: ShardLimits = DEFAULT_LIMITS) {
     this.#world = world
     this.#limits = limits
+    this.#routes = world.routes ?? [...new Set([world.operatorFor('live'), world.operatorFor('test')])]
+    this.#lanes = Array.from({ length: LANES }, (_, lane) => ({
+      holds: new HeldOffsets(),
+      bytes: new Map<string, number>(),
+      reading: new LaneReading({
+        isFull: (route) => this.#isShareFull(lane, route),
+        hasRoom: (route) => this.#hasShareRoom(lane, route),
+      }),
+    }))
   }
 
   // ---- what others may know
@@ -177,29 +235,81 @@ export class MessageShard {
     return this.#messages.get(messageId)?.state ?? null
   }
 
+  /** About what a payload that is held takes, bytes, over both lanes. */
+  get payloadBytes(): number {
+    let sum = 0
+    for (const { bytes } of this.#lanes) for (const some of bytes.values()) sum += some
+    return sum
+  }
+  /** All that is in memory: open, and finished a short while ago. */
+  get size(): number {
+    return this.#messages.size
+  }
+
+  /** The lane must not be read on. */
   isFull(lane: number): boolean {
     return (
-      this.#queues.count(lane) >= this.#limits.buffer ||
-      this.openCount >= this.#limits.open ||
-      this.#finished.size >= this.#limits.finished
+      this.#isCrowded(lane, 1) ||
+      this.#routes.every((route) => this.#isShareFull(lane, route)) ||
+      this.#lanes[lane]!.reading.waits(this.#world.now())
     )
   }
 
   /** With some distance to `isFull`, so that a partition is not paused and resumed for each record. */
   hasRoom(lane: number): boolean {
     return (
-      this.#queues.count(lane) <= this.#limits.buffer / 2 &&
-      this.openCount <= this.#limits.open * 0.9 &&
-      this.#finished.size <= this.#limits.finished * 0.9
+      !this.#isCrowded(lane, 0.9) &&
+      this.#routes.some((route) => this.#hasShareRoom(lane, route)) &&
+      !this.#lanes[lane]!.reading.waits(this.#world.now())
+    )
+  }
+
+  /** Where a lane is to be read next, when it is not `position`; see `LaneReading`. */
+  turn(lane: number, position: number): number | null {
+    return this.#lanes[lane]!.reading.turn(position, this.#world.now())
+  }
+
+  /** `service` leaves a tenth of everything to `otp`: a campaign without reports must not stop the codes. */
+  #isCrowded(lane: number, share: number): boolean {
+    const part = lane === 0 ? share : share * SERVICE_PART
+    const { population } = this.#world
+    return (
+      this.openCount >= this.#limits.open * part ||
+      this.#finished.size >= this.#limits.finished * part ||
+      (population !== undefined && population.count >= population.limit * part)
+    )
+  }
+
+  #isShareFull(lane: number, route: string): boolean {
+    return (
+      this.#queues.count(lane, route) >= this.#limits.buffer ||
+      (this.#lanes[lane]!.bytes.get(route) ?? 0) >= BUFFER_BYTES
+    )
+  }
+
+  #hasShareRoom(lane: number, route: string): boolean {
+    return (
+      this.#queues.count(lane, route) <= this.#limits.buffer / 2 &&
+      (this.#lanes[lane]!.bytes.get(route) ?? 0) <= BUFFER_BYTES / 2
     )
   }
 
   needed(): Needed {
     return {
-      lanes: this.#laneHolds.map((holds) => holds.lowest()),
+      lanes: this.#lanes.map(({ holds, reading }) => {
+        const held = holds.lowest()
+        const passedOver = reading.lowest()
+        return held === null ? passedOver : passedOver === null ? held : Math.min(held, passedOver)
+      }),
       log: this.#logHolds.lowest(),
       reports: this.#reportHolds.lowest(),
     }
+  }
+
+  /** The shard is somebody else's: what it holds is not in this process's memory for long. */
+  closed(): void {
+    if (this.#world.population !== undefined) this.#world.population.count -= this.#messages.size
+    this.#messages.clear()
   }
 
   // ---- records
@@ -225,9 +335,9 @@ export class MessageShard {
     // Whatever concerns this shard was recovered; a stranger's late word on something long finished is nothing new.
     if (this.#open) return
     const message = this.#make(fact.messageId, recipient, evolve(null, fact))
-    this.#messages.set(message.id, message)
+    this.#keep(message)
     if (message.state.final && fact.at < this.#world.now() - LONGEST_LIFETIME_MS) {
-      this.#messages.delete(message.id)
+      this.#unkeep(message)
       return
     }
     this.#fold(message, fact, offset)
@@ -266,7 +376,10 @@ export class MessageShard {
   onAccepted(lane: number, offset: number, appendedAt: number, accepted: MessageAccepted): void {
     const now = this.#world.now()
     const known = this.#messages.get(accepted.messageId)
+    const route = known?.state.operator ?? this.#world.operatorFor(accepted.mode)
+    const admitted = this.#lanes[lane]!.reading.admit(offset, route)
     if (known !== undefined) {
+      // What the log knows is taken whatever its share: it may be a claim without an answer, and there are few.
       if (known.state.accepted) {
         if (known.laneOffset !== offset) this.#world.happened('duplicate_dropped')
         return
@@ -274,38 +387,51 @@ export class MessageShard {
       known.state = evolve(known.state, accepted)
       known.lane = lane
       known.laneOffset = offset
-      known.route = known.state.operator ?? this.#world.operatorFor(accepted.mode)
-      if (known.state.stage === 'queued' || known.state.stage === 'handingOver') {
-        known.accepted = accepted
-        known.blockedUntil = known.state.retryAt
-        this.#enqueue(known, known.blockedUntil > now || known.recording > 0)
-      }
+      known.route = route
+      const { stage } = known.state
+      if (stage !== 'queued' && stage !== 'handingOver') return
+      known.accepted = accepted
+      known.blockedUntil = known.state.retryAt
+      if (stage === 'queued') this.#askWhetherOld(known, appendedAt, accepted, now)
+      this.#enqueue(known, known.lookingUp || known.blockedUntil > now || known.recording > 0)
       return
     }
+    if (!admitted) return
     const message = this.#make(accepted.messageId, accepted.recipient, evolve(null, accepted))
     message.lane = lane
     message.laneOffset = offset
-    message.route = this.#world.operatorFor(accepted.mode)
+    message.route = route
     message.accepted = accepted
-    this.#messages.set(message.id, message)
-    if (
-      accepted.republished ||
-      appendedAt - accepted.at > SUSPICIOUS_AFTER_MS ||
-      now - accepted.at > BACKLOGGED_AFTER_MS
-    ) {
-      message.lookingUp = true
-      message.askAt = { lane: offset, log: this.#logPosition }
-      this.#lookingUp.add(message)
-    }
+    this.#keep(message)
+    this.#askWhetherOld(message, appendedAt, accepted, now)
     this.#enqueue(message, message.lookingUp)
+  }
+
+  /** What may have been handed over, finished and forgotten is looked up before it is handed over. */
+  #askWhetherOld(message: Message, appendedAt: number, accepted: MessageAccepted, now: number): void {
+    if (
+      !accepted.republished &&
+      appendedAt - accepted.at <= SUSPICIOUS_AFTER_MS &&
+      now - accepted.at <= BACKLOGGED_AFTER_MS
+    ) {
+      return
+    }
+    message.lookingUp = true
+    message.askAt = { lane: message.laneOffset, log: this.#logPosition }
+    this.#lookingUp.add(message)
   }
 
   /** A record of a lane that cannot be read holds its place until it is in the dead letters. */
   holdLane(lane: number, offset: number): void {
-    this.#laneHolds[lane]!.hold(offset)
+    this.#lanes[lane]!.reading.pass(offset)
+    this.#lanes[lane]!.holds.hold(offset)
   }
   releaseLane(lane: number, offset: number): void {
-    this.#laneHolds[lane]!.release(offset)
+    this.#lanes[lane]!.holds.release(offset)
+  }
+  /** Whether a record of a lane is read for the first time since the shard was opened. */
+  isNew(lane: number, offset: number): boolean {
+    return this.#lanes[lane]!.reading.isNew(offset)
   }
   holdReport(offset: number): void {
     this.#reportHolds.hold(offset)
@@ -455,16 +581,16 @@ export class MessageShard {
 
   /** Marks were committed: what need not be remembered any more is forgotten, and what waits long is carried forward. */
   committed(lanes: ReadonlyArray<number>, logPosition: number, now: number): void {
-    const allRead = lanes.every((mark, lane) => mark >= (this.#laneEnds[lane] ?? 0))
     for (const message of this.#finished) {
       if (now - message.finishedAt < REMEMBERED_MS) break
-      const { evidence, lane, laneOffset } = message
-      const passed = lane >= 0 ? lanes[lane]! > laneOffset : allRead
       // Its facts that have not been read back yet would look like news.
-      if (passed && logPosition > evidence && message.recording === 0) this.#forget(message)
+      if (logPosition > message.evidence && message.recording === 0) this.#forget(message)
     }
+    const allRead = lanes.every(
+      (mark, lane) => Math.max(mark, this.#lanes[lane]!.reading.frontier) >= (this.#laneEnds[lane] ?? 0),
+    )
     if (this.#orphans && allRead) this.#giveUpOrphans(now)
-    this.#carry(now)
+    this.#carry(logPosition, now)
   }
 
   // ---- lookups
@@ -484,14 +610,14 @@ export class MessageShard {
     if (!this.#lookingUp.delete(message)) return
     message.lookingUp = false
     message.askAt = null
-    if (handedOver) {
+    // The log may have told meanwhile; what it tells of an open message is all there is to know.
+    if (handedOver && message.state.stage === 'queued') {
       this.#world.happened('known_dropped')
       this.#leaveQueue(message)
       this.#forget(message)
       return
     }
-    this.#queues.unblock(message)
-    this.#arm(message)
+    this.#settle(message)
   }
 
   /** Reports that match nothing here and are due to be looked up. */
@@ -576,7 +702,8 @@ export class MessageShard {
   }
 
   #enqueue(message: Message, blocked: boolean): void {
-    this.#laneHolds[message.lane]!.hold(message.laneOffset)
+    this.#lanes[message.lane]!.holds.hold(message.laneOffset)
+    this.#weigh(message, 1)
     this.#queues.push(message, blocked)
     this.#arm(message)
   }
@@ -587,9 +714,16 @@ export class MessageShard {
    */
   #leaveQueue(message: Message): void {
     if (message.accepted === null || message.busy) return
+    this.#weigh(message, -1)
     message.accepted = null
     this.#queues.remove(message)
-    this.#laneHolds[message.lane]!.release(message.laneOffset)
+    this.#lanes[message.lane]!.holds.release(message.laneOffset)
+  }
+
+  #weigh({ accepted, lane, route }: Message, sign: 1 | -1): void {
+    const { bytes } = this.#lanes[lane]!
+    const weight = ENVELOPE_BYTES + (accepted?.sealed.length ?? 0)
+    bytes.set(route, (bytes.get(route) ?? 0) + sign * weight)
   }
 
   /** Takes a fact that is in the log at `offset` for true. Twice is once. */
@@ -625,6 +759,8 @@ export class MessageShard {
       switch (fact.type) {
         case 'HandoverStarted':
           return message.state.stage === 'handingOver'
+        case 'HandoverRefused':
+          return message.state.stage === 'queued' && fact.attempt === message.state.attempts
         case 'OpenMessageCarried':
           return message.state.stage === 'awaitingReport' && fact.at >= message.evidenceAt
         case 'MessageDelivered':
@@ -632,7 +768,6 @@ export class MessageShard {
         case 'MessageRejected':
         case 'MessageExpired':
           return true
-        case 'HandoverRefused':
         case 'MessageSent':
         case 'MessageSeen':
           return false
@@ -664,8 +799,19 @@ export class MessageShard {
     this.#finished.add(message)
   }
 
+  #keep(message: Message): void {
+    this.#messages.set(message.id, message)
+    if (this.#world.population !== undefined) this.#world.population.count++
+  }
+
+  #unkeep(message: Message): void {
+    if (this.#messages.delete(message.id) && this.#world.population !== undefined) {
+      this.#world.population.count--
+    }
+  }
+
   #forget(message: Message): void {
-    this.#messages.delete(message.id)
+    this.#unkeep(message)
     this.#finished.delete(message)
     this.#timers.clear(message)
     this.#removeAnswerLost(message)
@@ -684,6 +830,7 @@ export class MessageShard {
   #releaseReports(message: Message): void {
     for (const offset of message.heldReports) this.#reportHolds.release(offset)
     message.heldReports = []
+    this.#partlyReported.delete(message)
   }
 
   #index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
@@ -814,6 +961,7 @@ export class MessageShard {
       if (message.awaited.size > 0) {
         // One part of several: held until the rest has come, or the message is carried forward without it.
         message.heldReports.push(report.offset)
+        this.#partlyReported.add(message)
         return
       }
     }
@@ -876,22 +1024,37 @@ export class MessageShard {
       seen: known.seen,
     })
     message.finishedAt = now
-    this.#messages.set(message.id, message)
+    this.#keep(message)
     this.#finished.add(message)
     this.#index(message, known.operator, known.operatorIds)
     this.#settle(message)
   }
 
-  #carry(now: number): void {
+  /**
+   * Repeats what is known of open messages at the end of the log, the oldest first, so that the log's mark can pass what is behind
+   * them: not by the clock, but when most of what a restart would read is needed no more. So carrying costs at
+   * most about as many records as everything else, and nothing at all where nothing happens. By the clock only what
+   * some parts have been reported of: until it is carried without them, it holds the mark of the reports.
+   */
+  #carry(logPosition: number, now: number): void {
+    const lowest = this.#logHolds.lowest()
+    const behind = lowest === null ? 0 : logPosition - lowest
+    const oldest =
+      behind > (this.#limits.carryBehind ?? CARRY_BEHIND) + CARRY_RATIO * this.#logHolds.size
+        ? this.#logHolds.first(CARRY_SCAN)
+        : []
+    const wanted = [...this.#partlyReported, ...oldest.map((offset) => this.#logOwners.get(offset))]
     let count = 0
-    for (const offset of this.#logHolds.first(CARRY_SCAN)) {
+    for (const message of wanted) {
       if (count === CARRIED_AT_ONCE) break
-      const message = this.#logOwners.get(offset)
       if (message === undefined || message.busy || message.recording > 0) continue
       if (now - message.evidenceAt < CARRIED_AFTER_MS) continue
-      const fact = carry(message.state, now)
+      const fact = carry(message.state, now) ?? carryRefused(message.state, now)
       if (fact === null) continue
-      const carried = message.awaited === null ? fact : { ...fact, operatorIds: [...message.awaited] }
+      const carried =
+        message.awaited === null || fact.type === 'HandoverRefused'
+          ? fact
+          : { ...fact, operatorIds: [...message.awaited] }
       count++
       this.#record(message, [carried], () => this.#releaseReports(message))
     }

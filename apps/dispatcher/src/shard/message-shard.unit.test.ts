@@ -13,6 +13,8 @@ import type { Message, Report } from './message.ts'
 
 const OTP = 0
 const SERVICE = 1
+/** Each mode has an operator of its own, and so a share of each lane's buffer. */
+const OPERATORS = { test: 'op', live: 'live-op' } as const
 
 type LogEntry =
   | { readonly kind: 'fact'; readonly recipient: string; readonly fact: LogFact }
@@ -86,12 +88,12 @@ class Model {
       },
       submit: (message) => this.leave(life, message),
       resume: () => {},
-      operatorFor: () => 'op',
+      operatorFor: (mode) => OPERATORS[mode],
       dedupes: () => this.dedupes,
       reportDeadline: (_state: MessageState, sentAt) => sentAt + 300_000,
       happened: () => {},
     }
-    this.shard = new MessageShard(world, { buffer: 5, open: 1000, finished: 1000 })
+    this.shard = new MessageShard(world, { buffer: 3, open: 1000, finished: 1000, carryBehind: 5 })
     this.fence = new Fence()
     this.positions = [...this.committed]
     this.logStart = this.committed[2]!
@@ -118,7 +120,7 @@ class Model {
       messageId,
       at: this.now,
       account: 'acc',
-      mode: 'test',
+      mode: recipient % 2 === 0 ? 'test' : 'live',
       class: lane === OTP ? 'otp' : 'service',
       recipient: `r${recipient}`,
       template: 't',
@@ -184,13 +186,21 @@ class Model {
   }
 
   readLane(lane: number, count: number): void {
-    for (let i = 0; i < count && !this.shard.isFull(lane); i++) {
+    for (let i = 0; i < count; i++) {
+      this.turn(lane)
+      if (this.shard.isFull(lane)) return
       const offset = this.positions[lane]!
       const record = this.lanes[lane]![offset]
       if (record === undefined) return
       this.positions[lane] = offset + 1
       this.shard.onAccepted(lane, offset, record.appendedAt, record.accepted)
     }
+    this.turn(lane)
+  }
+
+  /** A lane is read again where messages were passed over for want of room. */
+  turn(lane: number): void {
+    this.positions[lane] = this.shard.turn(lane, this.positions[lane]!) ?? this.positions[lane]!
   }
 
   readReports(count: number): void {
@@ -230,7 +240,8 @@ class Model {
   take(count: number): void {
     for (const lane of [OTP, SERVICE]) {
       for (let i = 0; i < count; i++) {
-        const message = this.shard.take(lane, 'op')
+        const operator = i % 2 === 0 ? OPERATORS.test : OPERATORS.live
+        const message = this.shard.take(lane, operator) ?? this.shard.take(lane, OPERATORS.live)
         if (message === null) break
         this.shard.claim(message)
       }
@@ -311,7 +322,7 @@ class Model {
     done.reported = true
     const accepted = this.accepted.find((message) => message.messageId === id)!
     this.reports.push({
-      operator: 'op',
+      operator: OPERATORS[accepted.mode],
       operatorId: `o-${id}`,
       reference: id,
       recipient: accepted.recipient,

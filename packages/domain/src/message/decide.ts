@@ -15,6 +15,7 @@ import {
   OutcomeUnknown,
 } from './errors.ts'
 import {
+  type HandoverRefused,
   type LogFact,
   type MessageExpired,
   type MessageSent,
@@ -137,6 +138,16 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
     }
   }
 }
+
+/**
+ * The refusal of a message that still has to be handed over, once more: enough for the next attempt to have its number, so that the
+ * claim and the refusal before it are not needed any more. `null` when it was never refused. The name of the operator
+ * that refused is not in it.
+ */
+export const carryRefused = (state: MessageState, at: number): HandoverRefused | null =>
+  state.stage === 'queued' && state.attempts > 0
+    ? { type: 'HandoverRefused', messageId: state.id, at, attempt: state.attempts, retryAt: state.retryAt }
+    : null
 
 /**
  * What is known of a message that awaits its report, as a fact that stands for the older ones; `null` when there is
