@@ -9,6 +9,7 @@ import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { BoxUnreadable, Sealing } from '@hub/store'
 import { Effect, FiberSet, Result, Schema, type Scope } from 'effect'
 import type { Metrics } from './metrics.ts'
+import { Pace } from './pace.ts'
 import type { DispatcherShard } from './shard/dispatcher-shard.ts'
 import type { Message } from './shard/message.ts'
 
@@ -16,8 +17,6 @@ import type { Message } from './shard/message.ts'
 const LANES = 2
 /** Before a payload whose key could not be fetched is tried again. */
 const STORAGE_PAUSE_MS = 500
-/** Of an operator's rate, so much may be used at once after a rest. */
-const BURST_SECONDS = 1
 
 const decodePayload = Schema.decodeUnknownResult(
   Schema.fromJsonString(Schema.Struct({ to: Schema.String, text: Schema.String })),
@@ -35,9 +34,7 @@ interface Lane {
   readonly operator: Operator
   /** Claimed and acknowledged, for the next submission. */
   queue: Array<{ readonly shard: DispatcherShard; readonly message: Message }>
-  /** Parts that may go now, where the operator limits its rate. */
-  tokens: number
-  refilledAt: number
+  readonly pace: Pace
 }
 
 export interface Handover {
@@ -73,7 +70,7 @@ export const makeHandover = (
     const lanes = new Map<string, Lane>(
       options.operators.map((operator) => [
         operator.name,
-        { operator, queue: [], tokens: operator.capabilities.maxPartsPerSecond ?? 0, refilledAt: now() },
+        { operator, queue: [], pace: new Pace(operator.capabilities, now()) },
       ]),
     )
     /** Numbers and texts live here, from the claim until the answer, and nowhere else in memory. */
@@ -146,7 +143,7 @@ export const makeHandover = (
     }
 
     /** Sends off what was acknowledged for an operator. */
-    const flush = ({ operator, queue }: Lane) => {
+    const flush = ({ operator, pace, queue }: Lane) => {
       const at = now()
       const batch = queue.filter(({ shard }) => shard.handle.isCurrent())
       const shards = new Set(batch.map(({ shard }) => shard))
@@ -169,6 +166,7 @@ export const makeHandover = (
             .pipe(
               Effect.map((outcomes) =>
                 act(() => {
+                  pace.answered(outcomes, now())
                   for (const [i, { message, shard }] of sent.entries()) {
                     answer(shard, message, outcomes[i] ?? { type: 'unknown' })
                   }
@@ -179,38 +177,26 @@ export const makeHandover = (
       )
     }
 
-    /** How many messages an operator has room for. */
-    const room = (lane: Lane, shards: ReadonlyArray<DispatcherShard>): number => {
-      const { maxPartsPerSecond, window } = lane.operator.capabilities
-      let free = window
-      for (const shard of shards) free -= shard.messages.handoversAt(lane.operator.name)
-      if (maxPartsPerSecond === undefined) return free
+    /** Of each lane what the operator has room for, the more urgent first, and the shards in turn. */
+    const take = ({ operator, pace }: Lane, shards: ReadonlyArray<DispatcherShard>) => {
       const at = now()
-      lane.tokens = Math.min(
-        maxPartsPerSecond * BURST_SECONDS,
-        lane.tokens + ((at - lane.refilledAt) / 1000) * maxPartsPerSecond,
-      )
-      lane.refilledAt = at
-      // A message of several parts may overdraw; the next waits for it.
-      return lane.tokens > 0 ? free : 0
-    }
-
-    const take = (lane: Lane, shards: ReadonlyArray<DispatcherShard>) => {
-      const rated = lane.operator.capabilities.maxPartsPerSecond !== undefined
       const taken: Array<{ readonly shard: DispatcherShard; readonly message: Message }> = []
-      let free = room(lane, shards)
-      for (let urgency = 0; urgency < LANES && free > 0; urgency++) {
+      let underWay = 0
+      for (const shard of shards) underWay += shard.messages.handoversAt(operator.name)
+      for (let lane = 0; lane < LANES; lane++) {
+        let free = pace.room(lane, underWay, at)
         let empty = 0
-        while (free > 0 && empty < shards.length && (!rated || lane.tokens > 0)) {
+        while (free > 0 && empty < shards.length && pace.mayTake(lane, at)) {
           const shard = shards[turn++ % shards.length]!
-          const message = shard.messages.take(urgency, lane.operator.name)
+          const message = shard.messages.take(lane, operator.name)
           if (message === null) {
             empty++
             continue
           }
           empty = 0
           free--
-          if (rated) lane.tokens -= message.accepted?.parts ?? 1
+          underWay++
+          pace.took(message.accepted?.parts ?? 1)
           taken.push({ shard, message })
         }
       }

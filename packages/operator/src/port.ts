@@ -26,7 +26,12 @@ export type SubmitOutcome =
   /** Taken; one id for each part, in order. Reports follow. */
   | { readonly type: 'accepted'; readonly operatorIds: ReadonlyArray<string> }
   /** Not now: throttled, queue full, or the operator cannot be reached at all. It does not have the message. */
-  | { readonly type: 'refused'; readonly retryAfterMs: number }
+  | {
+      readonly type: 'refused'
+      readonly retryAfterMs: number
+      /** It is about this message; others may go on. Otherwise the operator gets fewer at a time, down to one a second. */
+      readonly onlyThis?: boolean
+    }
   /** Never: it does not have the message and will not take it. */
   | { readonly type: 'rejected'; readonly reason: RejectedReason }
   /** The connection died between submission and answer: it may have the message or not. */
