@@ -1,0 +1,117 @@
+/** A small centre for tests: real sockets, and every answer can be made another. */
+import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import { Effect, type Scope } from 'effect'
+import { decodePdu, encodePdu, type Fields, makeFrames, type Pdu } from '../pdu.ts'
+
+export interface Connection {
+  readonly socket: Socket
+  /** Asked of the client. Answers come to `received`. */
+  readonly send: (command: 'deliver_sm' | 'data_sm' | 'enquire_link' | 'unbind', fields?: Fields) => number
+  readonly answer: (pdu: Pdu, status?: number, fields?: Fields) => void
+  readonly received: Array<Pdu>
+}
+
+export interface Centre {
+  readonly port: number
+  readonly connections: Array<Connection>
+  /** Connections that are still open. */
+  readonly open: () => ReadonlyArray<Connection>
+  /** Every request of every client, in order. */
+  readonly requests: Array<{ readonly connection: Connection; readonly pdu: Pdu }>
+  readonly submits: () => ReadonlyArray<{ readonly connection: Connection; readonly pdu: Pdu }>
+}
+
+export type Handler = (connection: Connection, pdu: Pdu, centre: Centre) => void
+
+/** How it takes requests, by command; without a word: binds and submissions are accepted with ids 1, 2, … */
+export type Behaviour = Partial<Record<string, Handler>>
+
+export const makeTestCentre = (
+  behaviour: Behaviour = {},
+  tls?: { readonly key: string; readonly cert: string },
+): Effect.Effect<Centre, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const connections: Array<Connection> = []
+    const requests: Centre['requests'] = []
+    let lastId = 0
+    const usual: Behaviour = {
+      submit_sm: (connection, pdu) => connection.answer(pdu, 0, { message_id: String(++lastId) }),
+      enquire_link: (connection, pdu) => connection.answer(pdu),
+      unbind: (connection, pdu) => connection.answer(pdu),
+    }
+    const onSocket = (socket: Socket) => {
+      const frames = makeFrames()
+      let sequence = 0
+      const connection: Connection = {
+        socket,
+        received: [],
+        send: (command, fields = {}) => {
+          socket.write(encodePdu(command, ++sequence, fields))
+          return sequence
+        },
+        answer: (pdu, status = 0, fields = {}) => {
+          socket.write(encodePdu(`${pdu.command}_resp` as 'submit_sm_resp', pdu.sequence, fields, status))
+        },
+      }
+      connections.push(connection)
+      socket.on('error', () => {})
+      socket.on('data', (chunk: Buffer) => {
+        frames.push(chunk)
+        for (;;) {
+          const frame = frames.next()
+          if (!Buffer.isBuffer(frame)) return
+          const pdu = decodePdu(frame)
+          if (pdu === null) throw new Error('the client wrote what is no PDU')
+          if (pdu.isResponse) {
+            connection.received.push(pdu)
+            continue
+          }
+          requests.push({ connection, pdu })
+          const handler =
+            behaviour[pdu.command] ??
+            usual[pdu.command] ??
+            (pdu.command.startsWith('bind_')
+              ? (connected: Connection, bind: Pdu) => connected.answer(bind, 0, { system_id: 'centre' })
+              : () => {})
+          handler(connection, pdu, centre)
+        }
+      })
+    }
+    const server = yield* Effect.acquireRelease(
+      Effect.callback<Server>((resume) => {
+        const listening = tls === undefined ? createServer(onSocket) : createTlsServer(tls, onSocket)
+        listening.on('tlsClientError', () => {})
+        listening.listen(0, '127.0.0.1', () => resume(Effect.succeed(listening)))
+      }),
+      (listening) =>
+        Effect.callback<void>((resume) => {
+          listening.close(() => resume(Effect.void))
+          for (const { socket } of connections) socket.destroy()
+        }),
+    )
+    const address = server.address()
+    const centre: Centre = {
+      port: typeof address === 'object' && address !== null ? address.port : 0,
+      connections,
+      open: () => connections.filter(({ socket }) => !socket.destroyed),
+      requests,
+      submits: () => requests.filter(({ pdu }) => pdu.command === 'submit_sm'),
+    }
+    return centre
+  })
+
+/** A receipt in the usual words. */
+export const receiptOf = (
+  id: string,
+  more: { readonly stat?: string; readonly err?: string } = {},
+): Fields => ({
+  source_addr_ton: 1,
+  source_addr_npi: 1,
+  source_addr: '79001234567',
+  destination_addr: 'HUB',
+  esm_class: 0x04,
+  short_message: Buffer.from(
+    `id:${id} sub:001 dlvrd:001 submit date:2611211300 done date:2611211301 stat:${more.stat ?? 'DELIVRD'} err:${more.err ?? '000'} text:Code 12`,
+  ),
+})

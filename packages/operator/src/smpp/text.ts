@@ -1,0 +1,116 @@
+/**
+ * Texts on the wire. Out: GSM 03.38 with one septet an octet (data_coding 0) or UCS-2 (data_coding 8), cut into parts
+ * exactly where the domain counts them, with a header of a 16-bit reference that joins them. In: what telephones send.
+ */
+import { encodingOf, fromSeptets, splitParts, toSeptets } from '@hub/domain'
+
+/** `short_message` of one submit_sm. */
+export interface Segment {
+  readonly shortMessage: Uint8Array
+  /** `esm_class`: 0x40 where a header goes before the text. */
+  readonly esmClass: number
+  readonly dataCoding: number
+}
+
+/** ESM class: a user data header goes before the text. */
+export const UDHI = 0x40
+const DATA_CODING = { gsm7: 0x00, ucs2: 0x08 } as const
+
+const bigEndian = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16()
+
+/** IEI 0x08: a message of several parts, with a reference of 16 bits. */
+const concatenation = (reference: number, parts: number, part: number): Buffer =>
+  Buffer.from([6, 0x08, 4, (reference >>> 8) & 0xff, reference & 0xff, parts, part])
+
+/**
+ * The segments of a text, in order: as many as the domain counts parts. `reference` joins them (16 bits) and should differ
+ * between two messages to one recipient.
+ */
+export const segmentsOf = (text: string, reference: number): ReadonlyArray<Segment> => {
+  const encoding = encodingOf(text)
+  const parts = splitParts(text)
+  return parts.map((part, i) => {
+    const body = encoding === 'gsm7' ? toSeptets(part) : bigEndian(part)
+    return parts.length === 1
+      ? { shortMessage: Buffer.from(body), esmClass: 0, dataCoding: DATA_CODING[encoding] }
+      : {
+          shortMessage: Buffer.concat([concatenation(reference, parts.length, i + 1), body]),
+          esmClass: UDHI,
+          dataCoding: DATA_CODING[encoding],
+        }
+  })
+}
+
+/** Seconds as a relative time of SMPP 3.4 (7.1.1), `YYMMDDhhmmss000R`. The validity is at most 26 hours here, 99 days at most anywhere. */
+export const relativeTime = (seconds: number): string => {
+  const whole = Math.min(Math.max(1, Math.ceil(seconds)), 99 * 86_400 - 1)
+  const two = (n: number) => String(n).padStart(2, '0')
+  const days = Math.floor(whole / 86_400)
+  // A month has no fixed length: days beyond thirty stay days.
+  return `0000${two(days)}${two(Math.floor(whole / 3600) % 24)}${two(Math.floor(whole / 60) % 60)}${two(whole % 60)}000R`
+}
+
+/**
+ * Source address: a sender name is alphanumeric; a number in digits takes what the contract with the operator says.
+ * Source: SMPP 3.4, 5.2.5.
+ */
+export const isAlphanumeric = (sender: string): boolean => !/^\+?\d+$/u.test(sender)
+
+/** How one part of a message in several is joined with the others. */
+export interface Concatenation {
+  readonly reference: number
+  readonly parts: number
+  /** From 1. */
+  readonly part: number
+}
+
+/** What goes before the text, read; `null` when it does not fit. */
+export const readHeader = (
+  octets: Uint8Array,
+): { readonly concatenation: Concatenation | null; readonly rest: Uint8Array } | null => {
+  const length = octets[0]
+  if (length === undefined || length + 1 > octets.length) return null
+  let concatenation: Concatenation | null = null
+  for (let at = 1; at + 2 <= length + 1;) {
+    const [element, size] = [octets[at]!, octets[at + 1]!]
+    if (at + 2 + size > length + 1) return null
+    const data = octets.subarray(at + 2, at + 2 + size)
+    if (element === 0x00 && size === 3) {
+      concatenation = { reference: data[0]!, parts: data[1]!, part: data[2]! }
+    } else if (element === 0x08 && size === 4) {
+      concatenation = { reference: (data[0]! << 8) | data[1]!, parts: data[2]!, part: data[3]! }
+    }
+    at += 2 + size
+  }
+  return { concatenation, rest: octets.subarray(length + 1) }
+}
+
+/**
+ * A text by its data_coding; `null` where it is none (binary) or not known. 0 is the alphabet that the operator
+ * uses by default, here GSM 03.38; 1 is ASCII, 3 Latin-1, 8 UCS-2. The groups of GSM 03.38 with a message class
+ * (0xF0–0xFF, 0x10–0x1B) say the same in other bits. Source: SMPP 3.4, 5.2.19; GSM 03.38, 4.
+ */
+export const decodeText = (octets: Uint8Array, dataCoding: number): string | null => {
+  const alphabet =
+    dataCoding >= 0xf0
+      ? (dataCoding & 0x04) === 0
+        ? 0
+        : 4
+      : dataCoding >= 0x10 && dataCoding <= 0x1b
+        ? dataCoding & 0x0c
+        : dataCoding
+  switch (alphabet) {
+    case 0:
+      return fromSeptets(octets)
+    case 1:
+    case 3:
+      return Buffer.from(octets).toString('latin1')
+    case 8:
+      return Buffer.from(octets.subarray(0, octets.length & ~1))
+        .swap16()
+        .toString('utf16le')
+        .toWellFormed()
+    default:
+      return null
+  }
+}
