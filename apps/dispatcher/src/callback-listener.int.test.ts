@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { signatureHeader } from '@hub/domain'
-import { type OperatorReport, ReportSink, ReportsNotTaken } from '@hub/operator'
+import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotTaken } from '@hub/operator'
 import { Effect, Redacted } from 'effect'
 import { listenForCallbacks } from './callback-listener.ts'
 
@@ -15,13 +15,16 @@ const REPORTS = JSON.stringify([
   },
 ])
 
-const listener = (take: ReportSink['Service']['take']) =>
+const listener = (
+  take: ReportSink['Service']['take'],
+  takeInbound: ReportSink['Service']['takeInbound'] = () => Effect.void,
+) =>
   Effect.gen(function* () {
     const port = yield* listenForCallbacks({
       host: '127.0.0.1',
       port: 0,
       secret: Redacted.make(SECRET),
-    }).pipe(Effect.provideService(ReportSink, { take, takeInbound: () => Effect.void }))
+    }).pipe(Effect.provideService(ReportSink, { take, takeInbound }))
     return (path: string, init: { method?: string; body?: string | Buffer; secret?: string } = {}) =>
       Effect.promise(async () => {
         const body = Buffer.from(init.body ?? REPORTS)
@@ -63,6 +66,53 @@ describe('the listener for callbacks', () => {
         taken.map(({ operatorId }) => operatorId),
         ['sim-1-1'],
       )
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('takes what recipients write in the same way', () =>
+    Effect.gen(function* () {
+      const taken: Array<InboundMessage> = []
+      let up = false
+      const post = yield* listener(
+        () => Effect.void,
+        (messages) =>
+          Effect.suspend(() => {
+            if (!up) return Effect.fail(new ReportsNotTaken({ detail: 'down' }))
+            taken.push(...messages)
+            return Effect.void
+          }),
+      )
+      const message = {
+        operator_id: 'in-1',
+        from: '+79001234567',
+        service_address: '2442',
+        text: 'СТОП',
+        at: '2026-11-21T09:30:00.123Z',
+      }
+      const body = JSON.stringify([message])
+      assert.strictEqual(yield* post('/inbound', { body }), 503)
+      up = true
+      assert.strictEqual(yield* post('/inbound', { body }), 200)
+      assert.deepStrictEqual(taken, [
+        {
+          operator: 'http',
+          operatorId: 'in-1',
+          from: '+79001234567',
+          serviceAddress: '2442',
+          text: 'СТОП',
+          at: Date.parse(message.at),
+          raw: Buffer.from(JSON.stringify(message)),
+        },
+      ])
+      assert.strictEqual(yield* post('/inbound', { body, secret: 'another' }), 401)
+      for (const wrong of [
+        { ...message, from: '79001234567' },
+        { ...message, text: 'x'.repeat(2001) },
+        { ...message, at: 'yesterday' },
+        { ...message, operator_id: '' },
+      ]) {
+        assert.strictEqual(yield* post('/inbound', { body: JSON.stringify([wrong]) }), 400)
+      }
     }).pipe(Effect.scoped),
   )
 

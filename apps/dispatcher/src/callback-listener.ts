@@ -1,6 +1,9 @@
-/** The listener that an HTTP operator calls back on: signed reports at `POST /reports`, answered 200 once they are written. */
+/**
+ * The listener that an HTTP operator calls back on, answered 200 once what it says is written: signed reports at `POST /reports`, and
+ * what recipients write at `POST /inbound`.
+ */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { readCallback, ReportSink } from '@hub/operator'
+import { readCallback, readInbound, ReportSink } from '@hub/operator'
 import { Clock, Data, Effect, FiberSet, Redacted, Result, type Scope } from 'effect'
 
 /** The port is taken. */
@@ -51,20 +54,21 @@ export const listenForCallbacks = (options: {
       })
 
     const handle = Effect.fnUntraced(function* (request: IncomingMessage, response: ServerResponse) {
-      if ((request.url ?? '').split('?', 1)[0] !== '/reports') return yield* respond(response, 404)
+      const path = (request.url ?? '').split('?', 1)[0]
+      if (path !== '/reports' && path !== '/inbound') return yield* respond(response, 404)
       if (request.method !== 'POST') return yield* respond(response, 405, { allow: 'POST' })
       const body = yield* readBody(request)
       if (body === 'broken') return yield* Effect.sync(() => response.destroy())
       if (body === 'too_large') return yield* respond(response, 413, { connection: 'close' })
-      const signature = request.headers['hub-operator-signature']
-      const reports = readCallback(
-        options.secret,
-        typeof signature === 'string' ? signature : '',
-        body,
-        yield* Clock.currentTimeMillis,
-      )
-      if (Result.isFailure(reports)) return yield* respond(response, reports.failure.status)
-      return yield* sink.take(reports.success).pipe(
+      const header = request.headers['hub-operator-signature']
+      const signature = typeof header === 'string' ? header : ''
+      const now = yield* Clock.currentTimeMillis
+      const taking =
+        path === '/reports'
+          ? Result.map(readCallback(options.secret, signature, body, now), sink.take)
+          : Result.map(readInbound(options.secret, signature, body, now), sink.takeInbound)
+      if (Result.isFailure(taking)) return yield* respond(response, taking.failure.status)
+      return yield* taking.success.pipe(
         Effect.matchEffect({
           onSuccess: () => respond(response, 200),
           onFailure: () => respond(response, 503, { 'retry-after': '1' }),

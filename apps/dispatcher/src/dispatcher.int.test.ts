@@ -1,5 +1,11 @@
 import { assert, describe, it } from '@effect/vitest'
-import { DEFAULT_LIFETIMES, type LogFact } from '@hub/domain'
+import {
+  DEFAULT_LIFETIMES,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
+  type LogFact,
+  optOutVocabulary,
+} from '@hub/domain'
 import { BusUnavailable, deadLetterOf, EventLog, type IncomingRecord } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Scope } from 'effect'
@@ -7,7 +13,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from './index.ts'
-import { freePort, makeWorld, simulator, type World } from './testing/world.ts'
+import { freePort, HASH_SECRET, makeWorld, simulator, type World } from './testing/world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -24,6 +30,8 @@ const options = (more: Partial<DispatcherOptions> = {}): DispatcherOptions => ({
   prefix: world.prefix,
   topics: world.topics,
   http: null,
+  hashSecret: Redacted.make(HASH_SECRET),
+  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
   lifetimes,
   sandbox: { reportDelayMs: 50, lateReportMs: 4000, window: 100 },
   ...more,

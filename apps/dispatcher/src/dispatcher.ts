@@ -3,7 +3,7 @@
  * been forgotten.
  */
 import { makeShardHost, type ShardHost } from '@hub/actor'
-import { DEFAULT_LIFETIMES, type Lifetimes, type Mode } from '@hub/domain'
+import { DEFAULT_LIFETIMES, type Lifetimes, type Mode, type OptOutVocabulary } from '@hub/domain'
 import type { BusUnavailable, ConsumerGroups, EventLog, TopicNames } from '@hub/kafka'
 import {
   HTTP,
@@ -20,6 +20,8 @@ import type { Sealing } from '@hub/store'
 import { Cause, Deferred, Effect, FiberSet, Redacted, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
 import { makeHandover } from './handover.ts'
+import { makeApplyInbound } from './inbound/apply.ts'
+import type { OptOuts } from './inbound/opt-outs.ts'
 import { KnownMessages } from './known/port.ts'
 import { makeMetrics } from './metrics.ts'
 import { makeReportSink } from './report-sink.ts'
@@ -40,6 +42,10 @@ export interface DispatcherOptions {
   readonly topics: TopicNames
   readonly memberFile?: string
   readonly http: HttpOperatorSettings | null
+  /** The deployment's secret behind recipient hashes. */
+  readonly hashSecret: Redacted.Redacted<string>
+  /** What recipients write to opt out, and in again. */
+  readonly vocabulary: OptOutVocabulary
   readonly sandbox?: SandboxOptions
   readonly limits?: ShardLimits
   /** Messages in memory, over all shards. */
@@ -63,6 +69,8 @@ export const GROUP = 'hub.dispatcher'
 const LOOKUP_MS = 250
 /** Questions of one shard at once: a full buffer of a lane that has a backlog, which is one query by primary key. */
 const LOOKUPS = 2000
+/** How often waiting inbound messages are looked at: an opt-out counts this much later, and a round without any costs nothing. */
+const INBOUND_MS = 250
 const GAUGES_MS = 1000
 /** Messages in memory: about 200 MiB of them. */
 const DEFAULT_POPULATION = 200_000
@@ -73,7 +81,7 @@ export const makeDispatcher = (
 ): Effect.Effect<
   Dispatcher,
   BusUnavailable | CallbackPortUnavailable,
-  ConsumerGroups | EventLog | KnownMessages | Sealing | Scope.Scope
+  ConsumerGroups | EventLog | KnownMessages | OptOuts | Sealing | Scope.Scope
 > =>
   Effect.gen(function* () {
     const { topics } = options
@@ -102,6 +110,7 @@ export const makeDispatcher = (
     const sink = yield* makeReportSink({
       topics,
       metrics,
+      hashSecret: options.hashSecret,
       recipientOf: (messageId) => {
         for (const shard of shards()) {
           const recipient = shard.messages.recipientOf(messageId)
@@ -222,6 +231,18 @@ export const makeDispatcher = (
       Effect.catch((error) => Effect.logDebug('the read model did not answer; asked again later', error)),
     )
 
+    const applyInbound = yield* makeApplyInbound({
+      vocabulary: options.vocabulary,
+      shards: () => running.open(),
+      metrics,
+    })
+    const optOuts = applyInbound.pipe(
+      // Whether the reports may be read on.
+      Effect.tap((count) => Effect.sync(() => (count > 0 ? running.act(() => {}) : undefined))),
+      Effect.catch((error) => Effect.logDebug('opt-outs cannot be written; they wait', error)),
+      Effect.asVoid,
+    )
+
     const gauges = Effect.sync(() => {
       const sum = (of: (shard: DispatcherShard) => number) =>
         running.open().reduce((total, shard) => total + of(shard), 0)
@@ -243,6 +264,7 @@ export const makeDispatcher = (
     const every = (ms: number, effect: Effect.Effect<void>) =>
       Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(mortal, Effect.forkScoped)
     yield* every(LOOKUP_MS, lookUp)
+    yield* every(INBOUND_MS, optOuts)
     yield* every(GAUGES_MS, gauges)
 
     const callback = options.http?.callback ?? null

@@ -19,8 +19,9 @@ import {
 import { Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
-import { httpOperator, memberFile } from './config.ts'
+import { hashSecret, httpOperator, memberFile, vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
+import { optOutsPostgres } from './inbound/postgres.ts'
 import { knownMessagesPostgres } from './known/postgres.ts'
 
 const APP = 'dispatcher'
@@ -48,6 +49,8 @@ const dispatcher = Effect.gen(function* () {
     topics: topicNames(prefix),
     memberFile: yield* memberFile,
     http: yield* httpOperator,
+    hashSecret: yield* hashSecret,
+    vocabulary: yield* vocabulary,
   })
   yield* readiness.add('shards', running.isReady)
   yield* readiness.started
@@ -56,7 +59,7 @@ const dispatcher = Effect.gen(function* () {
 
 dispatcher.pipe(
   Effect.provide(
-    Layer.mergeAll(known, Sealing.layer).pipe(
+    Layer.mergeAll(known, optOutsPostgres, Sealing.layer).pipe(
       Layer.provide(Layer.mergeAll(Sql.layer(APP), Vault.layer)),
       Layer.provideMerge(bus),
       Layer.provideMerge(adminLayer),

@@ -1,5 +1,5 @@
 /** What the dispatcher counts. Labels are bounded: classes, operators and names of happenings only. */
-import type { MessageClass } from '@hub/domain'
+import type { MessageClass, OptOutDecision } from '@hub/domain'
 import { type Context, Metric } from 'effect'
 import type { Happening } from './shard/message-shard.ts'
 
@@ -51,6 +51,10 @@ const unknownReports = Metric.counter('hub_dispatcher_reports_of_nobody_total', 
   description: 'Reports of operators about messages the hub has never had.',
   incremental: true,
 })
+const inboundMessages = Metric.counter('hub_dispatcher_inbound_messages_total', {
+  description: 'Messages of recipients to the hub, by what they have changed.',
+  incremental: true,
+})
 
 export interface Metrics {
   readonly gauges: (now: {
@@ -67,6 +71,8 @@ export interface Metrics {
   readonly happened: (what: Happening, count: number) => void
   readonly deadLettered: () => void
   readonly reportOfNobody: (count: number) => void
+  /** `other`: it asked for nothing. */
+  readonly inbound: (change: OptOutDecision['change'] | 'other') => void
 }
 
 /** The metrics, bound to the context of the process: updating one is a function call. */
@@ -104,5 +110,6 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
     happened: (what, count) => labelled(happenings, 'happenings', 'what', what).updateUnsafe(count, context),
     deadLettered: () => deadLetters.updateUnsafe(1, context),
     reportOfNobody: (count) => unknownReports.updateUnsafe(count, context),
+    inbound: (change) => labelled(inboundMessages, 'inbound', 'change', change).updateUnsafe(1, context),
   }
 }

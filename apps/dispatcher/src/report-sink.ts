@@ -1,66 +1,100 @@
 /**
- * Where operators' reports go: `hub.operator-reports.v1`, in the partition of their recipient, and only then is the
- * operator told that they were taken. So a report survives every process, and reaches the shard whoever received it.
+ * Where operators' reports and recipients' messages go: `hub.operator-reports.v1`, in the partition of their recipient, and only then
+ * is the operator told that they were taken. So they survive every process, and reach the shard whoever received them.
+ *
+ * Numbers, texts and the operator's own words leave this process sealed. Source: architecture, Personal data; specification,
+ * Retention.
  */
-import { deliveryReportRecord, EventLog, type TopicNames } from '@hub/kafka'
+import { recipientHash } from '@hub/domain'
+import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
 import { type OperatorReport, ReportsNotTaken, type ReportSink } from '@hub/operator'
-import { Clock, Effect } from 'effect'
+import type { Sealing } from '@hub/store'
+import { Clock, Effect, Redacted, type Scope } from 'effect'
+import { encodeInbound, inboundSeal, reportSeal, withinLimit } from './inbound/sealed.ts'
 import { KnownMessages } from './known/port.ts'
 import type { Metrics } from './metrics.ts'
+import { makeReportKey } from './report-key.ts'
 
 export interface ReportSinkOptions {
   readonly topics: TopicNames
+  /** The deployment's secret behind recipient hashes. */
+  readonly hashSecret: Redacted.Redacted<string>
   /** The recipient of a message in this process's memory, or `null`. */
   readonly recipientOf: (messageId: string) => string | null
   readonly metrics: Metrics
 }
 
+const notTaken = (error: { readonly _tag: string }) => new ReportsNotTaken({ detail: error._tag })
+
 export const makeReportSink = (
   options: ReportSinkOptions,
-): Effect.Effect<ReportSink['Service'], never, EventLog | KnownMessages> =>
+): Effect.Effect<ReportSink['Service'], never, EventLog | KnownMessages | Scope.Scope | Sealing> =>
   Effect.gen(function* () {
     const log = yield* EventLog
     const known = yield* KnownMessages
+    const key = yield* makeReportKey
+    const hashOf = (number: string) => recipientHash(Redacted.value(options.hashSecret), number)
 
-    const recipientHere = ({ recipient, reference }: OperatorReport): string | null =>
-      recipient ?? (reference === null ? null : options.recipientOf(reference))
+    const recipientHere = ({ recipient, reference, to }: OperatorReport): string | null =>
+      recipient ??
+      (to === null ? null : hashOf(to)) ??
+      (reference === null ? null : options.recipientOf(reference))
 
     return {
-      take: Effect.fnUntraced(
-        function* (reports) {
-          const receivedAt = yield* Clock.currentTimeMillis
-          const here = reports.map(recipientHere)
-          const elsewhere = reports.filter((_, i) => here[i] === null)
-          const found = elsewhere.length === 0 ? [] : yield* known.recipients(elsewhere)
-          const recipients = new Map(elsewhere.map((report, i) => [report, found[i] ?? null]))
-          const records = reports.flatMap((report, i) => {
-            const recipient = here[i] ?? recipients.get(report) ?? null
-            return recipient === null
-              ? []
-              : [
-                  deliveryReportRecord(options.topics, {
-                    type: 'DeliveryReportReceived',
-                    operator: report.operator,
-                    operatorId: report.operatorId,
-                    reference: report.reference,
-                    recipient,
-                    outcome: report.outcome,
-                    reason: report.reason,
-                    at: report.at,
-                    receivedAt,
-                    rawKey: null,
-                    rawSealed: null,
-                  }),
-                ]
-          })
-          // Saying no would only bring them again: the hub has never had such messages.
-          const nobodys = reports.length - records.length
-          if (nobodys > 0) options.metrics.reportOfNobody(nobodys)
-          if (records.length > 0) yield* log.append(records)
-        },
-        Effect.mapError((error) => new ReportsNotTaken({ detail: error._tag })),
-      ),
-      // No operator of today hands any over; one that did would tell it again.
-      takeInbound: () => Effect.fail(new ReportsNotTaken({ detail: 'inbound messages are not taken yet' })),
+      take: Effect.fnUntraced(function* (reports) {
+        const receivedAt = yield* Clock.currentTimeMillis
+        const here = reports.map(recipientHere)
+        const elsewhere = reports.filter((_, i) => here[i] === null)
+        const found = elsewhere.length === 0 ? [] : yield* known.recipients(elsewhere)
+        const recipients = new Map(elsewhere.map((report, i) => [report, found[i] ?? null]))
+        const sealingKey = reports.some(({ raw }) => raw !== null) ? yield* key : null
+        const records = reports.flatMap((report, i) => {
+          const recipient = here[i] ?? recipients.get(report) ?? null
+          if (recipient === null) return []
+          const { raw } = report
+          const sealed =
+            sealingKey === null || raw === null
+              ? { rawKey: null, rawSealed: null }
+              : { rawKey: sealingKey.id, rawSealed: sealingKey.seal(reportSeal(report), withinLimit(raw)) }
+          return [
+            deliveryReportRecord(options.topics, {
+              type: 'DeliveryReportReceived',
+              operator: report.operator,
+              operatorId: report.operatorId,
+              reference: report.reference,
+              recipient,
+              outcome: report.outcome,
+              reason: report.reason,
+              at: report.at,
+              receivedAt,
+              ...sealed,
+            }),
+          ]
+        })
+        // Saying no would only bring them again: the hub has never had such messages.
+        const nobodys = reports.length - records.length
+        if (nobodys > 0) options.metrics.reportOfNobody(nobodys)
+        if (records.length > 0) yield* log.append(records)
+      }, Effect.mapError(notTaken)),
+
+      takeInbound: Effect.fnUntraced(function* (messages) {
+        if (messages.length === 0) return
+        const receivedAt = yield* Clock.currentTimeMillis
+        const sealingKey = yield* key
+        yield* log.append(
+          messages.map((message) =>
+            inboundMessageRecord(options.topics, {
+              type: 'InboundMessageReceived',
+              operator: message.operator,
+              operatorId: message.operatorId,
+              recipient: hashOf(message.from),
+              serviceAddress: message.serviceAddress,
+              receivedAt,
+              sealingKey: sealingKey.id,
+              sealed: sealingKey.seal(inboundSeal(message), encodeInbound(message)),
+            }),
+          ),
+        )
+      }, Effect.mapError(notTaken)),
     }
   })

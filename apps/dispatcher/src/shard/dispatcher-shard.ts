@@ -5,6 +5,7 @@ import {
   deadLetterRecord,
   decodeDeliveryReportReceived,
   decodeFact,
+  decodeInboundMessageReceived,
   type IncomingRecord,
   isFactType,
   logRecord,
@@ -13,6 +14,7 @@ import {
 } from '@hub/kafka'
 import type { OpenSubmission } from '@hub/operator'
 import { Result } from 'effect'
+import { InboundQueue } from '../inbound/waiting.ts'
 import type { Metrics } from '../metrics.ts'
 import { type Happening, MessageShard, type Population, type ShardLimits } from './message-shard.ts'
 import type { Message } from './message.ts'
@@ -36,6 +38,10 @@ export interface ShardEnvironment {
 
 export interface DispatcherShard extends Shard {
   readonly messages: MessageShard
+  /** What recipients have written and has not been applied to their opt-outs yet. */
+  readonly inbound: InboundQueue
+  /** An inbound message cannot be opened: to the dead letters; its place is held until it is there. */
+  readonly setInboundAside: (record: IncomingRecord) => void
   readonly handle: ShardHandle
 }
 
@@ -66,9 +72,26 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     handle.append(deadLetterRecord(record, reason), written)
   }
 
+  const inbound = new InboundQueue()
+  const onInbound = (record: IncomingRecord) => {
+    const message = decodeInboundMessageReceived(record)
+    if (Result.isSuccess(message)) {
+      inbound.add({ record, message: message.success })
+      return
+    }
+    messages.holdReport(record.offset)
+    deadLetter(record, message.failure.reason, () => messages.releaseReport(record.offset))
+  }
+
   const shard: DispatcherShard = {
     messages,
+    inbound,
     handle,
+    setInboundAside: (record) => {
+      messages.holdReport(record.offset)
+      inbound.done(record.offset)
+      deadLetter(record, 'payload_unreadable', () => messages.releaseReport(record.offset))
+    },
     onLog: (record, fence) => {
       if (messages.isOwn(record.offset) || !isFactType(record.type)) return
       const fact = decodeFact(record)
@@ -91,8 +114,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       )
     },
     onReport: (record) => {
-      // Inbound messages are in the same topic and not for this reader.
-      if (record.type === 'InboundMessageReceived') return
+      if (record.type === 'InboundMessageReceived') return onInbound(record)
       const report = decodeDeliveryReportReceived(record)
       if (Result.isFailure(report)) {
         messages.holdReport(record.offset)
@@ -114,7 +136,14 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     isFull: (lane) => messages.isFull(lane),
     hasRoom: (lane) => messages.hasRoom(lane),
     turn: (lane, position) => messages.turn(lane, position),
-    needed: () => messages.needed(),
+    reportsFull: () => inbound.isFull,
+    reportsHaveRoom: () => inbound.hasRoom,
+    needed: () => {
+      const needed = messages.needed()
+      const lowest = inbound.lowest
+      if (lowest === null) return needed
+      return { ...needed, reports: needed.reports === null ? lowest : Math.min(needed.reports, lowest) }
+    },
     onCommitted: (lanes, logPosition, now) => messages.committed(lanes, logPosition, now),
   }
   return shard

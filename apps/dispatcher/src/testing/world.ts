@@ -32,6 +32,7 @@ import {
 import { Sealing, Sql, Vault } from '@hub/store'
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Result } from 'effect'
+import { optOutsPostgres } from '../inbound/postgres.ts'
 import { knownMessagesPostgres } from '../known/postgres.ts'
 
 /** Two shards: enough for order between them to matter. */
@@ -72,6 +73,7 @@ export const makeWorld = async () => {
     HUB_TOPIC_PREFIX: prefix,
     HUB_PARTITIONS: String(PARTITIONS),
     HUB_MASTER_KEY: masterKey,
+    HUB_NUMBER_HASH_SECRET: HASH_SECRET,
     HUB_DATA_DIR: directory,
   }
   await Effect.runPromise(
@@ -81,7 +83,7 @@ export const makeWorld = async () => {
     layerEventLog({ connection, partitions: PARTITIONS }),
     layerConsumerGroups({ connection }),
   )
-  const layer = Layer.mergeAll(knownMessagesPostgres(topics.messages), Sealing.layer).pipe(
+  const layer = Layer.mergeAll(knownMessagesPostgres(topics.messages), optOutsPostgres, Sealing.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), Vault.layer)),
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
     Layer.provideMerge(bus),

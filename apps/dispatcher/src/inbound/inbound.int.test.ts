@@ -1,0 +1,172 @@
+import { assert, describe, it } from '@effect/vitest'
+import {
+  DEFAULT_LIFETIMES,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
+  optOutVocabulary,
+  recipientHash,
+  signatureHeader,
+} from '@hub/domain'
+import { deadLetterOf, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
+import { Sealing, Sql, StorageUnavailable } from '@hub/store'
+import { eventually } from '@hub/testkit'
+import { Effect, Exit, Redacted, Result, Scope } from 'effect'
+import { afterAll, beforeAll } from 'vitest'
+import { type DispatcherOptions, makeDispatcher } from '../index.ts'
+import { HASH_SECRET, makeWorld, type World } from '../testing/world.ts'
+import { OptOuts } from './opt-outs.ts'
+import { decodeInbound, inboundSeal } from './sealed.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await makeWorld()
+})
+afterAll(() => world.remove())
+
+const WITHIN = { withinMs: 30_000 }
+const SECRET = 'a secret shared with the operator'
+
+const options = (): DispatcherOptions => ({
+  prefix: world.prefix,
+  topics: world.topics,
+  http: {
+    // Nothing is handed over here.
+    url: new URL('http://127.0.0.1:9'),
+    secret: Redacted.make(SECRET),
+    callback: { host: '127.0.0.1', port: 0 },
+  },
+  hashSecret: Redacted.make(HASH_SECRET),
+  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
+  lifetimes: DEFAULT_LIFETIMES,
+})
+
+let told = 0
+/** A recipient writes; the operator tells it until it is taken. */
+const write = (port: number | null, from: string, text: string, id = `in-${told++}`) =>
+  Effect.promise(() =>
+    eventually(async () => {
+      const body = Buffer.from(
+        JSON.stringify([
+          { operator_id: id, from, service_address: '2442', text, at: new Date().toISOString() },
+        ]),
+      )
+      const response = await fetch(`http://127.0.0.1:${port}/inbound`, {
+        method: 'POST',
+        headers: {
+          'hub-operator-signature': signatureHeader([SECRET], Math.floor(Date.now() / 1000), body),
+        },
+        body,
+      })
+      await response.arrayBuffer()
+      return response.status === 200
+    }, WITHIN),
+  )
+
+const optOutOf = (number: string) =>
+  Effect.flatMap(Sql, (sql) =>
+    sql.run(
+      (q) => q<{ source: string }[]>`
+        SELECT source FROM command.opt_outs
+        WHERE recipient = decode(${recipientHash(HASH_SECRET, number)}, 'hex')`,
+    ),
+  ).pipe(Effect.map(([row]) => row?.source ?? null))
+
+const becomes = (number: string, wanted: string | null) =>
+  Effect.gen(function* () {
+    const sql = yield* Sql
+    yield* Effect.promise(() =>
+      eventually(
+        async () =>
+          (await Effect.runPromise(optOutOf(number).pipe(Effect.provideService(Sql, sql)))) === wanted,
+        WITHIN,
+      ),
+    )
+  })
+
+describe('what recipients write', () => {
+  it.live('opts them out and in again, and is in the log sealed', () =>
+    Effect.gen(function* () {
+      const number = '+79003330001'
+      const records = yield* world.follow(world.topics.operatorReports)
+      const { callbackPort } = yield* makeDispatcher(options())
+      yield* write(callbackPort, number, ' Стоп ')
+      yield* becomes(number, 'inbound')
+      yield* write(callbackPort, number, 'Спасибо!')
+      yield* write(callbackPort, number, 'старт')
+      yield* becomes(number, null)
+
+      yield* Effect.promise(() => eventually(() => records.length >= 3, WITHIN))
+      const sealing = yield* Sealing
+      const texts: Array<string> = []
+      for (const record of records) {
+        const message = Result.getOrThrow(decodeInboundMessageReceived(record))
+        const bytes = Buffer.from(record.value).toString()
+        assert.include(bytes, '2442')
+        assert.notInclude(bytes, number.slice(1))
+        assert.notInclude(bytes, 'Спасибо')
+        const plain = yield* sealing.open(message.sealingKey, inboundSeal(message), message.sealed)
+        const payload = decodeInbound(plain ?? Buffer.alloc(0))
+        assert.strictEqual(payload?.from, number)
+        texts.push(payload?.text ?? '')
+      }
+      assert.deepStrictEqual(texts, [' Стоп ', 'Спасибо!', 'старт'])
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('waits for PostgreSQL, holds its mark, and survives the process', () =>
+    Effect.gen(function* () {
+      const number = '+79003330002'
+      const real = yield* OptOuts
+      let tries = 0
+      const down = OptOuts.of({
+        apply: (words) =>
+          words.length === 0
+            ? real.apply(words)
+            : Effect.suspend(() => {
+                tries++
+                return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'down' }))
+              }),
+      })
+      const first = yield* Scope.fork(yield* Effect.scope)
+      const running = yield* makeDispatcher(options()).pipe(
+        Effect.provideService(OptOuts, down),
+        Scope.provide(first),
+      )
+      yield* write(running.callbackPort, number, 'STOP')
+      yield* Effect.promise(() => eventually(() => tries >= 2, WITHIN))
+      assert.isNull(yield* optOutOf(number))
+      // Leaving commits the marks: had the mark passed the word, nobody would read it again.
+      yield* Scope.close(first, Exit.void)
+
+      yield* makeDispatcher(options())
+      yield* becomes(number, 'inbound')
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('and cannot be opened goes aside, and the rest goes on', () =>
+    Effect.gen(function* () {
+      const number = '+79003330003'
+      const bus = yield* EventLog
+      const sealing = yield* Sealing
+      const aside = yield* world.follow(deadLetterOf(world.topics.operatorReports))
+      const key = yield* sealing.current('report')
+      const { callbackPort } = yield* makeDispatcher(options())
+      yield* bus.append([
+        inboundMessageRecord(world.topics, {
+          type: 'InboundMessageReceived',
+          operator: 'http',
+          operatorId: 'forged',
+          recipient: recipientHash(HASH_SECRET, number),
+          serviceAddress: '2442',
+          receivedAt: Date.now(),
+          sealingKey: key.id,
+          sealed: key.seal('something else', Buffer.from('{}')),
+        }),
+      ])
+      yield* write(callbackPort, number, 'СТОП')
+      yield* becomes(number, 'inbound')
+      yield* Effect.promise(() => eventually(() => aside.length === 1, WITHIN))
+      assert.strictEqual(aside[0]?.type, 'InboundMessageReceived')
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
