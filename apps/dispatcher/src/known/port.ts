@@ -20,6 +20,8 @@ export interface ReportQuestion {
   readonly operator: string
   readonly operatorId: string
   readonly reference: string | null
+  /** Recipient hash, where it is known; then a message of somebody else is not meant. */
+  readonly recipient: string | null
 }
 
 export class KnownMessages extends Context.Service<

@@ -75,11 +75,11 @@ describe('what the read model knows', () => {
       yield* operatorId(20, 'o1')
       yield* operatorId(20, 'o2')
       const found = yield* known.reportedOn([
-        { operator: 'http', operatorId: 'o2', reference: null },
-        { operator: 'http', operatorId: 'whatever', reference: id(20) },
-        { operator: 'http', operatorId: 'o3', reference: null },
-        { operator: 'another', operatorId: 'o1', reference: null },
-        { operator: 'http', operatorId: 'o1', reference: id(21) },
+        { operator: 'http', operatorId: 'o2', reference: null, recipient: null },
+        { operator: 'http', operatorId: 'whatever', reference: id(20), recipient: null },
+        { operator: 'http', operatorId: 'o3', reference: null, recipient: null },
+        { operator: 'another', operatorId: 'o1', reference: null, recipient: null },
+        { operator: 'http', operatorId: 'o1', reference: id(21), recipient: null },
       ])
       assert.deepStrictEqual(
         found.map((each) => each?.id ?? null),
@@ -95,6 +95,31 @@ describe('what the read model knows', () => {
     }).pipe(Effect.provide(layer)),
   )
 
+  it.live('tells an id that was used again by its recipient', () =>
+    Effect.gen(function* () {
+      const known = yield* KnownMessages
+      const sql = yield* Sql
+      yield* message(40, 'sent')
+      yield* message(41, 'sent')
+      const other = Buffer.alloc(32, 9)
+      yield* sql.run((q) => q`UPDATE read.messages SET recipient = ${other} WHERE id = ${uuid(41)}`)
+      yield* operatorId(40, 'reused')
+      yield* operatorId(41, 'reused')
+      const ask = { operator: 'http', operatorId: 'reused', reference: null }
+      const found = yield* known.reportedOn([
+        { ...ask, recipient: recipient.toString('hex') },
+        { ...ask, recipient: other.toString('hex') },
+        { ...ask, recipient: 'ab'.repeat(32) },
+        { ...ask, recipient: null },
+        { ...ask, reference: id(40), recipient: other.toString('hex') },
+      ])
+      assert.deepStrictEqual(
+        found.map((each) => each?.id ?? null),
+        [id(40), id(41), null, id(41), null],
+      )
+    }).pipe(Effect.provide(layer)),
+  )
+
   it.live('names recipients, of messages not projected yet too', () =>
     Effect.gen(function* () {
       const known = yield* KnownMessages
@@ -107,10 +132,10 @@ describe('what the read model knows', () => {
           VALUES (${uuid(31)}, ${uuid(1)}, 'live', 'otp', ${recipient}, '', 't', 's', 1, 0, 'RUB', '{}', now(), now())`,
       )
       const found = yield* known.recipients([
-        { operator: 'http', operatorId: 'x', reference: id(30) },
-        { operator: 'http', operatorId: 'x', reference: id(31) },
-        { operator: 'http', operatorId: 'x', reference: id(32) },
-        { operator: 'http', operatorId: 'x', reference: 'not one of ours' },
+        { operator: 'http', operatorId: 'x', reference: id(30), recipient: null },
+        { operator: 'http', operatorId: 'x', reference: id(31), recipient: null },
+        { operator: 'http', operatorId: 'x', reference: id(32), recipient: null },
+        { operator: 'http', operatorId: 'x', reference: 'not one of ours', recipient: null },
       ])
       const hash = recipient.toString('hex')
       assert.deepStrictEqual(found, [hash, hash, null, null])

@@ -8,7 +8,8 @@ import { KnownMessages, type ReportQuestion } from './port.ts'
 /** The projection that writes `read.messages`. */
 const PROJECTION = 'messages'
 
-const pairKey = (operator: string, operatorId: string) => `${operator}\n${operatorId}`
+const pairKey = ({ operator, operatorId, recipient }: Omit<ReportQuestion, 'reference'>) =>
+  `${operator}\n${operatorId}\n${recipient ?? ''}`
 
 /** `logTopic`: the log, whose facts the projector must have applied for an answer to count. */
 export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessages, never, Sql> =>
@@ -26,20 +27,28 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
         const byPair = new Map<string, string>()
         if (open.length > 0) {
           const rows = yield* sql.run(
-            (q) => q<{ operator: string; operator_id: string; message_id: string }[]>`
-              SELECT operator, operator_id, message_id
-              FROM read.operator_ids
-              JOIN unnest(${open.map(({ operator }) => operator)}::text[],
-                          ${open.map(({ operatorId }) => operatorId)}::text[]) AS asked (operator, operator_id)
-                USING (operator, operator_id)
-              ORDER BY sent_at`,
+            (q) => q<
+              { operator: string; operator_id: string; recipient: string | null; message_id: string }[]
+            >`
+              SELECT ids.operator, ids.operator_id, asked.recipient, ids.message_id
+              FROM unnest(${open.map(({ operator }) => operator)}::text[],
+                          ${open.map(({ operatorId }) => operatorId)}::text[],
+                          ${open.map(({ recipient }) => recipient)}::text[])
+                AS asked (operator, operator_id, recipient)
+              JOIN read.operator_ids ids USING (operator, operator_id)
+              JOIN read.messages messages ON messages.id = ids.message_id
+              WHERE asked.recipient IS NULL OR messages.recipient = decode(asked.recipient, 'hex')
+              ORDER BY ids.sent_at`,
           )
           // An operator may use an id again after days: the last message that had it is meant.
-          for (const row of rows) byPair.set(pairKey(row.operator, row.operator_id), row.message_id)
+          for (const row of rows) {
+            byPair.set(
+              pairKey({ operator: row.operator, operatorId: row.operator_id, recipient: row.recipient }),
+              row.message_id,
+            )
+          }
         }
-        return questions.map(
-          ({ operator, operatorId }, i) => direct[i] ?? byPair.get(pairKey(operator, operatorId)) ?? null,
-        )
+        return questions.map((question, i) => direct[i] ?? byPair.get(pairKey(question)) ?? null)
       })
 
       return {
@@ -103,12 +112,14 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
                 GROUP BY m.id`,
             )
             const known = new Map(rows.map((row) => [row.id, row]))
-            return questions.map(({ operator, operatorId }, i): KnownMessage | null => {
+            return questions.map(({ operator, operatorId, recipient }, i): KnownMessage | null => {
               const row = known.get(ids[i] ?? '')
               if (row === undefined || row.recipient === null || row.class === null) return null
+              const hash = row.recipient.toString('hex')
+              if (recipient !== null && recipient !== hash) return null
               return {
                 id: encodeId('msg', row.id),
-                recipient: row.recipient.toString('hex'),
+                recipient: hash,
                 class: row.class,
                 status: row.status,
                 reason: row.reason_code,

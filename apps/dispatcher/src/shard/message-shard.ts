@@ -97,6 +97,8 @@ export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 50_000, finishe
 
 /** Contract between command-api's retries and the dispatcher: a repeat may come this long after the first. */
 export const REMEMBERED_MS = 2 * 60_000
+/** So long a finished message is kept whole: reports that come twice, and receipts of reading soon after, need not be looked up. */
+const IN_FULL_MS = 15_000
 /** A record that reached the lane later than this after its acceptance may be a repeat of one that was finished and forgotten. */
 const SUSPICIOUS_AFTER_MS = 60_000
 /**
@@ -130,6 +132,8 @@ const LONGEST_LOST_PAUSE_MS = 30_000
 const LONGEST_LIFETIME_MS = 24 * 3_600_000
 
 const LANES = 2
+/** There are very many messages, and nearly none of them has anything to list. */
+const NONE: ReadonlyArray<never> = []
 /** What `service` may have of all that is limited. */
 const SERVICE_PART = 0.9
 /**
@@ -147,13 +151,24 @@ interface Lane {
   readonly bytes: Map<string, number>
 }
 
+interface Remembered {
+  /** Of its final fact in the log. */
+  readonly evidence: number
+  readonly finishedAt: number
+}
+
 interface Parked {
   readonly report: Report
   readonly since: number
   askedAt: number
 }
 
-const operatorKey = (operator: string, operatorId: string) => `${operator}\n${operatorId}`
+/**
+ * What a report is matched by. The recipient is part of it: operators use an id again after days, and then it is somebody else's.
+ * 64 bits of the hash are enough to tell two of one id apart.
+ */
+const operatorKey = (operator: string, operatorId: string, recipient: string) =>
+  `${operator}\n${operatorId}\n${recipient.slice(0, 16)}`
 
 export class MessageShard {
   readonly #world: World
@@ -167,10 +182,12 @@ export class MessageShard {
   readonly #routes: ReadonlyArray<string>
   /** In the order in which they finished. */
   readonly #finished = new Set<Message>()
+  /** Finished messages of which only a repeat must be known, in the order in which they came here. */
+  readonly #remembered = new Map<string, Remembered>()
   readonly #queues = new KeyedQueues<Message>(LANES)
   readonly #timers = new TimerHeap<Message>()
-  readonly #logHolds = new HeldOffsets()
-  readonly #logOwners = new Map<number, Message>()
+  /** Without an owner: of what is only remembered. */
+  readonly #logHolds = new HeldOffsets<Message>()
   readonly #reportHolds = new HeldOffsets()
   /** Some of their parts have been reported on; those reports are held. */
   readonly #partlyReported = new Set<Message>()
@@ -220,7 +237,7 @@ export class MessageShard {
     return this.#parked.size
   }
   get finishedCount(): number {
-    return this.#finished.size
+    return this.#finished.size + this.#remembered.size
   }
   /** Messages of a lane whose payload is held. */
   buffered(lane: number): number {
@@ -275,7 +292,7 @@ export class MessageShard {
     const { population } = this.#world
     return (
       this.openCount >= this.#limits.open * part ||
-      this.#finished.size >= this.#limits.finished * part ||
+      this.finishedCount >= this.#limits.finished * part ||
       (population !== undefined && population.count >= population.limit * part)
     )
   }
@@ -378,6 +395,10 @@ export class MessageShard {
     const known = this.#messages.get(accepted.messageId)
     const route = known?.state.operator ?? this.#world.operatorFor(accepted.mode)
     const admitted = this.#lanes[lane]!.reading.admit(offset, route)
+    if (known === undefined && this.#remembered.has(accepted.messageId)) {
+      this.#world.happened('duplicate_dropped')
+      return
+    }
     if (known !== undefined) {
       // What the log knows is taken whatever its share: it may be a claim without an answer, and there are few.
       if (known.state.accepted) {
@@ -581,10 +602,17 @@ export class MessageShard {
 
   /** Marks were committed: what need not be remembered any more is forgotten, and what waits long is carried forward. */
   committed(lanes: ReadonlyArray<number>, logPosition: number, now: number): void {
+    for (const [id, { evidence, finishedAt }] of this.#remembered) {
+      if (now - finishedAt < REMEMBERED_MS) break
+      this.#remembered.delete(id)
+      this.#logHolds.release(evidence)
+    }
     for (const message of this.#finished) {
-      if (now - message.finishedAt < REMEMBERED_MS) break
+      if (now - message.finishedAt < IN_FULL_MS) break
       // Its facts that have not been read back yet would look like news.
-      if (logPosition > message.evidence && message.recording === 0) this.#forget(message)
+      if (logPosition <= message.evidence || message.recording > 0) continue
+      if (now - message.finishedAt >= REMEMBERED_MS) this.#forget(message)
+      else if (message.state.reason !== 'dlr_timeout_local') this.#abridge(message)
     }
     const allRead = lanes.every(
       (mark, lane) => Math.max(mark, this.#lanes[lane]!.reading.frontier) >= (this.#laneEnds[lane] ?? 0),
@@ -695,8 +723,8 @@ export class MessageShard {
       blockedUntil: 0,
       lost: 0,
       awaited: null,
-      heldReports: [],
-      parked: [],
+      heldReports: NONE,
+      parked: NONE,
       finishedAt: 0,
     }
   }
@@ -777,14 +805,12 @@ export class MessageShard {
     this.#dropEvidence(message)
     message.evidence = offset
     message.evidenceAt = fact.at
-    this.#logHolds.hold(offset)
-    this.#logOwners.set(offset, message)
+    this.#logHolds.hold(offset, message)
   }
 
   #dropEvidence(message: Message): void {
     if (message.evidence < 0) return
     this.#logHolds.release(message.evidence)
-    this.#logOwners.delete(message.evidence)
     message.evidence = -1
   }
 
@@ -821,15 +847,29 @@ export class MessageShard {
     const { operator, operatorIds } = message.state
     if (operator !== null) {
       for (const id of operatorIds) {
-        const key = operatorKey(operator, id)
+        const key = operatorKey(operator, id, message.key)
         if (this.#byOperatorId.get(key) === message) this.#byOperatorId.delete(key)
       }
     }
   }
 
+  /**
+   * From now on only its id is known, so that a repeat is dropped. What still comes about it (a receipt of reading, a report
+   * twice) is asked of the read model, as for all that is forgotten.
+   */
+  #abridge(message: Message): void {
+    const { evidence, finishedAt, id } = message
+    const earlier = this.#remembered.get(id)
+    if (earlier !== undefined) this.#logHolds.release(earlier.evidence)
+    this.#remembered.delete(id)
+    this.#forget(message)
+    if (evidence >= 0) this.#logHolds.hold(evidence)
+    this.#remembered.set(id, { evidence, finishedAt })
+  }
+
   #releaseReports(message: Message): void {
     for (const offset of message.heldReports) this.#reportHolds.release(offset)
-    message.heldReports = []
+    message.heldReports = NONE
     this.#partlyReported.delete(message)
   }
 
@@ -837,13 +877,13 @@ export class MessageShard {
     if (operatorIds.length === 0) return
     if (operatorIds.length > 1) message.awaited ??= new Set(operatorIds)
     for (const id of operatorIds) {
-      const key = operatorKey(operator, id)
+      const key = operatorKey(operator, id, message.key)
       this.#byOperatorId.set(key, message)
       for (const offset of this.#parkedById.get(key) ?? []) {
         const parked = this.#parked.get(offset)
         if (parked === undefined) continue
         this.#parked.delete(offset)
-        message.parked.push(parked.report)
+        message.parked = [...message.parked, parked.report]
       }
       this.#parkedById.delete(key)
     }
@@ -918,7 +958,11 @@ export class MessageShard {
       this.#queues.unblock(message)
     }
     this.#arm(message)
-    while (message.parked.length > 0 && message.recording === 0) this.#apply(message, message.parked.shift()!)
+    while (message.parked.length > 0 && message.recording === 0) {
+      const [first, ...rest] = message.parked
+      message.parked = rest.length === 0 ? NONE : rest
+      this.#apply(message, first!)
+    }
   }
 
   #arm(message: Message): void {
@@ -944,11 +988,12 @@ export class MessageShard {
   }
 
   #report(report: Report): void {
+    const named = report.reference === null ? undefined : this.#messages.get(report.reference)
     const message =
-      this.#byOperatorId.get(operatorKey(report.operator, report.operatorId)) ??
-      (report.reference === null ? undefined : this.#messages.get(report.reference))
+      this.#byOperatorId.get(operatorKey(report.operator, report.operatorId, report.recipient)) ??
+      (named?.key === report.recipient ? named : undefined)
     if (message === undefined) this.#park(report)
-    else if (message.busy || message.recording > 0) message.parked.push(report)
+    else if (message.busy || message.recording > 0) message.parked = [...message.parked, report]
     else this.#apply(message, report)
   }
 
@@ -960,7 +1005,7 @@ export class MessageShard {
       if (!news) return this.#drop(report, 'report_duplicate')
       if (message.awaited.size > 0) {
         // One part of several: held until the rest has come, or the message is carried forward without it.
-        message.heldReports.push(report.offset)
+        message.heldReports = [...message.heldReports, report.offset]
         this.#partlyReported.add(message)
         return
       }
@@ -990,7 +1035,7 @@ export class MessageShard {
       }
     }
     this.#parked.set(report.offset, { report, since: this.#world.now(), askedAt: 0 })
-    const key = operatorKey(report.operator, report.operatorId)
+    const key = operatorKey(report.operator, report.operatorId, report.recipient)
     const offsets = this.#parkedById.get(key)
     if (offsets === undefined) this.#parkedById.set(key, [report.offset])
     else offsets.push(report.offset)
@@ -998,7 +1043,7 @@ export class MessageShard {
 
   #unpark({ report }: Parked): void {
     this.#parked.delete(report.offset)
-    const key = operatorKey(report.operator, report.operatorId)
+    const key = operatorKey(report.operator, report.operatorId, report.recipient)
     const rest = (this.#parkedById.get(key) ?? []).filter((offset) => offset !== report.offset)
     if (rest.length === 0) this.#parkedById.delete(key)
     else this.#parkedById.set(key, rest)
@@ -1043,7 +1088,7 @@ export class MessageShard {
       behind > (this.#limits.carryBehind ?? CARRY_BEHIND) + CARRY_RATIO * this.#logHolds.size
         ? this.#logHolds.first(CARRY_SCAN)
         : []
-    const wanted = [...this.#partlyReported, ...oldest.map((offset) => this.#logOwners.get(offset))]
+    const wanted = [...this.#partlyReported, ...oldest.map((offset) => this.#logHolds.ownerOf(offset))]
     let count = 0
     for (const message of wanted) {
       if (count === CARRIED_AT_ONCE) break

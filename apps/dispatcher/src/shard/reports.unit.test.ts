@@ -220,6 +220,27 @@ describe('a report', () => {
     assert.notInclude(two.story(), 'MessageDelivered')
   })
 
+  it('under an id that was used again is of the message of its recipient', () => {
+    const { accepted, handOver, report, shard, written } = shardOf()
+    accepted(handOver('msg_a', 'r'), 'o1')
+    accepted(handOver('msg_b', 'another'), 'o1')
+    report('o1', { recipient: 'nobody of them' })
+    assert.strictEqual(shard.parkedCount, 1)
+    report('o1', { recipient: 'r' })
+    assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
+    report('o1', { recipient: 'another' })
+    assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_b' })
+  })
+
+  it('that names a message of somebody else is not believed', () => {
+    const { accepted, handOver, report, shard, story } = shardOf()
+    accepted(handOver('msg_a', 'r'), 'o1')
+    report('o9', { reference: 'msg_a', recipient: 'another' })
+    assert.strictEqual(shard.parkedCount, 1)
+    report('o9', { reference: 'msg_a', recipient: 'r' })
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+  })
+
   it('that nobody wants does not fill the memory', () => {
     const { report, shard } = shardOf()
     for (let i = 0; i < 10_100; i++) report(`o${i}`)
