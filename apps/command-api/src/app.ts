@@ -61,7 +61,11 @@ export const commandApi = (options: AppOptions) => {
     makeMessageId: (now) => freshId('msg', now),
   }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
   const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
-  const endpoints = WebhookEndpoints.layer({ topics, makeEndpointId: (now) => freshId('we', now) })
+  const endpoints = WebhookEndpoints.layer({
+    topics,
+    makeEndpointId: (now) => freshId('we', now),
+    makeAttemptId: (now) => freshId('whd', now),
+  })
   const resources = Layer.mergeAll(
     endpoints,
     Templates.layer((now) => freshId('tpl', now)),

@@ -25,6 +25,7 @@ import {
   Batch,
   BatchRequest,
   Day,
+  DeletedWebhookEndpoint,
   ErrorBody,
   Estimate,
   EstimateBatch,
@@ -44,6 +45,8 @@ import {
   TemplateCreate,
   TemplateList,
   Timestamp,
+  WebhookDelivery,
+  WebhookDeliveryList,
   WebhookEndpoint,
   WebhookEndpointCreate,
   WebhookEndpointList,
@@ -122,7 +125,7 @@ const UNCOUNTED = new Set([401, 413, 415])
 const UNSTORED = new Set([401, 409, 413, 415, 429, 500, 503])
 
 /** Headers of an answer, by status. */
-const headersOf = (is: Operation, status: number, method: 'get' | 'post'): Record<string, unknown> => ({
+const headersOf = (is: Operation, status: number): Record<string, unknown> => ({
   'Request-Id': ref('Request-Id'),
   ...(is.codes.some((code) => ERRORS[code].retryAfter !== 'never' && ERRORS[code].status === status)
     ? { 'Retry-After': ref('Retry-After') }
@@ -134,7 +137,7 @@ const headersOf = (is: Operation, status: number, method: 'get' | 'post'): Recor
         'X-RateLimit-Reset': ref('X-RateLimit-Reset'),
       }
     : undefined),
-  ...(method === 'post' && !UNSTORED.has(status)
+  ...(is.codes.includes('idempotency_conflict') && !UNSTORED.has(status)
     ? { 'Idempotent-Replayed': ref('Idempotent-Replayed') }
     : undefined),
 })
@@ -148,13 +151,12 @@ const operation = (is: Operation) =>
     summary: is.summary,
     description: is.description,
     transform: (generated) => {
-      const method = generated['requestBody'] === undefined ? 'get' : 'post'
       const responses: Record<string, unknown> = {}
       for (const [status, response] of Object.entries(generated['responses'] as Record<string, object>)) {
         responses[status] = {
           ...response,
           description: Number(status) < 400 ? is.answer : describeFailure(Number(status), is.codes),
-          headers: headersOf(is, Number(status), method),
+          headers: headersOf(is, Number(status)),
         }
       }
       return { ...generated, responses }
@@ -537,8 +539,99 @@ const readWebhookEndpoint = HttpApiEndpoint.get('read', '/v1/webhook_endpoints/:
   }),
 )
 
+const deleteWebhookEndpoint = HttpApiEndpoint.delete('delete', '/v1/webhook_endpoints/:id', {
+  params: idParam('the subscription'),
+  success: DeletedWebhookEndpoint,
+  error: failures(READ_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Delete a subscription',
+    description:
+      'Its backlog is dropped, attempts under way are broken off, and its log is gone. A second deletion is `not_found`.',
+    answer: 'What was deleted.',
+    codes: READ_CODES,
+  }),
+)
+
+/** Of a POST to a resource: a body is not needed, and one that is sent must be in order all the same. */
+const ACTION_CODES = [...ANYWHERE, ...ANY_POST, 'not_found'] as const
+
+const rotateWebhookSecret = HttpApiEndpoint.post('rotateSecret', '/v1/webhook_endpoints/:id/rotate_secret', {
+  params: idParam('the subscription'),
+  headers: idempotencyHeaders,
+  success: WebhookEndpointWithSecret,
+  error: failures(ACTION_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Rotate the secret',
+    description:
+      'Makes a new secret, which is in this answer only. Until `secret_rotation_ends_at`, a day from now, the previous one signs as well: ' +
+      '`Hub-Signature` has two `v1`, and a match of either is enough. A second rotation within the day keeps the newest two.',
+    answer: 'The subscription, with its new secret.',
+    codes: ACTION_CODES,
+  }),
+)
+
+const testWebhookEndpoint = HttpApiEndpoint.post('test', '/v1/webhook_endpoints/:id/test', {
+  params: idParam('the subscription'),
+  headers: idempotencyHeaders,
+  success: WebhookDelivery,
+  error: failures(ACTION_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Make a trial delivery',
+    description:
+      'Delivers one `webhook.test` event at once, whatever the status and the types of the subscription, and answers with the attempt, ' +
+      'a failed one too. It does not count as a failure, is not tried again, and is not listed with the events. One subscription has one trial ' +
+      'at a time; meanwhile another is `rate_limited`.',
+    answer: 'The attempt, which is in the log with `trial: true`.',
+    codes: ACTION_CODES,
+  }),
+)
+
+const enableWebhookEndpoint = HttpApiEndpoint.post('enable', '/v1/webhook_endpoints/:id/enable', {
+  params: idParam('the subscription'),
+  headers: idempotencyHeaders,
+  success: WebhookEndpoint,
+  error: failures(ACTION_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'Enable a subscription',
+    description:
+      'Ends `disabled_by_failures`: the count of failures begins anew, and what has accumulated within 24 hours is delivered at once, the ' +
+      'oldest first, in the same batches with the same ids. An enabled subscription stays as it is.',
+    answer: 'The subscription.',
+    codes: ACTION_CODES,
+  }),
+)
+
+const listWebhookDeliveries = HttpApiEndpoint.get('deliveries', '/v1/webhook_endpoints/:id/deliveries', {
+  params: idParam('the subscription'),
+  query: { limit: limitParam(LIST_LIMITS), starting_after: startingAfterParam },
+  success: WebhookDeliveryList,
+  error: failures(LIST_CODES),
+}).annotateMerge(
+  operation({
+    summary: 'List delivery attempts',
+    description:
+      'Every attempt to deliver a batch of events to the subscription, newest first, and a line for each batch that was given up because ' +
+      'its 24 hours were over.',
+    answer: 'A page of attempts.',
+    codes: LIST_CODES,
+  }),
+)
+
 const WebhookEndpointsGroup = HttpApiGroup.make('webhook_endpoints')
-  .add(createWebhookEndpoint, listWebhookEndpoints, readWebhookEndpoint)
+  .add(
+    createWebhookEndpoint,
+    listWebhookEndpoints,
+    readWebhookEndpoint,
+    deleteWebhookEndpoint,
+    rotateWebhookSecret,
+    testWebhookEndpoint,
+    enableWebhookEndpoint,
+    listWebhookDeliveries,
+  )
   .middleware(ApiKey)
   .annotateMerge(OpenApi.annotations({ title: 'Webhook endpoints', description: 'Where events go.' }))
 
@@ -722,7 +815,7 @@ export class ProbesApi extends HttpApi.make('probes').add(
 export interface Route {
   /** `messages.send` */
   readonly operation: string
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   /** `/v1/messages/:id` */
   readonly path: string
   /** False for what is answered without a key. */

@@ -45,6 +45,7 @@ const PAGES: Readonly<Record<string, { readonly max: number; readonly default: n
   'templates.list': LIST_LIMITS,
   'senders.list': LIST_LIMITS,
   'webhook_endpoints.list': LIST_LIMITS,
+  'webhook_endpoints.deliveries': LIST_LIMITS,
   'events.list': LONG_LIST_LIMITS,
 }
 

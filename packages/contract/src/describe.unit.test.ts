@@ -250,6 +250,7 @@ describe('the description', () => {
       ['get /v1/templates', 'Size of the page; 20 when absent.', short],
       ['get /v1/senders', 'Size of the page; 20 when absent.', short],
       ['get /v1/webhook_endpoints', 'Size of the page; 20 when absent.', short],
+      ['get /v1/webhook_endpoints/{id}/deliveries', 'Size of the page; 20 when absent.', short],
       ['get /v1/events', 'Size of the page; 100 when absent.', long],
     ])
   })
@@ -286,6 +287,7 @@ describe('the description', () => {
         'Account',
         'Batch',
         'BatchRequest',
+        'DeletedWebhookEndpoint',
         'Error',
         'Estimate',
         'EstimateBatch',
@@ -299,6 +301,7 @@ describe('the description', () => {
         'Stats',
         'Template',
         'TemplateCreate',
+        'WebhookDelivery',
         'WebhookEndpoint',
         'WebhookEndpointCreate',
         'WebhookEndpointWithSecret',

@@ -45,6 +45,7 @@ const REQUEST_ID = 'req_06e9c2v5k4r8x1m7n3p0q2s6tw'
 const DOCS = 'https://hub.example.com/docs/errors'
 const ENDPOINT_ID = 'we_06e9c2v5k4r8x1m7n3p0q2s6tw'
 const EVENT_ID = 'evt_1m7n3p0q2s6tw06e9c2v5k4r8x'
+const EVENT_BATCH_ID = 'evb_2q2s6tw06e9c2v5k4r8x1m7n3p'
 
 // ---------------------------------------------------------------------------------------------------------
 // Words
@@ -914,7 +915,7 @@ export const Event = Schema.Struct({
     object: Schema.Union([MessageSnapshot, Schema.Record(Schema.String, Schema.Json)]).annotate({
       description:
         'The resource as it was; its `object` says which. For `message.*` it is a message snapshot, for `batch.*` a batch, for ' +
-        '`template.*` a template, for `sender.*` a sender, for `webhook.endpoint_disabled` a subscription and for ' +
+        '`template.*` a template, for `sender.*` a sender, for `webhook.*` a subscription and for ' +
         '`account.spend_threshold` the account.',
     }),
   }).annotate({ description: 'What the event is about.' }),
@@ -1042,6 +1043,91 @@ export const WebhookEndpointWithSecret = Schema.Struct({
   examples: [{ ...endpointExample, secret: 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=' }],
 })
 export type WebhookEndpointWithSecret = typeof WebhookEndpointWithSecret.Type
+
+/** Answer to a deletion. */
+export const DeletedWebhookEndpoint = Schema.Struct({
+  id: webhookEndpointFields.id,
+  object: webhookEndpointFields.object,
+  deleted: Schema.Literal(true).annotate({ description: 'Always `true`.' }),
+}).annotate({
+  identifier: 'DeletedWebhookEndpoint',
+  title: 'Deleted webhook endpoint',
+  description: 'A subscription that is gone, and its backlog with it.',
+  examples: [{ id: ENDPOINT_ID, object: 'webhook_endpoint', deleted: true }],
+})
+export type DeletedWebhookEndpoint = typeof DeletedWebhookEndpoint.Type
+
+export const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
+
+/** What happened to an attempt that failed, or to a batch that was given up. */
+export const DELIVERY_REASONS = [
+  'http_status',
+  'timeout',
+  'connection_refused',
+  'connection_reset',
+  'tls_error',
+  'address_not_public',
+  'redirect',
+  'dns_error',
+  'retry_window_expired',
+  'retry_window_expired_while_disabled',
+] as const
+export type DeliveryReason = (typeof DELIVERY_REASONS)[number]
+
+export const WebhookDelivery = Schema.Struct({
+  id: id('whd_', 'the attempt'),
+  object: constant('webhook_delivery'),
+  event_batch: Schema.String.annotate({
+    description: 'The batch of events: the `Hub-Event-Id` of the request, the same for each attempt at it.',
+    examples: [EVENT_BATCH_ID],
+  }),
+  event_ids: Schema.Array(Schema.String).annotate({ description: 'The events of the batch, in its order.' }),
+  attempt: atLeast(0).annotate({
+    description: 'Which attempt at the batch it was. A batch that was given up before any has 0.',
+  }),
+  status: Schema.Literals(DELIVERY_STATUSES).annotate({
+    description: '`succeeded` when the receiver answered with 2xx within 10 seconds.',
+  }),
+  response_code: Schema.NullOr(Schema.Int).annotate({
+    description: 'The status that the receiver answered with; `null` when none came.',
+  }),
+  duration_ms: atLeast(0).annotate({
+    description: 'Until the answer, or until the attempt was given up, in milliseconds.',
+  }),
+  reason: Schema.NullOr(Schema.Literals(DELIVERY_REASONS)).annotate({
+    description:
+      'Why it failed; `null` when it succeeded. The window is the 24 hours in which a batch is retried.',
+  }),
+  trial: Schema.Boolean.annotate({ description: 'True for what `POST …/test` delivered.' }),
+  created_at: moment('When the attempt began.'),
+  next_attempt_at: Schema.NullOr(Timestamp).annotate({
+    description: 'When the batch is tried again; `null` when it is not, as far as is known.',
+  }),
+}).annotate({
+  identifier: 'WebhookDelivery',
+  title: 'Webhook delivery',
+  description: 'An attempt to deliver a batch of events.',
+  examples: [
+    {
+      id: 'whd_06e9c2v5k4r8x1m7n3p0q2s6tw',
+      object: 'webhook_delivery',
+      event_batch: EVENT_BATCH_ID,
+      event_ids: [EVENT_ID],
+      attempt: 2,
+      status: 'failed',
+      response_code: 503,
+      duration_ms: 41,
+      reason: 'http_status',
+      trial: false,
+      created_at: '2026-11-21T09:31:02.480Z',
+      next_attempt_at: '2026-11-21T09:33:04.116Z',
+    },
+  ],
+})
+export type WebhookDelivery = typeof WebhookDelivery.Type
+
+export const WebhookDeliveryList = listOf(WebhookDelivery, 'WebhookDeliveryList', 'newest first')
+export type WebhookDeliveryList = typeof WebhookDeliveryList.Type
 
 export const WebhookEndpointList = listOf(WebhookEndpoint, 'WebhookEndpointList', 'newest first')
 export type WebhookEndpointList = typeof WebhookEndpointList.Type

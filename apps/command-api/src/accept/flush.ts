@@ -203,7 +203,18 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
 
   const queue: Array<Ticket> = []
   let flushing = 0
+  /** Sends of the flushes under way. */
+  let underWay = 0
   const somethingQueued = yield* Latch.make(false)
+  /**
+   * A flush costs the same for one send as for fifty: beside another one it begins only when it is worth it. Whoever waits goes when that
+   * one ends, at the latest.
+   */
+  const isWorthIt = () => queue.length > 0 && (flushing === 0 || 2 * queue.length >= underWay)
+  const wake = (): void => {
+    if (isWorthIt()) somethingQueued.openUnsafe()
+    else somethingQueued.closeUnsafe()
+  }
 
   /** Told when the last send is answered and the last record published; for the end of the process. */
   let whenQuiet = (): void => {}
@@ -669,10 +680,14 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
 
   const recordLoop = Effect.gen(function* () {
     yield* somethingQueued.await
+    // Whoever came in the same turn goes along.
+    yield* Effect.yieldNow
+    if (!isWorthIt()) return wake()
     const tickets = take()
-    if (queue.length === 0) somethingQueued.closeUnsafe()
-    if (tickets.length === 0) return
+    if (tickets.length === 0) return wake()
     flushing++
+    underWay += tickets.length
+    wake()
     const from = yield* Clock.currentTimeMillis
     yield* flush(tickets).pipe(
       Effect.catchCause((cause) => {
@@ -685,8 +700,9 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       }),
     )
     flushing--
+    underWay -= tickets.length
     checkQuiet()
-    if (queue.length > 0) somethingQueued.openUnsafe()
+    wake()
     yield* Metric.update(flushSize, tickets.length)
     yield* Metric.update(flushSeconds, ((yield* Clock.currentTimeMillis) - from) / 1000)
     yield* Metric.update(waitingSends, waiting.count())
@@ -772,7 +788,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       }
       const submission = waiting.open(candidates, wish, yield* Clock.currentTimeMillis)
       queue.push(...submission.tickets)
-      somethingQueued.openUnsafe()
+      wake()
       yield* Deferred.await(submission.done)
       const outcomes = submission.tickets.map(({ outcome }) => outcome ?? Result.fail(NOT_QUEUED))
       yield* sealBatch(submission, outcomes)

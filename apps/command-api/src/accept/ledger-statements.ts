@@ -123,6 +123,32 @@ export const deleteOutbox = (q: Queries, rows: ReadonlyArray<number>) =>
 export const insertOutbox = (q: Queries, records: Uint8Array) =>
   q<{ id: string }[]>`INSERT INTO command.outbox (records) VALUES (${records}) RETURNING id`
 
+/** What one statement records. The arrays may be empty. */
+export interface AtOnce {
+  readonly entries: ReadonlyArray<Entry>
+  readonly outbox: Uint8Array | null
+  readonly batches: ReadonlyArray<BatchRow>
+  readonly settled: ReadonlyArray<number>
+  readonly charges: ReadonlyArray<Charge>
+}
+
+/**
+ * Records a flush by one statement, which is a transaction of its own: all references are taken, or everything is undone as a conflict.
+ * The references come first, since the others wait for the condition that counts them.
+ */
+export const insertAtOnce = (q: Queries, { batches, charges, entries, outbox, settled }: AtOnce) => {
+  const nothing = q`SELECT WHERE false`
+  const referring = entries.filter(({ fact }) => fact.clientRef !== null)
+  return q<{ id: string | null }[]>`
+    WITH taken AS (${referring.length > 0 ? insertReferences(q, referring) : nothing}),
+         stored AS (${outbox === null ? q`SELECT NULL::bigint AS id` : insertOutbox(q, outbox)}),
+         accepted AS (${entries.length > 0 ? insertAcceptances(q, entries) : nothing}),
+         batched AS (${batches.length > 0 ? writeBatches(q, batches) : nothing}),
+         settled AS (${settled.length > 0 ? deleteOutbox(q, settled) : nothing}),
+         charged AS (${charges.length > 0 ? addSpent(q, charges) : nothing})
+    SELECT id FROM stored WHERE command.require((SELECT count(*) FROM taken) = ${String(referring.length)}::bigint)`
+}
+
 // ---------------------------------------------------------------------------------------------------------
 // Money
 // ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import {
   deleteOutbox,
   giveBack,
   insertAcceptances,
+  insertAtOnce,
   insertOutbox,
   insertReferences,
   lockSpent,
@@ -102,7 +103,7 @@ export interface Commit {
   readonly accepted: ReadonlyArray<Entry>
   /** Codes to be published again: their rows get the new stamp, lifetime, template and batch, and are charged anew. */
   readonly republished: ReadonlyArray<Entry>
-  /** Called within the transaction, as soon as it is known what is not recorded. */
+  /** Called as soon as it is known, or supposed, what is not recorded; called again where that was wrong. */
   readonly rest: (unrecorded: Unrecorded) => Rest
   /** Outbox rows that the bus has acknowledged. */
   readonly settled: ReadonlyArray<number>
@@ -146,6 +147,14 @@ const AFTERWARDS = { deadline: Duration.millis(400) }
 const idOf = ({ fact }: Entry): string => fact.messageId
 const NONE: ReadonlySet<string> = new Set()
 
+/** Nothing of it depends on what PostgreSQL has of claims, repeated codes or spend limits. */
+const isPlain = ({ accepted, republished }: Commit): boolean =>
+  republished.length === 0 && accepted.every(({ lease, spendLimit }) => lease === null && spendLimit === null)
+
+/** Certain that nothing was written. */
+const isConflict = (error: StorageError): boolean =>
+  error._tag === 'StorageUnavailable' && error.reason === 'conflict'
+
 /** The ledger in PostgreSQL. */
 export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = Layer.effect(
   Ledger,
@@ -179,6 +188,78 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
       return new Set(rows.map((row) => row.recipient))
     })
 
+    /** The rule: one statement, one round trip. */
+    const atOnce = ({ accepted, rest, settled }: Commit): Effect.Effect<Committed, StorageError> =>
+      Effect.suspend(() => {
+        const unrecorded = { abandoned: NONE, lost: NONE, overspent: NONE }
+        const { batches, outbox } = rest(unrecorded)
+        const all = { entries: accepted, outbox, batches, settled, charges: chargesOf(accepted) }
+        return Effect.map(
+          sql.run((q) => insertAtOnce(q, all), DEADLINE),
+          ([row]) => ({
+            ...unrecorded,
+            outboxRow: row === undefined || row.id === null ? null : Number(row.id),
+          }),
+        )
+      })
+
+    /** The exception: what is read here says what is written. */
+    const inTransaction = ({ accepted, republished, rest, settled }: Commit) =>
+      sql.transaction(async (q) => {
+        const all = [...accepted, ...republished]
+
+        // Whoever lost its claim records nothing: its repeat may be under way.
+        const leases = new Map(all.flatMap(({ lease }) => (lease === null ? [] : [[lease.token, lease]])))
+        const held = leases.size === 0 ? NONE : await lockLeases(q, [...leases.values()])
+        const abandoned = new Set(
+          all.filter(({ lease }) => lease !== null && !held.has(lease.token)).map(idOf),
+        )
+
+        // What a repeated code cost the last time it is not to cost twice. One that has landed meanwhile stays as it is, paid for:
+        // another process has published it since it was looked up.
+        const repeats = republished.filter((entry) => !abandoned.has(idOf(entry)))
+        let unpaid = NONE
+        if (repeats.length > 0) {
+          await giveBack(
+            q,
+            repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
+          )
+          unpaid = await selectGivenBack(q, repeats.map(idOf))
+        }
+        const again = repeats.filter((entry) => unpaid.has(idOf(entry)))
+        const limited = chargesOf([...accepted, ...again]).filter(
+          ({ limit, messageId }) => limit !== null && !abandoned.has(messageId),
+        )
+        const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
+        const isWanted = (entry: Entry) => !abandoned.has(idOf(entry)) && !overspent.has(idOf(entry))
+
+        const wanted = accepted.filter(isWanted)
+        const referring = wanted.filter(({ fact }) => fact.clientRef !== null)
+        const lost = new Set(referring.map(idOf))
+        if (referring.length > 0) {
+          for (const row of await insertReferences(q, referring)) {
+            lost.delete(encodeId('msg', row.message_id))
+          }
+        }
+        const won = lost.size === 0 ? wanted : wanted.filter((entry) => !lost.has(idOf(entry)))
+        const repeated = again.filter(isWanted)
+        const { answers, batches, outbox } = rest({ abandoned, lost, overspent })
+
+        // One round trip: the driver sends these one behind the other, in this order.
+        const charges = chargesOf([...won, ...repeated])
+        const [row] = await Promise.all([
+          outbox === null ? null : insertOutbox(q, outbox),
+          won.length > 0 ? insertAcceptances(q, won) : null,
+          repeated.length > 0 ? updateAcceptances(q, repeated) : null,
+          batches.length > 0 ? writeBatches(q, batches) : null,
+          answers.length > 0 ? writeAnswers(q, vault, answers) : null,
+          settled.length > 0 ? deleteOutbox(q, settled) : null,
+          charges.length > 0 ? addSpent(q, charges) : null,
+        ])
+        const id = row?.[0]?.id
+        return { abandoned, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
+      }, DEADLINE)
+
     return {
       lookup: ({ recipients, references, remembered }) =>
         Effect.map(
@@ -193,61 +274,11 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
           ([{ at, known }, out, recorded]) => ({ at, known, optedOut: out, recorded }),
         ),
 
-      commit: ({ accepted, republished, rest, settled }) =>
-        sql.transaction(async (q) => {
-          const all = [...accepted, ...republished]
-
-          // Whoever lost its claim records nothing: its repeat may be under way.
-          const leases = new Map(all.flatMap(({ lease }) => (lease === null ? [] : [[lease.token, lease]])))
-          const held = leases.size === 0 ? NONE : await lockLeases(q, [...leases.values()])
-          const abandoned = new Set(
-            all.filter(({ lease }) => lease !== null && !held.has(lease.token)).map(idOf),
-          )
-
-          // What a repeated code cost the last time it is not to cost twice. One that has landed meanwhile stays as it is, paid for:
-          // another process has published it since it was looked up.
-          const repeats = republished.filter((entry) => !abandoned.has(idOf(entry)))
-          let unpaid = NONE
-          if (repeats.length > 0) {
-            await giveBack(
-              q,
-              repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
-            )
-            unpaid = await selectGivenBack(q, repeats.map(idOf))
-          }
-          const again = repeats.filter((entry) => unpaid.has(idOf(entry)))
-          const limited = chargesOf([...accepted, ...again]).filter(
-            ({ limit, messageId }) => limit !== null && !abandoned.has(messageId),
-          )
-          const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
-          const isWanted = (entry: Entry) => !abandoned.has(idOf(entry)) && !overspent.has(idOf(entry))
-
-          const wanted = accepted.filter(isWanted)
-          const referring = wanted.filter(({ fact }) => fact.clientRef !== null)
-          const lost = new Set(referring.map(idOf))
-          if (referring.length > 0) {
-            for (const row of await insertReferences(q, referring)) {
-              lost.delete(encodeId('msg', row.message_id))
-            }
-          }
-          const won = lost.size === 0 ? wanted : wanted.filter((entry) => !lost.has(idOf(entry)))
-          const repeated = again.filter(isWanted)
-          const { answers, batches, outbox } = rest({ abandoned, lost, overspent })
-
-          // One round trip: the driver sends these one behind the other, in this order.
-          const charges = chargesOf([...won, ...repeated])
-          const [row] = await Promise.all([
-            outbox === null ? null : insertOutbox(q, outbox),
-            won.length > 0 ? insertAcceptances(q, won) : null,
-            repeated.length > 0 ? updateAcceptances(q, repeated) : null,
-            batches.length > 0 ? writeBatches(q, batches) : null,
-            answers.length > 0 ? writeAnswers(q, vault, answers) : null,
-            settled.length > 0 ? deleteOutbox(q, settled) : null,
-            charges.length > 0 ? addSpent(q, charges) : null,
-          ])
-          const id = row?.[0]?.id
-          return { abandoned, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
-        }, DEADLINE),
+      commit: (wanted) =>
+        isPlain(wanted)
+          ? // What lost a reference meanwhile is found in a transaction.
+            Effect.catchIf(atOnce(wanted), isConflict, () => inTransaction(wanted))
+          : inTransaction(wanted),
 
       giveBack: (codes) => Effect.asVoid(sql.run((q) => giveBack(q, codes), AFTERWARDS)),
 

@@ -20,6 +20,7 @@ import {
 } from '@hub/contract'
 import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
 import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
+import type { StorageError } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
 import { renderFault } from '../accept/candidate.ts'
 import { estimateBody, templatesOf } from '../accept/estimate.ts'
@@ -34,7 +35,7 @@ import { Templates } from '../templates/templates.ts'
 import { WebhookEndpoints } from '../webhook-endpoints/endpoints.ts'
 import { type Answer, jsonAnswer, listAnswer, pageAnswer } from './answer.ts'
 import { acceptingOperations } from './accepting.ts'
-import type { OpenOperation, Operation } from './pipeline.ts'
+import type { Call, OpenOperation, Operation } from './pipeline.ts'
 
 const notFound: Effect.Effect<never, ApiError> = Effect.fail(apiError('not_found'))
 
@@ -154,6 +155,33 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, yield* orNotFound(found))
   })
 
+  const deleteEndpoint: Operation = Effect.fnUntraced(function* ({ caller, params }) {
+    return jsonAnswer(200, yield* Effect.flatMap(endpoints.remove(caller, params['id'] ?? ''), orNotFound))
+  })
+
+  /** An operation on a subscription that needs no body: it is looked for, then a body is looked at, then it happens. */
+  const onEndpoint = <A>(
+    act: (call: Call, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
+  ): Operation =>
+    Effect.fnUntraced(function* (call) {
+      const id = call.params['id'] ?? ''
+      yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
+      if (call.body.length > 0) yield* Effect.fromResult(parseBody(call.body))
+      return jsonAnswer(200, yield* Effect.flatMap(act(call, id), orNotFound))
+    })
+
+  const rotateSecret = onEndpoint(({ caller }, id) => endpoints.rotateSecret(caller, id))
+  const enableEndpoint = onEndpoint(({ caller }, id) => endpoints.enable(caller, id))
+  const testEndpoint = onEndpoint(({ caller }, id) => endpoints.trial(caller, id))
+
+  const listDeliveries: Operation = Effect.fnUntraced(function* (call) {
+    const id = call.params['id'] ?? ''
+    yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
+    const page = yield* Effect.fromResult(decodeListQuery(call.query))
+    const found = yield* Effect.flatMap(endpoints.deliveries(call.caller, id, page), orNotFound)
+    return pageAnswer(found, page.startingAfter)
+  })
+
   const listEvents: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeEventsQuery(query))
     const { bodies, hasMore, lastId } = yield* Effect.flatMap(events.page(caller, page), orNotFound)
@@ -182,6 +210,11 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     'webhook_endpoints.create': createEndpoint,
     'webhook_endpoints.list': listEndpoints,
     'webhook_endpoints.read': readEndpoint,
+    'webhook_endpoints.delete': deleteEndpoint,
+    'webhook_endpoints.rotateSecret': rotateSecret,
+    'webhook_endpoints.test': testEndpoint,
+    'webhook_endpoints.enable': enableEndpoint,
+    'webhook_endpoints.deliveries': listDeliveries,
     'events.list': listEvents,
     'account.read': readAccount,
   }

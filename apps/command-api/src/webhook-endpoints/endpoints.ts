@@ -1,25 +1,38 @@
 /**
- * Webhook subscriptions: creation and reading. Source: specification, Webhook subscription endpoints; contract,
+ * Webhook subscriptions: what clients do with theirs. Source: specification, Webhook subscription endpoints; contract,
  * Webhook subscription.
  */
 import { randomBytes } from 'node:crypto'
 import {
   type ApiError,
   apiError,
+  type DeletedWebhookEndpoint,
   MAX_WEBHOOK_ENDPOINTS,
   type Page,
+  type WebhookDelivery,
   type WebhookEndpoint,
   type WebhookEndpointToCreate,
   type WebhookEndpointWithSecret,
 } from '@hub/contract'
-import { decodeId, encodeId, type EventType, type SubscriptionStatus, toTimestamp } from '@hub/domain'
+import {
+  decodeId,
+  enable,
+  encodeId,
+  type EventType,
+  SECRET_ROTATION_MS,
+  subscriptionObject,
+  type SubscriptionStatus,
+} from '@hub/domain'
 import { EventLog, subscriptionChangedRecord, type TopicNames } from '@hub/kafka'
-import { Sql, type StorageError, Vault } from '@hub/store'
+import { type Queries, Sql, type StorageError, Vault } from '@hub/store'
 import { AddressPolicy } from '@hub/webhooks'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
 import { type Found, foundIn } from '../page.ts'
+import { makeInForce, tell } from './changes.ts'
+import { pageDeliveries } from './deliveries.ts'
+import { makeTrials } from './trial.ts'
 
 /** 32 random bytes: as long as the digest of the HMAC that they key. */
 const SECRET_BYTES = 32
@@ -42,24 +55,31 @@ interface EndpointRow {
   readonly secret_rotation_ends_at: Date | null
 }
 
-const timestampOf = (at: Date | null): string | null => (at === null ? null : toTimestamp(at.getTime()))
+const columns = (q: Queries) => q`
+  id, url, event_types, status, created_at, disabled_at, disabled_reason, consecutive_failures, secret_rotation_ends_at`
 
-const endpointBody = (row: EndpointRow): WebhookEndpoint => ({
-  id: encodeId('we', row.id),
-  object: 'webhook_endpoint',
-  url: row.url,
-  event_types: row.event_types,
-  status: row.status,
-  created_at: toTimestamp(row.created_at.getTime()),
-  disabled_at: timestampOf(row.disabled_at),
-  disabled_reason: row.disabled_reason,
-  consecutive_failures: row.consecutive_failures,
-  secret_rotation_ends_at: timestampOf(row.secret_rotation_ends_at),
-})
+const endpointBody = (row: EndpointRow, now: number): WebhookEndpoint =>
+  subscriptionObject(
+    {
+      id: encodeId('we', row.id),
+      url: row.url,
+      eventTypes: row.event_types,
+      status: row.status,
+      createdAt: row.created_at.getTime(),
+      disabledAt: row.disabled_at?.getTime() ?? null,
+      disabledReason: row.disabled_reason,
+      consecutiveFailures: row.consecutive_failures,
+      rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
+    },
+    now,
+  )
+
+const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
 export interface WebhookEndpointsOptions {
   readonly topics: TopicNames
   readonly makeEndpointId: MakeId
+  readonly makeAttemptId: MakeId
 }
 
 export class WebhookEndpoints extends Context.Service<
@@ -73,6 +93,24 @@ export class WebhookEndpoints extends Context.Service<
     readonly read: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
     /** Newest first; `null` when `startingAfter` names none of the owner's. */
     readonly page: (owner: Owner, page: Page) => Effect.Effect<Found<WebhookEndpoint> | null, StorageError>
+    /** All that follow answer `null` for what is not the owner's. Changes are answered once they are in force, or nearly. */
+    readonly remove: (owner: Owner, id: string) => Effect.Effect<DeletedWebhookEndpoint | null, StorageError>
+    readonly rotateSecret: (
+      owner: Owner,
+      id: string,
+    ) => Effect.Effect<WebhookEndpointWithSecret | null, StorageError>
+    readonly enable: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
+    /** Fails as `Trials.make` does. */
+    readonly trial: (
+      owner: Owner,
+      id: string,
+    ) => Effect.Effect<WebhookDelivery | null, ApiError | StorageError>
+    /** Newest first; `null` also when `startingAfter` names none of the subscription's. */
+    readonly deliveries: (
+      owner: Owner,
+      id: string,
+      page: Page,
+    ) => Effect.Effect<Found<WebhookDelivery> | null, StorageError>
   }
 >()('@hub/command-api/WebhookEndpoints') {
   static readonly layer = (
@@ -86,6 +124,8 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
   const vault = yield* Vault
   const log = yield* EventLog
   const policy = yield* AddressPolicy
+  const inForce = yield* makeInForce
+  const trials = yield* makeTrials(options.makeAttemptId)
 
   /**
    * The row, unless the account has as many as it may have. Creations of one account and mode are made to follow
@@ -98,9 +138,9 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
         SELECT ${uuid}, ${owner.accountUuid}, ${owner.mode}::command.mode, ${wanted.url}, ${[...wanted.eventTypes]}::text[], ${secret}
          WHERE (SELECT count(*) FROM webhooks.endpoints
-                 WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}) < ${MAX_WEBHOOK_ENDPOINTS}
-        RETURNING id, url, event_types, status, created_at, disabled_at, disabled_reason, consecutive_failures,
-                  secret_rotation_ends_at`
+                 WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND deleted_at IS NULL)
+               < ${MAX_WEBHOOK_ENDPOINTS}
+        RETURNING ${columns(q)}`
       return row ?? null
     }, DEADLINE)
 
@@ -143,6 +183,46 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         ),
       )
 
+  /** The rows that are the owner's, and stand. */
+  const owned = (q: Queries, owner: Owner) =>
+    q`account = ${owner.accountUuid} AND mode = ${owner.mode} AND deleted_at IS NULL`
+
+  /** Looks a subscription up by its public id. */
+  const find = Effect.fnUntraced(function* (owner: Owner, id: string) {
+    const uuid = decodeId('we', id)
+    if (uuid === null) return null
+    const [row] = yield* sql.run(
+      (q) => q<EndpointRow[]>`
+        SELECT ${columns(q)} FROM webhooks.endpoints WHERE id = ${uuid} AND ${owned(q, owner)}`,
+      DEADLINE,
+    )
+    return row ?? null
+  })
+
+  /**
+   * Changes a subscription and tells the fan-out. `change` answers the row as it is then, or `null` where there is none. A client
+   * that hangs up ends neither.
+   */
+  const changed = Effect.fnUntraced(function* (
+    owner: Owner,
+    id: string,
+    what: 'deleted' | 'secret_rotated' | 'enabled',
+    change: (q: Queries, uuid: string, now: number) => Promise<EndpointRow | null>,
+  ) {
+    const uuid = decodeId('we', id)
+    if (uuid === null) return null
+    const now = yield* Clock.currentTimeMillis
+    const done = yield* sql.transaction(async (q) => {
+      const row = await change(q, uuid, now)
+      return row === null
+        ? null
+        : { row, told: await tell(q, options.topics, owner, { subscription: id, change: what, at: now }) }
+    }, DEADLINE)
+    if (done === null) return null
+    yield* inForce(done.told)
+    return done.row
+  }, Effect.uninterruptible)
+
   return WebhookEndpoints.of({
     create: Effect.fnUntraced(function* (owner, wanted) {
       yield* policy
@@ -150,7 +230,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         .pipe(Effect.mapError((refused) => apiError('webhook_url_invalid', { message: refused.message })))
       const id = options.makeEndpointId(yield* Clock.currentTimeMillis)
       const uuid = decodeId('we', id) ?? ''
-      const secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
+      const secret = newSecret()
       // A client that hangs up between the row and its announcement must not leave half a subscription.
       const row = yield* Effect.uninterruptible(
         insert(owner, uuid, wanted, vault.seal('webhook-secret', id, Buffer.from(secret))).pipe(
@@ -161,29 +241,18 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         ),
       )
       if (row === null) return yield* apiError('webhook_endpoint_limit_reached')
-      return { ...endpointBody(row), secret }
+      return { ...endpointBody(row, row.created_at.getTime()), secret }
     }),
 
     read: Effect.fnUntraced(function* (owner, id) {
-      const uuid = decodeId('we', id)
-      if (uuid === null) return null
-      const [row] = yield* sql.run(
-        (q) => q<EndpointRow[]>`
-          SELECT id, url, event_types, status, created_at, disabled_at, disabled_reason, consecutive_failures,
-                 secret_rotation_ends_at
-            FROM webhooks.endpoints WHERE id = ${uuid} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`,
-        DEADLINE,
-      )
-      return row === undefined ? null : endpointBody(row)
+      const row = yield* find(owner, id)
+      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
     }),
 
     page: Effect.fnUntraced(function* (owner, { limit, startingAfter }) {
       const rows = yield* sql.run(
         (q) => q<EndpointRow[]>`
-          SELECT id, url, event_types, status, created_at, disabled_at, disabled_reason, consecutive_failures,
-                 secret_rotation_ends_at
-            FROM webhooks.endpoints WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
-           ORDER BY id DESC`,
+          SELECT ${columns(q)} FROM webhooks.endpoints WHERE ${owned(q, owner)} ORDER BY id DESC`,
         DEADLINE,
       )
       // There are at most twenty, so the page is cut here.
@@ -193,7 +262,72 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         if (index < 0) return null
         from = index + 1
       }
-      return foundIn(rows.slice(from), limit, endpointBody)
+      const now = yield* Clock.currentTimeMillis
+      return foundIn(rows.slice(from), limit, (row) => endpointBody(row, now))
+    }),
+
+    remove: Effect.fnUntraced(function* (owner, id) {
+      const row = yield* changed(owner, id, 'deleted', async (q, uuid) => {
+        // What may hold secrets goes at once; what there is much of, behind it.
+        const [gone] = await q<EndpointRow[]>`
+          UPDATE webhooks.endpoints
+             SET deleted_at = now(), url = '', secret = ''::bytea, previous_secret = NULL, secret_rotation_ends_at = NULL
+           WHERE id = ${uuid} AND ${owned(q, owner)}
+          RETURNING ${columns(q)}`
+        if (gone === undefined) return null
+        await q`DELETE FROM webhooks.trials WHERE endpoint_id = ${uuid}`
+        return gone
+      })
+      return row === null ? null : { id: encodeId('we', row.id), object: 'webhook_endpoint', deleted: true }
+    }),
+
+    rotateSecret: Effect.fnUntraced(function* (owner, id) {
+      const secret = newSecret()
+      const row = yield* changed(owner, id, 'secret_rotated', async (q, uuid, now) => {
+        const [rotated] = await q<EndpointRow[]>`
+          UPDATE webhooks.endpoints
+             SET previous_secret = secret, secret = ${vault.seal('webhook-secret', encodeId('we', uuid), Buffer.from(secret))},
+                 secret_rotation_ends_at = ${new Date(now + SECRET_ROTATION_MS)}
+           WHERE id = ${uuid} AND ${owned(q, owner)}
+          RETURNING ${columns(q)}`
+        return rotated ?? null
+      })
+      return row === null ? null : { ...endpointBody(row, yield* Clock.currentTimeMillis), secret }
+    }),
+
+    enable: Effect.fnUntraced(function* (owner, id) {
+      const row = yield* changed(owner, id, 'enabled', async (q, uuid) => {
+        const [found] = await q<(EndpointRow & { readonly first_failure_at: Date | null })[]>`
+          SELECT ${columns(q)}, first_failure_at FROM webhooks.endpoints WHERE id = ${uuid} AND ${owned(q, owner)}
+             FOR NO KEY UPDATE`
+        if (found === undefined) return null
+        const { action, health } = enable({
+          status: found.status,
+          consecutiveFailures: found.consecutive_failures,
+          firstFailureAt: found.first_failure_at?.getTime() ?? null,
+        })
+        if (action !== 'releaseBacklog') return null
+        const [enabled] = await q<EndpointRow[]>`
+          UPDATE webhooks.endpoints
+             SET status = ${health.status}, consecutive_failures = ${health.consecutiveFailures}, first_failure_at = NULL,
+                 disabled_at = NULL, disabled_reason = NULL, backlog_released_at = clock_timestamp()
+           WHERE id = ${uuid}
+          RETURNING ${columns(q)}`
+        return enabled ?? null
+      })
+      // Nothing was changed: it is enabled, or it is not the owner's.
+      const standing = row ?? (yield* find(owner, id))
+      return standing === null ? null : endpointBody(standing, yield* Clock.currentTimeMillis)
+    }),
+
+    trial: Effect.fnUntraced(function* (owner, id) {
+      const row = yield* find(owner, id)
+      return row === null ? null : yield* trials.make(row.id)
+    }),
+
+    deliveries: Effect.fnUntraced(function* (owner, id, page) {
+      const row = yield* find(owner, id)
+      return row === null ? null : yield* sql.run((q) => pageDeliveries(q, row.id, page), DEADLINE)
     }),
   })
 })

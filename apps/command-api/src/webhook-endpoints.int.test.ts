@@ -1,0 +1,467 @@
+/** Webhook subscriptions over HTTP, without a fan-out: what it would do is done here. */
+import { randomUUID } from 'node:crypto'
+import { decodeId, encodeId, eventBatchId } from '@hub/domain'
+import { decodeSubscriptionChanged } from '@hub/kafka'
+import { eventually as eventuallyWithin } from '@hub/testkit'
+import { Effect, Result } from 'effect'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Account, call, makeWorld, type World } from './testing/harness.ts'
+
+let world: World
+let url: string
+let stop: () => Promise<void>
+let account: Account
+
+beforeAll(async () => {
+  world = await makeWorld()
+  const started = await world.start()
+  url = started.url
+  stop = started.stop
+  account = await world.addAccount()
+})
+afterAll(async () => {
+  await stop?.()
+  await world?.remove()
+})
+
+type Body = any
+
+/** Looks until there is something. */
+const eventually = <A>(check: () => A | Promise<A>) => eventuallyWithin(check, { withinMs: 20_000 })
+/** Looks until nothing fails. */
+const holds = (check: () => void | Promise<void>) =>
+  eventually(async () => {
+    await check()
+    return true
+  })
+
+const as = (key: string) => ({
+  get: (path: string) =>
+    call(url, path, { key }) as Promise<{ status: number; body: Body; headers: Headers }>,
+  post: (path: string, body?: unknown, headers?: Record<string, string>) =>
+    call(url, path, { key, method: 'POST', body, ...(headers === undefined ? {} : { headers }) }) as Promise<{
+      status: number
+      body: Body
+      headers: Headers
+    }>,
+  delete: (path: string) =>
+    call(url, path, { key, method: 'DELETE' }) as Promise<{ status: number; body: Body }>,
+})
+const live = () => as(account.keys.live)
+
+const create = async (): Promise<{
+  readonly id: string
+  readonly uuid: string
+  readonly secret: string
+  readonly path: string
+}> => {
+  const made = await live().post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/hooks' })
+  expect(made.status).toBe(201)
+  const id: string = made.body.id
+  return { id, uuid: decodeId('we', id)!, secret: made.body.secret, path: `/v1/webhook_endpoints/${id}` }
+}
+
+const rowOf = async (uuid: string): Promise<Body> =>
+  (await world.sql<Body[]>((q) => q`SELECT * FROM webhooks.endpoints WHERE id = ${uuid}`))[0]
+
+/** The secrets of a row as they open, the current one first. */
+const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
+  const vault = await world.vault()
+  const { previous_secret: previous, secret } = await rowOf(decodeId('we', id)!)
+  const open = (box: Buffer) => Effect.runPromise(vault.open('webhook-secret', id, box)).then(String)
+  return Promise.all([secret, ...(previous === null ? [] : [previous])].map(open))
+}
+
+/** What was told to the fan-out about a subscription. */
+const changesOf = async (id: string): Promise<() => ReadonlyArray<string>> => {
+  const records = await world.tail(world.topics.webhooks)
+  return () =>
+    records
+      .map((record) => Result.getOrThrow(decodeSubscriptionChanged(record)))
+      .filter(({ subscription }) => subscription === id)
+      .map(({ change }) => change)
+}
+
+const disable = (uuid: string) =>
+  world.sql(
+    (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', consecutive_failures = 20,
+                    first_failure_at = now() - interval '2 hours', disabled_at = now(), disabled_reason = 'timeout'
+              WHERE id = ${uuid}`,
+  )
+
+describe('rotate_secret', () => {
+  it('gives a new secret once; the previous one signs for a day; a second rotation keeps the newest two', async () => {
+    const { id, path, secret } = await create()
+    const changes = await changesOf(id)
+    const before = Date.now()
+    const first = await live().post(`${path}/rotate_secret`)
+    expect(first.status).toBe(200)
+    expect(first.body).toMatchObject({ id, object: 'webhook_endpoint', status: 'enabled' })
+    expect(first.body.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/u)
+    expect(await secretsOf(id)).toEqual([first.body.secret, secret])
+    const ends = Date.parse(first.body.secret_rotation_ends_at)
+    expect(ends).toBeGreaterThanOrEqual(before + 86_400_000)
+    expect(ends).toBeLessThanOrEqual(Date.now() + 86_400_000)
+    const read = await live().get(path)
+    expect(read.body.secret_rotation_ends_at).toBe(first.body.secret_rotation_ends_at)
+    expect(read.body).not.toHaveProperty('secret')
+
+    const second = await live().post(`${path}/rotate_secret`, {})
+    expect(await secretsOf(id)).toEqual([second.body.secret, first.body.secret])
+    await holds(async () => expect(changes()).toEqual(['created', 'secret_rotated', 'secret_rotated']))
+  })
+
+  it('is over when its day is', async () => {
+    const { path, uuid } = await create()
+    await live().post(`${path}/rotate_secret`)
+    await world.sql(
+      (q) =>
+        q`UPDATE webhooks.endpoints SET secret_rotation_ends_at = now() - interval '1 second' WHERE id = ${uuid}`,
+    )
+    expect((await live().get(path)).body.secret_rotation_ends_at).toBeNull()
+  })
+
+  it('replays the same secret under the same key', async () => {
+    const { id, path } = await create()
+    const headers = { 'idempotency-key': randomUUID() }
+    const first = await live().post(`${path}/rotate_secret`, undefined, headers)
+    const again = await live().post(`${path}/rotate_secret`, undefined, headers)
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expect(again.body).toEqual(first.body)
+    expect((await secretsOf(id))[0]).toBe(first.body.secret)
+  })
+
+  it('is refused for a body that is not in order', async () => {
+    const { path } = await create()
+    for (const body of ['[]', '{', '"\\u0000"']) {
+      const refused = await live().post(`${path}/rotate_secret`, body)
+      expect([refused.status, refused.body.error.code]).toEqual([422, 'invalid_parameter'])
+    }
+  })
+})
+
+describe('enable', () => {
+  it('ends the disabling, resets the count and releases the backlog', async () => {
+    const { id, path, uuid } = await create()
+    const changes = await changesOf(id)
+    await disable(uuid)
+    const disabled = await live().get(path)
+    expect(disabled.body).toMatchObject({
+      status: 'disabled_by_failures',
+      disabled_reason: 'timeout',
+      consecutive_failures: 20,
+    })
+    const { body, status } = await live().post(`${path}/enable`)
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      id,
+      status: 'enabled',
+      consecutive_failures: 0,
+      disabled_at: null,
+      disabled_reason: null,
+    })
+    const row = await rowOf(uuid)
+    expect(row.first_failure_at).toBeNull()
+    expect(row.backlog_released_at).toBeInstanceOf(Date)
+    await holds(async () => expect(changes()).toEqual(['created', 'enabled']))
+  })
+
+  it('of an enabled one changes nothing, its count neither', async () => {
+    const { id, path, uuid } = await create()
+    const changes = await changesOf(id)
+    await world.sql((q) => q`UPDATE webhooks.endpoints SET consecutive_failures = 7 WHERE id = ${uuid}`)
+    const before = await rowOf(uuid)
+    const { body, status } = await live().post(`${path}/enable`)
+    expect([status, body.consecutive_failures]).toEqual([200, 7])
+    expect(await rowOf(uuid)).toEqual(before)
+    // The next change shows that nothing was told before it.
+    await live().post(`${path}/rotate_secret`)
+    await holds(async () => expect(changes()).toEqual(['created', 'secret_rotated']))
+  })
+
+  it('tells the fan-out by way of the outbox, and is answered once it has read of it', async () => {
+    const { path, uuid } = await create()
+    await disable(uuid)
+    const records = await world.tail(world.topics.webhooks)
+    for (const partition of [0, 1, 2]) {
+      await world.sql(
+        (q) => q`INSERT INTO webhooks.positions (partition, position, epoch) VALUES (${partition}, 0, 1)
+                 ON CONFLICT (partition) DO UPDATE SET position = 0`,
+      )
+    }
+    const answer = live().post(`${path}/enable`)
+    const fact = await eventually(async () =>
+      records.find(({ value }) => {
+        const change = Result.getOrThrow(decodeSubscriptionChanged({ value }))
+        return change.change === 'enabled' && decodeId('we', change.subscription) === uuid
+      }),
+    )
+    // Both the row and the fact are there, and its outbox row is not needed any more.
+    await holds(async () => expect(await world.sql((q) => q`SELECT 1 FROM command.outbox`)).toHaveLength(0))
+    expect((await rowOf(uuid)).status).toBe('enabled')
+    await world.sql(
+      (q) =>
+        q`UPDATE webhooks.positions SET position = ${fact!.offset + 1} WHERE partition = ${fact!.partition}`,
+    )
+    expect((await answer).status).toBe(200)
+    await world.sql((q) => q`DELETE FROM webhooks.positions`)
+  })
+})
+
+describe('a deletion', () => {
+  it('takes the subscription away from everything, at once', async () => {
+    const { id, path, uuid } = await create()
+    const changes = await changesOf(id)
+    expect(await live().delete(path)).toMatchObject({
+      status: 200,
+      body: { id, object: 'webhook_endpoint', deleted: true },
+    })
+    const { data } = (await live().get('/v1/webhook_endpoints?limit=100')).body
+    expect(data.map((one: Body) => one.id)).not.toContain(id)
+    const answers = await Promise.all([
+      live().get(path),
+      live().get(`${path}/deliveries`),
+      live().delete(path),
+      live().post(`${path}/enable`),
+      live().post(`${path}/rotate_secret`),
+      live().post(`${path}/test`),
+    ])
+    expect(answers.map(({ body, status }) => [status, body.error.code])).toEqual(
+      answers.map(() => [404, 'not_found']),
+    )
+    // Nothing that could be secret is left.
+    expect(await rowOf(uuid)).toMatchObject({ url: '', secret: Buffer.alloc(0), previous_secret: null })
+    await holds(async () => expect(changes()).toEqual(['created', 'deleted']))
+  })
+
+  it('makes room for another', async () => {
+    const crowded = await world.addAccount()
+    const client = as(crowded.keys.test)
+    const make = () => client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
+    const made = await Promise.all(Array.from({ length: 22 }, make))
+    const ids = made.flatMap(({ body, status }) => (status === 201 ? [body.id as string] : []))
+    expect(ids).toHaveLength(20)
+    expect(new Set(made.filter(({ status }) => status !== 201).map(({ body }) => body.error.code))).toEqual(
+      new Set(['webhook_endpoint_limit_reached']),
+    )
+    expect(
+      (await as(crowded.keys.live).post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })).status,
+    ).toBe(201)
+    expect((await client.delete(`/v1/webhook_endpoints/${ids[0]}`)).status).toBe(200)
+    expect((await make()).status).toBe(201)
+    expect((await make()).status).toBe(422)
+  })
+})
+
+describe('a subscription of another account or mode', () => {
+  it('answers as a missing one, whatever is asked', async () => {
+    const { id, path } = await create()
+    const stranger = await world.addAccount()
+    const missing = `/v1/webhook_endpoints/${encodeId('we', randomUUID())}`
+    for (const key of [stranger.keys.live, account.keys.test]) {
+      const client = as(key)
+      for (const target of [path, missing, '/v1/webhook_endpoints/nothing']) {
+        const answers = await Promise.all([
+          client.get(target),
+          client.get(`${target}/deliveries`),
+          client.get(`${target}/deliveries?limit=0`),
+          client.post(`${target}/enable`),
+          client.post(`${target}/rotate_secret`, '{'),
+          client.post(`${target}/test`),
+          client.delete(target),
+        ])
+        expect(answers.map(({ body, status }) => [status, body.error.code])).toEqual(
+          answers.map(() => [404, 'not_found']),
+        )
+      }
+    }
+    expect((await live().get(path)).body).toMatchObject({ id, secret_rotation_ends_at: null })
+  })
+})
+
+describe('the delivery log', () => {
+  const addAttempt = (endpoint: string, over: Record<string, unknown> = {}) => {
+    const id = decodeId('whd', encodeId('whd', randomUUID()))!
+    return world.sql(
+      (q) =>
+        q`INSERT INTO webhooks.attempts ${q({
+          id,
+          endpoint_id: endpoint,
+          batch_id: randomUUID(),
+          attempt: 1,
+          status: 'failed',
+          response_code: 500,
+          duration_ms: 12,
+          reason: 'http_status',
+          created_at: new Date('2026-11-21T09:30:00.000Z'),
+          next_attempt_at: new Date('2026-11-21T09:31:00.000Z'),
+          ...over,
+        })}`,
+    )
+  }
+
+  it('shows each attempt with the events of its batch, newest first', async () => {
+    const { id, path, uuid } = await create()
+    const [event, other] = [randomUUID(), randomUUID()]
+    const batch = decodeId('evb', eventBatchId(id, encodeId('evt', event), 2))
+    for (const [position, member] of [event, other].entries()) {
+      await world.sql(
+        (q) => q`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
+                 VALUES (${uuid}, ${member}, ${batch}, ${position})`,
+      )
+    }
+    const older = '0193a1b2-0000-7000-8000-000000000001'
+    const newer = '0193a1b2-0000-7000-8000-000000000002'
+    await addAttempt(uuid, { id: older, batch_id: batch })
+    await addAttempt(uuid, {
+      id: newer,
+      batch_id: batch,
+      attempt: 2,
+      status: 'succeeded',
+      response_code: 204,
+      reason: null,
+      next_attempt_at: null,
+    })
+    const { body, status } = await live().get(`${path}/deliveries`)
+    expect(status).toBe(200)
+    const shared = {
+      object: 'webhook_delivery',
+      event_batch: encodeId('evb', batch!),
+      event_ids: [encodeId('evt', event), encodeId('evt', other)],
+      duration_ms: 12,
+      trial: false,
+      created_at: '2026-11-21T09:30:00.000Z',
+    }
+    expect(body).toEqual({
+      object: 'list',
+      data: [
+        {
+          ...shared,
+          id: encodeId('whd', newer),
+          attempt: 2,
+          status: 'succeeded',
+          response_code: 204,
+          reason: null,
+          next_attempt_at: null,
+        },
+        {
+          ...shared,
+          id: encodeId('whd', older),
+          attempt: 1,
+          status: 'failed',
+          response_code: 500,
+          reason: 'http_status',
+          next_attempt_at: '2026-11-21T09:31:00.000Z',
+        },
+      ],
+      has_more: false,
+      next_cursor: encodeId('whd', older),
+    })
+  })
+
+  it('is paged, and knows its own cursors only', async () => {
+    const { path, uuid } = await create()
+    const elsewhere = await create()
+    const idOf = (n: number) => `0193a1b2-0000-7000-8000-0000000001${String(n).padStart(2, '0')}`
+    for (let n = 0; n < 7; n++) await addAttempt(uuid, { id: idOf(n) })
+    const seen: Array<string> = []
+    let cursor = ''
+    for (let pages = 1; pages <= 3; pages++) {
+      const { body } = await live().get(`${path}/deliveries?limit=3${cursor}`)
+      seen.push(...body.data.map((one: Body) => one.id))
+      expect(body.has_more).toBe(pages < 3)
+      cursor = `&starting_after=${body.next_cursor}`
+    }
+    expect(seen).toEqual([6, 5, 4, 3, 2, 1, 0].map((n) => encodeId('whd', idOf(n))))
+    const beyond = await live().get(`${path}/deliveries?limit=3${cursor}`)
+    expect(beyond.body).toMatchObject({ data: [], has_more: false, next_cursor: encodeId('whd', idOf(0)) })
+    for (const [query, code] of [
+      [`starting_after=${encodeId('whd', randomUUID())}`, 'not_found'],
+      ['starting_after=nothing', 'not_found'],
+      ['limit=0', 'invalid_parameter'],
+      ['limit=101', 'invalid_parameter'],
+      ['starting_after=a&starting_after=b', 'invalid_parameter'],
+    ]) {
+      expect((await live().get(`${path}/deliveries?${query}`)).body.error.code, query).toBe(code)
+    }
+    const foreign = await live().get(
+      `${elsewhere.path}/deliveries?starting_after=${encodeId('whd', idOf(1))}`,
+    )
+    expect(foreign.status).toBe(404)
+  })
+})
+
+describe('a trial', () => {
+  /** Takes the next trial of a subscription, as the fan-out does. Answers the attempt's UUID. */
+  const take = (endpoint: string): Promise<string> =>
+    eventually(async () => {
+      const [row] = await world.sql<{ id: string }[]>(
+        (q) =>
+          q`UPDATE webhooks.trials SET claimed_at = now() WHERE endpoint_id = ${endpoint} AND claimed_at IS NULL RETURNING id`,
+      )
+      return row?.id
+    })
+
+  const finish = async (endpoint: string, id: string): Promise<void> => {
+    await world.sql(async (q) => {
+      await q`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason, trial, created_at)
+              VALUES (${id}, ${endpoint}, ${randomUUID()}, 1, 'failed', 418, 7, 'http_status', true, now())`
+      await q`DELETE FROM webhooks.trials WHERE id = ${id}`
+    })
+  }
+
+  it('is answered with its attempt, which is in the log; meanwhile another has to wait', async () => {
+    const { path, uuid } = await create()
+    const answer = live().post(`${path}/test`)
+    const id = await take(uuid)
+    const busy = await live().post(`${path}/test`, {})
+    expect([busy.status, busy.body.error.code, busy.body.error.retry_after]).toEqual([429, 'rate_limited', 1])
+    await finish(uuid, id)
+    const { body, status } = await answer
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      id: encodeId('whd', id),
+      object: 'webhook_delivery',
+      trial: true,
+      status: 'failed',
+      response_code: 418,
+      reason: 'http_status',
+      next_attempt_at: null,
+    })
+    expect((await live().get(`${path}/deliveries`)).body.data).toEqual([body])
+    // The next one may begin.
+    const next = live().post(`${path}/test`)
+    await finish(uuid, await take(uuid))
+    expect((await next).status).toBe(200)
+  })
+
+  it('that nobody can make is 503, and leaves nothing', async () => {
+    const { path } = await create()
+    const { body, status } = await live().post(`${path}/test`)
+    expect([status, body.error.code, typeof body.error.retry_after]).toEqual([
+      503,
+      'internal_error',
+      'number',
+    ])
+    expect(await world.sql((q) => q`SELECT 1 FROM webhooks.trials`)).toHaveLength(0)
+  })
+
+  it('of a subscription that is deleted meanwhile is not found', async () => {
+    const { path, uuid } = await create()
+    const answer = live().post(`${path}/test`)
+    await take(uuid)
+    await live().delete(path)
+    expect((await answer).status).toBe(404)
+  })
+
+  it('that was abandoned does not stand in the way', async () => {
+    const { path, uuid } = await create()
+    await world.sql(
+      (q) => q`INSERT INTO webhooks.trials (endpoint_id, id, requested_at, claimed_at)
+               VALUES (${uuid}, ${randomUUID()}, now() - interval '21 seconds', now())`,
+    )
+    const answer = live().post(`${path}/test`)
+    await finish(uuid, await take(uuid))
+    expect((await answer).status).toBe(200)
+  })
+})
