@@ -3,13 +3,13 @@
  * partition's low-water mark.
  *
  * Offsets are held nearly always in rising order and released in any, so they are kept sorted and skipped lazily:
- * holding, releasing and asking for the lowest take constant time on average.
+ * holding, releasing and asking for the lowest take constant time on average. Each may have an owner, who needs it.
  */
-export class HeldOffsets {
+export class HeldOffsets<Owner = undefined> {
   /** Ascending. May contain offsets that are released already; `#held` decides. */
   #sorted: Array<number> = []
   #head = 0
-  readonly #held = new Set<number>()
+  readonly #held = new Map<number, Owner | undefined>()
 
   get size(): number {
     return this.#held.size
@@ -19,10 +19,16 @@ export class HeldOffsets {
     return this.#held.has(offset)
   }
 
-  /** Holding twice is holding once. */
-  hold(offset: number): void {
-    if (this.#held.has(offset)) return
-    this.#held.add(offset)
+  /** Who holds an offset, where that was told. */
+  ownerOf(offset: number): Owner | undefined {
+    return this.#held.get(offset)
+  }
+
+  /** Holding twice is holding once, for whoever came last. */
+  hold(offset: number, owner?: Owner): void {
+    const before = this.#held.size
+    this.#held.set(offset, owner)
+    if (this.#held.size === before) return
     const last = this.#sorted.at(-1)
     if (last === undefined || this.#head === this.#sorted.length || offset > last) {
       this.#sorted.push(offset)

@@ -5,16 +5,18 @@
  * deadlines lie a day ahead, and nearly all of them are cleared within seconds.
  */
 export class TimerHeap<K> {
-  readonly #entries: Array<{ readonly key: K; at: number }> = []
+  /** Side by side, so that a timer is no object of its own: there is one for each open message. */
+  readonly #keys: Array<K> = []
+  readonly #times: Array<number> = []
   readonly #index = new Map<K, number>()
 
   get size(): number {
-    return this.#entries.length
+    return this.#keys.length
   }
 
   /** When the earliest timer is due, milliseconds since the epoch, or `null`. */
   next(): number | null {
-    return this.#entries[0]?.at ?? null
+    return this.#times[0] ?? null
   }
 
   /** Sets or moves the timer of a key. `at` is milliseconds since the epoch; an infinite one clears it. */
@@ -25,14 +27,14 @@ export class TimerHeap<K> {
     }
     const found = this.#index.get(key)
     if (found === undefined) {
-      this.#entries.push({ key, at })
-      this.#index.set(key, this.#entries.length - 1)
-      this.#up(this.#entries.length - 1)
+      this.#keys.push(key)
+      this.#times.push(at)
+      this.#index.set(key, this.#keys.length - 1)
+      this.#up(this.#keys.length - 1)
       return
     }
-    const entry = this.#entries[found]!
-    const earlier = at < entry.at
-    entry.at = at
+    const earlier = at < this.#times[found]!
+    this.#times[found] = at
     if (earlier) this.#up(found)
     else this.#down(found)
   }
@@ -41,36 +43,41 @@ export class TimerHeap<K> {
     const found = this.#index.get(key)
     if (found === undefined) return
     this.#index.delete(key)
-    const last = this.#entries.pop()!
-    if (found === this.#entries.length) return
-    this.#entries[found] = last
-    this.#index.set(last.key, found)
+    const last = this.#keys.pop()!
+    const time = this.#times.pop()!
+    if (found === this.#keys.length) return
+    this.#keys[found] = last
+    this.#times[found] = time
+    this.#index.set(last, found)
     this.#up(found)
     this.#down(found)
   }
 
   /** Takes the earliest key that is due at `now`, or `undefined`. */
   takeDue(now: number): K | undefined {
-    const first = this.#entries[0]
-    if (first === undefined || first.at > now) return undefined
-    this.clear(first.key)
-    return first.key
+    const at = this.#times[0]
+    if (at === undefined || at > now) return undefined
+    const key = this.#keys[0]!
+    this.clear(key)
+    return key
   }
 
   #swap(a: number, b: number): void {
-    const first = this.#entries[a]!
-    const second = this.#entries[b]!
-    this.#entries[a] = second
-    this.#entries[b] = first
-    this.#index.set(second.key, a)
-    this.#index.set(first.key, b)
+    const key = this.#keys[a]!
+    const time = this.#times[a]!
+    this.#keys[a] = this.#keys[b]!
+    this.#times[a] = this.#times[b]!
+    this.#keys[b] = key
+    this.#times[b] = time
+    this.#index.set(this.#keys[a], a)
+    this.#index.set(key, b)
   }
 
   #up(from: number): void {
     let i = from
     while (i > 0) {
       const parent = (i - 1) >>> 1
-      if (this.#entries[parent]!.at <= this.#entries[i]!.at) return
+      if (this.#times[parent]! <= this.#times[i]!) return
       this.#swap(i, parent)
       i = parent
     }
@@ -82,8 +89,8 @@ export class TimerHeap<K> {
       const left = 2 * i + 1
       const right = left + 1
       let least = i
-      if (left < this.#entries.length && this.#entries[left]!.at < this.#entries[least]!.at) least = left
-      if (right < this.#entries.length && this.#entries[right]!.at < this.#entries[least]!.at) least = right
+      if (left < this.#times.length && this.#times[left]! < this.#times[least]!) least = left
+      if (right < this.#times.length && this.#times[right]! < this.#times[least]!) least = right
       if (least === i) return
       this.#swap(i, least)
       i = least

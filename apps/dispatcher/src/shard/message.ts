@@ -67,9 +67,9 @@ export interface Message extends QueueItem {
   /** Of several parts, the operator ids whose reports are still awaited. */
   awaited: Set<string> | null
   /** Offsets of reports that are taken into account but not yet in the log. */
-  heldReports: Array<number>
+  heldReports: ReadonlyArray<number>
   /** Reports that came while a hand-over or a fact was under way. */
-  parked: Array<Report>
+  parked: ReadonlyArray<Report>
   /** When it became final, ms since the epoch; 0 while it is open. */
   finishedAt: number
 }
