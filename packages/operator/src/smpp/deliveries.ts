@@ -26,6 +26,11 @@ interface Held {
   readonly delivery: Delivery
 }
 
+/** The same of a text, with its writer's number. */
+interface HeldText extends Held {
+  readonly from: string
+}
+
 export interface Deliveries {
   readonly take: (session: Session, deliveries: ReadonlyArray<Delivery>) => void
   /** Takes what waited too long for its other parts. */
@@ -49,7 +54,7 @@ export interface DeliveriesOptions {
 
 export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
   const { metrics, now, settings, sink } = options
-  const joiner = makeJoiner<Held>({ waitMs: settings.joinMs, maxParts: settings.deliverWindow / 2 })
+  const joiner = makeJoiner<HeldText>({ waitMs: settings.joinMs, maxParts: settings.deliverWindow / 2 })
   /** Ids of inbound messages that were not taken yet, by their octets: told again, they are the same. */
   const unsettled = new Map<string, string>()
 
@@ -127,8 +132,8 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     }
   }
 
-  const inbound = ({ held, text }: Joined<Held>) => {
-    const { delivery } = held[0]!
+  const inbound = ({ held, text }: Joined<HeldText>) => {
+    const { delivery, from } = held[0]!
     const key = createHash('sha256').update(delivery.octets.subarray(16)).digest('base64')
     const operatorId = unsettled.get(key) ?? randomUUID()
     unsettled.set(key, operatorId)
@@ -136,7 +141,7 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     const message: InboundMessage = {
       operator: SMPP,
       operatorId,
-      from: numberOf(delivery.pdu.text('source_addr'), delivery.pdu.number('source_addr_ton') ?? 0) ?? '',
+      from,
       serviceAddress: delivery.pdu.text('destination_addr'),
       text,
       at: now(),
@@ -170,19 +175,20 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     return { text, concatenation }
   }
 
-  const takeText = (held: Held) => {
-    const { pdu } = held.delivery
+  const takeText = ({ delivery, session }: Held) => {
+    const { pdu } = delivery
     const from = numberOf(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0)
-    const read = from === null ? null : textOf(held.delivery)
+    const read = textOf(delivery)
     if (from === null || read === null) {
       unreadable(from === null ? 'writer of a text' : 'text')
-      return answer([held], TAKEN)
+      return session.answer([delivery], TAKEN)
     }
+    const held = { session, delivery, from }
     const { concatenation, text } = read
     if (concatenation === null) return inbound({ text, held: [held] })
     const key = `${from}/${pdu.text('destination_addr')}/${concatenation.reference}`
     const joined = joiner.add({ key, concatenation, text, held }, now())
-    if (joined === 'full') return answer([held], TRY_AGAIN)
+    if (joined === 'full') return session.answer([delivery], TRY_AGAIN)
     if (joined !== 'waiting') inbound(joined)
   }
 

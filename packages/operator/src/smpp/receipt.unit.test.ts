@@ -1,0 +1,183 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { DEFAULT_ERRORS, type SmppErrors } from './errors.ts'
+import { decodePdu, encodePdu, type Fields } from './pdu.ts'
+import { isIntermediate, isReceipt, outcomeOf, readReceipt, receiptFields, reportedId } from './receipt.ts'
+
+const deliver = (fields: Fields) => decodePdu(encodePdu('deliver_sm', 1, fields))!
+const told = (text: string, fields: Fields = {}) =>
+  deliver({ esm_class: 4, short_message: Buffer.from(text), ...fields })
+
+const USUAL =
+  'id:0123456789 sub:001 dlvrd:001 submit date:2611211300 done date:2611211301 stat:DELIVRD err:000 text:Your code'
+
+describe('a receipt in words', () => {
+  it('is read', () => {
+    expect(readReceipt(told(USUAL))).toEqual({
+      id: '0123456789',
+      state: 'DELIVRD',
+      error: '0',
+      doneAt: Date.UTC(2026, 10, 21, 13, 1),
+    })
+  })
+
+  it('is read in any order and case, with seconds, commas, spaces, and fields left out', () => {
+    expect(
+      readReceipt(told('Stat: undeliv, ERR:0b1, doneDate:20261121130159, ID: e2c5-6db5;dlvrd:000')),
+    ).toEqual({ id: 'e2c5-6db5', state: 'UNDELIV', error: 'B1', doneAt: Date.UTC(2026, 10, 21, 13, 1, 59) })
+    expect(readReceipt(told('id:1 stat:EXPIRED'))).toEqual({
+      id: '1',
+      state: 'EXPIRED',
+      error: null,
+      doneAt: null,
+    })
+  })
+
+  it('is not deceived by the sample of the text', () => {
+    expect(receiptFields('id:1 stat:UNDELIV err:001 text:id:2 stat:DELIVRD').get('stat')).toBe('UNDELIV')
+    expect(receiptFields('id:1 stat:UNDELIV Text: stat:DELIVRD id:2').get('id')).toBe('1')
+    expect(readReceipt(told('text:id:2 stat:DELIVRD'))).toBeNull()
+  })
+
+  it('is read in UCS-2 and behind a header', () => {
+    const ucs2 = Buffer.from('id:1 stat:DELIVRD', 'utf16le').swap16()
+    expect(readReceipt(told('', { short_message: ucs2, data_coding: 8 }))?.state).toBe('DELIVRD')
+    const behind = Buffer.concat([Buffer.from([5, 0, 3, 1, 1, 1]), Buffer.from('id:1 stat:READ')])
+    expect(readReceipt(told('', { short_message: behind, esm_class: 0x44 }))?.state).toBe('READ')
+    expect(
+      readReceipt(deliver({ esm_class: 4, message_payload: Buffer.from('id:1 stat:REJECTD') }))?.state,
+    ).toBe('REJECTD')
+  })
+
+  it.each(['', 'id:1', 'stat:DELIVRD', 'hello', 'id: stat:'])('says nothing in %j', (text) => {
+    expect(readReceipt(told(text))).toBeNull()
+  })
+
+  it.each(['2602301200', '2613011200', '2611212500', '0', 'yesterday'])('%s is no date', (date) => {
+    expect(readReceipt(told(`id:1 done date:${date} stat:DELIVRD`))?.doneAt).toBeNull()
+  })
+
+  it('never throws, and takes no time, whatever is in it', () => {
+    const words = fc.constantFrom(
+      'id:',
+      'stat:',
+      'text:',
+      'done date:',
+      ' ',
+      '\t',
+      'submit  date :',
+      'é',
+      '\0',
+      ':',
+    )
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.string({ unit: words, maxLength: 60 }), fc.string({ unit: 'binary', maxLength: 120 })),
+        (text) => {
+          const octets = Buffer.from(text, 'latin1').subarray(0, 250)
+          for (const data_coding of [0, 3, 8]) {
+            const receipt = readReceipt(told('', { short_message: octets, data_coding }))
+            if (receipt !== null) outcomeOf(receipt, DEFAULT_ERRORS)
+          }
+        },
+      ),
+    )
+  })
+})
+
+describe('a receipt by TLV', () => {
+  it('goes before the words', () => {
+    const receipt = readReceipt(
+      told(USUAL, {
+        receipted_message_id: 'abc',
+        message_state: 5,
+        network_error_code: Buffer.from([3, 1, 2]),
+      }),
+    )
+    expect(receipt).toMatchObject({ id: 'abc', state: '5', error: '0' })
+  })
+
+  it('needs no words', () => {
+    const pdu = deliver({
+      receipted_message_id: 'abc',
+      message_state: 5,
+      network_error_code: Buffer.from([3, 1, 2]),
+    })
+    expect(isReceipt(pdu)).toBe(true)
+    expect(readReceipt(pdu)).toEqual({ id: 'abc', state: '5', error: '258', doneAt: null })
+  })
+})
+
+describe('what is a receipt', () => {
+  it.each([
+    [0x00, false],
+    [0x40, false],
+    [0x04, true],
+    [0x44, true],
+    [0x08, true],
+    [0x10, true],
+    [0x20, true],
+    [0x18, false],
+  ])('esm_class %i: %s', (esm_class, expected) => {
+    expect(isReceipt(told(USUAL, { esm_class }))).toBe(expected)
+  })
+
+  it('is acknowledged and nothing more where it is about a stage on the way', () => {
+    expect(isIntermediate(told(USUAL, { esm_class: 0x20 }))).toBe(true)
+    expect(isIntermediate(told(USUAL))).toBe(false)
+  })
+
+  it('is a read receipt where the recipient acknowledged by hand', () => {
+    expect(readReceipt(deliver({ esm_class: 0x10, receipted_message_id: '7' }))).toMatchObject({
+      state: 'READ',
+    })
+  })
+})
+
+describe('what a receipt means', () => {
+  const meaning = (state: string, error: string | null = null, errors: SmppErrors = DEFAULT_ERRORS) => {
+    const outcome = outcomeOf({ id: '1', state, error, doneAt: null }, errors)
+    return outcome === null || outcome === 'intermediate' ? outcome : [outcome.outcome, outcome.reason]
+  }
+
+  it.each([
+    ['DELIVRD', ['delivered', null]],
+    ['2', ['delivered', null]],
+    ['UNDELIV', ['undelivered', 'delivery_failed']],
+    ['5', ['undelivered', 'delivery_failed']],
+    ['REJECTD', ['rejected', 'operator_rejected']],
+    ['8', ['rejected', 'operator_rejected']],
+    ['EXPIRED', ['expired', null]],
+    ['3', ['expired', null]],
+    ['DELETED', ['undelivered', 'delivery_failed']],
+    ['UNKNOWN', ['undelivered', 'delivery_failed']],
+    ['SEEN', ['seen', null]],
+    ['READ', ['seen', null]],
+    ['ENROUTE', 'intermediate'],
+    ['ACCEPTD', 'intermediate'],
+    ['1', 'intermediate'],
+    ['10', null],
+    ['FANCY', null],
+  ])('%s', (state, expected) => {
+    expect(meaning(state)).toEqual(expected)
+  })
+
+  it('is decided by the error code where the configuration knows it and the message failed', () => {
+    const errors: SmppErrors = {
+      ...DEFAULT_ERRORS,
+      receiptError: new Map([
+        ['1', 'recipient_nonexistent'],
+        ['B1', 'spam_filter_content'],
+      ]),
+    }
+    expect(meaning('UNDELIV', '1', errors)).toEqual(['undelivered', 'recipient_nonexistent'])
+    expect(meaning('UNDELIV', 'B1', errors)).toEqual(['rejected', 'spam_filter_content'])
+    expect(meaning('REJECTD', '1', errors)).toEqual(['undelivered', 'recipient_nonexistent'])
+    expect(meaning('UNDELIV', '2', errors)).toEqual(['undelivered', 'delivery_failed'])
+    expect(meaning('DELIVRD', '1', errors)).toEqual(['delivered', null])
+  })
+
+  it('is about the id of the answer', () => {
+    expect(reportedId({ id: '255', state: '2', error: null, doneAt: null }, 'hexadecimal_answer')).toBe('255')
+  })
+})

@@ -1,0 +1,145 @@
+import { countParts } from '@hub/domain'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeText, isAlphanumeric, readHeader, relativeTime, segmentsOf } from './text.ts'
+
+/** Reads the segments of a message the way a telephone does, with tables of its own. */
+const BASIC = Array.from(
+  '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞ\u001bÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
+)
+const EXTENSION: Readonly<Record<string, string>> = {
+  '\n': '\f',
+  Λ: '^',
+  '(': '{',
+  ')': '}',
+  '/': '\\',
+  '<': '[',
+  '=': '~',
+  '>': ']',
+  '¡': '|',
+  e: '€',
+}
+const telephone = (dataCoding: number, octets: Uint8Array): string => {
+  if (dataCoding === 8) return new TextDecoder('utf-16be').decode(octets)
+  const characters = Array.from(octets, (septet) => BASIC[septet]!)
+  return characters.join('').replace(/\u001b(.|\n)/gu, (_, next: string) => EXTENSION[next] ?? next)
+}
+
+const pieces = fc.oneof(
+  fc.string({ unit: fc.constantFrom('a', '€', '[', '\n', '@', 'Ω', ' '), maxLength: 400 }),
+  fc.string({ unit: fc.constantFrom('я', 'a', '😀', '№'), maxLength: 300 }),
+  fc
+    .tuple(
+      fc.constantFrom(66, 67, 69, 70, 152, 153, 159, 160, 305),
+      fc.constantFrom('a', 'я'),
+      fc.constantFrom('€', '😀'),
+    )
+    .map(([length, filler, last]) => filler.repeat(length) + last),
+)
+
+describe('segments', () => {
+  it('are as many as the domain counts, fit, and make the text again', () => {
+    fc.assert(
+      fc.property(pieces, fc.integer({ min: 0, max: 0xffff }), (text, reference) => {
+        const counted = countParts(text)
+        const segments = segmentsOf(text, reference)
+        expect(segments).toHaveLength(counted.parts)
+        const read = segments.map(({ dataCoding, esmClass, shortMessage }, i) => {
+          expect(dataCoding).toBe(counted.encoding === 'gsm7' ? 0 : 8)
+          if (counted.parts === 1) {
+            expect(esmClass).toBe(0)
+            expect(shortMessage.length).toBeLessThanOrEqual(dataCoding === 0 ? 160 : 140)
+            return telephone(dataCoding, shortMessage)
+          }
+          expect(esmClass).toBe(0x40)
+          expect(Array.from(shortMessage.subarray(0, 7))).toEqual([
+            6,
+            8,
+            4,
+            reference >> 8,
+            reference & 0xff,
+            counted.parts,
+            i + 1,
+          ])
+          expect(shortMessage.length - 7).toBeLessThanOrEqual(dataCoding === 0 ? 153 : 134)
+          const part = telephone(dataCoding, shortMessage.subarray(7))
+          expect(part.isWellFormed()).toBe(true)
+          return part
+        })
+        expect(read.join('')).toBe(text)
+      }),
+    )
+  })
+
+  it('are read back by the reader of what comes in', () => {
+    fc.assert(
+      fc.property(pieces, (text) => {
+        const read = segmentsOf(text, 4711).map(({ dataCoding, esmClass, shortMessage }) => {
+          const body = esmClass === 0 ? shortMessage : readHeader(shortMessage)!.rest
+          return decodeText(body, dataCoding)
+        })
+        expect(read.join('')).toBe(text)
+      }),
+    )
+  })
+})
+
+describe('a header before the text', () => {
+  it.each([
+    ['with a reference of 8 bits', [5, 0, 3, 9, 2, 1, 65], { reference: 9, parts: 2, part: 1 }],
+    ['with a reference of 16 bits', [6, 8, 4, 1, 2, 3, 2, 65], { reference: 258, parts: 3, part: 2 }],
+    ['after another element', [9, 5, 2, 1, 1, 0, 3, 9, 2, 1, 65], { reference: 9, parts: 2, part: 1 }],
+    ['about something else', [4, 5, 2, 1, 1, 65], null],
+    ['that is empty', [0, 65], null],
+  ])('%s', (_, octets, concatenation) => {
+    const read = readHeader(Uint8Array.from(octets))
+    expect(read?.concatenation).toEqual(concatenation)
+    expect(Array.from(read!.rest)).toEqual([65])
+  })
+
+  it.each([[[]], [[5, 0, 3]], [[3, 0, 9, 1]]])('that does not fit is none: %j', (octets) => {
+    expect(readHeader(Uint8Array.from(octets))).toBeNull()
+  })
+
+  it('of hostile octets never throws', () => {
+    fc.assert(fc.property(fc.uint8Array(), (octets) => void readHeader(octets)))
+  })
+})
+
+describe('a text that came in', () => {
+  it.each([
+    ['GSM 03.38', 0, [0x1b, 0x65, 0x11], '€_'],
+    ['ASCII', 1, [0x5f, 0x40], '_@'],
+    ['Latin-1', 3, [0xe9], 'é'],
+    ['UCS-2', 8, [0x04, 0x21, 0xd8, 0x3d, 0xde, 0x00], 'С😀'],
+    ['UCS-2 of an odd length', 8, [0x04, 0x21, 0x04], 'С'],
+    ['half a surrogate pair', 8, [0xd8, 0x3d], '\ufffd'],
+    ['GSM 03.38 with a class', 0xf1, [0x11], '_'],
+    ['UCS-2 with a class', 0x18, [0x04, 0x21], 'С'],
+  ])('%s', (_, dataCoding, octets, text) => {
+    expect(decodeText(Uint8Array.from(octets), dataCoding)).toBe(text)
+  })
+
+  it.each([2, 4, 0xf5, 6, 99])('with data_coding %i is none', (dataCoding) => {
+    expect(decodeText(Uint8Array.from([65]), dataCoding)).toBeNull()
+  })
+})
+
+it.each([
+  [1, '000000000001000R'],
+  [0.2, '000000000001000R'],
+  [3725, '000000010205000R'],
+  [93_600, '000001020000000R'],
+  [1e12, '000098235959000R'],
+])('%d seconds are %s', (seconds, text) => {
+  expect(relativeTime(seconds)).toBe(text)
+})
+
+it.each([
+  ['HUB', true],
+  ['2-GIS', true],
+  ['7900', false],
+  ['+79001234567', false],
+])('sender %s: name %s', (sender, expected) => {
+  expect(isAlphanumeric(sender)).toBe(expected)
+})
