@@ -2,6 +2,8 @@
 export { claimDataDir, releaseDataDir } from './claim.ts'
 export { freePortBase, PORT_PLAN, PortTaken, type Ports, portsAt } from './ports.ts'
 export { beganAt } from './pidfile.ts'
+export { ensureJars, type Jars, type JarSet } from './jars.ts'
+export { findJava } from './java.ts'
 export { Problem } from './problem.ts'
 export { tail } from './processes.ts'
 export type { Service } from './service.ts'

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ensureJars, findMismatch } from './jars.ts'
+import { ensureJars, findMismatch, STACK_JARS } from './jars.ts'
 
 const pin = (content: string): string => createHash('sha256').update(content).digest('hex')
 
@@ -33,7 +33,13 @@ describe('downloads', () => {
 
   it('say that Maven is missing and how to get it', async () => {
     const empty = join(dir, 'empty-cache')
-    const fetching = ensureJars(empty, { PATH: '/nowhere' }, () => {}, new AbortController().signal)
+    const fetching = ensureJars(
+      STACK_JARS,
+      empty,
+      { PATH: '/nowhere' },
+      () => {},
+      new AbortController().signal,
+    )
     await expect(fetching).rejects.toThrow(/^Maven is needed once.*apt install maven/u)
   })
 })

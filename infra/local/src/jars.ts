@@ -6,9 +6,26 @@ import { basename, dirname, join } from 'node:path'
 import { findProgram } from './path.ts'
 import { Problem } from './problem.ts'
 
+/** Jars that belong together: what Maven is to fetch, and what it must turn out to be. */
+export interface JarSet {
+  /** The Maven project that names them. */
+  readonly pom: string
+  /** `sha256sum` lines, one for each file that it brings. */
+  readonly checksums: string
+  /** For the person who waits: what is in them, and how much that is. */
+  readonly what: string
+  readonly size: string
+}
+
 const FOLDER = join(import.meta.dirname, '..')
-const POM = join(FOLDER, 'pom.xml')
-const CHECKSUMS = join(FOLDER, 'jars.sha256')
+
+/** What the local stack runs on the Java side. */
+export const STACK_JARS: JarSet = {
+  pom: join(FOLDER, 'pom.xml'),
+  checksums: join(FOLDER, 'jars.sha256'),
+  what: 'Kafka and Redis',
+  size: '44 MB',
+}
 
 /** 44 MB: ten minutes are enough over any line that a person would work on. */
 const FETCH_TIMEOUT_MS = 600_000
@@ -52,7 +69,12 @@ export interface Jars {
   readonly derivedDir: string
 }
 
-const fetchJars = async (maven: string, into: string, signal: AbortSignal | undefined): Promise<void> => {
+const fetchJars = async (
+  set: JarSet,
+  maven: string,
+  into: string,
+  signal: AbortSignal | undefined,
+): Promise<void> => {
   const output: Array<string> = []
   const child = spawn(
     maven,
@@ -60,7 +82,7 @@ const fetchJars = async (maven: string, into: string, signal: AbortSignal | unde
       '--batch-mode',
       '--quiet',
       '--file',
-      POM,
+      set.pom,
       'dependency:copy-dependencies',
       '-DincludeScope=runtime',
       `-DoutputDirectory=${into}`,
@@ -86,22 +108,23 @@ const fetchJars = async (maven: string, into: string, signal: AbortSignal | unde
         .join('')
         .split('\n')
         .find((line) => line.includes('ERROR')) ?? 'it gave no reason'
-    throw new Problem(`Maven could not fetch Kafka and Redis: ${said.trim().slice(0, 400)}`)
+    throw new Problem(`Maven could not fetch ${set.what}: ${said.trim().slice(0, 400)}`)
   }
 }
 
 /** The verified jars, fetched if the cache does not have them. `report` is told when that takes a while. */
 export const ensureJars = async (
+  set: JarSet,
   cacheDir: string,
   environment: Readonly<Record<string, string | undefined>>,
   report: (line: string) => void,
   signal: AbortSignal,
 ): Promise<Jars> => {
-  const pinned = await readFile(CHECKSUMS, 'utf8')
+  const pinned = await readFile(set.checksums, 'utf8')
   const expected = parseChecksums(pinned)
   // A folder for each set of pins: checkouts of different versions share a cache without disturbing each other.
-  const set = createHash('sha256').update(pinned).digest('hex').slice(0, 16)
-  const home = join(cacheDir, `jars-${set}`)
+  const key = createHash('sha256').update(pinned).digest('hex').slice(0, 16)
+  const home = join(cacheDir, `jars-${key}`)
   const dir = join(home, 'jars')
   const jars: Jars = {
     dir,
@@ -118,16 +141,16 @@ export const ensureJars = async (
   const maven = findProgram('mvn', environment['PATH'])
   if (maven === null) {
     throw new Problem(
-      'Maven is needed once, to fetch Kafka and Redis, and there is none: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).',
+      `Maven is needed once, to fetch ${set.what}, and there is none: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).`,
     )
   }
-  report(`fetching ${expected.size} files for Kafka and Redis with Maven (44 MB, once for this machine)`)
+  report(`fetching ${expected.size} files for ${set.what} with Maven (${set.size}, once for this machine)`)
   const aside = await mkdtemp(join(home, 'fetch-'))
   try {
-    await fetchJars(maven, aside, signal)
+    await fetchJars(set, maven, aside, signal)
     const mismatch = await findMismatch(aside, expected)
     if (mismatch !== null) {
-      throw new Problem(`What Maven fetched is not what ${basename(CHECKSUMS)} pins: ${mismatch}.`)
+      throw new Problem(`What Maven fetched is not what ${basename(set.checksums)} pins: ${mismatch}.`)
     }
     // Renames make the folder appear whole or not at all. Where another start was quicker, its files are as good.
     await rename(dir, join(dirname(dir), `bad-${process.pid}`)).catch(() => {})

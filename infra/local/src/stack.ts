@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ensureJars, type Jars } from './jars.ts'
+import { ensureJars, type Jars, STACK_JARS } from './jars.ts'
 import { findJava } from './java.ts'
 import { startKafka } from './kafka.ts'
 import { inParallel } from './parallel.ts'
@@ -129,7 +129,7 @@ export const startStack = async (
   // Fetched once, and only when something asks: Kafka always does, Redis where none is installed.
   let fetching: Promise<Jars> | null = null
   const jars = (): Promise<Jars> =>
-    (fetching ??= ensureJars(settings.cacheDir, environment, report, interrupted))
+    (fetching ??= ensureJars(STACK_JARS, settings.cacheDir, environment, report, interrupted))
 
   const service = (
     name: string,

@@ -1,0 +1,129 @@
+/**
+ * The SMPP operator against a short message centre that is not ours: jsmpp's simulator, in Java. It answers ids in hexadecimal and
+ * reports them in decimal, a second after each submission, from a hundred threads.
+ */
+import { join } from 'node:path'
+import type { Submission } from '@hub/operator'
+import { ensureJars, findJava, Problem, readSettings } from '@hub/local-stack'
+import { eventually } from '@hub/testkit'
+import { Effect, type Scope } from 'effect'
+import { describe, expect, it } from 'vitest'
+import { freePort, type Program, startProgram } from '../support/processes.ts'
+import { bindTo, submissionTo } from '../support/smpp.ts'
+
+const FOLDER = join(import.meta.dirname, 'jsmpp')
+const MESSAGES = 5000
+/** A centre reports a hundred messages a second at most: two of them take half the time. */
+const CENTRES = 2
+/** Messages in one submission, as the dispatcher makes them when there is much to do. */
+const BATCH = 200
+/** Every report takes a second, and a hundred come at once: what is above half a minute is a busy machine. */
+const WITHIN_MS = 150_000
+
+/** The class path of the simulator, or why it cannot be had here. */
+const classPath = async (): Promise<
+  { readonly path: string; readonly java: string } | { readonly missing: string }
+> => {
+  try {
+    const { command } = await findJava(process.env)
+    const { files } = await ensureJars(
+      {
+        pom: join(FOLDER, 'pom.xml'),
+        checksums: join(FOLDER, 'jars.sha256'),
+        what: 'the SMPP simulator of jsmpp',
+        size: '1 MB',
+      },
+      readSettings(process.env).cacheDir,
+      process.env,
+      (line) => console.log(line),
+      AbortSignal.timeout(WITHIN_MS),
+    )
+    return { path: files.join(':'), java: command }
+  } catch (error) {
+    if (error instanceof Problem) return { missing: error.message }
+    throw error
+  }
+}
+
+const startCentre = (java: string, path: string, port: number): Effect.Effect<Program, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() =>
+      startProgram(java, [
+        `-Djsmpp.simulator.port=${port}`,
+        '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
+        '-Xmx128m',
+        '-cp',
+        path,
+        'org.jsmpp.examples.SMPPServerSimulator',
+      ]),
+    ),
+    ({ stop }) => Effect.promise(stop),
+  )
+
+/** Sends messages through one centre, and checks what it reports of them. Answers how many were taken. */
+const through = (java: string, path: string, numbers: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const port = yield* Effect.promise(freePort)
+    const centre = yield* startCentre(java, path, port)
+    const { inbound, operator, reports } = yield* bindTo(port, 'j', 'jpwd', {
+      idFormat: 'hexadecimal_answer',
+    })
+    /** Numbers by the id that the message got. Ids are random, and two may well be the same. */
+    const submitted = new Map<string, Array<string>>()
+    let waiting: Array<Submission> = numbers.map((to) => submissionTo(to))
+    while (waiting.length > 0) {
+      const batch = waiting.slice(0, BATCH)
+      waiting = waiting.slice(BATCH)
+      const outcomes = yield* operator.submit(batch, () => true)
+      for (const [i, outcome] of outcomes.entries()) {
+        const submission = batch[i]!
+        // A full queue of the centre: the dispatcher would come again, too.
+        if (outcome.type === 'refused') waiting.push(submission)
+        else if (outcome.type === 'accepted') {
+          expect(outcome.operatorIds).toHaveLength(1)
+          const id = outcome.operatorIds[0]!
+          submitted.set(id, [...(submitted.get(id) ?? []), submission.to])
+        } else expect.fail(`${outcome.type}\n${centre.lines.slice(-10).join('\n')}`)
+      }
+    }
+    yield* Effect.promise(() =>
+      eventually(() => reports.length >= numbers.length, { withinMs: WITHIN_MS, everyMs: 100 }),
+    )
+    const reported = new Map<string, Array<string>>()
+    for (const { operatorId, outcome, to } of reports) {
+      expect(outcome).toBe('delivered')
+      reported.set(operatorId, [...(reported.get(operatorId) ?? []), to ?? ''])
+    }
+    const sorted = (map: ReadonlyMap<string, ReadonlyArray<string>>) =>
+      [...map].map(([id, tos]) => `${id} ${tos.toSorted().join(' ')}`).toSorted()
+    expect(sorted(reported)).toEqual(sorted(submitted))
+    // It greets each of the two binds with a message from 12345 or 555, which is nobody's number.
+    expect(inbound.length).toBeLessThanOrEqual(2)
+    return [...submitted.values()].flat().length
+  }).pipe(Effect.scoped)
+
+describe('the simulator of jsmpp', () => {
+  it(
+    `takes ${MESSAGES} messages, and every report is matched to its submission`,
+    async (context) => {
+      const found = await classPath()
+      if ('missing' in found) {
+        console.log(`The simulator was not run: ${found.missing}`)
+        context.skip(found.missing)
+        return
+      }
+      const numbers = Array.from({ length: MESSAGES }, (_, i) => `+7900${String(i).padStart(7, '0')}`)
+      const shares = Array.from({ length: CENTRES }, (_, centre) =>
+        numbers.filter((_number, i) => i % CENTRES === centre),
+      )
+      const taken = await Effect.runPromise(
+        Effect.all(
+          shares.map((share) => through(found.java, found.path, share)),
+          { concurrency: CENTRES },
+        ),
+      )
+      expect(taken.reduce((sum, one) => sum + one, 0)).toBe(MESSAGES)
+    },
+    WITHIN_MS + 60_000,
+  )
+})
