@@ -19,6 +19,8 @@ export interface Submission {
   readonly encoding: Encoding
   /** What is left of the lifetime, whole seconds, at least 1. */
   readonly validitySeconds: number
+  /** A code: it should find a free place where others have taken what there is. */
+  readonly urgent?: boolean
 }
 
 /** What became of one submission. */

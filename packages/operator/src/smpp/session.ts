@@ -86,6 +86,8 @@ interface Pending {
   readonly answered: (answer: Pdu | null) => void
 }
 
+/** A sweep comes four times a second; one that comes so late was kept from running. */
+const STALL_MS = 1000
 /** For the last octets of a session that ends in peace. */
 const LINGER_MS = 1000
 /** So much is gathered for one write; more would only wait in the kernel. */
@@ -106,6 +108,7 @@ export const openSession = (options: SessionOptions): Session => {
   let holding = false
   let readAt = now()
   let resumedAt = 0
+  let sweptAt = now()
   let stalledSince: number | null = null
   let timeouts = 0
   let enquiring = false
@@ -113,6 +116,9 @@ export const openSession = (options: SessionOptions): Session => {
   const startedAt = now()
   const { secured, socket } = options.connect()
   socket.setNoDelay(true)
+
+  /** Asked where what was called in between may have ended it. */
+  const isEnded = () => state === 'ended'
 
   const end = (why: SessionEnd, status = 0) => {
     if (state === 'ended') return
@@ -230,8 +236,7 @@ export const openSession = (options: SessionOptions): Session => {
         return
       }
       handle(pdu, frame, arrived)
-      // Widened: handling may have ended it.
-      if ((state as string) === 'ended') return
+      if (isEnded()) return
     }
     if (mustHold() && !holding) {
       holding = true
@@ -249,6 +254,9 @@ export const openSession = (options: SessionOptions): Session => {
 
   const sweep = () => {
     const at = now()
+    // The process stood still: what has arrived meanwhile is read before anything counts as lost.
+    if (at - sweptAt > STALL_MS) resumedAt = at
+    sweptAt = at
     if (at >= closeBy) return end('closed')
     if (state === 'binding') {
       if (at - startedAt >= options.connectDeadlineMs) end('late')
@@ -256,14 +264,20 @@ export const openSession = (options: SessionOptions): Session => {
     }
     if (stalledSince !== null && at - stalledSince >= options.responseDeadlineMs) return end('silent')
     if (holding) return
-    for (const [number, { answered, writtenAt }] of pending) {
+    const overdue: Array<number> = []
+    for (const [number, { writtenAt }] of pending) {
       if (at - Math.max(writtenAt, resumedAt) < options.responseDeadlineMs) break
-      pending.delete(number)
-      timeouts++
-      answered(null)
-      if ((state as string) === 'ended') return
+      overdue.push(number)
     }
+    timeouts += overdue.length
+    // Before anybody is told: what they write next belongs on another connection.
     if (timeouts >= options.maxTimeouts) return end('silent')
+    for (const number of overdue) {
+      const asked = pending.get(number)
+      pending.delete(number)
+      asked?.answered(null)
+    }
+    if (isEnded()) return
     if (at - readAt >= options.enquireLinkMs) enquire()
     unbindWhenDone()
   }

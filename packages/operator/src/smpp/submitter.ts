@@ -116,6 +116,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   let reference = randomInt(0x1_0000)
   let closed = false
   let pumping = false
+  let again = false
   let wake: { readonly at: number; readonly timer: NodeJS.Timeout } | null = null
 
   const finish = (job: Job, outcome: SubmitOutcome) => {
@@ -131,6 +132,13 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
 
   const isCommitted = (job: Job) => job.parts.some(({ type }) => type === 'accepted' || type === 'lost')
   const isWaiting = (job: Job) => job.parts.some(({ type }) => type === 'waiting')
+
+  /** Some of it has left the process. */
+  const isBegun = (job: Job) => job.written > 0 || isCommitted(job)
+  /** What becomes of the parts that were not written. */
+  const instead = (job: Job, part: Part) => {
+    for (const [i, { type }] of job.parts.entries()) if (type === 'waiting') job.parts[i] = part
+  }
 
   const unqueue = (job: Job) => {
     const at = queue.indexOf(job)
@@ -240,30 +248,35 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     }
   }
 
-  /** Takes out of the queue what has waited too long; tells when to look again. */
-  const giveUp = () => {
-    const at = now()
-    const stuck = waitOf(pace, at) > 0 || !options.sessions().some((session) => session.isBound())
+  /** Until when a message may wait in the queue. */
+  const patience = (job: Job, stuck: boolean): number => {
     // A window that is full moves with the answers; without a bind or in a pause nothing does.
     const holdMs = stuck ? settings.holdMs : settings.responseDeadlineMs
-    let next = Number.POSITIVE_INFINITY
-    for (const job of queue.slice()) {
-      const committed = isCommitted(job) || job.written > 0
-      const until = Math.min(job.lifetimeEnd, job.queuedAt + (committed ? settings.laterPartsMs : holdMs))
-      if (until > at) {
-        next = Math.min(next, until)
+    return Math.min(job.lifetimeEnd, job.queuedAt + (isBegun(job) ? settings.laterPartsMs : holdMs))
+  }
+
+  const isStuck = () => waitOf(pace, now()) > 0 || !options.sessions().some((session) => session.isBound())
+
+  /** Takes out of the queue what has waited too long. */
+  const giveUp = () => {
+    const at = now()
+    const stuck = isStuck()
+    for (const job of queue.filter((waiting) => patience(waiting, stuck) <= at)) {
+      unqueue(job)
+      if (!isBegun(job)) {
+        finish(job, refused(settings.retryMs))
         continue
       }
-      unqueue(job)
-      if (!committed) finish(job, refused(settings.retryMs))
       // What is in flight is waited for.
-      else
-        job.parts.forEach((part, i) => {
-          if (part.type === 'waiting') job.parts[i] = { type: 'rejected', outcome: NEVER_WHOLE }
-        })
+      instead(job, { type: 'rejected', outcome: NEVER_WHOLE })
       settle(job)
     }
-    if (next < Number.POSITIVE_INFINITY) wakeAt(next)
+  }
+
+  const wakeForNext = () => {
+    if (queue.length === 0 || closed) return
+    const stuck = isStuck()
+    wakeAt(queue.reduce((next, job) => Math.min(next, patience(job, stuck)), Number.POSITIVE_INFINITY))
   }
 
   const write = (job: Job, session: Session) => {
@@ -280,10 +293,8 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     )
   }
 
-  function pump(): void {
-    if (pumping) return
-    pumping = true
-    giveUp()
+  /** Writes what may go now. */
+  const writeQueue = () => {
     const used = new Set<Session>()
     for (let job = queue[0]; job !== undefined; job = queue[0]) {
       const wait = waitOf(pace, now())
@@ -298,10 +309,8 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       if (!job.mayWrite()) {
         queue.shift()
         // Whoever took over knows no more of it than this.
-        if (isCommitted(job) || job.written > 0) {
-          job.parts.forEach((part, i) => {
-            if (part.type === 'waiting') job.parts[i] = { type: 'lost' }
-          })
+        if (isBegun(job)) {
+          instead(job, { type: 'lost' })
           settle(job)
         } else finish(job, { type: 'notWritten' })
         continue
@@ -312,8 +321,30 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       if (!isWaiting(job)) queue.shift()
     }
     for (const session of used) session.flush()
-    giveUp()
+  }
+
+  function pump(): void {
+    // An answer may bring the next message at once, in the midst of this.
+    again = true
+    if (pumping) return
+    pumping = true
+    while (again) {
+      again = false
+      giveUp()
+      writeQueue()
+    }
+    wakeForNext()
     pumping = false
+  }
+
+  /** Codes go before what has not begun to leave; messages of one kind keep their order. */
+  const enqueue = (job: Job) => {
+    const behind =
+      job.submission.urgent === true
+        ? queue.findIndex((other) => other.submission.urgent !== true && !isBegun(other))
+        : -1
+    if (behind < 0) queue.push(job)
+    else queue.splice(behind, 0, job)
   }
 
   return {
@@ -351,12 +382,12 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       if (jobs.length === 0) tell([])
       else if (closed) for (const job of jobs) finish(job, refused(settings.retryMs))
       else {
-        queue.push(...jobs)
+        for (const job of jobs) enqueue(job)
         pump()
       }
       return () => {
         for (const job of jobs) {
-          if (job.written === 0 && !isCommitted(job)) {
+          if (!isBegun(job)) {
             unqueue(job)
             job.over = true
           }
@@ -373,13 +404,11 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       }
       later.clear()
       for (const job of queue.splice(0)) {
-        if (!isCommitted(job) && job.written === 0) {
+        if (!isBegun(job)) {
           finish(job, refused(settings.retryMs))
           continue
         }
-        job.parts.forEach((part, i) => {
-          if (part.type === 'waiting') job.parts[i] = { type: 'rejected', outcome: NEVER_WHOLE }
-        })
+        instead(job, { type: 'rejected', outcome: NEVER_WHOLE })
         settle(job)
       }
     },

@@ -22,7 +22,8 @@ const EXTENSION: Readonly<Record<string, string>> = {
 const telephone = (dataCoding: number, octets: Uint8Array): string => {
   if (dataCoding === 8) return new TextDecoder('utf-16be').decode(octets)
   const characters = Array.from(octets, (septet) => BASIC[septet]!)
-  return characters.join('').replace(/\u001b(.|\n)/gu, (_, next: string) => EXTENSION[next] ?? next)
+  const [first, ...escaped] = characters.join('').split('\u001b')
+  return first! + escaped.map((rest) => (EXTENSION[rest[0]!] ?? rest[0]!) + rest.slice(1)).join('')
 }
 
 const pieces = fc.oneof(
