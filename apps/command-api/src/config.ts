@@ -3,6 +3,7 @@
  * told by the name of its variable and what it must be, never by its value.
  */
 import { catalogueConfig, kafkaConnectionConfig } from '@hub/kafka'
+import { masterKeyConfig, previousMasterKeysConfig } from '@hub/store'
 import { allowedHostsConfig } from '@hub/webhooks'
 import { Config, ConfigProvider, Data, Effect, Redacted, Result } from 'effect'
 import { networksFrom } from './access/client-address.ts'
@@ -17,7 +18,6 @@ export class ConfigurationInvalid extends Data.TaggedError('ConfigurationInvalid
 
 /** A hash secret shorter than its digest would be the easier of the two to guess. */
 const MIN_HASH_SECRET = 32
-const MASTER_KEY_BYTES = 32
 
 /** Only a sentence of ours, so that no value is told. */
 const wrong = (words: string): Effect.Effect<never, Config.ConfigError> =>
@@ -125,12 +125,8 @@ const settings = {
   databaseUrl: secretUrl('HUB_DATABASE_URL', 'postgres://', 'postgresql://'),
   databasePool: Config.Int('HUB_DATABASE_POOL').pipe(Config.withDefault(10)),
   redisUrl: secretUrl('HUB_REDIS_URL', 'redis://', 'rediss://'),
-  masterKey: Config.Redacted('HUB_MASTER_KEY').pipe(
-    checked(
-      (key) => Buffer.from(Redacted.value(key), 'base64').length === MASTER_KEY_BYTES,
-      `HUB_MASTER_KEY must be base64 of ${MASTER_KEY_BYTES} bytes`,
-    ),
-  ),
+  masterKey: masterKeyConfig,
+  previousMasterKeys: previousMasterKeysConfig,
   adminPort: Config.Port('HUB_ADMIN_PORT'),
   logLevel: Config.LogLevel('HUB_LOG_LEVEL').pipe(Config.withDefault('Info')),
   allowedHosts: allowedHostsConfig,

@@ -1,5 +1,6 @@
 /** What has to be done now and then, whoever sends: small, bounded, and repeated after a failure. */
-import { Sealing, Sql, type StorageError } from '@hub/store'
+import { encodeId } from '@hub/domain'
+import { type BoxColumn, resealBoxes, Sealing, Sql, type StorageError, Vault } from '@hub/store'
 import { Cause, Duration, Effect, Layer, Schedule } from 'effect'
 import { IdempotencyKeys } from './idempotency/store.ts'
 
@@ -13,6 +14,96 @@ const FORGET_EVERY = Duration.minutes(1)
 /** Creating partitions waits for locks; nobody waits for it. */
 const DEADLINE = { deadline: Duration.seconds(8) }
 
+/** Another pass, while there are boxes under a previous master key or a pass failed. */
+const RESEAL_AGAIN_AFTER = Duration.minutes(10)
+
+const uuidKey = { key: 'id', keyType: 'uuid' } as const
+const webhookSecret = {
+  ...uuidKey,
+  table: 'webhooks.endpoints',
+  purpose: 'webhook-secret',
+  aad: (uuid: string) => encodeId('we', uuid),
+} as const
+
+/**
+ * Everything that is encrypted at rest, but for idempotent answers, which live for a day: nothing new comes under a previous key, so
+ * these are gone by themselves.
+ */
+const BOXES: ReadonlyArray<BoxColumn> = [
+  { ...webhookSecret, column: 'secret' },
+  { ...webhookSecret, column: 'previous_secret' },
+  {
+    table: 'command.sealing_keys',
+    column: 'wrapped',
+    key: 'id',
+    keyType: 'text',
+    purpose: 'sealing-key',
+    aad: (id) => id,
+  },
+  {
+    table: 'read.personal_data',
+    column: 'sealed',
+    key: 'message_id',
+    keyType: 'uuid',
+    purpose: 'personal-data',
+    aad: (uuid) => encodeId('msg', uuid),
+  },
+]
+
+/** Answers under previous master keys that have not lived out their day. */
+const oldAnswers = (sql: Sql['Service'], prefix: Uint8Array) =>
+  sql.run(async (q) => {
+    const rows = await q`
+      SELECT 1 FROM command.idempotency_keys
+       WHERE answer IS NOT NULL AND expires_at > now()
+         AND substring(answer FROM 1 FOR ${prefix.length}) <> ${Buffer.from(prefix)}::bytea LIMIT 1`
+    return rows.length > 0
+  }, DEADLINE)
+
+/** One pass over all of them. True when nothing is left that a previous master key is needed for. */
+export const resealAll = Effect.gen(function* () {
+  const sql = yield* Sql
+  const vault = yield* Vault
+  let resealed = 0
+  let unreadable = 0
+  for (const column of BOXES) {
+    const done = yield* resealBoxes(column)
+    resealed += done.resealed
+    unreadable += done.unreadable
+  }
+  if (resealed > 0) {
+    yield* Effect.annotateLogs(Effect.logInfo('sealed again under the current master key'), {
+      boxes: resealed,
+    })
+  }
+  if (unreadable > 0) {
+    yield* Effect.annotateLogs(
+      Effect.logError('boxes that no master key opens: is one missing in HUB_PREVIOUS_MASTER_KEYS?'),
+      { boxes: unreadable },
+    )
+  }
+  // What was written while this went on, by a process that still had the previous key, is found by the next pass.
+  const isDone = resealed === 0 && unreadable === 0 && !(yield* oldAnswers(sql, vault.prefix))
+  if (isDone)
+    yield* Effect.logInfo('nothing is left under a previous master key: HUB_PREVIOUS_MASTER_KEYS can go')
+  return isDone
+})
+
+/** Goes through everything until it is done, if there is a previous key at all. */
+const resealing = Effect.gen(function* () {
+  const { hasPrevious } = yield* Vault
+  if (!hasPrevious) return
+  yield* resealAll.pipe(
+    Effect.catchCause((cause) =>
+      Cause.hasInterruptsOnly(cause)
+        ? Effect.interrupt
+        : Effect.as(Effect.logWarning('sealing under the current master key failed', cause), false),
+    ),
+    Effect.repeat({ until: (done) => done, schedule: Schedule.spaced(RESEAL_AGAIN_AFTER) }),
+    Effect.forkScoped,
+  )
+})
+
 /** Runs at once and then on its schedule, whatever became of the run before. */
 const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<A, StorageError>) =>
   job.pipe(
@@ -25,12 +116,13 @@ const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<
     Effect.forkScoped,
   )
 
-export const maintenanceLayer: Layer.Layer<never, never, Sql | Sealing | IdempotencyKeys> =
+export const maintenanceLayer: Layer.Layer<never, never, Sql | Vault | Sealing | IdempotencyKeys> =
   Layer.effectDiscard(
     Effect.gen(function* () {
       const sql = yield* Sql
       const sealing = yield* Sealing
       const keys = yield* IdempotencyKeys
+      yield* resealing
       yield* repeated(
         'ledger partitions',
         LEDGER_EVERY,

@@ -11,4 +11,5 @@ export {
   StorageRejected,
   StorageUnavailable,
 } from './sql.ts'
-export { BoxUnreadable, type Purpose, Vault } from './vault.ts'
+export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
+export { BoxUnreadable, masterKeyConfig, previousMasterKeysConfig, type Purpose, Vault } from './vault.ts'

@@ -3,7 +3,11 @@
  *
  * A box is `version (1) | nonce (12) | tag (16) | ciphertext`, AES-256-GCM. Each purpose has a key of its own,
  * derived from the master key by HKDF, and each box is bound to what it belongs to by additional data, so that a
- * box moved to another row does not open.
+ * box moved to another row does not open. What the vault makes has in front of it which master key it is under:
+ * `2 | key id (4) | box`.
+ *
+ * To change the master key: name the new one in `HUB_PREVIOUS_MASTER_KEYS` of every process, so that all of them can open what
+ * the first one writes; then exchange the two; then wait until the log says that nothing is left under the old one (`resealBoxes`).
  */
 import {
   createCipheriv,
@@ -22,6 +26,11 @@ export type Purpose = 'webhook-secret' | 'personal-data' | 'sealing-key' | 'idem
 export class BoxUnreadable extends Data.TaggedError('BoxUnreadable')<{ readonly purpose: string }> {}
 
 const VERSION = 1
+/** In front of a box of the vault. */
+const UNDER_KEY = 2
+const KEY_ID = 4
+const PREFIX = 1 + KEY_ID
+const MASTER_KEY = 32
 const NONCE = 12
 const TAG = 16
 const HEADER = 1 + NONCE + TAG
@@ -52,47 +61,113 @@ export const openBox = (key: KeyObject, aad: string, box: Uint8Array): Buffer | 
   }
 }
 
+const masterKey = (text: string, name: string): Effect.Effect<Buffer, Config.ConfigError> => {
+  const bytes = Buffer.from(text, 'base64')
+  return bytes.length === MASTER_KEY
+    ? Effect.succeed(bytes)
+    : Effect.fail(
+        new Config.ConfigError(
+          new ConfigProvider.SourceError({ message: `${name} must be base64 of ${MASTER_KEY} bytes` }),
+        ),
+      )
+}
+
+/** `HUB_MASTER_KEY`: what is sealed is sealed under this one. */
+export const masterKeyConfig: Config.Config<Redacted.Redacted<Buffer>> = Config.Redacted(
+  'HUB_MASTER_KEY',
+).pipe(
+  Config.mapEffect((value) =>
+    Effect.map(masterKey(Redacted.value(value), 'HUB_MASTER_KEY'), (bytes) => Redacted.make(bytes)),
+  ),
+)
+
+/** `HUB_PREVIOUS_MASTER_KEYS`: others that open boxes as well, separated by commas. None by default. */
+export const previousMasterKeysConfig: Config.Config<ReadonlyArray<Redacted.Redacted<Buffer>>> =
+  Config.Redacted('HUB_PREVIOUS_MASTER_KEYS').pipe(
+    Config.withDefault(Redacted.make('')),
+    Config.mapEffect((value) =>
+      Effect.forEach(
+        Redacted.value(value)
+          .split(',')
+          .map((part) => part.trim())
+          .filter((part) => part !== ''),
+        (part) =>
+          Effect.map(masterKey(part, 'Each of HUB_PREVIOUS_MASTER_KEYS'), (bytes) => Redacted.make(bytes)),
+      ),
+    ),
+  )
+
+/** A master key, and the keys derived from it. */
+class Keyring {
+  /** What boxes under it begin with. */
+  readonly prefix: Buffer
+  readonly #master: Buffer
+  readonly #keys = new Map<Purpose, KeyObject>()
+
+  constructor(master: Buffer) {
+    this.#master = master
+    // A key of its own, cut short: it names the master key and says nothing about it.
+    this.prefix = Buffer.concat([Buffer.of(UNDER_KEY), this.#derive('key-id').subarray(0, KEY_ID)])
+  }
+
+  keyOf(purpose: Purpose): KeyObject {
+    let key = this.#keys.get(purpose)
+    if (key === undefined) {
+      key = createSecretKey(this.#derive(purpose))
+      this.#keys.set(purpose, key)
+    }
+    return key
+  }
+
+  #derive(purpose: string): Uint8Array {
+    return new Uint8Array(
+      hkdfSync('sha256', this.#master, Buffer.alloc(0), `sms-delivery-hub/${purpose}`, 32),
+    )
+  }
+}
+
 export class Vault extends Context.Service<
   Vault,
   {
     /** `aad`: the public id of what the box belongs to. */
     readonly seal: (purpose: Purpose, aad: string, plain: Uint8Array) => Buffer
     readonly open: (purpose: Purpose, aad: string, box: Uint8Array) => Effect.Effect<Buffer, BoxUnreadable>
+    /** What every box under the current master key begins with. */
+    readonly prefix: Uint8Array
+    /** There are previous master keys, so there may be boxes under them. */
+    readonly hasPrevious: boolean
   }
 >()('@hub/store/Vault') {
-  /** Configuration: `HUB_MASTER_KEY`, base64 of 32 bytes. */
+  /** Configuration: `HUB_MASTER_KEY`, base64 of 32 bytes; `HUB_PREVIOUS_MASTER_KEYS`. */
   static readonly layer: Layer.Layer<Vault, Config.ConfigError> = Layer.effect(
     Vault,
     Effect.gen(function* () {
-      const master = yield* Config.Redacted('HUB_MASTER_KEY').pipe(
-        Config.mapEffect((value) => {
-          const bytes = Buffer.from(Redacted.value(value), 'base64')
-          return bytes.length === 32
-            ? Effect.succeed(bytes)
-            : Effect.fail(
-                new Config.ConfigError(
-                  new ConfigProvider.SourceError({ message: 'HUB_MASTER_KEY must be base64 of 32 bytes' }),
-                ),
-              )
-        }),
-      )
-      const keys = new Map<Purpose, KeyObject>()
-      const keyOf = (purpose: Purpose): KeyObject => {
-        let key = keys.get(purpose)
-        if (key === undefined) {
-          key = createSecretKey(
-            new Uint8Array(hkdfSync('sha256', master, Buffer.alloc(0), `sms-delivery-hub/${purpose}`, 32)),
-          )
-          keys.set(purpose, key)
+      const current = new Keyring(Redacted.value(yield* masterKeyConfig))
+      const previous = (yield* previousMasterKeysConfig).map((master) => new Keyring(Redacted.value(master)))
+      const keyrings = [current, ...previous]
+
+      const openUnder = (purpose: Purpose, aad: string, box: Uint8Array): Buffer | null => {
+        if (box[0] === UNDER_KEY) {
+          const keyring = keyrings.find(({ prefix }) => prefix.equals(box.subarray(0, PREFIX)))
+          return keyring === undefined ? null : openBox(keyring.keyOf(purpose), aad, box.subarray(PREFIX))
         }
-        return key
+        // Made before boxes said which key they are under.
+        for (const keyring of keyrings) {
+          const plain = openBox(keyring.keyOf(purpose), aad, box)
+          if (plain !== null) return plain
+        }
+        return null
       }
+
       return {
-        seal: (purpose, aad, plain) => sealBox(keyOf(purpose), aad, plain),
+        seal: (purpose, aad, plain) =>
+          Buffer.concat([current.prefix, sealBox(current.keyOf(purpose), aad, plain)]),
         open: (purpose, aad, box) => {
-          const plain = openBox(keyOf(purpose), aad, box)
+          const plain = openUnder(purpose, aad, box)
           return plain === null ? Effect.fail(new BoxUnreadable({ purpose })) : Effect.succeed(plain)
         },
+        prefix: current.prefix,
+        hasPrevious: previous.length > 0,
       }
     }),
   )

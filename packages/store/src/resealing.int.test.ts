@@ -1,0 +1,132 @@
+/** A change of the master key, on a database that has boxes under the old one. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { ConfigProvider, Effect, Exit, Layer, Redacted } from 'effect'
+import postgres from 'postgres'
+import { afterAll, beforeAll } from 'vitest'
+import { type BoxColumn, makeSql, resealBoxes, Sql, Vault } from './index.ts'
+
+const admin = process.env['HUB_TEST_DATABASE_URL']
+if (admin === undefined)
+  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
+
+const name = `hub_reseal_${randomBytes(4).toString('hex')}`
+const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
+const asAdmin = async (text: string) => {
+  const sql = postgres(admin, { max: 1, onnotice: () => {} })
+  await sql.unsafe(text)
+  await sql.end()
+}
+beforeAll(() => asAdmin(`CREATE DATABASE ${name}`))
+afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+
+const [oldKey, newKey] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
+const vaultLayer = (environment: Readonly<Record<string, string>>) =>
+  Vault.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
+const before = vaultLayer({ HUB_MASTER_KEY: oldKey })
+const during = vaultLayer({ HUB_MASTER_KEY: newKey, HUB_PREVIOUS_MASTER_KEYS: oldKey })
+const after = vaultLayer({ HUB_MASTER_KEY: newKey })
+const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'reseal-test'))
+
+const columnOf = (table: string): BoxColumn => ({
+  table,
+  column: 'box',
+  key: 'id',
+  keyType: 'uuid',
+  purpose: 'webhook-secret',
+  aad: (key) => `we_${key}`,
+})
+
+/** A table with boxes under whatever key is current. */
+const fill = Effect.fnUntraced(function* (table: string, ids: ReadonlyArray<string>) {
+  const sql = yield* Sql
+  const vault = yield* Vault
+  yield* sql.run(async (q) => {
+    await q`CREATE TABLE IF NOT EXISTS ${q(table)} (id uuid PRIMARY KEY, box bytea)`
+    await q`
+      INSERT INTO ${q(table)} SELECT id, decode(box, 'hex')
+        FROM unnest(${[...ids]}::uuid[], ${ids.map((id) =>
+          vault.seal('webhook-secret', `we_${id}`, Buffer.from(`secret of ${id}`)).toString('hex'),
+        )}::text[]) AS n (id, box)`
+  })
+})
+
+/** Of each row whether it opens to what it was. */
+const readable = Effect.fnUntraced(function* (table: string) {
+  const sql = yield* Sql
+  const vault = yield* Vault
+  const rows = yield* sql.run(
+    (q) => q<{ id: string; box: Buffer }[]>`SELECT id, box FROM ${q(table)} WHERE octet_length(box) > 0`,
+  )
+  return yield* Effect.forEach(rows, ({ box, id }) =>
+    Effect.map(Effect.exit(vault.open('webhook-secret', `we_${id}`, box)), (exit) =>
+      Exit.isSuccess(exit) ? exit.value.toString() === `secret of ${id}` : false,
+    ),
+  )
+})
+const all = (results: ReadonlyArray<boolean>, count: number) =>
+  results.length === count && results.every((result) => result)
+
+describe('a change of the master key', () => {
+  it.live('leaves nothing under the old one, also of more than one step, and harms nothing else', () =>
+    Effect.gen(function* () {
+      const table = 'many'
+      const [olds, news] = [2300, 50].map((count) => Array.from({ length: count }, () => randomUUID()))
+      yield* Effect.provide(fill(table, olds!), before)
+      yield* Effect.provide(fill(table, news!), during)
+      const sql = yield* Sql
+      // No secret, a deleted one, and one that no key opens.
+      const broken = randomUUID()
+      yield* sql.run(
+        (q) => q`INSERT INTO many VALUES (${randomUUID()}, NULL), (${randomUUID()}, ''::bytea),
+                                         (${broken}, ${Buffer.from('no box at all, only bytes of some length')})`,
+      )
+      assert.isFalse(all(yield* Effect.provide(readable(table), after), 2351))
+      const passes = yield* Effect.all(
+        [resealBoxes(columnOf(table)), resealBoxes(columnOf(table))].map((pass) =>
+          Effect.provide(pass, during),
+        ),
+        { concurrency: 2 },
+      )
+      // Whichever of the two was first at a box: each was sealed again once.
+      assert.strictEqual(
+        passes.reduce((sum, { resealed }) => sum + resealed, 0),
+        2300,
+      )
+      assert.deepStrictEqual(
+        passes.map(({ unreadable }) => unreadable),
+        [1, 1],
+      )
+      assert.deepStrictEqual(yield* Effect.provide(resealBoxes(columnOf(table)), during), {
+        resealed: 0,
+        unreadable: 1,
+      })
+      yield* sql.run((q) => q`DELETE FROM many WHERE id = ${broken}`)
+      assert.isTrue(all(yield* Effect.provide(readable(table), after), 2350))
+    }).pipe(Effect.provide(sqlLayer)),
+  )
+
+  it.live('does not undo what is written meanwhile', () =>
+    Effect.gen(function* () {
+      const table = 'contended'
+      const id = randomUUID()
+      yield* Effect.provide(fill(table, [id]), before)
+      const sql = yield* Sql
+      // The row changes between the reading and the writing of a pass.
+      const between: Sql['Service'] = {
+        ...sql,
+        run: (body, options) =>
+          Effect.tap(sql.run(body, options), () =>
+            sql.run((q) => q`UPDATE contended SET box = 'another'::bytea WHERE box <> 'another'::bytea`),
+          ),
+      }
+      const { resealed } = yield* resealBoxes(columnOf(table)).pipe(
+        Effect.provideService(Sql, between),
+        Effect.provide(during),
+      )
+      assert.strictEqual(resealed, 0)
+      const [row] = yield* sql.run((q) => q<{ box: Buffer }[]>`SELECT box FROM contended`)
+      assert.strictEqual(row?.box.toString(), 'another')
+    }).pipe(Effect.provide(sqlLayer)),
+  )
+})
