@@ -74,15 +74,20 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
     const sql = yield* Sql
     const vault = yield* Vault
 
+    // It looks before it takes: an insertion that finds the key would wait for its row, which a flush may hold for as long as it hangs.
     const claimRow = ({ fingerprint, key, messageId, owner }: ClaimWanted, token: string) =>
       sql.run(async (q) => {
         const [row] = await q<Row[]>`
           WITH claimed AS (
             INSERT INTO command.idempotency_keys AS k
               (account, mode, key, fingerprint, lease_token, lease_until, message_ids, expires_at)
-            VALUES (${owner.accountUuid}, ${owner.mode}, ${key}, ${fingerprint}, ${token},
-                    now() + make_interval(secs => ${LEASE_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
-                    now() + make_interval(hours => ${KEPT_HOURS}))
+            SELECT ${owner.accountUuid}::uuid, ${owner.mode}::command.mode, ${key}, ${fingerprint}::bytea, ${token}::uuid,
+                   now() + make_interval(secs => ${LEASE_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
+                   now() + make_interval(hours => ${KEPT_HOURS})
+             WHERE NOT EXISTS (
+                   SELECT 1 FROM command.idempotency_keys
+                    WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
+                      AND expires_at > now() AND (status IS NOT NULL OR lease_until > now()))
             ON CONFLICT (account, mode, key) DO UPDATE
                SET lease_token = excluded.lease_token, lease_until = excluded.lease_until, fingerprint = excluded.fingerprint,
                    message_ids = CASE WHEN k.fingerprint = excluded.fingerprint AND k.expires_at > now()
