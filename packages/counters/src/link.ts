@@ -113,6 +113,8 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         retryStrategy: () => null,
         enableOfflineQueue: false,
         autoResendUnfulfilledCommands: false,
+        // Commands of requests that arrived together go in one write: a write each was the dearest part of a send.
+        enableAutoPipelining: true,
         maxRetriesPerRequest: 0,
         connectTimeout: DEADLINE_MS,
         // Needs nothing of the newer protocol, and old servers do not know it.

@@ -213,6 +213,8 @@ const make = (options: MemoryCountersOptions) => {
         }),
     },
 
+    answers: step(() => undefined),
+
     generation: {
       state: step(() => (typeof generation === 'string' ? generation : 'rebuilding')),
       rebuild: (acceptances) =>

@@ -766,6 +766,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       stopped: counters.daily.stopped('2026-11-21', 1),
       count: counters.daily.count('2026-11-21', 1),
       raise: counters.daily.raise('2026-11-21', 1),
+      answers: counters.answers,
       state: counters.generation.state,
       rebuild: counters.generation.rebuild(Stream.die('must not run')),
     })

@@ -148,6 +148,9 @@ export interface CountersShape {
     readonly raise: (day: string, total: number) => Effect.Effect<void, CountersUnavailable>
   }
 
+  /** Succeeds while the store answers, whatever it knows. One small call. */
+  readonly answers: Effect.Effect<void, CountersUnavailable>
+
   /**
    * Whether the flood windows can be trusted. A store that is new, was restarted without its data or was emptied knows of no message
    * and would let everything pass: until it has been rebuilt, `reserveFlood` fails with `empty`.

@@ -275,6 +275,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
         Effect.asVoid(link.call((run) => run('raiseDaily', [keys.daily(day)], [now(), total, TTL.dailyMs]))),
     },
 
+    answers: Effect.asVoid(link.call((_run, redis) => redis.ping())),
+
     generation: {
       state: Effect.flatMap(generationMarks, (marks) =>
         marks.every(isReady)

@@ -67,7 +67,7 @@ export class Limits extends Context.Service<
       })
 
       /** The sandbox counts for one number only, but a hub without its counter refuses what is not a code in both modes. */
-      const isAway = counters.generation.state.pipe(
+      const isAway = counters.answers.pipe(
         Effect.as(false),
         Effect.catch(() => Effect.succeed(true)),
       )

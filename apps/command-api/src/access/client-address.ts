@@ -11,8 +11,24 @@ export type ClientAddress = NetAddress.IpAddress | null
 /** Networks of addresses, IPv4 and IPv6. */
 export type Networks = ReadonlyArray<IpNetwork.IpNetwork>
 
-/** An IPv4 address that arrives on an IPv6 socket (`::ffff:192.0.2.1`) is that IPv4 address. */
+/** Texts read before: a client sends its requests one after the other, and reading its address costs as much as checking its key. */
+const known = new Map<string, ClientAddress>()
+/** Forgotten all at once beyond this; some hundred bytes each, since what is longer than an address with its zone is not kept. */
+const MOST_KNOWN = 1000
+const MOST_CHARACTERS = 64
+
 const parse = (text: string): ClientAddress => {
+  const before = known.get(text)
+  if (before !== undefined) return before
+  const address = read(text)
+  if (text.length > MOST_CHARACTERS) return address
+  if (known.size >= MOST_KNOWN) known.clear()
+  known.set(text, address)
+  return address
+}
+
+/** An IPv4 address that arrives on an IPv6 socket (`::ffff:192.0.2.1`) is that IPv4 address. */
+const read = (text: string): ClientAddress => {
   // A zone tells which of our own interfaces it was, not who it was.
   const zone = text.indexOf('%')
   const parsed = NetAddress.ipFromString(zone < 0 ? text : text.slice(0, zone))

@@ -1,0 +1,235 @@
+/** The ledger against the real PostgreSQL: what a commit does when others come between. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { decodeId, encodeId, type MessageAccepted, recipientHash } from '@hub/domain'
+import { makeSql, Sealing, Sql, Vault } from '@hub/store'
+import { type FreshDatabase, freshDatabase } from '@hub/testkit'
+import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
+import { afterAll, beforeAll } from 'vitest'
+import type { Owner } from '../accounts/account.ts'
+import { type Lease, lockLeases } from '../idempotency/keys.ts'
+import { IdempotencyKeys, idempotencyKeysLayer, newToken } from '../idempotency/store.ts'
+import { freshId } from '../ids.ts'
+import { Messages } from '../messages/store.ts'
+import { type Commit, type Entry, Ledger, ledgerLayer, type Unrecorded } from './ledger.ts'
+
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(() => database.drop())
+
+const layer = Layer.unwrap(
+  Effect.sync(() => {
+    const vault = Vault.layer.pipe(
+      Layer.provide(
+        ConfigProvider.layer(
+          ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
+        ),
+      ),
+    )
+    const sql = Layer.effect(Sql, makeSql(Redacted.make(database.url), 6, 'ledger-test'))
+    return Layer.mergeAll(ledgerLayer.pipe(Layer.provide(Messages.layer)), idempotencyKeysLayer).pipe(
+      Layer.provideMerge(Sealing.layer),
+      Layer.provideMerge(Layer.mergeAll(sql, vault)),
+    )
+  }),
+)
+const test = (name: string, body: () => Effect.Effect<void, unknown, Ledger | Sql | IdempotencyKeys>) =>
+  it.live(name, () => body().pipe(Effect.provide(layer)))
+
+const newOwner = (): Owner => {
+  const accountUuid = randomUUID()
+  return { account: encodeId('acc', accountUuid), accountUuid, mode: 'live' }
+}
+
+const entryOf = (owner: Owner, over: Partial<MessageAccepted> = {}): Entry => {
+  const at = over.at ?? Date.now()
+  return {
+    owner,
+    toMasked: '+7900***0000',
+    spendLimit: null,
+    lease: null,
+    fact: {
+      type: 'MessageAccepted',
+      messageId: freshId('msg', at),
+      at,
+      account: owner.account,
+      mode: owner.mode,
+      class: 'service',
+      recipient: recipientHash('a secret of at least 32 characters for tests', '+79000000000'),
+      template: 'order_ready',
+      sender: 'HUB',
+      clientRef: null,
+      batch: null,
+      parts: 1,
+      price: { amount: '2.00', currency: 'RUB' },
+      variables: ['order'],
+      expiresAt: at + 60_000,
+      sealingKey: 'service-2026-11-21T09:00Z',
+      sealed: randomBytes(32),
+      republished: false,
+      ...over,
+    },
+  }
+}
+
+/** A commit whose outbox row names what is recorded by it. */
+const commitOf = (accepted: ReadonlyArray<Entry>, republished: ReadonlyArray<Entry> = []): Commit => ({
+  accepted,
+  republished,
+  settled: [],
+  rest: ({ lost }: Unrecorded) => ({
+    outbox: Buffer.from(
+      accepted
+        .map(({ fact }) => fact.messageId)
+        .filter((id) => !lost.has(id))
+        .join(),
+    ),
+    batches: [],
+    answers: [],
+  }),
+})
+
+const outboxRow = Effect.fnUntraced(function* (id: number | null) {
+  const sql = yield* Sql
+  const rows = yield* sql.run(
+    (q) => q<{ records: Buffer }[]>`SELECT records FROM command.outbox WHERE id = ${id}`,
+  )
+  return rows[0]?.records.toString()
+})
+const acceptancesOf = Effect.fnUntraced(function* (owner: Owner) {
+  const sql = yield* Sql
+  const rows = yield* sql.run(
+    (q) =>
+      q<
+        { id: string }[]
+      >`SELECT message_id AS id FROM command.acceptances WHERE account = ${owner.accountUuid}`,
+  )
+  return new Set(rows.map(({ id }) => encodeId('msg', id)))
+})
+const spentBy = Effect.fnUntraced(function* (owner: Owner) {
+  const sql = yield* Sql
+  const [row] = yield* sql.run(
+    (q) =>
+      q<
+        { spent: string }[]
+      >`SELECT spent::text FROM command.spend_periods WHERE account = ${owner.accountUuid}`,
+  )
+  return row?.spent
+})
+
+describe('a commit', () => {
+  test('records what did not lose its reference, and nothing of what did', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const first = entryOf(owner, { clientRef: 'order-1' })
+      yield* ledger.commit(commitOf([first]))
+
+      // Looked up before the first one was recorded.
+      const late = entryOf(owner, { clientRef: 'order-1' })
+      const beside = entryOf(owner, { clientRef: 'order-2' })
+      const unnamed = entryOf(owner)
+      const committed = yield* ledger.commit(commitOf([late, beside, unnamed]))
+
+      assert.deepStrictEqual([...committed.lost], [late.fact.messageId])
+      const recorded = [beside, unnamed].map(({ fact }) => fact.messageId)
+      assert.strictEqual(yield* outboxRow(committed.outboxRow), recorded.join())
+      assert.deepStrictEqual(yield* acceptancesOf(owner), new Set([first.fact.messageId, ...recorded]))
+      assert.strictEqual(yield* spentBy(owner), '6.00')
+    }))
+
+  test('waits for whoever is taking the same reference, and then knows who has it', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const theirs = freshId('msg', Date.now())
+      const taken = yield* Deferred.make<void>()
+      const end = yield* Deferred.make<void>()
+      const services = yield* Effect.context()
+      const other = yield* Effect.forkChild(
+        sql.transaction(async (q) => {
+          await q`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+                  VALUES (${owner.accountUuid}, 'live', 'order-1', ${decodeId('msg', theirs)}, now())`
+          Deferred.doneUnsafe(taken, Effect.void)
+          await Effect.runPromiseWith(services)(Deferred.await(end))
+        }),
+      )
+      yield* Deferred.await(taken)
+      const mine = entryOf(owner, { clientRef: 'order-1' })
+      const committing = yield* Effect.forkChild(ledger.commit(commitOf([mine])))
+      yield* Deferred.succeed(end, undefined)
+      const committed = yield* Fiber.join(committing)
+      yield* Fiber.join(other)
+      assert.deepStrictEqual([...committed.lost], [mine.fact.messageId])
+      assert.strictEqual((yield* acceptancesOf(owner)).size, 0)
+    }))
+})
+
+describe('a code that is published again', () => {
+  const codeOf = (owner: Owner) => entryOf(owner, { class: 'otp', template: 'otp_code', clientRef: 'code-1' })
+  const againOf = (code: Entry): Entry => ({ ...code, fact: { ...code.fact, at: code.fact.at + 1000 } })
+
+  test('costs what it costs once', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const code = codeOf(owner)
+      yield* ledger.commit(commitOf([code]))
+      yield* ledger.commit(commitOf([], [againOf(code)]))
+      assert.strictEqual(yield* spentBy(owner), '2.00')
+    }))
+
+  test('is charged no second time when its first publication lands between lookup and commit', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const code = codeOf(owner)
+      yield* ledger.commit(commitOf([code]))
+      // Two processes have found it unproven. In between the projector gets it.
+      yield* sql.run(
+        (q) => q`INSERT INTO read.messages (id, account, mode, updated_at, status, rank, final)
+                 VALUES (${decodeId('msg', code.fact.messageId)}, ${owner.accountUuid}, 'live', now(), 'accepted', 0, false)`,
+      )
+      yield* ledger.commit(commitOf([], [againOf(code)]))
+      yield* ledger.commit(commitOf([], [againOf(code)]))
+      assert.strictEqual(yield* spentBy(owner), '2.00')
+    }))
+})
+
+describe('a claim on an idempotency key', () => {
+  test('is told at once that its first is running, though a flush holds the row', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const keys = yield* IdempotencyKeys
+      const owner = newOwner()
+      const wanted = { owner, key: 'k', fingerprint: Buffer.alloc(32), messageId: freshId('msg', Date.now()) }
+      const first = yield* keys.claim(wanted, newToken())
+      assert.strictEqual(first.type, 'first')
+      const { lease } = first as { readonly lease: Lease }
+
+      const locked = yield* Deferred.make<void>()
+      const end = yield* Deferred.make<void>()
+      const services = yield* Effect.context()
+      const flush = yield* Effect.forkChild(
+        sql.transaction(
+          async (q) => {
+            await lockLeases(q, [lease])
+            Deferred.doneUnsafe(locked, Effect.void)
+            await Effect.runPromiseWith(services)(Deferred.await(end))
+          },
+          { deadline: '30 seconds' },
+        ),
+      )
+      yield* Deferred.await(locked)
+      // It would fail after its deadline if it waited.
+      assert.deepStrictEqual(yield* keys.claim(wanted, newToken()), { type: 'running', retryAfterSeconds: 1 })
+      const other = { ...wanted, fingerprint: Buffer.alloc(32, 1) }
+      assert.deepStrictEqual(yield* keys.claim(other, newToken()), { type: 'reused' })
+      yield* Deferred.succeed(end, undefined)
+      yield* Fiber.join(flush)
+    }))
+})
