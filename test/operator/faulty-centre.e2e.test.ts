@@ -2,10 +2,11 @@
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SmppOperator, SmppSettings, Submission, SubmitOutcome } from '@hub/operator'
+import { freePortBase } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest'
-import { freePort, type Program, startProgram } from '../support/processes.ts'
+import { type Program, startProgram } from '../support/processes.ts'
 import { bindTo, submissionTo, untilBound } from '../support/smpp.ts'
 import { pythonTool } from '../support/tools.ts'
 
@@ -115,7 +116,7 @@ const scenario = (
   const { folder } = tool
   return Effect.runPromise(
     Effect.gen(function* () {
-      const port = yield* Effect.promise(freePort)
+      const port = yield* Effect.promise(freePortBase)
       const centre = yield* startCentre(folder, port)
       const { operator, reports } = yield* bindTo(port, 'hub', 'secret', {
         binds: 1,

@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path'
 import type { Submission } from '@hub/operator'
-import { ensureJars, findJava, Problem, readSettings } from '@hub/local-stack'
+import { ensureJars, findJava, freePortBase, Problem, readSettings } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
-import { freePort, type Program, startProgram } from '../support/processes.ts'
+import { type Program, startProgram } from '../support/processes.ts'
 import { bindTo, submissionTo } from '../support/smpp.ts'
 
 const FOLDER = join(import.meta.dirname, 'jsmpp')
@@ -63,7 +63,7 @@ const startCentre = (java: string, path: string, port: number): Effect.Effect<Pr
 /** Sends messages through one centre, and checks what it reports of them. Answers how many were taken. */
 const through = (java: string, path: string, numbers: ReadonlyArray<string>) =>
   Effect.gen(function* () {
-    const port = yield* Effect.promise(freePort)
+    const port = yield* Effect.promise(freePortBase)
     const centre = yield* startCentre(java, path, port)
     const { inbound, operator, reports } = yield* bindTo(port, 'j', 'jpwd', {
       idFormat: 'hexadecimal_answer',

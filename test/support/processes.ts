@@ -1,7 +1,5 @@
 /** Programs of others that a test talks to: started, listened to, and ended by their own process id. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 
 export interface Program {
@@ -48,14 +46,4 @@ export const startProgram = (command: string, args: ReadonlyArray<string>): Prog
       await ended
     },
   }
-}
-
-/** A port of the loopback that was free a moment ago. */
-export const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

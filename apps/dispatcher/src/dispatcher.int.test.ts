@@ -7,12 +7,13 @@ import {
   optOutVocabulary,
 } from '@hub/domain'
 import { BusUnavailable, deadLetterOf, EventLog, type IncomingRecord } from '@hub/kafka'
+import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Scope } from 'effect'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll } from 'vitest'
-import { type DispatcherOptions, makeDispatcher } from './index.ts'
+import { type DispatcherOptions, type HttpOperatorSettings, makeDispatcher } from './index.ts'
 import { freePort, HASH_SECRET, makeWorld, simulator, type World } from './testing/world.ts'
 
 let world: World
@@ -29,7 +30,7 @@ const lifetimes = { ...DEFAULT_LIFETIMES, sandbox: 2000 }
 const options = (more: Partial<DispatcherOptions> = {}): DispatcherOptions => ({
   prefix: world.prefix,
   topics: world.topics,
-  http: null,
+  live: null,
   hashSecret: Redacted.make(HASH_SECRET),
   vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
   lifetimes,
@@ -131,7 +132,7 @@ describe('the dispatcher on a real Kafka', () => {
       const callbackPort = yield* Effect.promise(freePort)
       const operator = yield* simulator(world.directory, callbackPort)
       yield* operator.behave({ submit_delay_ms: 20, report_delay_ms: 300 })
-      const http = {
+      const http: HttpOperatorSettings = {
         url: operator.url,
         secret: Redacted.make(operator.secret),
         callback: { host: '127.0.0.1', port: callbackPort },
@@ -147,7 +148,7 @@ describe('the dispatcher on a real Kafka', () => {
             : bus.append(records, how),
       })
       const first = yield* Scope.fork(yield* Effect.scope)
-      const running = yield* makeDispatcher(options({ http })).pipe(
+      const running = yield* makeDispatcher(options({ live: { name: HTTP, settings: http } })).pipe(
         Effect.provideService(EventLog, mortal),
         Scope.provide(first),
       )
@@ -170,7 +171,7 @@ describe('the dispatcher on a real Kafka', () => {
       dead = true
       yield* Scope.close(first, Exit.void)
 
-      yield* makeDispatcher(options({ http }))
+      yield* makeDispatcher(options({ live: { name: HTTP, settings: http } }))
       yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
       const facts = world.factsOf(log)
       for (const id of ids) {
@@ -186,20 +187,67 @@ describe('the dispatcher on a real Kafka', () => {
   )
 })
 
+describe('live keys over SMPP', () => {
+  it.live('reach the centre, whose receipts end them, and whose absence does not end us', () =>
+    Effect.gen(function* () {
+      const operator = yield* simulator(world.directory, yield* Effect.promise(freePort))
+      yield* operator.behave({ report_delay_ms: 0, id_form: 'hexadecimal_answer' })
+      const dispatcher = yield* makeDispatcher(
+        options({
+          live: {
+            name: SMPP,
+            settings: {
+              ...SMPP_DEFAULTS,
+              ...operator.smpp,
+              idFormat: 'hexadecimal_answer',
+              reconnect: { baseMs: 50, maxMs: 200 },
+            },
+          },
+        }),
+      )
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(dispatcher.isReady)
+      const sent = ['HandoverStarted', 'MessageSent']
+      const expected: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
+        ['+79007110001', [...sent, 'MessageDelivered']],
+        ['+79000000003', [...sent, 'MessageUndelivered delivery_failed']],
+        ['+79000000007', [...sent, 'MessageExpired dlr_timeout']],
+        ['+79000000010', [...sent, 'MessageDelivered', 'MessageSeen']],
+      ]
+      const ids = yield* world.send(expected.map(([to]) => ({ to, mode: 'live' as const })))
+      yield* Effect.promise(() =>
+        eventually(() => {
+          const facts = world.factsOf(log)
+          for (const [i, [to, wanted]] of expected.entries()) {
+            assert.deepStrictEqual(story(facts.get(ids[i]!)), wanted, to)
+          }
+          return true
+        }, WITHIN),
+      )
+      assert.include(yield* operator.statistics, { references: ids.length, repeated: 0 })
+
+      yield* operator.stop
+      assert.isTrue(yield* dispatcher.isReady)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
 describe('dispatchers that share the shards', () => {
   it.live('hand them over to one another without repeating anything', () =>
     Effect.gen(function* () {
       const callbackPort = yield* Effect.promise(freePort)
       const operator = yield* simulator(world.directory, callbackPort)
       yield* operator.behave({ submit_delay_ms: 5, report_delay_ms: 200 })
-      const http = {
+      const http: HttpOperatorSettings = {
         url: operator.url,
         secret: Redacted.make(operator.secret),
         callback: { host: '127.0.0.1', port: callbackPort },
       }
       const log = yield* world.follow(world.topics.messages)
       const first = yield* Scope.fork(yield* Effect.scope)
-      const one = yield* makeDispatcher(options({ http })).pipe(Scope.provide(first))
+      const one = yield* makeDispatcher(options({ live: { name: HTTP, settings: http } })).pipe(
+        Scope.provide(first),
+      )
       yield* ready(one.isReady)
       const send = (from: number) =>
         world.send(
@@ -211,7 +259,9 @@ describe('dispatchers that share the shards', () => {
         )
       const ids = [...(yield* send(0))]
       // Reports reach the process that listens, whichever has the shard.
-      const two = yield* makeDispatcher(options({ http: { ...http, callback: null } }))
+      const two = yield* makeDispatcher(
+        options({ live: { name: HTTP, settings: { ...http, callback: null } } }),
+      )
       ids.push(...(yield* send(1000)))
       yield* ready(two.isReady)
       ids.push(...(yield* send(2000)))

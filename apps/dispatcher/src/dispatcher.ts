@@ -10,11 +10,13 @@ import {
   HTTP_DEFAULTS,
   makeHttpOperator,
   makeSandbox,
+  makeSmppOperator,
   type Operator,
   ReportSink,
   SANDBOX,
   SANDBOX_DEFAULTS,
   type SandboxOptions,
+  SMPP,
 } from '@hub/operator'
 import type { Sealing } from '@hub/store'
 import { Cause, Deferred, Effect, FiberSet, Redacted, type Scope } from 'effect'
@@ -23,25 +25,19 @@ import { makeHandover } from './handover.ts'
 import { makeApplyInbound } from './inbound/apply.ts'
 import type { OptOuts } from './inbound/opt-outs.ts'
 import { KnownMessages } from './known/port.ts'
+import type { LiveOperator } from './live-operator.ts'
 import { makeMetrics } from './metrics.ts'
 import { makeReportSink } from './report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
 import { DEFAULT_LIMITS, type Population, type ShardLimits } from './shard/message-shard.ts'
-
-/** The operator of live keys, when there is one. */
-export interface HttpOperatorSettings {
-  readonly url: URL
-  readonly secret: Redacted.Redacted<string>
-  /** Where it calls back; `null` when somebody else receives its reports. */
-  readonly callback: { readonly host: string; readonly port: number } | null
-}
 
 export interface DispatcherOptions {
   /** Prepended to topics and the group's name. */
   readonly prefix: string
   readonly topics: TopicNames
   readonly memberFile?: string
-  readonly http: HttpOperatorSettings | null
+  /** The operator of live keys. Without one they wait until their lifetime ends. */
+  readonly live: LiveOperator | null
   /** The deployment's secret behind recipient hashes. */
   readonly hashSecret: Redacted.Redacted<string>
   /** What recipients write to opt out, and in again. */
@@ -62,6 +58,9 @@ export interface Dispatcher {
   readonly callbackPort: number | null
 }
 
+/** Where live messages wait when nobody takes them. */
+const NOBODY = 'none'
+
 /** Without the prefix: the consumer group. */
 export const GROUP = 'hub.dispatcher'
 
@@ -72,8 +71,8 @@ const LOOKUPS = 2000
 /** How often waiting inbound messages are looked at: an opt-out counts this much later, and a round without any costs nothing. */
 const INBOUND_MS = 250
 const GAUGES_MS = 1000
-/** Messages in memory: about 200 MiB of them. */
-const DEFAULT_POPULATION = 200_000
+/** Messages in memory, over all shards: a kilobyte each, which with everything else stays below 350 MiB. */
+const DEFAULT_POPULATION = 150_000
 
 /** Runs a dispatcher until the scope closes: then hand-overs under way are finished, and the group is left. */
 export const makeDispatcher = (
@@ -123,23 +122,27 @@ export const makeDispatcher = (
 
     const operators = new Map<string, Operator>()
     operators.set(SANDBOX, yield* withSink(makeSandbox(options.sandbox ?? SANDBOX_DEFAULTS)))
-    if (options.http !== null) {
-      const { secret, url } = options.http
+    const { live } = options
+    if (live?.name === SMPP) operators.set(SMPP, yield* withSink(makeSmppOperator(live.settings)))
+    if (live?.name === HTTP) {
+      const { secret, url } = live.settings
       operators.set(HTTP, yield* makeHttpOperator({ ...HTTP_DEFAULTS, url, secret }))
     }
+    // A name of nobody's, where there is none: it is in no fact before somebody takes a message.
+    const liveName = live?.name ?? NOBODY
 
     let toldOfMissingOperator = false
     const operatorFor = (mode: Mode): string => {
       if (mode === 'test') return SANDBOX
-      if (options.http === null && !toldOfMissingOperator) {
+      if (live === null && !toldOfMissingOperator) {
         toldOfMissingOperator = true
         fork(
           Effect.logWarning(
-            'no operator is configured for live keys: their messages wait until their lifetime ends (HUB_OPERATOR_HTTP_URL)',
+            'no operator is configured for live keys: their messages wait until their lifetime ends (HUB_OPERATOR_SMPP_URL or HUB_OPERATOR_HTTP_URL)',
           ),
         )
       }
-      return HTTP
+      return liveName
     }
 
     const population: Population = { count: 0, limit: options.population ?? DEFAULT_POPULATION }
@@ -166,7 +169,7 @@ export const makeDispatcher = (
           now,
           limits: options.limits ?? DEFAULT_LIMITS,
           population,
-          routes: [SANDBOX, HTTP],
+          routes: [SANDBOX, liveName],
           operatorFor,
           dedupes: (name) => operators.get(name)?.capabilities.dedupesByReference ?? false,
           submit: (shard, message) => handover.submit(shard, message),
@@ -267,11 +270,11 @@ export const makeDispatcher = (
     yield* every(INBOUND_MS, optOuts)
     yield* every(GAUGES_MS, gauges)
 
-    const callback = options.http?.callback ?? null
+    const callbacks = live?.name === HTTP ? live.settings : null
     const callbackPort =
-      callback === null || options.http === null
+      callbacks === null || callbacks.callback === null
         ? null
-        : yield* withSink(listenForCallbacks({ ...callback, secret: options.http.secret }))
+        : yield* withSink(listenForCallbacks({ ...callbacks.callback, secret: callbacks.secret }))
 
     return {
       isReady: running.isReady,

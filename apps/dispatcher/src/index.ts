@@ -1,6 +1,10 @@
-/** The dispatcher as a library, for tests across processes. */
+/** The dispatcher as a library, for tests across processes and for benchmarks. */
 export { type Dispatcher, type DispatcherOptions, GROUP, makeDispatcher } from './dispatcher.ts'
+export type { HttpOperatorSettings, LiveOperator } from './live-operator.ts'
 export { OptOuts } from './inbound/opt-outs.ts'
 export { optOutsPostgres } from './inbound/postgres.ts'
 export { KnownMessages } from './known/port.ts'
 export { knownMessagesPostgres } from './known/postgres.ts'
+export { type Metrics, makeMetrics } from './metrics.ts'
+export { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
+export type { Message } from './shard/message.ts'

@@ -3,9 +3,9 @@
  *
  *   lanes → shard (recipient actors) → claim in the log → operator
  *              ↑        ↘ facts → log
- *              └── reports ← hub.operator-reports.v1 ← callbacks
+ *              └── reports ← hub.operator-reports.v1 ← deliveries, callbacks
  *
- * Configuration: see `config.ts`, and what the parts say of theirs.
+ * Configuration: see `config.ts` and `live-operator.ts`, and what the parts say of theirs.
  */
 // By its own path: the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
@@ -19,10 +19,11 @@ import {
 import { Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
-import { hashSecret, httpOperator, memberFile, vocabulary } from './config.ts'
+import { hashSecret, memberFile, vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
 import { optOutsPostgres } from './inbound/postgres.ts'
 import { knownMessagesPostgres } from './known/postgres.ts'
+import { liveOperator } from './live-operator.ts'
 
 const APP = 'dispatcher'
 
@@ -48,7 +49,7 @@ const dispatcher = Effect.gen(function* () {
     prefix,
     topics: topicNames(prefix),
     memberFile: yield* memberFile,
-    http: yield* httpOperator,
+    live: yield* liveOperator,
     hashSecret: yield* hashSecret,
     vocabulary: yield* vocabulary,
   })

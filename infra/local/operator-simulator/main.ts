@@ -1,9 +1,9 @@
 /** The operator simulator as a process. README.md says what it speaks and how it is configured. */
-import type { Server } from 'node:net'
+import type { AddressInfo, Server } from 'node:net'
 import { makeOperator } from './operator.ts'
 import { runReporter } from './reporter.ts'
 import { makeServer } from './server.ts'
-import { type Centre, makeCentre } from './smpp/centre.ts'
+import { makeCentre } from './smpp/centre.ts'
 
 const required = (name: string): string => {
   const value = process.env[name]
@@ -20,26 +20,26 @@ const callbackUrl = required('HUB_OPERATOR_CALLBACK_URL')
 const operator = makeOperator(required('HUB_OPERATOR_JOURNAL'), secret)
 const smppPort = process.env['HUB_OPERATOR_SIMULATOR_SMPP_PORT'] ?? ''
 
-const listen = (server: Server, on: number): void => {
-  server.once('error', (error) => {
-    console.error(`The operator simulator cannot listen on port ${on}: ${error.message}`)
-    process.exit(1)
+/** Listens on the loopback; answers the port, which the system has chosen where 0 was asked for. */
+const listen = (server: Server, on: number): Promise<number> =>
+  new Promise((resolve) => {
+    server.once('error', (error) => {
+      console.error(`The operator simulator cannot listen on port ${on}: ${error.message}`)
+      process.exit(1)
+    })
+    server.listen(on, '127.0.0.1', () => resolve((server.address() as AddressInfo).port))
   })
-  server.listen(on, '127.0.0.1')
-}
 
 const ending = new AbortController()
 const { signal } = ending
-let centre: Centre | null = null
-if (smppPort !== '') {
-  centre = makeCentre(operator, {
-    systemId: required('HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID'),
-    password: required('HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD'),
-  })
-  listen(centre.server, Number(smppPort))
-}
+const centre =
+  smppPort === ''
+    ? null
+    : makeCentre(operator, {
+        systemId: required('HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID'),
+        password: required('HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD'),
+      })
 const server = makeServer(operator, secret, centre)
-listen(server, port)
 const running = Promise.all([runReporter({ operator, callbackUrl, secret, signal }), centre?.run(signal)])
 
 const end = (): void => {
@@ -53,3 +53,11 @@ const end = (): void => {
 }
 process.once('SIGTERM', end)
 process.once('SIGINT', end)
+
+// Whoever has started it learns from this line where it listens.
+console.log(
+  JSON.stringify({
+    smpp: centre === null ? null : await listen(centre.server, Number(smppPort)),
+    http: await listen(server, port),
+  }),
+)

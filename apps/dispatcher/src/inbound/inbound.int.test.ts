@@ -9,6 +9,7 @@ import {
 } from '@hub/domain'
 import { deadLetterOf, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
 import { Sealing, Sql, StorageUnavailable } from '@hub/store'
+import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Result, Scope } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
@@ -29,11 +30,14 @@ const SECRET = 'a secret shared with the operator'
 const options = (): DispatcherOptions => ({
   prefix: world.prefix,
   topics: world.topics,
-  http: {
-    // Nothing is handed over here.
-    url: new URL('http://127.0.0.1:9'),
-    secret: Redacted.make(SECRET),
-    callback: { host: '127.0.0.1', port: 0 },
+  live: {
+    name: HTTP,
+    settings: {
+      // Nothing is handed over here.
+      url: new URL('http://127.0.0.1:9'),
+      secret: Redacted.make(SECRET),
+      callback: { host: '127.0.0.1', port: 0 },
+    },
   },
   hashSecret: Redacted.make(HASH_SECRET),
   vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,

@@ -1,11 +1,12 @@
 /** A hub around a dispatcher, on the servers of the test runner: topics and a database of its own, and an operator simulator. */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import {
   decodeId,
   type LogFact,
@@ -31,7 +32,7 @@ import {
 } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
-import { ConfigProvider, Effect, Layer, Result } from 'effect'
+import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { optOutsPostgres } from '../inbound/postgres.ts'
 import { knownMessagesPostgres } from '../known/postgres.ts'
 
@@ -202,49 +203,54 @@ const SIMULATOR = new URL('../../../../infra/local/operator-simulator/main.ts', 
 /** A process of the operator simulator, ended with the scope. */
 export const simulator = (directory: string, callbackPort: number) =>
   Effect.gen(function* () {
-    const port = yield* Effect.promise(freePort)
+    const password = randomBytes(4).toString('hex')
     const secret = randomBytes(24).toString('hex')
-    const url = `http://127.0.0.1:${port}`
+    const stop = (running: ChildProcess) =>
+      Effect.promise(async () => {
+        running.kill('SIGKILL')
+        if (running.exitCode === null && running.signalCode === null) await once(running, 'exit')
+      })
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
         spawn(process.execPath, [SIMULATOR.pathname], {
-          stdio: ['ignore', 'ignore', 'inherit'],
+          stdio: ['ignore', 'pipe', 'inherit'],
           env: {
             PATH: process.env['PATH'],
-            HUB_OPERATOR_SIMULATOR_PORT: String(port),
+            HUB_OPERATOR_SIMULATOR_PORT: '0',
+            HUB_OPERATOR_SIMULATOR_SMPP_PORT: '0',
+            HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID: 'hub',
+            HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD: password,
             HUB_OPERATOR_HTTP_SECRET: secret,
             HUB_OPERATOR_CALLBACK_URL: `http://127.0.0.1:${callbackPort}/reports`,
-            HUB_OPERATOR_JOURNAL: join(directory, `simulator-${port}.jsonl`),
+            HUB_OPERATOR_JOURNAL: join(directory, `simulator-${password}.jsonl`),
           },
         }),
       ),
-      (running) =>
-        Effect.promise(async () => {
-          running.kill('SIGKILL')
-          if (running.exitCode === null && running.signalCode === null) await once(running, 'exit')
-        }),
+      stop,
     )
+    const ports = yield* Effect.promise(async () => {
+      const first = once(createInterface({ input: child.stdout }), 'line')
+      const ended = once(child, 'exit').then(([code]) => {
+        throw new Error(`the operator simulator ended with ${String(code)}`)
+      })
+      const [line] = (await Promise.race([first, ended])) as [string]
+      return JSON.parse(line) as { readonly smpp: number; readonly http: number }
+    }).pipe(Effect.timeout('30 seconds'), Effect.orDie)
+    const url = `http://127.0.0.1:${ports.http}`
     const json = (path: string, init?: RequestInit) =>
       Effect.promise(async () => {
         const response = await fetch(`${url}${path}`, init)
         return (await response.json()) as Record<string, number>
       })
-    yield* Effect.promise(async () => {
-      for (;;) {
-        const up = await fetch(`${url}/statistics`).then(
-          (response) => response.ok,
-          () => false,
-        )
-        if (up) return
-        if (child.exitCode !== null) throw new Error(`the operator simulator ended with ${child.exitCode}`)
-        await new Promise((resolve) => setTimeout(resolve, 20))
-      }
-    }).pipe(Effect.timeout('10 seconds'), Effect.orDie)
     return {
       url: new URL(url),
       secret,
+      /** How it is bound to. */
+      smpp: { url: new URL(`smpp://hub@127.0.0.1:${ports.smpp}`), password: Redacted.make(password) },
+      /** Kills it. */
+      stop: stop(child),
       statistics: json('/statistics'),
-      behave: (settings: Record<string, number | null>) =>
+      behave: (settings: Record<string, boolean | number | string | null>) =>
         json('/behaviour', {
           method: 'PUT',
           headers: { 'content-type': 'application/json' },

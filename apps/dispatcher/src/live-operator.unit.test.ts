@@ -1,0 +1,130 @@
+import { assert, describe, it } from '@effect/vitest'
+import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
+import { ConfigProvider, Effect, Exit, Redacted } from 'effect'
+import { liveOperator } from './live-operator.ts'
+
+const read = (environment: Record<string, string>) =>
+  Effect.exit(
+    liveOperator.pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment)))),
+  )
+
+const SMPP_ONLY = {
+  HUB_OPERATOR_SMPP_URL: 'smpp://hub@operator.example:2775',
+  HUB_OPERATOR_SMPP_PASSWORD: 'secret',
+}
+const HTTP_ONLY = {
+  HUB_OPERATOR_HTTP_URL: 'http://operator.example/v1',
+  HUB_OPERATOR_HTTP_SECRET: 'a secret',
+  HUB_OPERATOR_CALLBACK_PORT: '7302',
+}
+
+describe('the operator of live keys', () => {
+  it.effect('is nobody where none is configured', () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* read({}), Exit.succeed(null))
+      assert.deepStrictEqual(
+        yield* read({ HUB_OPERATOR_SMPP_URL: '', HUB_OPERATOR_HTTP_URL: '' }),
+        Exit.succeed(null),
+      )
+    }),
+  )
+
+  it.effect('speaks SMPP with the defaults, or as it is told', () =>
+    Effect.gen(function* () {
+      const plain = yield* read(SMPP_ONLY)
+      if (!Exit.isSuccess(plain) || plain.value?.name !== SMPP) return assert.fail('it is read')
+      const { password, url, ...rest } = plain.value.settings
+      assert.strictEqual(url.href, 'smpp://hub@operator.example:2775')
+      assert.strictEqual(Redacted.value(password), 'secret')
+      assert.deepStrictEqual(rest, SMPP_DEFAULTS)
+
+      const told = yield* read({
+        ...SMPP_ONLY,
+        HUB_OPERATOR_SMPP_URL: 'smpps://hub@operator.example',
+        HUB_OPERATOR_SMPP_BINDS: '4',
+        HUB_OPERATOR_SMPP_BIND_MODE: 'transmitter_receiver',
+        HUB_OPERATOR_SMPP_WINDOW: '10',
+        HUB_OPERATOR_SMPP_PARTS_PER_SECOND: '100',
+        HUB_OPERATOR_SMPP_ID_FORMAT: 'hexadecimal_answer',
+        HUB_OPERATOR_SMPP_ERRORS: '{"command_status": {"0x0410": "spam_filter_content"}}',
+      })
+      if (!Exit.isSuccess(told) || told.value?.name !== SMPP) return assert.fail('it is read')
+      const { bindMode, binds, errors, idFormat, partsPerSecond, window } = told.value.settings
+      assert.deepStrictEqual(
+        { bindMode, binds, idFormat, partsPerSecond, window },
+        {
+          bindMode: 'transmitter_receiver',
+          binds: 4,
+          idFormat: 'hexadecimal_answer',
+          partsPerSecond: 100,
+          window: 10,
+        },
+      )
+      assert.strictEqual(errors.commandStatus.get(0x0410), 'spam_filter_content')
+    }),
+  )
+
+  it.effect('speaks HTTP and calls back', () =>
+    Effect.gen(function* () {
+      const found = yield* read(HTTP_ONLY)
+      if (!Exit.isSuccess(found) || found.value?.name !== HTTP) return assert.fail('it is read')
+      assert.deepStrictEqual(found.value.settings.callback, { host: '127.0.0.1', port: 7302 })
+    }),
+  )
+
+  const wrong: ReadonlyArray<readonly [string, Record<string, string>, RegExp]> = [
+    [
+      'both at once',
+      { ...SMPP_ONLY, ...HTTP_ONLY },
+      /HUB_OPERATOR_SMPP_URL and HUB_OPERATOR_HTTP_URL are both set, and live keys have one operator: unset one of them/u,
+    ],
+    ['no password', { HUB_OPERATOR_SMPP_URL: 'smpp://hub@operator.example' }, /HUB_OPERATOR_SMPP_PASSWORD/u],
+    ['a long password', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_PASSWORD: '123456789' }, /at most 8 characters/u],
+    [
+      'no system id',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_URL: 'smpp://operator.example' },
+      /smpp:\/\/system_id@host:port/u,
+    ],
+    [
+      'a password in the address',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_URL: 'smpp://a:b@operator.example' },
+      /no password/u,
+    ],
+    [
+      'another protocol',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_URL: 'http://hub@operator.example' },
+      /smpps:\/\/ for TLS/u,
+    ],
+    [
+      'no number of binds',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_BINDS: '0' },
+      /HUB_OPERATOR_SMPP_BINDS must be a whole number/u,
+    ],
+    ['no window', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_WINDOW: 'wide' }, /HUB_OPERATOR_SMPP_WINDOW/u],
+    [
+      'an unknown mode',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_BIND_MODE: 'outbind' },
+      /must be one of transceiver/u,
+    ],
+    [
+      'an unknown id format',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_ID_FORMAT: 'octal' },
+      /must be one of opaque/u,
+    ],
+    [
+      'no mapping',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_ERRORS: '[]' },
+      /HUB_OPERATOR_SMPP_ERRORS is no mapping/u,
+    ],
+    ['no file', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_CA_FILE: '/nowhere/ca.pem' }, /CA_FILE cannot be read/u],
+  ]
+  for (const [what, environment, sentence] of wrong) {
+    it.effect(`is refused with ${what}`, () =>
+      Effect.gen(function* () {
+        const found = yield* read(environment)
+        if (Exit.isSuccess(found)) return assert.fail('it was taken')
+        assert.match(String(found.cause), sentence)
+      }),
+    )
+  }
+})
