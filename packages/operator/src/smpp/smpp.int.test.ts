@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { Effect, Exit, Fiber, Logger, Redacted, References, Scope } from 'effect'
+import { Effect, Exit, Fiber, Logger, Metric, Redacted, References, Scope } from 'effect'
 import { eventually, makeCertificateAuthority } from '@hub/testkit'
 import { operatorContract, submissionOf } from '../port.contract.ts'
 import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotTaken } from '../port.ts'
@@ -341,6 +341,24 @@ describe('the smpp operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('asks seldom where a password is refused: that needs a person', () =>
+    Effect.gen(function* () {
+      const annotations: Array<Readonly<Record<string, unknown>>> = []
+      const logger = Logger.make(({ fiber, logLevel }) => {
+        annotations.push({ ...fiber.getRef(References.CurrentLogAnnotations), logLevel })
+      })
+      const centre = yield* makeTestCentre({
+        bind_transceiver: (connection, pdu) => connection.answer(pdu, 0x0e),
+      })
+      const { sink } = collecting()
+      yield* operatorAt(centre.port, sink, { reconnect: { baseMs: 1, maxMs: 60_000 } }, undefined, [logger])
+      yield* until(() => annotations.length === 1)
+      const [told] = annotations
+      assert.deepInclude(told, { logLevel: 'Error', why: 'refused', status: 'ESME_RINVPASWD' })
+      assert.isAtLeast(told!['retryInMs'] as number, 30_000)
+    }).pipe(Effect.scoped),
+  )
+
   it.live('binds in two directions where the operator wants it', () =>
     Effect.gen(function* () {
       const { centre, operator, taken } = yield* world({}, { bindMode: 'transmitter_receiver' })
@@ -348,8 +366,25 @@ describe('the smpp operator on real sockets', () => {
       assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'accepted')
       const by = (command: string) => centre.requests.find(({ pdu }) => pdu.command === command)!.connection
       assert.strictEqual(centre.submits()[0]!.connection, by('bind_transmitter'))
-      by('bind_receiver').send('deliver_sm', receiptOf('1'))
-      yield* until(() => taken.reports.length === 1)
+      const { received, send } = by('bind_receiver')
+      send('deliver_sm', receiptOf('1'))
+      // Some centres send receipts as data_sm.
+      send('data_sm', { receipted_message_id: '2', message_state: 5, source_addr: '79001234567' })
+      yield* until(() => received.length === 2)
+      assert.sameDeepMembers(
+        received.map(({ command, status }) => [command, status]),
+        [
+          ['data_sm_resp', 0],
+          ['deliver_sm_resp', 0],
+        ],
+      )
+      assert.sameDeepMembers(
+        taken.reports.map(({ operatorId, outcome, to }) => [operatorId, outcome, to]),
+        [
+          ['1', 'delivered', '+79001234567'],
+          ['2', 'undelivered', '+79001234567'],
+        ],
+      )
       assert.isTrue(yield* operator.isReady)
     }).pipe(Effect.scoped),
   )
@@ -535,6 +570,43 @@ describe('an operator that says no', () => {
         { type: 'rejected', reason: 'operator_rejected' },
         { type: 'accepted', operatorIds: ['id-4'] },
       ])
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('with a generic_nack is understood', () =>
+    Effect.gen(function* () {
+      const { operator } = yield* world({
+        submit_sm: ({ socket }, pdu) => {
+          const nack = Buffer.from('00000010800000000000005800000000', 'hex')
+          nack.writeUInt32BE(pdu.sequence, 12)
+          socket.write(nack)
+        },
+      })
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'refused')
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('is counted, as are those that take', () =>
+    Effect.gen(function* () {
+      const counted = (result: string) =>
+        Effect.map(Metric.snapshot, (metrics) =>
+          metrics.reduce(
+            (sum, metric) =>
+              metric.type === 'Counter' &&
+              metric.id === 'hub_smpp_submitted_parts_total' &&
+              metric.attributes?.['result'] === result
+                ? sum + Number(metric.state.count)
+                : sum,
+            0,
+          ),
+        )
+      const before = [yield* counted('accepted'), yield* counted('rejected')]
+      const { operator } = yield* world({ submit_sm: statuses(0x45) })
+      yield* operator.submit([submissionOf('msg_a'), submissionOf('msg_b'), submissionOf('msg_c')], yes)
+      assert.deepStrictEqual(
+        [yield* counted('accepted'), yield* counted('rejected')],
+        [before[0]! + 2, before[1]! + 1],
+      )
     }).pipe(Effect.scoped),
   )
 

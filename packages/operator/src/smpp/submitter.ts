@@ -326,7 +326,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   function pump(): void {
     // An answer may bring the next message at once, in the midst of this.
     again = true
-    if (pumping) return
+    if (pumping || queue.length === 0) return
     pumping = true
     while (again) {
       again = false
