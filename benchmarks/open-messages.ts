@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Fence } from '@hub/actor'
+import { type DispatcherShard, makeDispatcherShard, makeMetrics, type Message } from '@hub/dispatcher'
 import { DEFAULT_LIFETIMES, encodeId, newId } from '@hub/domain'
 import {
   acceptedRecord,
@@ -14,9 +15,6 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Context } from 'effect'
-import { makeMetrics } from '../apps/dispatcher/src/metrics.ts'
-import { type DispatcherShard, makeDispatcherShard } from '../apps/dispatcher/src/shard/dispatcher-shard.ts'
-import type { Message } from '../apps/dispatcher/src/shard/message.ts'
 import { accepted } from './bare.ts'
 
 const SERVICE = 1

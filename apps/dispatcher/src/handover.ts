@@ -104,6 +104,7 @@ export const makeHandover = (
                   parts: accepted.parts,
                   encoding: encodingOf(text),
                   validitySeconds: 1,
+                  urgent: accepted.class === 'otp',
                 },
                 acceptedAt: accepted.at,
                 expiresAt: accepted.expiresAt,

@@ -11,6 +11,7 @@ import {
   type AppName,
   baseUrl,
   NODE_FLAGS,
+  nodeFlags,
   operatorUrl,
   SECOND_COMMAND_API,
   secondBaseUrl,
@@ -109,6 +110,7 @@ const makeApps = (context: AppContext, withSecond: boolean): ReadonlyArray<Servi
     main: string,
     env: Environment,
     answers: () => Promise<boolean>,
+    flags: ReadonlyArray<string> = NODE_FLAGS,
   ): Service => {
     const log = join(logs, `${name}.log`)
     return makeService({
@@ -119,7 +121,7 @@ const makeApps = (context: AppContext, withSecond: boolean): ReadonlyArray<Servi
         launch({
           name,
           command: process.execPath,
-          args: [...NODE_FLAGS, main],
+          args: [...flags, main],
           env,
           log,
           runDir: runDir(context.dataDir),
@@ -134,8 +136,13 @@ const makeApps = (context: AppContext, withSecond: boolean): ReadonlyArray<Servi
       httpAnswers(`${operatorUrl(context.ports)}/statistics`),
     ),
     ...APP_NAMES.map((name) =>
-      node(name, name, appMain(name), appEnvironment(name, context), () =>
-        httpAnswers(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
+      node(
+        name,
+        name,
+        appMain(name),
+        appEnvironment(name, context),
+        () => httpAnswers(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
+        nodeFlags(name),
       ),
     ),
     ...(withSecond

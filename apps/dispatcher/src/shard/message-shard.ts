@@ -90,10 +90,11 @@ export interface ShardLimits {
 }
 
 /**
- * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator; 50,000 open messages take about 40 MB;
- * 200,000 finished ones in two minutes are 1,600 a second for one shard, which is more than it can do.
+ * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator. 120,000 open messages take about 110 MB and let
+ * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 200,000 finished ones in two minutes
+ * are 1,600 a second for one shard, which is more than it can do, and take 40 MB: they are kept as ids.
  */
-export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 50_000, finished: 200_000 }
+export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 200_000 }
 
 /** Contract between command-api's retries and the dispatcher: a repeat may come this long after the first. */
 export const REMEMBERED_MS = 2 * 60_000

@@ -131,6 +131,12 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
     )
     // A request never waits inside the pool: what waits here has not been asked for its lease yet.
     const turn = yield* Semaphore.make(options.connections)
+    // A request of a campaign takes seconds at a slow operator: one connection is always left for codes.
+    const turnOfOthers = yield* Semaphore.make(Math.max(1, options.connections - 1))
+    const inTurn = (urgent: boolean) => (asking: Effect.Effect<Exchange>) => {
+      const next = turn.withPermits(1)(asking)
+      return urgent ? next : turnOfOthers.withPermits(1)(next)
+    }
     const path = `${options.url.pathname.replace(/\/$/u, '')}/submissions`
     const authorization = `Bearer ${Redacted.value(options.secret)}`
 
@@ -187,7 +193,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
       mayWrite: () => boolean,
     ): Effect.Effect<ReadonlyArray<SubmitOutcome>> =>
       Effect.gen(function* () {
-        const ended = yield* turn.withPermits(1)(exchange(batch, mayWrite))
+        const ended = yield* inTurn(batch[0]?.urgent === true)(exchange(batch, mayWrite))
         switch (ended.type) {
           case 'notWritten':
             return all(batch, { type: 'notWritten' })
@@ -236,11 +242,23 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
       name: HTTP,
       capabilities: { dedupesByReference: true, window: options.window },
       submit: (batch, mayWrite) => {
-        const chunks: Array<ReadonlyArray<Submission>> = []
-        for (let at = 0; at < batch.length; at += MAX_BATCH) chunks.push(batch.slice(at, at + MAX_BATCH))
+        const chunks = [
+          batch.filter(({ urgent }) => urgent === true),
+          batch.filter(({ urgent }) => urgent !== true),
+        ].flatMap((some) =>
+          Array.from({ length: Math.ceil(some.length / MAX_BATCH) }, (_, i) =>
+            some.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH),
+          ),
+        )
         return Effect.map(
           Effect.forEach(chunks, (chunk) => submitBatch(chunk, mayWrite), { concurrency: 'unbounded' }),
-          (outcomes) => outcomes.flat(),
+          (outcomes) => {
+            const answers = new Map<Submission, SubmitOutcome>()
+            for (const [i, chunk] of chunks.entries()) {
+              for (const [j, submission] of chunk.entries()) answers.set(submission, outcomes[i]![j]!)
+            }
+            return batch.map((submission): SubmitOutcome => answers.get(submission) ?? { type: 'unknown' })
+          },
         )
       },
       // It remembers what it was given and reports in its own time.

@@ -1,0 +1,299 @@
+/**
+ * A dispatcher of its own for the sections about handing over: topics, a database, messages put straight into the lanes, an
+ * operator with settable slowness, and the processes, on the servers of the hub that `run.ts` has started.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import {
+  encodeId,
+  type MessageAccepted,
+  type MessageClass,
+  type Mode,
+  newId,
+  recipientHash,
+} from '@hub/domain'
+import {
+  acceptedRecord,
+  ConsumerGroups,
+  createTopics,
+  EventLog,
+  layerConsumerGroups,
+  layerEventLog,
+  type OutgoingRecord,
+  topicCatalogue,
+  topicNames,
+} from '@hub/kafka'
+import { nodeFlags } from '@hub/local-stack'
+import { migrate, Sealing, type SealingKey, Sql, Vault } from '@hub/store'
+import { ConfigProvider, Effect, Layer, ManagedRuntime } from 'effect'
+import postgres from 'postgres'
+
+export interface Servers {
+  readonly brokers: ReadonlyArray<string>
+  /** A database from which others may be created. */
+  readonly databaseUrl: string
+}
+
+const HASH_SECRET = 'a benchmark needs no secret at all'
+
+/** Resident memory of a process, MiB. Linux tells it in /proc; elsewhere the bench goes without. */
+export const residentMiB = (pid: number): number => {
+  try {
+    return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+  } catch {
+    return Number.NaN
+  }
+}
+
+export const freePort = async (): Promise<number> => {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+export interface Sent {
+  readonly to: string
+  readonly class: MessageClass
+  readonly mode: Mode
+}
+
+export interface BenchProcess {
+  readonly pid: number
+  readonly metrics: () => Promise<string>
+  readonly kill: (signal: NodeJS.Signals) => Promise<void>
+}
+
+export const makeDispatchWorld = async (servers: Servers, partitions: number) => {
+  const prefix = `bench.${randomBytes(4).toString('hex')}.`
+  const topics = topicNames(prefix)
+  const connection = { brokers: servers.brokers, clientId: 'bench' }
+  const name = `bench_${randomBytes(4).toString('hex')}`
+  const admin = postgres(servers.databaseUrl, { max: 1, onnotice: () => {} })
+  await admin.unsafe(`CREATE DATABASE ${name}`)
+  const databaseUrl = Object.assign(new URL(servers.databaseUrl), { pathname: `/${name}` }).toString()
+  await Effect.runPromise(migrate(databaseUrl))
+  const directory = mkdtempSync(join(tmpdir(), 'hub-bench-'))
+  const environment: Record<string, string> = {
+    HUB_DATABASE_URL: databaseUrl,
+    HUB_KAFKA_BROKERS: servers.brokers.join(','),
+    HUB_TOPIC_PREFIX: prefix,
+    HUB_PARTITIONS: String(partitions),
+    HUB_MASTER_KEY: randomBytes(32).toString('base64'),
+    HUB_NUMBER_HASH_SECRET: HASH_SECRET,
+  }
+  await Effect.runPromise(
+    createTopics(connection, topicCatalogue({ prefix, partitions, replicationFactor: 1 })),
+  )
+  const runtime = ManagedRuntime.make(
+    Sealing.layer.pipe(
+      Layer.provide(Layer.mergeAll(Sql.layer('bench'), Vault.layer)),
+      Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
+      Layer.provideMerge(
+        Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
+      ),
+    ),
+  )
+  const sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
+  const keys = new Map<MessageClass, SealingKey>()
+  for (const messageClass of ['otp', 'service'] as const) {
+    keys.set(
+      messageClass,
+      await runtime.runPromise(Effect.flatMap(Sealing, (sealing) => sealing.current(messageClass))),
+    )
+  }
+  const account = encodeId('acc', randomUUID())
+  const children: Array<ChildProcess> = []
+
+  /** A message as command-api would put it into its lane. `readable` false: the payload is random bytes, for messages that wait. */
+  const message = ({ class: messageClass, mode, to }: Sent, readable = true): MessageAccepted => {
+    const now = Date.now()
+    const messageId = newId('msg', now, randomBytes(10))
+    const key = keys.get(messageClass)!
+    const text = messageClass === 'otp' ? 'Code 1234' : 'Заказ 1234 готов, ждём вас до 20:00'
+    return {
+      type: 'MessageAccepted',
+      messageId,
+      at: now,
+      account,
+      mode,
+      class: messageClass,
+      recipient: recipientHash(HASH_SECRET, to),
+      template: messageClass === 'otp' ? 'otp_code' : 'order_ready',
+      sender: 'HUB',
+      clientRef: null,
+      batch: null,
+      parts: 1,
+      price: { amount: '0.00', currency: 'RUB' },
+      variables: ['order'],
+      expiresAt: now + (messageClass === 'otp' ? 300_000 : 86_400_000),
+      sealingKey: key.id,
+      sealed: readable
+        ? key.seal(messageId, Buffer.from(JSON.stringify({ to, text, variables: {} })))
+        : randomBytes(120),
+      republished: false,
+    }
+  }
+
+  const append = (records: ReadonlyArray<OutgoingRecord>): Promise<void> =>
+    runtime.runPromise(
+      Effect.asVoid(Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 30_000 }))),
+    )
+  /** Straight into the lanes. */
+  const accept = (messages: ReadonlyArray<MessageAccepted>): Promise<void> =>
+    append(messages.map((fact) => acceptedRecord(topics, fact)))
+
+  /** Starts an app and waits until it is ready. */
+  const start = async (
+    app: 'dispatcher' | 'projector',
+    more: Readonly<Record<string, string>> = {},
+    flags: ReadonlyArray<string> = [],
+  ): Promise<BenchProcess> => {
+    const port = await freePort()
+    const main = new URL(`../apps/${app}/src/main.ts`, import.meta.url).pathname
+    const child = spawn(process.execPath, [...nodeFlags(app), ...flags, main], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      env: {
+        PATH: process.env['PATH'],
+        HUB_LOG_LEVEL: 'Warn',
+        ...environment,
+        HUB_DATA_DIR: join(directory, app),
+        HUB_ADMIN_PORT: String(port),
+        ...more,
+      },
+    })
+    children.push(child)
+    const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+    const deadline = performance.now() + 60_000
+    for (;;) {
+      const ready = await fetch(`http://127.0.0.1:${port}/readyz`).then(
+        (response) => response.ok,
+        () => false,
+      )
+      if (ready) break
+      if (child.exitCode !== null || performance.now() > deadline) throw new Error(`the ${app} did not start`)
+      await delay(20)
+    }
+    return {
+      pid: child.pid!,
+      metrics: async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+      kill: async (signal) => {
+        child.kill(signal)
+        await ended
+      },
+    }
+  }
+
+  /** Reads a topic from its beginning on. */
+  const follow = (topic: string, onRecord: (type: string, at: number, value: Uint8Array) => void) =>
+    runtime.runFork(
+      Effect.scoped(
+        Effect.gen(function* () {
+          const groups = yield* ConsumerGroups
+          yield* groups.join(
+            { group: `${prefix}bench-${randomUUID()}`, topics: [topic] },
+            {
+              onAssigned: ({ shards }, control) => {
+                for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+              },
+              onRevoking: Effect.void,
+              onBatch: (_topic, _partition, records) =>
+                Effect.sync(() => {
+                  for (const { occurredAt, type, value } of records) onRecord(type, occurredAt, value)
+                }),
+            },
+          )
+          return yield* Effect.never
+        }),
+      ),
+    )
+
+  return {
+    prefix,
+    topics,
+    partitions,
+    sql,
+    message,
+    append,
+    accept,
+    start,
+    follow,
+    /** Lets every lookup pass: the projector is not a part of what is measured. */
+    pretendProjected: async (): Promise<void> => {
+      for (const topic of [topics.acceptedOtp, topics.acceptedService, topics.messages]) {
+        for (let partition = 0; partition < partitions; partition++) {
+          await sql`
+            INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+            VALUES ('messages', ${topic}, ${partition}, ${1e12}, 1)`
+        }
+      }
+    },
+    close: async (): Promise<void> => {
+      for (const child of children) if (child.exitCode === null) child.kill('SIGKILL')
+      await runtime.dispose()
+      await sql.end()
+      await admin.unsafe(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+      await admin.end()
+      rmSync(directory, { recursive: true, force: true })
+    },
+  }
+}
+export type DispatchWorld = Awaited<ReturnType<typeof makeDispatchWorld>>
+
+/** An operator over HTTP that takes its time for each message, and remembers when it was given which. */
+export const slowOperator = async (behaviour: { readonly requestMs: number; readonly messageMs: number }) => {
+  /** By reference: when the request was read. */
+  const given = new Map<string, number>()
+  let twice = 0
+  const server = createServer((request, response) => {
+    const chunks: Array<Buffer> = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.once('end', () => {
+      const at = Date.now()
+      const batch = JSON.parse(Buffer.concat(chunks).toString('utf8')) as ReadonlyArray<{
+        readonly reference: string
+      }>
+      for (const { reference } of batch) {
+        if (given.has(reference)) twice++
+        else given.set(reference, at)
+      }
+      setTimeout(
+        () => {
+          response.writeHead(200, { 'content-type': 'application/json' })
+          response.end(
+            JSON.stringify(
+              batch.map(({ reference }) => ({
+                reference,
+                operator_ids: [`op-${reference}`],
+                status: 'accepted',
+              })),
+            ),
+          )
+        },
+        behaviour.requestMs + behaviour.messageMs * batch.length,
+      )
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return {
+    given,
+    twice: () => twice,
+    environment: async (): Promise<Record<string, string>> => ({
+      HUB_OPERATOR_HTTP_URL: `http://127.0.0.1:${port}`,
+      HUB_OPERATOR_HTTP_SECRET: 'bench',
+      HUB_OPERATOR_CALLBACK_PORT: String(await freePort()),
+    }),
+    close: (): void => {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+}
