@@ -21,7 +21,7 @@ const TROUBLE_PAUSE_MS = 1000
 
 /** An attempt under way, or one whose outcome is not recorded yet. */
 interface Begun {
-  readonly fiber: Fiber.Fiber<void>
+  fiber: Fiber.Fiber<void> | null
   /** Its outcome is known. */
   ended: boolean
 }
@@ -133,6 +133,7 @@ export const makeDeliverer: (
         ? yield* store.due({
             endpoint,
             releasedAt: record.backlogReleasedAt,
+            first: subscription.lead,
             without,
             limit,
             withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
@@ -144,6 +145,7 @@ export const makeDeliverer: (
         subscription.moreDue = true
         return
       }
+      if (enabled && record.backlogReleasedAt !== null) subscription.lead = null
       if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
       if (found.batches.length === limit) subscription.moreDue = true
       if (enabled) {
@@ -176,19 +178,26 @@ export const makeDeliverer: (
       pump()
     }
 
+    let pumping = false
     const pump = () => {
-      if (!host.mayBegin()) return
+      // An attempt may end in the turn in which it begins; the loop below goes on with what that made possible.
+      if (pumping || !host.mayBegin()) return
+      pumping = true
       for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
         const batch = subscription.linedUp.shift()
         if (batch !== undefined) begin(subscription, batch)
         refill(subscription)
         slots.enlist(subscription)
       }
+      pumping = false
     }
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
       subscription.inFlight.set(batch.uuid, batch)
-      const fiber = fork(
+      const begun: Begun = { fiber: null, ended: false }
+      // Before the fiber runs: it may have ended when it is there.
+      attempts.set(batch, begun)
+      begun.fiber = fork(
         attempt(subscription, batch).pipe(
           Effect.catchCause((cause) =>
             Cause.hasInterrupts(cause)
@@ -199,7 +208,6 @@ export const makeDeliverer: (
           ),
         ),
       )
-      attempts.set(batch, { fiber, ended: false })
     }
 
     /** An attempt has its outcome: its slot is for the next, while this one is recorded. */
@@ -343,6 +351,7 @@ export const makeDeliverer: (
       },
       changed: (subscription) => {
         subscription.failing = subscription.record.consecutiveFailures > 0
+        subscription.lead = subscription.record.disabledByBatch
         clearLine(subscription)
         subscription.moreDue = true
         proceed(subscription)
@@ -352,7 +361,7 @@ export const makeDeliverer: (
         timers.clear(subscription)
         clearLine(subscription)
         for (const batch of subscription.inFlight.values()) {
-          attempts.get(batch)?.fiber.interruptUnsafe()
+          attempts.get(batch)?.fiber?.interruptUnsafe()
           abandon(subscription, batch)
         }
         slots.enlist(subscription)

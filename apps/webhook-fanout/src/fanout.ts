@@ -32,6 +32,9 @@ const OPEN_PAUSE = Schedule.jittered(
 /** A partition that turned out to be another's is asked for again after this, if the group still says it is ours. */
 const REOPEN_PAUSE = '5 seconds'
 
+/** How often redeliveries are looked for. There is hardly ever one, and who asked for it does not wait by the second. */
+const REDELIVERIES_EVERY = '2 seconds'
+
 const OBSERVE_EVERY = '1 second'
 
 /** A partition that the group has given to this process. */
@@ -174,6 +177,18 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
       return deliverer.drain(settings.stopDrainMs)
     }),
   )
+
+  /** Redeliveries are asked for in the database; each partition queues its own, a part at a time. */
+  const redeliveries = Effect.gen(function* () {
+    for (const redelivery of yield* store.redeliveries) {
+      const number = log.partitionOf(webhooksKey(redelivery.account, redelivery.mode))
+      yield* owned.get(number)?.open?.redeliver(redelivery) ?? Effect.void
+    }
+  }).pipe(
+    // What was deleted, is another's now or cannot be stored is looked at again with the next turn.
+    Effect.catch((error) => Effect.logWarning('redeliveries could not be queued', error)),
+  )
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(redeliveries, Effect.sleep(REDELIVERIES_EVERY))))
 
   yield* runTrials
   yield* runClearing

@@ -27,6 +27,7 @@ import {
   type BatchCut,
   FanoutStore,
   isGone,
+  type OpenRedelivery,
   type Outcome,
   type Ownership,
   type PartitionLost,
@@ -52,6 +53,8 @@ export interface Partition {
   readonly read: (
     records: ReadonlyArray<IncomingRecord>,
   ) => Effect.Effect<void, StorageError | BusUnavailable>
+  /** Queues what there is room for of a redelivery, where its subscription is of this partition and enabled. */
+  readonly redeliver: (redelivery: OpenRedelivery) => Effect.Effect<void, StorageError | PartitionLost>
   readonly report: (subscription: Subscription, outcome: Outcome) => void
   /** Stores batches and records outcomes until interrupted; fails when the partition is another's. */
   readonly run: Effect.Effect<never, PartitionLost>
@@ -69,6 +72,9 @@ const RETRY_PAUSE = Schedule.jittered(
 
 /** A page of the journal when a new subscription catches up. */
 const CATCH_UP_PAGE = 1000
+
+/** Batches of a redelivery that wait for their delivery; the next are queued when there are fewer. */
+const REDELIVERY_BATCHES = 200
 
 /** Clocks of processes differ by less; what was recorded so long after a fact was appended was appended behind it. */
 const CLOCKS_DIFFER_MS = 60_000
@@ -157,6 +163,54 @@ export const openPartition = Effect.fnUntraced(function* (
     events,
   })
 
+  /** Events of the journal as batches, which are full but for the last. */
+  const cutsOf = (
+    subscription: Subscription,
+    events: ReadonlyArray<{ readonly id: string; readonly sequence: number; readonly body: string }>,
+  ): ReadonlyArray<BatchCut> => {
+    const cuts: Array<BatchCut> = []
+    for (let start = 0; start < events.length; start += settings.batchEvents) {
+      cuts.push({
+        subscription: subscription.record,
+        events: events
+          .slice(start, start + settings.batchEvents)
+          .map((event) => ({ ...event, offset: position })),
+      })
+    }
+    return cuts
+  }
+
+  /** Not more than has room is queued at once: whatever the period, the rest stays in the journal. */
+  const redeliver: Partition['redeliver'] = Effect.fnUntraced(function* (redelivery) {
+    const subscription = subscriptions.get(redelivery.endpoint)
+    let after = redelivery.afterSequence
+    let room = REDELIVERY_BATCHES - redelivery.pending
+    while (room > 0 && subscription?.enabled === true && !subscription.closed) {
+      const events = yield* store.journal(subscription.record, {
+        afterSequence: after,
+        createdUntil: redelivery.createdBefore - 1,
+        limit: CATCH_UP_PAGE,
+      })
+      if (closed) return
+      const finished = events.length < CATCH_UP_PAGE
+      after = events.at(-1)?.sequence ?? after
+      const cuts = cutsOf(
+        subscription,
+        events.filter((event) => subscription.asksFor(event)),
+      )
+      offer(
+        yield* store.queue(ownership, stored, cuts, { id: redelivery.id, afterSequence: after, finished }),
+      )
+      if (finished) {
+        yield* Effect.logInfo('a redelivery is queued').pipe(
+          Effect.annotateLogs({ redelivery: redelivery.id, subscription: subscription.record.id }),
+        )
+        return
+      }
+      room -= cuts.length
+    }
+  })
+
   /**
    * A subscription is in the database before its fact is in the topic. Events recorded in between may have been read
    * before the fact: they are taken from the journal, so that exactly what lies behind the creation is delivered.
@@ -172,16 +226,10 @@ export const openPartition = Effect.fnUntraced(function* (
       const last = events.at(-1)
       if (last === undefined || closed) return
       after = last.sequence
-      const wanted = events
-        .filter((event) => subscription.wants(event))
-        .map((event) => ({ ...event, offset: position }))
-      const cuts: Array<BatchCut> = []
-      for (let start = 0; start < wanted.length; start += settings.batchEvents) {
-        cuts.push({
-          subscription: subscription.record,
-          events: wanted.slice(start, start + settings.batchEvents),
-        })
-      }
+      const cuts = cutsOf(
+        subscription,
+        events.filter((event) => subscription.wants(event)),
+      )
       // The position stays: what else was read is not flushed by this.
       if (cuts.length > 0) offer(yield* store.queue(ownership, stored, cuts))
     }
@@ -326,11 +374,11 @@ export const openPartition = Effect.fnUntraced(function* (
         )
         .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
       const gone = new Set<string>()
+      const results = Map.groupBy(ended, ([, outcome]) => outcome.reason ?? 'succeeded')
+      for (const [result, those] of results) {
+        yield* Metric.update(Metric.withAttributes(metrics.attempts, { result }), those.length)
+      }
       for (const [subscription, outcome] of ended) {
-        yield* Metric.update(
-          Metric.withAttributes(metrics.attempts, { result: outcome.reason ?? 'succeeded' }),
-          1,
-        )
         const standing = recorded.standings.get(outcome.endpoint) ?? null
         const disabled = standing?.action === 'disable' && subscription.enabled
         deliverer.settled(subscription, outcome, standing, recorded.nextDue.get(outcome.batch.uuid) ?? null)
@@ -353,6 +401,7 @@ export const openPartition = Effect.fnUntraced(function* (
     collected: () => collector.events,
     subscriptions: () => subscriptions.size,
     read,
+    redeliver,
     report: (subscription, outcome) => {
       if (!closed) Queue.offerUnsafe(outcomes, [subscription, outcome])
     },

@@ -1,19 +1,15 @@
 /** What can be set, and why the defaults are what they are. Tests shorten; production has no reason to differ. */
-import { nextAttemptAt, RETRY_WINDOW_MS } from '@hub/domain'
+import { DELIVERY_RULES, type DeliveryRules } from '@hub/domain'
 import { RECEIVER_DEADLINE_MS } from '@hub/webhooks'
 import { Context } from 'effect'
 
-export interface Settings {
+export interface Settings extends DeliveryRules {
   /** Events a batch. Source: specification, Other limits. */
   readonly batchEvents: number
   /** How long the first event of a batch waits for others, ms. Source: the same. */
   readonly batchWindowMs: number
   /** Connecting, sending and the status together, ms. Source: the same. */
   readonly deadlineMs: number
-  /** Time from queueing in which a batch is delivered, ms. Source: the same. */
-  readonly retryWindowMs: number
-  /** The retry schedule. Source: specification, Delivery of events, 6. */
-  readonly nextAttemptAt: typeof nextAttemptAt
 
   /**
    * Attempts under way in this process. Each is a socket and a few dozen kB; 256 of them with 10 ms receivers are
@@ -40,11 +36,6 @@ export interface Settings {
   readonly bodyBytes: number
   /** Batches read from PostgreSQL at once, each a query; the pool has ten connections for everything. */
   readonly concurrentReads: number
-  /**
-   * How often a batch may be attempted before its time because another one succeeded. A batch that its receiver always
-   * refuses would otherwise be tried again with every success of the others.
-   */
-  readonly earlyAttempts: number
 
   /** Events collected but not yet in PostgreSQL, for each partition; above it the partition is paused. */
   readonly collectedEvents: number
@@ -63,11 +54,10 @@ export interface Settings {
 }
 
 export const FANOUT_DEFAULTS: Settings = {
+  ...DELIVERY_RULES,
   batchEvents: 100,
   batchWindowMs: 1000,
   deadlineMs: RECEIVER_DEADLINE_MS,
-  retryWindowMs: RETRY_WINDOW_MS,
-  nextAttemptAt,
   inFlight: 256,
   inFlightFailing: 128,
   inFlightEach: 16,
@@ -77,7 +67,6 @@ export const FANOUT_DEFAULTS: Settings = {
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 4,
-  earlyAttempts: 10,
   collectedEvents: 20_000,
   collectedCharacters: 16 * 1024 * 1024,
   flushEvents: 2000,

@@ -16,7 +16,20 @@ class Holder {
   }
 }
 
-const LIMITS = { inFlight: 10, inFlightFailing: 4, inFlightEach: 3, inFlightEachFailing: 1 }
+const LIMITS = {
+  inFlight: 10,
+  inFlightFailing: 4,
+  inFlightEach: 3,
+  inFlightEachFailing: 1,
+  unrecorded: 12,
+  unrecordedEach: 5,
+}
+
+/** An attempt that has ended and is recorded in the same moment. */
+const release = (slots: Slots<Holder>, holder: Holder) => {
+  slots.ended(holder)
+  slots.recorded(holder)
+}
 
 /** Takes slots as the deliverer does, until nobody may. */
 const takeAll = (slots: Slots<Holder>): ReadonlyArray<string> => {
@@ -36,7 +49,7 @@ describe('slots', () => {
     slots.enlist(a)
     slots.enlist(b)
     expect(takeAll(slots)).toEqual(['a', 'b', 'a', 'b', 'a'])
-    slots.release(a)
+    release(slots, a)
     expect(takeAll(slots)).toEqual(['a'])
   })
 
@@ -54,7 +67,7 @@ describe('slots', () => {
     const healthy = new Holder('healthy', 1)
     slots.enlist(healthy)
     expect(takeAll(slots)).toEqual(['healthy'])
-    slots.release(healthy)
+    release(slots, healthy)
     healthy.work = 1
     slots.enlist(healthy)
     expect(takeAll(slots)).toEqual(['healthy'])
@@ -66,58 +79,118 @@ describe('slots', () => {
     slots.enlist(a)
     expect(takeAll(slots)).toEqual(['a', 'a', 'a'])
     a.failing = true
-    slots.release(a)
+    release(slots, a)
     expect([slots.taken, slots.takenFailing]).toEqual([2, 2])
     expect(takeAll(slots)).toEqual([])
     a.failing = false
-    slots.release(a)
+    release(slots, a)
     expect([slots.taken, slots.takenFailing]).toEqual([1, 0])
     expect(takeAll(slots)).toEqual(['a', 'a'])
+  })
+
+  it('are free when their attempts have ended, up to a bound of what is not recorded', () => {
+    const slots = new Slots<Holder>(LIMITS)
+    const a = new Holder('a', 9)
+    slots.enlist(a)
+    expect(takeAll(slots)).toEqual(['a', 'a', 'a'])
+    for (let i = 0; i < 3; i++) slots.ended(a)
+    expect(slots.taken).toBe(0)
+    // Five may be unrecorded.
+    expect(takeAll(slots)).toEqual(['a', 'a'])
+    slots.recorded(a)
+    expect(takeAll(slots)).toEqual(['a'])
+    expect([slots.taken, slots.unrecorded]).toEqual([3, 5])
+  })
+
+  it('of one that fails are not taken again before it is known how the last tries stand', () => {
+    const slots = new Slots<Holder>(LIMITS)
+    const a = new Holder('a', 9, true)
+    slots.enlist(a)
+    expect(takeAll(slots)).toEqual(['a'])
+    slots.ended(a)
+    expect(takeAll(slots)).toEqual([])
+    slots.recorded(a)
+    expect(takeAll(slots)).toEqual(['a'])
+  })
+
+  it('are not taken by anybody while too much is not recorded', () => {
+    const slots = new Slots<Holder>(LIMITS)
+    for (let i = 0; i < 20; i++) {
+      const holder = new Holder(`h${i}`, 1)
+      slots.enlist(holder)
+      if (takeAll(slots).length > 0) slots.ended(holder)
+    }
+    expect([slots.taken, slots.unrecorded]).toEqual([0, LIMITS.unrecorded])
   })
 
   it('are never more than allowed, and idle only when nobody may', () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     const step = fc.record({
       who: fc.constantFrom(...names),
-      what: fc.constantFrom('work', 'release', 'fail', 'recover', 'drop'),
+      what: fc.constantFrom('work', 'end', 'record', 'fail', 'recover', 'drop'),
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
-        const limits = { inFlight: 6, inFlightFailing: 2, inFlightEach: 3, inFlightEachFailing: 1 }
+        const limits = {
+          inFlight: 6,
+          inFlightFailing: 2,
+          inFlightEach: 3,
+          inFlightEachFailing: 1,
+          unrecorded: 9,
+          unrecordedEach: 4,
+        }
         const slots = new Slots<Holder>(limits)
-        const holders = new Map(names.map((name) => [name, new Holder(name, 0)]))
-        const held = new Map(names.map((name) => [name, 0]))
+        const holders = names.map((name) => new Holder(name, 0))
+        const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0 }]))
+        const sum = (of: (holder: Holder) => number) =>
+          holders.reduce((total, holder) => total + of(holder), 0)
+        const slotsOf = (holder: Holder) => held.get(holder)!.slots
+        const unrecordedOf = (holder: Holder) => held.get(holder)!.unrecorded
         for (const { what, who } of steps) {
-          const holder = holders.get(who)!
-          const has = held.get(who)!
+          const holder = holders.find(({ name }) => name === who)!
+          const has = held.get(holder)!
           if (what === 'work') holder.work += 1
           if (what === 'drop') holder.work = 0
           if (what === 'fail') holder.failing = true
           if (what === 'recover') holder.failing = false
-          if (what === 'release' && has > 0) {
-            held.set(who, has - 1)
-            slots.release(holder)
+          if (what === 'end' && has.slots > 0) {
+            has.slots -= 1
+            slots.ended(holder)
+          } else if (what === 'record' && has.unrecorded > has.slots) {
+            has.unrecorded -= 1
+            slots.recorded(holder)
           } else slots.enlist(holder)
           for (let next = slots.take(); next !== null; next = slots.take()) {
             next.work -= 1
-            const taken = held.get(next.name)! + 1
-            held.set(next.name, taken)
-            expect(taken).toBeLessThanOrEqual(next.failing ? limits.inFlightEachFailing : limits.inFlightEach)
+            const taken = held.get(next)!
+            taken.slots += 1
+            taken.unrecorded += 1
+            expect(taken.slots).toBeLessThanOrEqual(
+              next.failing ? limits.inFlightEachFailing : limits.inFlightEach,
+            )
+            expect(taken.unrecorded).toBeLessThanOrEqual(
+              next.failing ? limits.inFlightEachFailing : limits.unrecordedEach,
+            )
             slots.enlist(next)
           }
-          const total = [...held.values()].reduce((sum, count) => sum + count, 0)
-          const failing = [...holders.values()]
-            .filter((one) => one.failing)
-            .reduce((sum, one) => sum + held.get(one.name)!, 0)
-          expect([slots.taken, slots.takenFailing]).toEqual([total, failing])
+          const total = sum(slotsOf)
+          const unrecorded = sum(unrecordedOf)
+          const failing = sum((one) => (one.failing ? slotsOf(one) : 0))
+          expect([slots.taken, slots.takenFailing, slots.unrecorded]).toEqual([total, failing, unrecorded])
           expect(total).toBeLessThanOrEqual(limits.inFlight)
-          for (const one of holders.values()) {
-            const mayHave = one.failing ? limits.inFlightEachFailing : limits.inFlightEach
-            const idle = one.hasWork && held.get(one.name)! < mayHave
-            if (idle)
-              expect(total === limits.inFlight || (one.failing && failing >= limits.inFlightFailing)).toBe(
-                true,
-              )
+          expect(unrecorded).toBeLessThanOrEqual(limits.unrecorded)
+          for (const one of holders) {
+            const idle =
+              one.hasWork &&
+              (one.failing
+                ? unrecordedOf(one) < limits.inFlightEachFailing
+                : slotsOf(one) < limits.inFlightEach && unrecordedOf(one) < limits.unrecordedEach)
+            if (!idle) continue
+            expect(
+              total === limits.inFlight ||
+                unrecorded === limits.unrecorded ||
+                (one.failing && failing >= limits.inFlightFailing),
+            ).toBe(true)
           }
         }
       }),

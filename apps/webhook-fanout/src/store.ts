@@ -2,19 +2,13 @@
  * What the fan-out keeps in PostgreSQL. Each change is one transaction that first takes the partition's row under the
  * epoch of its owner: a process that lost its partition without knowing changes nothing. Source: architecture, Webhooks.
  */
-import { randomBytes } from 'node:crypto'
 import {
   decodeId,
   encodeId,
   envelopeOf,
   eventBatchId,
-  type EventType,
   type HealthAction,
-  judgeAttempt,
   type Mode,
-  NEW_ID_RANDOM_BYTES,
-  newId,
-  subscriptionDisabled,
   type SubscriptionStatus,
   trialEvent,
 } from '@hub/domain'
@@ -22,9 +16,11 @@ import { type Queries, Sql, StorageRejected, type StorageError, Vault } from '@h
 import type { Delivery, DeliveryResult, FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
 import type { Cut } from './collector.ts'
-import { FanoutSettings, type Settings } from './settings.ts'
+import { FanoutSettings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
+import { recordOutcomes, recordSuccesses } from './recording-sql.ts'
 import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
+import { uuidOf } from './uuid-of.ts'
 
 /** Another process has taken the partition over. Nothing was changed; nothing will be. */
 export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}
@@ -75,19 +71,36 @@ export interface QueuedBatch {
   readonly batch: PendingBatch
 }
 
+/** A period whose events a subscription is to receive once more, as far as it has been queued. */
+export interface OpenRedelivery {
+  /** UUID. */
+  readonly id: string
+  /** Of the subscription, UUID. */
+  readonly endpoint: string
+  /** `acc_…` */
+  readonly account: string
+  readonly mode: Mode
+  /** Place in the journal behind which it goes on. */
+  readonly afterSequence: number
+  /** Events created before this are part of it, milliseconds since the epoch. */
+  readonly createdBefore: number
+  /** Its batches that are not delivered yet. */
+  readonly pending: number
+}
+
+/** How far a redelivery has got with the batches that are stored in the same transaction. */
+export interface RedeliveryStep {
+  readonly id: string
+  readonly afterSequence: number
+  readonly finished: boolean
+}
+
 /** Transactions here move at most some thousand rows; a database that takes longer is in trouble. */
 const TRANSACTION_DEADLINE = '8 seconds'
 
 /** Bytes of a JSON array of events: each is the text that `/v1/events` serves. */
 const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): Buffer =>
   Buffer.from(`[${events.map((event) => event.body).join(',')}]`)
-
-const uuidOf = (prefix: 'evt' | 'evb' | 'whd', id: string): string => {
-  const uuid = decodeId(prefix, id)
-  // Ids come from records that the codec has accepted or from this program; what reads records checks them.
-  if (uuid === null) throw new RangeError(`not an id of kind ${prefix}`)
-  return uuid
-}
 
 interface EndpointRow {
   readonly id: string
@@ -101,6 +114,7 @@ interface EndpointRow {
   readonly secret_rotation_ends_at: Date | null
   readonly consecutive_failures: number
   readonly backlog_released_at: Date | null
+  readonly disabled_by_batch: string | null
   readonly after_sequence: string
   readonly next_attempt_at: Date | null
   readonly queued_at: Date | null
@@ -111,6 +125,7 @@ interface BatchRow {
   readonly attempts: number
   readonly queued_at: Date
   readonly next_attempt_at: Date
+  readonly redelivery: string | null
   readonly body: Buffer | null
 }
 
@@ -120,17 +135,30 @@ const pendingOf = (row: BatchRow): PendingBatch => ({
   attempts: row.attempts,
   queuedAt: row.queued_at.getTime(),
   nextAttemptAt: row.next_attempt_at.getTime(),
+  redelivery: row.redelivery,
   body: row.body,
 })
 
-const time = (date: Date | null): number | null => date?.getTime() ?? null
-
-/** Takes the partition's row, for change or for the length of the transaction; false when it is another's. */
-const holds = async (q: Queries, { epoch, partition }: Ownership): Promise<boolean> => {
-  const rows = await q`
-    SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE`
-  return rows.length === 1
+interface RedeliveryRow {
+  readonly id: string
+  readonly endpoint_id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly after_sequence: string
+  readonly created_before: Date
+  readonly pending: number
 }
+
+/** Moves a redelivery on. */
+const moveRedelivery = (q: Queries, step: RedeliveryStep, cuts: ReadonlyArray<BatchCut>) => q`
+  UPDATE webhooks.redeliveries SET
+    after_sequence = ${step.afterSequence},
+    events = events + ${cuts.reduce((sum, cut) => sum + cut.events.length, 0)},
+    batches = batches + ${cuts.length},
+    finished_at = ${step.finished ? q`now()` : null}
+  WHERE id = ${step.id}`
+
+const time = (date: Date | null): number | null => date?.getTime() ?? null
 
 /** A trial delivery that this process has taken: the event is made, and the secrets that sign it are those in force. */
 export interface Trial {
@@ -180,20 +208,24 @@ export interface FanoutStoreShape {
   >
   /**
    * Stores batches and moves the position, in one transaction. Events that a subscription has in a batch already are
-   * left out: what is read twice is queued once. Answers the new batches, bodies included, in the order given.
+   * left out: what is read twice is queued once. Answers the new batches, bodies included, in the order given. Batches of
+   * a redelivery are apart from the others, and it moves on with them.
    */
   readonly queue: (
     owner: Ownership,
     position: number,
     cuts: ReadonlyArray<BatchCut>,
+    redelivery?: RedeliveryStep | null,
   ) => Effect.Effect<ReadonlyArray<QueuedBatch>, StorageError | PartitionLost>
   /**
    * Batches of an enabled subscription that are due, at most `limit`, without those named: in order of their time, or,
-   * of a released backlog, in the order of its events. `nextDueAt` is there when these are all that are due now.
+   * of a released backlog, in the order of its events, `first` before all of them. `nextDueAt` is there when these are all that
+   * are due now.
    */
   readonly due: (request: {
     readonly endpoint: string
     readonly releasedAt: number | null
+    readonly first: string | null
     readonly without: ReadonlyArray<string>
     readonly limit: number
     readonly withBodies: boolean
@@ -234,6 +266,8 @@ export interface FanoutStoreShape {
   readonly releaseTrial: (trial: Trial) => Effect.Effect<void, StorageError>
   /** Deletes some of what deleted subscriptions have left; answers how many rows, 0 when there are none. */
   readonly clearDeleted: Effect.Effect<number, StorageError>
+  /** Redeliveries of which something is still to be queued, oldest first, a hundred at most. */
+  readonly redeliveries: Effect.Effect<ReadonlyArray<OpenRedelivery>, StorageError>
   /** True when the database answers. */
   readonly answers: Effect.Effect<boolean>
 }
@@ -279,6 +313,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           rotationEndsAt: time(row.secret_rotation_ends_at),
           consecutiveFailures: row.consecutive_failures,
           backlogReleasedAt: time(row.backlog_released_at),
+          disabledByBatch: row.disabled_by_batch,
           afterSequence: Number(row.after_sequence),
           nextDueAt:
             row.status === 'enabled'
@@ -327,16 +362,26 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         }
       })
 
-      /** Each of the two times is one probe of an index. */
+      /** Each of the times is one probe of an index. */
       const columns = (q: Queries) => q`
         e.id, e.account, e.mode, e.url, e.event_types, e.status, e.secret, e.previous_secret,
-        e.secret_rotation_ends_at, e.consecutive_failures, e.backlog_released_at, e.after_sequence,
+        e.secret_rotation_ends_at, e.consecutive_failures, e.backlog_released_at, e.disabled_by_batch,
+        e.after_sequence,
         (SELECT min(b.next_attempt_at) FROM webhooks.batches b
           WHERE b.endpoint_id = e.id AND b.status = 'pending') AS next_attempt_at,
-        (SELECT b.queued_at FROM webhooks.batches b
-          WHERE b.endpoint_id = e.id AND b.status = 'pending' ORDER BY b.first_sequence LIMIT 1) AS queued_at`
+        least(
+          (SELECT b.queued_at FROM webhooks.batches b
+            WHERE b.endpoint_id = e.id AND b.status = 'pending' AND b.redelivery IS NULL
+            ORDER BY b.first_sequence LIMIT 1),
+          (SELECT min(b.queued_at) FROM webhooks.batches b
+            WHERE b.endpoint_id = e.id AND b.status = 'pending' AND b.redelivery IS NOT NULL)) AS queued_at`
 
-      const queue: FanoutStoreShape['queue'] = Effect.fnUntraced(function* (owner, position, cuts) {
+      const queue: FanoutStoreShape['queue'] = Effect.fnUntraced(function* (
+        owner,
+        position,
+        cuts,
+        redelivery = null,
+      ) {
         const now = yield* Clock.currentTimeMillis
         const endpoints = cuts.flatMap((cut) => cut.events.map(() => cut.subscription.uuid))
         const events = cuts.flatMap((cut) => cut.events.map((event) => uuidOf('evt', event.id)))
@@ -345,10 +390,12 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
             UPDATE webhooks.positions SET position = greatest(position, ${position})
             WHERE partition = ${owner.partition} AND epoch = ${owner.epoch}`
           if (moved.count !== 1) return null
+          if (redelivery !== null) await moveRedelivery(q, redelivery, cuts)
           if (cuts.length === 0) return []
           const known = await q<{ endpoint_id: string; event_id: string }[]>`
             SELECT endpoint_id, event_id FROM webhooks.batch_events
-            WHERE (endpoint_id, event_id) IN (SELECT * FROM unnest(${endpoints}::uuid[], ${events}::uuid[]))`
+            WHERE ${redelivery === null ? q`redelivery IS NULL` : q`redelivery = ${redelivery.id}`}
+              AND (endpoint_id, event_id) IN (SELECT * FROM unnest(${endpoints}::uuid[], ${events}::uuid[]))`
           // A cut may name an event twice, too: when it was read again before it was stored.
           const seen = new Set(known.map((row) => `${row.endpoint_id} ${row.event_id}`))
           const batches = cuts.flatMap(({ events: candidates, subscription }) => {
@@ -361,7 +408,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
             })
             const [first] = fresh
             if (first === undefined) return []
-            const id = eventBatchId(subscription.id, first.id, fresh.length)
+            const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
             return [
               {
                 endpoint: subscription.uuid,
@@ -373,6 +420,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                   attempts: 0,
                   queuedAt: now,
                   nextAttemptAt: now,
+                  redelivery: redelivery?.id ?? null,
                   body: bodyOf(fresh),
                 } satisfies PendingBatch,
               },
@@ -392,14 +440,15 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                 queued_at: at,
                 scheduled_at: at,
                 next_attempt_at: at,
+                redelivery: batch.redelivery,
               })),
             )}`
           const rows = batches.flatMap(({ batch, endpoint, events: members }) =>
             members.map(({ uuid }, index) => ({ endpoint, uuid, batch: batch.uuid, index })),
           )
           await q`
-            INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
-            SELECT * FROM unnest(${rows.map((row) => row.endpoint)}::uuid[], ${rows.map((row) => row.uuid)}::uuid[],
+            INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position, redelivery)
+            SELECT *, ${redelivery?.id ?? null}::uuid FROM unnest(${rows.map((row) => row.endpoint)}::uuid[], ${rows.map((row) => row.uuid)}::uuid[],
               ${rows.map((row) => row.batch)}::uuid[], ${rows.map((row) => row.index)}::smallint[])`
           return batches.map(({ batch, endpoint }) => ({ endpoint, batch }))
         })
@@ -407,43 +456,30 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
       })
 
       const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes) {
-        const random = outcomes.map(() => Math.random())
-        const recorded = yield* transaction(async (q): Promise<Recorded | null> => {
-          if (!(await holds(q, owner))) return null
-          const endpointIds = [...new Set(outcomes.map((outcome) => outcome.endpoint))].sort()
-          const endpoints = await q<StandingRow[]>`
-            SELECT id, account, mode, url, event_types, created_at, secret_rotation_ends_at, status, consecutive_failures,
-                   first_failure_at, backlog_released_at
-            FROM webhooks.endpoints WHERE id = ANY(${endpointIds}::uuid[]) AND deleted_at IS NULL
-            ORDER BY id FOR NO KEY UPDATE`
-          const alive = new Set(endpoints.map((row) => row.id))
-          const plans = outcomes.flatMap((outcome, index) =>
-            alive.has(outcome.endpoint) ? [planOf(settings, outcome, random[index] ?? 0)] : [],
-          )
-          const accepted = new Set(await applyPlans(q, plans))
-          const counted = plans.filter((plan) => accepted.has(plan.outcome.batch.uuid))
-          const standings = new Map<string, Standing>()
-          // What failed with or after the disabling has no next attempt, as far as anybody knows.
-          const unscheduled = new Set<Plan>()
-          for (const row of endpoints) {
-            const own = counted.filter(
-              ({ outcome }) => outcome.endpoint === row.id && outcome.kind === 'attempt',
-            )
-            const { disabledBy, standing } = await judge(q, row, own)
-            standings.set(row.id, standing)
-            for (const plan of own.slice(disabledBy)) unscheduled.add(plan)
-          }
-          await insertAttempts(q, counted, unscheduled)
-          return {
-            standings,
-            nextDue: new Map(
-              counted.flatMap(({ batchDueAt, outcome }) =>
-                batchDueAt === null ? [] : [[outcome.batch.uuid, batchDueAt] as const],
-              ),
-            ),
-          }
-        })
-        return recorded ?? (yield* new PartitionLost({ partition: owner.partition }))
+        const standings = new Map<string, Standing>()
+        let nextDue: Recorded['nextDue'] = new Map()
+        // The usual case by far, and one round trip: successes of subscriptions that do not fail.
+        const troubled = new Set(
+          outcomes.flatMap(({ endpoint, kind, reason }) =>
+            kind === 'attempt' && reason === null ? [] : [endpoint],
+          ),
+        )
+        const calm = outcomes.filter(({ endpoint }) => !troubled.has(endpoint))
+        if (calm.length > 0) {
+          const recorded = yield* sql.run((q) => recordSuccesses(q, owner, calm), {
+            deadline: TRANSACTION_DEADLINE,
+          })
+          if (recorded === null) return yield* new PartitionLost({ partition: owner.partition })
+          for (const [id, standing] of recorded) standings.set(id, standing)
+        }
+        const others = outcomes.filter(({ endpoint }) => !standings.has(endpoint))
+        if (others.length > 0) {
+          const recorded = yield* transaction((q) => recordOutcomes(q, owner, others, settings))
+          if (recorded === null) return yield* new PartitionLost({ partition: owner.partition })
+          for (const [id, standing] of recorded.standings) standings.set(id, standing)
+          nextDue = recorded.nextDue
+        }
+        return { standings, nextDue }
       })
 
       return {
@@ -507,21 +543,28 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
               ),
             ),
         queue,
-        due: Effect.fnUntraced(function* ({ endpoint, limit, releasedAt, withBodies, without }) {
+        due: Effect.fnUntraced(function* ({ endpoint, first, limit, releasedAt, withBodies, without }) {
           const now = new Date(yield* Clock.currentTimeMillis)
           return yield* sql.run(async (q) => {
             const selected = q`
-              SELECT id, attempts, queued_at, next_attempt_at, ${withBodies ? q`body` : q`NULL::bytea AS body`}
+              SELECT id, attempts, queued_at, next_attempt_at, redelivery, ${withBodies ? q`body` : q`NULL::bytea AS body`}
               FROM webhooks.batches
               WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
-            const rows =
-              releasedAt === null
+            const released = q`(next_attempt_at <= ${now}
+              OR (scheduled_at < ${new Date(releasedAt ?? 0)} AND early_attempts < ${settings.earlyAttempts}))`
+            const rows: Array<BatchRow> = []
+            if (releasedAt !== null && first !== null) {
+              rows.push(...(await q<BatchRow[]>`${selected} AND id = ${first} AND ${released}`))
+            }
+            rows.push(
+              ...(releasedAt === null
                 ? await q<BatchRow[]>`
-                    ${selected} AND next_attempt_at <= ${now} ORDER BY next_attempt_at, first_sequence LIMIT ${limit}`
+                    ${selected} AND next_attempt_at <= ${now} ORDER BY next_attempt_at, first_sequence
+                    LIMIT ${limit}`
                 : await q<BatchRow[]>`
-                    ${selected} AND (next_attempt_at <= ${now}
-                      OR (scheduled_at < ${new Date(releasedAt)} AND early_attempts < ${settings.earlyAttempts}))
-                    ORDER BY first_sequence LIMIT ${limit}`
+                    ${selected} AND ${released} AND id IS DISTINCT FROM ${rows[0]?.id ?? null}::uuid
+                    ORDER BY first_sequence LIMIT ${limit - rows.length}`),
+            )
             const batches = rows.map(pendingOf)
             if (rows.length === limit) return { batches, nextDueAt: null }
             const [next] = await q<{ at: Date | null }[]>`
@@ -533,16 +576,22 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         expired: Effect.fnUntraced(function* ({ endpoint, limit, without }) {
           const deadline = new Date((yield* Clock.currentTimeMillis) - settings.retryWindowMs)
           return yield* sql.run(async (q) => {
-            // Batches are queued in the order of their events, so the oldest stand first in that order.
+            // Batches are queued in the order of their events, so the oldest stand first in that order; those of
+            // redeliveries, which are few, follow their own.
+            const selected = q`
+              SELECT id, attempts, queued_at, next_attempt_at, redelivery, NULL::bytea AS body FROM webhooks.batches
+              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
             const rows = await q<BatchRow[]>`
-              SELECT id, attempts, queued_at, next_attempt_at, NULL::bytea AS body FROM webhooks.batches
-              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))
-              ORDER BY first_sequence LIMIT ${limit}`
-            const batches = rows.filter((row) => row.queued_at <= deadline).map(pendingOf)
-            const next = rows.find((row) => row.queued_at > deadline)
+              (${selected} AND redelivery IS NULL ORDER BY first_sequence LIMIT ${limit})
+              UNION ALL
+              (${selected} AND redelivery IS NOT NULL ORDER BY queued_at LIMIT ${limit})`
+            const closed = rows.filter((row) => row.queued_at <= deadline)
+            const next = Math.min(
+              ...rows.filter((row) => row.queued_at > deadline).map((row) => row.queued_at.getTime()),
+            )
             return {
-              batches,
-              nextDueAt: next === undefined ? null : next.queued_at.getTime() + settings.retryWindowMs,
+              batches: closed.slice(0, limit).map(pendingOf),
+              nextDueAt: next === Number.POSITIVE_INFINITY ? null : next + settings.retryWindowMs,
             }
           })
         }),
@@ -554,6 +603,29 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
             )
             .pipe(Effect.map(([row]) => row?.body ?? null)),
         record,
+        redeliveries: sql
+          .run(
+            (q) => q<RedeliveryRow[]>`
+              SELECT r.id, r.endpoint_id, e.account, e.mode, r.after_sequence, r.created_before,
+                     (SELECT count(*) FROM webhooks.batches b
+                       WHERE b.endpoint_id = e.id AND b.status = 'pending' AND b.redelivery = r.id)::integer AS pending
+                FROM webhooks.redeliveries r JOIN webhooks.endpoints e ON e.id = r.endpoint_id
+               WHERE r.finished_at IS NULL AND e.deleted_at IS NULL
+               ORDER BY r.requested_at LIMIT 100`,
+          )
+          .pipe(
+            Effect.map((rows) =>
+              rows.map((row) => ({
+                id: row.id,
+                endpoint: row.endpoint_id,
+                account: encodeId('acc', row.account),
+                mode: row.mode,
+                afterSequence: Number(row.after_sequence),
+                createdBefore: row.created_before.getTime(),
+                pending: row.pending,
+              })),
+            ),
+          ),
         claimTrials: Effect.fnUntraced(function* (limit) {
           const rows = yield* sql.run((q) => claimTrials(q, limit))
           const now = yield* Clock.currentTimeMillis
@@ -585,193 +657,6 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
     }),
   )
 }
-
-/** What an outcome means for its batch. */
-interface Plan {
-  readonly outcome: Outcome
-  readonly status: 'pending' | 'succeeded' | 'failed'
-  /** What the delivery log says of the next attempt. */
-  readonly nextAttemptAt: number | null
-  /** When the batch is looked at again: its next attempt, or, when there is none, the end of its window. */
-  readonly batchDueAt: number | null
-  readonly early: boolean
-}
-
-/**
- * A batch without a next attempt stays pending until its window closes: a success of another batch may still
- * send it out. Then it gets its last line, `retry_window_expired`.
- */
-const planOf = (settings: Settings, outcome: Outcome, random: number): Plan => {
-  const { batch, endedAt, kind, reason, startedAt } = outcome
-  if (kind === 'expiry' || reason === null) {
-    return {
-      outcome,
-      status: reason === null ? 'succeeded' : 'failed',
-      nextAttemptAt: null,
-      batchDueAt: null,
-      early: false,
-    }
-  }
-  const nextAttemptAt = settings.nextAttemptAt({
-    attempt: batch.attempts + 1,
-    queuedAt: batch.queuedAt,
-    failedAt: endedAt,
-    random,
-  })
-  return {
-    outcome,
-    status: 'pending',
-    nextAttemptAt,
-    batchDueAt: nextAttemptAt ?? batch.queuedAt + settings.retryWindowMs,
-    early: startedAt < batch.nextAttemptAt,
-  }
-}
-
-/** Moves the batches on, each only from the number of attempts that its outcome knew. Answers those that moved. */
-const applyPlans = async (q: Queries, plans: ReadonlyArray<Plan>): Promise<ReadonlyArray<string>> => {
-  if (plans.length === 0) return []
-  const rows = await q<{ id: string }[]>`
-    UPDATE webhooks.batches b SET
-      status = p.status,
-      attempts = b.attempts + p.counts,
-      early_attempts = b.early_attempts + p.early,
-      scheduled_at = p.ended_at,
-      next_attempt_at = p.due_at
-    FROM unnest(
-      ${plans.map(({ outcome }) => outcome.batch.uuid)}::uuid[],
-      ${plans.map(({ outcome }) => outcome.batch.attempts)}::integer[],
-      ${plans.map(({ outcome }) => (outcome.kind === 'attempt' ? 1 : 0))}::integer[],
-      ${plans.map(({ early }) => (early ? 1 : 0))}::integer[],
-      ${plans.map(({ status }) => status)}::text[],
-      ${plans.map(({ outcome }) => new Date(outcome.endedAt).toISOString())}::timestamptz[],
-      ${plans.map(({ batchDueAt }) => (batchDueAt === null ? null : new Date(batchDueAt).toISOString()))}::timestamptz[]
-    ) AS p (id, attempts, counts, early, status, ended_at, due_at)
-    WHERE b.id = p.id AND b.attempts = p.attempts AND b.status = 'pending'
-    RETURNING b.id`
-  return rows.map((row) => row.id)
-}
-
-/** What the domain judges, and what is told when it says so. */
-interface StandingRow {
-  readonly id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly url: string
-  readonly event_types: ReadonlyArray<EventType>
-  readonly created_at: Date
-  readonly secret_rotation_ends_at: Date | null
-  readonly status: SubscriptionStatus
-  readonly consecutive_failures: number
-  readonly first_failure_at: Date | null
-  readonly backlog_released_at: Date | null
-}
-
-/** Leaves `webhook.endpoint_disabled` for the journal, in the transaction that disables. */
-const tellDisabled = async (
-  q: Queries,
-  row: StandingRow,
-  disabled: { readonly at: number; readonly reason: string; readonly consecutiveFailures: number },
-): Promise<void> => {
-  const event = subscriptionDisabled(
-    {
-      id: encodeId('we', row.id),
-      url: row.url,
-      eventTypes: row.event_types,
-      status: 'disabled_by_failures',
-      createdAt: row.created_at.getTime(),
-      disabledAt: disabled.at,
-      disabledReason: disabled.reason,
-      consecutiveFailures: disabled.consecutiveFailures,
-      rotationEndsAt: time(row.secret_rotation_ends_at),
-    },
-    disabled.at,
-  )
-  await q`
-    INSERT INTO command.event_inbox (id, account, mode, type, object)
-    VALUES (${uuidOf('evt', event.id)}, ${row.account}, ${row.mode}, ${event.type}, ${JSON.stringify(event.object)}::text::json)
-    ON CONFLICT (id) DO NOTHING`
-}
-
-/**
- * Lets the domain judge the attempts of one subscription, in order, and stores what follows. `disabledBy`: index of the
- * first attempt after which it is disabled, or their number.
- */
-const judge = async (
-  q: Queries,
-  row: StandingRow,
-  plans: ReadonlyArray<Plan>,
-): Promise<{ readonly standing: Standing; readonly disabledBy: number }> => {
-  let health = {
-    status: row.status,
-    consecutiveFailures: row.consecutive_failures,
-    firstFailureAt: time(row.first_failure_at),
-  }
-  let releasedAt = time(row.backlog_released_at)
-  let action: HealthAction = 'none'
-  let disabled: { readonly at: number; readonly reason: string } | null = null
-  let disabledBy = plans.length
-  for (const [index, { outcome }] of plans.entries()) {
-    const verdict = judgeAttempt(health, { succeeded: outcome.reason === null, at: outcome.endedAt })
-    health = verdict.health
-    if (verdict.action !== 'none') action = verdict.action
-    if (verdict.action === 'disable')
-      disabled = { at: outcome.endedAt, reason: outcome.reason ?? 'http_status' }
-    if (health.status !== 'enabled') disabledBy = Math.min(disabledBy, index)
-    // A release ends where failures begin again: what is left of it goes back to its own schedule.
-    if (verdict.action === 'releaseBacklog') releasedAt = outcome.endedAt
-    else if (outcome.reason !== null) releasedAt = null
-  }
-  const changed =
-    health.status !== row.status ||
-    health.consecutiveFailures !== row.consecutive_failures ||
-    releasedAt !== time(row.backlog_released_at)
-  if (changed) {
-    const date = (at: number | null) => (at === null ? null : new Date(at))
-    await q`
-      UPDATE webhooks.endpoints SET
-        status = ${health.status},
-        consecutive_failures = ${health.consecutiveFailures},
-        first_failure_at = ${date(health.firstFailureAt)},
-        backlog_released_at = ${date(releasedAt)}
-        ${disabled === null ? q`` : q`, disabled_at = ${date(disabled.at)}, disabled_reason = ${disabled.reason}`}
-      WHERE id = ${row.id}`
-    if (disabled !== null) {
-      await tellDisabled(q, row, { ...disabled, consecutiveFailures: health.consecutiveFailures })
-    }
-  }
-  return {
-    disabledBy,
-    standing: {
-      status: health.status,
-      consecutiveFailures: health.consecutiveFailures,
-      backlogReleasedAt: releasedAt,
-      action,
-    },
-  }
-}
-
-const insertAttempts = async (
-  q: Queries,
-  plans: ReadonlyArray<Plan>,
-  unscheduled: ReadonlySet<Plan>,
-): Promise<void> => {
-  if (plans.length === 0) return
-  await q`
-    INSERT INTO webhooks.attempts ${q(plans.map((plan) => attemptRow(plan, !unscheduled.has(plan))))}`
-}
-
-const attemptRow = ({ nextAttemptAt, outcome }: Plan, scheduled: boolean) => ({
-  id: uuidOf('whd', newId('whd', outcome.startedAt, randomBytes(NEW_ID_RANDOM_BYTES))),
-  endpoint_id: outcome.endpoint,
-  batch_id: outcome.batch.uuid,
-  attempt: outcome.batch.attempts + (outcome.kind === 'attempt' ? 1 : 0),
-  status: outcome.reason === null ? 'succeeded' : 'failed',
-  response_code: outcome.responseCode,
-  duration_ms: outcome.durationMs,
-  reason: outcome.reason,
-  created_at: new Date(outcome.startedAt),
-  next_attempt_at: nextAttemptAt === null || !scheduled ? null : new Date(nextAttemptAt),
-})
 
 /** True when PostgreSQL refused because a subscription was deleted meanwhile. */
 export const isGone = (error: StorageError): boolean =>

@@ -24,6 +24,8 @@ export interface SubscriptionRecord {
   readonly consecutiveFailures: number
   /** Batches scheduled before this are due at once. */
   readonly backlogReleasedAt: number | null
+  /** The batch (UUID) on which it was disabled last: the first of a backlog that is released by hand. */
+  readonly disabledByBatch: string | null
   /** It receives events whose place in the journal is behind this one. */
   readonly afterSequence: number
   /** When the next of its batches is due (or, while it is disabled, expires); `null`: nothing is pending. */
@@ -40,8 +42,16 @@ export interface PendingBatch {
   readonly queuedAt: number
   /** When its own schedule has it tried, milliseconds since the epoch. */
   readonly nextAttemptAt: number
+  /** UUID of the redelivery that it is part of; its attempts do not count for the subscription. */
+  readonly redelivery: string | null
   /** `null`: still in PostgreSQL only. */
   body: Uint8Array | null
+}
+
+interface JournalEvent {
+  readonly sequence: number
+  readonly eventType: string
+  readonly body: string
 }
 
 /** The actor of one subscription. Changed by its partition and the deliverer only, always synchronously. */
@@ -53,6 +63,8 @@ export class Subscription implements SlotHolder {
   /** Attempted or about to be recorded, by UUID. */
   readonly inFlight = new Map<string, PendingBatch>()
   failing: boolean
+  /** The batch (UUID) that is to go out before the rest of a released backlog; `null` once it was looked for. */
+  lead: string | null
   /** There may be batches due that are not lined up. */
   moreDue = false
   /** A read of due batches is under way. */
@@ -66,6 +78,7 @@ export class Subscription implements SlotHolder {
     this.record = record
     this.partition = partition
     this.failing = record.consecutiveFailures > 0
+    this.lead = record.disabledByBatch
   }
 
   get enabled(): boolean {
@@ -76,10 +89,14 @@ export class Subscription implements SlotHolder {
     return this.linedUp.length > 0 && this.enabled && !this.closed
   }
 
-  wants(event: { readonly sequence: number; readonly eventType: string; readonly body: string }): boolean {
-    const { afterSequence, eventTypes } = this.record
+  wants(event: JournalEvent): boolean {
+    return event.sequence > this.record.afterSequence && this.asksFor(event)
+  }
+
+  /** Whether it would get the event wherever that stands in the journal. */
+  asksFor(event: JournalEvent): boolean {
+    const { eventTypes } = this.record
     return (
-      event.sequence > afterSequence &&
       (eventTypes.size === 0 || eventTypes.has(event.eventType)) &&
       !(event.eventType === 'webhook.endpoint_disabled' && this.#isAboutItself(event.body))
     )

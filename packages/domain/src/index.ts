@@ -199,6 +199,22 @@ export {
 
 // Webhook subscription
 export {
+  type BatchStanding,
+  DELIVERY_RULES,
+  type DeliveryOutcome,
+  type DeliveryRules,
+  type DeliveryVerdict,
+  dueFor,
+  EARLY_ATTEMPTS,
+  enableSubscription,
+  forgetEarlyAttempts,
+  judgeOutcome,
+  newSubscription,
+  queuedBatch,
+  type SubscriptionStanding,
+  windowClosed,
+} from './subscription/delivery.ts'
+export {
   type AttemptOutcome,
   DISABLE_AFTER_FAILURES,
   DISABLE_AFTER_MS,

@@ -22,4 +22,11 @@ export {
   type ResolvedAddress,
   type ResolveName,
 } from './policy.ts'
+export {
+  readRedelivery,
+  type Redelivery,
+  RedeliveryRefused,
+  type RedeliveryRequest,
+  requestRedelivery,
+} from './redelivery.ts'
 export { type UrlRule, UrlRefused, WEBHOOK_URL_MAX_LENGTH } from './url.ts'

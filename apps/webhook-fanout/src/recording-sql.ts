@@ -1,0 +1,323 @@
+/**
+ * The SQL that records outcomes. The rules are the domain's (`judgeOutcome`); here they are read from rows and written back.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  type BatchStanding,
+  type DeliveryOutcome,
+  type DeliveryVerdict,
+  encodeId,
+  type EventType,
+  judgeOutcome,
+  type Mode,
+  NEW_ID_RANDOM_BYTES,
+  newId,
+  newSubscription,
+  subscriptionDisabled,
+  type SubscriptionStanding,
+  type SubscriptionStatus,
+} from '@hub/domain'
+import type { Queries } from '@hub/store'
+import type { Settings } from './settings.ts'
+import type { Outcome, Ownership, Recorded, Standing } from './store.ts'
+import type { PendingBatch } from './subscription.ts'
+import { uuidOf } from './uuid-of.ts'
+
+const time = (date: Date | null): number | null => date?.getTime() ?? null
+const date = (at: number | null): Date | null => (at === null ? null : new Date(at))
+const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
+
+/** Takes the partition's row for the length of the transaction; false when it is another's. */
+export const holds = async (q: Queries, { epoch, partition }: Ownership): Promise<boolean> => {
+  const rows = await q`
+    SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE`
+  return rows.length === 1
+}
+
+/** Ids of attempts, UUIDs. Random bytes are drawn for all of them at once. */
+const attemptIds = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<string> => {
+  const random = randomBytes(NEW_ID_RANDOM_BYTES * outcomes.length)
+  return outcomes.map(({ startedAt }, index) => {
+    const from = index * NEW_ID_RANDOM_BYTES
+    return uuidOf('whd', newId('whd', startedAt, random.subarray(from, from + NEW_ID_RANDOM_BYTES)))
+  })
+}
+
+/**
+ * Records successes of subscriptions that do not fail, in one statement: nothing changes but the batches and their log. Answers
+ * which subscriptions these were and until when what backlog is released; outcomes of any other have changed nothing. `null`: the
+ * partition is another's.
+ */
+export const recordSuccesses = async (
+  q: Queries,
+  { epoch, partition }: Ownership,
+  outcomes: ReadonlyArray<Outcome>,
+): Promise<ReadonlyMap<string, Standing> | null> => {
+  const endpoints = [...new Set(outcomes.map(({ endpoint }) => endpoint))]
+  const rows = await q<{ held: number; id: string | null; backlog_released_at: Date | null }[]>`
+    WITH owner AS MATERIALIZED (
+      SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE
+    ), calm AS MATERIALIZED (
+      SELECT id, backlog_released_at FROM webhooks.endpoints
+       WHERE id = ANY(${endpoints}::uuid[]) AND status = 'enabled' AND consecutive_failures = 0 AND deleted_at IS NULL
+         AND EXISTS (SELECT 1 FROM owner)
+    ), done AS (
+      UPDATE webhooks.batches b SET
+        status = 'succeeded',
+        attempts = b.attempts + 1,
+        early_attempts = b.early_attempts + (o.started_at < b.next_attempt_at)::integer,
+        scheduled_at = o.ended_at,
+        next_attempt_at = NULL
+      FROM unnest(
+        ${outcomes.map(({ batch }) => batch.uuid)}::uuid[],
+        ${outcomes.map(({ endpoint }) => endpoint)}::uuid[],
+        ${outcomes.map(({ batch }) => batch.attempts)}::integer[],
+        ${outcomes.map(({ startedAt }) => iso(startedAt))}::timestamptz[],
+        ${outcomes.map(({ endedAt }) => iso(endedAt))}::timestamptz[],
+        ${attemptIds(outcomes)}::uuid[],
+        ${outcomes.map(({ responseCode }) => responseCode)}::integer[],
+        ${outcomes.map(({ durationMs }) => durationMs)}::integer[]
+      ) AS o (id, endpoint_id, attempts, started_at, ended_at, attempt_id, response_code, duration_ms)
+      JOIN calm ON calm.id = o.endpoint_id
+      WHERE b.id = o.id AND b.attempts = o.attempts AND b.status = 'pending'
+      RETURNING b.id, b.endpoint_id, b.attempts, b.redelivery, o.attempt_id, o.response_code, o.duration_ms, o.started_at
+    ), logged AS (
+      INSERT INTO webhooks.attempts
+        (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, created_at, redelivery)
+      SELECT attempt_id, endpoint_id, id, attempts, 'succeeded', response_code, duration_ms, started_at, redelivery FROM done
+    )
+    SELECT (SELECT count(*) FROM owner)::integer AS held, calm.id, calm.backlog_released_at
+      FROM (SELECT 1) AS one LEFT JOIN calm ON true`
+  if ((rows[0]?.held ?? 0) === 0) return null
+  return new Map(
+    rows.flatMap(({ backlog_released_at, id }) =>
+      id === null
+        ? []
+        : [
+            [
+              id,
+              {
+                status: 'enabled',
+                consecutiveFailures: 0,
+                backlogReleasedAt: time(backlog_released_at),
+                action: 'none',
+              },
+            ] as const,
+          ],
+    ),
+  )
+}
+
+/** What the domain judges, and what is told when it says so. */
+interface StandingRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly url: string
+  readonly event_types: ReadonlyArray<EventType>
+  readonly created_at: Date
+  readonly secret_rotation_ends_at: Date | null
+  readonly status: SubscriptionStatus
+  readonly consecutive_failures: number
+  readonly first_failure_at: Date | null
+  readonly backlog_released_at: Date | null
+}
+
+/** Leaves `webhook.endpoint_disabled` for the journal, in the transaction that disables. */
+const tellDisabled = async (
+  q: Queries,
+  row: StandingRow,
+  disabled: { readonly at: number; readonly reason: string; readonly consecutiveFailures: number },
+): Promise<void> => {
+  const event = subscriptionDisabled(
+    {
+      id: encodeId('we', row.id),
+      url: row.url,
+      eventTypes: row.event_types,
+      status: 'disabled_by_failures',
+      createdAt: row.created_at.getTime(),
+      disabledAt: disabled.at,
+      disabledReason: disabled.reason,
+      consecutiveFailures: disabled.consecutiveFailures,
+      rotationEndsAt: time(row.secret_rotation_ends_at),
+    },
+    disabled.at,
+  )
+  await q`
+    INSERT INTO command.event_inbox (id, account, mode, type, object)
+    VALUES (${uuidOf('evt', event.id)}, ${row.account}, ${row.mode}, ${event.type}, ${JSON.stringify(event.object)}::text::json)
+    ON CONFLICT (id) DO NOTHING`
+}
+
+/** As the deliverer knows it. How often it was early is counted where it is stored. */
+const batchStanding = (batch: PendingBatch): BatchStanding => ({
+  status: 'pending',
+  attempts: batch.attempts,
+  earlyAttempts: 0,
+  queuedAt: batch.queuedAt,
+  scheduledAt: batch.queuedAt,
+  dueAt: batch.nextAttemptAt,
+  redelivery: batch.redelivery !== null,
+})
+
+/** An outcome in the terms of the domain, with what it means for its batch. */
+interface Judged {
+  readonly outcome: Outcome
+  readonly ended: DeliveryOutcome
+  readonly before: BatchStanding
+  readonly batch: BatchStanding
+}
+
+const judgedOf = (settings: Settings, outcome: Outcome): Judged => {
+  const { endedAt, kind, reason, startedAt } = outcome
+  const ended = { kind, succeeded: reason === null, startedAt, endedAt, random: Math.random() }
+  const before = batchStanding(outcome.batch)
+  return { outcome, ended, before, batch: judgeOutcome(newSubscription, before, ended, settings).batch }
+}
+
+/** Moves the batches on, each only from the number of attempts that its outcome knew. Answers those that moved. */
+const moveBatches = async (q: Queries, judged: ReadonlyArray<Judged>): Promise<ReadonlySet<string>> => {
+  if (judged.length === 0) return new Set()
+  const rows = await q<{ id: string }[]>`
+    UPDATE webhooks.batches b SET
+      status = p.status,
+      attempts = p.attempts,
+      early_attempts = b.early_attempts + p.early,
+      scheduled_at = p.scheduled_at,
+      next_attempt_at = p.due_at
+    FROM unnest(
+      ${judged.map(({ outcome }) => outcome.batch.uuid)}::uuid[],
+      ${judged.map(({ before }) => before.attempts)}::integer[],
+      ${judged.map(({ batch }) => batch.attempts)}::integer[],
+      ${judged.map(({ batch }) => batch.earlyAttempts)}::integer[],
+      ${judged.map(({ batch }) => batch.status)}::text[],
+      ${judged.map(({ batch }) => iso(batch.scheduledAt))}::timestamptz[],
+      ${judged.map(({ batch }) => iso(batch.dueAt))}::timestamptz[]
+    ) AS p (id, known, attempts, early, status, scheduled_at, due_at)
+    WHERE b.id = p.id AND b.attempts = p.known AND b.status = 'pending'
+    RETURNING b.id`
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Stores how a subscription stands now, and, when it has just been disabled, tells so. */
+const moveSubscription = async (
+  q: Queries,
+  row: StandingRow,
+  after: SubscriptionStanding,
+  disabled: Judged | null,
+): Promise<void> => {
+  await q`
+    UPDATE webhooks.endpoints SET
+      status = ${after.status},
+      consecutive_failures = ${after.consecutiveFailures},
+      first_failure_at = ${date(after.firstFailureAt)},
+      backlog_released_at = ${date(after.backlogReleasedAt)}
+    WHERE id = ${row.id}`
+  if (disabled === null) return
+  const { outcome } = disabled
+  const reason = outcome.reason ?? 'http_status'
+  await q`
+    UPDATE webhooks.endpoints SET disabled_at = ${date(outcome.endedAt)}, disabled_reason = ${reason},
+           disabled_by_batch = ${outcome.batch.uuid}
+    WHERE id = ${row.id}`
+  // `forgetEarlyAttempts`: enabling sends all of them out once more.
+  await q`
+    UPDATE webhooks.batches SET early_attempts = 0
+    WHERE endpoint_id = ${row.id} AND status = 'pending' AND early_attempts > 0`
+  await tellDisabled(q, row, {
+    at: outcome.endedAt,
+    reason,
+    consecutiveFailures: after.consecutiveFailures,
+  })
+}
+
+/** Judges the outcomes of one subscription, in order, and stores what follows. */
+const judgeSubscription = async (
+  q: Queries,
+  row: StandingRow,
+  own: ReadonlyArray<Judged>,
+  settings: Settings,
+): Promise<{ readonly standing: Standing; readonly verdicts: ReadonlyArray<DeliveryVerdict> }> => {
+  const before: SubscriptionStanding = {
+    status: row.status,
+    consecutiveFailures: row.consecutive_failures,
+    firstFailureAt: time(row.first_failure_at),
+    backlogReleasedAt: time(row.backlog_released_at),
+  }
+  let after = before
+  let action: Standing['action'] = 'none'
+  let disabled: Judged | null = null
+  const verdicts = own.map((judged) => {
+    const verdict = judgeOutcome(after, judged.before, judged.ended, settings)
+    after = verdict.subscription
+    if (verdict.action !== 'none') action = verdict.action
+    if (verdict.action === 'disable') disabled = judged
+    return verdict
+  })
+  const changed =
+    after.status !== before.status ||
+    after.consecutiveFailures !== before.consecutiveFailures ||
+    after.backlogReleasedAt !== before.backlogReleasedAt
+  if (changed) await moveSubscription(q, row, after, disabled)
+  const { backlogReleasedAt, consecutiveFailures, status } = after
+  return { verdicts, standing: { status, consecutiveFailures, backlogReleasedAt, action } }
+}
+
+/** Records outcomes in the order in which they ended, whatever they were. `null`: the partition is another's. */
+export const recordOutcomes = async (
+  q: Queries,
+  owner: Ownership,
+  outcomes: ReadonlyArray<Outcome>,
+  settings: Settings,
+): Promise<Recorded | null> => {
+  if (!(await holds(q, owner))) return null
+  const endpointIds = [...new Set(outcomes.map((outcome) => outcome.endpoint))].sort()
+  const endpoints = await q<StandingRow[]>`
+    SELECT id, account, mode, url, event_types, created_at, secret_rotation_ends_at, status, consecutive_failures,
+           first_failure_at, backlog_released_at
+    FROM webhooks.endpoints WHERE id = ANY(${endpointIds}::uuid[]) AND deleted_at IS NULL
+    ORDER BY id FOR NO KEY UPDATE`
+  const alive = new Set(endpoints.map((row) => row.id))
+  const judged = outcomes.flatMap((outcome) =>
+    alive.has(outcome.endpoint) ? [judgedOf(settings, outcome)] : [],
+  )
+  const moved = await moveBatches(q, judged)
+  const counted = judged.filter(({ outcome }) => moved.has(outcome.batch.uuid))
+  const standings = new Map<string, Standing>()
+  const lines: Array<{ readonly judged: Judged; readonly nextAttemptAt: number | null }> = []
+  for (const row of endpoints) {
+    const own = counted.filter(({ outcome }) => outcome.endpoint === row.id)
+    const { standing, verdicts } = await judgeSubscription(q, row, own, settings)
+    standings.set(row.id, standing)
+    lines.push(
+      ...own.map((one, index) => ({ judged: one, nextAttemptAt: verdicts[index]?.nextAttemptAt ?? null })),
+    )
+  }
+  if (lines.length > 0) {
+    const ids = attemptIds(lines.map((line) => line.judged.outcome))
+    await q`
+      INSERT INTO webhooks.attempts ${q(
+        lines.map(({ judged: { batch, outcome }, nextAttemptAt }, index) => ({
+          id: ids[index] ?? '',
+          endpoint_id: outcome.endpoint,
+          batch_id: outcome.batch.uuid,
+          attempt: batch.attempts,
+          status: outcome.reason === null ? 'succeeded' : 'failed',
+          response_code: outcome.responseCode,
+          duration_ms: outcome.durationMs,
+          reason: outcome.reason,
+          created_at: date(outcome.startedAt),
+          next_attempt_at: date(nextAttemptAt),
+          redelivery: outcome.batch.redelivery,
+        })),
+      )}`
+  }
+  return {
+    standings,
+    nextDue: new Map(
+      counted.flatMap(({ batch, outcome }) =>
+        batch.dueAt === null ? [] : [[outcome.batch.uuid, batch.dueAt] as const],
+      ),
+    ),
+  }
+}

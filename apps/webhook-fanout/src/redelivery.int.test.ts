@@ -1,0 +1,182 @@
+/** Deliveries that the hub's operator has repeated for a period. */
+import { describe, expect, it } from '@effect/vitest'
+import { Sql } from '@hub/store'
+import { answering, type Received, tlsReceiver } from '@hub/testkit'
+import { readRedelivery, requestRedelivery } from '@hub/webhooks'
+import { Effect, type Scope } from 'effect'
+import { certificate, type Deployment, type Endpoint, makeDeployment, RETRY_MS } from './fanout.harness.ts'
+
+const HOUR = 3_600_000
+
+const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
+  it.live(name, () => Effect.flatMap(makeDeployment, body), 60_000)
+
+const eventIds = (received: Received): ReadonlyArray<string> =>
+  (JSON.parse(received.body.toString('utf8')) as ReadonlyArray<{ id: string }>).map(({ id }) => id)
+const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ id }) => id)
+
+/** Everything that was recorded until now. */
+const requestAll = (hub: Deployment, endpoint: Endpoint) =>
+  requestRedelivery({ subscription: endpoint.id, from: Date.now() - HOUR, until: Date.now() + HOUR }).pipe(
+    Effect.provideService(Sql, hub.sql),
+  )
+
+const done = (hub: Deployment, id: string) =>
+  hub.eventually(async (q) => {
+    const [row] = await q<{ done: boolean }[]>`
+      SELECT finished_at IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM webhooks.batches WHERE redelivery = ${id} AND status = 'pending') AS done
+      FROM webhooks.redeliveries WHERE id = ${id}`
+    return row?.done === true
+  })
+
+/** So many attempts are in the log. */
+const recorded = (hub: Deployment, endpoint: Endpoint, attempts: number) =>
+  hub.eventually(
+    async (q) =>
+      (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === attempts,
+  )
+
+const health = (hub: Deployment, endpoint: Endpoint) =>
+  hub.sql
+    .run(
+      (q) => q<{ status: string; consecutive_failures: number; first_failure_at: Date | null }[]>`
+        SELECT status, consecutive_failures, first_failure_at FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`,
+    )
+    .pipe(Effect.map(([row]) => row))
+
+describe('a period is delivered once more', () => {
+  test('with the same events in batches of their own, which the log marks', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { eventTypes: ['message.sent'] })
+      yield* hub.start()
+      const events = yield* hub.emit(account, 230)
+      yield* hub.emit(account, 1, 'message.delivered')
+      yield* receiver.until((received) => received.flatMap(eventIds).length === 230)
+      const before = receiver.received.length
+      yield* recorded(hub, endpoint, before)
+      const id = yield* requestAll(hub, endpoint)
+      yield* done(hub, id)
+      const again = receiver.received.slice(before)
+      expect(again.flatMap(eventIds).toSorted()).toEqual(idsOf(events).toSorted())
+      expect(again.map((request) => eventIds(request).length).toSorted((a, b) => a - b)).toEqual([
+        30, 100, 100,
+      ])
+      // A receiver that drops batches that it has seen must not drop these.
+      const seen = new Set(receiver.received.slice(0, before).map(({ headers }) => headers['hub-event-id']))
+      for (const { headers } of again) expect(seen.has(String(headers['hub-event-id']))).toBe(false)
+      const log = yield* hub.sql.run(
+        (q) => q<{ redelivery: string | null; status: string }[]>`
+          SELECT redelivery, status FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid} ORDER BY id`,
+      )
+      expect(log.filter(({ redelivery }) => redelivery === id).length).toBe(3)
+      expect(log.filter(({ redelivery }) => redelivery === null).length).toBe(before)
+      expect(yield* readRedelivery(id).pipe(Effect.provideService(Sql, hub.sql))).toMatchObject({
+        events: 230,
+        batches: 3,
+        pending: 0,
+      })
+      // And once more on a second request, under other batch ids again.
+      yield* done(hub, yield* requestAll(hub, endpoint))
+      const ids = receiver.received.map(({ headers }) => headers['hub-event-id'])
+      expect(new Set(ids).size).toBe(ids.length)
+    }))
+
+  test('also from before the subscription was created, and not from outside of the period', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const early = yield* hub.record(account, 2)
+      // What was recorded since is nobody's concern here: it is not published, nor read up on.
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      yield* hub.sql.run(
+        (q) =>
+          q`UPDATE read.events SET created_at = created_at - interval '10 minutes' WHERE account = ${account.uuid}`,
+      )
+      yield* hub.record(account, 3)
+      yield* hub.start()
+      const id = yield* requestRedelivery({
+        subscription: endpoint.id,
+        from: early.createdAt - 600_000,
+        until: early.createdAt - 300_000,
+      }).pipe(Effect.provideService(Sql, hub.sql))
+      yield* done(hub, id)
+      expect(receiver.received.flatMap(eventIds)).toEqual(idsOf(early.events))
+    }))
+
+  test('without touching the count: its failures do not disable, and its success releases nothing', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      yield* hub.start({
+        settings: { nextAttemptAt: ({ attempt, failedAt }) => failedAt + RETRY_MS * attempt },
+      })
+      yield* hub.emit(account, 2)
+      yield* recorded(hub, endpoint, 1)
+      // One failure more would disable it.
+      yield* hub.sql.run(
+        (q) => q`
+          UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '2 hours'
+          WHERE id = ${endpoint.uuid}`,
+      )
+      const before = yield* health(hub, endpoint)
+      receiver.respondWith(answering(500))
+      const id = yield* requestAll(hub, endpoint)
+      yield* receiver.until((received) => received.length >= 4)
+      expect(yield* health(hub, endpoint)).toEqual(before)
+      receiver.respondWith(answering(200))
+      yield* done(hub, id)
+      expect(yield* health(hub, endpoint)).toEqual(before)
+      expect((yield* hub.attemptsOf(endpoint)).at(-1)).toMatchObject({ status: 'succeeded', reason: null })
+    }))
+
+  test('after a disabled subscription was enabled, and across the end of a process', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const { events } = yield* hub.record(account, 1500)
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${endpoint.uuid}`,
+      )
+      const first = yield* hub.start()
+      const id = yield* requestAll(hub, endpoint)
+      // Another subscription's redelivery is done meanwhile.
+      const other = yield* hub.subscribe(account, receiver.url('/other'))
+      const others = yield* requestAll(hub, other)
+      yield* done(hub, others)
+      expect(receiver.received.every(({ path }) => path === '/other')).toBe(true)
+      yield* first.stop
+      yield* hub.sql.run(
+        (q) => q`
+          UPDATE webhooks.endpoints SET status = 'enabled', backlog_released_at = now() WHERE id = ${endpoint.uuid}`,
+      )
+      yield* hub.start()
+      yield* done(hub, id)
+      const got = receiver.received.filter(({ path }) => path === '/').flatMap(eventIds)
+      expect(new Set(got)).toEqual(new Set(idsOf(events)))
+    }))
+
+  test('not for a subscription that is unknown or gone, nor for an empty period', (hub) =>
+    Effect.gen(function* () {
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
+      const refusal = (subscription: string, from: number, until: number) =>
+        requestRedelivery({ subscription, from, until }).pipe(
+          Effect.provideService(Sql, hub.sql),
+          Effect.flip,
+          Effect.map((error) => (error._tag === 'RedeliveryRefused' ? error.reason : error._tag)),
+        )
+      expect(yield* refusal('we_nonsense', 0, 1)).toBe('subscription_unknown')
+      expect(yield* refusal(endpoint.id, 2, 2)).toBe('period_empty')
+      expect(yield* refusal(endpoint.id, Date.now() + HOUR, Date.now() + 2 * HOUR)).toBe('period_empty')
+      expect(yield* refusal(endpoint.id, Number.NaN, 5)).toBe('period_empty')
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET deleted_at = now() WHERE id = ${endpoint.uuid}`,
+      )
+      expect(yield* refusal(endpoint.id, 0, Date.now())).toBe('subscription_unknown')
+    }))
+})
