@@ -19,6 +19,9 @@ const DELIVERY_ACKNOWLEDGEMENT = 0x08
 const USER_ACKNOWLEDGEMENT = 0x10
 const INTERMEDIATE = 0x20
 
+/** `data_coding` of UCS-2. */
+const UCS2 = 8
+
 /** What a receipt says of one part. */
 export interface Receipt {
   /** As the operator wrote it. */
@@ -52,7 +55,7 @@ export const bodyOf = (pdu: Pdu): Uint8Array => {
 }
 
 /** The names of the text; `text` is the last one and takes the rest. Two of them have a space, or none. */
-const NAME = /(?:^|[\s,;])(id|sub|dlvrd|submit\s?date|done\s?date|stat|err|text)\s*:\s*/giu
+const NAME = /(?:^|[\s,;])(id|sub|dlvrd|submit\s?date|done\s?date|stat|err|text)\s*:/giu
 
 /** The fields of a textual receipt by their names in lower case, without spaces. */
 export const receiptFields = (text: string): ReadonlyMap<string, string> => {
@@ -83,11 +86,15 @@ const doneAtOf = (text: string): number | null => {
 const networkError = (octets: Uint8Array | null): string | null =>
   octets === null || octets.length < 3 ? null : String((octets[1]! << 8) | octets[2]!)
 
+/** Whatever alphabet they announce, centres write receipts in ASCII: an id may have an underscore, which GSM 03.38 has elsewhere. */
+const wordsOf = (octets: Uint8Array, dataCoding: number): string =>
+  dataCoding === UCS2 ? (decodeText(octets, UCS2) ?? '') : Buffer.from(octets).toString('latin1')
+
 /** What a receipt says, or `null` when it has no id or no state. TLVs go before the text. */
 export const readReceipt = (pdu: Pdu): Receipt | null => {
   const body = bodyOf(pdu)
   const rest = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? body : (readHeader(body)?.rest ?? body)
-  const fields = receiptFields(decodeText(rest, pdu.number('data_coding') ?? 0) ?? '')
+  const fields = receiptFields(wordsOf(rest, pdu.number('data_coding') ?? 0))
   const id = pdu.text('receipted_message_id') || (fields.get('id') ?? '')
   const type = (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
   const told = fields.get('stat')?.toUpperCase() || (type === USER_ACKNOWLEDGEMENT ? 'READ' : '')

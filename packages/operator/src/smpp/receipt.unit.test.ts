@@ -33,6 +33,12 @@ describe('a receipt in words', () => {
     })
   })
 
+  it('is read where a field is empty, and where the id has what GSM 03.38 has elsewhere', () => {
+    expect(receiptFields('id: sub:001 stat:').get('id')).toBe('')
+    expect(readReceipt(told('id: stat:DELIVRD'))).toBeNull()
+    expect(readReceipt(told('id:a_b@c$1 stat:DELIVRD'))?.id).toBe('a_b@c$1')
+  })
+
   it('is not deceived by the sample of the text', () => {
     expect(receiptFields('id:1 stat:UNDELIV err:001 text:id:2 stat:DELIVRD').get('stat')).toBe('UNDELIV')
     expect(receiptFields('id:1 stat:UNDELIV Text: stat:DELIVRD id:2').get('id')).toBe('1')

@@ -359,8 +359,8 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       }
       const at = now()
       const jobs = batch.map((submission, i): Job => {
-        reference = (reference + 1) & 0xffff
         const segments = segmentsOf(submission.text, reference)
+        if (segments.length > 1) reference = (reference + 1) & 0xffff
         return {
           submission,
           segments,
