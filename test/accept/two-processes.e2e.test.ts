@@ -15,7 +15,8 @@ let operator: Operator
 let bases: readonly [string, string]
 
 beforeAll(async () => {
-  hub = await startHub({ secondCommandApi: true })
+  // An operator that recognises our reference, and counts how often each came.
+  hub = await startHub({ secondCommandApi: true, liveOperator: 'http' })
   operator = operatorOf(hub)
   const { base_url, second_base_url } = hub.describe()
   if (second_base_url === undefined) throw new Error('there is no second command-api')

@@ -13,7 +13,8 @@ const AROUND_MS = 2000
 let hub: TestHub
 
 beforeAll(async () => {
-  hub = await startHub({ apiRps: 10_000 })
+  // An operator that recognises our reference, and counts how often each came.
+  hub = await startHub({ apiRps: 10_000, liveOperator: 'http' })
 })
 afterAll(() => hub?.stop())
 

@@ -19,7 +19,8 @@ let operator: Operator
 let account: Account
 
 beforeAll(async () => {
-  hub = await startHub()
+  // An operator that recognises our reference, and counts how often each came.
+  hub = await startHub({ liveOperator: 'http' })
   operator = operatorOf(hub)
   account = await operator.account()
 })

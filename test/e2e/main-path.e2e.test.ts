@@ -189,11 +189,68 @@ describe('a message with a test key', () => {
 })
 
 describe('a message with a live key', () => {
-  it('reaches the operator over the network, once, and comes back as a signed report', async () => {
+  /** A bound on what hangs: it takes less than a second. */
+  const OVER_SMPP_MS = 20_000
+
+  /** What the simulated centre has counted of a text to a number. */
+  const seenByCentre = async (to: string, text: string): Promise<unknown> =>
+    (
+      await fetch(
+        `${hub.describe().operator_url}/submissions?${new URLSearchParams({ to, text }).toString()}`,
+      )
+    ).json()
+
+  it('reaches the operator over SMPP, once, and is reported on by a receipt', async () => {
     const { body } = await live.post('/v1/messages', send('service', '+79005550001'))
-    expect(await untilFinal(live, body.id, 5000)).toMatchObject({ status: 'delivered', mode: 'live' })
-    const seen = await (await fetch(`${hub.describe().operator_url}/submissions/${body.id}`)).json()
-    expect(seen).toMatchObject({ reference: body.id, times: 1, status: 'accepted' })
+    expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered', mode: 'live' })
+    expect(await seenByCentre('+79005550001', 'Заказ A-17 готов')).toMatchObject({
+      times: 1,
+      status: 'accepted',
+      reports: [{ status: 'delivered' }],
+    })
+  })
+
+  it.each([
+    ['+79000000003', { status: 'undelivered', reason_code: 'recipient_nonexistent' }],
+    ['+79000000004', { status: 'undelivered', reason_code: 'recipient_blocked' }],
+    ['+79000000005', { status: 'rejected', reason_code: 'spam_filter_content' }],
+    ['+79000000006', { status: 'rejected', reason_code: 'spam_filter_sender' }],
+    ['+79000000007', { status: 'expired', reason_code: 'dlr_timeout' }],
+  ])('to %s ends as the codes of the operator say', async (to, outcome) => {
+    const { body } = await live.post('/v1/messages', send('otp', to))
+    expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ ...outcome, mode: 'live' })
+  })
+
+  it('of several parts is handed over whole, and delivered once all of them are', async () => {
+    const order = 'A'.repeat(120)
+    const { body } = await live.post('/v1/messages', {
+      ...send('service', '+79005550002'),
+      variables: { order },
+    })
+    expect(body.parts).toBe(2)
+    expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered' })
+    // Its receipts were written down before they were acknowledged, and may have ended the message before that.
+    await eventually(
+      async () => {
+        expect(await seenByCentre('+79005550002', `Заказ ${order} готов`)).toMatchObject({
+          times: 1,
+          reports: [{ acknowledged: true }, { acknowledged: true }],
+        })
+        return true
+      },
+      { withinMs: OVER_SMPP_MS, everyMs: 100 },
+    )
+  })
+
+  it('that is read makes message.seen', async () => {
+    const { body } = await live.post('/v1/messages', send('service', '+79000000010'))
+    await eventually(
+      async () =>
+        (await allEvents(live)).some(
+          ({ data, type }) => type === 'message.seen' && data.object.id === body.id,
+        ),
+      { withinMs: OVER_SMPP_MS, everyMs: 100 },
+    )
   })
 })
 

@@ -10,7 +10,7 @@ export const ROOT = resolve(import.meta.dirname, '../../..')
 /** The protocol between the dispatcher and the operator simulator. */
 export const LIVE_OPERATORS = ['smpp', 'http'] as const
 export type LiveOperator = (typeof LIVE_OPERATORS)[number]
-const DEFAULT_LIVE_OPERATOR: LiveOperator = 'http'
+const DEFAULT_LIVE_OPERATOR: LiveOperator = 'smpp'
 
 export interface Settings {
   readonly ports: Ports

@@ -43,6 +43,7 @@ describe('settings', () => {
   })
 
   it('reach the simulated operator as they are told, unless another operator is configured', () => {
+    expect(readSettings({}).liveOperator).toBe('smpp')
     expect(readSettings({ HUB_LOCAL_OPERATOR: 'http' }).liveOperator).toBe('http')
     expect(readSettings({ HUB_LOCAL_OPERATOR: 'smpp' }).liveOperator).toBe('smpp')
     const own = { HUB_OPERATOR_SMPP_URL: 'smpp://us@operator.example:2775' }
