@@ -181,6 +181,9 @@ export const readMessages = async (
   )
 }
 
+const batchOf = ({ subject }: MessageRow): string | null =>
+  subject === null || subject.batch === null ? null : uuidOf('bat', subject.batch)
+
 /** Rows whose acceptance has come: the whole row, whether or not something of it was there already. */
 export const writeAccepted = (
   q: Queries,
@@ -199,7 +202,7 @@ export const writeAccepted = (
                   ${facts.map((f) => f.mode)}::text[], ${facts.map((f) => f.class)}::text[],
                   ${facts.map((f) => `\\x${f.recipient}`)}::text[], ${facts.map((f) => f.template)}::text[],
                   ${facts.map((f) => f.sender)}::text[], ${facts.map((f) => f.clientRef)}::text[],
-                  ${facts.map((f) => (f.batch === null ? null : uuidOf('bat', f.batch)))}::uuid[],
+                  ${rows.map(batchOf)}::uuid[],
                   ${facts.map((f) => f.parts)}::smallint[], ${rows.map((r) => r.price?.amount ?? null)}::numeric[],
                   ${facts.map((f) => f.price.currency)}::text[],
                   ${facts.map((f) => JSON.stringify(f.variables))}::text[],
@@ -242,11 +245,12 @@ export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
     UPDATE read.messages m
        SET updated_at = w.updated_at, status = w.status, rank = w.rank, final = w.final::boolean,
            reason_code = w.reason_code, attempts = w.attempts, handed_over = w.handed_over::boolean,
-           seen = w.seen::boolean, price = w.price
+           seen = w.seen::boolean, price = w.price, batch_id = w.batch_id
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
                   ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[],
-                  ${s.handedOver}::text[], ${s.seen}::text[], ${s.price}::numeric[])
-        AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price)
+                  ${s.handedOver}::text[], ${s.seen}::text[], ${s.price}::numeric[],
+                  ${rows.map(batchOf)}::uuid[])
+        AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
      WHERE m.id = w.id`
 }
 

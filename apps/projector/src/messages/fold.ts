@@ -182,7 +182,15 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
 
     switch (fact.type) {
       case 'MessageAccepted': {
-        if (draft.subject !== null) break
+        if (draft.subject !== null) {
+          // Its first publication landed although its client was told that it had not, and it was sent anew: it belongs to what its client
+          // was told last, and nothing else about it is new.
+          if (fact.republished && fact.batch !== draft.subject.batch) {
+            draft.subject = { ...draft.subject, batch: fact.batch }
+            draft.changed = true
+          }
+          break
+        }
         draft.subject = subjectOf(fact)
         draft.acceptedNow = fact
         touch(draft, fact.at)

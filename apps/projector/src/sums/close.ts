@@ -43,10 +43,9 @@ export const mayClose = (
   seals: ReadonlyArray<BatchSealed>,
 ): ReadonlyArray<Candidate> => [
   ...new Map(
-    [...changes.filter(({ final }) => final > 0), ...seals].map(({ account, batch, mode }) => [
-      batch,
-      { account, batch, mode },
-    ]),
+    [...changes.filter(({ final, members }) => final > 0 || members < 0), ...seals].map(
+      ({ account, batch, mode }) => [batch, { account, batch, mode }],
+    ),
   ).values(),
 ]
 

@@ -142,6 +142,48 @@ const sent = ({ at, messageId }: MessageAccepted): LogFact => ({
 })
 
 describe('a batch', () => {
+  it.live(
+    'has the code that was refused in another one, where its publication only seemed to have failed',
+    () =>
+      Effect.gen(function* () {
+        const owner = account(31)
+        const [first, second] = [newBatch(), newBatch()]
+        const landed = yield* acceptanceOf({ account: owner, batch: first })
+        yield* makeProjector({ prefix: world.prefix, partitions: PARTITIONS })
+        // Of the first batch nothing was accepted, as far as anybody knew.
+        yield* applied(world.prefix, yield* append([laneRecord(world, landed)]))
+        const refused = sealOf(owner, first, { total: 1, rejected: 1 })
+        yield* applied(world.prefix, yield* append([batchSealedRecord(world.topics, refused)]))
+        assert.deepInclude(yield* batchRow(first), { members: 1, closed: false })
+
+        yield* applied(
+          world.prefix,
+          yield* append([
+            laneRecord(world, { ...landed, batch: second, at: landed.at + 5, republished: true }),
+            batchSealedRecord(world.topics, sealOf(owner, second, { total: 1, accepted: 1 })),
+          ]),
+        )
+        assert.deepInclude(yield* batchRow(first), { members: 0, closed: true })
+        assert.deepInclude(yield* batchRow(second), { members: 1, closed: false })
+
+        yield* applied(
+          world.prefix,
+          yield* append(
+            logRecords(world, landed, [
+              sent(landed),
+              { type: 'MessageDelivered', messageId: landed.messageId, at: landed.at + 9 },
+            ]),
+          ),
+        )
+        assert.deepInclude(yield* batchRow(second), { members: 1, final: 1, delivered: 1, closed: true })
+        const told = yield* eventsOf(owner, 'batch.completed')
+        assert.sameMembers(
+          told.map(({ id }) => id),
+          [first, second].map((batch) => eventIdOf(batch, 'batch.completed')),
+        )
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
   it.live('closes when it is sealed and all its messages are final, and is told once', () =>
     Effect.gen(function* () {
       const owner = account(1)

@@ -65,7 +65,10 @@ const count = (counts: StatusCounts, status: Status, by: 1 | -1): void => {
 
 /** Most changes of a row: an attempt, a read receipt. */
 const addsTheSame = (a: MessageRow, b: MessageRow): boolean =>
-  a.status === b.status && a.reason === b.reason && a.handedOver === b.handedOver
+  a.status === b.status &&
+  a.reason === b.reason &&
+  a.handedOver === b.handedOver &&
+  a.subject?.batch === b.subject?.batch
 
 const unitsOf = (row: MessageRow): bigint =>
   row.subject === null ? 0n : minorUnits(priceIn(row.subject.price, row.status, row.reason))
@@ -96,12 +99,17 @@ export class Tally {
     sum.sent += Number(after.handedOver) - Number(known?.handedOver ?? false)
     sum.units += unitsOf(after) - (known === null ? 0n : unitsOf(known))
 
-    if (subject.batch === null) return
+    // Out of the batch that it was in, into the one that it is in: the same one, as a rule.
+    if (known !== null) this.#addToBatch(known, -1)
+    this.#addToBatch(after, 1)
+  }
+
+  #addToBatch({ status, subject }: MessageRow, by: 1 | -1): void {
+    if (subject === null || subject.batch === null) return
     const batch = this.#batchOf(subject.batch, subject.account, subject.mode)
-    if (known === null) batch.members += 1
-    else count(batch, known.status, -1)
-    count(batch, after.status, 1)
-    batch.final += Number(isFinal(after.status)) - Number(known !== null && isFinal(known.status))
+    batch.members += by
+    count(batch, status, by)
+    if (isFinal(status)) batch.final += by
   }
 
   /** Lines that move, each once. */

@@ -146,6 +146,28 @@ describe('sums over messages', () => {
     assert.deepStrictEqual(charges, [])
   })
 
+  it('go with a message that was sent anew in another batch, or in none', () => {
+    const messageId = idOf(1)
+    const other = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba72')
+    const first = run([
+      [acceptedOf(messageId, T, { batch }), { type: 'MessageDelivered', messageId, at: T + 1 }],
+    ])
+    const none = { undelivered: 0, rejected: 0, expired: 0 }
+    const left = { batch, account, mode: 'live', ...none, delivered: -1, members: -1, final: -1 } as const
+    const again = acceptedOf(messageId, T + 5, { batch: other, republished: true })
+    const moved = fold(first.rows, [again])
+    assert.deepStrictEqual(moved.batches, [
+      left,
+      { batch: other, account, mode: 'live', ...none, delivered: 1, members: 1, final: 1 },
+    ])
+    assert.deepStrictEqual([moved.stats, moved.charges, moved.events, moved.history], [[], [], [], []])
+    assert.deepStrictEqual(fold(first.rows, [{ ...again, batch: null }]).batches, [left])
+
+    // Whatever is read twice, and of the first one whenever it comes again.
+    const rows = new Map(moved.updated.map((row) => [row.messageId, row]))
+    assert.deepStrictEqual(fold(rows, [acceptedOf(messageId, T, { batch }), again]).updated, [])
+  })
+
   it.each([
     ['queued', [], 0],
     ['handed over', [{ type: 'MessageSent', operator: 'http', operatorIds: [], reportDeadline: T }], 1],
@@ -190,7 +212,7 @@ describe('what may have to be told', () => {
     at: T,
   } as const
 
-  it('is of batches that are sealed or have more final messages, each once', () => {
+  it('is of batches that are sealed, have more final messages or fewer members, each once', () => {
     const other = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba72')
     const change = {
       account,
@@ -205,6 +227,10 @@ describe('what may have to be told', () => {
     assert.deepStrictEqual(mayClose([], [seal, seal]), [{ ...owner, batch }])
     assert.deepStrictEqual(mayClose([{ ...change, batch, final: 1 }], [seal]), [{ ...owner, batch }])
     assert.deepStrictEqual(mayClose([{ ...change, batch: other, final: 0 }], []), [])
+    // What it waited for belongs to another one.
+    assert.deepStrictEqual(mayClose([{ ...change, batch: other, members: -1, final: 0 }], []), [
+      { ...owner, batch: other },
+    ])
   })
 
   it('is of accounts by period, not of reversals', () => {
