@@ -194,7 +194,8 @@ export const openSession = (options: SessionOptions): Session => {
     // An answer to something else than was asked is none.
     if (pdu.command !== 'generic_nack' && pdu.command !== `${asked.command}_resp`) return
     pending.delete(pdu.sequence)
-    timeouts = 0
+    // A centre that only says that it is there does not do its work.
+    if (asked.command === 'submit_sm') timeouts = 0
     asked.answered(pdu)
   }
 
@@ -322,6 +323,7 @@ export const openSession = (options: SessionOptions): Session => {
     flush()
   })
   socket.on('data', (chunk: Buffer) => {
+    if (state === 'ended') return
     readAt = now()
     frames.push(chunk)
     read()

@@ -13,6 +13,7 @@ import { COMMAND_STATUS, statusName } from './errors.ts'
 import { makeSmppMetrics } from './metrics.ts'
 import { backoff } from './pace.ts'
 import type { Fields } from './pdu.ts'
+import { makeSeldom } from './seldom.ts'
 import { openSession, type Role, type Session, type SessionEnd } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
 import { makeSubmitter } from './submitter.ts'
@@ -25,8 +26,6 @@ export interface SmppOperator extends Operator {
 const PORTS = { 'smpp:': 2775, 'smpps:': 3550 } as const
 /** `interface_version` of SMPP 3.4. */
 const VERSION = 0x34
-/** Lines about one thing in the log: a centre that is away for a day says so a few thousand times, not millions. */
-const LOG_EVERY_MS = 10_000
 /** What waits for its other parts, and the gauges, are looked after so often. */
 const SWEEP_MS = 500
 
@@ -36,21 +35,6 @@ const NEEDS_A_PERSON: ReadonlySet<number> = new Set([
   COMMAND_STATUS.ESME_RINVSYSID,
   COMMAND_STATUS.ESME_RINVSYSTYP,
 ])
-
-/** Runs at most one effect of a kind in a while. */
-const makeSeldom = (run: (effect: Effect.Effect<void>) => void, now: () => number) => {
-  const last = new Map<string, { readonly at: number; suppressed: number }>()
-  return (kind: string, line: Effect.Effect<void>) => {
-    const at = now()
-    const before = last.get(kind)
-    if (before !== undefined && at - before.at < LOG_EVERY_MS) {
-      before.suppressed++
-      return
-    }
-    last.set(kind, { at, suppressed: 0 })
-    run(line.pipe(Effect.annotateLogs({ operator: SMPP, suppressed: before?.suppressed ?? 0 })))
-  }
-}
 
 export const makeSmppOperator = (
   settings: SmppSettings,
@@ -62,7 +46,13 @@ export const makeSmppOperator = (
     const now = () => clock.currentTimeMillisUnsafe()
     const run = yield* FiberSet.makeRuntime<never>()
     const background = (effect: Effect.Effect<void>) => void run(effect)
-    const seldom = makeSeldom(background, now)
+    const isDue = makeSeldom(now)
+    const seldom = (kind: string, line: Effect.Effect<void>) => {
+      const suppressed = isDue(kind)
+      if (suppressed !== null) {
+        background(line.pipe(Effect.annotateLogs({ operator: SMPP, suppressed })))
+      }
+    }
 
     const { url } = settings
     const tls = url.protocol === 'smpps:'

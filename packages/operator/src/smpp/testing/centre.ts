@@ -55,6 +55,7 @@ export const makeTestCentre = (
         },
       }
       connections.push(connection)
+      socket.setNoDelay(true)
       socket.on('error', () => {})
       socket.on('data', (chunk: Buffer) => {
         frames.push(chunk)
