@@ -209,7 +209,7 @@ describe('a projector', () => {
     }).pipe(Effect.scoped, Effect.provide(world.layer)),
   )
 
-  it.live('leaves out claims that a fence has made void, also when the fence was read before', () =>
+  it.live('leaves out what a fence has made void, also when the fence was read before', () =>
     Effect.gen(function* () {
       const fact = yield* acceptanceOf({ account: account(3) })
       const log = yield* EventLog
@@ -235,6 +235,21 @@ describe('a projector', () => {
       assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 0 })
       yield* applied(world.prefix, yield* append(claim(7, 1)))
       assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 1 })
+      // Whoever lost the shard believes that it was never handed over.
+      const expired = (epoch: number) =>
+        logRecords(world, fact, [
+          {
+            type: 'MessageExpired',
+            messageId: fact.messageId,
+            at: fact.at + 2,
+            reason: 'ttl_expired_before_submit',
+            epoch,
+          },
+        ])
+      yield* applied(world.prefix, yield* append(expired(6)))
+      assert.deepInclude(yield* rowOf(fact.messageId), { status: 'accepted' })
+      yield* applied(world.prefix, yield* append(expired(7)))
+      assert.deepInclude(yield* rowOf(fact.messageId), { status: 'expired' })
     }).pipe(Effect.scoped, Effect.provide(world.layer)),
   )
 

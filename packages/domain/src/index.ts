@@ -96,6 +96,7 @@ export {
 
 // Message
 export {
+  epochOf,
   EXPIRED_REASONS,
   type ExpiredReason,
   type HandoverRefused,
@@ -114,6 +115,7 @@ export {
   REJECTED_REASONS,
   type RejectedReason,
   UNDELIVERED_REASONS,
+  underEpoch,
   type UndeliveredReason,
 } from './message/fact.ts'
 export type {
@@ -139,6 +141,7 @@ export {
   type Stage,
   type Status,
   STATUSES,
+  supersedes,
 } from './message/state.ts'
 export {
   AcceptanceUnknown,

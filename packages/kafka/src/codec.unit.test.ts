@@ -53,13 +53,14 @@ const examples: ReadonlyArray<HubRecord> = [
     variables: [],
   },
   { type: 'HandoverStarted', messageId: id, at, epoch: 2 ** 40, attempt: 1, operator: 'http' },
-  { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000 },
+  { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000, epoch: 3 },
   { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: ['1', '2'], reportDeadline: at },
   { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: [], reportDeadline: at },
   { type: 'MessageDelivered', messageId: id, at },
   { type: 'MessageUndelivered', messageId: id, at, reason: 'recipient_blocked' },
   { type: 'MessageRejected', messageId: id, at, reason: 'spam_filter_content' },
-  { type: 'MessageExpired', messageId: id, at, reason: 'ttl_expired_before_submit' },
+  { type: 'MessageExpired', messageId: id, at, reason: 'ttl_expired_before_submit', epoch: 3 },
+  { type: 'MessageExpired', messageId: id, at, reason: 'dlr_timeout', epoch: null },
   { type: 'MessageSeen', messageId: id, at },
   {
     type: 'OpenMessageCarried',
@@ -177,6 +178,21 @@ describe('the codec', () => {
     assert.strictEqual(read.expires_at, at + 300_000)
     assert.strictEqual(read.client_ref, null)
     assert.deepStrictEqual({ ...read.price }, { amount: '2.50', currency: 'RUB' })
+  })
+
+  it('reads a refusal and an expiry of before they had an epoch, and writes them without one', () => {
+    for (const fact of [
+      { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000 },
+      { type: 'MessageExpired', messageId: id, at, reason: 'dlr_timeout' },
+    ] as const) {
+      const now = Buffer.from(encodeFact(fact))
+      assert.deepStrictEqual(Result.getOrThrow(decodeRecord(now)), { ...fact, epoch: null } as object)
+      const first = SCHEMAS.find((schema) => schema.name === fact.type && schema.version === 1)!
+      // Version 1 is the same without the last byte, which says that there is no epoch.
+      const before = Buffer.from(now.subarray(0, -1))
+      before.writeInt32BE(first.id, 1)
+      assert.deepStrictEqual(Result.getOrThrow(decodeRecord(before)), { ...fact, epoch: null } as object)
+    }
   })
 
   it('takes records larger than any before', () => {

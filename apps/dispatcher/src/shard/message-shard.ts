@@ -23,12 +23,14 @@ import {
   carry,
   carryRefused,
   decide,
+  epochOf,
   evolve,
   type LogFact,
   type MessageAccepted,
   type MessageCommand,
   type MessageState,
   type Mode,
+  underEpoch,
 } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
 import { Result } from 'effect'
@@ -142,6 +144,9 @@ const SERVICE_PART = 0.9
  * variables.
  */
 const BUFFER_BYTES = 2 * 1024 * 1024
+/** What a message in memory takes, and one of which only the id is left; measured with 100,000. */
+const MESSAGE_BYTES = 910
+const REMEMBERED_BYTES = 260
 /** About what a message that is queued takes beside its sealed payload. */
 const ENVELOPE_BYTES = 512
 
@@ -259,9 +264,9 @@ export class MessageShard {
     for (const { bytes } of this.#lanes) for (const some of bytes.values()) sum += some
     return sum
   }
-  /** All that is in memory: open, and finished a short while ago. */
-  get size(): number {
-    return this.#messages.size
+  /** About what the shard takes of the process's memory, bytes; bounded by its limits. */
+  get memoryBytes(): number {
+    return this.#messages.size * MESSAGE_BYTES + this.#remembered.size * REMEMBERED_BYTES + this.payloadBytes
   }
 
   /** The lane must not be read on. */
@@ -340,7 +345,8 @@ export class MessageShard {
 
   /** A fact of the log. Before `opened` it builds the state; afterwards it is what another member has still written. */
   onFact(offset: number, recipient: string, fact: LogFact, fence: Fence): void {
-    if (fact.type === 'HandoverStarted' && fence.isVoid(fact.epoch)) {
+    const epoch = epochOf(fact)
+    if (epoch !== null && fence.isVoid(epoch)) {
       this.#world.happened('void_claim')
       return
     }
@@ -384,7 +390,11 @@ export class MessageShard {
       // A restart does not make a message younger: what finished before it is remembered from then on.
       if (state.final) message.finishedAt = Math.min(message.finishedAt, now)
       else this.#arm(message)
-      if (state.stage === 'handingOver') this.#world.happened('outcome_unknown')
+      if (state.stage === 'handingOver') {
+        // A report may already be about it; then none of the same recipient is surely about another.
+        this.#addAnswerLost(message)
+        this.#world.happened('outcome_unknown')
+      }
       if (!state.final && state.stage !== 'awaitingReport') this.#orphans = true
     }
     for (const [operator, open] of resumed) this.#world.resume(operator, open)
@@ -492,8 +502,11 @@ export class MessageShard {
     if (Result.isSuccess(decision)) {
       this.#record(message, decision.success, () => {
         // A report that another member's claim brought about may have come first.
-        if (message.state.stage === 'handingOver') this.#world.submit(message)
-        else this.#release(message, 0)
+        if (message.state.stage !== 'handingOver') this.#release(message, 0)
+        // The log may have taken its time.
+        else if (this.#world.now() >= message.state.expiresAt)
+          this.answered(message, { type: 'notWritten' }, 0)
+        else this.#world.submit(message)
       })
       return
     }
@@ -697,7 +710,8 @@ export class MessageShard {
         return
       }
     }
-    if (now - parked.since >= PARK_MS) {
+    // An answer that is still under way, however late, may have its id.
+    if (now - parked.since >= PARK_MS && !this.#queues.isTaken(report.recipient)) {
       this.#unpark(parked)
       this.#drop(report, 'report_unmatched')
     }
@@ -775,7 +789,7 @@ export class MessageShard {
       this.#leaveQueue(message)
       if (after.operatorIds.length === 0) this.#addAnswerLost(message)
       else this.#removeAnswerLost(message)
-    }
+    } else if (after.stage === 'queued') this.#removeAnswerLost(message)
   }
 
   /**
@@ -783,7 +797,13 @@ export class MessageShard {
    * what came of its repetition: such an old claim or carried fact proves less than what is there already.
    */
   #remember(message: Message, fact: LogFact, offset: number): void {
-    if (offset <= message.evidence) return
+    // An answer that is read only after a later claim of ours was acknowledged: recovery must begin at the answer.
+    const answersClaim =
+      offset < message.evidence &&
+      fact.type === 'MessageSent' &&
+      message.state.stage === 'awaitingReport' &&
+      message.state.sentAt === fact.at
+    if (offset <= message.evidence && !answersClaim) return
     const moves = (): boolean => {
       switch (fact.type) {
         case 'HandoverStarted':
@@ -802,7 +822,7 @@ export class MessageShard {
           return false
       }
     }
-    if (message.evidence >= 0 && !moves()) return
+    if (message.evidence >= 0 && !answersClaim && !moves()) return
     this.#dropEvidence(message)
     message.evidence = offset
     message.evidenceAt = fact.at
@@ -913,7 +933,8 @@ export class MessageShard {
     // Whatever is being written down decides what may be done next.
     if (message.accepted !== null) this.#queues.block(message)
     message.recording += facts.length
-    for (const fact of facts) {
+    for (const said of facts) {
+      const fact = underEpoch(said, this.#epoch)
       this.#world.append(fact, message.key, (offset) => {
         message.recording--
         if (offset >= this.#logPosition) this.#ownOffsets.add(offset)
@@ -959,7 +980,7 @@ export class MessageShard {
       this.#queues.unblock(message)
     }
     this.#arm(message)
-    while (message.parked.length > 0 && message.recording === 0) {
+    while (message.parked.length > 0 && !this.#awaitsAnswer(message)) {
       const [first, ...rest] = message.parked
       message.parked = rest.length === 0 ? NONE : rest
       this.#apply(message, first!)
@@ -994,14 +1015,38 @@ export class MessageShard {
       this.#byOperatorId.get(operatorKey(report.operator, report.operatorId, report.recipient)) ??
       (named?.key === report.recipient ? named : undefined)
     if (message === undefined) this.#park(report)
-    else if (message.busy || message.recording > 0) message.parked = [...message.parked, report]
+    else if (this.#awaitsAnswer(message)) message.parked = [...message.parked, report]
     else this.#apply(message, report)
+  }
+
+  /**
+   * Reports wait for what is under way. Also for an answer that was lost and comes when the message is handed over again: without the ids of
+   * its parts, the report of one part would be taken for all.
+   */
+  #awaitsAnswer(message: Message): boolean {
+    if (message.busy || message.recording > 0) return true
+    const { operator, stage } = message.state
+    return (
+      stage === 'handingOver' &&
+      operator !== null &&
+      this.#world.dedupes(operator) &&
+      message.accepted?.parts !== 1
+    )
   }
 
   /** A report on a message about which nothing else is under way. */
   #apply(message: Message, report: Report): void {
     const { outcome } = report
-    if (outcome.status === 'delivered' && message.state.operatorIds.length > 1 && message.awaited !== null) {
+    const { operatorIds } = message.state
+    // Found by our reference: a part that was reported on before the message was carried forward without it.
+    if (
+      outcome.status === 'delivered' &&
+      operatorIds.length > 0 &&
+      !operatorIds.includes(report.operatorId)
+    ) {
+      return this.#drop(report, 'report_duplicate')
+    }
+    if (outcome.status === 'delivered' && operatorIds.length > 1 && message.awaited !== null) {
       const news = message.awaited.delete(report.operatorId)
       if (!news) return this.#drop(report, 'report_duplicate')
       if (message.awaited.size > 0) {

@@ -501,13 +501,21 @@ const run = (dedupes: boolean) => (steps: ReadonlyArray<Step>) => {
 }
 
 describe('a shard over crashes, lost answers and repeats', () => {
+  // The same ones every time, so that a change is judged by itself. Others by hand: HUB_MODEL_RUNS=20000 HUB_MODEL_SEED=2.
   const RUNS = Number(process.env['HUB_MODEL_RUNS'] ?? 150)
+  const SEED = Number(process.env['HUB_MODEL_SEED'] ?? 1)
 
   it('loses nothing and hands nothing over whose outcome is known, with an operator that dedupes', () => {
-    fc.assert(fc.property(fc.array(step, { maxLength: 150, size: 'max' }), run(true)), { numRuns: RUNS })
+    fc.assert(fc.property(fc.array(step, { maxLength: 150, size: 'max' }), run(true)), {
+      numRuns: RUNS,
+      seed: SEED,
+    })
   })
 
   it('hands a message over once to an operator that does not dedupe', () => {
-    fc.assert(fc.property(fc.array(step, { maxLength: 150, size: 'max' }), run(false)), { numRuns: RUNS })
+    fc.assert(fc.property(fc.array(step, { maxLength: 150, size: 'max' }), run(false)), {
+      numRuns: RUNS,
+      seed: SEED,
+    })
   })
 })

@@ -112,11 +112,26 @@ describe('a report', () => {
     assert.isNull(shard.needed().reports)
   })
 
-  it('is found by our reference as well', () => {
-    const { accepted, handOver, report, story } = shardOf()
-    accepted(handOver('msg_a'), 'o1')
-    report('another id', { reference: 'msg_a' })
+  it('is found by our reference where its id was in an answer that was lost', () => {
+    const { handOver, report, shard, story } = shardOf(false)
+    shard.answered(handOver('msg_a'), { type: 'unknown' }, 0)
+    report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+  })
+
+  it('of one part waits for the ids of all, where the message is handed over again for them', () => {
+    const { accepted, handOver, report, shard, story, time } = shardOf()
+    const message = handOver('msg_a', 'r', 2)
+    shard.answered(message, { type: 'unknown' }, 0)
+    report('o1', { reference: 'msg_a' })
+    assert.deepStrictEqual(story(), ['HandoverStarted'])
+    time.now += 2000
+    shard.tick(time.now)
+    shard.claim(shard.take(1, 'op')!)
+    accepted(message, 'o1', 'o2')
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted', 'MessageSent'])
+    report('o2', { reference: 'msg_a' })
+    assert.strictEqual(story().at(-1), 'MessageDelivered')
   })
 
   it('of one part of several is held until the others have come', () => {
@@ -237,8 +252,12 @@ describe('a report', () => {
     accepted(handOver('msg_a', 'r'), 'o1')
     report('o9', { reference: 'msg_a', recipient: 'another' })
     assert.strictEqual(shard.parkedCount, 1)
-    report('o9', { reference: 'msg_a', recipient: 'r' })
-    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+    report('o9', {
+      reference: 'msg_a',
+      recipient: 'r',
+      outcome: { status: 'expired', reason: 'dlr_timeout' },
+    })
+    assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageExpired'])
   })
 
   it('that nobody wants does not fill the memory', () => {

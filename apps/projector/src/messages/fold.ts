@@ -19,6 +19,7 @@ import {
   priceIn,
   type PublicEvent,
   rank,
+  supersedes,
   type ReasonCode,
   spendPeriodOf,
   type Status,
@@ -236,8 +237,8 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
           draft.changed = true
         }
         const next = statusOf(fact)
-        // A status only rises in rank. What does not rise came twice or lost a race, and tells nobody anything.
-        if (next === null || rankOf(next) <= rankOf(draft)) break
+        // What takes no other's place came twice or lost a race, and tells nobody anything.
+        if (next === null || !supersedes(next, draft)) break
         draft.status = next.status
         draft.reason = next.reason
         touch(draft, fact.at)

@@ -2,7 +2,7 @@
  * Applies a poll, whatever it takes: waits for a database or a bus that is away, finds the records that cannot be
  * applied, puts them aside and goes on behind them.
  */
-import type { MessageAccepted, MessageFact } from '@hub/domain'
+import { epochOf, type MessageAccepted, type MessageFact } from '@hub/domain'
 import {
   type BatchSealed,
   deadLetterRecord,
@@ -53,8 +53,8 @@ export const read = (poll: Poll, faults: Faults): Reading => {
         case 'fact': {
           const { fact } = admitted
           if (fact.type === 'MessageAccepted') accepted.push(fact)
-          // A claim of a member that had lost the shard: nothing was handed over under it.
-          else if (fact.type !== 'HandoverStarted' || fact.epoch >= fence) logFacts.push(fact)
+          // Said by a member that had lost the shard: nothing was handed over under its claims, and it does not know what was since.
+          else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
           break
         }
         case 'fence':

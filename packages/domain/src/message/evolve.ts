@@ -1,5 +1,5 @@
 import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
-import { isFinal, type MessageState, rank, type Status } from './state.ts'
+import { isFinal, type MessageState, type Status, supersedes } from './state.ts'
 
 const accepted = (fact: MessageAccepted): MessageState => ({
   ...nothingKnown(fact.messageId),
@@ -121,7 +121,7 @@ export const evolve = (state: MessageState | null, fact: MessageFact): MessageSt
     case 'MessageRejected':
     case 'MessageExpired': {
       const next = statusOf(fact)!
-      return rank(next.status, next.reason) > rank(state.status, state.reason)
+      return supersedes(next, state)
         ? { ...state, ...next, final: isFinal(next.status), stage: 'final' }
         : state
     }

@@ -72,6 +72,8 @@ export interface HandoverStarted extends About {
 /** The operator answered "not now" (throttled, queue full): the claim is over, the message is still to be handed over. */
 export interface HandoverRefused extends About {
   readonly type: 'HandoverRefused'
+  /** As in its claim; absent in facts of before there was one. */
+  readonly epoch?: number | null
   readonly attempt: number
   readonly retryAt: number
 }
@@ -102,6 +104,8 @@ export interface MessageRejected extends About {
 export interface MessageExpired extends About {
   readonly type: 'MessageExpired'
   readonly reason: ExpiredReason
+  /** Of `ttl_expired_before_submit`: as in a claim. Whoever has lost the shard cannot know what was handed over since. */
+  readonly epoch?: number | null
 }
 
 /** A read receipt. The status stays. */
@@ -133,3 +137,27 @@ export type LogFact =
   | OpenMessageCarried
 
 export type MessageFact = MessageAccepted | LogFact
+
+/**
+ * The epoch under which a fact counts, or `null` when it counts whoever says it. What a member says of its own queue (claims, refusals, and that a
+ * message was never handed over) is void behind the fence of another; what operators have said is true all the same.
+ */
+export const epochOf = (fact: MessageFact): number | null => {
+  switch (fact.type) {
+    case 'HandoverStarted':
+      return fact.epoch
+    case 'HandoverRefused':
+      return fact.epoch ?? null
+    case 'MessageExpired':
+      return fact.reason === 'ttl_expired_before_submit' ? (fact.epoch ?? null) : null
+    default:
+      return null
+  }
+}
+
+/** The fact as the shard of this epoch says it. */
+export const underEpoch = (fact: LogFact, epoch: number): LogFact =>
+  fact.type === 'HandoverRefused' ||
+  (fact.type === 'MessageExpired' && fact.reason === 'ttl_expired_before_submit')
+    ? { ...fact, epoch }
+    : fact

@@ -51,6 +51,17 @@ export const rank = (status: Status, reason: ReasonCode | null): 0 | 1 | 2 | 3 =
         ? 2
         : 3
 
+/**
+ * Whether one status takes the place of another: when it is higher in rank, with one exception. Our own deadline is corrected to what a late
+ * delivery report can say, and to nothing else. Source: contract, Message.
+ */
+export const supersedes = (
+  next: { readonly status: Status; readonly reason: ReasonCode | null },
+  before: { readonly status: Status; readonly reason: ReasonCode | null },
+): boolean =>
+  rank(next.status, next.reason) > rank(before.status, before.reason) &&
+  (rank(before.status, before.reason) !== 2 || next.status === 'delivered' || next.status === 'undelivered')
+
 /** `delivered`, `undelivered`, `rejected`, `expired`. Source: contract, Message. */
 export const isFinal = (status: Status): boolean => status !== 'accepted' && status !== 'sent'
 
