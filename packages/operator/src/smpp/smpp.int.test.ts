@@ -560,6 +560,21 @@ describe('an operator that says no', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('because it has forgotten the bind gets another one', () =>
+    Effect.gen(function* () {
+      const { centre, operator } = yield* world({ submit_sm: statuses(0x04) })
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'refused')
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'accepted')
+      const [before, after] = centre.submits()
+      assert.notStrictEqual(before!.connection, after!.connection)
+      assert.isTrue(
+        centre.requests.some(
+          ({ connection, pdu }) => connection === before!.connection && pdu.command === 'unbind',
+        ),
+      )
+    }).pipe(Effect.scoped),
+  )
+
   it.live('for good is believed, with the reason of its code', () =>
     Effect.gen(function* () {
       const { operator } = yield* world({ submit_sm: statuses(0x0a, 0x45, 0x0400) })

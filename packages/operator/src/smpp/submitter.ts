@@ -14,7 +14,7 @@
  */
 import { randomInt } from 'node:crypto'
 import type { Submission, SubmitOutcome } from '../port.ts'
-import { meaningOfStatus } from './errors.ts'
+import { COMMAND_STATUS, meaningOfStatus } from './errors.ts'
 import { canonicalId } from './ids.ts'
 import type { SmppMetrics } from './metrics.ts'
 import { type Pace, taken, throttled, UNTHROTTLED, waitOf } from './pace.ts'
@@ -289,7 +289,11 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     session.request(
       'submit_sm',
       fieldsOf(job.submission, job.segments[index]!, validity, settings.numericSender),
-      (answer) => answered(job, index, writtenAt, answer),
+      (answer) => {
+        // The centre has forgotten this bind: it will take nothing on it any more.
+        if (answer?.status === COMMAND_STATUS.ESME_RINVBNDSTS) session.close(settings.closeMs)
+        answered(job, index, writtenAt, answer)
+      },
     )
   }
 
