@@ -254,6 +254,8 @@ export const makeDispatcher = (
         finished: sum((shard) => shard.messages.finishedCount),
         parked: sum((shard) => shard.messages.parkedCount),
         shards: running.open().length,
+        inMemory: population.count,
+        memory: new Map(running.open().map(({ handle, messages }) => [handle.shard, messages.memoryBytes])),
         buffered: {
           otp: sum((shard) => shard.messages.buffered(0)),
           service: sum((shard) => shard.messages.buffered(1)),

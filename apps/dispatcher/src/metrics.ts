@@ -1,4 +1,4 @@
-/** What the dispatcher counts. Labels are bounded: classes, operators and names of happenings only. */
+/** What the dispatcher counts. Labels are bounded: classes, operators, shards and names of happenings only. */
 import type { MessageClass, OptOutDecision } from '@hub/domain'
 import { type Context, Metric } from 'effect'
 import type { Happening } from './shard/message-shard.ts'
@@ -17,6 +17,12 @@ const claims = Metric.gauge('hub_dispatcher_claims_in_flight', {
 })
 const parked = Metric.gauge('hub_dispatcher_parked_reports', {
   description: 'Delivery reports that match no message in memory yet.',
+})
+const shardMemory = Metric.gauge('hub_dispatcher_shard_memory_bytes', {
+  description: 'About what a shard takes of the process’s memory, by shard; 0 once it is somebody else’s.',
+})
+const population = Metric.gauge('hub_dispatcher_messages_in_memory', {
+  description: 'Messages in memory over all shards, which the process bounds.',
 })
 const openShards = Metric.gauge('hub_dispatcher_open_shards', { description: 'Shards open in this process.' })
 /** From a millisecond to a day: what waits that long waits for an operator. */
@@ -62,6 +68,9 @@ export interface Metrics {
     readonly finished: number
     readonly parked: number
     readonly shards: number
+    readonly inMemory: number
+    /** Bytes, by shard. */
+    readonly memory: ReadonlyMap<number, number>
     readonly buffered: Readonly<Record<MessageClass, number>>
     readonly claims: ReadonlyMap<string, number>
   }) => void
@@ -78,6 +87,8 @@ export interface Metrics {
 /** The metrics, bound to the context of the process: updating one is a function call. */
 export const makeMetrics = (context: Context.Context<never>): Metrics => {
   const bound = new Map<string, Metric.Metric<number, unknown>>()
+  /** Shards whose memory was told last. */
+  let told: ReadonlySet<number> = new Set()
   const labelled = (metric: Metric.Metric<number, unknown>, name: string, label: string, value: string) => {
     const key = `${name}:${value}`
     let found = bound.get(key)
@@ -93,6 +104,15 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
       finishedMessages.updateUnsafe(now.finished, context)
       parked.updateUnsafe(now.parked, context)
       openShards.updateUnsafe(now.shards, context)
+      population.updateUnsafe(now.inMemory, context)
+      for (const shard of told) {
+        if (!now.memory.has(shard))
+          labelled(shardMemory, 'memory', 'shard', String(shard)).updateUnsafe(0, context)
+      }
+      for (const [shard, bytes] of now.memory) {
+        labelled(shardMemory, 'memory', 'shard', String(shard)).updateUnsafe(bytes, context)
+      }
+      told = new Set(now.memory.keys())
       for (const [name, count] of Object.entries(now.buffered)) {
         labelled(buffered, 'buffered', 'class', name).updateUnsafe(count, context)
       }
