@@ -1,0 +1,126 @@
+/**
+ * How long a shard takes to open again with many messages that have been sent and not reported on: right after they were sent, and after
+ * a day, in which other messages came and went and the open ones were carried forward.
+ */
+import { type LogFact, newId, recipientHash } from '@hub/domain'
+import { logRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
+import { randomBytes } from 'node:crypto'
+import { makeDispatchWorld, residentMiB, type Servers } from './dispatch-world.ts'
+
+export interface Recovery {
+  readonly open: number
+  /** Records of the log that were read. */
+  readonly records: number
+  /** From the assignment of the shard until it is open, as the dispatcher tells it, ms. */
+  readonly ms: number
+  readonly memory: number
+}
+
+const SHARD = 0
+const OPERATOR = 'sandbox'
+const CHUNK = 5000
+
+/** What a restart finds: nothing below the low-water mark is in this log. */
+type Log = (open: number) => Iterable<OutgoingRecord>
+
+const metric = (text: string, name: string): number =>
+  Number(new RegExp(`^${name}(?:\\{[^}]*\\})? ([0-9.e+]+)$`, 'mu').exec(text)?.[1] ?? Number.NaN)
+
+export const recovery = async (
+  servers: Servers,
+  plan: { readonly open: number; readonly afterADay: boolean },
+): Promise<Recovery> => {
+  const world = await makeDispatchWorld(servers, 1)
+  try {
+    const now = Date.now()
+    const day = plan.afterADay ? 86_400_000 : 60_000
+    const recipients = Array.from({ length: 1000 }, (_, i) =>
+      recipientHash('a benchmark needs no secret at all', `+79${100_000_000 + i}`),
+    )
+    let made = 0
+    const record = (fact: LogFact) =>
+      logRecord(world.topics, fact, recipients[made++ % recipients.length]!, { partition: SHARD })
+    const id = () => newId('msg', now, randomBytes(10))
+    const claimed = (messageId: string, at: number): LogFact => ({
+      type: 'HandoverStarted',
+      messageId,
+      at,
+      epoch: 1,
+      attempt: 1,
+      operator: OPERATOR,
+    })
+    // No operator's reports would be scheduled for such ids.
+    const operatorIds = (messageId: string) => [`bench-${messageId}`]
+    const reportDeadline = now + 26 * 3_600_000
+    const sent = (messageId: string, at: number): LogFact => ({
+      type: 'MessageSent',
+      messageId,
+      at,
+      operator: OPERATOR,
+      operatorIds: operatorIds(messageId),
+      reportDeadline,
+    })
+    const opened = (epoch: number) =>
+      shardOpenedRecord(world.topics, { type: 'ShardOpened', shard: SHARD, epoch, member: 'bench', at: now })
+
+    const log: Log = plan.afterADay
+      ? function* (open) {
+          // The most that carrying leaves behind the mark (message-shard.ts): 50,000 records, and two for each that is needed.
+          yield opened(1)
+          for (let i = 0; i < open; i++) {
+            const messageId = id()
+            yield record({
+              type: 'OpenMessageCarried',
+              messageId,
+              at: now - 180_000,
+              operator: OPERATOR,
+              operatorIds: operatorIds(messageId),
+              class: 'service',
+              attempts: 1,
+              sentAt: now - day,
+              reportDeadline,
+            })
+          }
+          const others = 50_000 + open
+          for (let i = 0; i < others; i += 3) {
+            const messageId = id()
+            const at = now - 170_000
+            yield record(claimed(messageId, at))
+            yield record(sent(messageId, at))
+            yield record({ type: 'MessageDelivered', messageId, at })
+          }
+        }
+      : function* (open) {
+          yield opened(1)
+          for (let i = 0; i < open; i++) {
+            const messageId = id()
+            yield record(claimed(messageId, now - day))
+            yield record(sent(messageId, now - day))
+          }
+        }
+
+    let chunk: Array<OutgoingRecord> = []
+    let records = 0
+    for (const one of log(plan.open)) {
+      records++
+      chunk.push(one)
+      if (chunk.length < CHUNK) continue
+      await world.append(chunk)
+      chunk = []
+    }
+    if (chunk.length > 0) await world.append(chunk)
+
+    const dispatcher = await world.start('dispatcher')
+    const text = await dispatcher.metrics()
+    const found = metric(text, 'hub_dispatcher_open_messages')
+    const seconds = metric(text, 'hub_dispatcher_recovery_seconds_sum')
+    return {
+      open: found,
+      records,
+      ms: 1000 * seconds,
+      memory: residentMiB(dispatcher.pid),
+    }
+  } finally {
+    await world.close()
+  }
+}
