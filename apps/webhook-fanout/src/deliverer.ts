@@ -55,6 +55,8 @@ export interface Deliverer {
   /** Nothing new begins until `pump` may again; waits until nothing is under way, at most so long, ms. */
   readonly drain: (atMostMs: number) => Effect.Effect<void>
   readonly inFlight: () => number
+  /** Sets the gauges, to be called once in a while: changing them with each attempt would cost more than it shows. */
+  readonly observe: Effect.Effect<void>
 }
 
 export const makeDeliverer: (
@@ -385,27 +387,19 @@ export const makeDeliverer: (
       settled,
       pump,
       inFlight: () => slots.taken,
+      observe: Effect.gen(function* () {
+        yield* Metric.update(metrics.inFlight, slots.taken)
+        yield* Metric.update(metrics.inFlightFailing, slots.takenFailing)
+        yield* Metric.update(metrics.unrecorded, slots.unrecorded)
+        yield* Metric.update(metrics.bodyBytes, bodyBytes)
+        yield* Metric.update(metrics.openSockets, client.openSockets())
+      }),
       drain: (atMostMs) =>
         Effect.gen(function* () {
           while (slots.unrecorded > 0) yield* idleAlarm.wait(null)
         }).pipe(Effect.timeoutOption(atMostMs), Effect.asVoid),
     }
 
-    yield* observe(slots, () => bodyBytes, client.openSockets)
     return deliverer
   },
 )
-
-/** Gauges are read once in a while: changing them with each attempt would cost more than it shows. */
-const OBSERVE_EVERY = '1 second'
-
-const observe = (slots: Slots<Subscription>, bodyBytes: () => number, openSockets: () => number) =>
-  Effect.gen(function* () {
-    for (;;) {
-      yield* Metric.update(metrics.inFlight, slots.taken)
-      yield* Metric.update(metrics.inFlightFailing, slots.takenFailing)
-      yield* Metric.update(metrics.bodyBytes, bodyBytes())
-      yield* Metric.update(metrics.openSockets, openSockets())
-      yield* Effect.sleep(OBSERVE_EVERY)
-    }
-  }).pipe(Effect.forkScoped)

@@ -206,6 +206,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
         metrics.subscriptions,
         open.reduce((sum, partition) => sum + partition.subscriptions(), 0),
       )
+      yield* deliverer.observe
       // The lease may have been in doubt when something was due, and nothing else would come back to it.
       deliverer.pump()
       yield* Effect.sleep(OBSERVE_EVERY)

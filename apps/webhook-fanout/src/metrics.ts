@@ -47,6 +47,9 @@ export const metrics = {
   inFlightFailing: Metric.gauge('hub_webhook_attempts_in_flight_failing', {
     description: 'Attempts under way for subscriptions whose last attempt failed.',
   }),
+  unrecorded: Metric.gauge('hub_webhook_attempts_unrecorded', {
+    description: 'Attempts that have begun and are not recorded: what a crash would repeat.',
+  }),
   openSockets: Metric.gauge('hub_webhook_open_sockets', { description: 'Sockets to receivers.' }),
   bodyBytes: Metric.gauge('hub_webhook_body_bytes', {
     description: 'Bodies of batches held in memory, bytes.',

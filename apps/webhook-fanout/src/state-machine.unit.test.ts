@@ -1,0 +1,370 @@
+/**
+ * The life of subscriptions over simulated days: whatever receivers answer, and whenever processes die or lose their partition.
+ * Source: specification, Delivery of events (5 to 9) and Webhook endpoint states.
+ */
+import { DISABLE_AFTER_FAILURES, DISABLE_AFTER_MS } from '@hub/domain'
+import { Effect, References, type Scope } from 'effect'
+import { TestClock } from 'effect/testing'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ENDPOINTS, makeSimulation, type ReceiverMode, type Simulation } from './testing/simulation.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+/** A bound on what hangs: these live through weeks, on a machine that may be busy. */
+const PATIENCE = 60_000
+const START = Date.UTC(2026, 0, 5, 12)
+
+const simulate = (body: Effect.Effect<void, never, Scope.Scope>): Promise<void> =>
+  Effect.runPromise(
+    Effect.andThen(TestClock.setTime(START), body).pipe(
+      Effect.scoped,
+      Effect.provide(TestClock.layer()),
+      // What is logged on the way is no part of the answer, and there are thousands of lines.
+      Effect.provideService(References.MinimumLogLevel, 'None'),
+    ),
+  )
+
+/** Lets so much time pass, whatever happens in it. */
+const pass = (ms: number) => TestClock.adjust(ms)
+
+const eventsIn = (body: string): ReadonlyArray<string> =>
+  (JSON.parse(body) as ReadonlyArray<{ readonly id: string }>).map(({ id }) => id)
+
+/** The offset never passes an event that some subscription has not flushed. */
+const expectNothingPassed = ({ commits, store, topic }: Simulation): void => {
+  const position = Math.max(store.positions.get(0)?.position ?? -1, ...commits.slice(-1))
+  for (const record of topic.slice(0, Math.max(position, 0))) {
+    if (record.type !== 'EventRecorded') continue
+    for (const endpoint of ENDPOINTS) expect(store.batchOf.has(`${endpoint} ${record.id} `)).toBe(true)
+  }
+}
+
+/** The run of failures, read from the delivery log by its definition. */
+const expectTheRun = ({ enabledAt, store }: Simulation): void => {
+  for (const endpoint of ENDPOINTS) {
+    let run: Array<number> = []
+    let disabled = false
+    const enables = enabledAt.filter((one) => one.endpoint === endpoint).map(({ logLength }) => logLength)
+    const meetEnables = (index: number) => {
+      while (enables.length > 0 && enables[0]! <= index) {
+        enables.shift()
+        if (disabled) run = []
+        disabled = false
+      }
+    }
+    for (const [index, line] of store.log.entries()) {
+      meetEnables(index)
+      if (line.endpoint !== endpoint || line.kind !== 'attempt' || disabled) continue
+      run = line.reason === null ? [] : [...run, line.endedAt]
+      disabled = run.length >= DISABLE_AFTER_FAILURES && line.endedAt - run[0]! >= DISABLE_AFTER_MS
+    }
+    meetEnables(store.log.length)
+    const { consecutiveFailures, status } = store.subscriptions.get(endpoint)!.standing
+    expect([status, consecutiveFailures]).toEqual([disabled ? 'disabled_by_failures' : 'enabled', run.length])
+  }
+}
+
+const expectWhatHolds = (simulation: Simulation): void => {
+  const { arrived, settings, store } = simulation
+  expectNothingPassed(simulation)
+  expectTheRun(simulation)
+  const bodies = new Map<string, string>()
+  const batchOf = new Map<string, string>()
+  const batches = new Map([...store.batches.values()].map((batch) => [batch.uuid, batch]))
+  const queued = new Map(
+    [...batches.values()].map((batch) => [batch.body.toString('utf8'), batch.standing.queuedAt]),
+  )
+  for (const { at, batch, body, endpoint, whileDisabled } of arrived) {
+    // Stable: the same id, the same bytes; and an event comes under one id.
+    expect(bodies.get(batch) ?? body).toBe(body)
+    bodies.set(batch, body)
+    for (const id of eventsIn(body)) {
+      const key = `${endpoint} ${id}`
+      expect(batchOf.get(key) ?? batch).toBe(batch)
+      batchOf.set(key, batch)
+    }
+    expect(at).toBeLessThan((queued.get(body) ?? 0) + settings.retryWindowMs)
+    expect(whileDisabled).toBe(false)
+  }
+  for (const line of store.log) {
+    const batch = batches.get(line.batch)!
+    if (line.kind === 'expiry') {
+      expect(line.endedAt).toBeGreaterThanOrEqual(batch.standing.queuedAt + settings.retryWindowMs)
+      expect(batch.standing.status).toBe('failed')
+    }
+    if (line.nextAttemptAt !== null) {
+      expect(line.nextAttemptAt).toBeLessThan(batch.standing.queuedAt + settings.retryWindowMs)
+    }
+  }
+}
+
+/** Delivered at least once, or a `failed` line says why. */
+const expectNothingLost = ({ arrived, store, topic }: Simulation): void => {
+  for (const endpoint of ENDPOINTS) {
+    const delivered = new Set(
+      arrived.filter((one) => one.endpoint === endpoint).flatMap(({ body }) => eventsIn(body)),
+    )
+    for (const record of topic) {
+      if (record.type !== 'EventRecorded') continue
+      const batch = store.batches.get(store.batchOf.get(`${endpoint} ${record.id} `) ?? '')
+      const lines = store.log.filter((line) => line.batch === batch?.uuid)
+      if (batch?.standing.status === 'succeeded') {
+        expect(delivered.has(record.id)).toBe(true)
+        expect(lines.at(-1)?.reason).toBeNull()
+      } else {
+        expect(batch?.standing.status).toBe('failed')
+        expect(['retry_window_expired', 'retry_window_expired_while_disabled']).toContain(
+          lines.at(-1)?.reason,
+        )
+      }
+    }
+  }
+}
+
+type Step =
+  | { readonly kind: 'emit'; readonly count: number }
+  | { readonly kind: 'pass'; readonly ms: number }
+  | { readonly kind: 'receiver'; readonly which: number; readonly mode: ReceiverMode }
+  | { readonly kind: 'enable'; readonly which: number }
+  | { readonly kind: 'crash' | 'rebalance' }
+
+const anyStep: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('emit' as const), count: fc.integer({ min: 1, max: 7 }) }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('pass' as const),
+      ms: fc.constantFrom(5, 25, 1000, 10_000, MINUTE, 10 * MINUTE, HOUR, 7 * HOUR),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('receiver' as const),
+      which: fc.nat({ max: 1 }),
+      mode: fc.constantFrom<ReceiverMode>('up', 'down', 'hung', 'picky'),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('enable' as const), which: fc.nat({ max: 1 }) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('crash' as const, 'rebalance' as const) }) },
+)
+
+const take = (simulation: Simulation, step: Step): Effect.Effect<void> => {
+  switch (step.kind) {
+    case 'emit':
+      return simulation.emit(step.count)
+    case 'pass':
+      return pass(step.ms)
+    case 'receiver':
+      return Effect.sync(() => void simulation.modes.set(ENDPOINTS[step.which]!, step.mode))
+    case 'enable':
+      return simulation.enable(ENDPOINTS[step.which]!)
+    case 'crash':
+      return Effect.andThen(simulation.killOwner, simulation.start)
+    case 'rebalance':
+      return simulation.start
+  }
+}
+
+describe('over days, whatever happens', () => {
+  it(
+    'every event is delivered or a line says why not, ids are stable, and the count is right',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.nat(), fc.array(anyStep, { minLength: 5, maxLength: 40 }), (seed, steps) =>
+          simulate(
+            Effect.gen(function* () {
+              const simulation = yield* makeSimulation({ seed, settings: { batchEvents: 3 } })
+              yield* simulation.start
+              for (const step of steps) {
+                yield* take(simulation, step)
+                expectWhatHolds(simulation)
+              }
+              // Nobody enables any more: what waits is delivered, or its window closes.
+              for (const endpoint of ENDPOINTS) simulation.modes.set(endpoint, 'up')
+              if (simulation.owner() === null) yield* simulation.start
+              yield* pass(DAY)
+              yield* pass(2 * HOUR)
+              expectWhatHolds(simulation)
+              expectNothingLost(simulation)
+              yield* simulation.killAll
+            }),
+          ),
+        ),
+        { numRuns: 40 },
+      )
+    },
+    PATIENCE,
+  )
+})
+
+describe('a receiver that is down for three days', () => {
+  it('gets its subscription disabled, loses what is older than a day, and gets the rest in order when enabled', () =>
+    simulate(
+      Effect.gen(function* () {
+        const simulation = yield* makeSimulation({ settings: { batchEvents: 1 } })
+        const [endpoint] = ENDPOINTS
+        const { arrived, modes, store } = simulation
+        modes.set(endpoint, 'down')
+        yield* simulation.start
+        yield* simulation.emit(1)
+        yield* pass(12 * HOUR)
+        const standing = () => store.subscriptions.get(endpoint)!.standing
+        while (standing().status === 'enabled') yield* pass(HOUR)
+        const lead = store.subscriptions.get(endpoint)!.disabledByBatch
+        for (let hour = 0; hour < 60; hour++) {
+          yield* simulation.emit(1)
+          yield* pass(HOUR)
+        }
+        expectWhatHolds(simulation)
+        const expired = store.log.filter(({ reason }) => reason === 'retry_window_expired_while_disabled')
+        expect(expired.map(({ batch }) => batch)).toContain(lead)
+        // The one of exactly a day ago is over.
+        expect(store.pending(endpoint).length).toBe(23)
+        const before = arrived.length
+        modes.set(endpoint, 'up')
+        yield* simulation.enable(endpoint)
+        yield* pass(5000)
+        const drained = arrived.slice(before).filter((one) => one.endpoint === endpoint)
+        expect(drained.length).toBe(23)
+        const places = drained.map(({ body }) => (JSON.parse(body) as [{ sequence: number }])[0].sequence)
+        expect(places).toEqual(places.toSorted((a, b) => a - b))
+        expect(store.pending(endpoint)).toEqual([])
+        expectNothingLost(simulation)
+        yield* simulation.killAll
+      }),
+    ))
+})
+
+describe('a backlog that is sent out', () => {
+  it(
+    'goes in the order of its events, the batch that disabled the subscription before all others',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.nat(),
+          fc.integer({ min: 1, max: 60 }),
+          fc.integer({ min: 0, max: 60 }),
+          fc.nat({ max: 400 }),
+          fc.boolean(),
+          (seed, first, later, crashAfter, crashes) =>
+            simulate(
+              Effect.gen(function* () {
+                const simulation = yield* makeSimulation({
+                  seed,
+                  settings: { batchEvents: 1, linedUpEach: 16 },
+                })
+                const [endpoint] = ENDPOINTS
+                const { arrived, modes, store } = simulation
+                modes.set(endpoint, 'down')
+                yield* simulation.start
+                yield* simulation.emit(first)
+                const subscription = store.subscriptions.get(endpoint)!
+                while (subscription.standing.status === 'enabled') yield* pass(10 * MINUTE)
+                const lead = store.batches.get(subscription.disabledByBatch ?? '')!
+                yield* simulation.emit(later)
+                yield* pass(MINUTE)
+                modes.set(endpoint, 'up')
+                const before = arrived.length
+                yield* simulation.enable(endpoint)
+                if (crashes) {
+                  yield* pass(crashAfter)
+                  yield* simulation.killOwner
+                  yield* simulation.start
+                }
+                yield* pass(MINUTE)
+                const drained = arrived.slice(before).filter((one) => one.endpoint === endpoint)
+                const processes = Map.groupBy(drained, ({ process }) => process)
+                for (const requests of processes.values()) {
+                  const places = requests.map(
+                    ({ body }) => (JSON.parse(body) as [{ sequence: number }])[0].sequence,
+                  )
+                  const rest = places[0] === lead.firstSequence ? places.slice(1) : places
+                  expect(rest).toEqual(rest.toSorted((a, b) => a - b))
+                }
+                expect((JSON.parse(drained[0]!.body) as [{ sequence: number }])[0].sequence).toBe(
+                  lead.firstSequence,
+                )
+                expect(store.pending(endpoint)).toEqual([])
+                expectWhatHolds(simulation)
+                expectNothingLost(simulation)
+                yield* simulation.killAll
+              }),
+            ),
+        ),
+        { numRuns: 12 },
+      )
+    },
+    PATIENCE,
+  )
+})
+
+describe('a process that is stopped between any two steps', () => {
+  /** Events of several windows, some delivered and some not, with one receiver that fails at first. */
+  const scenario = (stopAt: number) => {
+    const stopped: Array<string> = []
+    const life = Effect.gen(function* () {
+      const simulation = yield* makeSimulation({
+        settings: { batchEvents: 3, flushEvents: 6 },
+        stopAt: (step, name) => {
+          if (step !== stopAt) return false
+          stopped.push(name)
+          return true
+        },
+      })
+      simulation.modes.set(ENDPOINTS[1], 'down')
+      yield* simulation.start
+      const go = Effect.fnUntraced(function* (ms: number) {
+        yield* pass(ms)
+        if (simulation.owner() === null) {
+          yield* simulation.start
+          yield* pass(1)
+        }
+        expectWhatHolds(simulation)
+      })
+      yield* simulation.emit(4)
+      yield* go(300)
+      yield* simulation.emit(5)
+      yield* go(1010)
+      simulation.modes.set(ENDPOINTS[1], 'up')
+      yield* simulation.emit(2)
+      yield* go(1030)
+      for (let i = 0; i < 5; i++) yield* go(MINUTE)
+      expectNothingLost(simulation)
+      for (const endpoint of ENDPOINTS) expect(simulation.store.pending(endpoint)).toEqual([])
+      expect(simulation.commits.length).toBeGreaterThan(0)
+      yield* simulation.killAll
+    })
+    return simulate(life).then(() => stopped[0] ?? null)
+  }
+
+  it(
+    'never lets the offset pass an event that some subscription has not flushed, and loses nothing',
+    async () => {
+      const stops = new Set<string>()
+      for (let step = 1; ; step++) {
+        const name = await scenario(step)
+        // The whole life went by without so many steps: each of them was stopped at once.
+        if (name === null) break
+        stops.add(name)
+      }
+      expect([...stops].toSorted()).toEqual([
+        'after an answer',
+        'after queue',
+        'after record',
+        'after take',
+        'before a commit',
+        'before a request',
+        'before queue',
+        'before record',
+        'before take',
+      ])
+    },
+    PATIENCE,
+  )
+})

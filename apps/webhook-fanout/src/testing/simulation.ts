@@ -1,0 +1,312 @@
+/**
+ * A partition, its deliverer and its receivers under a clock that the test moves, over a store and a topic that outlive the
+ * processes: so that days pass in milliseconds, and a process can be killed between any two steps.
+ */
+import { encodeId, eventId } from '@hub/domain'
+import {
+  encodeRecord,
+  type EventRecorded,
+  EventLog,
+  type IncomingRecord,
+  layerMemory,
+  type SubscriptionChange,
+  webhooksKey,
+} from '@hub/kafka'
+import { type DeliveryResult, WebhookClient } from '@hub/webhooks'
+import { Clock, Context, Effect, Exit, Layer, type Scope as ScopeType, Scope } from 'effect'
+import { makeDeliverer } from '../deliverer.ts'
+import { openPartition, type Partition } from '../partition.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../settings.ts'
+import { FanoutStore } from '../store.ts'
+import { MemoryStore, type Step } from './memory-store.ts'
+
+/** `picky` refuses about every fifth batch for good; the others speak for themselves. */
+export type ReceiverMode = 'up' | 'down' | 'hung' | 'picky'
+
+/** A request as it reached a receiver. */
+export interface Arrived {
+  readonly endpoint: string
+  /** `evb_…` */
+  readonly batch: string
+  readonly body: string
+  readonly at: number
+  /** Which process made it, from 1. */
+  readonly process: number
+  /** The subscription was disabled at that moment, and it was the partition's owner that asked. */
+  readonly whileDisabled: boolean
+}
+
+export const ACCOUNT = encodeId('acc', '00000000-0000-4000-8000-000000000001')
+export const ENDPOINTS = [
+  '00000000-0000-4000-8000-00000000000a',
+  '00000000-0000-4000-8000-00000000000b',
+] as const
+
+const PARTITION = 0
+/** How long receivers take to answer, ms: more than a step, so that a process can die in between. */
+const LATENCY_MS = 20
+
+interface Process {
+  readonly number: number
+  readonly scope: ScopeType.Closeable
+  dead: boolean
+  partition: Partition | null
+}
+
+/** Numbers that look random and are the same each time. */
+const pseudoRandom = (seed: number) => {
+  let state = seed >>> 0
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+export const makeSimulation = Effect.fnUntraced(function* (
+  options: {
+    readonly seed?: number
+    readonly settings?: Partial<Settings>
+    /** Called at each step of a process with how many there were; true kills it there. */
+    readonly stopAt?: (step: number, name: string) => boolean
+  } = {},
+) {
+  const settings: Settings = { ...FANOUT_DEFAULTS, ...options.settings }
+  const random = pseudoRandom(options.seed ?? 1)
+  const store = new MemoryStore({ settings, random })
+  for (const uuid of ENDPOINTS) store.subscribe(uuid, ACCOUNT)
+  const topic: Array<IncomingRecord> = []
+  const arrived: Array<Arrived> = []
+  const commits: Array<number> = []
+  const modes = new Map<string, ReceiverMode>(ENDPOINTS.map((uuid) => [uuid, 'up']))
+  const enabledAt: Array<{ readonly endpoint: string; readonly logLength: number }> = []
+  const clock = yield* Clock.Clock
+  const log = Context.get(yield* Layer.build(layerMemory(1)), EventLog)
+  const processes: Array<Process> = []
+  let owner: Process | null = null
+  let steps = 0
+
+  const now = () => clock.currentTimeMillisUnsafe()
+
+  const kill = (process: Process) => {
+    if (process.dead) return Effect.void
+    process.dead = true
+    process.partition?.close()
+    if (owner === process) owner = null
+    return Scope.close(process.scope, Exit.void)
+  }
+
+  /** The process does not get beyond this point. */
+  const stopHere = (process: Process) => {
+    process.dead = true
+    process.partition?.close()
+    if (owner === process) owner = null
+    return Effect.never
+  }
+
+  const stepOf =
+    (process: Process): Step =>
+    (name) =>
+      Effect.suspend(() => {
+        if (process.dead) return Effect.never
+        steps += 1
+        return options.stopAt?.(steps, name) === true ? stopHere(process) : Effect.void
+      })
+
+  const answer = (mode: ReceiverMode, batch: string): DeliveryResult | 'silence' => {
+    const refused = {
+      succeeded: false,
+      responseCode: 500,
+      durationMs: LATENCY_MS,
+      reason: 'http_status',
+    } as const
+    switch (mode) {
+      case 'up':
+        return { succeeded: true, responseCode: 200, durationMs: LATENCY_MS, reason: null }
+      case 'down':
+        return refused
+      case 'hung':
+        return 'silence'
+      case 'picky':
+        return batch.charCodeAt(batch.length - 2) % 5 === 0
+          ? refused
+          : { succeeded: true, responseCode: 200, durationMs: LATENCY_MS, reason: null }
+    }
+  }
+
+  const clientOf = (process: Process, step: Step) =>
+    WebhookClient.of({
+      openSockets: () => 0,
+      deliver: Effect.fnUntraced(function* (delivery, { deadlineMs = 10_000 } = {}) {
+        yield* step('before a request')
+        const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
+        arrived.push({
+          endpoint,
+          batch: delivery.eventBatch,
+          body: Buffer.from(delivery.body).toString('utf8'),
+          at: now(),
+          process: process.number,
+          whileDisabled:
+            owner === process && store.subscriptions.get(endpoint)?.standing.status !== 'enabled',
+        })
+        const result = answer(modes.get(endpoint) ?? 'up', delivery.eventBatch)
+        if (result === 'silence') {
+          yield* Effect.sleep(deadlineMs)
+          return { succeeded: false, responseCode: null, durationMs: deadlineMs, reason: 'timeout' } as const
+        }
+        // Not two answers take equally long.
+        yield* Effect.sleep(LATENCY_MS * (0.5 + random()))
+        yield* step('after an answer')
+        return result
+      }),
+    })
+
+  const feed = (process: Process) =>
+    Effect.gen(function* () {
+      const partition = process.partition
+      if (partition === null || process.dead) return
+      yield* partition.read(topic.slice(partition.position()))
+    }).pipe(Effect.orDie)
+
+  /** Starts a process, which takes the partition over; whoever had it goes on without knowing. */
+  const start = Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const process: Process = { number: processes.length + 1, scope, dead: false, partition: null }
+    processes.push(process)
+    const step = stepOf(process)
+    const shape = store.shape(step)
+    const opening = Effect.gen(function* () {
+      const deliverer = yield* makeDeliverer({
+        mayBegin: () => !process.dead,
+        report: (subscription, outcome) => process.partition?.report(subscription, outcome),
+      })
+      const { epoch, position } = yield* shape.take(PARTITION)
+      owner = process
+      process.partition = yield* openPartition(
+        PARTITION,
+        { partition: PARTITION, epoch },
+        Math.max(position, 0),
+        [{ account: ACCOUNT, mode: 'live' }],
+        deliverer,
+        {
+          pause: () => {},
+          resume: () => {},
+          commit: (offset) =>
+            Effect.andThen(
+              step('before a commit'),
+              Effect.sync(() => void commits.push(offset)),
+            ),
+        },
+      )
+      deliverer.pump()
+      yield* feed(process)
+      yield* Effect.flip(process.partition.run)
+      yield* kill(process)
+    }).pipe(
+      Effect.provideService(EventLog, log),
+      Effect.provideService(FanoutStore, shape),
+      Effect.provideService(WebhookClient, clientOf(process, step)),
+      Effect.provideService(FanoutSettings, settings),
+      Effect.orDie,
+      Scope.provide(scope),
+    )
+    yield* Effect.forkIn(opening, scope)
+    yield* Effect.yieldNow
+  })
+
+  const append = (record: Omit<IncomingRecord, 'offset' | 'topic' | 'partition' | 'traceparent' | 'key'>) => {
+    topic.push({
+      ...record,
+      topic: 'hub.webhooks.v1',
+      partition: PARTITION,
+      offset: topic.length,
+      key: webhooksKey(ACCOUNT, 'live'),
+      traceparent: null,
+    })
+  }
+
+  /** Hands what is new to every process that runs, a process that has lost its partition included. */
+  const spread = Effect.suspend(() =>
+    Effect.forEach(
+      processes.filter((process) => !process.dead),
+      (process) => Effect.forkIn(feed(process), process.scope),
+      { discard: true },
+    ),
+  )
+
+  const emit = (count: number) =>
+    Effect.suspend(() => {
+      const journal = store.journal.get(ACCOUNT) ?? []
+      store.journal.set(ACCOUNT, journal)
+      for (let i = 0; i < count; i++) {
+        const sequence = journal.length + 1
+        const id = eventId(`simulated ${sequence}`)
+        const record: EventRecorded = {
+          type: 'EventRecorded',
+          event: id,
+          account: ACCOUNT,
+          mode: 'live',
+          sequence,
+          eventType: 'message.sent',
+          createdAt: now(),
+          body: JSON.stringify({ id, sequence }),
+        }
+        journal.push({ id, sequence, eventType: record.eventType, body: record.body, createdAt: now() })
+        append({
+          type: record.type,
+          id,
+          occurredAt: now(),
+          appendedAt: now(),
+          value: encodeRecord(record),
+        })
+      }
+      return spread
+    })
+
+  const tell = (endpoint: string, change: SubscriptionChange) =>
+    Effect.suspend(() => {
+      append({
+        type: 'SubscriptionChanged',
+        id: `${endpoint} ${topic.length}`,
+        occurredAt: now(),
+        appendedAt: now(),
+        value: encodeRecord({
+          type: 'SubscriptionChanged',
+          account: ACCOUNT,
+          mode: 'live',
+          subscription: encodeId('we', endpoint),
+          change,
+          at: now(),
+        }),
+      })
+      return spread
+    })
+
+  const enable = (endpoint: string) =>
+    Effect.suspend(() => {
+      enabledAt.push({ endpoint, logLength: store.log.length })
+      store.enable(endpoint, now())
+      return tell(endpoint, 'enabled')
+    })
+
+  const killOwner = Effect.suspend(() => (owner === null ? Effect.void : kill(owner)))
+  const killAll = Effect.suspend(() => Effect.forEach(processes, kill, { discard: true }))
+
+  return {
+    arrived,
+    commits,
+    emit,
+    enable,
+    enabledAt,
+    killAll,
+    killOwner,
+    modes,
+    owner: () => owner,
+    settings,
+    start,
+    steps: () => steps,
+    store,
+    topic,
+  }
+})
+
+export type Simulation = Effect.Success<ReturnType<typeof makeSimulation>>
