@@ -221,6 +221,9 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   return operations
 })
 
+/** Operations of the contract that wait for somebody outside the hub. */
+export const waitingOutside: ReadonlySet<string> = new Set(['webhook_endpoints.test'])
+
 /** A page for people: compressed where the client takes it, and not sent again to one that has it. */
 const page =
   (made: Effect.Effect<HtmlPage>): OpenOperation =>

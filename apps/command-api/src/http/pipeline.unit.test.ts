@@ -4,9 +4,23 @@ import { StorageRejected, StorageUnavailable } from '@hub/store'
 import { Effect, Fiber, Layer, Logger } from 'effect'
 import { HttpServerResponse } from 'effect/http'
 import { TestClock } from 'effect/testing'
+import type { Caller } from '../accounts/account.ts'
 import { jsonAnswer } from './answer.ts'
 import { HttpEdge } from './edge.ts'
-import { exchange, type Exchange } from './pipeline.ts'
+import { checked, type Doors, exchange, type Exchange } from './pipeline.ts'
+
+const caller: Caller = {
+  account: 'acc_00000000000000000000000001',
+  accountUuid: '00000000-0000-0000-0000-000000000001',
+  mode: 'live',
+  key: 'key_00000000000000000000000001',
+}
+
+/** As much of a request as the checks look at. */
+const requestOf = (method: string, headers: Readonly<Record<string, string>>) =>
+  ({ method, url: '/v1/x', headers, source: { headers, socket: {} } }) as unknown as Parameters<
+    typeof checked
+  >[1]
 
 /** What a client gets of an exchange. */
 const answered = (work: (within: Exchange) => ReturnType<Parameters<typeof exchange>[1]>) =>
@@ -39,16 +53,6 @@ describe('an exchange', () => {
         assert.match(headers.get('request-id') ?? '', /^req_[0-9a-z]{26}$/u)
         assert.strictEqual(headers.get('x-test'), headers.get('request-id'))
       }
-    }).pipe(Effect.provide(layer)),
-  )
-
-  it.effect('ends after 20 seconds, whatever it waits for', () =>
-    Effect.gen(function* () {
-      const waiting = yield* Effect.forkChild(answered(() => Effect.never))
-      yield* TestClock.adjust('20 seconds')
-      const { error, headers, status } = yield* Fiber.join(waiting)
-      assert.deepStrictEqual([status, error?.code], [503, 'internal_error'])
-      assert.strictEqual(headers.get('retry-after'), String(error?.retry_after))
     }).pipe(Effect.provide(layer)),
   )
 
@@ -87,5 +91,60 @@ describe('an exchange', () => {
       edge.enter('draining')
       assert.strictEqual((yield* answered(work)).headers.get('connection'), 'close')
     }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('the checks', () => {
+  it.effect(
+    'and the operation are answered within three seconds, though each wait of theirs may take one',
+    () =>
+      Effect.gen(function* () {
+        const slow = <A>(value: A) => Effect.delay(Effect.succeed(value), '1 second')
+        const doors: Doors = {
+          access: { login: () => slow(caller), take: () => slow(null) },
+          idempotency: {
+            run: (_request, work) => {
+              const lease = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
+              const claim = { lease, messageId: 'msg_00000000000000000000000001', stored: false }
+              return Effect.andThen(slow(null), work(claim))
+            },
+          },
+        }
+        for (const [method, headers] of [
+          ['GET', {}],
+          ['POST', {}],
+          ['POST', { 'idempotency-key': 'k' }],
+        ] as const) {
+          const waiting = yield* Effect.forkChild(
+            answered((within) =>
+              checked(
+                doors,
+                requestOf(method, headers),
+                { params: {}, query: new URLSearchParams() },
+                () => slow(jsonAnswer(201, {})),
+                within,
+              ),
+            ),
+          )
+          yield* TestClock.adjust('3 seconds')
+          const { error, headers: told, status } = yield* Fiber.join(waiting)
+          assert.deepStrictEqual([status, error?.code], [503, 'internal_error'])
+          assert.strictEqual(told.get('retry-after'), String(error?.retry_after))
+        }
+        // Another one waits for somebody who is not the hub.
+        const trial = yield* Effect.forkChild(
+          answered((within) =>
+            checked(
+              doors,
+              requestOf('POST', {}),
+              { params: {}, query: new URLSearchParams(), waitsOutside: true },
+              () => Effect.delay(Effect.succeed(jsonAnswer(200, {})), '12 seconds'),
+              within,
+            ),
+          ),
+        )
+        yield* TestClock.adjust('14 seconds')
+        assert.strictEqual((yield* Fiber.join(trial)).status, 200)
+      }).pipe(Effect.provide(layer)),
   )
 })

@@ -8,7 +8,13 @@ import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
 import { Idempotency } from '../idempotency/step.ts'
-import { makeOperations, openOperations, openPaths, type OperationsOptions } from './operations.ts'
+import {
+  makeOperations,
+  openOperations,
+  openPaths,
+  type OperationsOptions,
+  waitingOutside,
+} from './operations.ts'
 import { HttpEdge } from './edge.ts'
 import { checked, type Doors, exchange, type OpenOperation, type Operation } from './pipeline.ts'
 
@@ -16,7 +22,7 @@ interface Target {
   readonly method: string
   readonly path: HttpRouter.PathInput
   readonly run:
-    | { readonly kind: 'keyed'; readonly operation: Operation }
+    | { readonly kind: 'keyed'; readonly operation: Operation; readonly waitsOutside: boolean }
     | { readonly kind: 'open'; readonly operation: OpenOperation }
 }
 
@@ -25,7 +31,9 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     const keyed = operations[operation]
     const open = openOperations[operation]
     const at = { method, path: path as HttpRouter.PathInput }
-    if (key && keyed !== undefined) return { ...at, run: { kind: 'keyed', operation: keyed } }
+    if (key && keyed !== undefined) {
+      return { ...at, run: { kind: 'keyed', operation: keyed, waitsOutside: waitingOutside.has(operation) } }
+    }
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
     throw new Error(`nothing answers ${operation}`)
   }),
@@ -70,7 +78,13 @@ const respond = (
     return yield* exchange(edge, (within) =>
       run.kind === 'open'
         ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
-        : checked(doors, request, { params, query: new URLSearchParams(query) }, run.operation, within),
+        : checked(
+            doors,
+            request,
+            { params, query: new URLSearchParams(query), waitsOutside: run.waitsOutside },
+            run.operation,
+            within,
+          ),
     )
   })
 
