@@ -30,11 +30,24 @@ interface Prepared {
   readonly mode: 'live' | 'test'
 }
 
+/** A message that is handed over now. */
+interface Sent {
+  readonly shard: DispatcherShard
+  readonly message: Message
+  readonly submission: Submission
+}
+
 interface Lane {
   readonly operator: Operator
   /** Claimed and acknowledged, for the next submission. */
   queue: Array<{ readonly shard: DispatcherShard; readonly message: Message }>
   readonly pace: Pace
+  /** Answered, and about to be taken down. */
+  readonly answers: Array<{
+    readonly shard: DispatcherShard
+    readonly message: Message
+    readonly outcome: SubmitOutcome
+  }>
 }
 
 export interface Handover {
@@ -70,7 +83,7 @@ export const makeHandover = (
     const lanes = new Map<string, Lane>(
       options.operators.map((operator) => [
         operator.name,
-        { operator, queue: [], pace: new Pace(operator.capabilities, now()) },
+        { operator, queue: [], pace: new Pace(operator.capabilities, now()), answers: [] },
       ]),
     )
     /** Numbers and texts live here, from the claim until the answer, and nowhere else in memory. */
@@ -143,39 +156,62 @@ export const makeHandover = (
       if (shard.handle.isCurrent()) shard.messages.answered(message, outcome, deadline)
     }
 
-    /** Sends off what was acknowledged for an operator. */
-    const flush = ({ operator, pace, queue }: Lane) => {
-      const at = now()
-      const batch = queue.filter(({ shard }) => shard.handle.isCurrent())
-      const shards = new Set(batch.map(({ shard }) => shard))
-      const submissions: Array<Submission> = []
-      const sent: typeof batch = []
-      for (const entry of batch) {
-        const known = prepared.get(entry.message)
-        if (known === undefined) continue
-        sent.push(entry)
-        submissions.push({
-          ...known.submission,
-          validitySeconds: Math.max(1, Math.ceil((known.expiresAt - at) / 1000)),
-        })
-      }
-      if (sent.length === 0) return
+    /** Takes down what was answered, in one go. */
+    const settle = ({ answers, pace }: Lane) => {
+      const some = answers.splice(0)
+      act(() => {
+        pace.answered(
+          some.map(({ outcome }) => outcome),
+          now(),
+        )
+        for (const { message, outcome, shard } of some) answer(shard, message, outcome)
+      })
+    }
+
+    const handOver = (lane: Lane, sent: ReadonlyArray<Sent>) => {
+      const shards = new Set(sent.map(({ shard }) => shard))
       fork(
         mortal(
-          operator
-            .submit(submissions, () => [...shards].every((shard) => shard.handle.mayAct()))
+          lane.operator
+            .submit(
+              sent.map(({ submission }) => submission),
+              () => [...shards].every((shard) => shard.handle.mayAct()),
+            )
             .pipe(
-              Effect.map((outcomes) =>
-                act(() => {
-                  pace.answered(outcomes, now())
-                  for (const [i, { message, shard }] of sent.entries()) {
-                    answer(shard, message, outcomes[i] ?? { type: 'unknown' })
-                  }
-                }),
-              ),
+              Effect.flatMap((outcomes) => {
+                const isFirst = lane.answers.length === 0
+                for (const [i, { message, shard }] of sent.entries()) {
+                  lane.answers.push({ message, shard, outcome: outcomes[i] ?? { type: 'unknown' } })
+                }
+                // Others may be answered in the same moment: they are taken down together.
+                return isFirst
+                  ? Effect.andThen(
+                      Effect.yieldNow,
+                      Effect.sync(() => settle(lane)),
+                    )
+                  : Effect.void
+              }),
             ),
         ),
       )
+    }
+
+    /** Sends off what was acknowledged for an operator. */
+    const flush = (lane: Lane) => {
+      const at = now()
+      const { queue } = lane
+      lane.queue = []
+      const sent = queue.flatMap(({ message, shard }): ReadonlyArray<Sent> => {
+        const known = prepared.get(message)
+        if (known === undefined || !shard.handle.isCurrent()) return []
+        const validitySeconds = Math.max(1, Math.ceil((known.expiresAt - at) / 1000))
+        return [{ message, shard, submission: { ...known.submission, validitySeconds } }]
+      })
+      if (lane.operator.capabilities.oneByOne === true) {
+        for (const one of sent) handOver(lane, [one])
+      } else if (sent.length > 0) {
+        handOver(lane, sent)
+      }
     }
 
     /** Of each lane what the operator has room for, the more urgent first, and the shards in turn. */
@@ -207,10 +243,7 @@ export const makeHandover = (
     return {
       dispatch: () => {
         for (const lane of lanes.values()) {
-          if (lane.queue.length > 0) {
-            flush(lane)
-            lane.queue = []
-          }
+          if (lane.queue.length > 0) flush(lane)
         }
         if (!options.mayBegin()) return
         const shards = options.shards()

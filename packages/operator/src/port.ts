@@ -58,6 +58,11 @@ export interface Capabilities {
   readonly window: number
   /** Where the operator limits the rate. */
   readonly maxPartsPerSecond?: number
+  /**
+   * It answers for each message in its own time, seconds apart: they are submitted one by one, so that none waits for the
+   * slowest to be answered. Otherwise what goes together costs one exchange.
+   */
+  readonly oneByOne?: boolean
 }
 
 /** One operator. */

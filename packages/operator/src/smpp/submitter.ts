@@ -117,6 +117,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   let closed = false
   let pumping = false
   let again = false
+  let scheduled = false
   let wake: { readonly at: number; readonly timer: NodeJS.Timeout } | null = null
 
   const finish = (job: Job, outcome: SubmitOutcome) => {
@@ -387,7 +388,14 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       else if (closed) for (const job of jobs) finish(job, refused(settings.retryMs))
       else {
         for (const job of jobs) enqueue(job)
-        pump()
+        // What is submitted in one tick leaves in one write, at its end.
+        if (!scheduled) {
+          scheduled = true
+          queueMicrotask(() => {
+            scheduled = false
+            pump()
+          })
+        }
       }
       return () => {
         for (const job of jobs) {
