@@ -12,18 +12,23 @@ export class HttpEdge extends Context.Service<
     /** `serving` from the moment requests are taken until SIGTERM; only then is the process ready. */
     readonly state: () => EdgeState
     readonly enter: (state: 'serving' | 'draining') => void
+    /** Called once, when the process begins to end. */
+    readonly onDraining: (act: () => void) => void
   }
 >()('@hub/command-api/HttpEdge') {
   /** `baseUrl`: the public address of the hub. */
   static readonly layer = (baseUrl: string): Layer.Layer<HttpEdge> =>
     Layer.sync(HttpEdge, () => {
       let state: EdgeState = 'starting'
+      const acts: Array<() => void> = []
       return {
         docBase: `${baseUrl.replace(/\/+$/u, '')}/docs/errors`,
         state: () => state,
         enter: (next) => {
           state = next
+          if (next === 'draining') for (const act of acts.splice(0)) act()
         },
+        onDraining: (act) => void acts.push(act),
       }
     })
 }

@@ -134,11 +134,12 @@ describe('the end of the process', () => {
       },
       { withinMs: 10_000 },
     )
+    // It never asked for anything: it is cut off while the other one is still waited for.
+    await eventually(() => idle.socket.destroyed, { withinMs: 10_000 })
     socket.write(body.slice(10))
     await eventually(() => said().includes('\r\n\r\n'), { withinMs: 10_000 })
     assert.match(said(), /^HTTP\/1.1 202 /u)
     assert.strictEqual(headersIn(said()).get('connection'), 'close')
     await stopped
-    await eventually(() => idle.socket.destroyed, { withinMs: 10_000 })
   })
 })

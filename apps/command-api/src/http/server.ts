@@ -1,6 +1,6 @@
 /** The listener: what HTTP itself gets wrong is answered here, in the same words as everything else. */
 import { createServer, type Server, type ServerOptions, STATUS_CODES } from 'node:http'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import * as NodeHttpServer from '@effect/platform-node/NodeHttpServer'
 import { apiError } from '@hub/contract'
@@ -68,6 +68,22 @@ const rawResponse = (status: number, docBase: string): string => {
  */
 const DRAIN_WITHIN = Duration.seconds(4)
 
+/** A connection that has brought no request so long after the end began is not going to; Node would wait for it as for one at work. */
+const SILENT_FOR_MS = 1000
+
+/** Those who have connected and not asked for anything yet. Answers how to cut them off. */
+const watchSilent = (server: Server | TlsServer): (() => void) => {
+  const silent = new Set<Socket>()
+  server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
+    silent.add(socket)
+    socket.once('close', () => silent.delete(socket))
+  })
+  server.on('request', ({ socket }) => silent.delete(socket))
+  return () => {
+    for (const socket of silent) socket.destroy()
+  }
+}
+
 /** What is the same with TLS and without. */
 const OPTIONS: ServerOptions = {
   maxHeaderSize: MAX_HEADER_BYTES,
@@ -129,8 +145,10 @@ const makeTlsServer = Effect.fnUntraced(function* (files: TlsFiles) {
 export const serverLayer = (port: number, tls: TlsFiles | null) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const { docBase } = yield* HttpEdge
+      const { docBase, onDraining } = yield* HttpEdge
       const server = limited(tls === null ? createServer(OPTIONS) : yield* makeTlsServer(tls), docBase)
+      const cutSilent = watchSilent(server)
+      onDraining(() => setTimeout(cutSilent, SILENT_FOR_MS).unref())
       const listening = NodeHttpServer.layerServer(() => server, {
         port,
         gracefulShutdownTimeout: DRAIN_WITHIN,
