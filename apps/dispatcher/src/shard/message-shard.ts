@@ -655,8 +655,12 @@ export class MessageShard {
     // The log may have told meanwhile; what it tells of an open message is all there is to know.
     if (handedOver && message.state.stage === 'queued') {
       this.#world.happened('known_dropped')
+      const reports = message.parked
+      message.parked = NONE
       this.#leaveQueue(message)
       this.#forget(message)
+      // They are about what the read model knows.
+      for (const report of reports) this.#report(report)
       return
     }
     this.#settle(message)
@@ -688,7 +692,12 @@ export class MessageShard {
         this.#unpark(parked)
         const here = this.#messages.get(known.id)
         if (here === undefined) this.#rehydrate(known, now)
-        else this.#index(here, known.operator, known.operatorIds)
+        else {
+          const { operator, operatorIds } = known
+          // Of a finished message the log may have told nothing but its end.
+          if (here.state.operatorIds.length === 0) here.state = { ...here.state, operator, operatorIds }
+          this.#index(here, operator, operatorIds)
+        }
         this.#report(report)
         return
       }
@@ -1014,17 +1023,22 @@ export class MessageShard {
     const message =
       this.#byOperatorId.get(operatorKey(report.operator, report.operatorId, report.recipient)) ??
       (named?.key === report.recipient ? named : undefined)
-    if (message === undefined) this.#park(report)
+    if (message === undefined || this.#lacksIds(message)) this.#park(report)
     else if (this.#awaitsAnswer(message)) message.parked = [...message.parked, report]
     else this.#apply(message, report)
   }
 
+  /** A late report may correct it, and how many parts it had the read model has to tell. */
+  #lacksIds({ state }: Message): boolean {
+    return state.reason === 'dlr_timeout_local' && state.operatorIds.length === 0
+  }
+
   /**
-   * Reports wait for what is under way. Also for an answer that was lost and comes when the message is handed over again: without the ids of
+   * Reports wait for what is under way, and until it is known whether a message was handed over before. Also for an answer that was lost and comes when the message is handed over again: without the ids of
    * its parts, the report of one part would be taken for all.
    */
   #awaitsAnswer(message: Message): boolean {
-    if (message.busy || message.recording > 0) return true
+    if (message.busy || message.recording > 0 || message.lookingUp) return true
     const { operator, stage } = message.state
     return (
       stage === 'handingOver' &&
@@ -1046,7 +1060,7 @@ export class MessageShard {
     ) {
       return this.#drop(report, 'report_duplicate')
     }
-    if (outcome.status === 'delivered' && operatorIds.length > 1 && message.awaited !== null) {
+    if (outcome.status === 'delivered' && message.awaited !== null) {
       const news = message.awaited.delete(report.operatorId)
       if (!news) return this.#drop(report, 'report_duplicate')
       if (message.awaited.size > 0) {

@@ -52,6 +52,11 @@ const step = fc.oneof(
     model.land(who, count, lost > 0),
   ),
   steps(6, zombie, (model, who) => model.answer(who)),
+  steps(4, fc.constant(false), (model, who) => model.work(who)),
+  steps(3, fc.constant(true), (model, who) => {
+    model.tickZombie()
+    model.work(who)
+  }),
   steps(3, fc.constantFrom(...ANSWERING), (model, how) => model.answering(how)),
   steps(5, fc.tuple(fc.nat(20), fc.constantFrom(...TELLING)), (model, [which, what]) =>
     model.tell(which, what),

@@ -368,6 +368,16 @@ export class ShardModel {
     member.shard.answered(submitted.message, submitted.outcome, this.now + REPORT_MS)
   }
 
+  /** A few steps that usually come together: read, claimed, handed over, answered, written down. */
+  work(zombie: boolean): void {
+    for (const lane of LANES) this.readLane(zombie, lane, 5)
+    this.take(zombie, 3)
+    this.land(zombie, 10, true)
+    this.answer(zombie)
+    this.answer(zombie)
+    this.land(zombie, 10, true)
+  }
+
   // ---- reports
 
   tell(which: number, what: Telling): void {
@@ -492,7 +502,7 @@ export class ShardModel {
         attempts: state.attempts,
         seen: state.seen,
         operator: OPERATOR,
-        operatorIds: state.operatorIds,
+        operatorIds: state.operatorIds.length === 0 ? [report.operatorId] : state.operatorIds,
       }
     }
     return null
