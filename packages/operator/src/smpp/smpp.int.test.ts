@@ -551,6 +551,19 @@ describe('an operator that says no', () => {
     }).pipe(Effect.scoped),
   )
 
+  it.live('for longer than a lifetime has that message refused, which says nothing about the others', () =>
+    Effect.gen(function* () {
+      const { operator } = yield* world(
+        { submit_sm: statuses(0x58) },
+        { pace: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 } },
+      )
+      yield* operator.submit([submissionOf('msg_a')], yes)
+      const [outcome] = yield* operator.submit([submissionOf('msg_b', { validitySeconds: 1 })], yes)
+      if (outcome?.type !== 'refused') return assert.fail('it is for now')
+      assert.isTrue(outcome.onlyThis)
+    }).pipe(Effect.scoped),
+  )
+
   it.live('for now, for another reason, gets it again after a while', () =>
     Effect.gen(function* () {
       const { operator } = yield* world({ submit_sm: statuses(0x08) }, { retryMs: 700 })

@@ -126,7 +126,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     job.done(outcome)
   }
 
-  const refused = (forMs: number): SubmitOutcome => ({
+  const refused = (forMs: number): Extract<SubmitOutcome, { readonly type: 'refused' }> => ({
     type: 'refused',
     retryAfterMs: Math.ceil(Math.max(LEAST_RETRY_MS, forMs, waitOf(pace, now()))),
   })
@@ -265,7 +265,8 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     for (const job of queue.filter((waiting) => patience(waiting, stuck) <= at)) {
       unqueue(job)
       if (!isBegun(job)) {
-        finish(job, refused(settings.retryMs))
+        // A lifetime that is over says nothing about the centre.
+        finish(job, { ...refused(settings.retryMs), ...(job.lifetimeEnd <= at ? { onlyThis: true } : {}) })
         continue
       }
       // What is in flight is waited for.
