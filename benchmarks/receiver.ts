@@ -1,0 +1,70 @@
+/**
+ * A subscriber for the benchmark: a bare HTTPS server in a process of its own. `/count` answers at once and counts, `/timed` reads as
+ * well when the events of a request were written, `/hung` never answers.
+ *
+ * Started by `webhooks.ts` over IPC with key and certificate; answers with its port, and every question with what it saw since the
+ * last one. Ends when told to.
+ */
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+
+export interface ReceiverPlan {
+  readonly key: string
+  readonly cert: string
+}
+
+export interface Seen {
+  /** Requests to `/count`. */
+  readonly requests: number
+  /** When the last of them came, milliseconds since the epoch. */
+  readonly lastAt: number
+  /** Of each request to `/timed`: from the closing of its batch (its hundredth event, or a second after its first) to here, ms. */
+  readonly dispatch: ReadonlyArray<number>
+}
+
+const BATCH_EVENTS = 100
+const WINDOW_MS = 1000
+
+const now = (): number => performance.timeOrigin + performance.now()
+
+/** How long a batch that was complete at its closing took to arrive. */
+const dispatchOf = (body: string, at: number): number => {
+  const written = (JSON.parse(body) as Array<{ data: { object: { written: number } } }>).map(
+    (event) => event.data.object.written,
+  )
+  const closed = written.length === BATCH_EVENTS ? Math.max(...written) : Math.min(...written) + WINDOW_MS
+  return at - closed
+}
+
+const serve = async ({ cert, key }: ReceiverPlan): Promise<void> => {
+  let requests = 0
+  let lastAt = 0
+  let dispatch: Array<number> = []
+  const server = createServer({ cert, key }, (request, response) => {
+    const chunks: Array<Buffer> = []
+    const timed = request.url === '/timed'
+    request.on('data', (chunk: Buffer) => {
+      if (timed) chunks.push(chunk)
+    })
+    request.on('end', () => {
+      const at = now()
+      if (request.url === '/hung') return
+      if (timed) dispatch.push(dispatchOf(Buffer.concat(chunks).toString('utf8'), at))
+      else {
+        requests += 1
+        lastAt = at
+      }
+      response.writeHead(200).end()
+    })
+  })
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
+  process.on('message', () => {
+    process.send?.({ requests, lastAt, dispatch } satisfies Seen)
+    requests = 0
+    dispatch = []
+  })
+  process.send?.((server.address() as AddressInfo).port)
+}
+
+process.once('message', (plan: ReceiverPlan) => void serve(plan))
+process.once('disconnect', () => process.exit(0))

@@ -1,0 +1,261 @@
+/**
+ * The section on webhooks: the fan-out against bare undici, in one run, and beside receivers that hang.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { decodeId, eventId, type Mode, toTimestamp } from '@hub/domain'
+import { EventLog, eventRecordedRecord, layerEventLog, topicNames } from '@hub/kafka'
+import { startStack } from '@hub/testkit'
+import { Effect } from 'effect'
+import { FANOUT_PARTITIONS, makeFanoutWorld, type Servers } from '../test/support/fanout.ts'
+import { percentile } from './numbers.ts'
+import type { PosterPlan } from './poster.ts'
+import type { ReceiverPlan, Seen } from './receiver.ts'
+
+/** What the fan-out allows itself for one subscription: the bare one gets as many connections. */
+const CONNECTIONS = 16
+const BARE_MS = 4000
+/** Batches of one event: some seconds of deliveries. */
+const SINGLES = 12_000
+/** A million events. */
+const HUNDREDS = 10_000
+const STEADY = { rate: 200, subscriptions: 20, durationMs: 8000 }
+const WARM_UP_MS = 3000
+/** A drain that takes longer than this has failed. */
+const DRAIN_WITHIN_MS = 60_000
+
+export interface Section {
+  readonly rows: ReadonlyArray<readonly [what: string, figure: string, ratio: string]>
+  readonly bars: ReadonlyArray<{ readonly what: string; readonly value: number; readonly bar: number }>
+}
+
+/** Starts a process of the benchmark, and answers with its first message. */
+const begin = <A>(
+  file: string,
+  plan: unknown,
+): Promise<{ readonly child: ChildProcess; readonly first: A }> =>
+  new Promise((resolve, reject) => {
+    const child = fork(new URL(file, import.meta.url))
+    child.once('message', (first) => resolve({ child, first: first as A }))
+    child.once('exit', (code) => reject(new Error(`${file} ended early (${code})`)))
+    child.send(plan as object)
+  })
+
+const peakMiB = (pid: number): number => {
+  try {
+    return Number(/VmHWM:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+  } catch {
+    return Number.NaN
+  }
+}
+
+export const measureWebhooks = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
+  const fanout = await makeFanoutWorld(servers)
+  const { authority, prefix, sql } = fanout
+  const { child: receiver, first: port } = await begin<number>(
+    'receiver.ts',
+    (await authority.issue(['127.0.0.1'])) satisfies ReceiverPlan,
+  )
+  const seen = (): Promise<Seen> =>
+    new Promise((resolve) => {
+      receiver.once('message', (answer) => resolve(answer as Seen))
+      receiver.send('?')
+    })
+  let sequence = 0
+  const subscribe = (path: string) => fanout.subscribe(`https://127.0.0.1:${port}${path}`)
+  const remove = async (endpoint: string): Promise<void> => {
+    await sql`DELETE FROM webhooks.endpoints WHERE id = ${decodeId('we', endpoint)}`
+  }
+  const bare = async (body: string): Promise<number> => {
+    const plan: PosterPlan = {
+      port,
+      ca: authority.pem,
+      connections: CONNECTIONS,
+      body,
+      durationMs: BARE_MS,
+    }
+    const { first } = await begin<number>('poster.ts', plan)
+    await seen()
+    return first
+  }
+
+  /** Lets the fan-out find a backlog at its start; answers with batches a second, from the first to the last delivery. */
+  const drain = async (
+    batches: number,
+    events: number,
+  ): Promise<{ readonly perSecond: number; readonly peak: number }> => {
+    const { endpoint } = await subscribe('/count')
+    await fanout.fillBacklog({ endpoint, batches, events })
+    await sql`CHECKPOINT`
+    await seen()
+    await fanout.start()
+    const begun = performance.now()
+    const at: Array<readonly [number, number]> = []
+    let count = 0
+    while (count < batches) {
+      if (performance.now() - begun > DRAIN_WITHIN_MS)
+        throw new Error(`drained only ${count} of ${batches} batches`)
+      await delay(50)
+      const { lastAt, requests } = await seen()
+      count += requests
+      if (requests > 0) at.push([lastAt, count])
+    }
+    const peak = peakMiB(fanout.pid())
+    await fanout.kill('SIGTERM')
+    await remove(endpoint)
+    const [first, last] = [at[0]!, at.at(-1)!]
+    return { perSecond: (last[1] - first[1]) / ((last[0] - first[0]) / 1000), peak }
+  }
+
+  /**
+   * Evenly paced events, each for one of as many accounts as there are subscriptions: batches close by their window, all the time.
+   * Answers with the sorted dispatch times.
+   */
+  const steady = async (
+    accounts: ReadonlyArray<string>,
+    durationMs: number,
+  ): Promise<ReadonlyArray<number>> => {
+    const topics = topicNames(prefix)
+    const mode: Mode = 'test'
+    const count = Math.floor((durationMs / 1000) * STEADY.rate)
+    await seen()
+    await Effect.runPromise(
+      Effect.gen(function* () {
+        const log = yield* EventLog
+        const begun = performance.now()
+        for (let index = 0; index < count; index++) {
+          const wait = begun + (index * 1000) / STEADY.rate - performance.now()
+          if (wait > 0) yield* Effect.sleep(wait)
+          const account = accounts[index % accounts.length]!
+          const written = performance.timeOrigin + performance.now()
+          const id = eventId(`${account} ${written}`)
+          const createdAt = Math.floor(written)
+          sequence += 1
+          const record = eventRecordedRecord(topics, {
+            type: 'EventRecorded',
+            event: id,
+            account,
+            mode,
+            sequence,
+            eventType: 'message.sent',
+            createdAt,
+            body: JSON.stringify({
+              id,
+              object: 'event',
+              type: 'message.sent',
+              created_at: toTimestamp(createdAt),
+              mode,
+              data: { object: { object: 'message', written } },
+            }),
+          })
+          yield* Effect.forkScoped(log.append([record]))
+        }
+        // The last window, and what is under way.
+        yield* Effect.sleep(2500)
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          layerEventLog({
+            connection: { brokers: servers.brokers, clientId: 'bench-events' },
+            partitions: FANOUT_PARTITIONS,
+          }),
+        ),
+      ),
+    )
+    return (await seen()).dispatch.toSorted((a, b) => a - b)
+  }
+
+  try {
+    const event = `[{"id":"evt_0","object":"event","data":{"object":"${'x'.repeat(300)}"}}]`
+    const bareSingles = await bare(event)
+    say(`bare undici: ${bareSingles.toFixed(0)} posts/s over ${CONNECTIONS} connections`)
+    const accounts = await Promise.all(
+      Array.from({ length: STEADY.subscriptions }, async () => (await subscribe('/timed')).account),
+    )
+    await fanout.start()
+    // Connections and compiled code first.
+    await steady(accounts, WARM_UP_MS)
+    const alone = await steady(accounts, STEADY.durationMs)
+    // Receivers that never answer: one beside each of the others, with the same events.
+    for (const account of accounts) await fanout.subscribe(`https://127.0.0.1:${port}/hung`, account)
+    await fanout.kill('SIGTERM')
+    await fanout.start()
+    await steady(accounts, WARM_UP_MS)
+    const beside = await steady(accounts, STEADY.durationMs)
+    await fanout.kill('SIGTERM')
+    await sql`DELETE FROM webhooks.endpoints`
+    const [p50, p99, besideP99] = [percentile(alone, 0.5), percentile(alone, 0.99), percentile(beside, 0.99)]
+    say(`dispatch at ${STEADY.rate} events/s: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
+    say(`beside as many hung receivers: p99 ${besideP99.toFixed(1)} ms`)
+
+    const { perSecond: singles } = await drain(SINGLES, 1)
+    say(
+      `backlog of single events: ${singles.toFixed(0)} posts/s, ${(singles / bareSingles).toFixed(2)} of bare`,
+    )
+    const million = await drain(HUNDREDS, 100)
+    const hundreds = million.perSecond * 100
+    const memory = million.peak
+    say(
+      `backlog of hundreds: ${hundreds.toFixed(0)} events/s, ${(hundreds / bareSingles).toFixed(1)} a bare post`,
+    )
+    say(`memory with a backlog of a million events: ${memory.toFixed(0)} MiB`)
+
+    return {
+      rows: [
+        [
+          `bare: undici posts to one local receiver, ${CONNECTIONS} connections`,
+          `${bareSingles.toFixed(0)}/s`,
+          'the limit',
+        ],
+        [
+          'webhook deliveries, one event a batch',
+          `${singles.toFixed(0)}/s`,
+          `${(singles / bareSingles).toFixed(2)} of bare undici`,
+        ],
+        [
+          'webhook backlog of a million events, batches of 100',
+          `${hundreds.toFixed(0)} events/s; memory at most ${memory.toFixed(0)} MiB`,
+          `${(hundreds / bareSingles).toFixed(1)} events a bare post`,
+        ],
+        [
+          `webhook dispatch at ${STEADY.rate} events/s to ${STEADY.subscriptions} subscriptions, behind the window of a second`,
+          `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms (${alone.length} batches)`,
+          `beside as many that hang: p99 ${besideP99.toFixed(1)} ms, ${(besideP99 / p99).toFixed(2)} ×`,
+        ],
+      ],
+      bars: [
+        {
+          what: 'webhook dispatch p99 beside hung receivers ÷ alone',
+          value: besideP99 / p99,
+          bar: 2,
+        },
+        {
+          what: 'bare undici posts/s ÷ webhook deliveries/s, one event a batch',
+          value: bareSingles / singles,
+          bar: 2.5,
+        },
+        {
+          what: 'bare undici posts/s × 10 ÷ events/s of a backlog',
+          value: (bareSingles * 10) / hundreds,
+          bar: 1,
+        },
+        { what: 'memory of the fan-out with a backlog of a million events, MiB', value: memory, bar: 300 },
+      ],
+    }
+  } finally {
+    receiver.disconnect()
+    await fanout.stop()
+  }
+}
+
+if (import.meta.main) {
+  const stack = await startStack()
+  try {
+    const section = await measureWebhooks(stack, (line) => console.log(line))
+    console.table(section.rows)
+    console.table(section.bars)
+  } finally {
+    await stack.stop()
+  }
+}

@@ -1,0 +1,91 @@
+/** kill -9 of a fan-out in the middle of a backlog: nothing lost, little repeated, and the next one goes on. */
+import {
+  answering,
+  eventually,
+  startStack,
+  type TestStack,
+  tlsReceiver,
+  type TlsReceiver,
+} from '@hub/testkit'
+import { Effect, Exit, Scope } from 'effect'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type FanoutWorld, makeFanoutWorld } from '../support/fanout.ts'
+
+const BATCHES = 10_000
+/** Killed twice, with deliveries behind it and deliveries to come. */
+const KILL_AT = [3000, 6500]
+/** What may be delivered again after each kill: attempts that had begun and were not recorded. */
+const REPEATED_AT_MOST = 70
+/** Until the next process delivers: its start, and the group noticing that the last one is gone. */
+const GOING_ON_WITHIN_MS = 15_000
+
+let stack: TestStack
+let world: FanoutWorld
+let receiver: TlsReceiver
+const scope = Effect.runSync(Scope.make())
+
+beforeAll(async () => {
+  stack = await startStack()
+  world = await makeFanoutWorld(stack)
+  const certificate = await world.authority.issue(['127.0.0.1'])
+  receiver = await Effect.runPromise(
+    Scope.provide(tlsReceiver(certificate, { respond: answering(200) }), scope),
+  )
+})
+afterAll(async () => {
+  await world?.stop()
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+  await stack?.stop()
+})
+
+const received = (atLeast: number): Promise<unknown> =>
+  Effect.runPromise(receiver.until((requests) => requests.length >= atLeast))
+
+describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
+  it('loses none, repeats few, and the next process goes on', async () => {
+    const { endpoint } = await world.subscribe(receiver.url())
+    await world.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
+    await world.start()
+    for (const at of KILL_AT) {
+      await received(at)
+      await world.kill('SIGKILL')
+      await world.start()
+    }
+    await eventually(
+      async () => {
+        const [row] = await world.sql<{ pending: number }[]>`
+          SELECT count(*)::integer AS pending FROM webhooks.batches WHERE status = 'pending'`
+        return row?.pending === 0
+      },
+      { withinMs: 90_000, everyMs: 100 },
+    )
+
+    const ids = receiver.received.map(
+      ({ body }) => (JSON.parse(body.toString('utf8')) as [{ id: string }])[0].id,
+    )
+    expect(new Set(ids).size).toBe(BATCHES)
+    const repeated = ids.length - BATCHES
+    // The longest silence is that of a kill: from the last request of a process to the first of the next.
+    const silence = Math.max(
+      ...receiver.received.slice(1).map(({ at }, index) => at - receiver.received[index]!.at),
+    )
+    console.log(
+      `${BATCHES} batches, ${KILL_AT.length} kills: ${repeated} delivered again, silent for ${silence} ms at most`,
+    )
+    expect(repeated).toBeLessThanOrEqual(REPEATED_AT_MOST * KILL_AT.length)
+    // A batch that comes again comes under its id, with the same bytes.
+    const bodies = new Map<string, string>()
+    for (const { body, headers } of receiver.received) {
+      const id = String(headers['hub-event-id'])
+      expect(bodies.get(id) ?? body.toString('utf8')).toBe(body.toString('utf8'))
+      bodies.set(id, body.toString('utf8'))
+    }
+    expect(bodies.size).toBe(BATCHES)
+    // Every batch has its line, and the count has suffered nothing.
+    const [log] = await world.sql<{ lines: number; batches: number; failures: number }[]>`
+      SELECT count(*)::integer AS lines, count(DISTINCT batch_id)::integer AS batches,
+             (SELECT consecutive_failures FROM webhooks.endpoints)::integer AS failures FROM webhooks.attempts`
+    expect(log).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
+    expect(silence).toBeLessThanOrEqual(GOING_ON_WITHIN_MS)
+  })
+})

@@ -1,0 +1,202 @@
+/**
+ * A webhook fan-out of one's own: the process as it is deployed, on a database and topics that nobody else uses, with subscriptions and
+ * backlogs put where the rest of the hub would have left them.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { openSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeId, encodeId, newId } from '@hub/domain'
+import { createTopics, topicCatalogue } from '@hub/kafka'
+import { migrate, Vault } from '@hub/store'
+import { type CertificateAuthority, eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
+import { ConfigProvider, Effect } from 'effect'
+import type { Sql } from 'postgres'
+
+export const FANOUT_PARTITIONS = 6
+const MAIN = new URL('../../apps/webhook-fanout/src/main.ts', import.meta.url).pathname
+const MASTER_KEY = randomBytes(32).toString('base64')
+
+export interface Servers {
+  readonly brokers: ReadonlyArray<string>
+  /** A database from which others may be created. */
+  readonly adminDatabaseUrl: string
+}
+
+export interface Backlog {
+  /** `we_…` */
+  readonly endpoint: string
+  readonly batches: number
+  /** Events in each of them. */
+  readonly events: number
+}
+
+export interface FanoutWorld {
+  readonly sql: Sql
+  readonly prefix: string
+  readonly authority: CertificateAuthority
+  /** Stores a subscription in test mode, of an account of its own or of one (`acc_…`) that has others; found by the next start. */
+  readonly subscribe: (
+    url: string,
+    of?: string,
+  ) => Promise<{ readonly account: string; readonly endpoint: string }>
+  /**
+   * Queues batches that are due now, as if events had become them one after the other. Event ids are `evt_` and the place of the event,
+   * from 1, in 26 digits.
+   */
+  readonly fillBacklog: (backlog: Backlog) => Promise<void>
+  /** Starts the process, with flags for Node such as `--cpu-prof`, and waits until it is ready. */
+  readonly start: (flags?: ReadonlyArray<string>) => Promise<void>
+  readonly pid: () => number
+  /** Signals it and waits until it is gone. */
+  readonly kill: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void>
+  /** Ends the process and removes everything. */
+  readonly stop: () => Promise<void>
+}
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const server = createServer()
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      server.close(() => resolve(port))
+    })
+  })
+
+/** Some 330 characters, as an event of a message has; `n` is its place. */
+const EVENT = `
+  '{"id":"evt_' || lpad(n::text, 26, '0') || '","object":"event","type":"message.delivered","created_at":"2026-11-21T09:30:01.260Z",'
+  || '"mode":"test","data":{"object":{"id":"msg_' || lpad(n::text, 26, '0') || '","object":"message","status":"delivered","final":true,'
+  || '"class":"service","reason_code":null,"client_ref":"order-' || n || '","batch":null,"template":"order_ready",'
+  || '"created_at":"2026-11-21T09:30:00.100Z","parts":1,"price":{"amount":"1.50","currency":"RUB"}}}}'`
+
+export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> => {
+  const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'fanout-'))
+  const authority = await makeCertificateAuthority()
+  const caFile = join(dir, 'ca.pem')
+  writeFileSync(caFile, authority.pem)
+
+  const name = `hub_fanout_${randomBytes(6).toString('hex')}`
+  const asAdmin = async (statement: string): Promise<void> => {
+    const admin = openDatabase(servers.adminDatabaseUrl)
+    try {
+      await admin.unsafe(statement)
+    } finally {
+      await admin.end()
+    }
+  }
+  await asAdmin(`CREATE DATABASE ${name}`)
+  const databaseUrl = Object.assign(new URL(servers.adminDatabaseUrl), { pathname: `/${name}` }).toString()
+  await Effect.runPromise(migrate(databaseUrl))
+  const prefix = `f${randomBytes(4).toString('hex')}.`
+  await Effect.runPromise(
+    createTopics(
+      { brokers: servers.brokers, clientId: 'fanout-world' },
+      topicCatalogue({ prefix, partitions: FANOUT_PARTITIONS, replicationFactor: 1 }).filter(({ topic }) =>
+        topic.includes('hub.webhooks'),
+      ),
+    ),
+  )
+  const vault = await Effect.runPromise(
+    Effect.gen(function* () {
+      return yield* Vault
+    }).pipe(
+      Effect.provide(Vault.layer),
+      Effect.provideService(
+        ConfigProvider.ConfigProvider,
+        ConfigProvider.fromUnknown({ HUB_MASTER_KEY: MASTER_KEY }),
+      ),
+    ),
+  )
+  const sql = openDatabase(databaseUrl)
+  const adminPort = await freePort()
+  let child: ChildProcess | null = null
+  const gone = async (running: ChildProcess): Promise<void> => {
+    if (running.exitCode === null && running.signalCode === null) {
+      await new Promise((resolve) => running.once('exit', resolve))
+    }
+  }
+
+  const start = async (flags: ReadonlyArray<string> = []): Promise<void> => {
+    const output = openSync(join(dir, 'fanout.log'), 'a')
+    const running = spawn(process.execPath, ['--max-semi-space-size=8', ...flags, MAIN], {
+      stdio: ['ignore', output, output],
+      env: {
+        PATH: process.env['PATH'],
+        HUB_DATABASE_URL: databaseUrl,
+        HUB_KAFKA_BROKERS: servers.brokers.join(','),
+        HUB_TOPIC_PREFIX: prefix,
+        HUB_PARTITIONS: String(FANOUT_PARTITIONS),
+        HUB_MASTER_KEY: MASTER_KEY,
+        HUB_NUMBER_HASH_SECRET: 'nobody hashes a number here, in no case',
+        HUB_ADMIN_PORT: String(adminPort),
+        HUB_DATA_DIR: dir,
+        HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1',
+        HUB_WEBHOOK_CA_FILE: caFile,
+      },
+    })
+    child = running
+    await eventually(
+      async () => {
+        if (running.exitCode !== null) throw new Error(`the fan-out ended; see ${join(dir, 'fanout.log')}`)
+        const { status } = await fetch(`http://127.0.0.1:${adminPort}/readyz`)
+        if (status !== 200) throw new Error(`/readyz says ${status}`)
+        return true
+      },
+      { withinMs: 60_000, everyMs: 50 },
+    )
+  }
+  const kill = async (signal: 'SIGTERM' | 'SIGKILL'): Promise<void> => {
+    if (child === null) return
+    const running = child
+    child = null
+    running.kill(signal)
+    await gone(running)
+  }
+
+  return {
+    sql,
+    prefix,
+    authority,
+    subscribe: async (url, of) => {
+      const account = of === undefined ? randomUUID() : (decodeId('acc', of) ?? '')
+      await sql`INSERT INTO command.accounts (id, name) VALUES (${account}, 'fan-out') ON CONFLICT DO NOTHING`
+      const endpoint = newId('we', Date.now(), randomBytes(10))
+      const secret = vault.seal(
+        'webhook-secret',
+        endpoint,
+        Buffer.from(`whsec_${randomBytes(32).toString('base64')}`),
+      )
+      await sql`INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
+                VALUES (${decodeId('we', endpoint)}, ${account}, 'test', ${url}, '{}', ${secret})`
+      return { account: encodeId('acc', account), endpoint }
+    },
+    fillBacklog: async ({ batches, endpoint, events }) => {
+      await sql.unsafe(
+        `INSERT INTO webhooks.batches (id, endpoint_id, partition, first_sequence, event_count, body, queued_at, scheduled_at, next_attempt_at)
+         SELECT gen_random_uuid(), $1::uuid, 0, (b - 1) * $3::integer + 1, $3::integer,
+                convert_to('[' || (SELECT string_agg(${EVENT}, ',' ORDER BY n)
+                                     FROM generate_series((b - 1) * $3::integer + 1, b * $3::integer) n) || ']', 'UTF8'),
+                now(), now(), now()
+           FROM generate_series(1, $2::integer) b`,
+        [decodeId('we', endpoint), batches, events],
+      )
+      await sql`ANALYZE webhooks.batches`
+    },
+    start,
+    kill,
+    pid: () => {
+      const pid = child?.pid
+      if (pid === undefined) throw new Error('the fan-out does not run')
+      return pid
+    },
+    stop: async () => {
+      await kill('SIGKILL')
+      await sql.end()
+      await asAdmin(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
