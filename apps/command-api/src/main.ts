@@ -10,7 +10,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, topicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
 import { commandApi } from './app.ts'
@@ -46,4 +46,4 @@ const app = Layer.unwrap(
   ),
 )
 
-app.pipe(Layer.launch, NodeRuntime.runMain({ teardown }))
+app.pipe(Layer.launch, reported(APP), NodeRuntime.runMain({ teardown, disableErrorReporting: true }))

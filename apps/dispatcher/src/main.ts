@@ -17,7 +17,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { hashSecret, memberFile, vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
@@ -68,5 +68,6 @@ dispatcher.pipe(
       Layer.provideMerge(loggerLayer(APP)),
     ),
   ),
-  NodeRuntime.runMain({ teardown }),
+  reported(APP),
+  NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

@@ -3,7 +3,7 @@
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeProjector } from './projection/projector.ts'
@@ -49,5 +49,6 @@ projector.pipe(
   Layer.provide(Layer.mergeAll(bus, store, Readiness.layer)),
   Layer.provide(loggerLayer(APP)),
   Layer.launch,
-  NodeRuntime.runMain({ teardown }),
+  reported(APP),
+  NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

@@ -4,7 +4,7 @@ import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
 import { AddressPolicy, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
@@ -45,5 +45,6 @@ fanout.pipe(
   Layer.provide(Layer.mergeAll(bus, store, client, Readiness.layer)),
   Layer.provide(loggerLayer(APP)),
   Layer.launch,
-  NodeRuntime.runMain({ teardown }),
+  reported(APP),
+  NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

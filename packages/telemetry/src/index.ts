@@ -1,5 +1,5 @@
 /** Logs, metrics and the admin listener: how an app shows itself to the people who run it. */
 export { adminLayer, AdminUnavailable, Readiness, type ReadinessCheck } from './admin.ts'
-export { loggerLayer } from './logger.ts'
+export { loggerLayer, reported } from './logger.ts'
 export { maskNumbers } from './mask.ts'
 export { teardown } from './teardown.ts'

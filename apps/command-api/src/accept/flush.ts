@@ -58,7 +58,7 @@ import {
   Schedule,
 } from 'effect'
 import type { MakeId } from '../ids.ts'
-import type { MessageView } from '../messages/message.ts'
+import { acceptedView, type MessageView } from '../messages/message.ts'
 import { type BatchOutcome, batchOutcome } from './batch-outcome.ts'
 import type { Candidate, Draft } from './candidate.ts'
 import { type Decision, decideFlush, type Knowledge } from './decide.ts'
@@ -141,29 +141,6 @@ const ABANDONED = apiError('idempotency_conflict')
 /** What a send costs a flush in bytes, roughly: its text twice (in the ledger and in the record) and its names. */
 const weightOf = (candidate: Candidate): number =>
   Result.isSuccess(candidate.draft) ? 600 + 4 * candidate.draft.success.rendered.text.length : 100
-
-const viewOf = (entry: Entry): MessageView => {
-  const { fact } = entry
-  return {
-    id: fact.messageId,
-    mode: fact.mode,
-    class: fact.class,
-    toMasked: entry.toMasked,
-    status: 'accepted',
-    reason: null,
-    createdAt: fact.at,
-    updatedAt: fact.at,
-    clientRef: fact.clientRef,
-    batch: fact.batch,
-    template: fact.template,
-    sender: fact.sender,
-    attempts: 0,
-    parts: fact.parts,
-    price: fact.price,
-    variables: fact.variables,
-    history: [{ status: 'accepted', reason: null, at: fact.at }],
-  }
-}
 
 /** The sealed payload. A code's variables would be its secret a second time; nothing ever shows them. */
 const payloadOf = (draft: Draft): Buffer =>
@@ -434,7 +411,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
         claimant: claimantOf(one),
         entry,
         record: acceptedRecord(options.topics, fact),
-        view: viewOf(entry),
+        view: acceptedView(fact, draft.toMasked),
         again,
       })
     }

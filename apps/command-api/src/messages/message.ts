@@ -2,6 +2,7 @@
 import type { AcceptedMessage, Message } from '@hub/contract'
 import {
   isFinal,
+  type MessageAccepted,
   type MessageClass,
   type Mode,
   type Money,
@@ -49,6 +50,27 @@ export interface MessageContent {
   readonly text: string
   readonly variables: Readonly<Record<string, string>>
 }
+
+/** A message that was just accepted. */
+export const acceptedView = (fact: MessageAccepted, toMasked: string): MessageView => ({
+  id: fact.messageId,
+  mode: fact.mode,
+  class: fact.class,
+  toMasked,
+  status: 'accepted',
+  reason: null,
+  createdAt: fact.at,
+  updatedAt: fact.at,
+  clientRef: fact.clientRef,
+  batch: fact.batch,
+  template: fact.template,
+  sender: fact.sender,
+  attempts: 0,
+  parts: fact.parts,
+  price: fact.price,
+  variables: fact.variables,
+  history: [{ status: 'accepted', reason: null, at: fact.at }],
+})
 
 /** The answer to a send: no text, no variables. A duplicate says so. */
 export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMessage => ({

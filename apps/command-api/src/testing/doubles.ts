@@ -13,6 +13,7 @@ import type { Lease, StoredAnswer } from '../idempotency/keys.ts'
 import { OutboxGate } from '../accept/outbox-gate.ts'
 import { DEFAULT_SETTINGS, type Owner, type TemplateInUse } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
+import { acceptedView } from '../messages/message.ts'
 
 export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
 
@@ -106,25 +107,7 @@ const makeLedger = () => {
     return {
       recipient: fact.recipient,
       projected: projected.has(id),
-      view: {
-        id,
-        mode: fact.mode,
-        class: fact.class,
-        toMasked: entry.toMasked,
-        status: 'accepted',
-        reason: null,
-        createdAt: fact.at,
-        updatedAt: fact.at,
-        clientRef: fact.clientRef,
-        batch: fact.batch,
-        template: fact.template,
-        sender: fact.sender,
-        attempts: 0,
-        parts: fact.parts,
-        price: fact.price,
-        variables: fact.variables,
-        history: [],
-      },
+      view: acceptedView(fact, entry.toMasked),
     }
   }
 
