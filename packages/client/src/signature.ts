@@ -1,0 +1,147 @@
+/**
+ * Webhooks of the hub, verified: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an HMAC-SHA-256 over `t`, a full stop and
+ * the raw bytes of the body, keyed with the whole secret string (`whsec_…`).
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { components } from './contract.ts'
+
+/** An event as it is delivered. Ignore types that you do not know. */
+export type HubEvent = components['schemas']['Event']
+
+/** How far `t` may be from this machine's clock, in seconds, into the past and into the future. */
+export const TOLERANCE_SECONDS = 300
+
+/** What is wrong with a webhook. All of them: answer 400 and do nothing. */
+export type SignatureProblem =
+  /** There is no `Hub-Signature`. */
+  | 'header_missing'
+  /** It is not of the form `t=…,v1=…`. */
+  | 'header_malformed'
+  /** It was signed too long ago: a replay, or this machine's clock is ahead. */
+  | 'timestamp_too_old'
+  /** It was signed in the future: this machine's clock is behind. */
+  | 'timestamp_too_new'
+  /** No signature in it is of this body under any of these secrets. */
+  | 'no_match'
+  /** What was given is not the raw body, so that nothing can be said. A fault of the receiver. */
+  | 'body_not_raw'
+  /** The body is signed and is not a JSON array of events. */
+  | 'body_malformed'
+
+const WORDS: Readonly<Record<SignatureProblem, string>> = {
+  header_missing: 'The request has no Hub-Signature header.',
+  header_malformed: 'Hub-Signature is not of the form t=<unix seconds>,v1=<hex>.',
+  timestamp_too_old: 'The webhook was signed too long ago; is the clock of this machine right?',
+  timestamp_too_new: 'The webhook was signed in the future; is the clock of this machine right?',
+  no_match:
+    'No signature matches. Is the body given byte for byte as it was received, and the secret that of this subscription?',
+  body_not_raw:
+    'The body must be given as raw bytes or as their text, before any JSON parser: what was parsed cannot be verified.',
+  body_malformed: 'The body is not a JSON array of events.',
+}
+
+/** A webhook that must not be believed. Its message holds nothing of the body or the secret. */
+export class WebhookSignatureError extends Error {
+  override readonly name = 'WebhookSignatureError'
+  readonly code: SignatureProblem
+
+  constructor(code: SignatureProblem) {
+    super(WORDS[code])
+    this.code = code
+  }
+}
+
+export interface VerifyOptions {
+  /** Default 300. What is signed longer ago, or further in the future, is refused. */
+  readonly toleranceSeconds?: number
+  /** Milliseconds since the epoch; default `Date.now()`. For tests. */
+  readonly now?: number
+}
+
+const digest = (secret: string, timestamp: number, body: Uint8Array): Buffer =>
+  createHmac('sha256', secret).update(`${timestamp}.`).update(body).digest()
+
+interface Parsed {
+  readonly timestamp: number
+  readonly signatures: ReadonlyArray<Buffer>
+}
+
+const parseHeader = (header: string): Parsed | null => {
+  let timestamp: number | null = null
+  const signatures: Array<Buffer> = []
+  for (const element of header.split(',').map((part) => part.trim())) {
+    if (/^t=(?:0|[1-9][0-9]{0,11})$/u.test(element) && timestamp === null)
+      timestamp = Number(element.slice(2))
+    // A second time, or one that is none: which of them was signed is anybody's guess.
+    else if (element.startsWith('t=')) return null
+    else if (/^v1=[0-9a-f]{64}$/u.test(element)) signatures.push(Buffer.from(element.slice(3), 'hex'))
+    // Anything else is of a scheme to come, and is not ours to judge.
+  }
+  return timestamp === null || signatures.length === 0 ? null : { timestamp, signatures }
+}
+
+const bytesOf = (body: unknown): Uint8Array => {
+  if (typeof body === 'string') return Buffer.from(body)
+  if (body instanceof Uint8Array) return body
+  if (body instanceof ArrayBuffer) return new Uint8Array(body)
+  throw new WebhookSignatureError('body_not_raw')
+}
+
+/**
+ * Verifies a webhook; throws a {@link WebhookSignatureError} when it must not be believed.
+ *
+ * `body` is what came over the wire, before any parser: bytes, or their text. `header` is the value of `Hub-Signature`. `secret` is the
+ * secret of the subscription; give several where one URL serves several subscriptions. A match of one signature with one of them is
+ * enough, so that a receiver that knows the old or the new secret goes on through a rotation. Compares in constant time.
+ */
+export const verifySignature = (
+  body: Uint8Array | ArrayBuffer | string,
+  header: string | ReadonlyArray<string> | null | undefined,
+  secret: string | ReadonlyArray<string>,
+  options: VerifyOptions = {},
+): void => {
+  const bytes = bytesOf(body)
+  const text =
+    typeof header === 'string' || header === null || header === undefined ? header : header.join(',')
+  if (text === null || text === undefined || text === '') throw new WebhookSignatureError('header_missing')
+  const parsed = parseHeader(text)
+  if (parsed === null) throw new WebhookSignatureError('header_malformed')
+  const age = (options.now ?? Date.now()) / 1000 - parsed.timestamp
+  const tolerance = options.toleranceSeconds ?? TOLERANCE_SECONDS
+  let matches = false
+  for (const key of typeof secret === 'string' ? [secret] : secret) {
+    const expected = digest(key, parsed.timestamp, bytes)
+    for (const signature of parsed.signatures) matches = timingSafeEqual(signature, expected) || matches
+  }
+  if (!matches) throw new WebhookSignatureError('no_match')
+  // The fraction of a second by which whole seconds are cut off is not held against anybody.
+  if (Math.floor(age) > tolerance) throw new WebhookSignatureError('timestamp_too_old')
+  if (Math.ceil(age) < -tolerance) throw new WebhookSignatureError('timestamp_too_new')
+}
+
+/**
+ * Verifies a webhook and reads its events. Delivery is at least once and in any order: drop what you have by `event.id`. Throws a
+ * {@link WebhookSignatureError}; parameters as of {@link verifySignature}.
+ */
+export const readEvents = (
+  body: Uint8Array | ArrayBuffer | string,
+  header: string | ReadonlyArray<string> | null | undefined,
+  secret: string | ReadonlyArray<string>,
+  options: VerifyOptions = {},
+): ReadonlyArray<HubEvent> => {
+  verifySignature(body, header, secret, options)
+  let events: unknown
+  try {
+    events = JSON.parse(Buffer.from(bytesOf(body)).toString('utf8'))
+  } catch {
+    throw new WebhookSignatureError('body_malformed')
+  }
+  if (!Array.isArray(events)) throw new WebhookSignatureError('body_malformed')
+  return events as ReadonlyArray<HubEvent>
+}
+
+/** The header that the hub would send with a body: for the tests of your receiver. `at`: milliseconds since the epoch. */
+export const signForTest = (body: Uint8Array | string, secret: string, at: number = Date.now()): string => {
+  const timestamp = Math.floor(at / 1000)
+  return `t=${timestamp},v1=${digest(secret, timestamp, bytesOf(body)).toString('hex')}`
+}

@@ -1,0 +1,209 @@
+import { createHmac } from 'node:crypto'
+import fc from 'fast-check'
+import { Stripe } from 'stripe'
+import { describe, expect, it } from 'vitest'
+import {
+  readEvents,
+  signForTest,
+  TOLERANCE_SECONDS,
+  verifySignature,
+  type VerifyOptions,
+  WebhookSignatureError,
+} from './signature.ts'
+
+const SECRET = 'whsec_c2VjcmV0IG9mIGEgc3Vic2NyaXB0aW9uLCAzMiBieXRlcw=='
+const PREVIOUS = 'whsec_dGhlIHNlY3JldCBvZiB5ZXN0ZXJkYXksIDMyIGJ5dGVzLi4='
+const T = 1_800_000_000
+const NOW = T * 1000
+const BODY = Buffer.from('[{"id":"evt_1","client_ref":"заказ 😀"}]')
+
+const v1 = (secret: string, body: Uint8Array = BODY, t: number | string = T): string =>
+  `v1=${createHmac('sha256', secret).update(`${t}.`).update(body).digest('hex')}`
+
+/** The problem, or `null`. */
+const problem = (
+  header: string | ReadonlyArray<string> | null | undefined,
+  secret: string | ReadonlyArray<string> = SECRET,
+  body: unknown = BODY,
+  options: VerifyOptions = {},
+): string | null => {
+  try {
+    verifySignature(body as Uint8Array, header, secret, { now: NOW, ...options })
+    return null
+  } catch (error) {
+    if (error instanceof WebhookSignatureError) return error.code
+    throw error
+  }
+}
+
+describe('a signature', () => {
+  it('of the raw bytes under the whole secret is believed, as bytes, as a buffer and as text', () => {
+    const header = `t=${T},${v1(SECRET)}`
+    expect(problem(header)).toBeNull()
+    expect(problem(header, SECRET, new Uint8Array(BODY))).toBeNull()
+    expect(problem(header, SECRET, new Uint8Array(BODY).buffer)).toBeNull()
+    expect(problem(header, SECRET, BODY.toString())).toBeNull()
+    expect(problem([`t=${T}`, v1(SECRET)])).toBeNull()
+  })
+
+  it('covers bytes that are no text', () => {
+    const bytes = Uint8Array.of(0, 255, 254, 10)
+    expect(problem(`t=${T},${v1(SECRET, bytes)}`, SECRET, bytes)).toBeNull()
+    expect(problem(`t=${T},${v1(SECRET, bytes)}`, SECRET, Uint8Array.of(0, 255, 253, 10))).toBe('no_match')
+  })
+
+  it('during a rotation is believed by who knows either secret, and who knows both believes either', () => {
+    const both = `t=${T},${v1(SECRET)},${v1(PREVIOUS)}`
+    for (const secret of [SECRET, PREVIOUS, [PREVIOUS, SECRET], ['whsec_other', PREVIOUS]]) {
+      expect(problem(both, secret)).toBeNull()
+    }
+    expect(problem(`t=${T},${v1(PREVIOUS)}`, [SECRET, PREVIOUS])).toBeNull()
+    expect(problem(both, 'whsec_other')).toBe('no_match')
+    expect(problem(both, [])).toBe('no_match')
+  })
+
+  it('is good for five minutes into the past and into the future', () => {
+    const at = (seconds: number, options: VerifyOptions = {}) =>
+      problem(`t=${T},${v1(SECRET)}`, SECRET, BODY, { now: NOW + seconds * 1000, ...options })
+    expect(TOLERANCE_SECONDS).toBe(300)
+    for (const seconds of [-300, -299.999, 0, 299.999, 300, 300.999])
+      expect(at(seconds), String(seconds)).toBeNull()
+    for (const seconds of [301, 3600]) expect(at(seconds)).toBe('timestamp_too_old')
+    for (const seconds of [-301, -3600]) expect(at(seconds)).toBe('timestamp_too_new')
+    expect(at(11, { toleranceSeconds: 10 })).toBe('timestamp_too_old')
+    expect(at(-11, { toleranceSeconds: 10 })).toBe('timestamp_too_new')
+    expect(at(10, { toleranceSeconds: 10 })).toBeNull()
+  })
+
+  it('that does not match is called that, however old it says it is', () => {
+    expect(problem(`t=1,${v1(SECRET)}`)).toBe('no_match')
+  })
+
+  it.each([
+    [undefined, 'header_missing'],
+    [null, 'header_missing'],
+    ['', 'header_missing'],
+    ['nonsense', 'header_malformed'],
+    [`t=${T}`, 'header_malformed'],
+    [v1(SECRET), 'header_malformed'],
+    [`t=,${v1(SECRET)}`, 'header_malformed'],
+    [`t=NaN,${v1(SECRET)}`, 'header_malformed'],
+    [`t=-${T},${v1(SECRET)}`, 'header_malformed'],
+    [`t=0${T},${v1(SECRET)}`, 'header_malformed'],
+    [`t=${T}.0,${v1(SECRET)}`, 'header_malformed'],
+    [`t=1e9,${v1(SECRET)}`, 'header_malformed'],
+    [`t=${T},t=${T},${v1(SECRET)}`, 'header_malformed'],
+    [`t=${T},v1=`, 'header_malformed'],
+    [`t=${T},v1=zz`, 'header_malformed'],
+    [`t=${T},${v1(SECRET).toUpperCase()}`, 'header_malformed'],
+    [`t=${T},v0=${v1(SECRET).slice(3)}`, 'header_malformed'],
+    [`t=${T},v2=anything,${v1(SECRET)}`, null],
+    [` t=${T} , ${v1(SECRET)} `, null],
+  ])('%j is %s', (header, expected) => {
+    expect(problem(header)).toBe(expected)
+  })
+
+  it('of a body that was parsed cannot be verified, and the message says so', () => {
+    const header = `t=${T},${v1(SECRET)}`
+    for (const body of [JSON.parse(BODY.toString()), {}, null, 5]) {
+      expect(problem(header, SECRET, body)).toBe('body_not_raw')
+    }
+    expect(new WebhookSignatureError('body_not_raw').message).toContain('raw bytes')
+  })
+
+  it('tells nothing of the secret or the body when it is refused', () => {
+    try {
+      verifySignature(BODY, `t=${T},${v1('whsec_other')}`, SECRET, { now: NOW })
+      expect.unreachable()
+    } catch (error) {
+      const told = `${String(error)} ${JSON.stringify(error)}`
+      expect(told).not.toContain(SECRET)
+      expect(told).not.toContain('evt_1')
+      expect(error).toMatchObject({ name: 'WebhookSignatureError', code: 'no_match' })
+    }
+  })
+})
+
+describe('the reader of events', () => {
+  const read = (body: Uint8Array | string) =>
+    readEvents(body, signForTest(body, SECRET, NOW), SECRET, { now: NOW })
+
+  it('answers the events of a verified body', () => {
+    expect(read(BODY)).toEqual([{ id: 'evt_1', client_ref: 'заказ 😀' }])
+    expect(read('[]')).toEqual([])
+  })
+
+  it('refuses what is signed and is no array', () => {
+    for (const body of ['{}', 'null', '', '[', '"x"']) {
+      expect(() => read(body)).toThrow(expect.objectContaining({ code: 'body_malformed' }))
+    }
+  })
+
+  it('refuses what is not signed before it looks at it', () => {
+    expect(() => readEvents('[', 't=1', SECRET, { now: NOW })).toThrow(
+      expect.objectContaining({ code: 'header_malformed' }),
+    )
+  })
+})
+
+describe('beside a known implementation', () => {
+  const stripe = Stripe.webhooks
+  const stripeTakes = (body: Buffer, header: string, secret: string): boolean => {
+    try {
+      stripe.constructEvent(body, header, secret, 300, undefined, NOW)
+      return true
+    } catch {
+      return false
+    }
+  }
+  const anyBody = fc.json().map((text) => Buffer.from(text))
+  const anySecret = fc.string({ minLength: 1, maxLength: 40 }).map((text) => `whsec_${text}`)
+
+  it('each believes what the other signs', () => {
+    fc.assert(
+      fc.property(anyBody, anySecret, fc.integer({ min: -300, max: 300 }), (body, secret, skew) => {
+        const header = signForTest(body, secret, NOW + skew * 1000)
+        expect(stripeTakes(body, header, secret)).toBe(true)
+        const theirs = stripe.generateTestHeaderString({
+          payload: body.toString(),
+          secret,
+          timestamp: T + skew,
+        })
+        expect(problem(theirs, secret, body)).toBeNull()
+      }),
+    )
+  })
+
+  it('each refuses what the other refuses: another body, secret, time or signature', () => {
+    const anyChange = fc.constantFrom(
+      'none',
+      'body',
+      'secret',
+      'time',
+      'old',
+      'signature',
+      'second signature',
+    )
+    fc.assert(
+      fc.property(anyBody, anySecret, anyChange, fc.nat(63), (body, secret, change, digit) => {
+        const header = signForTest(body, secret, change === 'old' ? NOW - 301_000 : NOW)
+        const [time = '', signature = ''] = header.split(',')
+        const flipped = `${signature.slice(0, 3 + digit)}${signature[3 + digit] === '0' ? '1' : '0'}${signature.slice(4 + digit)}`
+        const changed = {
+          none: header,
+          body: header,
+          secret: header,
+          old: header,
+          time: `t=${T + 1},${signature}`,
+          signature: `${time},${flipped}`,
+          'second signature': `${time},${flipped},${signature}`,
+        }[change]
+        const received = change === 'body' ? Buffer.concat([body, Buffer.from(' ')]) : body
+        const known = change === 'secret' ? `${secret}x` : secret
+        const taken = problem(changed, known, received) === null
+        expect(taken).toBe(change === 'none' || change === 'second signature')
+        expect(taken).toBe(stripeTakes(received, changed, known))
+      }),
+    )
+  })
+})
