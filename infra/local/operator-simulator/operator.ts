@@ -94,6 +94,20 @@ const MAX_OPEN_REPORTS = 500_000
 /** A read receipt comes after the delivery it belongs to. */
 const SEEN_AFTER_MS = 100
 
+/**
+ * Messages and parts that came over SMPP and are remembered, which nothing but curiosity needs: a long run must not fill the memory. A
+ * message that is forgotten and comes again counts as a new one.
+ */
+const REMEMBERED = 200_000
+
+const forgetOldest = (map: Map<string, unknown>): void => {
+  if (map.size <= REMEMBERED) return
+  for (const oldest of map.keys()) {
+    map.delete(oldest)
+    return
+  }
+}
+
 /** Above 2⁵³, where a double is not exact any more: many centres count that far. */
 const FIRST_PART_ID = 1n << 60n
 
@@ -136,7 +150,10 @@ export interface Operator {
 export const makeOperator = (journalPath: string, secret: string): Operator => {
   const { entries, journal } = openJournal(journalPath)
   const hidden = makePrivate(secret)
+  /** What came over HTTP: it dedupes, and forgets nothing. */
   const known = new Map<string, Known>()
+  /** What came over SMPP. */
+  const counted = new Map<string, Known>()
   /** Of parts that came over SMPP, by operator id. */
   const told = new Map<string, ReadonlyArray<Told>>()
   const owed = makeDueQueue<Report>()
@@ -145,6 +162,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   let dropped = new Set<string>()
   const counts = {
     submissions: 0,
+    references: 0,
     repeated: 0,
     rejected: 0,
     throttled: 0,
@@ -166,6 +184,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     switch (entry.entry) {
       case 'taken': {
         counts.submissions++
+        counts.references++
         if (entry.status === 'rejected') counts.rejected++
         const reports = entry.operator_ids.flatMap((operatorId) =>
           entry.reports.map((report) => ({ ...report, operator_id: operatorId, acknowledged: false })),
@@ -195,13 +214,15 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
           entry.operator_id,
           entry.reports.map((report) => ({ ...report, operator_id: entry.operator_id, acknowledged: false })),
         )
+        forgetOldest(told)
         break
       case 'handed_over': {
         counts.submissions++
         if (entry.status === 'rejected') counts.rejected++
-        const before = known.get(entry.reference)
-        if (before !== undefined) counts.repeated++
-        known.set(entry.reference, {
+        const before = counted.get(entry.reference)
+        if (before === undefined) counts.references++
+        else counts.repeated++
+        counted.set(entry.reference, {
           times: (before?.times ?? 0) + 1,
           answer: {
             reference: entry.reference,
@@ -212,6 +233,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
           },
           reports: [...(before?.reports ?? []), ...entry.operator_ids.flatMap((id) => told.get(id) ?? [])],
         })
+        forgetOldest(counted)
         break
       }
       case 'throttled':
@@ -317,7 +339,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       }
     }
     // Numbered by what was taken, not at random: an id is the same after the journal is read back.
-    const number = known.size + 1
+    const number = counts.references + 1
     return {
       entry: 'taken',
       reference,
@@ -393,7 +415,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     },
     referenceOf: hidden.reference,
     find: (reference) => {
-      const message = known.get(reference)
+      const message = known.get(reference) ?? counted.get(reference)
       if (message === undefined) return null
       return {
         reference,
@@ -412,7 +434,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
     },
     statistics: () => ({
       submissions: counts.submissions,
-      references: known.size,
+      references: counts.references,
       repeated: counts.repeated,
       rejected: counts.rejected,
       throttled: counts.throttled,
