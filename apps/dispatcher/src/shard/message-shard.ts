@@ -8,7 +8,7 @@
  * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
  * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for two minutes. A lane's mark may lie
  * hours behind, at a message that its operator does not take: what a restart reads again from there, and does not remember
- * any more, is old, and everything old is looked up in the read model before it is handed over (decision 11).
+ * any more, is old, and everything old is looked up in the read model before it is handed over (decision 14).
  */
 import {
   type Fence,
