@@ -31,14 +31,17 @@ interface OpenBatch {
 
 /**
  * Open batches, locked, whose members are certain: every code among them is in the read model, given back, or past the lifetime in
- * which it could still be published.
+ * which it could still be published. A code belongs to the batch that the read model has it in, whatever the ledger meant: a process may
+ * have died between recording it in another one and publishing it there.
  */
 const openBatches = (q: Queries, openForSeconds: number) => q<OpenBatch[]>`
   SELECT b.id, b.account, b.mode, b.total, b.duplicate, b.created_at, clock_timestamp() AS now,
          coalesce(m.accepted, 0)::integer AS accepted
     FROM command.batches b
     LEFT JOIN LATERAL (
-      SELECT count(*) FILTER (WHERE a.class = 'service' OR r.account IS NOT NULL) AS accepted,
+      SELECT count(*) FILTER (WHERE a.class = 'service')
+               + (SELECT count(*) FROM read.messages r
+                   WHERE r.batch_id = b.id AND r.class = 'otp' AND r.account IS NOT NULL) AS accepted,
              count(*) FILTER (WHERE a.class = 'otp' AND r.account IS NULL AND NOT a.given_back
                                 AND a.expires_at > now() - interval '1 minute') AS unproven
         FROM command.acceptances a LEFT JOIN read.messages r ON r.id = a.message_id
