@@ -1,16 +1,14 @@
-/** What has to be done now and then, whoever sends: small, bounded, and repeated after a failure. */
+/**
+ * What has to be done now and then, whoever sends: small, bounded, and repeated after a failure. What is removed after its time is
+ * retention's (`@hub/store`), which runs elsewhere.
+ */
 import { encodeId } from '@hub/domain'
-import { type BoxColumn, resealBoxes, Sealing, Sql, type StorageError, Vault } from '@hub/store'
+import { type BoxColumn, resealBoxes, Sql, type StorageError, Vault } from '@hub/store'
 import { Cause, Duration, Effect, Layer, Schedule } from 'effect'
-import { IdempotencyKeys } from './idempotency/store.ts'
 
 /** Days of the ledger made in advance: a weekend without a running process loses nothing. */
 const DAYS_AHEAD = 3
 const LEDGER_EVERY = Duration.hours(1)
-/** Keys of codes live for minutes, so this decides how long a destroyed one may linger. */
-const KEYS_EVERY = Duration.minutes(1)
-/** Idempotency keys live for a day; a minute more does nobody any harm. */
-const FORGET_EVERY = Duration.minutes(1)
 /** Creating partitions waits for locks; nobody waits for it. */
 const DEADLINE = { deadline: Duration.seconds(8) }
 
@@ -47,6 +45,7 @@ const BOXES: ReadonlyArray<BoxColumn> = [
     keyType: 'uuid',
     purpose: 'personal-data',
     aad: (uuid) => encodeId('msg', uuid),
+    unless: 'sealing_key',
   },
 ]
 
@@ -116,31 +115,14 @@ const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<
     Effect.forkScoped,
   )
 
-export const maintenanceLayer: Layer.Layer<never, never, Sql | Vault | Sealing | IdempotencyKeys> =
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      const sealing = yield* Sealing
-      const keys = yield* IdempotencyKeys
-      yield* resealing
-      yield* repeated(
-        'ledger partitions',
-        LEDGER_EVERY,
-        sql.run((q) => q`SELECT command.ensure_acceptance_days(${DAYS_AHEAD})`, DEADLINE),
-      )
-      yield* repeated(
-        'expired sealing keys',
-        KEYS_EVERY,
-        Effect.tap(sealing.destroyExpired, (gone) =>
-          gone === 0
-            ? Effect.void
-            : Effect.annotateLogs(Effect.logInfo('sealing keys destroyed'), { keys: gone }),
-        ),
-      )
-      yield* repeated(
-        'expired idempotency keys',
-        FORGET_EVERY,
-        Effect.repeat(keys.removeExpired, { until: (gone) => gone === 0 }),
-      )
-    }),
-  )
+export const maintenanceLayer: Layer.Layer<never, never, Sql | Vault> = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const sql = yield* Sql
+    yield* resealing
+    yield* repeated(
+      'ledger partitions',
+      LEDGER_EVERY,
+      sql.run((q) => q`SELECT command.ensure_acceptance_days(${DAYS_AHEAD})`, DEADLINE),
+    )
+  }),
+)

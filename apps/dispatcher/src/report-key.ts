@@ -1,24 +1,25 @@
 /**
- * The key that reports and inbound messages are sealed with. Once there is one, no report waits for PostgreSQL: the next key is fetched
- * beside the work, and the old one serves until it has come. What is sealed with it then lives a little shorter.
+ * The keys that reports and inbound messages are sealed with, one for each share of the recipients, so that one of them can be forgotten
+ * (docs/decisions/0015). Once they are there, no report waits for PostgreSQL: the next ones are fetched beside the work, and the old ones
+ * serve until they have come. What is sealed with them then lives a little shorter.
  */
-import { Sealing, type SealingKey } from '@hub/store'
+import { Sealing, type SealingKey, shareOf } from '@hub/store'
 import { Clock, Effect, FiberSet, type Scope } from 'effect'
 
-/** Gives the key for now; fails only while there has never been one. */
+/** Gives the keys for now, by recipient hash; fails only while there have never been any. */
 export const makeReportKey = Effect.gen(function* () {
   const sealing = yield* Sealing
   const fork = yield* FiberSet.makeRuntime<never>()
-  let key: SealingKey | null = null
+  let keys: ReadonlyArray<SealingKey> = []
   let fetching = false
 
-  const fetch = Effect.tap(sealing.current('report'), (next) =>
+  const fetch = Effect.tap(sealing.ofShares, (next) =>
     Effect.sync(() => {
-      key = next
+      keys = next
     }),
   )
   const fetchBeside = fetch.pipe(
-    Effect.catch((error) => Effect.logDebug('the next key for reports is not there yet', error)),
+    Effect.catch((error) => Effect.logDebug('the next keys for reports are not there yet', error)),
     Effect.ensuring(
       Effect.sync(() => {
         fetching = false
@@ -26,12 +27,19 @@ export const makeReportKey = Effect.gen(function* () {
     ),
   )
 
+  const keyOf = (recipient: string): SealingKey => {
+    const key = keys[shareOf(recipient)]
+    if (key === undefined) throw new RangeError('a recipient hash has 64 hexadecimal digits')
+    return key
+  }
+
   return Effect.gen(function* () {
-    if (key === null) return yield* fetch
-    if (!fetching && (yield* Clock.currentTimeMillis) >= key.usableUntil) {
+    const [first] = keys
+    if (first === undefined) yield* fetch
+    else if (!fetching && (yield* Clock.currentTimeMillis) >= first.usableUntil) {
       fetching = true
       fork(fetchBeside)
     }
-    return key
+    return keyOf
   })
 }) satisfies Effect.Effect<unknown, never, Sealing | Scope.Scope>

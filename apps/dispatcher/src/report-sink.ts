@@ -47,13 +47,14 @@ export const makeReportSink = (
         const elsewhere = reports.filter((_, i) => here[i] === null)
         const found = elsewhere.length === 0 ? [] : yield* known.recipients(elsewhere)
         const recipients = new Map(elsewhere.map((report, i) => [report, found[i] ?? null]))
-        const sealingKey = reports.some(({ raw }) => raw !== null) ? yield* key : null
+        const keyOf = reports.some(({ raw }) => raw !== null) ? yield* key : null
         const records = reports.flatMap((report, i) => {
           const recipient = here[i] ?? recipients.get(report) ?? null
           if (recipient === null) return []
           const { raw } = report
+          const sealingKey = raw === null ? undefined : keyOf?.(recipient)
           const sealed =
-            sealingKey === null || raw === null
+            sealingKey === undefined || raw === null
               ? { rawKey: null, rawSealed: null }
               : { rawKey: sealingKey.id, rawSealed: sealingKey.seal(reportSeal(report), withinLimit(raw)) }
           return [
@@ -80,20 +81,22 @@ export const makeReportSink = (
       takeInbound: Effect.fnUntraced(function* (messages) {
         if (messages.length === 0) return
         const receivedAt = yield* Clock.currentTimeMillis
-        const sealingKey = yield* key
+        const keyOf = yield* key
         yield* log.append(
-          messages.map((message) =>
-            inboundMessageRecord(options.topics, {
+          messages.map((message) => {
+            const recipient = hashOf(message.from)
+            const sealingKey = keyOf(recipient)
+            return inboundMessageRecord(options.topics, {
               type: 'InboundMessageReceived',
               operator: message.operator,
               operatorId: message.operatorId,
-              recipient: hashOf(message.from),
+              recipient,
               serviceAddress: message.serviceAddress,
               receivedAt,
               sealingKey: sealingKey.id,
               sealed: sealingKey.seal(inboundSeal(message), encodeInbound(message)),
-            }),
-          ),
+            })
+          }),
         )
       }, Effect.mapError(notTaken)),
     }

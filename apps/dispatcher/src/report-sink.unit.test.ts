@@ -11,7 +11,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import type { InboundMessage, OperatorReport } from '@hub/operator'
-import { Sealing, StorageUnavailable } from '@hub/store'
+import { RECIPIENT_SHARES, Sealing, shareOf, StorageUnavailable } from '@hub/store'
 import { Context, Effect, Exit, Layer, Redacted, Result, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { KnownMessages } from './known/port.ts'
@@ -25,18 +25,20 @@ const topics = topicNames('')
 
 /** Seals visibly: what was sealed, for what, under which key. */
 const sealingOf = (state: { up: boolean; period: number; asked: number }): Sealing['Service'] => ({
-  current: () =>
-    Effect.suspend(() => {
-      state.asked++
-      if (!state.up) return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'down' }))
-      return Effect.succeed({
-        id: `key-${state.period}`,
+  current: () => Effect.die('reports have keys of their own'),
+  ofDay: () => Effect.die('nothing is stored here'),
+  ofShares: Effect.suspend(() => {
+    state.asked++
+    if (!state.up) return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'down' }))
+    return Effect.succeed(
+      Array.from({ length: RECIPIENT_SHARES }, (_, share) => ({
+        id: `key-${state.period}${share === shareOf(HASH) ? '' : ' of others'}`,
         usableUntil: (state.period + 1) * 60_000,
-        seal: (aad, plain) => Buffer.from(`${aad}|${Buffer.from(plain).toString('hex')}`),
-      })
-    }),
+        seal: (aad: string, plain: Uint8Array) => Buffer.from(`${aad}|${Buffer.from(plain).toString('hex')}`),
+      })),
+    )
+  }),
   open: () => Effect.succeed(null),
-  destroyExpired: Effect.succeed(0),
 })
 
 const report = (more: Partial<OperatorReport> = {}): OperatorReport => ({

@@ -1,8 +1,11 @@
-/** Lanes and log → one transaction a poll → read models, event journal, outbox → `hub.webhooks.v1`. */
+/**
+ * Lanes and log → one transaction a poll → read models, event journal, outbox → `hub.webhooks.v1`. Beside it runs what removes things after
+ * their time (docs/decisions/0014).
+ */
 // By its own path: the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
-import { Sealing, Sql, Vault } from '@hub/store'
+import { runRetention, Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
@@ -30,6 +33,7 @@ const projector = Layer.effectDiscard(
       memberFile: join(dataDir, `${APP}.member`),
     })
     yield* readiness.add('group', isHealthy)
+    yield* runRetention
     yield* readiness.started
     yield* Effect.logInfo('the projector runs')
   }),

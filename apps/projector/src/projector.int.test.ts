@@ -8,7 +8,7 @@ import {
   type Position,
   shardOpenedRecord,
 } from '@hub/kafka'
-import { Sql, Vault, waitingInOutbox } from '@hub/store'
+import { Sql, Sealing, waitingInOutbox } from '@hub/store'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
 import { mkdtempSync, rmSync } from 'node:fs'
 import net from 'node:net'
@@ -88,7 +88,7 @@ const assertJournal = (journal: Effect.Success<ReturnType<typeof journalOf>>) =>
 describe('a projector', () => {
   it.live('turns facts into rows, history, personal data and events, and publishes the events', () =>
     Effect.gen(function* () {
-      const vault = yield* Vault
+      const sealing = yield* Sealing
       const sql = yield* Sql
       const owner = account(1)
       const service = yield* acceptanceOf({ account: owner, number: '+79001234567' })
@@ -145,13 +145,13 @@ describe('a projector', () => {
           const [found] = yield* sql.run(
             (q) =>
               q<
-                { sealed: Buffer }[]
-              >`SELECT sealed FROM read.personal_data WHERE message_id = ${decodeId('msg', messageId)}`,
+                { sealing_key: string; sealed: Buffer }[]
+              >`SELECT sealing_key, sealed FROM read.personal_data WHERE message_id = ${decodeId('msg', messageId)}`,
           )
           assert.isDefined(found)
-          return JSON.parse(
-            (yield* vault.open('personal-data', messageId, found.sealed)).toString(),
-          ) as unknown
+          const plain = yield* sealing.open(found.sealing_key, messageId, found.sealed)
+          assert.isNotNull(plain)
+          return JSON.parse(plain.toString()) as unknown
         })
       assert.deepStrictEqual(yield* personal(service.messageId), {
         to: '+79001234567',
@@ -435,7 +435,7 @@ describe('a projector that has lost its partition', () => {
         advances: [{ claim, to, fence: 0 }],
         facts,
         seals: [],
-        boxes: new Map<string, Buffer>(),
+        boxes: new Map(),
       })
       const held = (checkpoint: typeof zombie): Claim => ({
         ...checkpoint,

@@ -14,6 +14,7 @@ import {
 } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import { type HistoryLine, type OperatorId, shown } from './messages/fold.ts'
+import type { PersonalBox } from './messages/personal-data.ts'
 import type { MessageRow } from './messages/row.ts'
 
 /** The UUID of an id that was checked when its record was admitted. */
@@ -133,19 +134,27 @@ interface MessageRecord {
   }> | null
 }
 
-/** What is stored of messages, by id (`msg_…`). */
+/**
+ * What is stored of messages, by id (`msg_…`). Each is one probe of the month it is in, whatever the plan was made for: see
+ * docs/decisions/0009 and 0014. Months outside the range of the ids are not opened at all.
+ */
 export const readMessages = async (
   q: Queries,
   messageIds: ReadonlyArray<string>,
 ): Promise<ReadonlyMap<string, MessageRow>> => {
+  const ids = messageIds.map(msg).toSorted()
+  const [first, last] = [ids[0] ?? null, ids.at(-1) ?? null]
   const rows = await q<MessageRecord[]>`
     SELECT m.id, m.account, m.mode, m.class, m.template, m.client_ref, m.batch_id, m.parts, m.price, m.currency,
            m.created_at, m.updated_at, m.status, m.reason_code, m.attempts, m.handed_over, m.seen,
            CASE WHEN m.account IS NULL THEN (
              SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                                'at', (extract(epoch FROM h.at) * 1000)::bigint))
-               FROM read.message_history h WHERE h.message_id = m.id) END AS waiting
-      FROM unnest(${messageIds.map(msg)}::uuid[]) AS w (id) JOIN read.messages m USING (id)`
+               FROM read.message_history h
+              WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) END AS waiting
+      FROM unnest(${ids}::uuid[]) AS w (id)
+     CROSS JOIN LATERAL (
+           SELECT * FROM read.messages WHERE id = w.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m`
   return new Map(
     rows.map((row): [string, MessageRow] => {
       const messageId = encodeId('msg', row.id)
@@ -238,20 +247,25 @@ const state = (rows: ReadonlyArray<MessageRow>) => {
   }
 }
 
-/** Rows accepted before: only what facts of the log change. */
+/**
+ * Rows accepted before: only what facts of the log change. They are there, so each is a conflict: written in this way it is found by its
+ * id in its month, where a join would be planned over all months.
+ */
 export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
   const s = state(rows)
   return q`
-    UPDATE read.messages m
-       SET updated_at = w.updated_at, status = w.status, rank = w.rank, final = w.final::boolean,
-           reason_code = w.reason_code, attempts = w.attempts, handed_over = w.handed_over::boolean,
-           seen = w.seen::boolean, price = w.price, batch_id = w.batch_id
+    INSERT INTO read.messages (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
+    SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean, price,
+           batch_id
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
                   ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[],
                   ${s.handedOver}::text[], ${s.seen}::text[], ${s.price}::numeric[],
                   ${rows.map(batchOf)}::uuid[])
         AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
-     WHERE m.id = w.id`
+    ON CONFLICT (id) DO UPDATE SET
+      updated_at = excluded.updated_at, status = excluded.status, rank = excluded.rank, final = excluded.final,
+      reason_code = excluded.reason_code, attempts = excluded.attempts, handed_over = excluded.handed_over,
+      seen = excluded.seen, price = excluded.price, batch_id = excluded.batch_id`
 }
 
 /** Rows that wait for their acceptance. */
@@ -286,16 +300,19 @@ export const writeOperatorIds = (q: Queries, ids: ReadonlyArray<OperatorId>) => 
 /** The encrypted number (and text) of a message newly accepted. */
 export interface PersonalRow {
   readonly fact: MessageAccepted
-  readonly box: Buffer
+  readonly box: PersonalBox
 }
+/** What a person's erasure was asked for is not stored again, whoever reads its acceptance once more: docs/decisions/0015. */
 export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalRow>) => q`
-  INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
-  SELECT id, recipient::bytea, created_at, sealed::bytea
+  INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
+  SELECT id, recipient::bytea, created_at, sealing_key, sealed::bytea
     FROM unnest(${rows.map(({ fact }) => msg(fact.messageId))}::uuid[],
                 ${rows.map(({ fact }) => `\\x${fact.recipient}`)}::text[],
                 ${rows.map(({ fact }) => toTimestamp(fact.at))}::timestamptz[],
-                ${rows.map(({ box }) => hexOf(box))}::text[])
-      AS p (id, recipient, created_at, sealed)
+                ${rows.map(({ box }) => box.sealingKey)}::text[],
+                ${rows.map(({ box }) => hexOf(box.sealed))}::text[])
+      AS p (id, recipient, created_at, sealing_key, sealed)
+   WHERE NOT EXISTS (SELECT 1 FROM command.erasures e WHERE e.recipient = p.recipient::bytea AND e.before > p.created_at)
   ON CONFLICT DO NOTHING`
 
 // Event journal
@@ -337,13 +354,19 @@ export const takeHeads = async (
   }))
 }
 
-/** Which of these events (`evt_…`) are recorded already. To be asked behind `takeHeads`. */
+/**
+ * Which of these events (`evt_…`) are recorded already. To be asked behind `takeHeads`. None of them can have been recorded before `since`
+ * (milliseconds since the epoch): months before it are not looked into.
+ */
 export const recordedEvents = async (
   q: Queries,
   eventIds: ReadonlyArray<string>,
+  since: number,
 ): Promise<ReadonlySet<string>> => {
   const rows = await q<{ id: string }[]>`
-    SELECT e.id FROM unnest(${eventIds.map((id) => uuidOf('evt', id))}::uuid[]) AS w (id) JOIN read.events e USING (id)`
+    SELECT e.id FROM unnest(${eventIds.map((id) => uuidOf('evt', id))}::uuid[]) AS w (id)
+     CROSS JOIN LATERAL (
+           SELECT id FROM read.events WHERE id = w.id AND created_at >= ${new Date(since)} LIMIT 1) AS e`
   return new Set(rows.map((row) => encodeId('evt', row.id)))
 }
 

@@ -1,7 +1,7 @@
-/** PostgreSQL: pool, migrations, outbox, and what is encrypted at rest. */
+/** PostgreSQL: pool, migrations, outbox, what is encrypted at rest, and how long it is kept. */
 export { migrate, MigrationMismatch } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
-export { type SealedPurpose, Sealing, type SealingKey } from './sealing.ts'
+export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'
 export {
   makeSql,
   type Queries,
@@ -12,4 +12,16 @@ export {
   StorageUnavailable,
 } from './sql.ts'
 export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
+export {
+  enlistJobs,
+  type Job,
+  JOBS,
+  operatorIdsSince,
+  personalDataSince,
+  recordsSince,
+  type RetentionOutcome,
+  retentionStep,
+  runRetention,
+  type Step,
+} from './retention/index.ts'
 export { BoxUnreadable, masterKeyConfig, previousMasterKeysConfig, type Purpose, Vault } from './vault.ts'

@@ -16,6 +16,8 @@ export interface BoxColumn {
   readonly purpose: Purpose
   /** What a box is bound to, by the key of its row as text. */
   readonly aad: (key: string) => string
+  /** A column that is set where the box is under a key of its own, not under the master key. */
+  readonly unless?: string
 }
 
 export interface Resealed {
@@ -45,6 +47,7 @@ export const resealBoxes = Effect.fnUntraced(function* ({
   keyType,
   purpose,
   table,
+  unless,
 }: BoxColumn): Effect.fn.Return<Resealed, StorageError, Sql | Vault> {
   const sql = yield* Sql
   const vault = yield* Vault
@@ -54,9 +57,10 @@ export const resealBoxes = Effect.fnUntraced(function* ({
   for (;;) {
     const rows: ReadonlyArray<BoxRow> = yield* sql.run((q) => {
       const behind = after === null ? q`` : q`WHERE ${q(key)} > ${after}::${q.unsafe(keyType)}`
+      const ours = unless === undefined ? q`` : q`${q(unless)} IS NULL AND`
       return q<BoxRow[]>`
         SELECT ${q(key)}::text AS key,
-               CASE WHEN octet_length(${q(column)}) > 0 AND substring(${q(column)} FROM 1 FOR ${vault.prefix.length})
+               CASE WHEN ${ours} octet_length(${q(column)}) > 0 AND substring(${q(column)} FROM 1 FOR ${vault.prefix.length})
                          <> ${Buffer.from(vault.prefix)}::bytea THEN ${q(column)} END AS box
           FROM ${q(table)} ${behind} ORDER BY ${q(key)} LIMIT ${ROWS_A_STEP}`
     }, DEADLINE)

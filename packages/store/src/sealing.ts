@@ -9,25 +9,59 @@ import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 import { BoxUnreadable, openBox, sealBox, Vault } from './vault.ts'
 
-/** What a key seals: payloads of a class, or what operators and recipients have said (`report`). */
-export type SealedPurpose = 'otp' | 'service' | 'report'
+/**
+ * What a key seals: payloads of a class, what operators and recipients have said (`report`), or numbers and texts at rest
+ * (`personal`).
+ */
+export type SealedPurpose = 'otp' | 'service' | 'report' | 'personal'
 
-/** For how long new payloads are sealed with one key, ms. A code is worth stealing for minutes, a message for longer. */
-const USED_FOR: Record<SealedPurpose, number> = { otp: 5 * 60_000, service: 60 * 60_000, report: 60 * 60_000 }
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
 
 /**
- * For how long after its last use a key opens what it sealed, ms: the lifetime before hand-over (otp 5 min,
- * service 24 h) and as much again as a projector may lag behind without a message losing its text. Raw operator
- * responses and inbound messages: 90 days (specification, Retention).
+ * For how long new payloads are sealed with one key, ms. A code is worth stealing for minutes, a message for longer; what is kept for
+ * months is destroyed to the day.
  */
-const OPENS_FOR: Record<SealedPurpose, number> = {
-  otp: 15 * 60_000,
-  service: 48 * 3_600_000,
-  report: 90 * 24 * 3_600_000,
+const USED_FOR: Record<SealedPurpose, number> = {
+  otp: 5 * MINUTE,
+  service: HOUR,
+  report: DAY,
+  personal: DAY,
 }
 
-/** Keys held in memory: a day of service keys and the few otp keys that still open anything, and some more. */
-const CACHE_SIZE = 256
+/**
+ * Until when a key opens what it sealed, by the end of its use; both in ms since the epoch. The lifetime before hand-over (otp 5 min, service
+ * 24 h) and as much again as a projector may lag behind without a message losing its text. Raw operator responses and inbound
+ * messages: 90 days; numbers and texts: one year (specification, Retention).
+ */
+const OPENS_UNTIL: Record<SealedPurpose, (usableUntil: number) => number> = {
+  otp: (end) => end + 15 * MINUTE,
+  service: (end) => end + 48 * HOUR,
+  report: (end) => end + 90 * DAY,
+  personal: (end) => {
+    const date = new Date(end)
+    return date.setUTCFullYear(date.getUTCFullYear() + 1)
+  },
+}
+
+/**
+ * What is sealed for months and must be forgotten for one recipient alone is sealed under keys that belong to a share of the recipients:
+ * forgetting one takes the raw words of one in so many others along, at most ninety days of them (docs/decisions/0015). So many keys a
+ * day are a small table.
+ */
+export const RECIPIENT_SHARES = 256
+
+/** The share of a recipient hash (hexadecimal): even, because the hash is. */
+export const shareOf = (recipient: string): number =>
+  // Whatever else stands there belongs to the first one.
+  (Number.parseInt(recipient.slice(0, 2), 16) || 0) % RECIPIENT_SHARES
+
+/** Keys held in memory: those of a year of days, of two days of hours, of the shares of today, and some more. */
+const CACHE_SIZE = 1024
+
+/** A key that was destroyed before its time is not used from memory for longer than this. */
+const RECHECKED_AFTER = HOUR
 
 /** A payload key in use. */
 export interface SealingKey {
@@ -52,8 +86,10 @@ export class Sealing extends Context.Service<
       aad: string,
       sealed: Uint8Array,
     ) => Effect.Effect<Buffer | null, StorageError | BoxUnreadable>
-    /** Destroys the keys that nothing can need any more. Answers how many. */
-    readonly destroyExpired: Effect.Effect<number, StorageError>
+    /** The key for the number and text of a message accepted at a moment (ms); `null` once that is a year ago. */
+    readonly ofDay: (at: number) => Effect.Effect<SealingKey | null, StorageError | BoxUnreadable>
+    /** The keys for what operators and recipients say, one for each share of the recipients: see `shareOf`. */
+    readonly ofShares: Effect.Effect<ReadonlyArray<SealingKey>, StorageError | BoxUnreadable>
   }
 >()('@hub/store/Sealing') {
   static readonly layer: Layer.Layer<Sealing, never, Sql | Vault> = Layer.effect(
@@ -74,62 +110,116 @@ export class Sealing extends Context.Service<
         return key
       }
 
-      const load = (id: string): Effect.Effect<KeyObject | null, StorageError | BoxUnreadable> =>
-        Effect.gen(function* () {
-          const [row] = yield* sql.run(
-            (q) => q<{ wrapped: Buffer; destroy_after: Date }[]>`
-              SELECT wrapped, destroy_after FROM command.sealing_keys WHERE id = ${id}`,
-          )
-          if (row === undefined) return null
-          const key = createSecretKey(yield* vault.open('sealing-key', id, row.wrapped))
-          return remember(id, key, row.destroy_after.getTime())
-        })
+      const take = Effect.fnUntraced(function* (row: {
+        readonly id: string
+        readonly wrapped: Buffer
+        readonly destroy_after: Date
+      }) {
+        const now = yield* Clock.currentTimeMillis
+        const until = row.destroy_after.getTime()
+        if (until <= now) return null
+        const key = createSecretKey(yield* vault.open('sealing-key', row.id, row.wrapped))
+        return remember(row.id, key, Math.min(until, now + RECHECKED_AFTER))
+      })
 
-      const keyById = (id: string): Effect.Effect<KeyObject | null, StorageError | BoxUnreadable> =>
-        Effect.gen(function* () {
-          const known = cache.get(id)
-          if (known === undefined) return yield* load(id)
-          // A cached copy must not outlive the row: destroying means destroyed everywhere.
-          if (known.until > (yield* Clock.currentTimeMillis)) return known.key
-          cache.delete(id)
-          return null
-        })
+      const load = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+        const rows = yield* sql.run(
+          (q) => q<{ id: string; wrapped: Buffer; destroy_after: Date }[]>`
+            SELECT id, wrapped, destroy_after FROM command.sealing_keys WHERE id = ANY (${[...ids]})`,
+        )
+        const keys = new Map<string, KeyObject>()
+        for (const row of rows) {
+          const key = yield* take(row)
+          if (key !== null) keys.set(row.id, key)
+        }
+        return keys
+      })
 
-      const make = (id: string, purpose: SealedPurpose, begins: number) =>
-        Effect.gen(function* () {
-          const usableUntil = begins + USED_FOR[purpose]
-          yield* sql.run(
-            (q) => q`
-              INSERT INTO command.sealing_keys (id, class, wrapped, usable_until, destroy_after)
-              VALUES (${id}, ${purpose}, ${vault.seal('sealing-key', id, randomBytes(32))},
-                      ${new Date(usableUntil)}, ${new Date(usableUntil + OPENS_FOR[purpose])})
-              ON CONFLICT (id) DO NOTHING`,
-          )
-          const key = yield* load(id)
-          return key ?? (yield* Effect.die(new Error('a sealing key vanished as it was made')))
-        })
+      /** A key in memory. A copy must not outlive the row: destroying means destroyed everywhere. */
+      const cached = (id: string, now: number): KeyObject | null => {
+        const known = cache.get(id)
+        if (known === undefined) return null
+        if (known.until > now) return known.key
+        cache.delete(id)
+        return null
+      }
+
+      const keyById = Effect.fnUntraced(function* (id: string) {
+        const known = cached(id, yield* Clock.currentTimeMillis)
+        return known ?? (yield* load([id])).get(id) ?? null
+      })
+
+      /** The keys of a period that begins then, by id; those that nobody has made yet are made. */
+      const make = Effect.fnUntraced(function* (
+        purpose: SealedPurpose,
+        begins: number,
+        wanted: ReadonlyArray<{ readonly id: string; readonly share: number | null }>,
+      ) {
+        const usableUntil = begins + USED_FOR[purpose]
+        const rows = wanted.map(({ id, share }) => ({
+          id,
+          class: purpose,
+          wrapped: vault.seal('sealing-key', id, randomBytes(32)),
+          usable_until: new Date(usableUntil),
+          destroy_after: new Date(OPENS_UNTIL[purpose](usableUntil)),
+          share,
+        }))
+        yield* sql.run((q) => q`INSERT INTO command.sealing_keys ${q(rows)} ON CONFLICT (id) DO NOTHING`)
+        return yield* load(wanted.map(({ id }) => id))
+      })
+
+      const nameOf = (purpose: SealedPurpose, begins: number) =>
+        `${purpose}-${new Date(begins).toISOString().slice(0, 16)}Z`
+      const keyOf = (id: string, key: KeyObject, usableUntil: number): SealingKey => ({
+        id,
+        usableUntil,
+        seal: (aad, plain) => sealBox(key, aad, plain),
+      })
+      const vanished = Effect.die(new Error('a sealing key vanished as it was made'))
+
+      const at = Effect.fnUntraced(function* (purpose: SealedPurpose, moment: number) {
+        const begins = moment - (moment % USED_FOR[purpose])
+        const id = nameOf(purpose, begins)
+        const now = yield* Clock.currentTimeMillis
+        const key =
+          cached(id, now) ??
+          (yield* turn.withPermits(1)(
+            Effect.suspend(() => {
+              const made = cached(id, now)
+              return made === null
+                ? Effect.map(make(purpose, begins, [{ id, share: null }]), (keys) => keys.get(id))
+                : Effect.succeed(made)
+            }),
+          ))
+        return key === undefined ? yield* vanished : keyOf(id, key, begins + USED_FOR[purpose])
+      })
 
       return {
-        current: (purpose) =>
-          Effect.gen(function* () {
-            const now = yield* Clock.currentTimeMillis
-            const begins = now - (now % USED_FOR[purpose])
-            const id = `${purpose}-${new Date(begins).toISOString().slice(0, 16)}Z`
-            const known = cache.get(id)
-            const key =
-              known?.key ??
-              (yield* turn.withPermits(1)(
-                Effect.suspend(() => {
-                  const made = cache.get(id)
-                  return made === undefined ? make(id, purpose, begins) : Effect.succeed(made.key)
-                }),
-              ))
-            return {
-              id,
-              usableUntil: begins + USED_FOR[purpose],
-              seal: (aad, plain) => sealBox(key, aad, plain),
-            }
-          }),
+        current: (purpose) => Effect.flatMap(Clock.currentTimeMillis, (now) => at(purpose, now)),
+        ofDay: Effect.fnUntraced(function* (moment) {
+          const end = moment - (moment % USED_FOR.personal) + USED_FOR.personal
+          const isOver = OPENS_UNTIL.personal(end) <= (yield* Clock.currentTimeMillis)
+          return isOver ? null : yield* at('personal', moment)
+        }),
+        ofShares: Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const begins = now - (now % USED_FOR.report)
+          const wanted = Array.from({ length: RECIPIENT_SHARES }, (_, share) => ({
+            id: `${nameOf('report', begins)}-${share}`,
+            share,
+          }))
+          const keys = yield* turn.withPermits(1)(
+            wanted.every(({ id }) => cached(id, now) !== null)
+              ? Effect.succeed(new Map(wanted.map(({ id }) => [id, cached(id, now)] as const)))
+              : make('report', begins, wanted),
+          )
+          return yield* Effect.forEach(wanted, ({ id }) => {
+            const key = keys.get(id)
+            return key === undefined || key === null
+              ? vanished
+              : Effect.succeed(keyOf(id, key, begins + USED_FOR.report))
+          })
+        }),
         open: (keyId, aad, sealed) =>
           Effect.gen(function* () {
             const key = yield* keyById(keyId)
@@ -137,14 +227,6 @@ export class Sealing extends Context.Service<
             const plain = openBox(key, aad, sealed)
             return plain ?? (yield* new BoxUnreadable({ purpose: 'payload' }))
           }),
-        destroyExpired: Effect.gen(function* () {
-          const now = yield* Clock.currentTimeMillis
-          for (const [id, entry] of cache) if (entry.until <= now) cache.delete(id)
-          const gone = yield* sql.run(
-            (q) => q`DELETE FROM command.sealing_keys WHERE destroy_after < ${new Date(now)}`,
-          )
-          return gone.count
-        }),
       }
     }),
   )

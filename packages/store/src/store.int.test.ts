@@ -8,7 +8,9 @@ import {
   makeSql,
   migrate,
   relayOutbox,
+  RECIPIENT_SHARES,
   Sealing,
+  shareOf,
   Sql,
   type StorageUnavailable,
   Vault,
@@ -199,7 +201,7 @@ describe('sealing', () => {
       const key = yield* sealing.current('otp')
       const sealed = key.seal('msg_a', Buffer.from('payload'))
       yield* TestClock.adjust('30 minutes')
-      assert.isAtLeast(yield* sealing.destroyExpired, 1)
+      // Its row may still be there: nobody reads it any more.
       assert.isNull(yield* sealing.open(key.id, 'msg_a', sealed))
       assert.notStrictEqual((yield* sealing.current('otp')).id, key.id)
     }).pipe(Effect.provide(layer)),
@@ -211,11 +213,47 @@ describe('sealing', () => {
       const key = yield* sealing.current('report')
       const sealed = key.seal('report', Buffer.from('raw'))
       yield* TestClock.adjust('90 days')
-      yield* sealing.destroyExpired
       assert.strictEqual((yield* sealing.open(key.id, 'report', sealed))?.toString(), 'raw')
-      yield* TestClock.adjust('61 minutes')
-      yield* sealing.destroyExpired
+      yield* TestClock.adjust('25 hours')
       assert.isNull(yield* sealing.open(key.id, 'report', sealed))
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('keeps numbers and texts under a key of their day, for a year after it', () =>
+    Effect.gen(function* () {
+      const sealing = yield* Sealing
+      // The year from then on has a 29th of February.
+      const noon = Date.UTC(2027, 10, 21, 12)
+      yield* TestClock.setTime(noon)
+      const key = yield* sealing.ofDay(Date.UTC(2027, 10, 20, 9))
+      if (key === null) return assert.fail('the day is not a year ago')
+      assert.strictEqual(key.id, (yield* sealing.ofDay(Date.UTC(2027, 10, 20, 23)))?.id)
+      const sealed = key.seal('msg_a', Buffer.from('number'))
+      yield* TestClock.setTime(Date.UTC(2028, 10, 20, 23, 59))
+      assert.strictEqual((yield* sealing.open(key.id, 'msg_a', sealed))?.toString(), 'number')
+      yield* TestClock.setTime(Date.UTC(2028, 10, 21))
+      assert.isNull(yield* sealing.open(key.id, 'msg_a', sealed))
+      assert.isNull(yield* sealing.ofDay(Date.UTC(2027, 10, 20, 9)), 'it is not made again')
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('has keys for shares of the recipients, and notices when one was destroyed before its time', () =>
+    Effect.gen(function* () {
+      const sealing = yield* Sealing
+      const sql = yield* Sql
+      yield* TestClock.setTime(Date.UTC(2030, 0, 1, 12))
+      const keys = yield* sealing.ofShares
+      assert.strictEqual(new Set(keys.map(({ id }) => id)).size, RECIPIENT_SHARES)
+      const [mine, other] = [keys[shareOf('07'.repeat(32))], keys[shareOf('ff'.repeat(32))]]
+      if (mine === undefined || other === undefined) return assert.fail('there is a key for each share')
+      const boxes = [mine, other].map((key) => ({ key, sealed: key.seal('report', Buffer.from('raw')) }))
+      yield* sql.run((q) => q`DELETE FROM command.sealing_keys WHERE share = 7`)
+      yield* TestClock.adjust('61 minutes')
+      const opened = yield* Effect.forEach(boxes, ({ key, sealed }) => sealing.open(key.id, 'report', sealed))
+      assert.deepStrictEqual(
+        opened.map((plain) => plain?.toString()),
+        [undefined, 'raw'],
+      )
     }).pipe(Effect.provide(layer)),
   )
 })

@@ -223,7 +223,7 @@ export const giveBack = (q: Queries, codes: ReadonlyArray<UnprovenCode>) => q`
                   ${codes.map(({ at }) => (at === null ? null : String(at)))}::bigint[]) AS code (id, at)
      WHERE a.message_id = code.id AND a.class = 'otp' AND NOT a.given_back
        AND (code.at IS NULL OR a.created_at = timestamptz 'epoch' + code.at * interval '1 millisecond')
-       AND NOT EXISTS (SELECT 1 FROM read.messages m WHERE m.id = a.message_id AND m.account IS NOT NULL)
+       AND NOT coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = a.message_id), false)
     RETURNING a.account, a.mode, a.created_at, a.price),
   months AS (
     SELECT account, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS period, sum(price) AS amount

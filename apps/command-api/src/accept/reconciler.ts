@@ -161,7 +161,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
                                                command.uuid_floor(now() - make_interval(hours => ${LOOK_BACK_HOURS})))
                      AND message_id < command.uuid_floor(now() - make_interval(secs => ${lateAfterSeconds}))
                    ORDER BY message_id LIMIT ${ROWS}) AS a
-            LEFT JOIN read.messages m ON m.id = a.message_id
+            LEFT JOIN LATERAL (SELECT account FROM read.messages WHERE id = a.message_id LIMIT 1) AS m ON true
            ORDER BY a.message_id`,
         DEADLINE,
       )
@@ -183,7 +183,8 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
                m.account IS NOT NULL OR (a.given_back AND a.expires_at < now()) AS landed,
                coalesce((SELECT min(o.created_at) FROM command.outbox o) < greatest(a.created_at, a.republished_at)
                                                                           + interval '1 minute', false) AS in_outbox
-          FROM command.acceptances a LEFT JOIN read.messages m ON m.id = a.message_id
+          FROM command.acceptances a
+          LEFT JOIN LATERAL (SELECT account FROM read.messages WHERE id = a.message_id LIMIT 1) AS m ON true
          WHERE a.message_id = ANY (${[...suspects.keys()]}::uuid[])`,
       DEADLINE,
     )
@@ -226,7 +227,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
            AND a.class = 'service' AND a.sealed IS NOT NULL AND NOT a.given_back AND a.expires_at > now()
            -- Another process may have done it since, or it lands and cannot be read: not time and again.
            AND (a.republished_at IS NULL OR a.republished_at < now() - make_interval(mins => ${AGAIN_AFTER_MINUTES}))
-           AND NOT EXISTS (SELECT 1 FROM read.messages m WHERE m.id = a.message_id AND m.account IS NOT NULL)
+           AND NOT coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = a.message_id), false)
         RETURNING a.message_id AS id, a.account, a.mode, a.class, encode(a.recipient, 'hex') AS recipient, a.template, a.sender,
                   a.client_ref, a.batch_id, a.parts, a.price, a.currency, a.variables, a.created_at, a.expires_at,
                   a.sealing_key, a.sealed`
@@ -250,7 +251,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
         WITH undone AS (
           UPDATE command.acceptances a SET given_back = true
            WHERE a.message_id = ANY (${[...ids]}::uuid[]) AND NOT a.given_back AND a.expires_at < now()
-             AND NOT EXISTS (SELECT 1 FROM read.messages m WHERE m.id = a.message_id AND m.account IS NOT NULL)
+             AND NOT coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = a.message_id), false)
           RETURNING a.message_id, a.account, a.mode, a.created_at, a.price),
         months AS (
           SELECT account, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS period, sum(price) AS amount
@@ -267,9 +268,8 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
     const rows = await q`
       WITH landed AS (
         UPDATE command.acceptances a SET given_back = false
-          FROM read.messages m
          WHERE a.given_back AND a.message_id > command.uuid_floor(now() - make_interval(hours => ${LOOK_BACK_HOURS}))
-           AND m.id = a.message_id AND m.account IS NOT NULL
+           AND coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = a.message_id), false)
         RETURNING a.message_id, a.account, a.mode, a.created_at, a.price),
       months AS (
         SELECT account, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS period, sum(price) AS amount

@@ -31,7 +31,22 @@ export interface MessagePage {
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 
-const NIL = '00000000-0000-0000-0000-000000000000'
+const DAY_MS = 24 * 3_600_000
+/**
+ * Where the members of a batch are, by the moment in its id: they get theirs in the same request, but for a code that was not published and is
+ * sent again in another batch, under its id, for as long as the ledger has it (a month at most).
+ */
+const MEMBERS_BEFORE_MS = 31 * DAY_MS
+const MEMBERS_AFTER_MS = DAY_MS
+
+/** The smallest UUIDv7 of a moment. */
+const uuidFloor = (at: number): string => {
+  const hex = Math.max(0, at).toString(16).padStart(12, '0')
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
+}
+const momentOf = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+const firstOf = (batch: string): string => uuidFloor(momentOf(batch) - MEMBERS_BEFORE_MS)
+const lastOf = (batch: string): string => uuidFloor(momentOf(batch) + MEMBERS_AFTER_MS)
 
 export class Batches extends Context.Service<
   Batches,
@@ -65,7 +80,7 @@ export class Batches extends Context.Service<
               FROM (SELECT * FROM command.batches WHERE id = ${uuid}) AS c
               FULL JOIN (SELECT * FROM read.batches WHERE id = ${uuid}) AS r ON r.id = c.id
              WHERE coalesce(c.account, r.account) = ${owner.accountUuid} AND coalesce(c.mode, r.mode) = ${owner.mode}
-               AND coalesce(r.created_at, c.created_at) IS NOT NULL`
+               AND coalesce(r.created_at, c.created_at) > now() - interval '3 years'`
           return row ?? null
         }, DEADLINE)
 
@@ -73,10 +88,12 @@ export class Batches extends Context.Service<
         sql.run(
           (q) => q<{ id: string }[]>`
             (SELECT id FROM read.messages
-              WHERE batch_id = ${uuid} AND account IS NOT NULL AND id > ${after} ORDER BY id LIMIT ${limit + 1})
+              WHERE batch_id = ${uuid} AND account IS NOT NULL AND id > ${after} AND id < ${lastOf(uuid)}
+              ORDER BY id LIMIT ${limit + 1})
             UNION
             (SELECT message_id FROM command.acceptances
-              WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} ORDER BY message_id LIMIT ${limit + 1})
+              WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} AND message_id < ${lastOf(uuid)}
+              ORDER BY message_id LIMIT ${limit + 1})
             ORDER BY id LIMIT ${limit + 1}`,
           DEADLINE,
         )
@@ -114,7 +131,7 @@ export class Batches extends Context.Service<
         messages: Effect.fnUntraced(function* (owner, id, { limit, startingAfter }) {
           const uuid = decodeId('bat', id)
           if (uuid === null || (yield* find(owner, uuid)) === null) return null
-          let after = NIL
+          let after = firstOf(uuid)
           if (startingAfter !== null) {
             const cursor = decodeId('msg', startingAfter)
             if (cursor === null || !(yield* isMember(uuid, cursor))) return null

@@ -44,7 +44,8 @@ const openBatches = (q: Queries, openForSeconds: number) => q<OpenBatch[]>`
                    WHERE r.batch_id = b.id AND r.class = 'otp' AND r.account IS NOT NULL) AS accepted,
              count(*) FILTER (WHERE a.class = 'otp' AND r.account IS NULL AND NOT a.given_back
                                 AND a.expires_at > now() - interval '1 minute') AS unproven
-        FROM command.acceptances a LEFT JOIN read.messages r ON r.id = a.message_id
+        FROM command.acceptances a
+        LEFT JOIN LATERAL (SELECT account FROM read.messages WHERE id = a.message_id LIMIT 1) AS r ON true
        WHERE a.batch_id = b.id) AS m ON true
    WHERE b.sealed_at IS NULL AND b.created_at < now() - make_interval(secs => ${openForSeconds}) AND m.unproven = 0
    ORDER BY b.created_at LIMIT ${BATCHES_A_TURN} FOR UPDATE OF b SKIP LOCKED`

@@ -19,6 +19,18 @@ interface EventRow {
   readonly body: string
 }
 
+/**
+ * A place in the journal, and the moment from which on everything behind it was recorded: moments never go back along the places, so months
+ * before it are not opened (docs/decisions/0014).
+ */
+interface Place {
+  readonly sequence: string
+  readonly at: Date
+}
+
+/** What is older is not shown, whether it is gone already or not. Source: specification, Retention. */
+const SHOWN_FOR = '3 years'
+
 /** A moment as PostgreSQL takes it: there is no year 0, and nothing was recorded before the epoch. */
 const momentOf = (ms: number): Date => new Date(Math.max(0, ms))
 
@@ -39,57 +51,63 @@ export class Events extends Context.Service<
         const id = decodeId('evt', cursor)
         if (id === null) return null
         const [row] = yield* sql.run(
-          (q) => q<{ sequence: string }[]>`
-            SELECT sequence FROM read.events
-             WHERE id = ${id} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`,
+          (q) => q<Place[]>`
+            SELECT sequence, created_at AS at FROM read.events
+             WHERE id = ${id} AND account = ${owner.accountUuid} AND mode = ${owner.mode}
+               AND created_at > now() - ${SHOWN_FOR}::interval`,
           DEADLINE,
         )
-        return row?.sequence ?? null
+        return row ?? null
       })
 
       /** Place before the first event that was recorded after a moment: `created_at` never goes back along the places. */
       const placeBefore = Effect.fnUntraced(function* (owner: Owner, createdAfter: number) {
         const [row] = yield* sql.run(
-          (q) => q<{ place: string }[]>`
-            SELECT sequence - 1 AS place FROM read.events
+          (q) => q<Place[]>`
+            SELECT sequence - 1 AS sequence, created_at AS at FROM read.events
              WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND created_at > ${momentOf(createdAfter)}
+               AND created_at > now() - ${SHOWN_FOR}::interval
              ORDER BY created_at, sequence LIMIT 1`,
           DEADLINE,
         )
-        return row?.place ?? null
+        return row ?? null
       })
 
-      const select = (owner: Owner, after: string, limit: number) =>
+      const select = (owner: Owner, after: Place, limit: number) =>
         sql.run(
           (q) => q<EventRow[]>`
             SELECT id, body FROM read.events
-             WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND sequence > ${after}
+             WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND sequence > ${after.sequence}
+               AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
              ORDER BY sequence LIMIT ${limit}`,
           DEADLINE,
         )
 
       /** Of each type as many as the page could need, found in its index alone; then of these the first. */
-      const selectTypes = (owner: Owner, after: string, limit: number, types: ReadonlyArray<string>) =>
+      const selectTypes = (owner: Owner, after: Place, limit: number, types: ReadonlyArray<string>) =>
         sql.run(
           (q) => q<EventRow[]>`
             SELECT e.id, e.body
-              FROM (SELECT of_type.sequence
+              FROM (SELECT of_type.sequence, of_type.created_at
                       FROM unnest(${[...types]}::text[]) AS wanted (type)
                      CROSS JOIN LATERAL (
-                           SELECT sequence FROM read.events
+                           SELECT sequence, created_at FROM read.events
                             WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
-                              AND type = wanted.type AND sequence > ${after}
+                              AND type = wanted.type AND sequence > ${after.sequence}
+                              AND created_at >= ${after.at} AND created_at > now() - ${SHOWN_FOR}::interval
                             ORDER BY sequence LIMIT ${limit}) AS of_type
                      ORDER BY of_type.sequence LIMIT ${limit}) AS found
-              JOIN read.events e
-                ON e.account = ${owner.accountUuid} AND e.mode = ${owner.mode} AND e.sequence = found.sequence
+             CROSS JOIN LATERAL (
+                   SELECT id, sequence, body FROM read.events
+                    WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND sequence = found.sequence
+                      AND created_at = found.created_at LIMIT 1) AS e
              ORDER BY e.sequence`,
           DEADLINE,
         )
 
       return {
         page: Effect.fnUntraced(function* (owner, { createdAfter, limit, startingAfter, types }) {
-          let after = '0'
+          let after: Place = { sequence: '0', at: new Date(0) }
           if (startingAfter !== null) {
             const place = yield* placeOf(owner, startingAfter)
             if (place === null) return null

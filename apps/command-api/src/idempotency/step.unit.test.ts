@@ -76,7 +76,6 @@ const makeKeys = () => {
           return held
         },
       ),
-    removeExpired: Effect.succeed(0),
   }
   return { keys, rows, state }
 }

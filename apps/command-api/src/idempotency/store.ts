@@ -37,8 +37,6 @@ export class IdempotencyKeys extends Context.Service<
      * remembered.
      */
     readonly release: (lease: Lease) => Effect.Effect<boolean, StorageError>
-    /** Forgets keys that are older than a day. Answers how many, of which there may be more. */
-    readonly removeExpired: Effect.Effect<number, StorageError>
   }
 >()('@hub/command-api/IdempotencyKeys') {}
 
@@ -46,8 +44,6 @@ export class IdempotencyKeys extends Context.Service<
 export const newToken = (): string => randomUUID()
 
 const DEADLINE = { deadline: Duration.millis(1000) }
-/** Rows of one deletion: a fraction of a second, so that nothing waits for it. */
-const REMOVED_AT_ONCE = 5000
 /** By then a request has ended one way or the other: from here on only its lease stands between it and its repeat. */
 const REQUEST_SECONDS = 20
 
@@ -147,14 +143,6 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
                AND status IS NULL`
           return freed.count > 0
         }, DEADLINE),
-
-      removeExpired: sql.run(async (q) => {
-        const gone = await q`
-          DELETE FROM command.idempotency_keys WHERE (account, mode, key) IN (
-            SELECT account, mode, key FROM command.idempotency_keys WHERE expires_at < now()
-             ORDER BY expires_at LIMIT ${REMOVED_AT_ONCE} FOR UPDATE SKIP LOCKED)`
-        return gone.count
-      }, DEADLINE),
     }
   }),
 )

@@ -40,8 +40,8 @@ export interface MessageView {
   readonly parts: number
   /** What was charged at acceptance. */
   readonly price: Money
-  /** Names, sorted. */
-  readonly variables: ReadonlyArray<string>
+  /** Names, sorted; `null` once a year has passed. */
+  readonly variables: ReadonlyArray<string> | null
   readonly history: ReadonlyArray<StatusChange>
 }
 
@@ -108,6 +108,6 @@ export const messageBody = (view: MessageView, content: MessageContent | null): 
   text: view.class === 'otp' ? null : (content?.text ?? null),
   variables:
     view.class === 'otp'
-      ? Object.fromEntries(view.variables.map((name) => [name, MASKED_VALUE]))
+      ? view.variables && Object.fromEntries(view.variables.map((name) => [name, MASKED_VALUE]))
       : (content?.variables ?? null),
 })

@@ -43,6 +43,10 @@ describe('a message as the API shows it', () => {
       text: null,
       variables: { order: '***' },
     })
+    assert.deepInclude(messageBody({ ...view, class: 'otp', variables: null }, null), {
+      text: null,
+      variables: null,
+    })
   })
   it('costs nothing where it was never billed', () => {
     const priceOf = (status: MessageView['status'], reason: MessageView['reason']) =>

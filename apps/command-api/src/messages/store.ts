@@ -27,6 +27,8 @@ export interface StoredMessage {
   readonly recipient: string
 }
 
+const NIL = '00000000-0000-0000-0000-000000000000'
+
 interface Row {
   readonly id: string
   readonly account: string
@@ -54,6 +56,12 @@ interface ProjectedRow extends Row {
     readonly reason: ReasonCode | null
     readonly at: number
   }> | null
+  /** No number and no text is shown after it. */
+  readonly in_first_year: boolean
+  /** It is not older than three years. */
+  readonly is_shown: boolean
+  /** `null`: the box is under the master key. */
+  readonly personal_key: string | null
   readonly personal: Buffer | null
 }
 
@@ -63,15 +71,37 @@ interface AcceptanceRow extends Row {
   readonly sealed: Buffer | null
 }
 
-const selectProjected = (q: Queries, ids: ReadonlyArray<string>) => q<ProjectedRow[]>`
+/** Ids of PostgreSQL's sort as their text does. Months outside their range are not opened: docs/decisions/0014. */
+const rangeOf = (ids: ReadonlyArray<string>) => {
+  const sorted = ids.toSorted()
+  return { first: sorted[0] ?? NIL, last: sorted.at(-1) ?? NIL }
+}
+
+/**
+ * Each message is a probe of the month that it is in, however the statement is planned (docs/decisions/0009). A year after its acceptance a
+ * message has no number and no text, whether they are gone already or not. Source: specification, Retention.
+ */
+const selectProjected = (q: Queries, ids: ReadonlyArray<string>) => {
+  const { first, last } = rangeOf(ids)
+  return q<ProjectedRow[]>`
   SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
          m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
          (SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                             'at', floor(extract(epoch FROM h.at) * 1000)))
-            FROM read.message_history h WHERE h.message_id = m.id) AS history,
-         p.sealed AS personal
-    FROM read.messages m LEFT JOIN read.personal_data p ON p.message_id = m.id
-   WHERE m.id = ANY (${[...ids]}::uuid[]) AND m.account IS NOT NULL`
+            FROM read.message_history h
+           WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) AS history,
+         m.created_at > now() - interval '1 year' AS in_first_year,
+         m.created_at > now() - interval '3 years' AS is_shown,
+         p.sealing_key AS personal_key, p.sealed AS personal
+    FROM unnest(${[...ids]}::uuid[]) AS asked (id)
+   CROSS JOIN LATERAL (
+         SELECT * FROM read.messages WHERE id = asked.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m
+    LEFT JOIN LATERAL (
+         SELECT sealing_key, sealed FROM read.personal_data
+          WHERE message_id = asked.id AND message_id BETWEEN ${first} AND ${last} LIMIT 1) AS p
+      ON m.created_at > now() - interval '1 year'
+   WHERE m.account IS NOT NULL`
+}
 
 const selectAcceptances = (q: Queries, ids: ReadonlyArray<string>) => q<AcceptanceRow[]>`
   SELECT message_id AS id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
@@ -98,7 +128,6 @@ const common = (row: Row) => ({
   sender: row.sender,
   parts: row.parts,
   price: { amount: row.price, currency: row.currency },
-  variables: row.variables,
 })
 
 const projectedView = (row: ProjectedRow, toMasked: string): MessageView => ({
@@ -108,6 +137,7 @@ const projectedView = (row: ProjectedRow, toMasked: string): MessageView => ({
   reason: row.reason_code,
   updatedAt: row.updated_at.getTime(),
   attempts: row.attempts,
+  variables: row.in_first_year ? row.variables : null,
   history: historyOf(row),
 })
 
@@ -118,6 +148,7 @@ const acceptedView = (row: AcceptanceRow): MessageView => ({
   reason: null,
   updatedAt: row.created_at.getTime(),
   attempts: 0,
+  variables: row.variables,
   history: [{ status: 'accepted', reason: null, at: row.created_at.getTime() }],
 })
 
@@ -141,11 +172,11 @@ const DEADLINE = { deadline: Duration.millis(1200) }
 export class Messages extends Context.Service<
   Messages,
   {
-    /** Those of the ids (UUIDs) that exist, by id (`msg_…`), whoever owns them. */
+    /** Those of the ids (UUIDs) that exist, by id (`msg_…`), whoever owns them, however old. */
     readonly find: (
       ids: ReadonlyArray<string>,
     ) => Effect.Effect<ReadonlyMap<string, StoredMessage>, StorageError>
-    /** One message of an owner with what is still kept of its content; `null` when there is none. */
+    /** One message of an owner with what is still kept of its content; `null` when there is none of the last three years. */
     readonly read: (
       owner: Owner,
       id: string,
@@ -184,11 +215,21 @@ export class Messages extends Context.Service<
       const openPersonal = (row: ProjectedRow): Effect.Effect<Payload | null, StorageError> => {
         if (row.personal === null) return Effect.succeed(null)
         const id = encodeId('msg', row.id)
-        return orNothing(id, Effect.map(vault.open('personal-data', id, row.personal), parsePayload))
+        const opened =
+          row.personal_key === null
+            ? vault.open('personal-data', id, row.personal)
+            : sealing.open(row.personal_key, id, row.personal)
+        return orNothing(
+          id,
+          Effect.map(opened, (plain) => (plain === null ? null : parsePayload(plain))),
+        )
       }
 
       const openAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
-        if (row.sealed === null || row.sealing_key === null) return Effect.succeed(null)
+        // Without its number it is that of somebody who has been forgotten: what is still to be sent is not shown any more.
+        if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
+          return Effect.succeed(null)
+        }
         const id = encodeId('msg', row.id)
         return orNothing(
           id,
@@ -238,7 +279,7 @@ export class Messages extends Context.Service<
         >()
         if (ids.length === 0) return read
         const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
-        for (const row of projected.filter((one) => isOf(one, owner))) {
+        for (const row of projected.filter((one) => one.is_shown && isOf(one, owner))) {
           const payload = yield* openPersonal(row)
           const view = projectedView(row, maskOf(payload))
           read.set(view.id, { view, content: contentOf(payload) })

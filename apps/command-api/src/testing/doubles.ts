@@ -299,7 +299,8 @@ export const flusherOnDoubles = () => {
         seal: (_aad, plain) => Buffer.from(plain),
       }),
     open: () => Effect.succeed(null),
-    destroyExpired: Effect.succeed(0),
+    ofDay: () => Effect.die('a flush stores no personal data'),
+    ofShares: Effect.die('a flush seals no reports'),
   }
   const open = Layer.effectDiscard(
     Effect.map(OutboxGate, (gate) => {

@@ -8,6 +8,9 @@ import { KnownMessages, type ReportQuestion } from './port.ts'
 /** The projection that writes `read.messages`. */
 const PROJECTION = 'messages'
 
+/** Messages that an operator has given the same id, within the months that ids are kept: those of the newest are looked at. */
+const SHARED_IDS = 100
+
 const pairKey = ({ operator, operatorId, recipient }: Omit<ReportQuestion, 'reference'>) =>
   `${operator}\n${operatorId}\n${recipient ?? ''}`
 
@@ -35,8 +38,11 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
                           ${open.map(({ operatorId }) => operatorId)}::text[],
                           ${open.map(({ recipient }) => recipient)}::text[])
                 AS asked (operator, operator_id, recipient)
-              JOIN read.operator_ids ids USING (operator, operator_id)
-              JOIN read.messages messages ON messages.id = ids.message_id
+              CROSS JOIN LATERAL (
+                SELECT * FROM read.operator_ids
+                WHERE operator = asked.operator AND operator_id = asked.operator_id
+                ORDER BY sent_at DESC LIMIT ${SHARED_IDS}) AS ids
+              CROSS JOIN LATERAL (SELECT recipient FROM read.messages WHERE id = ids.message_id LIMIT 1) AS messages
               WHERE asked.recipient IS NULL OR messages.recipient = decode(asked.recipient, 'hex')
               ORDER BY ids.sent_at`,
           )
@@ -77,7 +83,9 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
             if (ids.length === 0) return questions.map(() => null)
             const rows = yield* sql.run(
               (q) => q<{ id: string }[]>`
-                SELECT id FROM read.messages WHERE id = ANY (${ids}::uuid[]) AND status <> 'accepted'`,
+                SELECT m.id FROM unnest(${ids}::uuid[]) AS asked (id)
+                CROSS JOIN LATERAL (SELECT id, status FROM read.messages WHERE id = asked.id LIMIT 1) AS m
+                WHERE m.status <> 'accepted'`,
             )
             const handedOver = new Set(rows.map(({ id }) => id))
             return questions.map(({ id }, i) =>
@@ -104,12 +112,12 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
                   operator_ids: Array<string> | null
                 }[]
               >`
-                SELECT m.id, m.recipient, m.class, m.status, m.reason_code, m.attempts, m.seen,
-                       max(o.operator) AS operator,
-                       array_agg(o.operator_id) FILTER (WHERE o.operator_id IS NOT NULL) AS operator_ids
-                FROM read.messages m LEFT JOIN read.operator_ids o ON o.message_id = m.id
-                WHERE m.id = ANY (${wanted}::uuid[])
-                GROUP BY m.id`,
+                SELECT m.id, m.recipient, m.class, m.status, m.reason_code, m.attempts, m.seen, o.operator, o.operator_ids
+                FROM unnest(${wanted}::uuid[]) AS asked (id)
+                CROSS JOIN LATERAL (SELECT * FROM read.messages WHERE id = asked.id LIMIT 1) AS m
+                CROSS JOIN LATERAL (
+                  SELECT max(operator) AS operator, array_agg(operator_id) AS operator_ids
+                  FROM read.operator_ids WHERE message_id = asked.id) AS o`,
             )
             const known = new Map(rows.map((row) => [row.id, row]))
             return questions.map(({ operator, operatorId, recipient }, i): KnownMessage | null => {
@@ -140,8 +148,9 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
               (q) => q<{ id: string; recipient: Buffer }[]>`
                 SELECT message_id AS id, recipient FROM command.acceptances WHERE message_id = ANY (${wanted}::uuid[])
                 UNION ALL
-                SELECT id, recipient FROM read.messages
-                WHERE id = ANY (${wanted}::uuid[]) AND recipient IS NOT NULL`,
+                SELECT m.id, m.recipient FROM unnest(${wanted}::uuid[]) AS asked (id)
+                CROSS JOIN LATERAL (SELECT id, recipient FROM read.messages WHERE id = asked.id LIMIT 1) AS m
+                WHERE m.recipient IS NOT NULL`,
             )
             const recipients = new Map(rows.map(({ id, recipient }) => [id, recipient.toString('hex')]))
             return ids.map((id) => (id === null ? null : (recipients.get(id) ?? null)))

@@ -1,10 +1,10 @@
 /**
  * From the sealed payload of the log to the one home of personal data: number, and for class service text and
- * variables, encrypted under the master key for as long as the specification keeps them. An otp's text is never
- * stored.
+ * variables, sealed under the key of the day of acceptance, which is destroyed when that is a year ago (docs/decisions/0014). An otp's
+ * text is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
-import { Sealing, type StorageError, Vault } from '@hub/store'
+import { Sealing, type StorageError } from '@hub/store'
 import { Effect, Option, Schema } from 'effect'
 import { unreadablePayloads } from '../metrics.ts'
 
@@ -17,6 +17,13 @@ const Payload = Schema.fromJsonString(
 )
 const decodePayload = Schema.decodeUnknownOption(Payload)
 
+/** What is stored of a message's number and text. */
+export interface PersonalBox {
+  /** Id of the key that opens it. */
+  readonly sealingKey: string
+  readonly sealed: Buffer
+}
+
 /** Keys known to be destroyed; a destroyed key never comes back. So many are more than a year of hours. */
 const REMEMBERED = 10_000
 
@@ -26,25 +33,26 @@ const REMEMBERED = 10_000
  */
 export const makePersonalData = Effect.gen(function* () {
   const sealing = yield* Sealing
-  const vault = yield* Vault
   const destroyed = new Set<string>()
 
-  const box = (fact: MessageAccepted): Effect.Effect<Buffer | null, StorageError> =>
-    sealing.open(fact.sealingKey, fact.messageId, fact.sealed).pipe(
-      Effect.map((plain) => {
-        if (plain === null) {
-          if (destroyed.size < REMEMBERED) destroyed.add(fact.sealingKey)
-          return null
-        }
-        const payload = decodePayload(plain.toString('utf8'))
-        if (Option.isNone(payload)) return undefined
-        const { to, text, variables } = payload.value
-        const kept = fact.class === 'otp' ? { to } : { to, text, variables }
-        return vault.seal('personal-data', fact.messageId, Buffer.from(JSON.stringify(kept)))
-      }),
-      Effect.catchTag('BoxUnreadable', () => Effect.succeed(undefined)),
-      Effect.flatMap((box) => (box === undefined ? Effect.as(unreadable(fact), null) : Effect.succeed(box))),
-    )
+  const box = Effect.fnUntraced(
+    function* (fact: MessageAccepted) {
+      const plain = yield* sealing.open(fact.sealingKey, fact.messageId, fact.sealed)
+      if (plain === null) {
+        if (destroyed.size < REMEMBERED) destroyed.add(fact.sealingKey)
+        return null
+      }
+      const payload = decodePayload(plain.toString('utf8'))
+      if (Option.isNone(payload)) return yield* Effect.as(unreadable(fact), null)
+      const { to, text, variables } = payload.value
+      const kept = fact.class === 'otp' ? { to } : { to, text, variables }
+      const key = yield* sealing.ofDay(fact.at)
+      return key === null
+        ? null
+        : { sealingKey: key.id, sealed: key.seal(fact.messageId, Buffer.from(JSON.stringify(kept))) }
+    },
+    (effect, fact) => Effect.catchTag(effect, 'BoxUnreadable', () => Effect.as(unreadable(fact), null)),
+  )
 
   /**
    * The boxes to store, by message id. A message whose key is destroyed, or whose payload does not open, has none and
@@ -52,8 +60,8 @@ export const makePersonalData = Effect.gen(function* () {
    */
   const boxesOf = Effect.fnUntraced(function* (
     facts: ReadonlyArray<MessageAccepted>,
-  ): Effect.fn.Return<ReadonlyMap<string, Buffer>, StorageError> {
-    const boxes = new Map<string, Buffer>()
+  ): Effect.fn.Return<ReadonlyMap<string, PersonalBox>, StorageError> {
+    const boxes = new Map<string, PersonalBox>()
     for (const fact of facts) {
       if (boxes.has(fact.messageId) || destroyed.has(fact.sealingKey)) continue
       const boxed = yield* box(fact)

@@ -11,7 +11,7 @@ import {
 } from '@hub/domain'
 import { type BatchSealed, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
 import { type Queries, Sql, type StorageError } from '@hub/store'
-import { Effect } from 'effect'
+import { Clock, Effect } from 'effect'
 import { packRow } from '../outbox-row.ts'
 import type { Claim } from '../projection/intake.ts'
 import {
@@ -25,6 +25,7 @@ import {
   recordedEvents,
   type RecordedEvent,
   takeHeads,
+  uuidOf,
   writeAccepted,
   writeEvents,
   writeHistory,
@@ -44,6 +45,7 @@ import {
   writeStats,
 } from '../sums/sql.ts'
 import { type Changes, fold, type JournalEntry } from './fold.ts'
+import type { PersonalBox } from './personal-data.ts'
 
 /** Name of this projection in `read.checkpoints`. Others read its positions under this name. */
 export const PROJECTION = 'messages'
@@ -64,7 +66,7 @@ export interface Digest {
   /** Seals of batches, of whichever messages. */
   readonly seals: ReadonlyArray<BatchSealed>
   /** Encrypted number (and text) of what is accepted here, by message id. */
-  readonly boxes: ReadonlyMap<string, Buffer>
+  readonly boxes: ReadonlyMap<string, PersonalBox>
 }
 
 /** Events recorded by a transaction, waiting in its outbox row to be published. */
@@ -142,7 +144,7 @@ export const placeEvents = (
   return { events, heads: [...ends.values()] }
 }
 
-const writeRows = (q: Queries, changes: Changes, boxes: ReadonlyMap<string, Buffer>) => {
+const writeRows = (q: Queries, changes: Changes, boxes: ReadonlyMap<string, PersonalBox>) => {
   const personal = changes.accepted.flatMap(({ fact }: { readonly fact: MessageAccepted }) => {
     const box = boxes.get(fact.messageId)
     return box === undefined ? [] : [{ fact, box }]
@@ -195,6 +197,27 @@ const writePlaced = async (
   return { outboxId, records }
 }
 
+/**
+ * Clocks of processes and of PostgreSQL agree within a second, or a process is not ready; a day is a thousand times that, and nothing beside
+ * the month that is looked into anyway.
+ */
+const SKEW_MS = 24 * 3_600_000
+
+/**
+ * Before this moment (milliseconds since the epoch) nothing can have been recorded of what these ids name: they carry the moment in which
+ * they were made. Of an id that does not, nothing is known. Pure.
+ */
+export const notRecordedBefore = (
+  subjects: ReadonlyArray<{ readonly prefix: 'msg' | 'bat'; readonly id: string }>,
+  now: number,
+): number => {
+  const moments = subjects.map(({ id, prefix }) => {
+    const uuid = uuidOf(prefix, id)
+    return uuid[14] === '7' ? Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16) : 0
+  })
+  return Math.max(0, moments.reduce((oldest, moment) => Math.min(oldest, moment), now) - SKEW_MS)
+}
+
 /** Records events that come from elsewhere. To be called last in a transaction: it holds the ends of their journals. */
 export const recordEntries = async (
   q: Queries,
@@ -205,6 +228,8 @@ export const recordEntries = async (
   const recorded = await recordedEvents(
     q,
     entries.map(({ event }) => event.id),
+    // Of what these tell is not known here; they are few.
+    0,
   )
   return writePlaced(q, topics, placeEvents(entries, heads, recorded))
 }
@@ -214,7 +239,7 @@ export const recordEntries = async (
  * Statements of one round trip are sent together and run in order.
  */
 export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<Outcome, StorageError, Sql> =>
-  Effect.flatMap(Sql, (sql) =>
+  Effect.flatMap(Effect.all([Sql, Clock.currentTimeMillis]), ([sql, now]) =>
     sql.transaction<Outcome>(
       async (q) => {
         const { advances, boxes, facts, seals } = digest
@@ -233,6 +258,16 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
         const changes = fold(rows, facts)
         const candidates = mayClose(changes.batches, seals)
         const spenders = spendersOf(changes.charges)
+        const since = Math.min(
+          notRecordedBefore(
+            [
+              ...messageIds.map((id) => ({ prefix: 'msg' as const, id })),
+              ...candidates.map(({ batch }) => ({ prefix: 'bat' as const, id: batch })),
+            ],
+            now,
+          ),
+          ...spenders.map(({ period }) => Date.parse(period)),
+        )
         // Started here, in this order: statements on one connection run as they were started, and what is shared, the
         // heads most of all, is to be held for as short a time as possible.
         const writes = [
@@ -262,11 +297,15 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
               ),
           spenders.length === 0 ? [] : tellThresholds(q, spenders),
           takeHeads(q, journalsOf([...changes.events, ...candidates])),
-          recordedEvents(q, [
-            ...changes.events.map(({ event }) => event.id),
-            ...candidates.map(({ batch }) => eventIdOf(batch, 'batch.completed')),
-            ...spenders.map(({ account, period }) => spendThresholdEventId(account, period)),
-          ]),
+          recordedEvents(
+            q,
+            [
+              ...changes.events.map(({ event }) => event.id),
+              ...candidates.map(({ batch }) => eventIdOf(batch, 'batch.completed')),
+              ...spenders.map(({ account, period }) => spendThresholdEventId(account, period)),
+            ],
+            since,
+          ),
           Promise.all(writes),
         ])
         const entries = [...changes.events, ...closed.map(completedEntry), ...crossed.map(thresholdEntry)]

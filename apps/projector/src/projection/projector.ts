@@ -14,7 +14,7 @@ import {
   topicNames,
   joinPatiently,
 } from '@hub/kafka'
-import { type Sealing, Sql, type Vault } from '@hub/store'
+import { type Sealing, Sql } from '@hub/store'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
 import { runEventInbox } from '../event-inbox.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
@@ -110,11 +110,7 @@ const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
 /** Runs a projector until the scope closes; then it leaves the group and finishes the transaction under way. */
 export const makeProjector = Effect.fnUntraced(function* (
   options: ProjectorOptions,
-): Effect.fn.Return<
-  Projector,
-  BusUnavailable,
-  Sql | EventLog | ConsumerGroups | Sealing | Vault | Scope.Scope
-> {
+): Effect.fn.Return<Projector, BusUnavailable, Sql | EventLog | ConsumerGroups | Sealing | Scope.Scope> {
   const sql = yield* Sql
   const topics = topicNames(options.prefix)
   const sources = sourcesOf(topics)
