@@ -345,4 +345,33 @@ describe('the dispatcher as a process', () => {
       assert.notInclude(output, '79003334455')
     }).pipe(Effect.scoped, Effect.provide(world.layer)),
   )
+
+  it.live('does not start with two operators for live keys, and says so', () =>
+    Effect.gen(function* () {
+      const adminPort = yield* Effect.promise(freePort)
+      const child = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          spawn(process.execPath, [new URL('./main.ts', import.meta.url).pathname], {
+            stdio: ['ignore', 'pipe', 'inherit'],
+            env: {
+              ...process.env,
+              ...world.environment,
+              HUB_ADMIN_PORT: String(adminPort),
+              HUB_OPERATOR_SMPP_URL: 'smpp://hub@127.0.0.1:9',
+              HUB_OPERATOR_SMPP_PASSWORD: 'secret',
+              HUB_OPERATOR_HTTP_URL: 'http://127.0.0.1:9',
+            },
+          }),
+        ),
+        (running) => Effect.sync(() => running.kill('SIGKILL')),
+      )
+      let output = ''
+      child.stdout.on('data', (chunk: Buffer) => {
+        output += chunk.toString('utf8')
+      })
+      const [code] = yield* Effect.promise(() => once(child, 'close') as Promise<[number | null]>)
+      assert.strictEqual(code, 1)
+      assert.include(output, 'HUB_OPERATOR_SMPP_URL and HUB_OPERATOR_HTTP_URL are both set')
+    }).pipe(Effect.scoped),
+  )
 })

@@ -33,6 +33,8 @@ const describeError = (error: unknown): string => {
     const detail = 'detail' in error && typeof error.detail === 'string' ? `: ${error.detail}` : ''
     return `${error.name}${error.message === '' ? '' : `: ${error.message}`}${detail}`
   }
+  // It is not an `Error`, and says which variable is wrong and how; a value that it quotes may be a secret.
+  if (error instanceof Config.ConfigError) return `${error.name}: ${error.message.replace(/, got .*/gu, '')}`
   return typeof error === 'string' ? error : 'error'
 }
 
