@@ -57,8 +57,8 @@ export class Pace {
   }
 
   /**
-   * What the operator answered to one submission of messages. Refused: half as many at a time, and when nothing at all was taken, a
-   * pause. Taken: one more for each, so that the window is there again after a few round trips.
+   * What the operator answered, some at a time. Refused: half as many at a time, and when even one alone was refused, a pause. Taken: one
+   * more for each, so that the window is there again after a few round trips.
    */
   answered(outcomes: ReadonlyArray<SubmitOutcome>, now: number): void {
     let taken = 0
@@ -70,8 +70,10 @@ export class Pace {
       refused++
       retryAfter = Math.max(retryAfter, outcome.retryAfterMs)
     }
+    if (refused > 0 && taken === 0 && this.#allowance === 1) {
+      this.#notBefore = now + Math.min(retryAfter, LONGEST_PAUSE_MS)
+    }
     if (refused > 0) this.#allowance = Math.max(1, Math.floor(this.#allowance / 2))
     this.#allowance = Math.min(this.#window, this.#allowance + taken)
-    if (refused > 0 && taken === 0) this.#notBefore = now + Math.min(retryAfter, LONGEST_PAUSE_MS)
   }
 }

@@ -70,6 +70,12 @@ describe('an operator that refuses', () => {
     assert.isAtMost(rounds, 7)
   })
 
+  it('one of many gets fewer, without a pause', () => {
+    const pace = new Pace({ dedupesByReference: true, window: 50 }, 0)
+    pace.answered([refused], 0)
+    assert.strictEqual(pace.room(OTP, 0, 0), 25)
+  })
+
   it('some of a submission is not paused', () => {
     const pace = new Pace({ dedupesByReference: true, window: 10 }, 0)
     pace.answered([accepted, refused], 0)
