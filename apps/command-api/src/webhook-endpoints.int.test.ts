@@ -238,12 +238,18 @@ describe('a deletion', () => {
     const crowded = await world.addAccount()
     const client = as(crowded.keys.test)
     const make = () => client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
-    const made = await Promise.all(Array.from({ length: 22 }, make))
-    const ids = made.flatMap(({ body, status }) => (status === 201 ? [body.id as string] : []))
-    expect(ids).toHaveLength(20)
-    expect(new Set(made.filter(({ status }) => status !== 201).map(({ body }) => body.error.code))).toEqual(
-      new Set(['webhook_endpoint_limit_reached']),
-    )
+    const ids: Array<string> = []
+    for (let n = 1; n <= 19; n++) {
+      const { body, status } = await make()
+      expect(status).toBe(201)
+      ids.push(body.id)
+    }
+    // Two at once for the one place that is left.
+    const made = await Promise.all([make(), make()])
+    expect(made.map(({ body, status }) => (status === 201 ? 'made' : body.error.code)).toSorted()).toEqual([
+      'made',
+      'webhook_endpoint_limit_reached',
+    ])
     expect(
       (await as(crowded.keys.live).post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })).status,
     ).toBe(201)
