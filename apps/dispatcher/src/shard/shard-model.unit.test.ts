@@ -72,7 +72,7 @@ const step = fc.oneof(
   steps(3, fc.boolean(), (model, answered) => model.commit(answered)),
   steps(2, fc.constant(0), (model) => model.landStray()),
   steps(2, fc.constant(0), (model) => model.carryFence()),
-  steps(1, fc.constant(0), (model) => model.crash()),
+  steps(2, fc.boolean(), (model, lost) => model.crash(lost)),
   steps(2, fc.constant(0), (model) => model.rebalance()),
   steps(1, fc.constant(0), (model) => model.endZombie()),
 )
@@ -91,7 +91,7 @@ const holds = (dedupes: boolean) =>
       // Days later, and after a restart.
       model.tellLate()
       model.advance(3 * 24 * 3_600_000)
-      model.crash()
+      model.crash(false)
       model.rest()
       model.check()
     }),

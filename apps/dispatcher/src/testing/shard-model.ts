@@ -145,8 +145,9 @@ export class ShardModel {
     this.#log.push({ kind: 'opened', by: member.number, epoch: member.epoch, member: `m${member.number}` })
   }
 
-  /** The process is gone. What it had on its way to the log may still land; what it had given to the operator is there. */
-  crash(): void {
+  /** The process is gone. What it had on its way to the log is `lost` or may still land; what it had given to the operator is there. */
+  crash(lost: boolean): void {
+    if (lost) this.#member.appends = []
     this.#bury(this.#member)
     this.#member = this.#open()
   }
