@@ -188,18 +188,16 @@ describe('a message with a test key', () => {
   })
 })
 
+/** A bound on what hangs: it takes less than a second. */
+const OVER_SMPP_MS = 20_000
+
+/** What the simulated centre has counted of a text to a number. */
+const seenByCentre = async (to: string, text: string): Promise<unknown> =>
+  (
+    await fetch(`${hub.describe().operator_url}/submissions?${new URLSearchParams({ to, text }).toString()}`)
+  ).json()
+
 describe('a message with a live key', () => {
-  /** A bound on what hangs: it takes less than a second. */
-  const OVER_SMPP_MS = 20_000
-
-  /** What the simulated centre has counted of a text to a number. */
-  const seenByCentre = async (to: string, text: string): Promise<unknown> =>
-    (
-      await fetch(
-        `${hub.describe().operator_url}/submissions?${new URLSearchParams({ to, text }).toString()}`,
-      )
-    ).json()
-
   it('reaches the operator over SMPP, once, and is reported on by a receipt', async () => {
     const { body } = await live.post('/v1/messages', send('service', '+79005550001'))
     expect(await untilFinal(live, body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered', mode: 'live' })
@@ -251,6 +249,33 @@ describe('a message with a live key', () => {
         ),
       { withinMs: OVER_SMPP_MS, everyMs: 100 },
     )
+  })
+})
+
+describe('an operator that is away', () => {
+  it('shows in the metrics, makes nobody unready, and gets what waited when it is back, once', async () => {
+    const { metrics_urls } = hub.describe()
+    const binds = async (): Promise<string | undefined> => {
+      const metrics = await (await fetch(metrics_urls.dispatcher)).text()
+      return /^hub_smpp_binds_up\{role="transceiver"\} (\d+)/mu.exec(metrics)?.[1]
+    }
+    await eventually(async () => (await binds()) === '2', { withinMs: OVER_SMPP_MS })
+    hub.operator.kill('SIGKILL')
+    await hub.operator.exited()
+    await eventually(async () => (await binds()) === '0', { withinMs: OVER_SMPP_MS })
+
+    const waiting = await live.post('/v1/messages', send('service', '+79005550003'))
+    expect(waiting.status).toBe(202)
+    // The sandbox is another operator: it does not wait.
+    const other = await test.post('/v1/messages', send('service', '+79005550004'))
+    expect(await untilFinal(test, other.body.id, OVER_SMPP_MS)).toMatchObject({ status: 'delivered' })
+    expect((await fetch(metrics_urls.dispatcher.replace('/metrics', '/readyz'))).status).toBe(200)
+    expect((await live.get(`/v1/messages/${waiting.body.id}`)).body.status).toBe('accepted')
+
+    await hub.operator.restart()
+    // A pause between two attempts grows up to half a minute.
+    expect(await untilFinal(live, waiting.body.id, 90_000)).toMatchObject({ status: 'delivered' })
+    expect(await seenByCentre('+79005550003', 'Заказ A-17 готов')).toMatchObject({ times: 1 })
   })
 })
 
