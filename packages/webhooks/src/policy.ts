@@ -47,25 +47,30 @@ const DNS_DEADLINE = '3 seconds'
  * Asks the name servers directly. Not `getaddrinfo`: that blocks one of the four threads that this process has for
  * files and for its own look-ups, so a few names with a hanging server would stop everybody. It also tries neither the
  * search domains of our network nor the machine's own hosts file, which a customer has no business to reach.
+ *
+ * `servers` (`address:port`) in place of those of the system's configuration.
  */
-const askNameServers: ResolveName = (name) =>
-  Effect.gen(function* () {
-    const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })
-    const ask = (query: () => Promise<ReadonlyArray<string>>, family: 4 | 6) =>
-      Effect.tryPromise(query).pipe(
-        Effect.map((addresses) => addresses.map((address) => ({ address, family }))),
-        // One family may be missing or unanswered: what is used is what was answered, and that is checked.
-        Effect.orElseSucceed(() => []),
+export const askNameServers =
+  (servers: ReadonlyArray<string> = []): ResolveName =>
+  (name) =>
+    Effect.gen(function* () {
+      const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: DNS_TRIES })
+      if (servers.length > 0) resolver.setServers(servers)
+      const ask = (query: () => Promise<ReadonlyArray<string>>, family: 4 | 6) =>
+        Effect.tryPromise(query).pipe(
+          Effect.map((addresses) => addresses.map((address) => ({ address, family }))),
+          // One family may be missing or unanswered: what is used is what was answered, and that is checked.
+          Effect.orElseSucceed(() => []),
+        )
+      const answers = yield* Effect.all(
+        [ask(() => resolver.resolve4(name), 4), ask(() => resolver.resolve6(name), 6)],
+        { concurrency: 2 },
+      ).pipe(
+        Effect.timeoutOrElse({ duration: DNS_DEADLINE, orElse: () => Effect.fail(new HostUnresolvable()) }),
+        Effect.onInterrupt(() => Effect.sync(() => resolver.cancel())),
       )
-    const answers = yield* Effect.all(
-      [ask(() => resolver.resolve4(name), 4), ask(() => resolver.resolve6(name), 6)],
-      { concurrency: 2 },
-    ).pipe(
-      Effect.timeoutOrElse({ duration: DNS_DEADLINE, orElse: () => Effect.fail(new HostUnresolvable()) }),
-      Effect.onInterrupt(() => Effect.sync(() => resolver.cancel())),
-    )
-    return answers.flat()
-  })
+      return answers.flat()
+    })
 
 /** Exceptions are machines of whoever runs the hub, and may be known to this machine only. */
 const askTheSystem: ResolveName = (name) =>
@@ -101,7 +106,7 @@ export interface AddressPolicyShape {
 
 /** The policy with given exceptions. */
 export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyShape => {
-  const { allowedHosts, resolveName = askNameServers } = options
+  const { allowedHosts, resolveName = askNameServers() } = options
 
   const addressesOf: AddressPolicyShape['addressesOf'] = Effect.fnUntraced(function* (given) {
     const host = given.toLowerCase().replace(/\.$/u, '')

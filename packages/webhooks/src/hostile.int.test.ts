@@ -1,0 +1,226 @@
+/** Receivers and name servers that mean harm, with real sockets on the loopback. */
+import { createServer, type Server, type Socket } from 'node:net'
+import { describe, expect, it } from '@effect/vitest'
+import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { Effect, Redacted, type Scope } from 'effect'
+import { dnsServer } from './dns-server.testing.ts'
+import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from './index.ts'
+import { askNameServers } from './policy.ts'
+
+const authority = await makeCertificateAuthority()
+const NAMES = ['127.0.0.1', 'rebinding.test', 'mixed.test', 'mapped.test', 'silent.test', 'good.test']
+const certificate = await authority.issue(NAMES)
+
+/** Short, so that the tests are: the real one is ten seconds. */
+const DEADLINE_MS = 400
+
+/** The real client with the real resolver, which asks the name server given. Only 127.0.0.1 counts as public. */
+const clientOver = Effect.fnUntraced(function* (nameServer?: string) {
+  const policy = makeAddressPolicy({
+    allowedHosts: new Set(['127.0.0.1']),
+    ...(nameServer === undefined ? {} : { resolveName: askNameServers([nameServer]) }),
+  })
+  const client = yield* makeWebhookClient(authority.pem).pipe(Effect.provideService(AddressPolicy, policy))
+  const deliver = (url: string, deadlineMs = DEADLINE_MS) =>
+    client.deliver(
+      {
+        url,
+        eventBatch: 'evb_01',
+        body: Buffer.from('[{"id":"evt_1"}]'),
+        secrets: [Redacted.make('whsec_1')],
+      },
+      { deadlineMs },
+    )
+  return { client, deliver, policy }
+})
+
+/** A server below TLS, for what breaks before there is any. */
+const tcpServer = (onSocket: (socket: Socket) => void): Effect.Effect<number, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const server = yield* Effect.acquireRelease(
+      Effect.callback<Server>((resume) => {
+        const server = createServer((socket) => {
+          socket.on('error', () => {})
+          onSocket(socket)
+        })
+        server.listen(0, '127.0.0.1', () => resume(Effect.succeed(server)))
+      }),
+      (server) => Effect.callback<void>((resume) => void server.close(() => resume(Effect.void))),
+    )
+    const address = server.address()
+    return typeof address === 'object' ? (address?.port ?? 0) : 0
+  })
+
+const failure = (reason: string) => expect.objectContaining({ succeeded: false, reason, responseCode: null })
+
+describe('a name server', () => {
+  it.live(
+    'that answers differently the second time leads nowhere else: one answer, checked and connected to',
+    () =>
+      Effect.gen(function* () {
+        const honest = yield* tlsReceiver(certificate, { name: 'rebinding.test' })
+        const dns = yield* dnsServer((_name, family, asked) =>
+          family === 6 ? [] : [asked <= 2 ? '127.0.0.1' : '127.0.0.2'],
+        )
+        const { deliver, policy } = yield* clientOver(dns.address)
+        yield* policy.checkUrl(honest.url())
+        const before = dns.asked('rebinding.test')
+        expect(yield* deliver(honest.url(), 5000)).toMatchObject({ succeeded: true })
+        // An A and an AAAA: nothing asks again between check and connection.
+        expect(dns.asked('rebinding.test') - before).toBe(2)
+      }),
+  )
+
+  it.live(
+    'that has turned to an address inside is seen with the next connection, and no socket goes there',
+    () =>
+      Effect.gen(function* () {
+        const inside = yield* tlsReceiver(certificate, { host: '127.0.0.2', name: 'rebinding.test' })
+        const dns = yield* dnsServer((_name, family, asked) =>
+          family === 6 ? [] : [asked === 1 ? '127.0.0.1' : '127.0.0.2'],
+        )
+        const { deliver, policy } = yield* clientOver(dns.address)
+        yield* policy.checkUrl(inside.url())
+        expect(yield* deliver(inside.url(), 5000)).toEqual(failure('address_not_public'))
+        expect(inside.connections()).toBe(0)
+      }),
+  )
+
+  it.live.each([
+    ['mixed.test', (family: 4 | 6) => (family === 4 ? ['127.0.0.1', '10.0.0.1'] : [])],
+    ['mixed.test', (family: 4 | 6) => (family === 4 ? ['127.0.0.1'] : ['fd00:0:0:0:0:0:0:1'])],
+    ['mapped.test', (family: 4 | 6) => (family === 4 ? [] : ['0:0:0:0:0:ffff:7f00:2'])],
+  ] as const)('that hides a private answer is refused whole: %s', ([name, answers]) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { name })
+      const dns = yield* dnsServer((_name, family) => answers(family))
+      const { deliver, policy } = yield* clientOver(dns.address)
+      const refused = yield* Effect.flip(policy.checkUrl(receiver.url('/hook?token=s3cret')))
+      expect(refused.rule).toBe('not_public')
+      expect(JSON.stringify(refused)).not.toMatch(/10\.0|127\.|fd00|ffff|s3cret|\.test/u)
+      expect(yield* deliver(receiver.url(), 5000)).toEqual(failure('address_not_public'))
+      expect(receiver.connections()).toBe(0)
+    }),
+  )
+
+  it.live('that never answers costs the attempt its time and no more', () =>
+    Effect.gen(function* () {
+      const dns = yield* dnsServer(() => null)
+      const { deliver } = yield* clientOver(dns.address)
+      expect(yield* deliver('https://silent.test/')).toEqual(failure('timeout'))
+    }),
+  )
+
+  it.live('that is asked by the real resolver finds an honest receiver', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { name: 'good.test' })
+      const dns = yield* dnsServer((_name, family) => (family === 4 ? ['127.0.0.1'] : []))
+      const { deliver } = yield* clientOver(dns.address)
+      expect(yield* deliver(receiver.url(), 5000)).toMatchObject({ succeeded: true })
+      expect(receiver.received.length).toBe(1)
+    }),
+  )
+})
+
+describe('a receiver that', () => {
+  it.live('sends its headers a byte at a time: timeout, however many bytes come', () =>
+    Effect.gen(function* () {
+      const closed = Promise.withResolvers<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          const { socket } = response
+          let sent = 0
+          const timer = setInterval(
+            () => socket?.write('HTTP/1.1 200 OK\r\nX-Slow: '.charAt(sent++) || 'x'),
+            20,
+          )
+          socket?.once('close', () => {
+            clearInterval(timer)
+            closed.resolve()
+          })
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url())).toEqual(failure('timeout'))
+      yield* Effect.promise(() => closed.promise)
+    }),
+  )
+
+  it.live('announces an answer again and again (1xx): timeout', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          const timer = setInterval(() => response.writeProcessing(), 20)
+          response.once('close', () => clearInterval(timer))
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url())).toEqual(failure('timeout'))
+    }),
+  )
+
+  it.live('sends endless headers: a broken connection, and no memory', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          const { socket } = response
+          socket?.on('error', () => {})
+          socket?.write('HTTP/1.1 200 OK\r\n')
+          const more = () => {
+            while (socket?.destroyed === false && socket.write(`X-Endless: ${'x'.repeat(8000)}\r\n`));
+          }
+          socket?.on('drain', more)
+          more()
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 5000)).toEqual(failure('connection_reset'))
+    }),
+  )
+
+  it.live('breaks off in the middle of its headers: connection_reset', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          response.socket?.write('HTTP/1.1 200 O', () => response.socket?.destroy())
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 5000)).toEqual(failure('connection_reset'))
+    }),
+  )
+
+  it.live('resets before TLS is there: connection_reset', () =>
+    Effect.gen(function* () {
+      const port = yield* tcpServer((socket) => socket.once('data', () => socket.resetAndDestroy()))
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(`https://127.0.0.1:${port}/`, 5000)).toEqual(failure('connection_reset'))
+    }),
+  )
+
+  it.live('speaks something else than TLS: tls_error', () =>
+    Effect.gen(function* () {
+      const port = yield* tcpServer((socket) => {
+        socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(`https://127.0.0.1:${port}/`, 5000)).toEqual(failure('tls_error'))
+    }),
+  )
+
+  it.live('keeps its body for itself: a success by its status', () =>
+    Effect.gen(function* () {
+      const closed = Promise.withResolvers<void>()
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => {
+          response.writeHead(200, { 'content-length': '1000' }).flushHeaders()
+          response.once('close', closed.resolve)
+        },
+      })
+      const { deliver } = yield* clientOver()
+      expect(yield* deliver(receiver.url(), 5000)).toMatchObject({ succeeded: true, responseCode: 200 })
+      // It is not waited for.
+      yield* Effect.promise(() => closed.promise)
+    }),
+  )
+})
