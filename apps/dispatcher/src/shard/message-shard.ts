@@ -354,10 +354,11 @@ export class MessageShard {
     if (known !== undefined) {
       this.#fold(known, fact, offset)
       if (this.#open) this.#settle(known)
+      else this.#abridgeWhenRead(known)
       return
     }
     // Whatever concerns this shard was recovered; a stranger's late word on something long finished is nothing new.
-    if (this.#open) return
+    if (this.#open || this.#remembered.has(fact.messageId)) return
     const message = this.#make(fact.messageId, recipient, evolve(null, fact))
     this.#keep(message)
     if (message.state.final && fact.at < this.#world.now() - LONGEST_LIFETIME_MS) {
@@ -366,6 +367,14 @@ export class MessageShard {
     }
     this.#fold(message, fact, offset)
     if (message.state.final) this.#finish(message)
+    this.#abridgeWhenRead(message)
+  }
+
+  /** What finished a while ago is not kept whole for the moment until the shard is open: there may be as many as are open. */
+  #abridgeWhenRead(message: Message): void {
+    const { finishedAt, state } = message
+    if (!state.final || state.reason === 'dlr_timeout_local') return
+    if (this.#world.now() - finishedAt >= IN_FULL_MS) this.#abridge(message)
   }
 
   /** Recovery is over: the fence is ours. */
@@ -699,6 +708,8 @@ export class MessageShard {
           this.#index(here, operator, operatorIds)
         }
         this.#report(report)
+        // Those of its other parts waited under their own ids.
+        if (here !== undefined) this.#settle(here)
         return
       }
       if (known.status !== 'accepted' && known.status !== 'sent') {

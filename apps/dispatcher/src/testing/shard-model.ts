@@ -18,6 +18,9 @@ import type { KnownMessage, Message, Report } from '../shard/message.ts'
 const OPERATOR = 'op'
 const LANES = [0, 1] as const
 const REPORT_MS = 300_000
+/** Longer together than anything is waited for: the report deadline, and then what is remembered. */
+const QUIET_ROUNDS = 16
+const ROUND_MS = 30_000
 
 type Entry =
   | { readonly kind: 'fact'; readonly by: number; readonly recipient: string; readonly fact: LogFact }
@@ -515,7 +518,7 @@ export class ShardModel {
   rest(): void {
     this.endZombie()
     this.#answering = 'accepts'
-    for (let quiet = 0; quiet < 40; quiet++) {
+    for (let quiet = 0; quiet < QUIET_ROUNDS; quiet++) {
       const before = this.#log.length + this.#strays.length
       this.landStray()
       this.readLog()
@@ -531,7 +534,7 @@ export class ShardModel {
       this.readLog()
       this.commit(true)
       this.#landAll()
-      this.advance(10_000)
+      this.advance(ROUND_MS)
       this.#landAll()
       if (this.#log.length + this.#strays.length !== before) quiet = 0
     }
