@@ -36,6 +36,7 @@ describe('the import rule', () => {
     ['packages/domain/src/message/a.ts', 'effect/http'],
     ['packages/domain/src/message/a.ts', '../../../store/src/index.ts'],
     ['packages/domain/src/message/a.unit.test.ts', '@hub/testkit'],
+    ['packages/client/src/a.ts', '@hub/domain'],
     ['packages/kafka/src/a.ts', '@hub/command-api'],
     ['packages/kafka/src/a.ts', '../../../apps/projector/src/index.ts'],
     ['packages/kafka/src/a.ts', '../../store/src/sql.ts'],

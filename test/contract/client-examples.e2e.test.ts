@@ -1,0 +1,138 @@
+/** The examples of the client package compile against what is published, under strict rules, and do what they say. */
+import { spawn } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { eventually } from '@hub/testkit'
+import { afterAll, describe, expect, it } from 'vitest'
+import { type ClientPackage, installClient } from '../support/client-package.ts'
+import { npmTool, runTool } from '../support/tools.ts'
+
+const PACKAGES = {
+  '@types/express': '5.0.6',
+  '@types/node': '24.19.2',
+  express: '5.2.1',
+  fastify: '5.8.2',
+  typescript: '5.9.3',
+} as const
+const STEP_WITHIN_MS = 60_000
+const SECRET = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
+const BODY = JSON.stringify([{ id: 'evt_1', object: 'event', type: 'message.sent', note: 'Заказ ✓' }])
+
+/** What must not compile: the types are there, and mean something. */
+const MISUSE = `
+import { createHubClient, readEvents } from '@sms-delivery-hub/client'
+const hub = createHubClient({ baseUrl: '', apiKey: '' })
+// @ts-expect-error there is no such path
+void hub.get('/v1/nothing')
+// @ts-expect-error there is no such field
+readEvents('', '', '').map((event) => event.nothing)
+void hub.get('/v1/account').then((account) => account.limits.batch_max)
+`
+
+const children: Array<ReturnType<typeof spawn>> = []
+afterAll(() => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const server = createServer()
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+
+const headersFor = (library: ClientPackage, good: boolean): Record<string, string> => ({
+  'content-type': 'application/json',
+  'hub-signature': library.exports.signForTest(BODY, good ? SECRET : 'whsec_other'),
+})
+
+/** Starts a compiled program and answers what it says to a good webhook and to a bad one, and what it printed. */
+const judged = async (library: ClientPackage, program: string) => {
+  const port = await freePort()
+  const printed: Array<string> = []
+  const child = spawn(process.execPath, [join(library.folder, 'out', program)], {
+    env: { ...process.env, PORT: String(port), HUB_WEBHOOK_SECRET: SECRET },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  children.push(child)
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => printed.push(String(chunk)))
+  const post = (good: boolean) =>
+    fetch(`http://localhost:${port}/hooks/sms`, {
+      method: 'POST',
+      headers: headersFor(library, good),
+      body: BODY,
+    })
+  const good = await eventually(() => post(true), { withinMs: 30_000, everyMs: 100 })
+  const bad = await post(false)
+  const words = await bad.text()
+  await eventually(() => printed.join('').includes('evt_1'), { withinMs: 10_000 })
+  return { good: good.status, bad: bad.status, words, printed: printed.join('') }
+}
+
+describe('the examples of the client package', () => {
+  it('compile, and receive what is signed and nothing else', async (context) => {
+    const tool = await npmTool('client-examples-1', PACKAGES)
+    if ('missing' in tool) {
+      console.log(`The examples were not compiled: ${tool.missing}`)
+      context.skip(tool.missing)
+      return
+    }
+    const library = await installClient(tool.folder)
+    expect([...library.examples.keys()]).toEqual(['express.ts', 'fastify.ts', 'next.ts', 'call.ts'])
+    mkdirSync(join(library.folder, 'src'))
+    for (const [name, code] of [...library.examples, ['misuse.ts', MISUSE] as const]) {
+      writeFileSync(join(library.folder, 'src', name), code)
+    }
+    writeFileSync(
+      join(library.folder, 'tsconfig.json'),
+      JSON.stringify({
+        compilerOptions: {
+          target: 'es2023',
+          module: 'nodenext',
+          strict: true,
+          noUncheckedIndexedAccess: true,
+          exactOptionalPropertyTypes: true,
+          noPropertyAccessFromIndexSignature: true,
+          lib: ['es2023'],
+          types: ['node'],
+          typeRoots: [join(tool.folder, 'node_modules/@types')],
+          outDir: 'out',
+          rootDir: 'src',
+        },
+        include: ['src'],
+      }),
+    )
+    const compiled = await runTool(
+      process.execPath,
+      [join(tool.folder, 'node_modules/typescript/bin/tsc'), '--project', 'tsconfig.json'],
+      { cwd: library.folder, withinMs: STEP_WITHIN_MS },
+    )
+    expect(compiled.code, compiled.text).toBe(0)
+
+    for (const program of ['express.js', 'fastify.js']) {
+      expect(await judged(library, program), program).toMatchObject({
+        good: 204,
+        bad: 400,
+        words: 'no_match',
+        printed: expect.stringContaining('message.sent evt_1'),
+      })
+    }
+    process.env['HUB_WEBHOOK_SECRET'] = SECRET
+    const { POST } = await import(pathToFileURL(join(library.folder, 'out/next.js')).href)
+    const asked = (good: boolean): Promise<Response> =>
+      POST(
+        new Request('https://example.com/hooks/sms', {
+          method: 'POST',
+          headers: headersFor(library, good),
+          body: BODY,
+        }),
+      )
+    expect((await asked(true)).status).toBe(204)
+    const refused = await asked(false)
+    expect([refused.status, await refused.text()]).toEqual([400, 'no_match'])
+  })
+})

@@ -1,0 +1,416 @@
+/**
+ * Webhook subscriptions, rule by rule, over HTTP, with a real receiver and the whole hub behind it. What arrives is verified by the
+ * package that receivers are given. Source: specification, Webhook subscription endpoints, Webhook endpoint states, Events.
+ */
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  answering,
+  eventually,
+  makeCertificateAuthority,
+  openDatabase,
+  type Received,
+  startHub,
+  type TestHub,
+  tlsReceiver,
+  type TlsReceiver,
+} from '@hub/testkit'
+import { decodeId } from '@hub/domain'
+import { Effect, Exit, Scope } from 'effect'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { allEvents, type Client, send } from '../support/client.ts'
+import { type ClientPackage, installClient } from '../support/client-package.ts'
+import { freshNumber, operatorOf } from '../support/operator.ts'
+
+let hub: TestHub
+let receiver: TlsReceiver
+let operator: ReturnType<typeof operatorOf>
+let sql: ReturnType<typeof openDatabase>
+let library: ClientPackage
+const scope = Effect.runSync(Scope.make())
+
+const PATIENTLY = { withinMs: 30_000, everyMs: 50 } as const
+const ENDPOINTS = '/v1/webhook_endpoints'
+
+beforeAll(async () => {
+  library = await installClient()
+  const authority = await makeCertificateAuthority()
+  const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
+  writeFileSync(caFile, authority.pem)
+  receiver = await Effect.runPromise(Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1'])), scope))
+  // Each path is a receiver of its own: what it answers is in its name.
+  receiver.respondWith((received, response, request) => {
+    const status = /\/answers-(?<status>\d+)/u.exec(received.path)?.groups?.['status']
+    answering(current.get(received.path) ?? Number(status ?? 204))(received, response, request)
+  })
+  hub = await startHub({
+    environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
+  })
+  operator = operatorOf(hub)
+  sql = openDatabase(hub.describe().database_url)
+})
+afterAll(async () => {
+  await sql?.end()
+  await operator?.close()
+  await hub?.stop()
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+})
+
+/** Answers that have changed since. */
+const current = new Map<string, number>()
+let paths = 0
+/** A path that nobody has used. */
+const freshPath = (status = 204): string => `/answers-${status}/${++paths}`
+
+const remove = (as: Client, path: string) => as.request('DELETE', path)
+
+const subscribe = async (as: Client, path: string, body: object = {}) => {
+  const made = await as.post(ENDPOINTS, { url: receiver.url(path), ...body })
+  expect(made.status, made.text).toBe(201)
+  return {
+    id: made.body.id as string,
+    secret: made.body.secret as string,
+    at: `${ENDPOINTS}/${made.body.id}`,
+  }
+}
+
+const requestsTo = (path: string): ReadonlyArray<Received> =>
+  receiver.received.filter((one) => one.path === path)
+
+/** The events of a request, if it is signed with this secret. */
+const eventsOf = (request: Received, secret: string | ReadonlyArray<string>): ReadonlyArray<any> =>
+  library.exports.readEvents(request.body, request.headers['hub-signature'], secret)
+
+const signaturesOf = (request: Received): number =>
+  String(request.headers['hub-signature']).split(',v1=').length - 1
+
+/** Sends a message and waits for its last event to arrive at a path. */
+const deliver = async (
+  as: Client,
+  path: string,
+  secret: string | ReadonlyArray<string>,
+): Promise<Received> => {
+  const { body } = await as.post('/v1/messages', send('otp', freshNumber()))
+  return eventually(
+    () =>
+      requestsTo(path).find((request) =>
+        eventsOf(request, secret).some(
+          (event) => event.type === 'message.delivered' && event.data.object.id === body.id,
+        ),
+      ),
+    PATIENTLY,
+  )
+}
+
+/** Makes the next failure of a subscription the one that disables it. */
+const nearlyDisable = (id: string) => sql`
+  UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '61 minutes'
+   WHERE id = ${decodeId('we', id)}`
+
+describe('Webhook subscription endpoints', () => {
+  it('show the secret at creation and at each rotation, and never again', async () => {
+    const { test } = await operator.account()
+    const { at, id, secret } = await subscribe(test, freshPath())
+    expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/u)
+    const rotated = await test.request('POST', `${at}/rotate_secret`)
+    expect(rotated.body.secret).toMatch(/^whsec_/u)
+    expect(rotated.body.secret).not.toBe(secret)
+    for (const answer of [
+      await test.get(at),
+      await test.get(ENDPOINTS),
+      await test.request('POST', `${at}/enable`),
+      await test.get(`${at}/deliveries`),
+      await test.request('POST', `${at}/test`),
+      await remove(test, at),
+    ]) {
+      expect(answer.status).toBe(200)
+      expect(answer.text).not.toContain('whsec_')
+    }
+    // Nor does the database hold one that anybody could read.
+    const [row] = await sql`SELECT * FROM webhooks.endpoints WHERE id = ${decodeId('we', id)}`
+    expect(JSON.stringify(row)).not.toContain('whsec_')
+  })
+
+  it('are at most twenty for an account and mode; a deletion makes room', async () => {
+    const { live, test } = await operator.account()
+    const made: Array<Awaited<ReturnType<typeof subscribe>>> = []
+    for (let n = 1; n <= 20; n++) made.push(await subscribe(test, freshPath()))
+    const refused = await test.post(ENDPOINTS, { url: receiver.url('/') })
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'webhook_endpoint_limit_reached'])
+    await subscribe(live, freshPath())
+    expect((await remove(test, made[0]!.at)).body).toEqual({
+      id: made[0]!.id,
+      object: 'webhook_endpoint',
+      deleted: true,
+    })
+    await subscribe(test, freshPath())
+  })
+
+  it('of another account or mode answer as missing ones', async () => {
+    const { live, test } = await operator.account()
+    const stranger = await operator.account()
+    const { at } = await subscribe(test, freshPath())
+    for (const as of [live, stranger.test]) {
+      const answers = [
+        await as.get(at),
+        await as.get(`${at}/deliveries`),
+        await as.request('POST', `${at}/test`),
+        await as.request('POST', `${at}/enable`),
+        await as.request('POST', `${at}/rotate_secret`),
+        await remove(as, at),
+      ]
+      expect(answers.map(({ body, status }) => [status, body.error?.code])).toEqual(
+        answers.map(() => [404, 'not_found']),
+      )
+    }
+    expect((await test.get(at)).status).toBe(200)
+  })
+
+  it('do a rotation and a trial once under one idempotency key', async () => {
+    const { test } = await operator.account()
+    const path = freshPath()
+    const { at } = await subscribe(test, path)
+    for (const action of ['rotate_secret', 'test']) {
+      const headers = { 'idempotency-key': randomUUID() }
+      const first = await test.request('POST', `${at}/${action}`, { headers })
+      // An answer may be stored a moment after it was given; until then a repeat is a conflict.
+      const again = await eventually(async () => {
+        const answer = await test.request('POST', `${at}/${action}`, { headers })
+        return answer.status === 409 ? null : answer
+      }, PATIENTLY)
+      expect(again.headers.get('idempotent-replayed')).toBe('true')
+      expect(again.text).toBe(first.text)
+    }
+    expect(requestsTo(path)).toHaveLength(1)
+    const reused = await test.request('POST', `${at}/enable`, {
+      headers: { 'idempotency-key': 'x'.repeat(256) },
+    })
+    expect([reused.status, reused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  })
+})
+
+describe('POST …/test', () => {
+  it('delivers one webhook.test at once, whatever the types, outside of /v1/events, and answers with the attempt', async () => {
+    const { test } = await operator.account()
+    const path = freshPath()
+    const { at, id, secret } = await subscribe(test, path, { event_types: ['message.seen'] })
+    const { body, status } = await test.request('POST', `${at}/test`)
+    expect(status).toBe(200)
+    expect(body).toMatchObject({
+      object: 'webhook_delivery',
+      status: 'succeeded',
+      response_code: 204,
+      attempt: 1,
+      reason: null,
+      trial: true,
+      next_attempt_at: null,
+    })
+    const [request, ...more] = requestsTo(path)
+    expect(more).toEqual([])
+    expect(request!.headers).toMatchObject({
+      'content-type': 'application/json',
+      'user-agent': expect.stringMatching(/^SMS-Delivery-Hub\//u),
+      'hub-event-id': body.event_batch,
+    })
+    const [event] = eventsOf(request!, secret)
+    expect(event).toMatchObject({
+      id: body.event_ids[0],
+      type: 'webhook.test',
+      mode: 'test',
+      data: { object: { id } },
+    })
+    expect((await test.get(`${at}/deliveries`)).body.data).toEqual([body])
+    expect(await allEvents(test)).toEqual([])
+  })
+
+  it('of a failing receiver answers with the failure, which counts for nothing', async () => {
+    const { test } = await operator.account()
+    const { at, id } = await subscribe(test, freshPath(503))
+    await nearlyDisable(id)
+    const { body, status } = await test.request('POST', `${at}/test`)
+    expect([status, body.status, body.reason, body.response_code]).toEqual([
+      200,
+      'failed',
+      'http_status',
+      503,
+    ])
+    expect((await test.get(at)).body).toMatchObject({ status: 'enabled', consecutive_failures: 19 })
+  })
+
+  it('works while the subscription is disabled', async () => {
+    const { test } = await operator.account()
+    const path = freshPath()
+    const { at, id, secret } = await subscribe(test, path)
+    await sql`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${decodeId('we', id)}`
+    expect((await test.request('POST', `${at}/test`)).body.status).toBe('succeeded')
+    expect(eventsOf(requestsTo(path)[0]!, secret)[0].data.object.status).toBe('disabled_by_failures')
+  })
+})
+
+describe('The delivery log', () => {
+  it('has each attempt with its events', async () => {
+    const { test } = await operator.account()
+    const path = freshPath()
+    const { at, secret } = await subscribe(test, path)
+    const request = await deliver(test, path, secret)
+    const line = await eventually(async () => {
+      const { data } = (await test.get(`${at}/deliveries`)).body
+      return data.find((one: any) => one.event_batch === request.headers['hub-event-id'])
+    }, PATIENTLY)
+    expect(line).toMatchObject({
+      status: 'succeeded',
+      response_code: 204,
+      attempt: 1,
+      trial: false,
+      next_attempt_at: null,
+      event_ids: eventsOf(request, secret).map((event) => event.id),
+    })
+  })
+
+  it('says when a failed batch is tried again', async () => {
+    const { test } = await operator.account()
+    const { at } = await subscribe(test, freshPath(500), { event_types: ['message.accepted'] })
+    await test.post('/v1/messages', send('otp', freshNumber()))
+    const [line] = await eventually(async () => {
+      const { data } = (await test.get(`${at}/deliveries`)).body
+      return data.length > 0 ? data : null
+    }, PATIENTLY)
+    expect(line).toMatchObject({ status: 'failed', reason: 'http_status', response_code: 500, attempt: 1 })
+    const wait = Date.parse(line.next_attempt_at) - (Date.parse(line.created_at) + line.duration_ms)
+    // A minute, a tenth more or less; moments are of two clocks of one process.
+    expect(wait).toBeGreaterThan(50_000)
+    expect(wait).toBeLessThan(70_000)
+    expect((await test.get(at)).body).toMatchObject({ status: 'enabled', consecutive_failures: 1 })
+  })
+})
+
+describe('A rotation', () => {
+  it('has both secrets sign; a second one within the day keeps the newest two', async () => {
+    const { test } = await operator.account()
+    const path = freshPath()
+    const { at, secret: first } = await subscribe(test, path)
+    expect(signaturesOf(await deliver(test, path, first))).toBe(1)
+    const second: string = (await test.request('POST', `${at}/rotate_secret`)).body.secret
+    const during = await deliver(test, path, [first, second])
+    expect(signaturesOf(during)).toBe(2)
+    expect(eventsOf(during, first)).toEqual(eventsOf(during, second))
+    const third: string = (await test.request('POST', `${at}/rotate_secret`)).body.secret
+    const after = await deliver(test, path, [first, second, third])
+    expect(signaturesOf(after)).toBe(2)
+    expect(eventsOf(after, second)).toEqual(eventsOf(after, third))
+    expect(() => eventsOf(after, first)).toThrow(library.exports.WebhookSignatureError)
+  })
+})
+
+describe('A deletion', () => {
+  it('ends deliveries, and takes what waited with it', async () => {
+    const { test } = await operator.account()
+    const [gone, stays] = [freshPath(500), freshPath()]
+    const { at, id } = await subscribe(test, gone)
+    const { secret } = await subscribe(test, stays)
+    await deliver(test, stays, secret)
+    await eventually(() => requestsTo(gone).length > 0, PATIENTLY)
+    expect((await remove(test, at)).status).toBe(200)
+    const last = await deliver(test, stays, secret)
+    const told = new Set(eventsOf(last, secret).map((event) => event.id))
+    for (const request of requestsTo(gone)) {
+      for (const event of JSON.parse(request.body.toString())) expect(told).not.toContain(event.id)
+    }
+    expect((await test.get(`${at}/deliveries`)).status).toBe(404)
+    await eventually(
+      async () =>
+        (await sql`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${decodeId('we', id)}`).length === 0,
+      PATIENTLY,
+    )
+  })
+})
+
+describe('Disabling and enabling', () => {
+  it('tells the others and /v1/events, keeps the backlog, and delivers it in the same batches with the same ids', async () => {
+    const { test } = await operator.account()
+    const [broken, healthy] = [freshPath(500), freshPath()]
+    const { at, id, secret } = await subscribe(test, broken)
+    const other = await subscribe(test, healthy)
+    await nearlyDisable(id)
+    await deliver(test, healthy, other.secret)
+
+    const told = await eventually(async () => {
+      const events = await allEvents(test)
+      return events.find((event) => event.type === 'webhook.endpoint_disabled')
+    }, PATIENTLY)
+    const shown = (await test.get(at)).body
+    expect(shown).toMatchObject({ status: 'disabled_by_failures', disabled_reason: 'http_status' })
+    expect(told.data.object).toMatchObject({
+      id,
+      object: 'webhook_endpoint',
+      status: 'disabled_by_failures',
+      disabled_at: shown.disabled_at,
+    })
+    await eventually(
+      () =>
+        requestsTo(healthy).some((request) =>
+          eventsOf(request, other.secret).some((event) => event.id === told.id),
+        ),
+      PATIENTLY,
+    )
+    // What happens from here on only accumulates.
+    await deliver(test, healthy, other.secret)
+    const failed = requestsTo(broken)
+
+    current.set(broken, 204)
+    const enabled = await test.request('POST', `${at}/enable`)
+    expect(enabled.body).toMatchObject({ id, status: 'enabled', consecutive_failures: 0, disabled_at: null })
+    const wanted = (await allEvents(test)).filter((event) => event.id !== told.id).map((event) => event.id)
+    await eventually(() => {
+      const received = requestsTo(broken).slice(failed.length)
+      const ids = new Set(received.flatMap((request) => eventsOf(request, secret)).map((event) => event.id))
+      return wanted.every((event) => ids.has(event))
+    }, PATIENTLY)
+    const again = requestsTo(broken).slice(failed.length)
+    for (const request of failed) {
+      const same = again.find((one) => one.headers['hub-event-id'] === request.headers['hub-event-id'])
+      expect(same?.body).toEqual(request.body)
+    }
+    const ids = again.flatMap((request) => eventsOf(request, secret)).map((event) => event.id)
+    expect(ids).not.toContain(told.id)
+    // In force, and an enabled one stays as it is.
+    expect((await test.request('POST', `${at}/enable`)).body).toMatchObject({ status: 'enabled' })
+  })
+})
+
+describe('The typed client', () => {
+  it('sends, subscribes, tries, and reads events and refusals', async () => {
+    const { HubError, createHubClient } = library.exports
+    const { base_url, keys } = hub.describe()
+    const api = createHubClient({ baseUrl: base_url, apiKey: keys.test })
+    const path = freshPath()
+    const made = await api.post(ENDPOINTS, { body: { url: receiver.url(path) } })
+    const attempt = await api.post('/v1/webhook_endpoints/{id}/test', { path: { id: made.id } })
+    expect(attempt).toMatchObject({ trial: true, status: 'succeeded' })
+    expect(eventsOf(requestsTo(path)[0]!, made.secret)[0].type).toBe('webhook.test')
+    const message = await api.post('/v1/messages', { body: send('otp', freshNumber()) })
+    expect(message.status).toBe('accepted')
+    const types = await eventually(async () => {
+      const found: Array<string> = []
+      for await (const event of api.list('/v1/events', { query: { limit: 1 } })) {
+        if (event.data.object.id === message.id) found.push(event.type)
+      }
+      return found.length === 3 ? found : null
+    }, PATIENTLY)
+    expect(types).toEqual(expect.arrayContaining(['message.accepted', 'message.sent', 'message.delivered']))
+    expect(await api.delete('/v1/webhook_endpoints/{id}', { path: { id: made.id } })).toMatchObject({
+      deleted: true,
+    })
+    const error = await api
+      .get('/v1/webhook_endpoints/{id}', { path: { id: made.id } })
+      .catch((one: unknown) => one)
+    expect(error).toBeInstanceOf(HubError)
+    expect(error).toMatchObject({
+      status: 404,
+      code: 'not_found',
+      requestId: expect.stringMatching(/^req_/u),
+    })
+  })
+})
