@@ -1,4 +1,5 @@
 /** PostgreSQL: pool, migrations, outbox, what is encrypted at rest, and how long it is kept. */
+export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
 export { migrate, MigrationMismatch } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
 export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'

@@ -12,9 +12,10 @@
  * | analytics daily aggregates, charges, opt-outs | none: `read.daily_stats`, `read.charges`, `command.opt_outs` stay      |
  * | idempotency keys                            | `idempotency_keys`                                                       |
  *
- * Beside them `ledger` (days of the ledger) and `partitions` (room for what comes). Source: specification, Retention and data handling;
+ * Beside them `ledger` (days of the ledger), `erasures` (what was begun and is not finished) and `partitions` (room for what comes). Source: specification, Retention and data handling;
  * docs/decisions/0014.
  */
+import { erasures } from '../erasure/index.ts'
 import type { Queries } from '../sql.ts'
 import { done, type Job, ROWS_A_STEP, type Step } from './job.ts'
 import { drop, type Partition, partitionsOf, patiently } from './partitions.ts'
@@ -272,11 +273,16 @@ const ledger: Job = {
       return { removed: freed + 1, position: NIL }
     }
     const table = 'command.acceptances_default'
-    const { freed, last, open } = await settleAcceptances(q, table, NIL, await floorOf(q, ledgerSince(now)))
-    if (last === null) return done()
-    if (open > 0) return { removed: freed, position: null, held: 'not_projected' }
-    const rows = await q`DELETE FROM command.acceptances_default WHERE message_id <= ${last}`
-    return { removed: freed + rows.count, position: NIL }
+    for (const before of [ledgerHeldSince(now), ledgerSince(now)]) {
+      const { freed, last, open } = await settleAcceptances(q, table, NIL, await floorOf(q, before))
+      if (last === null) continue
+      if (open > 0 && before !== ledgerHeldSince(now)) {
+        return { removed: freed, position: null, held: 'not_projected' }
+      }
+      const rows = await q`DELETE FROM command.acceptances_default WHERE message_id <= ${last}`
+      return { removed: freed + rows.count, position: NIL }
+    }
+    return done()
   },
 }
 
@@ -315,5 +321,6 @@ export const JOBS: ReadonlyArray<Job> = [
   operatorIds,
   idempotencyKeys,
   ledger,
+  erasures,
   partitions,
 ]

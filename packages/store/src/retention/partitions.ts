@@ -17,9 +17,9 @@ export interface Partition {
 /** The partitions of a table by period, oldest first, the default one apart. `table`: with its schema. */
 export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyArray<Partition>> => {
   const rows = await q<{ table: string; period: string }[]>`
-    SELECT n.nspname || '.' || c.relname AS table, substring(c.relname FROM '_(\d{6,8})$') AS period
+    SELECT n.nspname || '.' || c.relname AS table, substring(c.relname FROM '_([0-9]{6,8})$') AS period
       FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-     WHERE i.inhparent = ${table}::regclass AND c.relname ~ '_\d{6,8}$'
+     WHERE i.inhparent = ${table}::regclass AND c.relname ~ '_[0-9]{6,8}$'
      ORDER BY period`
   return rows
 }

@@ -1,0 +1,259 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
+import { TestClock } from 'effect/testing'
+import postgres from 'postgres'
+import { afterAll, beforeAll } from 'vitest'
+import { migrate } from '../migrate.ts'
+import { enlistJobs, retentionStep } from '../retention/index.ts'
+import { Sealing, shareOf } from '../sealing.ts'
+import { makeSql, type Queries, Sql, StorageUnavailable } from '../sql.ts'
+import { Vault } from '../vault.ts'
+import { eraseRecipient, erasures, readErasures } from './index.ts'
+
+const admin = process.env['HUB_TEST_DATABASE_URL']
+if (admin === undefined)
+  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
+const name = `hub_erasure_${randomBytes(4).toString('hex')}`
+const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
+const asAdmin = async (text: string) => {
+  const sql = postgres(admin, { max: 1, onnotice: () => {} })
+  await sql.unsafe(text)
+  await sql.end()
+}
+beforeAll(async () => {
+  await asAdmin(`CREATE DATABASE ${name}`)
+  await Effect.runPromise(migrate(url))
+})
+afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+
+const layer = Sealing.layer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'erasure-test')),
+      Vault.layer.pipe(
+        Layer.provide(
+          ConfigProvider.layer(
+            ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
+          ),
+        ),
+      ),
+      Logger.layer([]),
+    ),
+  ),
+)
+
+const HOUR = 3_600_000
+const NOW = Date.UTC(2031, 5, 10, 12)
+const account = randomUUID()
+
+/** A UUIDv7 of a moment. */
+const idAt = (at: number): string => {
+  const time = at.toString(16).padStart(12, '0')
+  const random = randomBytes(9).toString('hex')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(6)}`
+}
+/** Recipient hashes that nobody else has, of different shares. */
+const personOf = (share: number): Buffer => Buffer.concat([Buffer.of(share), randomBytes(31)])
+
+const run = <A>(body: (q: Queries) => Promise<A>) => Effect.flatMap(Sql, (sql) => sql.run(body))
+
+interface MessageOptions {
+  readonly recipient: Buffer
+  readonly at: number
+  /** The projector has it. */
+  readonly projected: boolean
+}
+/** A message in the ledger, and, where it is projected, in the read model, with its number. */
+const message = Effect.fnUntraced(function* ({ at, projected, recipient }: MessageOptions) {
+  const id = idAt(at)
+  const moment = new Date(at)
+  yield* run(async (q) => {
+    await q`
+      INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, parts, price,
+                                       currency, variables, created_at, expires_at, sealing_key, sealed)
+      VALUES (${id}, ${account}, 'live', 'service', ${recipient}, '+7900***4567', 't', 's', 1, 2, 'RUB', '{}', ${moment},
+              ${new Date(at + 24 * HOUR)}, 'service-x', 'sealed'::bytea)`
+    if (!projected) return
+    await q`
+      INSERT INTO read.messages (id, account, mode, class, recipient, created_at, updated_at, status, rank, final)
+      VALUES (${id}, ${account}, 'live', 'service', ${recipient}, ${moment}, ${moment}, 'sent', 1, false)`
+    await q`
+      INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
+      VALUES (${id}, ${recipient}, ${moment}, 'personal-x', 'sealed'::bytea)`
+  })
+  return id
+})
+const ledgerOf = (id: string) =>
+  Effect.map(
+    run(
+      (q) => q<{ to_masked: string; sealed: Buffer | null }[]>`
+        SELECT to_masked, sealed FROM command.acceptances WHERE message_id = ${id}`,
+    ),
+    ([row]) => ({ to: row?.to_masked, sealed: row?.sealed?.toString() ?? null }),
+  )
+const numbersOf = (recipient: Buffer) =>
+  Effect.map(
+    run((q) => q`SELECT 1 FROM read.personal_data WHERE recipient = ${recipient}`),
+    (rows) => rows.length,
+  )
+
+/** Retention goes through what is due now. */
+const retain = Effect.gen(function* () {
+  // Each test has a time of its own.
+  yield* run((q) => q`DELETE FROM command.retention_jobs`)
+  yield* enlistJobs([erasures])
+  for (let steps = 0; steps < 100; steps++) {
+    const outcome = yield* retentionStep([erasures])
+    if (outcome.type === 'idle') return
+    assert.strictEqual(outcome.type, 'step')
+    if (outcome.type === 'step' && outcome.ended) return
+    yield* TestClock.adjust('20 millis')
+  }
+})
+
+describe('an erasure', () => {
+  it.effect('removes a person from what is stored, nobody else, and leaves a receipt and the opt-out', () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(NOW)
+      const [person, other] = [personOf(3), personOf(4)]
+      const hash = person.toString('hex')
+      const old = yield* message({ recipient: person, at: NOW - 100 * 24 * HOUR, projected: true })
+      const recent = yield* message({ recipient: person, at: NOW - HOUR, projected: true })
+      const theirs = yield* message({ recipient: other, at: NOW - HOUR, projected: true })
+      yield* run((q) => q`INSERT INTO command.opt_outs VALUES (${person}, 'inbound', now())`)
+
+      const receipt = yield* eraseRecipient(hash)
+      assert.deepInclude(receipt, {
+        recipient: hash,
+        requestedAt: NOW,
+        personalData: 2,
+        acceptances: 2,
+        clearedAt: NOW,
+        finishedAt: null,
+      })
+      assert.strictEqual(yield* numbersOf(person), 0)
+      assert.deepStrictEqual(yield* ledgerOf(old), { to: '', sealed: null })
+      assert.deepStrictEqual(yield* ledgerOf(recent), { to: '', sealed: null })
+      assert.strictEqual(yield* numbersOf(other), 1)
+      assert.deepStrictEqual(yield* ledgerOf(theirs), { to: '+7900***4567', sealed: 'sealed' })
+      assert.lengthOf(yield* run((q) => q`SELECT 1 FROM command.opt_outs WHERE recipient = ${person}`), 1)
+      assert.lengthOf(yield* run((q) => q`SELECT 1 FROM read.messages WHERE recipient = ${person}`), 2)
+      assert.deepStrictEqual(yield* readErasures(hash), [receipt])
+      assert.deepStrictEqual(yield* readErasures(other.toString('hex')), [])
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('lets a message under way run its course, unseen, and ends with its key', () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(NOW)
+      const sealing = yield* Sealing
+      const person = personOf(5)
+      const hash = person.toString('hex')
+      yield* sealing.current('service')
+      const open = yield* message({ recipient: person, at: NOW - 1000, projected: false })
+      const { sealedUntil } = yield* eraseRecipient(hash)
+      assert.strictEqual(sealedUntil, NOW + 49 * HOUR, 'the key of this hour')
+      // Its number is shown no more; the reconciler can still publish it.
+      assert.deepStrictEqual(yield* ledgerOf(open), { to: '', sealed: 'sealed' })
+
+      yield* TestClock.setTime(NOW + 49 * HOUR - 60_000)
+      yield* retain
+      assert.isNull((yield* readErasures(hash))[0]?.finishedAt)
+      assert.deepStrictEqual(yield* ledgerOf(open), { to: '', sealed: 'sealed' })
+      // Retention looks every ten minutes.
+      yield* TestClock.setTime(NOW + 49 * HOUR + 600_000)
+      yield* retain
+      const [receipt] = yield* readErasures(hash)
+      assert.isAtLeast(receipt?.finishedAt ?? 0, NOW + 49 * HOUR)
+      assert.strictEqual(receipt?.acceptances, 2)
+      assert.deepStrictEqual(yield* ledgerOf(open), { to: '', sealed: null })
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('can be repeated: what has come since goes too, and what comes after it is another matter', () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(NOW)
+      const person = personOf(6)
+      const hash = person.toString('hex')
+      yield* message({ recipient: person, at: NOW - 1000, projected: true })
+      const first = yield* eraseRecipient(hash)
+      yield* TestClock.adjust('1 hour')
+      yield* message({ recipient: person, at: NOW + 1000, projected: true })
+      const second = yield* eraseRecipient(hash)
+      assert.deepInclude(second, { id: first.id, requestedAt: NOW, personalData: 2, acceptances: 2 })
+
+      yield* TestClock.setTime(NOW + 100 * HOUR)
+      yield* retain
+      yield* message({ recipient: person, at: NOW + 99 * HOUR, projected: true })
+      assert.strictEqual(yield* numbersOf(person), 1)
+      const third = yield* eraseRecipient(hash)
+      assert.notStrictEqual(third.id, first.id)
+      assert.deepInclude(third, { personalData: 1, acceptances: 1 })
+      assert.lengthOf(yield* readErasures(hash), 2)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('is gone on with after a crash, by whoever comes next', () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(NOW)
+      const person = personOf(7)
+      const hash = person.toString('hex')
+      // More than one step.
+      yield* run(
+        (q) => q`
+          INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
+          SELECT gen_random_uuid(), ${person}, ${new Date(NOW - 1000)}::timestamptz, 'x'::bytea FROM generate_series(1, 3000)`,
+      )
+      const real = yield* Sql
+      let transactions = 0
+      const crashing: Sql['Service'] = {
+        ...real,
+        transaction: (body, options) =>
+          ++transactions > 1
+            ? Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'crashed' }))
+            : real.transaction(body, options),
+      }
+      const failed = yield* Effect.flip(eraseRecipient(hash).pipe(Effect.provideService(Sql, crashing)))
+      assert.strictEqual(failed._tag, 'StorageUnavailable')
+      assert.strictEqual(yield* numbersOf(person), 1000)
+      const [halfway] = yield* readErasures(hash)
+      assert.deepInclude(halfway, { personalData: 2000, clearedAt: null })
+
+      yield* TestClock.setTime(NOW + 200 * HOUR)
+      yield* retain
+      assert.strictEqual(yield* numbersOf(person), 0)
+      const [receipt] = yield* readErasures(hash)
+      assert.strictEqual(receipt?.personalData, 3000)
+      assert.isNotNull(receipt?.clearedAt)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('takes the words of their share along once nothing waits for them', () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(NOW - 10 * 24 * HOUR)
+      const sealing = yield* Sealing
+      const person = personOf(8)
+      const hash = person.toString('hex')
+      const before = (yield* sealing.ofShares)[shareOf(hash)]
+      yield* TestClock.setTime(NOW)
+      const today = (yield* sealing.ofShares)[shareOf(hash)]
+      const others = (yield* sealing.ofShares)[9]
+      if (before === undefined || today === undefined || others === undefined) return assert.fail('keys')
+      const exists = (id: string) =>
+        Effect.map(
+          run((q) => q`SELECT 1 FROM command.sealing_keys WHERE id = ${id}`),
+          (rows) => rows.length === 1,
+        )
+      yield* eraseRecipient(hash)
+      assert.isFalse(yield* exists(before.id))
+      // A stop word that was written today and is not applied yet must still be read.
+      assert.isTrue(yield* exists(today.id))
+      yield* TestClock.setTime(NOW + 100 * HOUR)
+      yield* retain
+      assert.isFalse(yield* exists(today.id))
+      assert.isTrue(yield* exists(others.id))
+      assert.strictEqual((yield* readErasures(hash))[0]?.sealingKeys, 2)
+    }).pipe(Effect.provide(layer)),
+  )
+})

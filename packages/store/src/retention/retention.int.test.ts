@@ -1,0 +1,487 @@
+/** Four years of a hub in seconds: what is there a day before a limit and gone after it, for each row of the specification's table. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
+import { TestClock } from 'effect/testing'
+import postgres from 'postgres'
+import { afterAll, beforeAll } from 'vitest'
+import { migrate } from '../migrate.ts'
+import { Sealing } from '../sealing.ts'
+import { makeSql, type Queries, Sql, StorageRejected } from '../sql.ts'
+import { Vault } from '../vault.ts'
+import { done, type Job } from './job.ts'
+import { enlistJobs, JOBS, retentionStep } from './index.ts'
+
+const admin = process.env['HUB_TEST_DATABASE_URL']
+if (admin === undefined)
+  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
+
+const asAdmin = async (text: string) => {
+  const sql = postgres(admin, { max: 1, onnotice: () => {} })
+  await sql.unsafe(text)
+  await sql.end()
+}
+const name = `hub_retention_${randomBytes(4).toString('hex')}`
+const template = `${name}_template`
+const urlOf = (database: string) => Object.assign(new URL(admin), { pathname: `/${database}` }).toString()
+beforeAll(async () => {
+  await asAdmin(`CREATE DATABASE ${template}`)
+  await Effect.runPromise(migrate(urlOf(template)))
+})
+afterAll(() => asAdmin(`DROP DATABASE ${template} WITH (FORCE)`))
+
+let databases = 0
+/** A database of its own for each test, since time goes on in it. */
+const layer = Layer.unwrap(
+  Effect.gen(function* () {
+    const database = `${name}_${databases++}`
+    yield* Effect.acquireRelease(
+      Effect.promise(() => asAdmin(`CREATE DATABASE ${database} TEMPLATE ${template}`)),
+      () => Effect.promise(() => asAdmin(`DROP DATABASE ${database} WITH (FORCE)`)),
+    )
+    return Sealing.layer.pipe(
+      Layer.provideMerge(
+        Layer.mergeAll(
+          Layer.effect(Sql, makeSql(Redacted.make(urlOf(database)), 4, 'retention-test')),
+          Vault.layer.pipe(
+            Layer.provide(
+              ConfigProvider.layer(
+                ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
+              ),
+            ),
+          ),
+          Logger.layer([]),
+        ),
+      ),
+    )
+  }),
+)
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+/** Long after the day on which the schema was made, so that its months are made by the jobs. */
+const START = Date.UTC(2031, 11, 15, 10)
+const after = (years: number, ms = 0) => {
+  const date = new Date(START)
+  return date.setUTCFullYear(date.getUTCFullYear() + years) + ms
+}
+
+/** A UUIDv7 of a moment. */
+const idAt = (at: number): string => {
+  const time = at.toString(16).padStart(12, '0')
+  const random = randomBytes(9).toString('hex')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(6)}`
+}
+
+const run = <A>(body: (q: Queries) => Promise<A>) => Effect.flatMap(Sql, (sql) => sql.run(body))
+const count = (table: string, where = 'true') =>
+  Effect.map(
+    run((q) =>
+      q.unsafe<{ count: number }[]>(`SELECT count(*)::integer AS count FROM ${table} WHERE ${where}`),
+    ),
+    ([row]) => row?.count ?? -1,
+  )
+
+/** The hub at a moment, after every job that is due has come to its end. Answers the jobs that removed something. */
+const live = Effect.fnUntraced(function* (at: number, jobs: ReadonlyArray<Job> = JOBS) {
+  yield* TestClock.setTime(at)
+  yield* enlistJobs(jobs)
+  const removed = new Map<string, number>()
+  for (;;) {
+    const outcome = yield* retentionStep(jobs)
+    if (outcome.type === 'idle') {
+      const [waiting] = yield* run(
+        (q) => q`SELECT 1 FROM command.retention_jobs WHERE started_at IS NOT NULL`,
+      )
+      if (waiting === undefined) return removed
+    }
+    if (outcome.type === 'failed') return yield* Effect.die(outcome.error)
+    if (outcome.type === 'step') removed.set(outcome.job, (removed.get(outcome.job) ?? 0) + outcome.removed)
+    yield* TestClock.adjust('20 millis')
+  }
+})
+
+const account = randomUUID()
+
+interface Made {
+  readonly id: string
+  readonly ref: string
+}
+/** A message as the flush and the projector leave it. */
+const message = Effect.fnUntraced(function* (at: number, options: { readonly ref?: string } = {}) {
+  const id = idAt(at)
+  const ref = options.ref ?? `ref-${id}`
+  const moment = new Date(at)
+  yield* run(async (q) => {
+    await q`INSERT INTO command.client_refs VALUES (${account}, 'live', ${ref}, ${id}, ${moment})`
+    await q`
+      INSERT INTO read.messages (id, account, mode, class, recipient, client_ref, created_at, updated_at, status, rank, final)
+      VALUES (${id}, ${account}, 'live', 'service', ${Buffer.alloc(32, 7)}, ${ref}, ${moment}, ${moment}, 'delivered', 3, true)`
+    await q`INSERT INTO read.message_history VALUES (${id}, ${randomUUID()}, 'delivered', NULL, ${moment})`
+  })
+  return { id, ref } satisfies Made
+})
+
+describe('retention', () => {
+  it.effect('makes numbers and texts unreadable when they are a year old, to the day', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const sealing = yield* Sealing
+      const id = idAt(START)
+      const key = yield* sealing.ofDay(START)
+      if (key === null) return assert.fail('the day is not a year ago')
+      const sealed = key.seal(id, Buffer.from('+79001234567'))
+      yield* run(
+        (q) => q`
+          INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
+          VALUES (${id}, ${Buffer.alloc(32, 7)}, ${new Date(START)}, ${key.id}, ${sealed})`,
+      )
+      yield* live(after(1, -DAY))
+      assert.strictEqual((yield* sealing.open(key.id, id, sealed))?.toString(), '+79001234567')
+      yield* live(after(1, DAY))
+      assert.strictEqual(yield* count('command.sealing_keys', `id = '${key.id}'`), 0)
+      assert.isNull(yield* sealing.open(key.id, id, sealed))
+      // The noise that is left goes with its month.
+      yield* live(after(1, 62 * DAY))
+      assert.strictEqual(yield* count('read.personal_data'), 0)
+      assert.deepStrictEqual(yield* run((q) => q`SELECT to_regclass('read.personal_data_203112') AS table`), [
+        { table: null },
+      ] as never)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('drops messages with their history after three years, and frees their references', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const old = yield* message(START)
+      const again = yield* message(START + 1)
+      yield* live(after(2))
+      const young = yield* message(after(2))
+      // A reference that is used by another message by now is not freed with the first.
+      yield* run(
+        (q) => q`UPDATE command.client_refs SET message_id = ${young.id} WHERE client_ref = ${again.ref}`,
+      )
+      yield* run(async (q) => {
+        const month = new Date(START)
+        await q`INSERT INTO read.charges VALUES (${old.id}, 'charge', ${account}, ${month}, 2, 'RUB', ${month})`
+        await q`INSERT INTO read.daily_stats VALUES (${month}, ${account}, 'live', 'service', 't', 'RUB', 1, 1, 1, 0, 0, 0, 1, 2)`
+        await q`INSERT INTO command.opt_outs VALUES (${Buffer.alloc(32, 7)}, 'inbound', ${month})`
+      })
+
+      yield* live(after(3, -DAY))
+      assert.strictEqual(yield* count('read.messages'), 3)
+      assert.strictEqual(yield* count('command.client_refs'), 3)
+
+      const removed = yield* live(after(3, 62 * DAY))
+      assert.isAbove(removed.get('messages') ?? 0, 0)
+      assert.deepStrictEqual(yield* run((q) => q`SELECT id FROM read.messages`), [{ id: young.id }] as never)
+      assert.strictEqual(yield* count('read.message_history'), 1)
+      assert.deepStrictEqual(
+        (yield* run((q) => q<{ client_ref: string }[]>`SELECT client_ref FROM command.client_refs`))
+          .map((row) => row.client_ref)
+          .toSorted(),
+        [again.ref, young.ref].toSorted(),
+      )
+      for (const table of ['read.charges', 'read.daily_stats', 'command.opt_outs']) {
+        assert.strictEqual(yield* count(table), 1, `${table} is kept for good`)
+      }
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('deletes what has come where nobody had made room, too', () =>
+    Effect.gen(function* () {
+      // No month was made for it.
+      yield* TestClock.setTime(START)
+      yield* message(START)
+      assert.strictEqual(yield* count('read.messages_default'), 1)
+      yield* live(after(3, 62 * DAY))
+      for (const table of ['read.messages', 'read.message_history', 'command.client_refs']) {
+        assert.strictEqual(yield* count(table), 0, table)
+      }
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('deletes batches after three years', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const insert = (at: number) =>
+        run(async (q) => {
+          const id = idAt(at)
+          await q`INSERT INTO command.batches (id, account, mode, total, created_at) VALUES (${id}, ${account}, 'live', 1, ${new Date(at)})`
+          await q`INSERT INTO read.batches (id, account, mode) VALUES (${id}, ${account}, 'live')`
+        })
+      yield* insert(START)
+      yield* insert(START + 2 * DAY)
+      yield* live(after(3, -DAY))
+      assert.strictEqual(yield* count('read.batches'), 2)
+      yield* live(after(3, DAY))
+      assert.strictEqual(yield* count('read.batches'), 1)
+      assert.strictEqual(yield* count('command.batches'), 1)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('drops months of the event journal after three years; places go on', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const record = (sequence: number, at: number) =>
+        run(
+          (q) => q`INSERT INTO read.events VALUES
+            (${account}, 'live', ${sequence}, ${randomUUID()}, 'message.sent', ${new Date(at)}, '{}')`,
+        )
+      yield* run((q) => q`INSERT INTO read.event_heads VALUES (${account}, 'live', 2, ${new Date(START)})`)
+      yield* record(1, START)
+      yield* record(2, START + 20 * DAY)
+      yield* live(after(3, -DAY))
+      assert.strictEqual(yield* count('read.events'), 2)
+      yield* live(after(3, 17 * DAY))
+      assert.deepStrictEqual(yield* run((q) => q`SELECT sequence FROM read.events`), [
+        { sequence: '2' },
+      ] as never)
+      assert.strictEqual(yield* count('read.event_heads', 'sequence = 2'), 1)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('drops the log of deliveries after three years, and nothing that still waits', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const endpoint = randomUUID()
+      const [ended, waiting] = [randomUUID(), randomUUID()]
+      yield* run(async (q) => {
+        await q`INSERT INTO command.accounts (id, name) VALUES (${account}, 'Shop')`
+        await q`
+          INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+          VALUES (${endpoint}, ${account}, 'live', 'https://example.com', ''::bytea)`
+        for (const [batch, status] of [
+          [ended, 'succeeded'],
+          [waiting, 'pending'],
+        ] as const) {
+          await q`
+            INSERT INTO webhooks.batches (id, endpoint_id, partition, first_sequence, event_count, body, status, queued_at, scheduled_at)
+            VALUES (${batch}, ${endpoint}, 0, 1, 1, ''::bytea, ${status}, ${new Date(START)}, ${new Date(START)})`
+          await q`
+            INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
+            VALUES (${endpoint}, ${randomUUID()}, ${batch}, 0)`
+          await q`
+            INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, created_at)
+            VALUES (${idAt(START)}, ${endpoint}, ${batch}, 1, 'failed', 5, ${new Date(START)})`
+        }
+      })
+      yield* live(after(3, -DAY))
+      assert.strictEqual(yield* count('webhooks.attempts'), 2)
+      assert.strictEqual(yield* count('webhooks.batch_events'), 2)
+      yield* live(after(3, 17 * DAY))
+      assert.strictEqual(yield* count('webhooks.attempts'), 0)
+      assert.deepStrictEqual(yield* run((q) => q`SELECT id FROM webhooks.batches`), [
+        { id: waiting },
+      ] as never)
+      assert.deepStrictEqual(yield* run((q) => q`SELECT batch_id FROM webhooks.batch_events`), [
+        { batch_id: waiting },
+      ] as never)
+      assert.strictEqual(yield* count('webhooks.endpoints'), 1)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('keeps what operators have said, and their ids, for ninety days', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const sealing = yield* Sealing
+      const [key] = yield* sealing.ofShares
+      if (key === undefined) return assert.fail('there are keys')
+      const sealed = key.seal('report', Buffer.from('stat:DELIVRD'))
+      yield* run(
+        (q) => q`INSERT INTO read.operator_ids VALUES ('smpp', 'op-1', ${idAt(START)}, ${new Date(START)})`,
+      )
+      yield* live(START + 89 * DAY)
+      assert.strictEqual((yield* sealing.open(key.id, 'report', sealed))?.toString(), 'stat:DELIVRD')
+      assert.strictEqual(yield* count('read.operator_ids'), 1)
+      yield* live(START + 91 * DAY)
+      assert.isNull(yield* sealing.open(key.id, 'report', sealed))
+      assert.strictEqual(yield* count('command.sealing_keys', `class = 'report'`), 0)
+      yield* live(START + 121 * DAY)
+      assert.strictEqual(yield* count('read.operator_ids'), 0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('destroys the keys of payloads on time: codes in minutes, messages in two days', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const sealing = yield* Sealing
+      const keys = [(yield* sealing.current('otp')).id, (yield* sealing.current('service')).id]
+      const left = Effect.map(
+        run((q) => q<{ id: string }[]>`SELECT id FROM command.sealing_keys ORDER BY id`),
+        (rows) => rows.map((row) => row.id),
+      )
+      // START is the beginning of a period of both.
+      yield* live(START + 19 * 60_000)
+      assert.deepStrictEqual(yield* left, keys)
+      yield* live(START + 20 * 60_000)
+      assert.deepStrictEqual(yield* left, keys.slice(1))
+      yield* live(START + 49 * HOUR - 60_000)
+      assert.deepStrictEqual(yield* left, keys.slice(1))
+      yield* live(START + 49 * HOUR)
+      assert.deepStrictEqual(yield* left, [])
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('forgets idempotency keys after a day', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      yield* run(
+        (q) => q`
+          INSERT INTO command.idempotency_keys (account, mode, key, fingerprint, expires_at)
+          SELECT ${account}::uuid, 'live', n::text, ''::bytea, ${new Date(START + DAY)}::timestamptz FROM generate_series(1, 5000) AS n`,
+      )
+      yield* live(START + DAY - 60_000)
+      assert.strictEqual(yield* count('command.idempotency_keys'), 5000)
+      const removed = yield* live(START + DAY + 60_000)
+      assert.strictEqual(removed.get('idempotency_keys'), 5000)
+      assert.strictEqual(yield* count('command.idempotency_keys'), 0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('drops a day of the ledger when the read model has it, and frees what was never accepted', () =>
+    Effect.gen(function* () {
+      yield* live(START)
+      const accept = Effect.fnUntraced(function* (
+        at: number,
+        how: { projected: boolean; givenBack: boolean },
+      ) {
+        const made = how.projected ? yield* message(at) : { id: idAt(at), ref: `ref-${randomUUID()}` }
+        yield* run(async (q) => {
+          if (!how.projected) {
+            await q`INSERT INTO command.client_refs VALUES (${account}, 'live', ${made.ref}, ${made.id}, ${new Date(at)})`
+          }
+          await q`
+            INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref,
+                                             parts, price, currency, variables, created_at, expires_at, given_back)
+            VALUES (${made.id}, ${account}, 'live', 'otp', ${Buffer.alloc(32, 7)}, '+7900***4567', 't', 's', ${made.ref}, 1, 2,
+                    'RUB', '{}', ${new Date(at)}, ${new Date(at + HOUR)}, ${how.givenBack})`
+        })
+        return made
+      })
+      yield* run(
+        (q) => q`
+          SELECT command.attach_range('command.acceptances', 'acceptances_20311215',
+                                      command.uuid_floor('2031-12-15T00:00Z')::text, command.uuid_floor('2031-12-16T00:00Z')::text)`,
+      )
+      const projected = yield* accept(START, { projected: true, givenBack: false })
+      const undone = yield* accept(START + 1, { projected: false, givenBack: true })
+      yield* live(START + 3 * DAY)
+      assert.strictEqual(yield* count('command.acceptances'), 2)
+      yield* live(START + 6 * DAY)
+      assert.strictEqual(yield* count('command.acceptances'), 0)
+      assert.strictEqual(yield* count('pg_class', `relname = 'acceptances_20311215'`), 0)
+      assert.strictEqual(yield* count('command.client_refs', `client_ref = '${projected.ref}'`), 1)
+      assert.strictEqual(yield* count('command.client_refs', `client_ref = '${undone.ref}'`), 0)
+
+      // The projector is far behind: the day waits, and says so.
+      const later = START + 10 * DAY
+      yield* live(later)
+      yield* accept(later, { projected: false, givenBack: false })
+      yield* live(later + 6 * DAY)
+      assert.strictEqual(yield* count('command.acceptances'), 1)
+      assert.strictEqual(yield* count('command.retention_jobs', `held = 'not_projected'`), 1)
+      yield* live(later + 34 * DAY)
+      assert.strictEqual(yield* count('command.acceptances'), 0)
+      assert.strictEqual(yield* count('command.retention_jobs', 'held IS NOT NULL'), 0)
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('makes room for the months to come, and moves in what could not wait', () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(START)
+      const early = yield* message(START)
+      yield* live(START)
+      assert.strictEqual(yield* count('read.messages_default'), 0)
+      assert.strictEqual(yield* count('read.messages_203112', `id = '${early.id}'`), 1)
+      for (const month of ['203201', '203202']) yield* count(`read.messages_${month}`)
+    }).pipe(Effect.provide(layer)),
+  )
+})
+
+describe('the runner', () => {
+  const jobOf = (step: Job['step'], jobName = 'test', everyMs = HOUR): Job => ({
+    name: jobName,
+    everyMs,
+    step,
+  })
+  const stateOf = Effect.map(
+    run((q) => q<Record<string, unknown>[]>`SELECT * FROM command.retention_jobs WHERE job = 'test'`),
+    ([row]) => row,
+  )
+
+  it.effect('goes on where the last step ended, whoever makes the next', () =>
+    Effect.gen(function* () {
+      const positions: Array<string | null> = []
+      const job = jobOf(async (_q, _now, position) => {
+        positions.push(position)
+        return positions.length === 3 ? done(1) : { removed: 10, position: `at ${positions.length}` }
+      })
+      yield* TestClock.setTime(START)
+      yield* enlistJobs([job])
+      yield* retentionStep([job])
+      const halfway = yield* stateOf
+      assert.deepInclude(halfway, { position: 'at 1', removed: '10', last_finished_at: null })
+      assert.deepStrictEqual(yield* retentionStep([job]), { type: 'idle' }, 'others go first')
+      const removed = yield* live(START + 1000, [job])
+      assert.strictEqual(removed.get('test'), 11)
+      assert.deepStrictEqual(positions, [null, 'at 1', 'at 2'])
+      const ended = yield* stateOf
+      assert.deepInclude(ended, { position: null, started_at: null, last_removed: '21', last_steps: 3 })
+      assert.deepStrictEqual(ended?.['last_started_at'], new Date(START))
+      assert.deepStrictEqual(yield* retentionStep([job]), { type: 'idle' })
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('undoes a step that fails, says so, and makes it again later; the others go on', () =>
+    Effect.gen(function* () {
+      let broken = true
+      const job = jobOf(async (q) => {
+        await q`DELETE FROM command.hub_settings`
+        if (broken) await q`SELECT 1 / 0`
+        return done(1)
+      })
+      const other = jobOf(async () => done(5), 'other')
+      yield* TestClock.setTime(START)
+      yield* enlistJobs([job, other])
+      const outcomes = [yield* retentionStep([job, other]), yield* retentionStep([job, other])]
+      assert.deepStrictEqual(outcomes.map(({ type }) => type).toSorted(), ['failed', 'step'])
+      const failed = outcomes.find((one) => one.type === 'failed')
+      assert.instanceOf(failed?.error, StorageRejected)
+      assert.strictEqual(yield* count('command.hub_settings'), 1)
+      assert.deepInclude(yield* stateOf, { failures: 1, failure: '22012', last_finished_at: null })
+      assert.deepStrictEqual(yield* retentionStep([job]), { type: 'idle' }, 'not at once again')
+      broken = false
+      yield* live(START + 60_000, [job])
+      assert.strictEqual(yield* count('command.hub_settings'), 0)
+      assert.deepInclude(yield* stateOf, { failures: 0, failure: null, last_removed: '1' })
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.effect('lets one make a step of a job at a time', () =>
+    Effect.gen(function* () {
+      let inside = 0
+      let most = 0
+      let steps = 0
+      const job = jobOf(async (q) => {
+        inside++
+        most = Math.max(most, inside)
+        await q`SELECT pg_sleep(0.02)`
+        inside--
+        return ++steps < 10 ? { removed: 1, position: 'on' } : done()
+      })
+      yield* TestClock.setTime(START)
+      yield* enlistJobs([job])
+      const runner = Effect.gen(function* () {
+        while (steps < 10) {
+          yield* retentionStep([job])
+          yield* TestClock.adjust('20 millis')
+          yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+        }
+      })
+      yield* Effect.all([runner, runner, runner], { concurrency: 3 })
+      assert.strictEqual(most, 1)
+      assert.strictEqual(steps, 10)
+    }).pipe(Effect.provide(layer)),
+  )
+})
