@@ -1,5 +1,5 @@
 /**
- * The section on webhooks: the fan-out against bare undici, in one run, and beside receivers that hang.
+ * The section on webhooks: the fan-out against bare undici, in one run, and beside a receiver that hangs.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -177,8 +177,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
     // Connections and compiled code first.
     await steady(accounts, WARM_UP_MS)
     const alone = await steady(accounts, STEADY.durationMs)
-    // Receivers that never answer: one beside each of the others, with the same events.
-    for (const account of accounts) await fanout.subscribe(`https://127.0.0.1:${port}/hung`, account)
+    // One that never answers, with the events of the first account.
+    await fanout.subscribe(`https://127.0.0.1:${port}/hung`, accounts[0])
     await fanout.kill('SIGTERM')
     await fanout.start()
     await steady(accounts, WARM_UP_MS)
@@ -187,7 +187,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
     await sql`DELETE FROM webhooks.endpoints`
     const [p50, p99, besideP99] = [percentile(alone, 0.5), percentile(alone, 0.99), percentile(beside, 0.99)]
     say(`dispatch at ${STEADY.rate} events/s: p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`)
-    say(`beside as many hung receivers: p99 ${besideP99.toFixed(1)} ms`)
+    say(`beside a hung receiver: p99 ${besideP99.toFixed(1)} ms`)
 
     const { perSecond: singles } = await drain(SINGLES, 1)
     say(
@@ -221,12 +221,12 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
         [
           `webhook dispatch at ${STEADY.rate} events/s to ${STEADY.subscriptions} subscriptions, behind the window of a second`,
           `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms (${alone.length} batches)`,
-          `beside as many that hang: p99 ${besideP99.toFixed(1)} ms, ${(besideP99 / p99).toFixed(2)} ×`,
+          `beside one that hangs: p99 ${besideP99.toFixed(1)} ms, ${(besideP99 / p99).toFixed(2)} ×`,
         ],
       ],
       bars: [
         {
-          what: 'webhook dispatch p99 beside hung receivers ÷ alone',
+          what: 'webhook dispatch p99 beside a hung receiver ÷ alone',
           value: besideP99 / p99,
           bar: 2,
         },
