@@ -3,10 +3,14 @@ import { randomUUID } from 'node:crypto'
 import { type GroupControl, ConsumerGroups, type IncomingRecord, layerConsumerGroups } from '@hub/kafka'
 import { Deferred, Effect } from 'effect'
 
+/** A bound on what hangs: ten thousand records a second are slow. */
+const READ_WITHIN_MS = 30_000
+
 /** All records of a topic up to the ends it has when the reading begins, in order within each partition. */
 export const readTopic = (
   brokers: ReadonlyArray<string>,
   topic: string,
+  withinMs: number = READ_WITHIN_MS,
 ): Promise<ReadonlyArray<IncomingRecord>> =>
   Effect.runPromise(
     Effect.gen(function* () {
@@ -50,7 +54,7 @@ export const readTopic = (
       return records
     }).pipe(
       Effect.scoped,
-      Effect.timeout('30 seconds'),
+      Effect.timeout(withinMs),
       Effect.provide(layerConsumerGroups({ connection: { brokers, clientId: 'test-reader' } })),
     ),
   )

@@ -21,6 +21,13 @@ export const SIMULATOR = 'operator-simulator'
 /** Another instance of command-api beside the first one: tests of what two of them do at once. */
 export const SECOND_COMMAND_API = 'command-api-2'
 
+/** Further instances of the dispatcher beside the first one: tests of shards that change hands. By name, with the admin port. */
+export const MORE_DISPATCHERS = {
+  'dispatcher-2': 'secondDispatcherAdmin',
+  'dispatcher-3': 'thirdDispatcherAdmin',
+} as const satisfies Record<string, keyof Ports>
+export type MoreDispatcher = keyof typeof MORE_DISPATCHERS
+
 /**
  * How Node runs an app. V8 lets its young generation grow to three times 16 MiB under load and keeps it; 8 MiB costs a little
  * more collecting and saves some 10 to 60 MiB a process.
@@ -127,6 +134,13 @@ export const secondCommandApiEnvironment = (context: AppContext): Environment =>
   HUB_PORT: String(context.ports.secondCommandApi),
   HUB_ADMIN_PORT: String(context.ports.secondCommandApiAdmin),
   HUB_DATA_DIR: appData(context.dataDir, SECOND_COMMAND_API),
+})
+
+/** As the first one's, except for what only one process can have. Over SMPP only: callbacks over HTTP have one port. */
+export const moreDispatcherEnvironment = (name: MoreDispatcher, context: AppContext): Environment => ({
+  ...appEnvironment('dispatcher', context),
+  HUB_ADMIN_PORT: String(context.ports[MORE_DISPATCHERS[name]]),
+  HUB_DATA_DIR: appData(context.dataDir, name),
 })
 
 export const simulatorEnvironment = (context: AppContext): Environment => ({

@@ -10,6 +10,9 @@ import {
   appMain,
   type AppName,
   baseUrl,
+  MORE_DISPATCHERS,
+  type MoreDispatcher,
+  moreDispatcherEnvironment,
   NODE_FLAGS,
   nodeFlags,
   operatorUrl,
@@ -44,7 +47,7 @@ export interface HubDescription {
   readonly redis_url: string
   readonly schema_registry_url: string
   readonly operator_url: string
-  readonly metrics_urls: Readonly<Record<AppName, string>>
+  readonly metrics_urls: Readonly<Record<AppName, string> & Partial<Record<MoreDispatcher, string>>>
   /** By process: the supervisor, the servers that were started, the simulator, the apps. */
   readonly pids: Readonly<Record<string, number>>
 }
@@ -58,6 +61,8 @@ export interface HubOptions {
   readonly restart: boolean
   /** Starts a second command-api as well, at `second_base_url`. */
   readonly secondCommandApi?: boolean
+  /** Dispatchers, up to three; absent: one. The further ones are named `dispatcher-2` and `dispatcher-3`. */
+  readonly dispatchers?: number
   /** Aborted during the start: everything ends again, and the start fails. */
   readonly signal?: AbortSignal
 }
@@ -102,7 +107,11 @@ const writeSecretFile = (path: string, content: string): void => {
 
 const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
 
-const makeApps = (context: AppContext, withSecond: boolean): ReadonlyArray<Service> => {
+const makeApps = (
+  context: AppContext,
+  withSecond: boolean,
+  moreDispatchers: ReadonlyArray<MoreDispatcher>,
+): ReadonlyArray<Service> => {
   const logs = logDir(context.dataDir)
   const node = (
     name: string,
@@ -156,6 +165,16 @@ const makeApps = (context: AppContext, withSecond: boolean): ReadonlyArray<Servi
           ),
         ]
       : []),
+    ...moreDispatchers.map((name) =>
+      node(
+        name,
+        name,
+        appMain('dispatcher'),
+        moreDispatcherEnvironment(name, context),
+        () => httpAnswers(`http://127.0.0.1:${context.ports[MORE_DISPATCHERS[name]]}/readyz`),
+        nodeFlags('dispatcher'),
+      ),
+    ),
   ]
 }
 
@@ -253,7 +272,16 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
 
   try {
     const withSecond = options.secondCommandApi === true
-    await requireFree(ports, [...HUB_PORTS, ...(withSecond ? SECOND_PORTS : []), ...stackPorts(settings)])
+    const moreDispatchers = (Object.keys(MORE_DISPATCHERS) as ReadonlyArray<MoreDispatcher>).slice(
+      0,
+      (options.dispatchers ?? 1) - 1,
+    )
+    await requireFree(ports, [
+      ...HUB_PORTS,
+      ...(withSecond ? SECOND_PORTS : []),
+      ...moreDispatchers.map((name) => MORE_DISPATCHERS[name]),
+      ...stackPorts(settings),
+    ])
     const secrets = ensureSecrets(dataDir)
     const prepare = preparing(environment, secrets, stopping.signal)
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
@@ -269,7 +297,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
 
     const { cacheDir, liveOperator } = settings
     const context: AppContext = { ports, dataDir, cacheDir, stack, secrets, liveOperator, environment }
-    apps = makeApps(context, withSecond)
+    apps = makeApps(context, withSecond, moreDispatchers)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
@@ -297,7 +325,10 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       schema_registry_url: environment['HUB_SCHEMA_REGISTRY_URL'] ?? `${baseUrl(ports)}/schema-registry`,
       operator_url: operatorUrl(ports),
       metrics_urls: Object.fromEntries(
-        APP_NAMES.map((name) => [name, `http://127.0.0.1:${ports[ADMIN_PORTS[name]]}/metrics`]),
+        [
+          ...APP_NAMES.map((name) => [name, ports[ADMIN_PORTS[name]]] as const),
+          ...moreDispatchers.map((name) => [name, ports[MORE_DISPATCHERS[name]]] as const),
+        ].map(([name, port]) => [name, `http://127.0.0.1:${port}/metrics`]),
       ) as Record<AppName, string>,
       pids: {
         supervisor: process.pid,

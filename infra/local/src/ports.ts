@@ -14,6 +14,8 @@ export const PORT_PLAN = {
   projectorAdmin: { offset: 12, what: 'projector (admin)' },
   webhookFanoutAdmin: { offset: 13, what: 'webhook-fanout (admin)' },
   secondCommandApiAdmin: { offset: 14, what: 'second command-api (admin)' },
+  secondDispatcherAdmin: { offset: 15, what: 'second dispatcher (admin)' },
+  thirdDispatcherAdmin: { offset: 16, what: 'third dispatcher (admin)' },
   kafka: { offset: 20, what: 'Kafka' },
   kafkaController: { offset: 21, what: 'Kafka controller' },
   postgres: { offset: 22, what: 'PostgreSQL' },

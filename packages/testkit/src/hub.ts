@@ -56,6 +56,8 @@ export interface TestHub {
   readonly app: (name: AppName) => ProcessHandle
   /** The second command-api. Fails where the hub was started without. */
   readonly secondCommandApi: () => ProcessHandle
+  /** Every dispatcher, the first one first. */
+  readonly dispatchers: ReadonlyArray<ProcessHandle>
   readonly server: (name: ServerName) => ProcessHandle
   /** The operator simulator. */
   readonly operator: ProcessHandle
@@ -68,6 +70,8 @@ export interface TestHubOptions {
   readonly environment?: Readonly<Record<string, string>>
   /** Starts a second command-api as well; its address is `second_base_url` of the description. */
   readonly secondCommandApi?: boolean
+  /** Dispatchers that share the shards, up to three; absent: one. */
+  readonly dispatchers?: number
   /**
    * `limits.api_rps` of the seeded accounts, in place of the contract's 100: for tests and benchmarks that measure something else than
    * the request rate. It is set as an operator of the hub would set it.
@@ -220,6 +224,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       report: options.report ?? (() => {}),
       restart: false,
       secondCommandApi: options.secondCommandApi ?? false,
+      dispatchers: options.dispatchers ?? 1,
     })
     const stop = stopper(hub.services, settings.dataDir, hub.stop)
     if (options.apiRps !== undefined) {
@@ -236,6 +241,9 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       dataDir: settings.dataDir,
       app: find,
       secondCommandApi: () => find('command-api-2'),
+      dispatchers: hub.services
+        .filter(({ name }) => name.startsWith('dispatcher'))
+        .map(({ name }) => find(name)),
       server: find,
       operator: find('operator-simulator'),
       stop,
