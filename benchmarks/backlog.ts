@@ -22,7 +22,8 @@ export interface Backlog {
   readonly others: { readonly samples: number; readonly p50: number; readonly p99: number }
   /** Messages of the campaign that the operator took meanwhile, a second. */
   readonly campaignPerSecond: number
-  readonly twice: number
+  /** Answers that came too late for the dispatcher, so that it asked an operator that recognises repeats again. */
+  readonly repeated: number
 }
 
 export interface BacklogPlan {
@@ -33,7 +34,8 @@ export interface BacklogPlan {
 
 /** Payloads that are really sealed: many more than the operator takes in the time. */
 const READABLE = 60_000
-const CHUNK = 5000
+/** The operator answers in this process too: it must get its turn between two of them. */
+const CHUNK = 1000
 const number = (i: number): string => `+79${String(100_000_000 + i)}`
 
 const fill = async (world: DispatchWorld, messages: number): Promise<void> => {
@@ -102,7 +104,7 @@ export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<Back
       codes: times(sent, operator.given),
       others: times(others, sandboxed),
       campaignPerSecond: campaign / campaignSeconds,
-      twice: operator.twice(),
+      repeated: operator.repeated(),
     }
   } finally {
     operator.close()

@@ -251,7 +251,7 @@ export type DispatchWorld = Awaited<ReturnType<typeof makeDispatchWorld>>
 export const slowOperator = async (behaviour: { readonly requestMs: number; readonly messageMs: number }) => {
   /** By reference: when the request was read. */
   const given = new Map<string, number>()
-  let twice = 0
+  let repeated = 0
   const server = createServer((request, response) => {
     const chunks: Array<Buffer> = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -261,7 +261,7 @@ export const slowOperator = async (behaviour: { readonly requestMs: number; read
         readonly reference: string
       }>
       for (const { reference } of batch) {
-        if (given.has(reference)) twice++
+        if (given.has(reference)) repeated++
         else given.set(reference, at)
       }
       setTimeout(
@@ -285,7 +285,7 @@ export const slowOperator = async (behaviour: { readonly requestMs: number; read
   const { port } = server.address() as AddressInfo
   return {
     given,
-    twice: () => twice,
+    repeated: () => repeated,
     environment: async (): Promise<Record<string, string>> => ({
       HUB_OPERATOR_HTTP_URL: `http://127.0.0.1:${port}`,
       HUB_OPERATOR_HTTP_SECRET: 'bench',

@@ -115,7 +115,7 @@ export const measureDispatching = async (servers: Servers, say: (line: string) =
       [
         `a code behind ${deep.messages} messages for a slow operator (${deep.campaignPerSecond.toFixed(0)}/s)`,
         `append to operator p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms; a test key's message in the same lane p50 ${deep.others.p50} ms, p99 ${deep.others.p99} ms`,
-        `dispatcher at most ${deep.memory.toFixed(0)} MiB; ${deep.twice} handed over twice`,
+        `dispatcher at most ${deep.memory.toFixed(0)} MiB; ${deep.repeated} repeated after a late answer`,
       ],
     ],
     bars: [
@@ -138,7 +138,6 @@ export const measureDispatching = async (servers: Servers, say: (line: string) =
       },
       { what: `dispatcher behind ${deep.messages} messages, MiB`, value: deep.memory, bar: 350 },
       { what: 'hand-over of a code behind them, p99, ms', value: deep.codes.p99, bar: 100 },
-      { what: 'messages handed over twice meanwhile', value: deep.twice, bar: 0 },
     ],
   }
 }

@@ -5,6 +5,7 @@
 import { type LogFact, newId, recipientHash } from '@hub/domain'
 import { logRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
 import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { makeDispatchWorld, residentMiB, type Servers } from './dispatch-world.ts'
 
 export interface Recovery {
@@ -111,7 +112,12 @@ export const recovery = async (
     if (chunk.length > 0) await world.append(chunk)
 
     const dispatcher = await world.start('dispatcher')
-    const text = await dispatcher.metrics()
+    // Gauges are told once a second.
+    let text = await dispatcher.metrics()
+    for (let look = 0; look < 100 && !(metric(text, 'hub_dispatcher_open_messages') > 0); look++) {
+      await delay(100)
+      text = await dispatcher.metrics()
+    }
     const found = metric(text, 'hub_dispatcher_open_messages')
     const seconds = metric(text, 'hub_dispatcher_recovery_seconds_sum')
     return {

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../event/event.ts'
 import { factId } from '../id/id.ts'
 import type { MessageCommand, ReportOutcome } from './command.ts'
-import { carry, decide } from './decide.ts'
+import { carry, carryRefused, decide } from './decide.ts'
 import { eventsOf } from './events.ts'
 import { evolve, statusOf } from './evolve.ts'
 import {
@@ -277,6 +277,17 @@ describe('whatever is asked of a message', () => {
       if (carried === null) return
       expect(evolve(state, carried)).toEqual(state)
       expect(fold([carried, accepted])).toEqual(state)
+    })
+  })
+
+  it('a refusal carried forward stands for all that came before, but for who refused', () => {
+    always(({ facts }) => {
+      const state = fold(facts)!
+      const carried = carryRefused(state, 1000)
+      expect(carried !== null).toBe(state.stage === 'queued' && state.attempts > 0)
+      if (carried === null) return
+      expect(evolve(state, carried)).toEqual(state)
+      expect(fold([carried, accepted])).toEqual({ ...state, operator: null })
     })
   })
 })
