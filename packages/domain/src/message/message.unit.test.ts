@@ -150,7 +150,7 @@ describe('whatever is asked of a message', () => {
   const always = (holds: (run: Run) => void) =>
     fc.assert(
       fc.property(anyHistory, (commands) => holds(run(commands))),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
 
   it('its status changes only as the contract permits', () => {
@@ -161,9 +161,12 @@ describe('whatever is asked of a message', () => {
 
   it('every permitted change can happen', () => {
     const reached = new Set<string>()
-    fc.sample(anyHistory, { numRuns: 20_000, seed: 1 }).forEach((commands) => {
-      for (const change of changesOf(run(commands))) reached.add(change)
-    })
+    // The rare ones take thousands of histories; most seeds are done sooner.
+    for (let seed = 1; seed <= 40 && reached.size < PERMITTED.size; seed++) {
+      for (const commands of fc.sample(anyHistory, { numRuns: 500, seed })) {
+        for (const change of changesOf(run(commands))) reached.add(change)
+      }
+    }
     expect([...reached].toSorted()).toEqual([...PERMITTED].toSorted())
   })
 
@@ -343,7 +346,7 @@ describe('the fold', () => {
         for (const fact of facts) expect(evolve(once, fact)).toBe(once)
         expect(once.final).toBe(isFinal(once.status))
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 
@@ -368,7 +371,7 @@ describe('the fold', () => {
         const state = fold(facts)!
         expect({ status: state.status, reason: state.reason }).toEqual(expected)
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 })
