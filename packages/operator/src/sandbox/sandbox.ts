@@ -139,7 +139,8 @@ export const makeSandbox = (
             const scenario = sandboxScenario(to)
             if (scenario === 'rejected_at_handover')
               return { type: 'rejected', reason: 'spam_filter_content' }
-            if (scenario === 'never_handed_over') return { type: 'refused', retryAfterMs: NEVER_MS, onlyThis: true }
+            if (scenario === 'never_handed_over')
+              return { type: 'refused', retryAfterMs: NEVER_MS, onlyThis: true }
             const operatorIds = Array.from({ length: parts }, (_, part) =>
               operatorIdOf(scenario, reference, part + 1),
             )
