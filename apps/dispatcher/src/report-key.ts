@@ -1,6 +1,6 @@
 /**
  * The keys that reports and inbound messages are sealed with, one for each share of the recipients, so that one of them can be forgotten
- * (docs/decisions/0015). Once they are there, no report waits for PostgreSQL: the next ones are fetched beside the work, and the old ones
+ * (docs/decisions/0019). Once they are there, no report waits for PostgreSQL: the next ones are fetched beside the work, and the old ones
  * serve until they have come. What is sealed with them then lives a little shorter.
  */
 import { Sealing, type SealingKey, shareOf } from '@hub/store'

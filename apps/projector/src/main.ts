@@ -1,6 +1,6 @@
 /**
  * Lanes and log → one transaction a poll → read models, event journal, outbox → `hub.webhooks.v1`. Beside it runs what removes things after
- * their time (docs/decisions/0014).
+ * their time (docs/decisions/0018).
  */
 // By its own path: the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'

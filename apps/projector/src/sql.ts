@@ -136,7 +136,7 @@ interface MessageRecord {
 
 /**
  * What is stored of messages, by id (`msg_…`). Each is one probe of the month it is in, whatever the plan was made for: see
- * docs/decisions/0009 and 0014. Months outside the range of the ids are not opened at all.
+ * docs/decisions/0009 and 0018. Months outside the range of the ids are not opened at all.
  */
 export const readMessages = async (
   q: Queries,
@@ -302,7 +302,7 @@ export interface PersonalRow {
   readonly fact: MessageAccepted
   readonly box: PersonalBox
 }
-/** What a person's erasure was asked for is not stored again, whoever reads its acceptance once more: docs/decisions/0015. */
+/** What a person's erasure was asked for is not stored again, whoever reads its acceptance once more: docs/decisions/0019. */
 export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalRow>) => q`
   INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
   SELECT id, recipient::bytea, created_at, sealing_key, sealed::bytea

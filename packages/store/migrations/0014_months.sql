@@ -1,4 +1,4 @@
--- Large tables in months: what has reached its age is dropped with its month, not deleted row by row. See docs/decisions/0014.
+-- Large tables in months: what has reached its age is dropped with its month, not deleted row by row. See docs/decisions/0018.
 -- Existing rows are copied; on a database with many millions of them, plan for it.
 
 -- Adds a partition without holding up whoever reads or writes the others. What has come into the default partition meanwhile, because

@@ -1,4 +1,4 @@
--- Retention: what runs, how far it has come, what it has removed. See docs/decisions/0014.
+-- Retention: what runs, how far it has come, what it has removed. See docs/decisions/0018.
 
 -- One row a job. A step of a job holds its row, so that there is one at a time, whichever process makes it; what it has removed and where it
 -- has come to are written in the same transaction, so that the next one goes on there.

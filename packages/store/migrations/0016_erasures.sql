@@ -1,4 +1,4 @@
--- Erasure of a person on request. See docs/decisions/0015.
+-- Erasure of a person on request. See docs/decisions/0019.
 
 -- A row a request: what is to be forgotten, how far that has come, and, for good, what was removed. No number, ever.
 CREATE TABLE command.erasures (

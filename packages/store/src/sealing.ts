@@ -47,7 +47,7 @@ const OPENS_UNTIL: Record<SealedPurpose, (usableUntil: number) => number> = {
 
 /**
  * What is sealed for months and must be forgotten for one recipient alone is sealed under keys that belong to a share of the recipients:
- * forgetting one takes the raw words of one in so many others along, at most ninety days of them (docs/decisions/0015). So many keys a
+ * forgetting one takes the raw words of one in so many others along, at most ninety days of them (docs/decisions/0019). So many keys a
  * day are a small table.
  */
 export const RECIPIENT_SHARES = 256

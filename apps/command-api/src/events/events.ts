@@ -21,7 +21,7 @@ interface EventRow {
 
 /**
  * A place in the journal, and the moment from which on everything behind it was recorded: moments never go back along the places, so months
- * before it are not opened (docs/decisions/0014).
+ * before it are not opened (docs/decisions/0018).
  */
 interface Place {
   readonly sequence: string

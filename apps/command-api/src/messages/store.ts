@@ -71,7 +71,7 @@ interface AcceptanceRow extends Row {
   readonly sealed: Buffer | null
 }
 
-/** Ids of PostgreSQL's sort as their text does. Months outside their range are not opened: docs/decisions/0014. */
+/** Ids of PostgreSQL's sort as their text does. Months outside their range are not opened: docs/decisions/0018. */
 const rangeOf = (ids: ReadonlyArray<string>) => {
   const sorted = ids.toSorted()
   return { first: sorted[0] ?? NIL, last: sorted.at(-1) ?? NIL }

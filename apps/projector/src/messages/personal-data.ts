@@ -1,6 +1,6 @@
 /**
  * From the sealed payload of the log to the one home of personal data: number, and for class service text and
- * variables, sealed under the key of the day of acceptance, which is destroyed when that is a year ago (docs/decisions/0014). An otp's
+ * variables, sealed under the key of the day of acceptance, which is destroyed when that is a year ago (docs/decisions/0018). An otp's
  * text is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'

@@ -1,7 +1,7 @@
 /**
  * Erasure of a person on request: what holds their number, readable or sealed, goes; the hash of it stays where the specification keeps it
  * (opt-outs, de-identified records). Whoever asks computes that hash; no number comes here. Source: specification, Retention and data
- * handling (data-subject request); docs/decisions/0015.
+ * handling (data-subject request); docs/decisions/0019.
  *
  * What is stored goes at once. A message under way runs its course: its sealed copies in the topics, and in the ledger until its
  * record has landed, can be read by the hub for as long as their short-lived keys exist. When the last key of that time is gone, what might

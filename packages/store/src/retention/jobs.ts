@@ -13,7 +13,7 @@
  * | idempotency keys                            | `idempotency_keys`                                                       |
  *
  * Beside them `ledger` (days of the ledger), `erasures` (what was begun and is not finished) and `partitions` (room for what comes). Source: specification, Retention and data handling;
- * docs/decisions/0014.
+ * docs/decisions/0018.
  */
 import { erasures } from '../erasure/index.ts'
 import type { Queries } from '../sql.ts'

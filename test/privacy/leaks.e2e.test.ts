@@ -1,0 +1,348 @@
+/**
+ * A number and the text of a code, looked for in everything that a busy hub keeps, in every encoding that could hide them: before the person is
+ * forgotten they are nowhere to be read, and after it nowhere at all.
+ */
+import { randomBytes } from 'node:crypto'
+import { appendFileSync } from 'node:fs'
+import { deadLetterOf, decodeRecord, EventLog, layerEventLog, topicNames } from '@hub/kafka'
+import { encodeId, recipientHash } from '@hub/domain'
+import {
+  enlistJobs,
+  eraseRecipient,
+  makeSql,
+  readErasures,
+  retentionStep,
+  Sealing,
+  Sql,
+  Vault,
+} from '@hub/store'
+import { eventually, openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
+import { TestClock } from 'effect/testing'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Client, send } from '../support/client.ts'
+import { findIn, leaksIn, needlesOfNumber, needlesOfText } from '../support/leaks.ts'
+import { readTopic } from '../support/log.ts'
+import { type Operator, operatorOf } from '../support/operator.ts'
+import { everyPiece } from '../support/stores.ts'
+
+const NUMBER = '+79161837465'
+const OTHER = '+79161837499'
+/** Ten characters that nothing else contains. */
+const CODE = 'QX7K2M9ZP4'
+const ORDER = 'ЩЪ-5521-ЖЮ'
+const secrets = [...needlesOfNumber(NUMBER), ...needlesOfText(CODE)]
+const everySecret = [...secrets, ...needlesOfText(ORDER)]
+
+const masterKey = randomBytes(32).toString('base64')
+const hashSecret = randomBytes(32).toString('hex')
+const hash = recipientHash(hashSecret, NUMBER)
+
+let hub: TestHub
+let operator: Operator
+let live: Client
+let test: Client
+beforeAll(async () => {
+  hub = await startHub({
+    environment: { HUB_MASTER_KEY: masterKey, HUB_NUMBER_HASH_SECRET: hashSecret },
+    apiRps: 10_000,
+  })
+  operator = operatorOf(hub)
+  const account = await operator.account({
+    live: { flood_pause_seconds: 0, flood_per_hour: 1000, flood_per_day: 1000 },
+    test: {},
+  })
+  live = account.live
+  test = account.test
+})
+afterAll(async () => {
+  await operator?.close()
+  await hub?.stop()
+})
+
+const WITHIN = { withinMs: 60_000, everyMs: 100 }
+const untilFinal = (as: Client, id: string) =>
+  eventually(async () => {
+    const { body } = await as.get(`/v1/messages/${id}`)
+    return body.final === true ? body : null
+  }, WITHIN)
+
+const code = (to: string, ref: string) => ({
+  ...send('otp', to),
+  variables: { code: CODE },
+  client_ref: ref,
+})
+const order = (to: string, ref: string) => ({
+  ...send('service', to),
+  variables: { order: ORDER },
+  client_ref: ref,
+})
+
+/** The person writes to the hub. */
+const write = (text: string) =>
+  eventually(async () => {
+    const response = await fetch(`${hub.describe().operator_url}/inbound`, {
+      method: 'POST',
+      body: JSON.stringify({ from: NUMBER, to: 'HUB', text }),
+    })
+    await response.arrayBuffer()
+    return response.status === 202
+  }, WITHIN)
+
+const inbound = () => readTopic(hub.describe().kafka.brokers, topicNames('').operatorReports)
+
+/** The hub's stores, opened as its processes open them. The clock is that of the test. */
+const withStores = <A, E>(effect: Effect.Effect<A, E, Sql | Sealing | Vault>, now = Date.now()): Promise<A> =>
+  Effect.runPromise(
+    Effect.andThen(TestClock.setTime(now), effect).pipe(
+      Effect.provide(
+        Sealing.layer.pipe(
+          Layer.provideMerge(
+            Layer.mergeAll(
+              Layer.effect(Sql, makeSql(Redacted.make(hub.describe().database_url), 4, 'leaks-test')),
+              Vault.layer.pipe(
+                Layer.provide(
+                  ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: masterKey })),
+                ),
+              ),
+            ),
+          ),
+        ),
+      ),
+      Effect.provide(TestClock.layer()),
+    ) as Effect.Effect<A, E>,
+  )
+
+/** What is sealed, opened with whatever keys there are: at rest, in the ledger, and in the topics. */
+const opened = (now = Date.now()) =>
+  withStores(
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const sealing = yield* Sealing
+      const boxes: Array<{ where: string; keyId: string; aad: string; sealed: Uint8Array }> = []
+      const atRest = yield* sql.run(
+        (q) => q<{ table: string; id: string; key: string | null; sealed: Buffer | null }[]>`
+          SELECT 'personal data' AS table, message_id AS id, sealing_key AS key, sealed FROM read.personal_data
+          UNION ALL SELECT 'the ledger', message_id, sealing_key, sealed FROM command.acceptances`,
+      )
+      for (const { id, key, sealed, table } of atRest) {
+        if (key !== null && sealed !== null) {
+          boxes.push({ where: table, keyId: key, aad: encodeId('msg', id), sealed })
+        }
+      }
+      const { brokers } = hub.describe().kafka
+      const { acceptedOtp, acceptedService, operatorReports } = topicNames('')
+      for (const topic of [acceptedOtp, acceptedService, operatorReports]) {
+        for (const { value } of yield* Effect.promise(() => readTopic(brokers, topic))) {
+          const record = Result.getOrThrow(decodeRecord(value))
+          if (record.type === 'MessageAccepted') {
+            boxes.push({
+              where: topic,
+              keyId: record.sealingKey,
+              aad: record.messageId,
+              sealed: record.sealed,
+            })
+          }
+          if (record.type === 'InboundMessageReceived') {
+            const aad = `inbound:${record.operator}:${record.operatorId}`
+            boxes.push({ where: topic, keyId: record.sealingKey, aad, sealed: record.sealed })
+          }
+          if (
+            record.type === 'DeliveryReportReceived' &&
+            record.rawKey !== null &&
+            record.rawSealed !== null
+          ) {
+            const aad = `report:${record.operator}:${record.operatorId}`
+            boxes.push({ where: topic, keyId: record.rawKey, aad, sealed: record.rawSealed })
+          }
+        }
+      }
+      const found = new Set<string>()
+      for (const { aad, keyId, sealed, where } of boxes) {
+        const plain = yield* sealing.open(keyId, aad, sealed)
+        if (plain !== null && findIn(plain, everySecret).length > 0) found.add(where)
+      }
+      return [...found].toSorted()
+    }),
+    now,
+  )
+
+describe('a busy hub', () => {
+  const sent: Array<{ readonly as: Client; readonly id: string }> = []
+
+  it('keeps a number and a code nowhere in the clear', async () => {
+    for (const as of [live, test]) {
+      for (const body of [code(NUMBER, 'a code'), order(NUMBER, 'an order'), order(OTHER, 'of another')]) {
+        const answer = await as.post('/v1/messages', body, { 'idempotency-key': `key of ${body.client_ref}` })
+        expect(answer.status).toBe(202)
+        sent.push({ as, id: answer.body.id })
+      }
+      const batch = await as.post('/v1/messages/batch', {
+        messages: [order(NUMBER, 'in a batch'), code(NUMBER, 'a code in a batch')],
+      })
+      expect(batch.status).toBe(202)
+      for (const { message } of batch.body.results)
+        if (message !== undefined) sent.push({ as, id: message.id })
+      // What is refused must not be quoted anywhere either.
+      expect((await as.post('/v1/messages', code(`${NUMBER}0`, 'bad'))).status).toBe(422)
+      await as.post('/v1/messages', {
+        ...code(NUMBER, 'worse'),
+        template: 'nothing',
+        variables: { [NUMBER]: CODE },
+      })
+      await as.request('POST', '/v1/messages', { body: `{"to": "${NUMBER}", "text": "${CODE}"` })
+      await as.get(`/v1/messages/${encodeURIComponent(NUMBER)}?to=${encodeURIComponent(NUMBER)}`)
+    }
+    for (const { as, id } of sent) await untilFinal(as, id)
+    await write(`${CODE}: ${NUMBER}`)
+    await eventually(
+      async () => (await inbound()).some(({ type }) => type === 'InboundMessageReceived'),
+      WITHIN,
+    )
+
+    const pieces = await everyPiece(hub)
+    for (const place of [
+      'read.personal_data',
+      'command.acceptances',
+      'hub.accepted.otp.v1',
+      'Redis',
+      'log ',
+      'metrics',
+    ]) {
+      expect(
+        pieces.some(({ where }) => where.startsWith(place)),
+        `${place} was searched`,
+      ).toBe(true)
+    }
+    expect(leaksIn(pieces, everySecret)).toEqual([])
+    // They are there: sealed.
+    expect(await opened()).toEqual([
+      'hub.accepted.otp.v1',
+      'hub.accepted.service.v1',
+      'hub.operator-reports.v1',
+      'personal data',
+      'the ledger',
+    ])
+  })
+
+  it('forgets a person: what is stored at once, what is sealed with its keys', async () => {
+    const last = await live.post('/v1/messages', order(NUMBER, 'under way'))
+    expect(last.status).toBe(202)
+    const receipt = await withStores(eraseRecipient(hash))
+    expect(receipt).toMatchObject({ recipient: hash, finishedAt: null })
+    expect(receipt.personalData).toBeGreaterThan(0)
+    expect(receipt.acceptances).toBeGreaterThan(0)
+
+    // What was under way runs its course, and shows nothing of it.
+    const body = await untilFinal(live, last.body.id)
+    expect(body).toMatchObject({ status: 'delivered', to: '', text: null, variables: null })
+    for (const { as, id } of sent) {
+      const message = (await as.get(`/v1/messages/${id}`)).body
+      expect(message).toMatchObject({ id, status: 'delivered' })
+      expect(['', '+7916***7499']).toContain(message.to)
+    }
+    const ofAnother = sent.map(({ as, id }) => as.get(`/v1/messages/${id}`))
+    const masks = (await Promise.all(ofAnother)).map((answer) => answer.body.to)
+    expect(
+      masks.filter((to) => to !== ''),
+      'nobody else is forgotten',
+    ).toEqual(['+7916***7499', '+7916***7499'])
+
+    // A projector that reads everything again does not bring it back.
+    const sql = openDatabase(hub.describe().database_url)
+    try {
+      await sql`UPDATE read.checkpoints SET position = 0, epoch = epoch + 1`
+      await hub.app('projector').restart()
+      await eventually(
+        async () =>
+          (await sql`SELECT 1 FROM read.checkpoints WHERE position = 0 AND topic LIKE '%accepted.service%'`)
+            .length < 6,
+        WITHIN,
+      )
+      expect(
+        await sql`SELECT 1 FROM read.personal_data WHERE recipient = decode(${hash}, 'hex')`,
+      ).toHaveLength(0)
+    } finally {
+      await sql.end()
+    }
+    expect(leaksIn(await everyPiece(hub), secrets)).toEqual([])
+
+    // Three days later the keys of that time are gone, and with them every sealed copy in the topics.
+    const later = Date.now() + 72 * 3_600_000
+    await withStores(
+      Effect.gen(function* () {
+        yield* enlistJobs()
+        for (;;) {
+          const outcome = yield* retentionStep()
+          expect(outcome.type).not.toBe('failed')
+          const [receipt] = yield* readErasures(hash)
+          if (receipt?.finishedAt !== null) break
+          yield* TestClock.adjust('1 minute')
+        }
+      }),
+      later,
+    )
+    const [done] = await withStores(readErasures(hash))
+    expect(done?.sealingKeys).toBeGreaterThan(0)
+    const left = await withStores(
+      Effect.flatMap(Sql, (sql) =>
+        sql.run(
+          (q) => q<{ count: number }[]>`
+            SELECT count(*)::integer AS count FROM command.sealing_keys
+             WHERE class IN ('otp', 'service') AND destroy_after <= ${new Date(later)}`,
+        ),
+      ),
+    )
+    expect(left).toEqual([{ count: 0 }])
+    // The other recipient's order is a secret of theirs, and still there: theirs alone.
+    expect(await opened(later)).toEqual(['personal data'])
+    expect(leaksIn(await everyPiece(hub), everySecret)).toEqual([])
+  })
+
+  it('would be caught with a number in a table, a topic, Redis or a log file', async () => {
+    const sql = openDatabase(hub.describe().database_url)
+    const redis = new Redis(hub.describe().redis_url)
+    const { deadLetter, log } = {
+      deadLetter: deadLetterOf(topicNames('').messages),
+      log: hub.app('projector').logs,
+    }
+    try {
+      await sql`UPDATE command.senders SET registration = ${JSON.stringify({ by: Buffer.from(NUMBER).toString('base64') })}::text::jsonb`
+      await redis.set('planted', `x${NUMBER}`)
+      appendFileSync(log, `{"code":"${Buffer.from(CODE).toString('hex')}"}\n`)
+      await Effect.runPromise(
+        Effect.flatMap(EventLog, (bus) =>
+          bus.append(
+            [
+              {
+                topic: deadLetter,
+                key: 'planted',
+                type: 'Planted',
+                id: 'planted',
+                occurredAt: 0,
+                value: Buffer.from(NUMBER, 'utf16le'),
+              },
+            ],
+            { deadlineMs: 10_000 },
+          ),
+        ).pipe(
+          Effect.provide(
+            layerEventLog({
+              connection: { brokers: hub.describe().kafka.brokers, clientId: 'leaks-test' },
+              partitions: 6,
+            }),
+          ),
+        ),
+      )
+      const leaks = leaksIn(await everyPiece(hub), secrets)
+      expect(leaks.some((leak) => leak.startsWith('command.senders.registration: base64 at'))).toBe(true)
+      expect(leaks).toContain(`${deadLetter} Planted, its bytes: utf16le`)
+      expect(leaks).toContain('Redis planted: utf8')
+      expect(leaks.some((leak) => leak.startsWith('log ') && leak.endsWith(': hex'))).toBe(true)
+    } finally {
+      redis.disconnect()
+      await sql.end()
+    }
+  })
+})

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest'
+import { findIn, leaksIn, needlesOfNumber, needlesOfText } from './leaks.ts'
+
+const NUMBER = '+79161837465'
+const DIGITS = '79161837465'
+const CODE = 'Ваш код QX7K2M9ZP4'
+type Case = [name: string, planted: Buffer]
+const around = (bytes: Buffer | string) =>
+  Buffer.concat([Buffer.from('before it '), Buffer.from(bytes as string), Buffer.from(' and behind')])
+
+describe('the search for leaks', () => {
+  it.each<Case>([
+    ['as it is', Buffer.from(`{"to":"${NUMBER}"}`)],
+    ['without its plus', Buffer.from(DIGITS)],
+    ['as people write it', Buffer.from(`8${DIGITS.slice(1)}`)],
+    ['in UTF-16', Buffer.from(NUMBER, 'utf16le')],
+    ['in UTF-16, the other way round', Buffer.from(NUMBER, 'utf16le').swap16()],
+    ['in hexadecimal', Buffer.from(Buffer.from(NUMBER).toString('hex').toUpperCase())],
+    ...[0, 1, 2, 3, 4, 5].map(
+      (offset) =>
+        [
+          `in base64, ${offset} characters in`,
+          Buffer.from(Buffer.from('x'.repeat(offset) + NUMBER + ' and more').toString('base64')),
+        ] satisfies Case,
+    ),
+    ['in a URL', Buffer.from(encodeURIComponent(NUMBER))],
+    ['backwards', Buffer.from([...NUMBER].toReversed().join(''))],
+    ['as a network writes it', Buffer.from('9761817364f5', 'hex')],
+  ])('finds a number %s', (_name, bytes) => {
+    expect(findIn(around(bytes), needlesOfNumber(NUMBER))).not.toEqual([])
+  })
+
+  it.each<Case>([
+    ['as it is', Buffer.from(CODE)],
+    ['in UTF-16', Buffer.from(CODE, 'utf16le').swap16()],
+    [
+      'escaped in JSON',
+      Buffer.from(
+        JSON.stringify(CODE).replace(
+          /[^\x20-\x7e]/gu,
+          (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0').toUpperCase()}`,
+        ),
+      ),
+    ],
+    ['in a URL, in small letters', Buffer.from(encodeURIComponent(CODE).toLowerCase())],
+    ['in hexadecimal', Buffer.from(Buffer.from(CODE).toString('hex'))],
+    ...[0, 1, 2].map(
+      (offset) =>
+        [
+          `in base64 for URLs, ${offset} bytes in`,
+          Buffer.from(Buffer.concat([Buffer.alloc(offset, 1), Buffer.from(CODE)]).toString('base64url')),
+        ] satisfies Case,
+    ),
+  ])('finds a text %s', (_name, bytes) => {
+    expect(findIn(around(bytes), needlesOfText(CODE))).not.toEqual([])
+  })
+
+  it('finds nothing in what is not there: another number, a mask, a hash', () => {
+    const clean = Buffer.from(
+      `+79161837466 +7916***7465 ${'ab'.repeat(32)} ${Buffer.from('+79161837466').toString('base64')}`,
+    )
+    expect(findIn(clean, needlesOfNumber(NUMBER))).toEqual([])
+    expect(findIn(clean, needlesOfText(CODE))).toEqual([])
+  })
+
+  it('says where, and each place once', () => {
+    const piece = { where: 'read.messages.sender', bytes: Buffer.from(DIGITS) }
+    expect(
+      leaksIn([piece, piece, { where: 'elsewhere', bytes: Buffer.from('') }], needlesOfNumber(NUMBER)),
+    ).toEqual(['read.messages.sender: utf8', 'read.messages.sender: url', 'read.messages.sender: json'])
+  })
+
+  it('refuses to look for what is found everywhere', () => {
+    expect(() => needlesOfText('4821')).toThrow(RangeError)
+  })
+})

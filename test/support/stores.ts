@@ -1,0 +1,122 @@
+/** Everything that a hub keeps, piece by piece: tables, topics, Redis, log files, metrics. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { decodeRecord, topicCatalogue } from '@hub/kafka'
+import { openDatabase, type TestHub } from '@hub/testkit'
+import { Result } from 'effect'
+import { Redis } from 'ioredis'
+import type { Piece } from './leaks.ts'
+import { readTopic } from './log.ts'
+
+const bytesOf = (value: unknown): Buffer =>
+  Buffer.isBuffer(value)
+    ? value
+    : Buffer.from(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
+
+/** Every column of every table of the hub's schemas, bytes as bytes. */
+export const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<Piece>> => {
+  const sql = openDatabase(databaseUrl)
+  try {
+    const tables = await sql<{ schema: string; table: string }[]>`
+      SELECT n.nspname AS schema, c.relname AS table FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       WHERE c.relkind = 'r' AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
+       ORDER BY 1, 2`
+    const pieces: Array<Piece> = []
+    for (const { schema, table } of tables) {
+      for (const row of await sql`SELECT * FROM ${sql(schema)}.${sql(table)}`) {
+        for (const [column, value] of Object.entries(row)) {
+          if (value !== null) pieces.push({ where: `${schema}.${table}.${column}`, bytes: bytesOf(value) })
+        }
+      }
+    }
+    return pieces
+  } finally {
+    await sql.end()
+  }
+}
+
+/** Strings and bytes anywhere within a decoded record. */
+const leavesOf = (value: unknown): ReadonlyArray<Buffer> => {
+  if (value instanceof Uint8Array) return [Buffer.from(value)]
+  if (typeof value === 'string') return [Buffer.from(value)]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : []
+}
+
+/** Every record of every topic: as it lies there, and what it says. */
+export const topicPieces = async (brokers: ReadonlyArray<string>): Promise<ReadonlyArray<Piece>> => {
+  const pieces: Array<Piece> = []
+  for (const { topic } of topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 })) {
+    for (const { id, key, traceparent, type, value } of await readTopic(brokers, topic)) {
+      const where = `${topic} ${type}`
+      pieces.push({ where: `${where}, its bytes`, bytes: value })
+      pieces.push({ where: `${where}, around it`, bytes: bytesOf({ id, key, traceparent, type }) })
+      const decoded = decodeRecord(value)
+      if (Result.isSuccess(decoded)) {
+        pieces.push(...leavesOf(decoded.success).map((bytes) => ({ where: `${where}, decoded`, bytes })))
+      }
+    }
+  }
+  return pieces
+}
+
+const valueOf = (redis: Redis, key: string, type: string): Promise<unknown> => {
+  switch (type) {
+    case 'string':
+      return redis.get(key)
+    case 'list':
+      return redis.lrange(key, 0, -1)
+    case 'set':
+      return redis.smembers(key)
+    case 'zset':
+      return redis.call('ZRANGE', key, '0', '-1', 'WITHSCORES')
+    case 'hash':
+      return redis.hgetall(key)
+    default:
+      throw new Error(`Redis holds a ${type}, of which this search knows nothing`)
+  }
+}
+
+/** Every key of Redis and what it holds. */
+export const redisPieces = async (url: string): Promise<ReadonlyArray<Piece>> => {
+  const redis = new Redis(url)
+  try {
+    const pieces: Array<Piece> = []
+    for (const key of await redis.keys('*')) {
+      const value = await valueOf(redis, key, await redis.type(key))
+      pieces.push({ where: `Redis ${key}`, bytes: bytesOf([key, value]) })
+    }
+    return pieces
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** What the processes of the hub, and its servers, have written. The operator is not the hub: it knows numbers. */
+export const logPieces = (hub: TestHub): ReadonlyArray<Piece> =>
+  readdirSync(hub.dataDir, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.log') && !entry.name.includes('operator'))
+    // Kafka's own segments are called so, too: they are read as records.
+    .filter((entry) => !/^\d{20}\.log$/u.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .map((file) => ({ where: `log ${file.slice(hub.dataDir.length + 1)}`, bytes: readFileSync(file) }))
+
+/** What the processes tell of themselves. */
+export const metricPieces = (hub: TestHub): Promise<ReadonlyArray<Piece>> =>
+  Promise.all(
+    Object.entries(hub.describe().metrics_urls).map(async ([app, url]) => ({
+      where: `metrics of ${app}`,
+      bytes: Buffer.from(await (await fetch(url)).arrayBuffer()),
+    })),
+  )
+
+/** All of it. */
+export const everyPiece = async (hub: TestHub): Promise<ReadonlyArray<Piece>> => {
+  const { database_url, kafka, redis_url } = hub.describe()
+  return [
+    ...(await tablePieces(database_url)),
+    ...(await topicPieces(kafka.brokers)),
+    ...(await redisPieces(redis_url)),
+    ...logPieces(hub),
+    ...(await metricPieces(hub)),
+  ]
+}
