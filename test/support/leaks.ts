@@ -37,7 +37,8 @@ const semiOctets = (digits: string): Buffer =>
 const disguises = (text: string): ReadonlyArray<Needle> => {
   const utf8 = Buffer.from(text)
   const utf16 = Buffer.from(text, 'utf16le')
-  const escaped = [...text]
+  const escaped = text
+    .split('')
     .map((character) =>
       character.codePointAt(0)! < 0x80
         ? character
@@ -58,7 +59,7 @@ const disguises = (text: string): ReadonlyArray<Needle> => {
     ),
     needle('url', encodeURIComponent(text), true),
     needle('json', escaped, true),
-    needle('reversed', [...text].toReversed().join('')),
+    needle('reversed', text.split('').toReversed().join('')),
   ]
 }
 
