@@ -214,4 +214,26 @@ describe('old messages', () => {
       young.slice(2),
     )
   })
+
+  it('leave the log of deliveries after three years, too', async () => {
+    const endpoint = randomUUID()
+    const attempts = [yearsAgo(3, DAY), yearsAgo(3, -DAY)].map((at, index) => ({
+      at,
+      id: newId('whd', at.getTime(), new Uint8Array(NEW_ID_RANDOM_BYTES).fill(index)),
+    }))
+    await world.sql(async (q) => {
+      await q`
+        INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+        VALUES (${endpoint}, ${account.uuid}, 'live', 'https://example.com', ''::bytea)`
+      for (const { at, id } of attempts) {
+        await q`
+          INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, created_at)
+          VALUES (${decodeId('whd', id)}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, ${at})`
+      }
+    })
+    const path = `/v1/webhook_endpoints/${encodeId('we', endpoint)}/deliveries`
+    assert.deepStrictEqual(idsOf((await get(path)).body), [attempts[0]?.id])
+    assert.strictEqual((await get(`${path}?starting_after=${attempts[0]?.id}`)).status, 200)
+    assert.strictEqual((await get(`${path}?starting_after=${attempts[1]?.id}`)).status, 404)
+  })
 })

@@ -49,7 +49,10 @@ export const readDelivery = async (
   return row === undefined ? null : deliveryBody(row)
 }
 
-/** Newest first; `null` when `startingAfter` names none of this subscription's (UUID). */
+/**
+ * Newest first; `null` when `startingAfter` names none of this subscription's (UUID). Three years are what the log goes back, whether the
+ * rows are still there or not. Source: specification, Retention.
+ */
 export const pageDeliveries = async (
   q: Queries,
   endpoint: string,
@@ -61,12 +64,15 @@ export const pageDeliveries = async (
     const known =
       after === null
         ? []
-        : await q`SELECT 1 FROM webhooks.attempts WHERE id = ${after} AND endpoint_id = ${endpoint}`
+        : await q`
+            SELECT 1 FROM webhooks.attempts
+             WHERE id = ${after} AND endpoint_id = ${endpoint} AND created_at > now() - interval '3 years'`
     if (known.length === 0) return null
     below = q`AND a.id < ${after}`
   }
   const rows = await q<AttemptRow[]>`
-    SELECT ${columns(q)} FROM webhooks.attempts a WHERE a.endpoint_id = ${endpoint} ${below}
+    SELECT ${columns(q)} FROM webhooks.attempts a
+     WHERE a.endpoint_id = ${endpoint} AND a.created_at > now() - interval '3 years' ${below}
      ORDER BY a.id DESC LIMIT ${limit + 1}`
   return foundIn(rows, limit, deliveryBody)
 }
