@@ -26,6 +26,8 @@ const SECONDS = numberOf('HUB_CHAOS_SECONDS', 45)
 const RATE = numberOf('HUB_CHAOS_RATE', 150)
 const SEED = numberOf('HUB_CHAOS_SEED', randomInt(1, 1_000_000_000))
 
+/** The operator takes so long to answer, so that whoever is struck always has messages under way. */
+const ANSWER_AFTER_MS = 100
 /** A batch goes off so often. */
 const BATCH_EVERY_MS = 250
 /** Batches under way at once; then the pace follows the answers. */
@@ -209,6 +211,12 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
       const random = randomFrom(SEED)
       const { base_url, database_url, kafka, keys, operator_url } = hub.describe()
       expect(hub.dispatchers.map(({ name }) => name)).toEqual(['dispatcher', 'dispatcher-2', 'dispatcher-3'])
+
+      const behaviour = await fetch(`${operator_url}/behaviour`, {
+        method: 'PUT',
+        body: JSON.stringify({ submit_delay_ms: ANSWER_AFTER_MS }),
+      })
+      expect(behaviour.status).toBe(200)
 
       const begun = performance.now()
       const elapsed = (): number => performance.now() - begun
