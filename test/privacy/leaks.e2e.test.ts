@@ -9,6 +9,7 @@ import { encodeId, recipientHash } from '@hub/domain'
 import {
   enlistJobs,
   eraseRecipient,
+  JOBS,
   makeSql,
   readErasures,
   retentionStep,
@@ -170,6 +171,23 @@ const opened = (now = Date.now()) =>
 
 describe('a busy hub', () => {
   const sent: Array<{ readonly as: Client; readonly id: string }> = []
+
+  it('keeps to the periods of everything it stores', async () => {
+    const sql = openDatabase(hub.describe().database_url)
+    try {
+      await eventually(async () => {
+        const rows = await sql<{ job: string; last_finished_at: Date | null; failures: number }[]>`
+          SELECT job, last_finished_at, failures FROM command.retention_jobs`
+        expect(rows.map(({ job }) => job).toSorted()).toEqual(JOBS.map(({ name }) => name).toSorted())
+        expect(rows.filter(({ failures }) => failures > 0)).toEqual([])
+        return rows.every(({ last_finished_at }) => last_finished_at !== null)
+      }, WITHIN)
+      const metrics = await (await fetch(hub.describe().metrics_urls.projector)).text()
+      expect(metrics).toContain('hub_retention_last_finished_seconds{job="sealing_keys"}')
+    } finally {
+      await sql.end()
+    }
+  })
 
   it('keeps a number and a code nowhere in the clear', async () => {
     for (const as of [live, test]) {
