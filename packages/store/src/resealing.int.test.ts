@@ -129,4 +129,23 @@ describe('a change of the master key', () => {
       assert.strictEqual(row?.box.toString(), 'another')
     }).pipe(Effect.provide(sqlLayer)),
   )
+
+  it.live('leaves alone what is under a key of its own', () =>
+    Effect.gen(function* () {
+      const table = 'mixed'
+      const [own, masters] = [randomUUID(), randomUUID()]
+      yield* Effect.provide(fill(table, [own, masters]), before)
+      const sql = yield* Sql
+      yield* sql.run(async (q) => {
+        await q`ALTER TABLE mixed ADD COLUMN own_key text`
+        await q`UPDATE mixed SET own_key = 'k', box = 'sealed with k'::bytea WHERE id = ${own}`
+      })
+      assert.deepStrictEqual(
+        yield* Effect.provide(resealBoxes({ ...columnOf(table), unless: 'own_key' }), during),
+        { resealed: 1, unreadable: 0 },
+      )
+      const [row] = yield* sql.run((q) => q<{ box: Buffer }[]>`SELECT box FROM mixed WHERE id = ${own}`)
+      assert.strictEqual(row?.box.toString(), 'sealed with k')
+    }).pipe(Effect.provide(sqlLayer)),
+  )
 })
