@@ -56,7 +56,7 @@ export class Lone {
       },
     )
     this.#fence.observe(0, { epoch: 1, member: 'bench' })
-    this.shard.onOpened({ epoch: 1, now: this.now, laneEnds: [0, 0] })
+    this.shard.onOpened({ epoch: 1, now: this.now, laneEnds: [0, 0], logPosition: 0 })
   }
 
   #acknowledge(): void {

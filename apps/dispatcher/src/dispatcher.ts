@@ -221,12 +221,20 @@ export const makeDispatcher = (
           }
         })
       }
-      const reports = asking.flatMap((asked) => asked.reports.map((report) => ({ ...asked, report })))
+      const reports = asking.flatMap((asked) => asked.reports.map((parked) => ({ ...asked, parked })))
       if (reports.length > 0) {
-        const answers = yield* known.reportedOn(reports.map(({ report }) => report))
+        const answers = yield* known.reportedOn(
+          reports.map(({ parked, shard }) => ({
+            ...parked.report,
+            shard: shard.handle.shard,
+            logOffset: parked.logOffset,
+          })),
+        )
         running.act(() => {
-          for (const [i, { report, shard }] of reports.entries()) {
-            if (shard.handle.isCurrent()) shard.messages.reportLookedUp(report, answers[i] ?? null)
+          for (const [i, { parked, shard }] of reports.entries()) {
+            const answer = answers[i] ?? null
+            if (answer === null || !shard.handle.isCurrent()) continue
+            shard.messages.reportLookedUp(parked, answer === 'nobody' ? null : answer)
           }
         })
       }

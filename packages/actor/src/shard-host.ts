@@ -36,6 +36,8 @@ export interface Opened {
   readonly now: number
   /** For each lane, the offset its next record had when recovery began: below it may be records of recovered messages. */
   readonly laneEnds: ReadonlyArray<number>
+  /** The next offset of the log to be read: whatever the shard's former owners have written is before it. */
+  readonly logPosition: number
 }
 
 /** What of a shard's partitions is still needed: smallest offsets, `null` for nothing. */
@@ -313,7 +315,12 @@ export const makeShardHost = <S extends Shard>(
       }
       hosted.phase = 'open'
       listOpen()
-      hosted.shard.onOpened({ epoch: hosted.opening.epoch, now: now(), laneEnds: hosted.laneEnds })
+      hosted.shard.onOpened({
+        epoch: hosted.opening.epoch,
+        now: now(),
+        laneEnds: hosted.laneEnds,
+        logPosition: logPosition(hosted),
+      })
       for (const topic of [...lanes, topics.operatorReports]) {
         control?.seek({ topic, partition: hosted.number, offset: hosted.positions.get(topic) ?? 0 })
         control?.resume(topic, hosted.number)

@@ -24,6 +24,13 @@ export interface ReportQuestion {
   readonly recipient: string | null
 }
 
+/** Whose report is this, among all that was in the log when it was read? */
+export interface ReportedOnQuestion extends ReportQuestion {
+  readonly shard: number
+  /** The projector must have applied everything of the log before this offset, or its answer does not count. */
+  readonly logOffset: number
+}
+
 export class KnownMessages extends Context.Service<
   KnownMessages,
   {
@@ -31,10 +38,10 @@ export class KnownMessages extends Context.Service<
     readonly handedOver: (
       questions: ReadonlyArray<HandedOverQuestion>,
     ) => Effect.Effect<ReadonlyArray<boolean | null>, StorageError>
-    /** For each question: the message, or `null` when there is none. */
+    /** For each question: the message, or `nobody` when there is none, or `null` while the projector has not come that far. */
     readonly reportedOn: (
-      questions: ReadonlyArray<ReportQuestion>,
-    ) => Effect.Effect<ReadonlyArray<KnownMessage | null>, StorageError>
+      questions: ReadonlyArray<ReportedOnQuestion>,
+    ) => Effect.Effect<ReadonlyArray<KnownMessage | 'nobody' | null>, StorageError>
     /** For each question: the recipient hash, or `null` when the hub has never had such a message. */
     readonly recipients: (
       questions: ReadonlyArray<ReportQuestion>,

@@ -4,6 +4,7 @@ import { Sql } from '@hub/store'
 import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
+import type { KnownMessage } from '../shard/message.ts'
 import { KnownMessages } from './port.ts'
 import { knownMessagesPostgres } from './postgres.ts'
 
@@ -48,6 +49,11 @@ const checkpoint = (topic: string, position: number) =>
     ),
   )
 
+/** About a report that was read when the log had nothing yet. */
+const ask = { operator: 'http', reference: null, recipient: null, shard: 3, logOffset: 0 }
+const idOf = (answer: KnownMessage | 'nobody' | null) =>
+  answer === null || answer === 'nobody' ? answer : answer.id
+
 describe('what the read model knows', () => {
   it.live('counts only once the projector has passed lane and log', () =>
     Effect.gen(function* () {
@@ -75,23 +81,44 @@ describe('what the read model knows', () => {
       yield* operatorId(20, 'o1')
       yield* operatorId(20, 'o2')
       const found = yield* known.reportedOn([
-        { operator: 'http', operatorId: 'o2', reference: null, recipient: null },
-        { operator: 'http', operatorId: 'whatever', reference: id(20), recipient: null },
-        { operator: 'http', operatorId: 'o3', reference: null, recipient: null },
-        { operator: 'another', operatorId: 'o1', reference: null, recipient: null },
-        { operator: 'http', operatorId: 'o1', reference: id(21), recipient: null },
+        { ...ask, operatorId: 'o2' },
+        { ...ask, operatorId: 'whatever', reference: id(20) },
+        { ...ask, operatorId: 'o3' },
+        { ...ask, operatorId: 'o1', operator: 'another' },
+        { ...ask, operatorId: 'o1', reference: id(21) },
       ])
-      assert.deepStrictEqual(
-        found.map((each) => each?.id ?? null),
-        [id(20), id(20), null, null, null],
-      )
+      assert.deepStrictEqual(found.map(idOf), [id(20), id(20), 'nobody', 'nobody', 'nobody'])
       assert.deepInclude(found[0], {
         reason: 'dlr_timeout_local',
         operator: 'http',
         class: 'otp',
         attempts: 1,
       })
-      assert.deepStrictEqual([...(found[0]?.operatorIds ?? [])].sort(), ['o1', 'o2'])
+      const [first] = found as ReadonlyArray<KnownMessage>
+      assert.sameMembers([...(first?.operatorIds ?? [])], ['o1', 'o2'])
+    }).pipe(Effect.provide(layer)),
+  )
+
+  it.live('says whose a report is, or that it is nobody’s, once the projector has passed the log', () =>
+    Effect.gen(function* () {
+      const known = yield* KnownMessages
+      yield* message(50, 'expired', 'dlr_timeout_local')
+      yield* operatorId(50, 'o50')
+      yield* checkpoint('log', 99)
+      const questions = [
+        { ...ask, operatorId: 'o50', logOffset: 100 },
+        { ...ask, operatorId: 'o51', logOffset: 100 },
+        { ...ask, operatorId: 'o50', logOffset: 99 },
+        { ...ask, operatorId: 'o51', logOffset: 99 },
+      ]
+      assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [null, null, id(50), 'nobody'])
+      yield* checkpoint('log', 100)
+      assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [
+        id(50),
+        'nobody',
+        id(50),
+        'nobody',
+      ])
     }).pipe(Effect.provide(layer)),
   )
 
@@ -105,18 +132,15 @@ describe('what the read model knows', () => {
       yield* sql.run((q) => q`UPDATE read.messages SET recipient = ${other} WHERE id = ${uuid(41)}`)
       yield* operatorId(40, 'reused')
       yield* operatorId(41, 'reused')
-      const ask = { operator: 'http', operatorId: 'reused', reference: null }
+      const reused = { ...ask, operatorId: 'reused' }
       const found = yield* known.reportedOn([
-        { ...ask, recipient: recipient.toString('hex') },
-        { ...ask, recipient: other.toString('hex') },
-        { ...ask, recipient: 'ab'.repeat(32) },
-        { ...ask, recipient: null },
-        { ...ask, reference: id(40), recipient: other.toString('hex') },
+        { ...reused, recipient: recipient.toString('hex') },
+        { ...reused, recipient: other.toString('hex') },
+        { ...reused, recipient: 'ab'.repeat(32) },
+        { ...reused, recipient: null },
+        { ...reused, reference: id(40), recipient: other.toString('hex') },
       ])
-      assert.deepStrictEqual(
-        found.map((each) => each?.id ?? null),
-        [id(40), id(41), null, id(41), null],
-      )
+      assert.deepStrictEqual(found.map(idOf), [id(40), id(41), 'nobody', id(41), 'nobody'])
     }).pipe(Effect.provide(layer)),
   )
 

@@ -57,24 +57,30 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
         return questions.map((question, i) => direct[i] ?? byPair.get(pairKey(question)) ?? null)
       })
 
+      /**
+       * How far the projector has come: the next offset it would apply. To be asked before the messages, so that what is read of
+       * them is at least as new.
+       */
+      const projected = Effect.map(
+        sql.run(
+          (q) => q<{ topic: string; partition: number; position: string }[]>`
+            SELECT topic, partition, position FROM read.checkpoints WHERE projection = ${PROJECTION}`,
+        ),
+        (checkpoints) => {
+          const positions = new Map(
+            checkpoints.map(({ partition, position, topic }) => [`${topic}:${partition}`, Number(position)]),
+          )
+          return (topic: string, partition: number) => positions.get(`${topic}:${partition}`) ?? 0
+        },
+      )
+
       return {
         handedOver: (questions) =>
           Effect.gen(function* () {
-            // The checkpoints first: what is read of the messages afterwards is at least as new.
-            const checkpoints = yield* sql.run(
-              (q) => q<{ topic: string; partition: number; position: string }[]>`
-                SELECT topic, partition, position FROM read.checkpoints WHERE projection = ${PROJECTION}`,
-            )
-            const positions = new Map(
-              checkpoints.map(({ partition, position, topic }) => [
-                `${topic}:${partition}`,
-                Number(position),
-              ]),
-            )
+            const position = yield* projected
             const passed = questions.map(
               ({ laneOffset, laneTopic, logOffset, shard }) =>
-                (positions.get(`${laneTopic}:${shard}`) ?? 0) > laneOffset &&
-                (logOffset === 0 || (positions.get(`${logTopic}:${shard}`) ?? 0) >= logOffset),
+                position(laneTopic, shard) > laneOffset && position(logTopic, shard) >= logOffset,
             )
             const ids = questions.flatMap(({ id }, i) => {
               const uuid = passed[i] === true ? decodeId('msg', id) : null
@@ -95,9 +101,12 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
 
         reportedOn: (questions) =>
           Effect.gen(function* () {
-            const ids = yield* messageIds(questions)
-            const wanted = [...new Set(ids.flatMap((id) => (id === null ? [] : [id])))]
-            if (wanted.length === 0) return questions.map(() => null)
+            const position = yield* projected
+            const asked = questions.filter(({ logOffset, shard }) => position(logTopic, shard) >= logOffset)
+            if (asked.length === 0) return questions.map(() => null)
+            const ids = new Map((yield* messageIds(asked)).map((id, i) => [asked[i]!, id]))
+            const wanted = [...new Set([...ids.values()].flatMap((id) => (id === null ? [] : [id])))]
+            if (wanted.length === 0) return questions.map((question) => (ids.has(question) ? 'nobody' : null))
             const rows = yield* sql.run(
               (q) => q<
                 {
@@ -120,11 +129,14 @@ export const knownMessagesPostgres = (logTopic: string): Layer.Layer<KnownMessag
                   FROM read.operator_ids WHERE message_id = asked.id) AS o`,
             )
             const known = new Map(rows.map((row) => [row.id, row]))
-            return questions.map(({ operator, operatorId, recipient }, i): KnownMessage | null => {
-              const row = known.get(ids[i] ?? '')
-              if (row === undefined || row.recipient === null || row.class === null) return null
+            return questions.map((question): KnownMessage | 'nobody' | null => {
+              const { operator, operatorId, recipient } = question
+              const id = ids.get(question)
+              if (id === undefined) return null
+              const row = known.get(id ?? '')
+              if (row === undefined || row.recipient === null || row.class === null) return 'nobody'
               const hash = row.recipient.toString('hex')
-              if (recipient !== null && recipient !== hash) return null
+              if (recipient !== null && recipient !== hash) return 'nobody'
               return {
                 id: encodeId('msg', row.id),
                 recipient: hash,

@@ -34,7 +34,16 @@ import {
 } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
 import { Result } from 'effect'
-import type { KnownMessage, Message, Report } from './message.ts'
+import {
+  type KnownMessage,
+  knownState,
+  makeMessage,
+  type Message,
+  NONE,
+  operatorKey,
+  type Report,
+} from './message.ts'
+import { type ParkedReport, ParkedReports } from './parked-reports.ts'
 
 /** Something worth counting; names are bounded. */
 export type Happening =
@@ -119,15 +128,10 @@ const CARRY_RATIO = 2
 const CARRIED_AT_ONCE = 500
 /** Looked through for messages to carry, from the oldest on. */
 const CARRY_SCAN = 2000
-/** A report that matches nothing is looked up after this long: its submit answer may be on its way. */
-const PARK_BEFORE_LOOKUP_MS = 250
-const LOOKUP_EVERY_MS = 1000
-/** Then a message of the same recipient whose answer was lost may be meant. */
+/** A report of which the read model knows nothing after this long may be about a message of its recipient whose answer was lost. */
 const MATCH_BY_RECIPIENT_MS = 5000
-/** And then it is nobody's. */
+/** And after this long it is nobody's. */
 const PARK_MS = 30_000
-/** Reports that match nothing, held at once; each holds the mark of the reports. */
-const MAX_PARKED = 10_000
 /** First pause after an answer was lost, doubled up to the longest. */
 const LOST_PAUSE_MS = 1000
 const LONGEST_LOST_PAUSE_MS = 30_000
@@ -135,8 +139,6 @@ const LONGEST_LOST_PAUSE_MS = 30_000
 const LONGEST_LIFETIME_MS = 24 * 3_600_000
 
 const LANES = 2
-/** There are very many messages, and nearly none of them has anything to list. */
-const NONE: ReadonlyArray<never> = []
 /** What `service` may have of all that is limited. */
 const SERVICE_PART = 0.9
 /**
@@ -163,19 +165,6 @@ interface Remembered {
   readonly finishedAt: number
 }
 
-interface Parked {
-  readonly report: Report
-  readonly since: number
-  askedAt: number
-}
-
-/**
- * What a report is matched by. The recipient is part of it: operators use an id again after days, and then it is somebody else's.
- * 64 bits of the hash are enough to tell two of one id apart.
- */
-const operatorKey = (operator: string, operatorId: string, recipient: string) =>
-  `${operator}\n${operatorId}\n${recipient.slice(0, 16)}`
-
 export class MessageShard {
   readonly #world: World
   readonly #limits: ShardLimits
@@ -201,9 +190,7 @@ export class MessageShard {
   /** Sent without ids, by recipient. */
   readonly #answerLost = new Map<string, Set<Message>>()
   readonly #lookingUp = new Set<Message>()
-  /** Reports that match nothing, by offset and so in order. */
-  readonly #parked = new Map<number, Parked>()
-  readonly #parkedById = new Map<string, Array<number>>()
+  readonly #parked = new ParkedReports()
   /** Own facts not read back yet: they are folded when they are acknowledged. */
   readonly #ownOffsets = new Set<number>()
   #logPosition = 0
@@ -359,7 +346,7 @@ export class MessageShard {
     }
     // Whatever concerns this shard was recovered; a stranger's late word on something long finished is nothing new.
     if (this.#open || this.#remembered.has(fact.messageId)) return
-    const message = this.#make(fact.messageId, recipient, evolve(null, fact))
+    const message = makeMessage(fact.messageId, recipient, evolve(null, fact))
     this.#keep(message)
     if (message.state.final && fact.at < this.#world.now() - LONGEST_LIFETIME_MS) {
       this.#unkeep(message)
@@ -378,8 +365,10 @@ export class MessageShard {
   }
 
   /** Recovery is over: the fence is ours. */
-  opened({ epoch, laneEnds, now }: Opened): void {
+  opened({ epoch, laneEnds, logPosition, now }: Opened): void {
     this.#epoch = epoch
+    // Fences are no facts, and at rest there is nothing else behind the mark.
+    this.#logPosition = logPosition
     this.#open = true
     this.#laneEnds = laneEnds
     const resumed = new Map<string, Array<OpenSubmission>>()
@@ -438,7 +427,7 @@ export class MessageShard {
       return
     }
     if (!admitted) return
-    const message = this.#make(accepted.messageId, accepted.recipient, evolve(null, accepted))
+    const message = makeMessage(accepted.messageId, accepted.recipient, evolve(null, accepted))
     message.lane = lane
     message.laneOffset = offset
     message.route = route
@@ -675,30 +664,34 @@ export class MessageShard {
     this.#settle(message)
   }
 
-  /** Reports that match nothing here and are due to be looked up. */
-  reportsToLookUp(limit: number): ReadonlyArray<Report> {
-    const now = this.#world.now()
-    const found: Array<Report> = []
-    for (const parked of this.#parked.values()) {
-      if (found.length === limit) break
-      if (now - parked.since < PARK_BEFORE_LOOKUP_MS || now - parked.askedAt < LOOKUP_EVERY_MS) continue
-      parked.askedAt = now
-      found.push(parked.report)
-    }
-    return found
+  /** So many reports wait to be looked up that no further ones must be read. */
+  get reportsFull(): boolean {
+    return this.#parked.isFull
+  }
+  get reportsHaveRoom(): boolean {
+    return this.#parked.hasRoom
   }
 
-  /** The answer to `reportsToLookUp`, for one of them. */
-  reportLookedUp(report: Report, known: KnownMessage | null): void {
+  /** Reports that match nothing here and are due to be looked up, with how far the projector must have come. */
+  reportsToLookUp(limit: number): ReadonlyArray<ParkedReport> {
+    return this.#parked.due(this.#world.now(), limit)
+  }
+
+  /**
+   * The answer to `reportsToLookUp`, for one of them: whose it is, or `null` for nobody's. A read model that has not come as far as
+   * was asked for gives no answer.
+   */
+  reportLookedUp({ report }: Pick<ParkedReport, 'report'>, known: KnownMessage | null): void {
     const parked = this.#parked.get(report.offset)
     if (parked === undefined) return
     const now = this.#world.now()
+    parked.unknown = known === null
     if (known !== null) {
       const correctable =
         known.reason === 'dlr_timeout_local' ||
         (known.status === 'delivered' && report.outcome.status === 'seen' && !known.seen)
       if (correctable) {
-        this.#unpark(parked)
+        this.#parked.remove(parked)
         const here = this.#messages.get(known.id)
         if (here === undefined) this.#rehydrate(known, now)
         else {
@@ -713,7 +706,7 @@ export class MessageShard {
         return
       }
       if (known.status !== 'accepted' && known.status !== 'sent') {
-        this.#unpark(parked)
+        this.#parked.remove(parked)
         this.#drop(report, 'report_duplicate')
         return
       }
@@ -724,7 +717,7 @@ export class MessageShard {
       const [only] = candidates
       // Two of one recipient cannot be told apart: both wait for their deadline.
       if (only !== undefined && candidates.length === 1 && !only.busy && only.recording === 0) {
-        this.#unpark(parked)
+        this.#parked.remove(parked)
         this.#world.happened('report_matched_by_recipient')
         this.#apply(only, report)
         return
@@ -732,37 +725,12 @@ export class MessageShard {
     }
     // An answer that is still under way, however late, may have its id.
     if (now - parked.since >= PARK_MS && !this.#queues.isTaken(report.recipient)) {
-      this.#unpark(parked)
+      this.#parked.remove(parked)
       this.#drop(report, 'report_unmatched')
     }
   }
 
   // ---- inside
-
-  #make(id: string, key: string, state: MessageState): Message {
-    return {
-      id,
-      key,
-      lane: -1,
-      route: '',
-      laneOffset: -1,
-      state,
-      accepted: null,
-      evidence: -1,
-      evidenceAt: 0,
-      busy: false,
-      doubtful: false,
-      recording: 0,
-      lookingUp: false,
-      askAt: null,
-      blockedUntil: 0,
-      lost: 0,
-      awaited: null,
-      heldReports: NONE,
-      parked: NONE,
-      finishedAt: 0,
-    }
-  }
 
   #enqueue(message: Message, blocked: boolean): void {
     this.#lanes[message.lane]!.holds.hold(message.laneOffset)
@@ -920,13 +888,8 @@ export class MessageShard {
     for (const id of operatorIds) {
       const key = operatorKey(operator, id, message.key)
       this.#byOperatorId.set(key, message)
-      for (const offset of this.#parkedById.get(key) ?? []) {
-        const parked = this.#parked.get(offset)
-        if (parked === undefined) continue
-        this.#parked.delete(offset)
-        message.parked = [...message.parked, parked.report]
-      }
-      this.#parkedById.delete(key)
+      const waiting = this.#parked.take(key)
+      if (waiting.length > 0) message.parked = [...message.parked, ...waiting]
     }
   }
 
@@ -1098,47 +1061,13 @@ export class MessageShard {
   }
 
   #park(report: Report): void {
-    if (this.#parked.size >= MAX_PARKED) {
-      const [oldest] = this.#parked.values()
-      if (oldest !== undefined) {
-        this.#unpark(oldest)
-        this.#drop(oldest.report, 'report_unmatched')
-      }
-    }
-    this.#parked.set(report.offset, { report, since: this.#world.now(), askedAt: 0 })
-    const key = operatorKey(report.operator, report.operatorId, report.recipient)
-    const offsets = this.#parkedById.get(key)
-    if (offsets === undefined) this.#parkedById.set(key, [report.offset])
-    else offsets.push(report.offset)
-  }
-
-  #unpark({ report }: Parked): void {
-    this.#parked.delete(report.offset)
-    const key = operatorKey(report.operator, report.operatorId, report.recipient)
-    const rest = (this.#parkedById.get(key) ?? []).filter((offset) => offset !== report.offset)
-    if (rest.length === 0) this.#parkedById.delete(key)
-    else this.#parkedById.set(key, rest)
+    const leaves = this.#parked.add(report, this.#world.now(), this.#logPosition)
+    if (leaves !== null) this.#drop(leaves, 'report_unmatched')
   }
 
   /** A message long forgotten that a late report is about comes back as a finished one. */
   #rehydrate(known: KnownMessage, now: number): void {
-    const message = this.#make(known.id, known.recipient, {
-      id: known.id,
-      accepted: true,
-      class: known.class,
-      status: known.status,
-      final: true,
-      reason: known.reason,
-      stage: 'final',
-      attempts: known.attempts,
-      expiresAt: now,
-      retryAt: 0,
-      sentAt: null,
-      reportDeadline: null,
-      operator: known.operator,
-      operatorIds: known.operatorIds,
-      seen: known.seen,
-    })
+    const message = makeMessage(known.id, known.recipient, knownState(known, now))
     message.finishedAt = now
     this.#keep(message)
     this.#finished.add(message)

@@ -101,7 +101,12 @@ class Model {
     this.epoch = this.fence.epoch + 1
     this.carryFence()
     this.readLog()
-    this.shard.opened({ epoch: this.epoch, now: this.now, laneEnds: this.lanes.map((lane) => lane.length) })
+    this.shard.opened({
+      epoch: this.epoch,
+      now: this.now,
+      laneEnds: this.lanes.map((lane) => lane.length),
+      logPosition: this.positions[2]!,
+    })
   }
 
   crash(): void {
@@ -179,9 +184,8 @@ class Model {
     for (; this.positions[2]! < this.log.length; this.positions[2]!++) {
       const offset = this.positions[2]!
       const entry = this.log[offset]!
-      if (this.shard.isOwn(offset)) continue
       if (entry.kind === 'opened') this.fence.observe(offset, entry)
-      else this.shard.onFact(offset, entry.recipient, entry.fact, this.fence)
+      else if (!this.shard.isOwn(offset)) this.shard.onFact(offset, entry.recipient, entry.fact, this.fence)
     }
   }
 

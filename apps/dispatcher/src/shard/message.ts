@@ -33,6 +33,32 @@ export interface KnownMessage {
   readonly operatorIds: ReadonlyArray<string>
 }
 
+/**
+ * What a report is matched by. The recipient is part of it: operators use an id again after days, and then it is somebody else's.
+ * 64 bits of the hash are enough to tell two of one id apart.
+ */
+export const operatorKey = (operator: string, operatorId: string, recipient: string): string =>
+  `${operator}\n${operatorId}\n${recipient.slice(0, 16)}`
+
+/** The state of a finished message as far as the read model knows it; what belongs to handing it over is left out. */
+export const knownState = (known: KnownMessage, now: number): MessageState => ({
+  id: known.id,
+  accepted: true,
+  class: known.class,
+  status: known.status,
+  final: true,
+  reason: known.reason,
+  stage: 'final',
+  attempts: known.attempts,
+  expiresAt: now,
+  retryAt: 0,
+  sentAt: null,
+  reportDeadline: null,
+  operator: known.operator,
+  operatorIds: known.operatorIds,
+  seen: known.seen,
+})
+
 /** A message, open or finished a short while ago. Fields change in place: there are many of them. */
 export interface Message extends QueueItem {
   readonly id: string
@@ -73,3 +99,30 @@ export interface Message extends QueueItem {
   /** When it became final, ms since the epoch; 0 while it is open. */
   finishedAt: number
 }
+
+/** There are very many messages, and nearly none of them has anything to list. */
+export const NONE: ReadonlyArray<never> = []
+
+/** A message of which nothing but its state is known; `key` is its recipient's hash. */
+export const makeMessage = (id: string, key: string, state: MessageState): Message => ({
+  id,
+  key,
+  lane: -1,
+  route: '',
+  laneOffset: -1,
+  state,
+  accepted: null,
+  evidence: -1,
+  evidenceAt: 0,
+  busy: false,
+  doubtful: false,
+  recording: 0,
+  lookingUp: false,
+  askAt: null,
+  blockedUntil: 0,
+  lost: 0,
+  awaited: null,
+  heldReports: NONE,
+  parked: NONE,
+  finishedAt: 0,
+})

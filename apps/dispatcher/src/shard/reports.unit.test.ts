@@ -9,7 +9,11 @@ import type { KnownMessage, Message, Report } from './message.ts'
 const MINUTE = 60_000
 
 /** A shard whose log acknowledges at once, and whose operator answers when the test says so. */
-const shardOf = (dedupes = true, log: ReadonlyArray<readonly [LogFact, string]> = []) => {
+const shardOf = (
+  dedupes = true,
+  log: ReadonlyArray<readonly [LogFact, string]> = [],
+  logPosition = log.length,
+) => {
   const written: Array<LogFact> = log.map(([fact]) => fact)
   const submitted: Array<Message> = []
   const resumed: Array<OpenSubmission> = []
@@ -32,7 +36,7 @@ const shardOf = (dedupes = true, log: ReadonlyArray<readonly [LogFact, string]> 
     shard.isOwn(offset)
     shard.onFact(offset, recipient, fact, new Fence())
   }
-  shard.opened({ epoch: 1, now: time.now, laneEnds: [0, 0] })
+  shard.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition })
   let offset = 0
   let reports = 0
   return {
@@ -188,8 +192,9 @@ describe('a report', () => {
     const first = report('o1')
     assert.deepStrictEqual(shard.reportsToLookUp(10), [], 'its submit answer may be on its way')
     time.now += 300
-    assert.deepStrictEqual(shard.reportsToLookUp(10), [first])
-    shard.reportLookedUp(first, known({ operatorIds: ['o1', 'o2'] }))
+    const [parked] = shard.reportsToLookUp(10)
+    assert.deepInclude(parked, { report: first, logOffset: 0 })
+    shard.reportLookedUp({ report: first }, known({ operatorIds: ['o1', 'o2'] }))
     assert.deepStrictEqual(story(), [])
     report('o2')
     assert.deepStrictEqual(story(), ['MessageDelivered'])
@@ -200,7 +205,7 @@ describe('a report', () => {
     const { happened, report, shard, story, time } = shardOf()
     const late = report('o1')
     time.now += 300
-    shard.reportLookedUp(late, known({ status: 'delivered', reason: null }))
+    shard.reportLookedUp({ report: late }, known({ status: 'delivered', reason: null }))
     assert.deepStrictEqual(story(), [])
     assert.include(happened, 'report_duplicate')
     assert.isNull(shard.needed().reports)
@@ -211,7 +216,7 @@ describe('a report', () => {
     const stray = report('o9')
     for (let i = 0; i < 30; i++) {
       time.now += 1000
-      shard.reportLookedUp(stray, null)
+      shard.reportLookedUp({ report: stray }, null)
     }
     assert.include(happened, 'report_unmatched')
     assert.isNull(shard.needed().reports)
@@ -223,7 +228,7 @@ describe('a report', () => {
     one.shard.answered(one.handOver('msg_a'), { type: 'unknown' }, 0)
     const report = one.report('o1')
     one.time.now += 6000
-    one.shard.reportLookedUp(report, null)
+    one.shard.reportLookedUp({ report }, null)
     assert.deepStrictEqual(one.story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
 
     const two = shardOf(false)
@@ -231,7 +236,7 @@ describe('a report', () => {
     two.shard.answered(two.handOver('msg_b'), { type: 'unknown' }, 0)
     const ambiguous = two.report('o1')
     two.time.now += 6000
-    two.shard.reportLookedUp(ambiguous, null)
+    two.shard.reportLookedUp({ report: ambiguous }, null)
     assert.notInclude(two.story(), 'MessageDelivered')
   })
 
@@ -260,11 +265,46 @@ describe('a report', () => {
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageExpired'])
   })
 
-  it('that nobody wants does not fill the memory', () => {
-    const { report, shard } = shardOf()
-    for (let i = 0; i < 10_100; i++) report(`o${i}`)
-    assert.strictEqual(shard.parkedCount, 10_000)
-    assert.strictEqual(shard.needed().reports, 100)
+  it('is asked about once the read model knows what the shard has forgotten', () => {
+    // Recovered behind the message's end, of which only the fence is left to read.
+    const { happened, report, shard, time } = shardOf(true, [], 7)
+    const late = report('o1')
+    time.now += 90_000_000
+    assert.deepStrictEqual(
+      shard.reportsToLookUp(10).map(({ logOffset }) => logOffset),
+      [7],
+    )
+    // No answer, for a day: it goes on being asked about, and holds its place.
+    assert.deepStrictEqual(happened, [])
+    assert.strictEqual(shard.needed().reports, 0)
+    time.now += 1000
+    assert.lengthOf(shard.reportsToLookUp(10), 1)
+    shard.reportLookedUp({ report: late }, known())
+    assert.isNull(shard.needed().reports)
+  })
+
+  it('that nobody wants does not fill the memory, and is not let go before it was looked up', () => {
+    const { happened, report, shard, time } = shardOf()
+    for (let i = 0; i < 10_000; i++) {
+      assert.isFalse(shard.reportsFull)
+      report(`o${i}`)
+    }
+    assert.isTrue(shard.reportsFull)
+    // What has been fetched already is taken all the same.
+    report('fetched')
+    assert.strictEqual(shard.parkedCount, 10_001)
+    assert.strictEqual(shard.needed().reports, 0)
+    time.now += 1000
+    for (const parked of shard.reportsToLookUp(2)) shard.reportLookedUp(parked, null)
+    assert.isFalse(shard.reportsFull)
+    assert.isTrue(shard.reportsHaveRoom)
+    assert.deepStrictEqual(happened, [])
+    report('one more')
+    report('and another')
+    assert.deepStrictEqual(happened, ['report_unmatched', 'report_unmatched'])
+    assert.strictEqual(shard.parkedCount, 10_001)
+    assert.strictEqual(shard.needed().reports, 2)
+    assert.isTrue(shard.reportsFull)
   })
 })
 

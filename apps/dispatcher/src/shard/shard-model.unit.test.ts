@@ -118,3 +118,30 @@ describe('a shard over reports, crashes, lost answers and rebalances', () => {
     WITHIN_MS,
   )
 })
+
+/** What random runs have found, as small as they could be made. Each ended otherwise once. */
+describe('a shard, where a random run has found a mistake', () => {
+  const ends = (dedupes: boolean, take: (model: ShardModel) => void) => () => {
+    const model = new ShardModel(dedupes)
+    take(model)
+    model.rest()
+    model.check()
+  }
+
+  it(
+    'keeps a report until the read model has come as far as what was forgotten',
+    ends(false, (model) => {
+      model.accept(0, 0, 1, 8000)
+      model.work(false)
+      model.crash(false)
+      model.advance(400_000)
+      model.work(false)
+      model.commit(false)
+      model.rebalance()
+      model.tell(0, 'one part delivered')
+      model.readReports(1)
+      model.advance(90_000_000)
+      model.lookUp()
+    }),
+  )
+})

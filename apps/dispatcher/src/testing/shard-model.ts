@@ -140,6 +140,7 @@ export class ShardModel {
       epoch: member.epoch,
       now: this.now,
       laneEnds: this.#lanes.map((lane) => lane.length),
+      logPosition: member.positions[2]!,
     })
     return member
   }
@@ -245,9 +246,9 @@ export class ShardModel {
     for (; member.positions[2]! < this.#log.length; member.positions[2]!++) {
       const offset = member.positions[2]!
       const entry = this.#log[offset]!
-      if (member.shard.isOwn(offset)) continue
       if (entry.kind === 'opened') member.fence.observe(offset, entry)
-      else member.shard.onFact(offset, entry.recipient, entry.fact, member.fence)
+      else if (!member.shard.isOwn(offset))
+        member.shard.onFact(offset, entry.recipient, entry.fact, member.fence)
     }
   }
 
@@ -467,7 +468,10 @@ export class ShardModel {
       const status = this.stateOf(message.id, this.#projected)?.status ?? 'accepted'
       shard.lookedUp(message, status !== 'accepted')
     }
-    for (const report of shard.reportsToLookUp(100)) shard.reportLookedUp(report, this.#knownOf(report))
+    for (const parked of shard.reportsToLookUp(100)) {
+      if (parked.logOffset > this.#projected) continue
+      shard.reportLookedUp(parked, this.#knownOf(parked.report))
+    }
   }
 
   /** What the log says of a message up to an offset, void claims left out. */
