@@ -8,7 +8,7 @@
  */
 import { TimerHeap } from '@hub/actor'
 import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
-import { Cause, Clock, Effect, type Fiber, FiberSet, Metric, type Scope, Semaphore } from 'effect'
+import { Clock, Effect, FiberSet, Metric, type Scope, Semaphore } from 'effect'
 import { makeAlarm } from './alarm.ts'
 import { metrics } from './metrics.ts'
 import { FanoutSettings } from './settings.ts'
@@ -21,7 +21,8 @@ const TROUBLE_PAUSE_MS = 1000
 
 /** An attempt under way, or one whose outcome is not recorded yet. */
 interface Begun {
-  fiber: Fiber.Fiber<void> | null
+  /** Breaks it off. */
+  giveUp: () => void
   /** Its outcome is known. */
   ended: boolean
 }
@@ -67,6 +68,7 @@ export const makeDeliverer: (
     const client = yield* WebhookClient
     const settings = yield* FanoutSettings
     const clock = yield* Clock.Clock
+    const context = yield* Effect.context<never>()
     const fork = yield* FiberSet.makeRuntime<never>()
     const reads = yield* Semaphore.make(settings.concurrentReads)
     const slots = new Slots<Subscription>(settings)
@@ -196,21 +198,28 @@ export const makeDeliverer: (
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
       subscription.inFlight.set(batch.uuid, batch)
-      const begun: Begun = { fiber: null, ended: false }
-      // Before the fiber runs: it may have ended when it is there.
+      const begun: Begun = { giveUp: () => {}, ended: false }
       attempts.set(batch, begun)
-      begun.fiber = fork(
-        attempt(subscription, batch).pipe(
-          Effect.catchCause((cause) =>
-            Cause.hasInterrupts(cause)
-              ? Effect.sync(() => abandon(subscription, batch))
-              : Effect.logError('a webhook attempt broke', cause).pipe(
-                  Effect.andThen(Effect.sync(() => postpone(subscription, batch))),
-                ),
-          ),
-        ),
-      )
+      const startedAt = now()
+      if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
+        end(subscription, batch, expiry(subscription, batch))
+      } else if (batch.body === null) fork(attemptFromStore(subscription, batch, begun))
+      else attempt(subscription, batch, begun, batch.body)
     }
+
+    /** The body was not kept while the batch waited. */
+    const attemptFromStore = Effect.fnUntraced(function* (
+      subscription: Subscription,
+      batch: PendingBatch,
+      begun: Begun,
+    ) {
+      const body = yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined)
+      if (!attempts.has(batch)) return
+      // Deleted with its subscription, or done by another owner.
+      if (body === null) abandon(subscription, batch)
+      else if (body === undefined) postpone(subscription, batch)
+      else attempt(subscription, batch, begun, body)
+    })
 
     /** An attempt has its outcome: its slot is for the next, while this one is recorded. */
     const end = (subscription: Subscription, batch: PendingBatch, outcome: Outcome) => {
@@ -255,40 +264,40 @@ export const makeDeliverer: (
         : [secret]
     }
 
-    const attempt = Effect.fnUntraced(function* (subscription: Subscription, batch: PendingBatch) {
-      const startedAt = now()
-      if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
-        end(subscription, batch, expiry(subscription, batch))
-        return
-      }
+    const attempt = (
+      subscription: Subscription,
+      batch: PendingBatch,
+      begun: Begun,
+      body: Uint8Array,
+    ): void => {
       const secrets = secretsOf(subscription)
-      const body = batch.body ?? (yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined))
-      if (body === null) {
-        // Deleted with its subscription, or done by another owner.
-        abandon(subscription, batch)
-        return
-      }
-      if (body === undefined || secrets === null) {
+      if (secrets === null) {
         postpone(subscription, batch)
         return
       }
-      if (batch.attempts === 0)
-        yield* Metric.update(metrics.queueSeconds, (startedAt - batch.queuedAt) / 1000)
-      const result = yield* client
-        .deliver(
-          { url: subscription.record.url, eventBatch: batch.id, body, secrets },
-          { deadlineMs: settings.deadlineMs },
-        )
-        .pipe(Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)))
-      if (result instanceof AttemptNotMade) {
-        yield* Metric.update(metrics.notMade, 1)
-        yield* Effect.logWarning('a webhook attempt could not be made', result)
-        postpone(subscription, batch)
-        return
+      const startedAt = now()
+      if (batch.attempts === 0) {
+        metrics.queueSeconds.updateUnsafe((startedAt - batch.queuedAt) / 1000, context)
       }
-      yield* Metric.update(metrics.attemptSeconds, result.durationMs / 1000)
-      end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))
-    })
+      begun.giveUp = client.begin(
+        { url: subscription.record.url, eventBatch: batch.id, body, secrets },
+        settings.deadlineMs,
+        (result) => {
+          if (result instanceof AttemptNotMade) {
+            postpone(subscription, batch)
+            fork(
+              Effect.andThen(
+                Metric.update(metrics.notMade, 1),
+                Effect.logWarning('a webhook attempt could not be made', result),
+              ),
+            )
+            return
+          }
+          metrics.attemptSeconds.updateUnsafe(result.durationMs / 1000, context)
+          end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))
+        },
+      )
+    }
 
     const outcomeOf = (
       subscription: Subscription,
@@ -363,7 +372,7 @@ export const makeDeliverer: (
         timers.clear(subscription)
         clearLine(subscription)
         for (const batch of subscription.inFlight.values()) {
-          attempts.get(batch)?.fiber?.interruptUnsafe()
+          attempts.get(batch)?.giveUp()
           abandon(subscription, batch)
         }
         slots.enlist(subscription)

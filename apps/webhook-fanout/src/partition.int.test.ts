@@ -42,7 +42,7 @@ const open = Effect.fnUntraced(function* (
     Object.fromEntries(
       Object.entries(service).map(([name, method]) => [
         name,
-        typeof method !== 'function' || name === 'openSockets'
+        typeof method !== 'function'
           ? method
           : (...args: Array<unknown>) =>
               Effect.suspend(() => {
@@ -53,7 +53,17 @@ const open = Effect.fnUntraced(function* (
     ) as S
   const store = watched(options.store?.(real) ?? real)
   // Built for the whole test: provided as a layer it would end with its first use.
-  const client = watched(Context.get(yield* Layer.build(clientLayer), WebhookClient))
+  const client = Context.get(yield* Layer.build(clientLayer), WebhookClient)
+  const watchedClient = WebhookClient.of({
+    ...client,
+    begin: (delivery, deadlineMs, done) => {
+      busy += 1
+      return client.begin(delivery, deadlineMs, (result) => {
+        busy -= 1
+        done(result)
+      })
+    },
+  })
 
   const said: Array<'pause' | 'resume'> = []
   const shard = hub.log.partitionOf(webhooksKey(account.id, account.mode))
@@ -79,7 +89,7 @@ const open = Effect.fnUntraced(function* (
     yield* Effect.forkScoped(opened.run)
     return opened
   }).pipe(
-    Effect.provideService(WebhookClient, client),
+    Effect.provideService(WebhookClient, watchedClient),
     Effect.provideService(FanoutStore, store),
     Effect.provideService(EventLog, hub.log),
     Effect.provideService(FanoutSettings, settings),

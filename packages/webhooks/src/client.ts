@@ -11,7 +11,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { makeSafeConnector } from './connector.ts'
 import { type FailureReason, reasonOf } from './failure.ts'
 import { AddressPolicy } from './policy.ts'
-import { readWebhookUrl, UrlRefused } from './url.ts'
+import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
 
 /** For connecting, sending and the status line together. Source: specification, Other limits. */
 export const RECEIVER_DEADLINE_MS = 10_000
@@ -28,6 +28,11 @@ const DISCARDED_BODY_MS = 1000
  * not add up to the limit of file descriptors (1024 where nobody raised it, and Kafka and PostgreSQL need some).
  */
 const SOCKETS_KEPT = 512
+
+/** URLs that are kept as they were read: those of the subscriptions of a process, give or take. */
+const TARGETS_KEPT = 10_000
+
+const USER_AGENT = `SMS-Delivery-Hub/${packageJson.version}`
 
 /** How long an idle connection is kept, ms. Common servers close after 5 s or more: this side must be the first. */
 const KEEP_ALIVE_MS = 4000
@@ -69,9 +74,16 @@ export class CaFileUnusable extends Data.TaggedError('CaFileUnusable')<{ readonl
 
 export interface WebhookClientShape {
   /**
-   * Delivers once. Every fault of the receiver is a result, not an error; redirects are not followed. Ends within
-   * `deadlineMs` (default 10 s). Interrupting it closes the connection.
+   * Begins a delivery, without a fiber: thousands a second are made. `done` is called once, within `deadlineMs`, perhaps before this
+   * returns. Every fault of the receiver is a result; redirects are not followed. The answer gives the delivery up: then the connection
+   * is closed, and `done` is not called any more.
    */
+  readonly begin: (
+    delivery: Delivery,
+    deadlineMs: number,
+    done: (result: DeliveryResult | AttemptNotMade) => void,
+  ) => () => void
+  /** The same as an effect; the deadline is 10 s unless said otherwise. Interrupting it closes the connection. */
   readonly deliver: (
     delivery: Delivery,
     options?: { readonly deadlineMs?: number },
@@ -79,24 +91,33 @@ export interface WebhookClientShape {
   readonly openSockets: () => number
 }
 
-/** The part of an attempt that lives in undici's callbacks. */
+/** What undici tells of an attempt, and its deadline. */
 class Attempt implements Dispatcher.DispatchHandler {
   readonly #onStatus: (status: number) => void
   readonly #onError: (error: unknown) => void
+  readonly #deadline: NodeJS.Timeout
   #controller: Dispatcher.DispatchController | null = null
   #state: 'waiting' | 'answered' | 'given up' = 'waiting'
   #discarded = 0
   #discarding: NodeJS.Timeout | null = null
 
-  constructor(onStatus: (status: number) => void, onError: (error: unknown) => void) {
+  constructor(
+    deadlineMs: number,
+    onStatus: (status: number) => void,
+    onError: (error: unknown) => void,
+    onDeadline: () => void,
+  ) {
     this.#onStatus = onStatus
     this.#onError = onError
+    this.#deadline = setTimeout(() => {
+      this.giveUp()
+      onDeadline()
+    }, deadlineMs)
   }
 
   /** Nobody waits any more. A request that is still queued behind its connection is dropped when its turn comes. */
   giveUp(): void {
-    if (this.#state !== 'waiting') return
-    this.#state = 'given up'
+    if (!this.#leave('given up')) return
     this.#controller?.abort(new Error('given up'))
   }
 
@@ -107,8 +128,7 @@ class Attempt implements Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     // 1xx: not the answer yet.
-    if (status < 200 || this.#state !== 'waiting') return
-    this.#state = 'answered'
+    if (status < 200 || !this.#leave('answered')) return
     this.#discarding = setTimeout(() => controller.abort(new Error('body not wanted')), DISCARDED_BODY_MS)
     this.#discarding.unref()
     this.#onStatus(status)
@@ -123,11 +143,17 @@ class Attempt implements Dispatcher.DispatchHandler {
     this.#stopDiscarding()
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
     this.#stopDiscarding()
-    if (this.#state !== 'waiting') return
-    this.#state = 'given up'
-    this.#onError(error)
+    if (this.#leave('given up')) this.#onError(error)
+  }
+
+  /** False when somebody was told already, or nobody waits. */
+  #leave(state: 'answered' | 'given up'): boolean {
+    if (this.#state !== 'waiting') return false
+    this.#state = state
+    clearTimeout(this.#deadline)
+    return true
   }
 
   #stopDiscarding(): void {
@@ -195,54 +221,79 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     (agent) => Effect.promise(() => agent.destroy()),
   )
 
-  const deliver: WebhookClientShape['deliver'] = Effect.fnUntraced(function* (delivery, options = {}) {
-    const url = readWebhookUrl(delivery.url)
-    // It was checked when the subscription was created; a rule may have been added since.
-    if (url instanceof UrlRefused) return failed('address_not_public', 0)
-    const startedAt = clock.monotonicTimeNanosUnsafe()
-    const elapsed = () => Math.round(Number(clock.monotonicTimeNanosUnsafe() - startedAt) / 1e6)
-    const [current, ...others] = delivery.secrets
-    const signature = signatureHeader(
-      [Redacted.value(current), ...others.map(Redacted.value)],
-      Math.floor(clock.currentTimeMillisUnsafe() / 1000),
-      delivery.body,
-    )
-    const request: Dispatcher.DispatchOptions = {
-      origin: url.origin,
-      path: url.path,
-      method: 'POST',
-      headers: {
-        'Content-Type': 'application/json',
-        'User-Agent': `SMS-Delivery-Hub/${packageJson.version}`,
-        'Hub-Event-Id': delivery.eventBatch,
-        'Hub-Signature': signature,
-      },
-      body: delivery.body,
-      reset: connector.openSockets() >= SOCKETS_KEPT,
+  // Read once for many deliveries; forgotten when there are too many.
+  const targets = new Map<string, WebhookUrl | UrlRefused>()
+  const targetOf = (text: string): WebhookUrl | UrlRefused => {
+    let target = targets.get(text)
+    if (target === undefined) {
+      if (targets.size >= TARGETS_KEPT) targets.clear()
+      target = readWebhookUrl(text)
+      targets.set(text, target)
     }
-    return yield* Effect.callback<DeliveryResult, AttemptNotMade>((resume) => {
-      const attempt = new Attempt(
-        (status) => resume(Effect.succeed(judge(status, elapsed()))),
-        (error) => {
-          const reason = reasonOf(error)
-          resume(
-            reason === null
-              ? Effect.fail(new AttemptNotMade({ detail: error instanceof Error ? error.name : 'unknown' }))
-              : Effect.succeed(failed(reason, elapsed())),
-          )
-        },
-      )
-      agent.dispatch(request, attempt)
-      return Effect.sync(() => attempt.giveUp())
-    }).pipe(
-      Effect.timeoutOrElse({
-        duration: options.deadlineMs ?? RECEIVER_DEADLINE_MS,
-        orElse: () => Effect.sync(() => failed('timeout', elapsed())),
-      }),
-    )
-  })
+    return target
+  }
 
-  return { deliver, openSockets: connector.openSockets } satisfies WebhookClientShape
+  const begin: WebhookClientShape['begin'] = (delivery, deadlineMs, done) => {
+    const url = targetOf(delivery.url)
+    // It was checked when the subscription was created; a rule may have been added since.
+    if (url instanceof UrlRefused) {
+      done(failed('address_not_public', 0))
+      return () => {}
+    }
+    const startedAt = performance.now()
+    const elapsed = () => Math.round(performance.now() - startedAt)
+    const attempt = new Attempt(
+      deadlineMs,
+      (status) => done(judge(status, elapsed())),
+      (error) => {
+        const reason = reasonOf(error)
+        done(
+          reason === null
+            ? new AttemptNotMade({ detail: error instanceof Error ? error.name : 'unknown' })
+            : failed(reason, elapsed()),
+        )
+      },
+      () => done(failed('timeout', elapsed())),
+    )
+    try {
+      const [current, ...others] = delivery.secrets
+      const signature = signatureHeader(
+        [Redacted.value(current), ...others.map(Redacted.value)],
+        Math.floor(clock.currentTimeMillisUnsafe() / 1000),
+        delivery.body,
+      )
+      agent.dispatch(
+        {
+          origin: url.origin,
+          path: url.path,
+          method: 'POST',
+          headers: {
+            'Content-Type': 'application/json',
+            'User-Agent': USER_AGENT,
+            'Hub-Event-Id': delivery.eventBatch,
+            'Hub-Signature': signature,
+          },
+          body: delivery.body,
+          reset: connector.openSockets() >= SOCKETS_KEPT,
+        },
+        attempt,
+      )
+    } catch (error) {
+      // Whatever is thrown here is a fault of this program, and must not be the end of everybody's deliveries.
+      attempt.onResponseError(null, error)
+    }
+    return () => attempt.giveUp()
+  }
+
+  const deliver: WebhookClientShape['deliver'] = (delivery, { deadlineMs = RECEIVER_DEADLINE_MS } = {}) =>
+    Effect.callback((resume) => {
+      const giveUp = begin(delivery, deadlineMs, (result) =>
+        resume(result instanceof AttemptNotMade ? Effect.fail(result) : Effect.succeed(result)),
+      )
+      return Effect.sync(giveUp)
+    })
+
+  return { begin, deliver, openSockets: connector.openSockets } satisfies WebhookClientShape
 })
 
 export class WebhookClient extends Context.Service<WebhookClient, WebhookClientShape>()(

@@ -13,7 +13,7 @@ import {
   webhooksKey,
 } from '@hub/kafka'
 import { type DeliveryResult, WebhookClient } from '@hub/webhooks'
-import { Clock, Context, Effect, Exit, Layer, type Scope as ScopeType, Scope } from 'effect'
+import { Clock, Context, Effect, Exit, FiberSet, Layer, type Scope as ScopeType, Scope } from 'effect'
 import { makeDeliverer } from '../deliverer.ts'
 import { openPartition, type Partition } from '../partition.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../settings.ts'
@@ -133,32 +133,43 @@ export const makeSimulation = Effect.fnUntraced(function* (
     }
   }
 
-  const clientOf = (process: Process, step: Step) =>
-    WebhookClient.of({
-      openSockets: () => 0,
-      deliver: Effect.fnUntraced(function* (delivery, { deadlineMs = 10_000 } = {}) {
-        yield* step('before a request')
-        const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
-        arrived.push({
-          endpoint,
-          batch: delivery.eventBatch,
-          body: Buffer.from(delivery.body).toString('utf8'),
-          at: now(),
-          process: process.number,
-          whileDisabled:
-            owner === process && store.subscriptions.get(endpoint)?.standing.status !== 'enabled',
-        })
-        const result = answer(modes.get(endpoint) ?? 'up', delivery.eventBatch)
-        if (result === 'silence') {
-          yield* Effect.sleep(deadlineMs)
-          return { succeeded: false, responseCode: null, durationMs: deadlineMs, reason: 'timeout' } as const
-        }
-        // Not two answers take equally long.
-        yield* Effect.sleep(LATENCY_MS * (0.5 + random()))
-        yield* step('after an answer')
-        return result
-      }),
+  const clientOf = Effect.fnUntraced(function* (process: Process, step: Step) {
+    const fork = yield* FiberSet.makeRuntime<never>()
+    const deliver: WebhookClient['Service']['deliver'] = Effect.fnUntraced(function* (
+      delivery,
+      { deadlineMs = 10_000 } = {},
+    ) {
+      yield* step('before a request')
+      const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
+      arrived.push({
+        endpoint,
+        batch: delivery.eventBatch,
+        body: Buffer.from(delivery.body).toString('utf8'),
+        at: now(),
+        process: process.number,
+        whileDisabled: owner === process && store.subscriptions.get(endpoint)?.standing.status !== 'enabled',
+      })
+      const result = answer(modes.get(endpoint) ?? 'up', delivery.eventBatch)
+      if (result === 'silence') {
+        yield* Effect.sleep(deadlineMs)
+        return { succeeded: false, responseCode: null, durationMs: deadlineMs, reason: 'timeout' } as const
+      }
+      // Not two answers take equally long.
+      yield* Effect.sleep(LATENCY_MS * (0.5 + random()))
+      yield* step('after an answer')
+      return result
     })
+    return WebhookClient.of({
+      openSockets: () => 0,
+      deliver,
+      begin: (delivery, deadlineMs, done) => {
+        const fiber = fork(
+          Effect.match(deliver(delivery, { deadlineMs }), { onFailure: done, onSuccess: done }),
+        )
+        return () => fiber.interruptUnsafe()
+      },
+    })
+  })
 
   const feed = (process: Process) =>
     Effect.gen(function* () {
@@ -204,7 +215,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
     }).pipe(
       Effect.provideService(EventLog, log),
       Effect.provideService(FanoutStore, shape),
-      Effect.provideService(WebhookClient, clientOf(process, step)),
+      Effect.provideServiceEffect(WebhookClient, clientOf(process, step)),
       Effect.provideService(FanoutSettings, settings),
       Effect.orDie,
       Scope.provide(scope),
