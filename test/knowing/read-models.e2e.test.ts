@@ -1,0 +1,179 @@
+/**
+ * A checker that shares no code with the projector builds every read model again from the topics, after mixed messages with apps killed in
+ * their midst, and finds what the tables say. `HUB_TEST_CHECKER_MESSAGES` sets how many messages; 50,000 take some minutes.
+ */
+import { openDatabase, startHub, type TestHub, eventually } from '@hub/testkit'
+import { decodeId } from '@hub/domain'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
+import { mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
+import { type Operator, operatorOf } from '../support/operator.ts'
+import { randomFrom } from '../support/random.ts'
+
+const DEFAULT_MESSAGES = 3000
+const MESSAGES = Number(process.env['HUB_TEST_CHECKER_MESSAGES'] ?? DEFAULT_MESSAGES)
+const SEED = Number(process.env['HUB_TEST_SEED'] ?? 20_261_121)
+
+/** The projector twice as often: it is what is checked. */
+const KILLED = ['projector', 'dispatcher', 'projector', 'command-api'] as const
+/** Each of them once in the small run, and once more for so many messages. */
+const MESSAGES_A_ROUND = 12_500
+const KILLS = KILLED.length * Math.max(1, Math.round(MESSAGES / MESSAGES_A_ROUND))
+/** Requests under way. */
+const AT_ONCE = 12
+/** A bound on what hangs: a busy machine carries a hundred messages a second. */
+const WITHIN_MS = 120_000 + MESSAGES * 20
+/** What a crash left unsealed is sealed after a minute; only the large run waits for it. */
+const SWEPT = MESSAGES > DEFAULT_MESSAGES
+
+let hub: TestHub
+let operator: Operator
+
+beforeAll(async () => {
+  // An operator that recognises our reference: so every message ends, whoever is killed while it is handed over.
+  hub = await startHub({ liveOperator: 'http' })
+  operator = operatorOf(hub)
+})
+afterAll(async () => {
+  await operator?.close()
+  await hub?.stop()
+})
+
+const uuids = (ids: Iterable<string>): Array<string> => [...ids].map((id) => decodeId('msg', id)!)
+
+describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () => {
+  it(
+    'leave read models that are, to the row, what the topics say',
+    async () => {
+      const random = randomFrom(SEED)
+      const noWindows = { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 }
+      const accounts = [
+        await operator.account({
+          // Crossed early, and never reached.
+          live: { ...noWindows, spend_limit: `${MESSAGES * 3}.00`, soft_threshold_percent: 3 },
+        }),
+        await operator.account({ live: { ...noWindows, price_otp: '3.07', price_service: '0.10' } }),
+      ]
+      const jobs = mixedJobs({ random, accounts, messages: MESSAGES, prefix: '+7911' })
+      const kills = new Map(
+        Array.from({ length: KILLS }, (_, index) => [
+          Math.floor(((index + 0.5) * jobs.length) / KILLS),
+          KILLED[index % KILLED.length]!,
+        ]),
+      )
+      const sent = nothingSent()
+      const began = performance.now()
+      let restarted = Promise.resolve()
+      let killed = 0
+      let next = 0
+      await Promise.all(
+        Array.from({ length: AT_ONCE }, async () => {
+          for (let index = next++; index < jobs.length; index = next++) {
+            const name = kills.get(index)
+            if (name !== undefined) {
+              // One at a time: the next is killed when this one is back.
+              restarted = restarted.then(async () => {
+                const app = hub.app(name)
+                app.kill('SIGKILL')
+                await app.exited()
+                await app.restart()
+                killed += 1
+              })
+            }
+            await sendJob(jobs[index]!, sent)
+          }
+        }),
+      )
+      await restarted
+      expect(killed).toBe(KILLS)
+      const sentSeconds = (performance.now() - began) / 1000
+
+      const sql = openDatabase(hub.describe().database_url)
+      try {
+        await eventually(
+          async () => {
+            const [row] = await sql<[{ corrected: number }]>`
+              SELECT count(*)::int AS corrected FROM read.messages
+               WHERE id = ANY (${uuids(sent.corrections)}::uuid[]) AND status = 'delivered'`
+            expect(row.corrected).toBe(sent.corrections.size)
+            return true
+          },
+          { withinMs: WITHIN_MS, everyMs: 500 },
+        )
+        await untilAtRest(hub, { accepted: sent.accepted.size, swept: SWEPT, withinMs: WITHIN_MS })
+        const restSeconds = (performance.now() - began) / 1000
+
+        const checked = await checkReadModels(hub)
+        console.log(
+          `seed ${SEED}: ${sent.accepted.size} messages accepted in ${sentSeconds.toFixed(0)} s, at rest after ${restSeconds.toFixed(0)} s; ` +
+            `${KILLS} crashes, ${sent.repeats} requests repeated; refused: ` +
+            `${[...sent.refused].map(([code, count]) => `${count} ${code}`).join(', ')}; compared ${checked.messages} messages, ` +
+            `${checked.batches} batches, ${checked.events} events from ${checked.records} records in ` +
+            `${((performance.now() - began) / 1000 - restSeconds).toFixed(0)} s`,
+        )
+        expect(checked.differences.slice(0, 50)).toEqual([])
+        expect(checked.messages).toBe(sent.accepted.size)
+
+        // Every outcome there is was among them.
+        const outcomes = await sql<ReadonlyArray<{ outcome: string }>>`
+          SELECT DISTINCT status || coalesce(' ' || reason_code, '') AS outcome FROM read.messages ORDER BY 1`
+        expect(outcomes.map(({ outcome }) => outcome)).toEqual([
+          'delivered',
+          'expired dlr_timeout',
+          'expired dlr_timeout_local',
+          'expired ttl_expired_before_submit',
+          'rejected spam_filter_content',
+          'rejected spam_filter_sender',
+          'undelivered recipient_blocked',
+          'undelivered recipient_nonexistent',
+          'undelivered recipient_unreachable',
+        ])
+        // What no record tells of: settings decide it.
+        const thresholds = await sql<ReadonlyArray<{ account: string; mode: string }>>`
+          SELECT account, mode FROM read.events WHERE type = 'account.spend_threshold'`
+        expect([...thresholds]).toEqual([{ account: accounts[0]!.uuid, mode: 'live' }])
+
+        // A checker that finds nothing must be able to find something.
+        const [history] = await sql<[{ message_id: string; fact_id: string }]>`
+          DELETE FROM read.message_history WHERE (message_id, fact_id) IN (
+            SELECT message_id, fact_id FROM read.message_history WHERE status = 'sent' LIMIT 1)
+          RETURNING message_id, fact_id`
+        const [message] = await sql<[{ id: string; attempts: number }]>`
+          UPDATE read.messages SET attempts = attempts + 1 WHERE id = (SELECT max(id::text)::uuid FROM read.messages)
+          RETURNING id, attempts`
+        const [batch] = await sql<[{ id: string }]>`
+          UPDATE read.batches SET expired = expired + 1 WHERE id = (SELECT max(id::text)::uuid FROM read.batches)
+          RETURNING id`
+        const [line] = await sql<[{ day: string; delivered: number }]>`
+          UPDATE read.daily_stats SET price = price + 0.01
+           WHERE ctid = (SELECT ctid FROM read.daily_stats WHERE mode = 'live' LIMIT 1)
+          RETURNING day, delivered`
+        const [charge] = await sql<[{ message_id: string }]>`
+          DELETE FROM read.charges WHERE ctid = (SELECT ctid FROM read.charges WHERE kind = 'reversal' LIMIT 1)
+          RETURNING message_id`
+        const [event] = await sql<[{ id: string }]>`
+          UPDATE read.events e SET body = replace(body, '"parts":1', '"parts":2') FROM (
+            SELECT id, created_at FROM read.events WHERE body LIKE '%"parts":1%' LIMIT 1) AS one
+           WHERE e.id = one.id AND e.created_at = one.created_at
+          RETURNING e.id`
+        expect(line.delivered).toBeGreaterThan(0)
+        const found = (await checkReadModels(hub)).differences
+        expect(found).toHaveLength(7)
+        for (const expected of [
+          `read.message_history ${history.message_id} ${history.fact_id}: is missing`,
+          `read.messages ${message.id}: attempts is ${message.attempts}, the topics say ${message.attempts - 1}`,
+          `read.batches ${batch.id}: expired is`,
+          `read.daily_stats `,
+          `read.charges ${charge.message_id} reversal: is missing`,
+          `read.events ${event.id}: body is not what was published`,
+          `: parts is not what the topics say`,
+        ]) {
+          expect(found.filter((difference) => difference.includes(expected))).toHaveLength(1)
+        }
+      } finally {
+        await sql.end()
+      }
+    },
+    3 * WITHIN_MS,
+  )
+})

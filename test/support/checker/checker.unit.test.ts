@@ -1,0 +1,292 @@
+import { describe, expect, it } from 'vitest'
+import { differences } from './compare.ts'
+import { eventUuid, uuidOf } from './ids.ts'
+import type { JournalRow, Live } from './live.ts'
+import { rebuild, type Rebuilt, type TableName } from './rebuild.ts'
+import type { TopicRecord, Topics } from './topics.ts'
+
+const id = (prefix: string, last: string) => `${prefix}_${last.padStart(26, '0')}`
+const [message, batch, account] = [id('msg', '1'), id('bat', '2'), id('acc', '3')]
+const AT = Date.UTC(2026, 10, 21)
+
+let places = 0
+const record = (type: string, value: Record<string, unknown>): TopicRecord => ({
+  partition: 0,
+  offset: places++,
+  type,
+  value,
+})
+const acceptance = (more: Record<string, unknown> = {}) =>
+  record('MessageAccepted', {
+    message_id: message,
+    at: AT,
+    account,
+    mode: 'live',
+    class: 'otp',
+    recipient: 'ab'.repeat(32),
+    template: 'otp_code',
+    sender: 'HUB',
+    client_ref: 'a secret of the client',
+    batch,
+    parts: 2,
+    price: { amount: '5.00', currency: 'RUB' },
+    variables: ['code'],
+    republished: false,
+    ...more,
+  })
+const fact = (type: string, at: number, more: Record<string, unknown> = {}) =>
+  record(type, { message_id: message, at: AT + at, ...more })
+const sent = () => fact('MessageSent', 20, { operator: 'http', operator_ids: ['1', '2'] })
+const seal = () =>
+  record('BatchSealed', {
+    batch,
+    account,
+    mode: 'live',
+    total: 2,
+    accepted: 1,
+    duplicate: 0,
+    rejected: 1,
+    created_at: AT,
+    at: AT + 1,
+  })
+
+const row = (rebuilt: Rebuilt, table: TableName, key: string = uuidOf(message)) =>
+  rebuilt.tables[table].get(key)
+
+describe('the second fold', () => {
+  it('makes a message of its facts, and sums of the message', () => {
+    const rebuilt = rebuild({
+      lanes: [acceptance(), acceptance()],
+      log: [
+        fact('HandoverStarted', 10, { epoch: 1, attempt: 1 }),
+        sent(),
+        sent(),
+        fact('MessageDelivered', 30),
+        fact('MessageUndelivered', 40, { reason: 'delivery_failed' }),
+        seal(),
+      ],
+    })
+    expect(row(rebuilt, 'messages')).toMatchObject({
+      status: 'delivered',
+      rank: '3',
+      final: 'true',
+      attempts: '1',
+      handed_over: 'true',
+      price: '5.00',
+      updated_at: String(AT + 30),
+    })
+    expect([...rebuilt.tables.message_history.values()].map(({ status }) => status)).toEqual([
+      'accepted',
+      'sent',
+      'delivered',
+    ])
+    expect(rebuilt.tables.operator_ids.size).toBe(2)
+    expect([...rebuilt.tables.charges.keys()]).toEqual([`${uuidOf(message)} charge`])
+    expect([...rebuilt.tables.daily_stats]).toEqual([
+      [
+        `2026-11-21 ${uuidOf(account)} live otp otp_code RUB`,
+        {
+          accepted: '1',
+          sent: '1',
+          delivered: '1',
+          undelivered: '0',
+          rejected: '0',
+          expired: '0',
+          parts: '2',
+          price: '5.00',
+        },
+      ],
+    ])
+    expect(row(rebuilt, 'batches', uuidOf(batch))).toMatchObject({
+      members: '1',
+      delivered: '1',
+      closed: 'true',
+    })
+    expect(rebuilt.completions).toHaveLength(1)
+  })
+
+  it('leaves out what was said behind a fence, and nothing before it', () => {
+    const log = [
+      fact('HandoverStarted', 10, { epoch: 1, attempt: 1 }),
+      record('ShardOpened', { epoch: 2 }),
+      fact('HandoverStarted', 20, { epoch: 1, attempt: 2 }),
+      fact('MessageExpired', 30, { epoch: 1, reason: 'ttl_expired_before_submit' }),
+    ]
+    expect(row(rebuild({ lanes: [acceptance()], log }), 'messages')).toMatchObject({
+      attempts: '1',
+      status: 'accepted',
+    })
+  })
+
+  it('corrects its own deadline to a late report, and charges for both', () => {
+    const rebuilt = rebuild({
+      lanes: [acceptance()],
+      log: [
+        sent(),
+        fact('MessageExpired', 30, { reason: 'dlr_timeout_local' }),
+        fact('MessageExpired', 35, { reason: 'dlr_timeout' }),
+        fact('MessageDelivered', 40),
+      ],
+    })
+    expect([...rebuilt.tables.message_history.values()].map(({ status }) => status)).toEqual([
+      'accepted',
+      'sent',
+      'expired',
+      'delivered',
+    ])
+    expect(rebuilt.tables.charges.size).toBe(1)
+  })
+
+  it('gives the price of what was never billed back, and charges nothing in test mode', () => {
+    const log = [fact('MessageRejected', 30, { reason: 'operator_rejected' })]
+    const rebuilt = rebuild({ lanes: [acceptance()], log })
+    expect(row(rebuilt, 'charges', `${uuidOf(message)} reversal`)).toMatchObject({
+      amount: '5.00',
+      created_at: String(AT + 30),
+    })
+    expect(row(rebuilt, 'messages')).toMatchObject({ price: '0.00', handed_over: 'false' })
+    expect(rebuild({ lanes: [acceptance({ mode: 'test' })], log }).tables.charges.size).toBe(0)
+  })
+})
+
+/** A message that was delivered, and tables that say so. */
+const scene = () => {
+  const lanes = [acceptance()]
+  const log = [sent(), fact('MessageDelivered', 30)]
+  const rebuilt = rebuild({ lanes, log })
+  const story = rebuilt.stories.get(message)!
+  const journal = story.changes.map((event, index): JournalRow => ({
+    account: uuidOf(account),
+    mode: 'live',
+    sequence: index + 1,
+    id: event.id,
+    type: event.type,
+    createdAt: AT + index,
+    body: JSON.stringify({
+      id: idOfEvent(event.id),
+      object: 'event',
+      type: event.type,
+      created_at: new Date(AT + index).toISOString(),
+      mode: 'live',
+      data: { object: { ...event.object, batch } },
+    }),
+  }))
+  const webhooks = journal.map((one) =>
+    record('EventRecorded', {
+      event: idOfEvent(one.id),
+      account,
+      mode: 'live',
+      sequence: one.sequence,
+      event_type: one.type,
+      created_at: one.createdAt,
+      body: one.body,
+    }),
+  )
+  const topics: Topics = { lanes, log, webhooks, deadLetters: new Map() }
+  const live = {
+    tables: structuredClone(rebuilt.tables) as Record<TableName, Map<string, Record<string, string | null>>>,
+    journal,
+    heads: new Map([[`${uuidOf(account)} live`, journal.length]]),
+    applied: lanes.length + log.length,
+  }
+  return { topics, rebuilt, live }
+}
+
+/** The public id of an event, by the book: base32 of the UUID. */
+const idOfEvent = (uuid: string): string => {
+  let number = BigInt(`0x${uuid.replaceAll('-', '')}`)
+  let digits = ''
+  for (let i = 0; i < 26; i++, number /= 32n) {
+    digits = '0123456789abcdefghjkmnpqrstvwxyz'[Number(number % 32n)]! + digits
+  }
+  return `evt_${digits}`
+}
+
+describe('the comparison', () => {
+  it('finds nothing where nothing differs', () => {
+    const { live, rebuilt, topics } = scene()
+    expect(differences(topics, rebuilt, live)).toEqual([])
+  })
+
+  const faults: ReadonlyArray<
+    readonly [string, (live: ReturnType<typeof scene>['live']) => Partial<Live> | undefined, RegExp]
+  > = [
+    [
+      'a row that is missing',
+      ({ tables }) => void tables.charges.clear(),
+      /^read\.charges \S+ charge: is missing$/u,
+    ],
+    [
+      'a row of which nobody knows',
+      ({ tables }) => void tables.batches.set('x', {}),
+      /^read\.batches x: no record tells of it$/u,
+    ],
+    [
+      'another value',
+      ({ tables }) => void (tables.messages.get(uuidOf(message))!['attempts'] = '7'),
+      /^read\.messages \S+: attempts is 7, the topics say 0$/u,
+    ],
+    [
+      'another reference, without telling it',
+      ({ tables }) => void (tables.messages.get(uuidOf(message))!['client_ref'] = 'secret'),
+      /^read\.messages \S+: client_ref is something else, the topics say something else$/u,
+    ],
+    [
+      'an end that is not the last',
+      () => ({ heads: new Map() }),
+      /^read\.event_heads \S+ live: sequence is 0/u,
+    ],
+    [
+      'an event of which no record tells',
+      ({ journal }) => ({
+        journal: journal.map((one) => ({
+          ...one,
+          ...(one.sequence === 3 ? { id: eventUuid('msg_other', one.type) } : {}),
+        })),
+      }),
+      /^read\.events \S+: no record tells of this message\.delivered$/u,
+    ],
+    [
+      'events in another order',
+      ({ journal }) => ({
+        journal: [...journal.slice(0, 1), journal[2]!, journal[1]!].map((one, index) => ({
+          ...one,
+          sequence: index + 1,
+        })),
+      }),
+      /^read\.events \S+: message\.delivered of \S+ stands too early$/u,
+    ],
+    ['a gap', ({ journal }) => ({ journal: journal.toSpliced(1, 1) }), /has place 3 behind place 1$/u],
+    [
+      'another body',
+      ({ journal }) => ({
+        journal: journal.map((one) => ({ ...one, body: one.body.replace('"parts":2', '"parts":3') })),
+      }),
+      /\(message\.sent\): parts is not what the topics say$/u,
+    ],
+    ['records that were not applied', () => ({ applied: 1 }), /^read\.checkpoints: 1 records are applied/u],
+  ]
+  it.each(faults)('finds %s', (_what, spoil, expected) => {
+    const { live, rebuilt, topics } = scene()
+    const spoilt = { ...live, ...spoil(live) }
+    const found = differences(topics, rebuilt, spoilt)
+    expect(found.join('\n')).toMatch(new RegExp(expected.source, 'mu'))
+    expect(found.join('\n')).not.toMatch(/a secret of the client|abababab/u)
+  })
+
+  it('finds an event that was published in two versions, and a dead letter', () => {
+    const { live, rebuilt, topics } = scene()
+    const [first] = topics.webhooks
+    const twice = { ...first!, value: { ...first!.value, sequence: 9 } }
+    const found = differences(
+      {
+        ...topics,
+        webhooks: [twice, ...topics.webhooks],
+        deadLetters: new Map([['hub.messages.v1.dead-letter', 1]]),
+      },
+      rebuilt,
+      live,
+    )
+    expect(found).toHaveLength(2)
+  })
+})

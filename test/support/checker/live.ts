@@ -1,0 +1,114 @@
+/** What the tables say, in the words of `rebuild.ts`: every column as text, moments as milliseconds since the epoch. */
+import { openDatabase } from '@hub/testkit'
+import type { Row, Table, TableName } from './rebuild.ts'
+
+type Sql = ReturnType<typeof openDatabase>
+
+/** A row of `read.events`. */
+export interface JournalRow {
+  readonly account: string
+  readonly mode: string
+  readonly sequence: number
+  /** UUID. */
+  readonly id: string
+  readonly type: string
+  readonly createdAt: number
+  readonly body: string
+}
+
+export interface Live {
+  readonly tables: Readonly<Record<TableName, Table>>
+  /** In the order of account, mode and sequence. */
+  readonly journal: ReadonlyArray<JournalRow>
+  /** By `account mode`: the sequence of the last event. */
+  readonly heads: ReadonlyMap<string, number>
+  /** Records that have been applied, by the projector's own account. */
+  readonly applied: number
+}
+
+const ms = (column: string): string => `(extract(epoch FROM ${column}) * 1000)::bigint::text AS ${column}`
+
+/** Of each table: the columns of its key, and the rest, as PostgreSQL is to give them. */
+const SELECTS: Readonly<Record<TableName, { readonly key: string; readonly columns: string }>> = {
+  messages: {
+    key: 'id',
+    columns: `account::text, mode::text, class::text, encode(recipient, 'hex') AS recipient, template, sender, client_ref,
+      batch_id::text, parts::text, price::text, currency, array_to_string(variables, ',') AS variables, ${ms('created_at')},
+      ${ms('updated_at')}, status, rank::text, final::text, reason_code, attempts::text, handed_over::text, seen::text`,
+  },
+  message_history: {
+    key: `message_id || ' ' || fact_id`,
+    columns: `status, reason_code, ${ms('at')}`,
+  },
+  operator_ids: {
+    key: `operator || ' ' || operator_id || ' ' || message_id`,
+    columns: ms('sent_at'),
+  },
+  personal_data: {
+    key: 'message_id',
+    columns: `encode(recipient, 'hex') AS recipient, ${ms('created_at')}`,
+  },
+  batches: {
+    key: 'id',
+    columns: `account::text, mode::text, ${ms('created_at')}, ${ms('sealed_at')}, total::text, accepted::text,
+      duplicate::text, rejected::text, members::text, final::text, delivered::text, undelivered::text,
+      rejected_by_operator::text, expired::text, closed::text`,
+  },
+  charges: {
+    key: `message_id || ' ' || kind`,
+    columns: `account::text, period::text, amount::text, currency, ${ms('created_at')}`,
+  },
+  daily_stats: {
+    key: `day || ' ' || account || ' ' || mode || ' ' || class || ' ' || template || ' ' || currency`,
+    columns: `accepted::text, sent::text, delivered::text, undelivered::text, rejected::text, expired::text, parts::text,
+      price::text`,
+  },
+}
+
+const tableOf = async (sql: Sql, name: TableName): Promise<Table> => {
+  const { columns, key } = SELECTS[name]
+  const rows = await sql.unsafe<Array<Row & { readonly checker_key: string }>>(
+    `SELECT (${key})::text AS checker_key, ${columns} FROM read.${name}`,
+  )
+  return new Map(rows.map(({ checker_key, ...row }) => [checker_key, row]))
+}
+
+const appliedIn = async (sql: Sql): Promise<number> => {
+  const [row] = await sql<[{ applied: number | null }]>`
+    SELECT sum(position)::int AS applied FROM read.checkpoints WHERE projection = 'messages'`
+  return row.applied ?? 0
+}
+
+/** How many records the projector has applied. */
+export const appliedBy = async (databaseUrl: string): Promise<number> => {
+  const sql = openDatabase(databaseUrl)
+  try {
+    return await appliedIn(sql)
+  } finally {
+    await sql.end()
+  }
+}
+
+/** Reads every read model. */
+export const readLive = async (databaseUrl: string): Promise<Live> => {
+  const sql = openDatabase(databaseUrl)
+  try {
+    const tables: Partial<Record<TableName, Table>> = {}
+    for (const name of Object.keys(SELECTS) as ReadonlyArray<TableName>) {
+      tables[name] = await tableOf(sql, name)
+    }
+    const journal = await sql<ReadonlyArray<JournalRow>>`
+      SELECT account, mode, sequence::float8, id, type, (extract(epoch FROM created_at) * 1000)::float8 AS "createdAt", body
+        FROM read.events ORDER BY account, mode, read.events.sequence`
+    const heads = await sql<ReadonlyArray<{ key: string; sequence: string }>>`
+      SELECT account || ' ' || mode AS key, sequence::text FROM read.event_heads`
+    return {
+      applied: await appliedIn(sql),
+      tables: tables as Record<TableName, Table>,
+      journal,
+      heads: new Map(heads.map(({ key, sequence }) => [key, Number(sequence)])),
+    }
+  } finally {
+    await sql.end()
+  }
+}

@@ -1,0 +1,416 @@
+/**
+ * Every read model once more, from the records of the topics alone: message by message, with no polls, no bulk and no differences. It is
+ * written from the contract and shares no code with the projector or the domain, so that a fault must be made twice to stay
+ * unseen. Pure.
+ */
+import { eventUuid, factUuid, uuidOf } from './ids.ts'
+import type { TopicRecord, Topics } from './topics.ts'
+
+/** A row: what its columns say, as text; `null` for NULL. */
+export type Row = Readonly<Record<string, string | null>>
+/** Rows by their key. */
+export type Table = ReadonlyMap<string, Row>
+
+/** What a message's event must say, whatever else the journal adds. */
+export interface MessageEvent {
+  /** UUID of the event. */
+  readonly id: string
+  readonly type: string
+  /** `data.object` of its body. */
+  readonly object: Readonly<Record<string, unknown>>
+  /** Batches that the message was in, one after the other; one as a rule. An event names one of them. */
+  readonly batches: ReadonlyArray<string | null>
+}
+
+/** The events of a message, in the order in which they must stand; a read receipt stands anywhere behind the first. */
+export interface MessageStory {
+  readonly account: string
+  readonly mode: string
+  readonly changes: ReadonlyArray<MessageEvent>
+  readonly seen: MessageEvent | null
+}
+
+/** A closed batch, and what its `batch.completed` must say. */
+export interface Completion {
+  readonly id: string
+  readonly account: string
+  readonly mode: string
+  readonly batch: string
+  readonly createdAt: string
+  readonly counts: Readonly<Record<string, number>>
+  /** Members that a late report has corrected: what it said of them when it closed may have been another thing. */
+  readonly corrected: number
+}
+
+export interface Rebuilt {
+  readonly tables: Readonly<Record<TableName, Table>>
+  readonly stories: ReadonlyMap<string, MessageStory>
+  readonly completions: ReadonlyArray<Completion>
+}
+
+export const TABLES = [
+  'messages',
+  'message_history',
+  'operator_ids',
+  'personal_data',
+  'batches',
+  'charges',
+  'daily_stats',
+] as const
+export type TableName = (typeof TABLES)[number]
+
+const FINAL = new Set(['delivered', 'undelivered', 'rejected', 'expired'])
+
+interface Change {
+  readonly status: string
+  readonly reason: string | null
+  readonly at: number
+}
+
+/** All that the topics say of one message. */
+interface Story {
+  readonly id: string
+  /** Acceptances, in the order of their lane. */
+  readonly acceptances: Array<TopicRecord>
+  /** Facts of the log, in its order; void ones left out. */
+  readonly facts: Array<TopicRecord>
+}
+
+const byPlace = (a: TopicRecord, b: TopicRecord): number =>
+  a.partition === b.partition ? a.offset - b.offset : a.partition - b.partition
+
+/** The log without what was said by members that had lost their shard: behind the fence of another, under a lower epoch. */
+const withoutVoid = (log: ReadonlyArray<TopicRecord>): ReadonlyArray<TopicRecord> => {
+  const fences = new Map<number, number>()
+  return [...log].sort(byPlace).filter(({ partition, type, value }) => {
+    const fence = fences.get(partition) ?? 0
+    if (type === 'ShardOpened') {
+      fences.set(partition, Math.max(fence, Number(value['epoch'])))
+      return false
+    }
+    return value['epoch'] == null || Number(value['epoch']) >= fence
+  })
+}
+
+const storiesOf = ({ lanes, log }: Pick<Topics, 'lanes' | 'log'>): ReadonlyMap<string, Story> => {
+  const stories = new Map<string, Story>()
+  const of = (id: string): Story => {
+    const known = stories.get(id)
+    if (known !== undefined) return known
+    const story = { id, acceptances: [], facts: [] }
+    stories.set(id, story)
+    return story
+  }
+  for (const record of [...lanes].sort(byPlace)) of(record.value['message_id']).acceptances.push(record)
+  for (const record of withoutVoid(log)) {
+    if (record.type !== 'BatchSealed') of(record.value['message_id']).facts.push(record)
+  }
+  return stories
+}
+
+/** The status that a fact would give its message, or `null` when it is about something else. */
+const changeOf = ({ type, value }: TopicRecord): Change | null => {
+  const at = Number(value['at'])
+  switch (type) {
+    case 'MessageSent':
+      return { status: 'sent', reason: null, at }
+    case 'MessageDelivered':
+      return { status: 'delivered', reason: null, at }
+    case 'MessageUndelivered':
+      return { status: 'undelivered', reason: value['reason'], at }
+    case 'MessageRejected':
+      return { status: 'rejected', reason: value['reason'], at }
+    case 'MessageExpired':
+      return { status: 'expired', reason: value['reason'], at }
+    default:
+      return null
+  }
+}
+
+/** Contract, Message: what is final stays, but for our own deadline, which a late report may correct. */
+const takesPlace = (next: Change, last: Change): boolean => {
+  if (last.status === 'accepted') return true
+  if (last.status === 'sent') return next.status !== 'sent'
+  return last.reason === 'dlr_timeout_local' && (next.status === 'delivered' || next.status === 'undelivered')
+}
+
+const isFree = ({ reason, status }: Change): boolean =>
+  status === 'rejected' || reason === 'ttl_expired_before_submit'
+
+const rankOf = ({ reason, status }: Change): number => {
+  if (status === 'accepted') return 0
+  if (status === 'sent') return 1
+  return reason === 'dlr_timeout_local' ? 2 : 3
+}
+
+const STEPS: Readonly<Record<string, string>> = {
+  accepted: 'accepted',
+  sent: 'sent',
+  delivered: 'delivered',
+  undelivered: 'undelivered',
+  rejected: 'rejected',
+}
+const stepOf = ({ reason, status }: Change): string => STEPS[status] ?? `expired:${reason}`
+
+const text = (value: unknown): string => String(value)
+const iso = (ms: number): string => new Date(ms).toISOString()
+
+interface Life {
+  readonly changes: ReadonlyArray<Change>
+  readonly attempts: number
+  readonly handedOver: boolean
+  readonly seen: boolean
+  readonly updatedAt: number
+  readonly operatorIds: ReadonlyArray<{ readonly operator: string; readonly id: string; readonly at: number }>
+}
+
+/** A message's life. `acceptedAt` is `null` for one of which only the log knows. */
+const lifeOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): Life => {
+  const changes: Array<Change> = [{ status: 'accepted', reason: null, at: acceptedAt ?? 0 }]
+  const operatorIds: Array<Life['operatorIds'][number]> = []
+  /** Moments of what changed the row. */
+  const moments = [acceptedAt ?? 0]
+  let attempts = 0
+  let handedOver = false
+  let seen = false
+  for (const fact of facts) {
+    const { type, value } = fact
+    if (type === 'HandoverStarted' && value['attempt'] > attempts) {
+      attempts = value['attempt']
+      moments.push(Number(value['at']))
+    }
+    if (type === 'MessageSeen' && !seen) {
+      seen = true
+      moments.push(Number(value['at']))
+    }
+    if (type === 'MessageSent' || type === 'OpenMessageCarried') {
+      const at = Number(type === 'MessageSent' ? value['at'] : value['sent_at'])
+      for (const id of value['operator_ids']) operatorIds.push({ operator: value['operator'], id, at })
+    }
+    // Only an operator that has it can say so.
+    if (type === 'MessageSent' || type === 'MessageDelivered') handedOver = true
+    if (type === 'MessageExpired' && value['reason'] !== 'ttl_expired_before_submit') handedOver = true
+    const change = changeOf(fact)
+    if (change !== null && takesPlace(change, changes.at(-1)!)) {
+      changes.push(change)
+      moments.push(change.at)
+    }
+  }
+  return { changes, attempts, handedOver, seen, updatedAt: Math.max(...moments), operatorIds }
+}
+
+/** Hundredths of the currency. */
+const unitsOf = (amount: string): number => Math.round(Number(amount) * 100)
+const amountOf = (units: number): string => (units / 100).toFixed(2)
+
+/** A count that grows. */
+const bump = (counts: Record<string, number>, name: string, by = 1): void => {
+  counts[name] = (counts[name] ?? 0) + by
+}
+
+interface BatchSum {
+  readonly counts: Record<string, number>
+  account: string
+  mode: string
+  corrected: number
+  seal: Readonly<Record<string, any>> | null
+}
+
+/** Folds everything. */
+export const rebuild = (topics: Pick<Topics, 'lanes' | 'log'>): Rebuilt => {
+  const tables = Object.fromEntries(TABLES.map((name) => [name, new Map<string, Row>()])) as Record<
+    TableName,
+    Map<string, Row>
+  >
+  const stories = new Map<string, MessageStory>()
+  const stats = new Map<string, { readonly line: Row; readonly counts: Record<string, number> }>()
+  const batches = new Map<string, BatchSum>()
+  const batchOf = (id: string, account: string, mode: string): BatchSum => {
+    const known = batches.get(id)
+    if (known !== undefined) return known
+    const sum = { counts: {}, account, mode, corrected: 0, seal: null }
+    batches.set(id, sum)
+    return sum
+  }
+
+  for (const { acceptances, facts, id } of storiesOf(topics).values()) {
+    const uuid = uuidOf(id)
+    const acceptance = acceptances[0]?.value ?? null
+    const life = lifeOf(acceptance === null ? null : Number(acceptance['at']), facts)
+    const last = life.changes.at(-1)!
+    for (const change of acceptance === null ? life.changes.slice(1) : life.changes) {
+      tables.message_history.set(`${uuid} ${factUuid(id, stepOf(change))}`, {
+        status: change.status,
+        reason_code: change.reason,
+        at: text(change.at),
+      })
+    }
+    for (const { at, id: operatorId, operator } of life.operatorIds) {
+      const key = `${operator} ${operatorId} ${uuid}`
+      if (!tables.operator_ids.has(key)) tables.operator_ids.set(key, { sent_at: text(at) })
+    }
+    const common = {
+      updated_at: text(life.updatedAt),
+      status: last.status,
+      rank: text(rankOf(last)),
+      final: text(FINAL.has(last.status)),
+      reason_code: last.reason,
+      attempts: text(life.attempts),
+      handed_over: text(life.handedOver),
+      seen: text(life.seen),
+    }
+    if (acceptance === null) {
+      // It waits for its acceptance, unseen.
+      tables.messages.set(uuid, { account: null, ...common })
+      continue
+    }
+
+    const { account, class: messageClass, mode, template } = acceptance as Record<string, string>
+    const moved = acceptances.slice(1).filter(({ value }) => value['republished'] === true)
+    const ownBatches = [acceptance['batch'], ...moved.map(({ value }) => value['batch'])]
+    const batch: string | null = ownBatches.at(-1) ?? null
+    const { currency } = acceptance['price']
+    // Nothing is charged in test mode.
+    const charged: string = mode === 'test' ? '0.00' : acceptance['price'].amount
+    const price = isFree(last) ? '0.00' : charged
+    const accountUuid = uuidOf(account!)
+    const acceptedAt = Number(acceptance['at'])
+    tables.messages.set(uuid, {
+      account: accountUuid,
+      mode: mode!,
+      class: messageClass!,
+      recipient: acceptance['recipient'],
+      template: template!,
+      sender: acceptance['sender'],
+      client_ref: acceptance['client_ref'],
+      batch_id: batch === null ? null : uuidOf(batch),
+      parts: text(acceptance['parts']),
+      price,
+      currency,
+      variables: acceptance['variables'].join(','),
+      created_at: text(acceptedAt),
+      ...common,
+    })
+    tables.personal_data.set(uuid, { recipient: acceptance['recipient'], created_at: text(acceptedAt) })
+
+    if (mode === 'live') {
+      const line = {
+        account: accountUuid,
+        period: `${iso(acceptedAt).slice(0, 7)}-01`,
+        amount: charged,
+        currency,
+      }
+      tables.charges.set(`${uuid} charge`, { ...line, created_at: text(acceptedAt) })
+      const free = life.changes.find(isFree)
+      if (free !== undefined) {
+        tables.charges.set(`${uuid} reversal`, { ...line, created_at: text(free.at) })
+      }
+    }
+
+    const day = iso(acceptedAt).slice(0, 10)
+    const key = [day, accountUuid, mode, messageClass, template, currency].join(' ')
+    const sum = stats.get(key) ?? { line: {}, counts: {} }
+    stats.set(key, sum)
+    bump(sum.counts, 'accepted')
+    if (life.handedOver) bump(sum.counts, 'sent')
+    if (FINAL.has(last.status)) bump(sum.counts, last.status)
+    bump(sum.counts, 'parts', acceptance['parts'])
+    bump(sum.counts, 'units', unitsOf(price))
+
+    if (batch !== null) {
+      const into = batchOf(batch, account!, mode!)
+      bump(into.counts, 'members')
+      if (FINAL.has(last.status)) {
+        bump(into.counts, 'final')
+        bump(into.counts, last.status)
+      }
+      if (life.changes.filter(({ status }) => FINAL.has(status)).length > 1) into.corrected += 1
+    }
+
+    const eventOf = (type: string, change: Change): MessageEvent => ({
+      id: eventUuid(id, type),
+      type,
+      batches: ownBatches,
+      object: {
+        id,
+        object: 'message',
+        status: change.status,
+        final: FINAL.has(change.status),
+        class: messageClass,
+        reason_code: change.reason,
+        client_ref: acceptance['client_ref'],
+        template,
+        created_at: iso(acceptedAt),
+        parts: acceptance['parts'],
+        price: { amount: isFree(change) ? '0.00' : charged, currency },
+      },
+    })
+    stories.set(id, {
+      account: accountUuid,
+      mode: mode!,
+      changes: life.changes.map((change) => eventOf(`message.${change.status}`, change)),
+      // A read receipt is told of a delivered message.
+      seen: life.seen ? eventOf('message.seen', { status: 'delivered', reason: null, at: 0 }) : null,
+    })
+  }
+
+  for (const { type, value } of [...topics.log].sort(byPlace)) {
+    if (type !== 'BatchSealed') continue
+    const sum = batchOf(value['batch'], value['account'], value['mode'])
+    // The first seal counts.
+    sum.seal ??= value
+  }
+  const completions: Array<Completion> = []
+  for (const [id, { account, corrected, counts, mode, seal }] of batches) {
+    const count = (name: string): number => counts[name] ?? 0
+    const closed = seal !== null && count('final') >= seal['accepted'] && count('final') === count('members')
+    tables.batches.set(uuidOf(id), {
+      account: uuidOf(account),
+      mode,
+      created_at: seal === null ? null : text(Number(seal['created_at'])),
+      sealed_at: seal === null ? null : text(Number(seal['at'])),
+      total: seal === null ? null : text(seal['total']),
+      accepted: seal === null ? null : text(seal['accepted']),
+      duplicate: seal === null ? null : text(seal['duplicate']),
+      rejected: seal === null ? null : text(seal['rejected']),
+      members: text(count('members')),
+      final: text(count('final')),
+      delivered: text(count('delivered')),
+      undelivered: text(count('undelivered')),
+      rejected_by_operator: text(count('rejected')),
+      expired: text(count('expired')),
+      closed: text(closed),
+    })
+    if (!closed) continue
+    completions.push({
+      id: eventUuid(id, 'batch.completed'),
+      account: uuidOf(account),
+      mode,
+      batch: id,
+      createdAt: iso(Number(seal['created_at'])),
+      counts: {
+        total: seal['total'],
+        accepted: seal['accepted'],
+        duplicate: seal['duplicate'],
+        rejected: seal['rejected'] + count('rejected'),
+        delivered: count('delivered'),
+        undelivered: count('undelivered'),
+        expired: count('expired'),
+      },
+      corrected,
+    })
+  }
+  for (const [key, { counts }] of stats) {
+    const { units = 0, ...rest } = counts
+    tables.daily_stats.set(key, {
+      ...Object.fromEntries(
+        ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired', 'parts'].map((name) => [
+          name,
+          text(rest[name] ?? 0),
+        ]),
+      ),
+      price: amountOf(units),
+    })
+  }
+  return { tables, stories, completions }
+}

@@ -1,0 +1,78 @@
+/**
+ * What the topics hold, read with nothing of the hub's codec: the wire format taken apart by hand, the values by the `.avsc` file that their
+ * id names, as any consumer would.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import avro from 'avsc'
+import { readTopic } from '../log.ts'
+
+/** A record, decoded by the schema that it was written with. Field names are those of the schema. */
+export interface TopicRecord {
+  readonly partition: number
+  readonly offset: number
+  /** Name of the record type, such as `MessageSent`. */
+  readonly type: string
+  readonly value: Readonly<Record<string, any>>
+}
+
+/** Every record of the hub, each topic's in order within its partitions. */
+export interface Topics {
+  readonly lanes: ReadonlyArray<TopicRecord>
+  readonly log: ReadonlyArray<TopicRecord>
+  readonly webhooks: ReadonlyArray<TopicRecord>
+  /** How many records each dead-letter topic holds. */
+  readonly deadLetters: ReadonlyMap<string, number>
+}
+
+const SCHEMAS = join(ROOT, 'packages/kafka/schemas')
+const readJson = (file: string): any => JSON.parse(readFileSync(join(SCHEMAS, file), 'utf8'))
+
+const types = new Map<number, { readonly name: string; readonly type: avro.Type }>()
+for (const [name, versions] of Object.entries<ReadonlyArray<{ id: number; version: number }>>(
+  readJson('ids.json'),
+)) {
+  for (const { id, version } of versions) {
+    types.set(id, { name, type: avro.Type.forSchema(readJson(`${name}.v${version}.avsc`)) })
+  }
+}
+
+/** Magic byte, schema id, Avro. */
+const decode = (bytes: Uint8Array): Pick<TopicRecord, 'type' | 'value'> => {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const found = buffer[0] === 0 ? types.get(buffer.readUInt32BE(1)) : undefined
+  if (found === undefined) throw new Error('a record of no known schema')
+  return { type: found.name, value: found.type.fromBuffer(buffer.subarray(5)) }
+}
+
+const TOPICS = {
+  otp: 'hub.accepted.otp.v1',
+  service: 'hub.accepted.service.v1',
+  log: 'hub.messages.v1',
+  reports: 'hub.operator-reports.v1',
+  webhooks: 'hub.webhooks.v1',
+} as const
+
+/** Reads all of a hub's topics from their beginnings. */
+export const readTopics = async (brokers: ReadonlyArray<string>, withinMs: number): Promise<Topics> => {
+  const read = async (topic: string): Promise<ReadonlyArray<TopicRecord>> =>
+    (await readTopic(brokers, topic, withinMs)).map(({ offset, partition, value }) => ({
+      partition,
+      offset,
+      ...decode(value),
+    }))
+  const count = async (topic: string): Promise<readonly [string, number]> => [
+    topic,
+    (await readTopic(brokers, topic, withinMs)).length,
+  ]
+  // Each reader joins a group of its own, which takes longer than reading.
+  const [otp, service, log, webhooks, ...deadLetters] = await Promise.all([
+    read(TOPICS.otp),
+    read(TOPICS.service),
+    read(TOPICS.log),
+    read(TOPICS.webhooks),
+    ...Object.values(TOPICS).map((topic) => count(`${topic}.dead-letter`)),
+  ])
+  return { lanes: [...otp, ...service], log, webhooks, deadLetters: new Map(deadLetters) }
+}
