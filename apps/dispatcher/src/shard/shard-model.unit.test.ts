@@ -1,5 +1,5 @@
 /** Random interleavings of everything that can happen to a shard; see `testing/shard-model.ts`. */
-import { describe, it } from '@effect/vitest'
+import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
 import { type Answering, ShardModel, type Telling } from '../testing/shard-model.ts'
 
@@ -73,6 +73,11 @@ const step = fc.oneof(
   steps(2, fc.constant(0), (model) => model.landStray()),
   steps(2, fc.constant(0), (model) => model.carryFence()),
   steps(2, fc.boolean(), (model, lost) => model.crash(lost)),
+  // Whatever a mark has passed by then must be in the log.
+  steps(2, fc.constant(true), (model, lost) => {
+    model.commit(false)
+    model.crash(lost)
+  }),
   steps(2, fc.constant(0), (model) => model.rebalance()),
   steps(1, fc.constant(0), (model) => model.endZombie()),
 )
@@ -144,4 +149,32 @@ describe('a shard, where a random run has found a mistake', () => {
       model.lookUp()
     }),
   )
+})
+
+describe('a shard that ends between its marks and its facts', () => {
+  it('reads a report again whose fact was not written', () => {
+    const model = new ShardModel(false)
+    model.accept(0, 0, 1, 60_000)
+    model.work(false)
+    model.tell(0, 'all parts delivered')
+    model.readReports(1)
+    model.commit(true)
+    model.crash(true)
+    model.rest()
+    model.check()
+    assert.strictEqual(model.stateOf('msg_0')?.status, 'delivered')
+  })
+
+  it('hands a message over whose claim was not written', () => {
+    const model = new ShardModel(false)
+    model.accept(0, 0, 1, 60_000)
+    model.readLane(false, 0, 1)
+    model.take(false, 1)
+    model.commit(true)
+    model.crash(true)
+    model.work(false)
+    model.rest()
+    model.check()
+    assert.strictEqual(model.stateOf('msg_0')?.attempts, 1)
+  })
 })
