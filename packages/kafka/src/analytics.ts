@@ -1,0 +1,144 @@
+/**
+ * The reference of topics and records in docs/analytics.md, made from the schemas themselves. `scripts/analytics.ts` writes it, and
+ * a unit test holds the page to it, so that it cannot go stale.
+ */
+import { type AvroSchema, type RecordName, SCHEMAS } from './schemas.ts'
+import { topicCatalogue, type TopicNames, topicNames } from './topics.ts'
+
+/** Which records a topic holds, and what its key is. A record of the lanes is described with the first of them. */
+export const TOPIC_CONTENT: Readonly<
+  Record<
+    keyof TopicNames,
+    { readonly holds: string; readonly key: string; readonly records: ReadonlyArray<RecordName> }
+  >
+> = {
+  acceptedOtp: {
+    holds: 'The lane of class `otp`: what is to be handed over.',
+    key: 'recipient hash',
+    records: ['MessageAccepted'],
+  },
+  acceptedService: {
+    holds: 'The lane of class `service`.',
+    key: 'recipient hash',
+    records: ['MessageAccepted'],
+  },
+  messages: {
+    holds: 'The log: what became of each message.',
+    key: 'recipient hash; of `BatchSealed` the batch; of `ShardOpened` the shard',
+    records: [
+      'HandoverStarted',
+      'HandoverRefused',
+      'MessageSent',
+      'MessageDelivered',
+      'MessageUndelivered',
+      'MessageRejected',
+      'MessageExpired',
+      'MessageSeen',
+      'OpenMessageCarried',
+      'ShardOpened',
+      'BatchSealed',
+    ],
+  },
+  operatorReports: {
+    holds: 'What operators and recipients say, as it came.',
+    key: 'recipient hash',
+    records: ['DeliveryReportReceived', 'InboundMessageReceived'],
+  },
+  webhooks: {
+    holds: 'Public events, and changes of webhook subscriptions.',
+    key: 'account and mode, such as `acc_…:live`',
+    records: ['EventRecorded', 'SubscriptionChanged'],
+  },
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+type Part = Exclude<AvroSchema, string | ReadonlyArray<AvroSchema>>
+const isPart = (schema: unknown): schema is Part =>
+  typeof schema === 'object' && schema !== null && !Array.isArray(schema)
+
+/** A type in words. */
+const typeOf = (schema: unknown): string => {
+  if (typeof schema === 'string') return schema
+  if (Array.isArray(schema)) {
+    return schema
+      .toSorted((a, b) => Number(a === 'null') - Number(b === 'null'))
+      .map(typeOf)
+      .join(' or ')
+  }
+  if (!isPart(schema)) throw new TypeError('not a schema')
+  if (schema['type'] === 'enum') {
+    return `one of ${(schema['symbols'] as ReadonlyArray<string>).map((symbol) => `\`${symbol}\``).join(', ')}`
+  }
+  if (schema['type'] === 'array') return `list of ${typeOf(schema['items'])}`
+  return String(schema['logicalType'] ?? schema['type'])
+}
+
+interface Field {
+  readonly name: string
+  readonly type: unknown
+  readonly doc: string
+}
+
+/** Fields by name, those of a record within a record behind a dot. */
+const fieldsOf = (schema: unknown, within = ''): ReadonlyArray<Field> =>
+  ((schema as Part)['fields'] as ReadonlyArray<Field>).flatMap(({ doc, name, type }) =>
+    isPart(type) && type['type'] === 'record'
+      ? fieldsOf(type, `${within}${name}.`)
+      : [{ name: within + name, type, doc }],
+  )
+
+const recordReference = (name: RecordName): string => {
+  const versions = SCHEMAS.filter((schema) => schema.name === name)
+  const latest = versions.at(-1)
+  if (latest === undefined) throw new Error(`no schema for ${name}`)
+  const since = new Map<string, number>()
+  for (const { schema, version } of versions) {
+    for (const field of fieldsOf(schema)) if (!since.has(field.name)) since.set(field.name, version)
+  }
+  const ids = versions.map(({ id, version }) => `${id} (version ${version})`).join(', ')
+  const rows = fieldsOf(latest.schema).map(({ doc, name: field, type }) => {
+    const version = since.get(field) ?? 1
+    return `| \`${field}\` | ${typeOf(type)} | ${doc}${version > 1 ? ` Since version ${version}.` : ''} |`
+  })
+  return [
+    `### ${name}`,
+    `${String((latest.schema as Part)['doc'])} Schema ids: ${ids}.`,
+    ['| field | type | what it says |', '| --- | --- | --- |', ...rows].join('\n'),
+  ].join('\n\n')
+}
+
+/** Topic by topic, record by record: Markdown. */
+export const analyticsReference = (): string => {
+  const names = topicNames()
+  const kept = new Map(
+    topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 }).map(({ config, topic }) => [
+      topic,
+      Number(config['retention.ms']) / DAY_MS,
+    ]),
+  )
+  const described = new Set<RecordName>()
+  return (Object.keys(TOPIC_CONTENT) as ReadonlyArray<keyof TopicNames>)
+    .flatMap((topic) => {
+      const { holds, key, records } = TOPIC_CONTENT[topic]
+      const fresh = records.filter((record) => !described.has(record))
+      for (const record of fresh) described.add(record)
+      const links = records.map((record) => `[${record}](#${record.toLowerCase()})`).join(', ')
+      return [
+        `## ${names[topic]}`,
+        `${holds} Key: ${key}. Kept for ${kept.get(names[topic])} days. Records: ${links}.`,
+        ...fresh.map(recordReference),
+      ]
+    })
+    .join('\n\n')
+}
+
+/** Behind this line the page is made, not written. */
+export const REFERENCE_BEGINS = '<!-- From here on made by packages/kafka/scripts/analytics.ts. -->'
+
+/** A page with the reference of today behind its own words. */
+export const withReference = (page: string): string => {
+  const at = page.indexOf(REFERENCE_BEGINS)
+  if (at === -1) throw new Error('the page has no place for the reference')
+  return `${page.slice(0, at)}${REFERENCE_BEGINS}\n\n${analyticsReference()}\n`
+}
