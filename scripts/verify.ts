@@ -22,6 +22,11 @@ const CHECKS: ReadonlyArray<{
     command: process.execPath,
     args: [join(ROOT, 'packages/contract/scripts/gate.ts')],
   },
+  {
+    name: 'schema gate',
+    command: process.execPath,
+    args: [join(ROOT, 'packages/kafka/scripts/gate.ts')],
+  },
 ]
 
 /** The longest takes seconds; one that takes minutes hangs. */

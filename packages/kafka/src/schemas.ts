@@ -50,6 +50,12 @@ const readJson = (file: string): unknown => JSON.parse(readFileSync(new URL(file
 
 type Ids = Record<string, ReadonlyArray<{ version: number; id: number; fingerprint: string }>>
 
+/** The published versions that an index names, in its order. */
+export const publicationsOf = (index: string): ReadonlyArray<Publication> =>
+  Object.entries(JSON.parse(index) as Ids).flatMap(([name, versions]) =>
+    versions.map((version) => ({ name, ...version })),
+  )
+
 /** Every published version, oldest first within a name. */
 export const SCHEMAS: ReadonlyArray<SchemaVersion> = Object.entries(readJson('ids.json') as Ids).flatMap(
   ([name, versions]) =>
@@ -121,6 +127,28 @@ export const schemaProblems = (versions: ReadonlyArray<SchemaVersion>): Readonly
   }
   return problems
 }
+
+/** A version as an index of published versions (`ids.json`) names it. */
+export type Publication = Pick<SchemaVersion, 'name' | 'version' | 'id' | 'fingerprint'>
+
+/**
+ * What was published once and is not there any more as it was; empty when all of it is. Records under these ids are in topics: `schemaProblems`
+ * compares files with their index, this compares the index with what it was.
+ */
+export const publicationProblems = (
+  now: ReadonlyArray<Publication>,
+  published: ReadonlyArray<Publication>,
+): ReadonlyArray<string> =>
+  published.flatMap(({ fingerprint, id, name, version }) => {
+    const label = `${name} version ${version}`
+    const found = now.find((one) => one.name === name && one.version === version)
+    if (found === undefined) return [`${label} was published under id ${id} and is gone; put it back.`]
+    if (found.id !== id)
+      return [`${label} was published under id ${id} and has ${found.id} now; put it back.`]
+    return found.fingerprint === fingerprint
+      ? []
+      : [`${label} was published under id ${id} with another content; add a version instead.`]
+  })
 
 const parse = (schema: AvroSchema): avro.Type =>
   avro.Type.forSchema(schema as avro.Schema, { noAnonymousTypes: false })

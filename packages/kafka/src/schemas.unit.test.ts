@@ -1,6 +1,8 @@
 import { assert, describe, it } from '@effect/vitest'
 import {
   fingerprintOf,
+  publicationProblems,
+  publicationsOf,
   RECORD_NAMES,
   schemaProblems,
   SCHEMAS,
@@ -123,6 +125,36 @@ describe('the gate', () => {
     says([seen, { ...latest('MessageSent'), id: seen.id }], /has the id 9 of MessageSeen version 1/)
     says([{ ...seen, version: 2 }], /should be version 1/)
     says([{ ...seen, name: 'MessageRead' }], /describes hub.MessageSeen/)
+  })
+})
+
+describe('what was published', () => {
+  const seen = latest('MessageSeen')
+
+  it('passes a version that was added, and an index read from its file', () => {
+    const added = next(seen, (fields) =>
+      fields.push({ name: 'device', type: 'string', default: '', doc: 'x' }),
+    )
+    assert.deepStrictEqual(publicationProblems([...SCHEMAS, added], SCHEMAS), [])
+    const index = { MessageSeen: [{ version: 1, id: seen.id, fingerprint: seen.fingerprint }] }
+    assert.deepStrictEqual(publicationProblems(SCHEMAS, publicationsOf(JSON.stringify(index))), [])
+  })
+
+  it('fails a version that is gone, has another id, or another content under its old id', () => {
+    const fails = (now: ReadonlyArray<SchemaVersion>, pattern: RegExp) => {
+      const problems = publicationProblems(now, [seen])
+      assert.strictEqual(problems.length, 1)
+      assert.match(problems[0]!, pattern)
+    }
+    fails([], /MessageSeen version 1 was published under id 9 and is gone/)
+    fails([{ ...seen, id: 77 }], /has 77 now/)
+    // The file and its fingerprint were both changed: `schemaProblems` alone would find them in agreement.
+    const changed = structuredClone(seen.schema) as { fields: Array<Record<string, unknown>> }
+    field(changed.fields, 'at')['type'] = 'double'
+    const schema = changed as unknown as AvroSchema
+    const version = { ...seen, schema, fingerprint: fingerprintOf(schema) }
+    assert.deepStrictEqual(schemaProblems([version]), [])
+    fails([version], /with another content; add a version instead/)
   })
 })
 

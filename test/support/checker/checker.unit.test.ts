@@ -209,11 +209,13 @@ describe('the comparison', () => {
   })
 
   const faults: ReadonlyArray<
-    readonly [string, (live: ReturnType<typeof scene>['live']) => Partial<Live> | undefined, RegExp]
+    readonly [string, (live: ReturnType<typeof scene>['live']) => Partial<Live> | void, RegExp]
   > = [
     [
       'a row that is missing',
-      ({ tables }) => void tables.charges.clear(),
+      ({ tables }) => {
+        tables.charges.clear()
+      },
       /^read\.charges \S+ charge: is missing$/u,
     ],
     [
