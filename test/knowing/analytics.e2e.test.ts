@@ -1,0 +1,218 @@
+/**
+ * Somebody else's consumer, `confluent-kafka` for Python, reads every topic of a busy hub through the schemas that the hub serves, and
+ * finds in each what docs/analytics.md says.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  createTopics,
+  EventLog,
+  type KafkaConnection,
+  layerEventLog,
+  RECORD_NAMES,
+  SCHEMAS,
+  topicNames,
+} from '@hub/kafka'
+import { ROOT } from '@hub/local-stack'
+import { eventually, startHub, type TestHub } from '@hub/testkit'
+import avro from 'avsc'
+import { Effect } from 'effect'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { allEvents, type Client, client, send } from '../support/client.ts'
+import { pythonTool, runTool } from '../support/tools.ts'
+
+const VERSION = '2.14.2'
+const CONSUMER = join(import.meta.dirname, 'analytics_consumer.py')
+/** Bounds on what hangs. */
+const READ_WITHIN_MS = 120_000
+const WITHIN = { withinMs: 60_000, everyMs: 200 }
+
+let hub: TestHub
+let tool: Awaited<ReturnType<typeof pythonTool>>
+beforeAll(async () => {
+  // Over SMPP, where recipients write back.
+  ;[hub, tool] = await Promise.all([startHub(), pythonTool('confluent-kafka[avro]', VERSION)])
+}, 240_000)
+afterAll(() => hub?.stop())
+
+interface Found {
+  readonly topics: Readonly<
+    Record<
+      string,
+      Readonly<Record<string, { records: number; fields: Record<string, ReadonlyArray<string>> }>>
+    >
+  >
+  readonly subjects: Readonly<Record<string, number>>
+}
+
+const consume = async (folder: string, topics: ReadonlyArray<string>): Promise<Found> => {
+  const { kafka, schema_registry_url } = hub.describe()
+  const { code, text } = await runTool(
+    join(folder, 'bin/python'),
+    [CONSUMER, kafka.brokers.join(','), schema_registry_url, ...topics],
+    { withinMs: READ_WITHIN_MS },
+  )
+  expect(code, text).toBe(0)
+  // Behind its one line may stand warnings of its libraries.
+  return JSON.parse(text.split('\n', 1)[0]!) as Found
+}
+
+/** The page's own words: by topic the records it names, by record its fields with their types. */
+const documented = () => {
+  const page = readFileSync(join(ROOT, 'docs/analytics.md'), 'utf8')
+  const topics = new Map<string, ReadonlySet<string>>()
+  for (const [, topic, records] of page.matchAll(/^## (hub\.\S+)\n\n.*Records: (.*)\.$/gmu)) {
+    topics.set(topic!, new Set([...records!.matchAll(/\[(\w+)\]/gu)].map(([, record]) => record!)))
+  }
+  const fields = new Map<string, ReadonlyMap<string, string>>()
+  for (const [, record, rest] of page.matchAll(/^### (\w+)\n([^]*?)(?=^##|$(?![^]))/gmu)) {
+    const rows = [...rest!.matchAll(/^\| `([^`]+)`\s*\| ([^|]+?)\s*\|/gmu)]
+    fields.set(record!, new Map(rows.map(([, field, type]) => [field!, type!])))
+  }
+  return { topics, fields }
+}
+
+/** What Python makes of a documented type. */
+const PYTHON: Readonly<Record<string, string>> = {
+  string: 'str',
+  int: 'int',
+  long: 'int',
+  boolean: 'bool',
+  bytes: 'bytes',
+  'timestamp-millis': 'datetime',
+}
+const kindsOf = (type: string): ReadonlyArray<string> =>
+  type
+    .replaceAll(/one of (?:`\w+`(?:, )?)+/gu, 'string ')
+    .split(' or ')
+    .map((word) => word.trim())
+    .map((word) => (word === 'null' ? 'NoneType' : word.startsWith('list of') ? 'list' : PYTHON[word]!))
+
+/** A value of a schema: the same one always. */
+const sample = (schema: any): unknown => {
+  if (Array.isArray(schema)) return null
+  if (typeof schema === 'object') {
+    if (schema.type === 'record') {
+      return Object.fromEntries(schema.fields.map(({ name, type }: any) => [name, sample(type)]))
+    }
+    if (schema.type === 'enum') return schema.symbols[0]
+    if (schema.type === 'array') return [sample(schema.items)]
+    return sample(schema.type)
+  }
+  const values: Record<string, unknown> = {
+    string: 'x',
+    int: 1,
+    long: Date.UTC(2026, 10, 21),
+    boolean: true,
+    bytes: Buffer.from([1, 2, 3]),
+  }
+  return values[schema]
+}
+
+/** A topic with a record of every version of every schema: some are rare, and old versions are in old topics only. */
+const EVERY_VERSION = 'hub.every-version'
+const writeEveryVersion = () => {
+  const connection: KafkaConnection = { brokers: hub.describe().kafka.brokers, clientId: 'analytics-test' }
+  return Effect.runPromise(
+    Effect.gen(function* () {
+      yield* createTopics(connection, [
+        { topic: EVERY_VERSION, partitions: 1, replicationFactor: 1, config: {} },
+      ])
+      const log = yield* EventLog
+      yield* log.append(
+        SCHEMAS.map(({ id, name, schema, version }) => {
+          const header = Buffer.alloc(5)
+          header.writeUInt32BE(id, 1)
+          const body = avro.Type.forSchema(schema as avro.Schema).toBuffer(sample(schema))
+          return {
+            topic: EVERY_VERSION,
+            key: name,
+            type: `${name}.v${version}`,
+            id: `${name}.v${version}`,
+            occurredAt: 0,
+            value: Buffer.concat([header, body]),
+          }
+        }),
+        { deadlineMs: 10_000 },
+      )
+    }).pipe(Effect.provide(layerEventLog({ connection, partitions: 1 })), Effect.scoped),
+  )
+}
+
+const OUTCOMES = ['02', '05', '06', '07', '10', '98', '99']
+
+const fill = async (): Promise<void> => {
+  const { base_url, keys, operator_url } = hub.describe()
+  const clients: ReadonlyArray<Client> = [client(base_url, keys.test), client(base_url, keys.live)]
+  const endpoint = { url: 'https://93.184.216.34/hook', event_types: ['webhook.test'] }
+  for (const as of clients) {
+    expect((await as.post('/v1/webhook_endpoints', endpoint)).status).toBe(201)
+    const messages = OUTCOMES.map((digits, i) => ({
+      ...send(i % 2 === 0 ? 'otp' : 'service', `+790000000${digits}`),
+      client_ref: `analytics-${i}`,
+    }))
+    expect((await as.post('/v1/messages/batch', { messages })).status).toBe(202)
+  }
+  expect((await clients[0]!.post('/v1/messages', send('service', '+79000000011'))).status).toBe(202)
+  await eventually(async () => {
+    const inbound = { from: '+79004440001', to: 'HUB', text: 'Спасибо' }
+    const response = await fetch(`${operator_url}/inbound`, { method: 'POST', body: JSON.stringify(inbound) })
+    await response.arrayBuffer()
+    return response.status === 202
+  }, WITHIN)
+  await eventually(async () => {
+    const types = new Set((await allEvents(clients[0]!)).map(({ type }) => type))
+    const live = new Set((await allEvents(clients[1]!)).map(({ type }) => type))
+    const statistics = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
+    return (
+      types.has('message.expired') &&
+      types.has('batch.completed') &&
+      types.has('message.seen') &&
+      live.has('batch.completed') &&
+      live.has('message.seen') &&
+      statistics['inbound_acknowledged'] === statistics['inbound']
+    )
+  }, WITHIN)
+}
+
+describe('a stock Avro consumer', () => {
+  it('reads every topic of a hub through the schemas that it serves, as the page describes them', async (context) => {
+    if ('missing' in tool) {
+      console.log(`The stock consumer was not run: ${tool.missing}`)
+      context.skip(tool.missing)
+      return
+    }
+    await Promise.all([fill(), writeEveryVersion()])
+    const names = Object.values(topicNames())
+    const found = await consume(tool.folder, [...names, EVERY_VERSION])
+    const page = documented()
+
+    expect([...page.topics.keys()].toSorted()).toEqual(names.toSorted())
+    const met = new Set<string>()
+    for (const topic of names) {
+      const types = found.topics[topic]!
+      expect(Object.keys(types).length, topic).toBeGreaterThan(0)
+      for (const [type, { fields, records }] of Object.entries(types)) {
+        met.add(type)
+        expect(page.topics.get(topic)!.has(type), `${type} in ${topic}`).toBe(true)
+        expect(records).toBeGreaterThan(0)
+        const described = page.fields.get(type)!
+        // A record within a record is described field by field.
+        const outer = new Set([...described.keys()].map((field) => field.split('.')[0]!))
+        expect(Object.keys(fields).toSorted(), type).toEqual([...outer].toSorted())
+        for (const [field, type_] of described) {
+          if (field.includes('.')) continue
+          for (const kind of fields[field]!) expect(kindsOf(type_), `${type}.${field}`).toContain(kind)
+        }
+      }
+    }
+    // What a quarter of a minute does not bring about: a centre that says not now, a message open for minutes.
+    const rare = new Set(['HandoverRefused', 'OpenMessageCarried'])
+    expect(RECORD_NAMES.filter((name) => !met.has(name) && !rare.has(name))).toEqual([])
+
+    const versions = SCHEMAS.map(({ name, version }) => `${name}.v${version}`)
+    expect(Object.keys(found.topics[EVERY_VERSION]!).toSorted()).toEqual(versions.toSorted())
+    const latest = new Map(SCHEMAS.map(({ id, name }) => [`hub.${name}`, id]))
+    expect(found.subjects).toEqual(Object.fromEntries(latest))
+  })
+})
