@@ -322,11 +322,15 @@ export const makeDeliverer: (
         const released = standing.action === 'releaseBacklog'
         const turned = standing.consecutiveFailures > 0 && !subscription.failing
         subscription.failing = standing.consecutiveFailures > 0
-        subscription.record = {
-          ...subscription.record,
-          status: standing.status,
-          consecutiveFailures: standing.consecutiveFailures,
-          backlogReleasedAt: standing.backlogReleasedAt,
+        const { backlogReleasedAt, consecutiveFailures, status } = standing
+        const { record } = subscription
+        // Hardly ever otherwise, and this comes with every delivery.
+        if (
+          record.status !== status ||
+          record.consecutiveFailures !== consecutiveFailures ||
+          record.backlogReleasedAt !== backlogReleasedAt
+        ) {
+          subscription.record = { ...record, status, consecutiveFailures, backlogReleasedAt }
         }
         // Lined up under other circumstances: what is due now is decided anew.
         if (released || turned || !subscription.enabled) {

@@ -31,7 +31,8 @@ const open = Effect.fnUntraced(function* (
     readonly store?: (real: FanoutStoreShape) => FanoutStoreShape
   } = {},
 ) {
-  const settings: Settings = { ...FANOUT_DEFAULTS, ...options.settings }
+  // Nothing is recorded while time stands still, unless at once.
+  const settings: Settings = { ...FANOUT_DEFAULTS, recordWithinMs: 0, ...options.settings }
   const real = Context.get(
     yield* Layer.build(Layer.fresh(hub.storeLayer)).pipe(Effect.provideService(FanoutSettings, settings)),
     FanoutStore,

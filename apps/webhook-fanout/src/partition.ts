@@ -17,7 +17,7 @@ import {
   webhooksKey,
 } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
-import { Clock, Effect, Metric, Queue, Result, Schedule } from 'effect'
+import { Clock, Effect, Metric, Result, Schedule } from 'effect'
 import { makeAlarm } from './alarm.ts'
 import { Collector } from './collector.ts'
 import type { Deliverer } from './deliverer.ts'
@@ -96,7 +96,11 @@ export const openPartition = Effect.fnUntraced(function* (
   const subscriptions = new Map<string, Subscription>()
   const bySource = new Map<string, Set<Subscription>>()
   const collector = new Collector<Subscription>(settings)
-  const outcomes = yield* Queue.unbounded<readonly [Subscription, Outcome]>()
+  /** Known, and not recorded yet, in the order in which they became known. */
+  let outcomes: Array<readonly [Subscription, Outcome]> = []
+  /** Among them is one for which nothing waits: what follows from a failure decides what is attempted next. */
+  let urgent = false
+  const outcomeAlarm = makeAlarm()
   const alarm = makeAlarm()
   let position = startAt
   let stored = startAt
@@ -364,9 +368,22 @@ export const openPartition = Effect.fnUntraced(function* (
     }
   })
 
+  /** The next outcomes to record: a statement costs more than what it records, so successes wait a moment for company. */
+  const gathered = Effect.gen(function* () {
+    while (outcomes.length === 0) yield* outcomeAlarm.wait(null)
+    const latest = now() + settings.recordWithinMs
+    while (!urgent && outcomes.length < settings.recordTogether && now() < latest) {
+      yield* outcomeAlarm.wait(latest)
+    }
+    const ended = outcomes
+    outcomes = []
+    urgent = false
+    return ended
+  })
+
   const records = Effect.gen(function* () {
     for (;;) {
-      const ended = yield* Queue.takeAll(outcomes)
+      const ended = yield* gathered
       const recorded = yield* store
         .record(
           ownership,
@@ -403,7 +420,10 @@ export const openPartition = Effect.fnUntraced(function* (
     read,
     redeliver,
     report: (subscription, outcome) => {
-      if (!closed) Queue.offerUnsafe(outcomes, [subscription, outcome])
+      if (closed) return
+      outcomes.push([subscription, outcome])
+      if (outcome.reason !== null) urgent = true
+      if (urgent || outcomes.length === 1 || outcomes.length === settings.recordTogether) outcomeAlarm.ring()
     },
     run: Effect.raceFirst(flushes, records),
     close: () => {

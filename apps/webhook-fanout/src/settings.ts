@@ -30,6 +30,14 @@ export interface Settings extends DeliveryRules {
   /** The same for the process: while PostgreSQL does not record, nothing more is attempted above it. */
   readonly unrecorded: number
 
+  /**
+   * Outcomes that are recorded together when there are so many within `recordWithinMs`. With those under way they stay below half of
+   * `unrecordedEach`, so that the next are gathered while these are recorded.
+   */
+  readonly recordTogether: number
+  /** How long a success waits for others, ms. Its slot is free meanwhile; a failure waits for nothing. */
+  readonly recordWithinMs: number
+
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
   readonly linedUpEach: number
   /** Bodies held for batches that are lined up, bytes; above it a body is read again when its turn comes. */
@@ -64,7 +72,9 @@ export const FANOUT_DEFAULTS: Settings = {
   inFlightEachFailing: 2,
   unrecordedEach: 64,
   unrecorded: 1024,
-  linedUpEach: 128,
+  recordTogether: 24,
+  recordWithinMs: 5,
+  linedUpEach: 256,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 4,
   collectedEvents: 20_000,
