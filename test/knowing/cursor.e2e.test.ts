@@ -1,0 +1,169 @@
+/**
+ * Readers that follow a journal by its cursor while eight writers fill it through four projectors, of which one is killed every few
+ * seconds: each reader sees every event once, and in order. `HUB_TEST_CURSOR_SECONDS` sets for how long.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { encodeId } from '@hub/domain'
+import { openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { untilAtRest } from '../support/checker/checker.ts'
+import { type Client, send } from '../support/client.ts'
+import { nothingSent, type Sent, sendJob } from '../support/mixed.ts'
+import { type Account, type Operator, operatorOf } from '../support/operator.ts'
+import { type ExtraProjector, extraProjector } from '../support/projectors.ts'
+import { randomFrom } from '../support/random.ts'
+
+const SECONDS = Number(process.env['HUB_TEST_CURSOR_SECONDS'] ?? 15)
+const SEED = Number(process.env['HUB_TEST_SEED'] ?? 20_261_121)
+const WRITERS = 8
+/** Beside the hub's own. */
+const MORE_PROJECTORS = 3
+const READERS = 2
+const KILL_EVERY_MS = 5000
+/** A writer's batch, and its pause between two: some hundred messages a second in all, which one core projects. */
+const BATCH = 10
+const PAUSE_MS = 200
+/** A bound on what hangs. A batch that a busy machine left without its seal has it after a minute. */
+const CAUGHT_UP_WITHIN_MS = 180_000
+
+let hub: TestHub
+let operator: Operator
+let account: Account
+const more: Array<ExtraProjector> = []
+
+beforeAll(async () => {
+  hub = await startHub()
+  operator = operatorOf(hub)
+  account = await operator.account()
+  for (let i = 2; i < 2 + MORE_PROJECTORS; i++) more.push(extraProjector(hub, `projector-${i}`))
+  await Promise.all(more.map(({ start }) => start()))
+})
+afterAll(async () => {
+  await Promise.all(more.map(({ kill }) => kill()))
+  await operator?.close()
+  await hub?.stop()
+})
+
+/** Sends batches into one account until it is over, each until all of it is accepted: what a busy machine refuses is repeated. */
+const write = async (as: Client, writer: number, sent: Sent, isOver: () => boolean): Promise<void> => {
+  for (let made = 0; !isOver(); made += BATCH, await delay(PAUSE_MS)) {
+    const sends = Array.from({ length: BATCH }, (_, i) => {
+      const digits = String(writer * 1_000_000 + made + i).padStart(7, '0')
+      const body = send(i % 2 === 0 ? 'otp' : 'service', `+7911${digits}`, `cursor-${digits}`)
+      return { body, corrected: false }
+    })
+    await sendJob({ as, single: false, sends }, sent)
+  }
+}
+
+/** A page that a busy machine did not give is asked for again. */
+const AGAIN_AFTER_MS = 100
+
+/** Follows the journal from its beginning: the ids in the order in which they came, pages of whatever size. */
+const follow = (as: Client, limit: number) => {
+  const ids: Array<string> = []
+  let ending = false
+  const ended = (async () => {
+    let cursor: string | null = null
+    for (;;) {
+      const last = ending
+      const { body, status } = await as.get(
+        `/v1/events?limit=${limit}${cursor === null ? '' : `&starting_after=${cursor}`}`,
+      )
+      if (status >= 500) {
+        await delay(AGAIN_AFTER_MS)
+        continue
+      }
+      expect(status).toBe(200)
+      for (const { id } of body.data) ids.push(id)
+      cursor = body.next_cursor
+      // Everything was there before this page was asked for.
+      if (last && body.has_more !== true) return
+      if (body.has_more !== true) await delay(5)
+    }
+  })()
+  // Looked at in `end`; a failure before that must not count as unhandled.
+  ended.catch(() => {})
+  return {
+    ids,
+    end: (): Promise<void> => {
+      ending = true
+      return ended
+    },
+  }
+}
+
+describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} readers for ${SECONDS} s, a projector killed every ${KILL_EVERY_MS / 1000} s (seed ${SEED})`, () => {
+  it(
+    'show each reader every event once, and in order',
+    async () => {
+      const random = randomFrom(SEED)
+      const began = performance.now()
+      let isOver = false
+      const readers = Array.from({ length: READERS }, (_, i) => follow(account.test, i % 2 === 0 ? 1000 : 7))
+      const sent = nothingSent()
+      const writing = Promise.all(
+        Array.from({ length: WRITERS }, (_, i) => write(account.test, i, sent, () => isOver)),
+      )
+      writing.catch(() => {})
+
+      const own: ExtraProjector = {
+        name: 'projector',
+        kill: async () => {
+          hub.app('projector').kill('SIGKILL')
+          await hub.app('projector').exited()
+        },
+        start: () => hub.app('projector').restart(),
+      }
+      const projectors = [own, ...more]
+      let kills = 0
+      const killing = (async () => {
+        const back = new Map<string, Promise<void>>()
+        do {
+          await delay(KILL_EVERY_MS)
+          const victim = projectors[random.below(projectors.length)]!
+          // Killed again only once it is back: what does not run cannot be killed.
+          await back.get(victim.name)
+          await victim.kill()
+          kills += 1
+          back.set(victim.name, victim.start())
+        } while (performance.now() - began < SECONDS * 1000)
+        await Promise.all(back.values())
+      })()
+      await killing.finally(() => {
+        isOver = true
+      })
+      const seconds = (): string => ((performance.now() - began) / 1000).toFixed(0)
+      const killedFor = seconds()
+      await writing
+      const messages = sent.accepted.size
+      expect([...sent.refused]).toEqual([])
+      await untilAtRest(hub, { accepted: messages, swept: true, withinMs: CAUGHT_UP_WITHIN_MS })
+      const restedAfter = seconds()
+      await Promise.all(readers.map(({ end }) => end()))
+
+      const sql = openDatabase(hub.describe().database_url)
+      try {
+        const rows = await sql<ReadonlyArray<{ id: string; sequence: string }>>`
+          SELECT id, sequence FROM read.events WHERE account = ${account.uuid} AND mode = 'test' ORDER BY sequence`
+        expect(rows.map(({ sequence }) => Number(sequence))).toEqual(rows.map((_, index) => index + 1))
+        const journal = rows.map(({ id }) => encodeId('evt', id))
+        const [batches] = await sql<[{ count: number }]>`SELECT count(*)::int FROM read.batches WHERE closed`
+        // Accepted, sent and delivered of each message, and completed of each batch.
+        expect(journal).toHaveLength(3 * messages + batches.count)
+        for (const { ids } of readers) {
+          // Compared by hand first: a difference in ten thousand ids is not to be printed as a whole.
+          const at = ids.findIndex((id, index) => id !== journal[index])
+          expect({ at, read: ids.length }).toEqual({ at: -1, read: journal.length })
+        }
+        console.log(
+          `seed ${SEED}: ${messages} messages and ${journal.length} events in ${killedFor} s with ${kills} projectors killed; ` +
+            `all projected after ${restedAfter} s, read after ${seconds()} s`,
+        )
+      } finally {
+        await sql.end()
+      }
+    },
+    SECONDS * 1000 + 2 * CAUGHT_UP_WITHIN_MS,
+  )
+})
