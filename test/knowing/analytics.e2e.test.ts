@@ -187,7 +187,7 @@ describe('a stock Avro consumer', () => {
     const found = await consume(tool.folder, [...names, EVERY_VERSION])
     const page = documented()
 
-    expect([...page.topics.keys()].toSorted()).toEqual(names.toSorted())
+    expect(new Set(page.topics.keys())).toEqual(new Set(names))
     const met = new Set<string>()
     for (const topic of names) {
       const types = found.topics[topic]!

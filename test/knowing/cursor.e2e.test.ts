@@ -1,6 +1,6 @@
 /**
  * Readers that follow a journal by its cursor while eight writers fill it through four projectors, of which one is killed every few
- * seconds: each reader sees every event once, and in order. `HUB_TEST_CURSOR_SECONDS` sets for how long.
+ * seconds: each reader sees every event once, and in order. `HUB_CURSOR_SECONDS` sets for how long.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId } from '@hub/domain'
@@ -13,8 +13,8 @@ import { type Account, type Operator, operatorOf } from '../support/operator.ts'
 import { type ExtraProjector, extraProjector } from '../support/projectors.ts'
 import { randomFrom } from '../support/random.ts'
 
-const SECONDS = Number(process.env['HUB_TEST_CURSOR_SECONDS'] ?? 15)
-const SEED = Number(process.env['HUB_TEST_SEED'] ?? 20_261_121)
+const SECONDS = Number(process.env['HUB_CURSOR_SECONDS'] ?? 15)
+const SEED = Number(process.env['HUB_CURSOR_SEED'] ?? 20_261_121)
 const WRITERS = 8
 /** Beside the hub's own. */
 const MORE_PROJECTORS = 3

@@ -1,6 +1,6 @@
 /**
  * A checker that shares no code with the projector builds every read model again from the topics, after mixed messages with apps killed in
- * their midst, and finds what the tables say. `HUB_TEST_CHECKER_MESSAGES` sets how many messages; 50,000 take some minutes.
+ * their midst, and finds what the tables say. `HUB_CHECKER_MESSAGES` sets how many messages; 50,000 take some minutes.
  */
 import { openDatabase, startHub, type TestHub, eventually } from '@hub/testkit'
 import { decodeId } from '@hub/domain'
@@ -11,8 +11,8 @@ import { type Operator, operatorOf } from '../support/operator.ts'
 import { randomFrom } from '../support/random.ts'
 
 const DEFAULT_MESSAGES = 3000
-const MESSAGES = Number(process.env['HUB_TEST_CHECKER_MESSAGES'] ?? DEFAULT_MESSAGES)
-const SEED = Number(process.env['HUB_TEST_SEED'] ?? 20_261_121)
+const MESSAGES = Number(process.env['HUB_CHECKER_MESSAGES'] ?? DEFAULT_MESSAGES)
+const SEED = Number(process.env['HUB_CHECKER_SEED'] ?? 20_261_121)
 
 /** The projector twice as often: it is what is checked. */
 const KILLED = ['projector', 'dispatcher', 'projector', 'command-api'] as const
