@@ -6,9 +6,11 @@
  * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
  * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
  * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
- * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for two minutes. A lane's mark may lie
- * hours behind, at a message that its operator does not take: what a restart reads again from there, and does not remember
- * any more, is old, and everything old is looked up in the read model before it is handed over (decision 14).
+ * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for two minutes. A report's offset is
+ * held until what it says is in the log, or it is known to say nothing new.
+ *
+ * A lane's mark may lie hours behind, at a message that its operator does not take: what a restart reads again from there, and does not
+ * remember any more, is old, and everything old is looked up in the read model before it is handed over (decision 14).
  */
 import {
   type Fence,
@@ -103,7 +105,7 @@ export interface ShardLimits {
 /**
  * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator. 120,000 open messages take about 110 MB and let
  * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 200,000 finished ones in two minutes
- * are 1,600 a second for one shard, which is more than it can do, and take 40 MB: they are kept as ids.
+ * are 1,600 a second for one shard, which is more than it can do, and take about 50 MB: they are kept as ids.
  */
 export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 200_000 }
 
@@ -621,8 +623,8 @@ export class MessageShard {
     }
     for (const message of this.#finished) {
       if (now - message.finishedAt < IN_FULL_MS) break
-      // Its facts that have not been read back yet would look like news.
-      if (logPosition <= message.evidence || message.recording > 0) continue
+      // Its facts that have not been read back yet would look like news, and so would an answer that is still to come.
+      if (logPosition <= message.evidence || message.recording > 0 || message.busy) continue
       if (now - message.finishedAt >= REMEMBERED_MS) this.#forget(message)
       else if (message.state.reason !== 'dlr_timeout_local') this.#abridge(message)
     }
@@ -653,8 +655,8 @@ export class MessageShard {
     // The log may have told meanwhile; what it tells of an open message is all there is to know.
     if (handedOver && message.state.stage === 'queued') {
       this.#world.happened('known_dropped')
-      const reports = message.parked
-      message.parked = NONE
+      const reports = message.waitingReports
+      message.waitingReports = NONE
       this.#leaveQueue(message)
       this.#forget(message)
       // They are about what the read model knows.
@@ -852,7 +854,7 @@ export class MessageShard {
     this.#removeAnswerLost(message)
     this.#dropEvidence(message)
     this.#releaseReports(message)
-    for (const report of message.parked) this.#drop(report, 'report_duplicate')
+    for (const report of message.waitingReports) this.#drop(report, 'report_duplicate')
     const { operator, operatorIds } = message.state
     if (operator !== null) {
       for (const id of operatorIds) {
@@ -889,7 +891,7 @@ export class MessageShard {
       const key = operatorKey(operator, id, message.key)
       this.#byOperatorId.set(key, message)
       const waiting = this.#parked.take(key)
-      if (waiting.length > 0) message.parked = [...message.parked, ...waiting]
+      if (waiting.length > 0) message.waitingReports = [...message.waitingReports, ...waiting]
     }
   }
 
@@ -963,10 +965,12 @@ export class MessageShard {
       this.#queues.unblock(message)
     }
     this.#arm(message)
-    while (message.parked.length > 0 && !this.#awaitsAnswer(message)) {
-      const [first, ...rest] = message.parked
-      message.parked = rest.length === 0 ? NONE : rest
-      this.#apply(message, first!)
+    while (message.waitingReports.length > 0 && !this.#awaitsAnswer(message)) {
+      const [first, ...rest] = message.waitingReports
+      message.waitingReports = rest.length === 0 ? NONE : rest
+      // It may have come to an end that others have written, and that says nothing of its parts.
+      if (this.#lacksIds(message)) this.#park(first!)
+      else this.#apply(message, first!)
     }
   }
 
@@ -998,7 +1002,7 @@ export class MessageShard {
       this.#byOperatorId.get(operatorKey(report.operator, report.operatorId, report.recipient)) ??
       (named?.key === report.recipient ? named : undefined)
     if (message === undefined || this.#lacksIds(message)) this.#park(report)
-    else if (this.#awaitsAnswer(message)) message.parked = [...message.parked, report]
+    else if (this.#awaitsAnswer(message)) message.waitingReports = [...message.waitingReports, report]
     else this.#apply(message, report)
   }
 
@@ -1008,8 +1012,9 @@ export class MessageShard {
   }
 
   /**
-   * Reports wait for what is under way, and until it is known whether a message was handed over before. Also for an answer that was lost and comes when the message is handed over again: without the ids of
-   * its parts, the report of one part would be taken for all.
+   * Reports wait for what is under way, and until it is known whether the message was handed over before. Also for an answer that was
+   * lost and comes when the message is handed over again: without the ids of its parts, the report of one part would be
+   * taken for all.
    */
   #awaitsAnswer(message: Message): boolean {
     if (message.busy || message.recording > 0 || message.lookingUp) return true

@@ -92,10 +92,10 @@ export interface Message extends QueueItem {
   lost: number
   /** Of several parts, the operator ids whose reports are still awaited. */
   awaited: Set<string> | null
-  /** Offsets of reports that are taken into account but not yet in the log. */
+  /** Offsets of reports on some of its parts, which are in the log only when the rest has come or the message is carried. */
   heldReports: ReadonlyArray<number>
   /** Reports that came while a hand-over or a fact was under way. */
-  parked: ReadonlyArray<Report>
+  waitingReports: ReadonlyArray<Report>
   /** When it became final, ms since the epoch; 0 while it is open. */
   finishedAt: number
 }
@@ -123,6 +123,6 @@ export const makeMessage = (id: string, key: string, state: MessageState): Messa
   lost: 0,
   awaited: null,
   heldReports: NONE,
-  parked: NONE,
+  waitingReports: NONE,
   finishedAt: 0,
 })

@@ -1,6 +1,6 @@
 /**
- * Reports that match no message in memory. Their submit answer may still be on its way, the message may be long finished and forgotten, or it
- * may be none of ours. They hold the mark of the reports until that is known.
+ * Reports that match no message in memory. The submit answer with their id may still be on its way, the message may be long
+ * finished and forgotten, or it may be none of ours. They hold the mark of the reports until that is known.
  *
  * A report is nobody's only once the read model has said so, and has come as far in the log as the shard had when the report
  * was read: all that the shard has forgotten lies before that place. While the read model cannot be asked, or is

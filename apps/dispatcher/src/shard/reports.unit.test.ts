@@ -317,6 +317,26 @@ describe('a hand-over', () => {
     assert.strictEqual(shard.take(1, 'op'), message)
   })
 
+  it('whose message has ended meanwhile is remembered until the operator has answered', () => {
+    const { accepted, happened, handOver, report, shard, time, written } = shardOf()
+    const message = handOver('msg_a')
+    // What the shard's former owner still had on its way to the log.
+    const late: LogFact = { type: 'MessageDelivered', messageId: 'msg_a', at: time.now }
+    written.push(late)
+    shard.isOwn(1)
+    shard.onFact(1, 'r', late, new Fence())
+    time.now += MINUTE
+    shard.committed([1, 1], 2, time.now)
+    accepted(message, 'o1')
+    report('o1', { outcome: { status: 'seen' } })
+    report('o1')
+    assert.strictEqual(written.at(-1)?.type, 'MessageSeen')
+    assert.deepStrictEqual(happened, ['report_duplicate'])
+    time.now += 3 * MINUTE
+    shard.committed([1, 1], 3, time.now)
+    assert.deepStrictEqual(shard.needed(), { lanes: [null, null], log: null, reports: null })
+  })
+
   it('that may have succeeded is not called refused by a second attempt', () => {
     const { handOver, shard, story, time } = shardOf()
     const message = handOver('msg_a')

@@ -149,6 +149,42 @@ describe('a shard, where a random run has found a mistake', () => {
       model.lookUp()
     }),
   )
+
+  it(
+    'does not take the report of one part for all when another’s end of the message comes before the answer of the read model',
+    ends(true, (model) => {
+      model.accept(0, 0, 2, 8000)
+      model.work(false)
+      model.tell(0, 'one part delivered')
+      model.advance(90_000_000)
+      model.rebalance()
+      model.advance(1)
+      model.work(false)
+      model.advance(90_000_000)
+      model.commit(false)
+      model.crash(true)
+      model.repeat(0)
+      model.work(false)
+      model.readReports(1)
+    }),
+  )
+
+  it(
+    'ends a message whose answer another member has heard, and it has not read yet',
+    ends(true, (model) => {
+      model.accept(0, 1, 1, 8000)
+      model.accept(0, 0, 1, 8000)
+      model.accept(0, 2, 2, 8000)
+      model.work(false)
+      model.rebalance()
+      model.tell(5, 'one part delivered')
+      model.tickZombie()
+      model.work(true)
+      model.advance(400_000)
+      model.readReports(1)
+      model.work(false)
+    }),
+  )
 })
 
 describe('a shard that ends between its marks and its facts', () => {
@@ -163,6 +199,27 @@ describe('a shard that ends between its marks and its facts', () => {
     model.rest()
     model.check()
     assert.strictEqual(model.stateOf('msg_0')?.status, 'delivered')
+  })
+
+  it('remembers for two minutes what it has finished', () => {
+    const model = new ShardModel(false)
+    model.accept(0, 0, 1, 300_000)
+    model.work(false)
+    model.tell(0, 'all parts delivered')
+    model.readReports(1)
+    model.land(false, 1, true)
+    model.readLog()
+    // Only its id is left in memory, and then its evidence in the log.
+    model.advance(20_000)
+    model.commit(true)
+    model.commit(true)
+    model.crash(true)
+    // A repeat that looks like the first.
+    model.repeat(0)
+    model.work(false)
+    model.rest()
+    model.check()
+    assert.strictEqual(model.stateOf('msg_0')?.attempts, 1)
   })
 
   it('hands a message over whose claim was not written', () => {

@@ -23,8 +23,20 @@ const QUIET_ROUNDS = 16
 const ROUND_MS = 30_000
 
 type Entry =
-  | { readonly kind: 'fact'; readonly by: number; readonly recipient: string; readonly fact: LogFact }
+  | ({ readonly kind: 'fact'; readonly by: number } & Written)
   | { readonly kind: 'opened'; readonly by: number; readonly epoch: number; readonly member: string }
+
+interface Written {
+  readonly recipient: string
+  readonly fact: LogFact
+  /** How far its writer had read the log when it said so. */
+  readonly knew: number
+}
+
+interface Landed extends Written {
+  readonly by: number
+  readonly offset: number
+}
 
 interface Submitted {
   readonly message: Message
@@ -50,11 +62,7 @@ class Member {
   readonly positions: Array<number>
   readonly logStart: number
   epoch = 0
-  appends: Array<{
-    readonly fact: LogFact
-    readonly recipient: string
-    readonly acknowledge: (offset: number) => void
-  }> = []
+  appends: Array<Written & { readonly acknowledge: (offset: number) => void }> = []
   submits: Array<Submitted> = []
 
   constructor(number: number, committed: ReadonlyArray<number>, world: (member: () => Member) => World) {
@@ -103,7 +111,7 @@ export class ShardModel {
   #member: Member
   #zombie: Member | null = null
   /** Produces of members that are gone; they may land late all the same. */
-  #strays: Array<{ readonly by: number; readonly fact: LogFact; readonly recipient: string }> = []
+  #strays: Array<Written & { readonly by: number }> = []
   readonly #accepted = new Map<string, MessageAccepted>()
   /** Messages in the order in which they first reached the operator. */
   readonly #order: Array<string> = []
@@ -124,7 +132,8 @@ export class ShardModel {
     const number = ++this.#members
     const member = new Member(number, this.#committed, (self) => ({
       now: () => this.now,
-      append: (fact, recipient, acknowledge) => self().appends.push({ fact, recipient, acknowledge }),
+      append: (fact, recipient, acknowledge) =>
+        self().appends.push({ fact, recipient, knew: self().positions[2]!, acknowledge }),
       submit: (message) => self().submits.push({ message, outcome: this.#write(self(), message) }),
       resume: () => {},
       operatorFor: () => OPERATOR,
@@ -169,8 +178,8 @@ export class ShardModel {
   }
 
   #bury(member: Member): void {
-    for (const { fact, recipient } of member.appends) {
-      this.#strays.push({ by: member.number, fact, recipient })
+    for (const { fact, knew, recipient } of member.appends) {
+      this.#strays.push({ by: member.number, fact, knew, recipient })
     }
     member.appends = []
     member.submits = []
@@ -225,8 +234,8 @@ export class ShardModel {
   land(zombie: boolean, count: number, acknowledged: boolean): void {
     const member = this.#which(zombie)
     for (const pending of member.appends.slice(0, count)) {
-      const { acknowledge, fact, recipient } = pending
-      this.#log.push({ kind: 'fact', by: member.number, fact, recipient })
+      const { acknowledge, fact, knew, recipient } = pending
+      this.#log.push({ kind: 'fact', by: member.number, fact, knew, recipient })
       if (!acknowledged) continue
       member.appends.splice(member.appends.indexOf(pending), 1)
       acknowledge(this.#log.length - 1)
@@ -477,16 +486,16 @@ export class ShardModel {
   /** What the log says of a message up to an offset, void claims left out. */
   stateOf(id: string, end = this.#log.length): MessageState | null {
     let state: MessageState | null = null
-    for (const fact of this.#factsOf(id, end)) state = evolve(state, fact)
+    for (const { fact } of this.#factsOf(id, end)) state = evolve(state, fact)
     return state
   }
 
-  #factsOf(id: string, end = this.#log.length): ReadonlyArray<LogFact> {
+  #factsOf(id: string, end = this.#log.length): ReadonlyArray<Landed> {
     const fence = new Fence()
-    const facts: Array<LogFact> = []
+    const facts: Array<Landed> = []
     for (const [offset, entry] of this.#log.slice(0, end).entries()) {
       if (entry.kind === 'opened') fence.observe(offset, entry)
-      else if (entry.fact.messageId === id && !isVoid(entry.fact, fence)) facts.push(entry.fact)
+      else if (entry.fact.messageId === id && !isVoid(entry.fact, fence)) facts.push({ ...entry, offset })
     }
     return facts
   }
@@ -572,12 +581,20 @@ export class ShardModel {
     // What a reader of the log sees of it, status by status.
     let state: MessageState | null = null
     const seen: Array<string> = ['accepted']
-    let withIds: boolean | null = null
-    for (const fact of this.#factsOf(id)) {
-      if (fact.type === 'MessageSent') withIds ??= fact.operatorIds.length > 0
+    let sent: Landed | null = null
+    let withIds = false
+    for (const written of this.#factsOf(id)) {
+      const { fact } = written
+      if (fact.type === 'MessageSent') sent ??= written
       state = evolve(state, fact)
       const now = state.reason === null ? state.status : `${state.status} ${state.reason}`
-      if (seen.at(-1) !== now) seen.push(now)
+      if (seen.at(-1) === now) continue
+      seen.push(now)
+      // Whoever has not read another's answer yet knows no ids.
+      withIds =
+        sent?.fact.type === 'MessageSent' &&
+        sent.fact.operatorIds.length > 0 &&
+        (sent.by === written.by || sent.offset < written.knew)
     }
     const story = seen.join(', ')
     for (const [i, status] of seen.slice(1).entries()) {
@@ -596,17 +613,14 @@ export class ShardModel {
     }
     if (TOLD.has(end)) {
       // Where the ids were in an answer that was lost, a report is matched by its recipient.
-      const tellers =
-        withIds === true
-          ? [taken]
-          : [...this.#taken.values()].filter(
-              ({ recipient }) => recipient === this.#accepted.get(id)!.recipient,
-            )
+      const tellers = withIds
+        ? [taken]
+        : [...this.#taken.values()].filter(({ recipient }) => recipient === this.#accepted.get(id)!.recipient)
       assert.include(
         // Without ids one part stands for all.
         tellers.flatMap((teller) => [
           teller?.decided,
-          ...(withIds !== true && (teller?.delivered.size ?? 0) > 0 ? ['delivered'] : []),
+          ...(!withIds && (teller?.delivered.size ?? 0) > 0 ? ['delivered'] : []),
         ]),
         TOLD.get(end),
         `${id} is as its operator told: ${story}`,
@@ -621,7 +635,7 @@ export class ShardModel {
       taken.ids.length > 1 &&
       decided === 'delivered' &&
       story.includes('dlr_timeout_local')
-    if ((decided === 'delivered' || decided === 'undelivered') && withIds === true && !inPieces) {
+    if ((decided === 'delivered' || decided === 'undelivered') && withIds && !inPieces) {
       assert.strictEqual(TOLD.get(end), decided, `${id} was reported: ${story}`)
     }
   }
