@@ -212,6 +212,9 @@ describe('a shard that ends between its marks and its facts', () => {
     // Only its id is left in memory, and then its evidence in the log.
     model.advance(20_000)
     model.commit(true)
+    // The mark of the log is at a fence.
+    model.carryFence()
+    model.readLog()
     model.commit(true)
     model.crash(true)
     // A repeat that looks like the first.

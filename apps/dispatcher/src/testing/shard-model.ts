@@ -583,15 +583,21 @@ export class ShardModel {
     const seen: Array<string> = ['accepted']
     let sent: Landed | null = null
     let withIds = false
+    let assumedAgain = false
     for (const written of this.#factsOf(id)) {
       const { fact } = written
-      if (fact.type === 'MessageSent') sent ??= written
+      if (fact.type === 'MessageSent') {
+        assumedAgain ||= sent !== null && fact.operatorIds.length === 0
+        sent ??= written
+      }
       state = evolve(state, fact)
       const now = state.reason === null ? state.status : `${state.status} ${state.reason}`
       if (seen.at(-1) === now) continue
       seen.push(now)
-      // Whoever has not read another's answer yet knows no ids.
+      // Whoever has not read another's answer yet knows no ids. And what a former owner assumes long afterwards may be all that
+      // is left of a message behind the mark.
       withIds =
+        !assumedAgain &&
         sent?.fact.type === 'MessageSent' &&
         sent.fact.operatorIds.length > 0 &&
         (sent.by === written.by || sent.offset < written.knew)
@@ -605,6 +611,10 @@ export class ShardModel {
     assert.isTrue(state?.final === true, `${id} has come to its end: ${story}`)
 
     // And it is true.
+    if (seen.includes('sent')) {
+      const claimed = this.#factsOf(id).some(({ fact }) => fact.type === 'HandoverStarted')
+      assert.isTrue(claimed, `${id} was never claimed, and is called sent: ${story}`)
+    }
     if (end === 'expired ttl_expired_before_submit') {
       assert.isUndefined(taken, `${id} was handed over, and "a resend is safe" was said: ${story}`)
     }
