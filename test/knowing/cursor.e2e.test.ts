@@ -100,7 +100,7 @@ describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} read
       const random = randomFrom(SEED)
       const began = performance.now()
       let isOver = false
-      const readers = Array.from({ length: READERS }, (_, i) => follow(account.test, i % 2 === 0 ? 1000 : 7))
+      const readers = Array.from({ length: READERS }, (_, i) => follow(account.test, i % 2 === 0 ? 1000 : 37))
       const sent = nothingSent()
       const writing = Promise.all(
         Array.from({ length: WRITERS }, (_, i) => write(account.test, i, sent, () => isOver)),

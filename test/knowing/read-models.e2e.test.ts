@@ -133,6 +133,20 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           SELECT account, mode FROM read.events WHERE type = 'account.spend_threshold'`
         expect([...thresholds]).toEqual([{ account: accounts[0]!.uuid, mode: 'live' }])
 
+        // What was spent is what the ledger of charges comes to, once what a crash left of codes has been reconciled.
+        await eventually(
+          async () => {
+            const spent = await sql<ReadonlyArray<{ spent: string; charged: string }>>`
+              SELECT p.spent::text, c.charged::text FROM command.spend_periods p JOIN (
+                SELECT account, period, sum(CASE kind WHEN 'charge' THEN amount ELSE -amount END) AS charged
+                  FROM read.charges GROUP BY account, period) AS c USING (account, period)`
+            expect(spent).toHaveLength(accounts.length)
+            for (const account of spent) expect(account.spent).toBe(account.charged)
+            return true
+          },
+          { withinMs: WITHIN_MS, everyMs: 500 },
+        )
+
         // A checker that finds nothing must be able to find something.
         const [history] = await sql<[{ message_id: string; fact_id: string }]>`
           DELETE FROM read.message_history WHERE (message_id, fact_id) IN (
