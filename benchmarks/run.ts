@@ -17,8 +17,9 @@ import { measureDispatchingAlone } from './dispatching.ts'
 import type { HandlerPlan } from './handler.ts'
 import type { LoadPlan, LoadResult } from './load.ts'
 import { fold, percentile } from './numbers.ts'
+import { measureWebhooksAlone } from './webhooks.ts'
 
-/** The whole of it should stay below six minutes. */
+/** The whole of it should stay below eight minutes. */
 const WARM_UP = { connections: 16, durationMs: 5000 }
 const SATURATION = { connections: 64, durationMs: 15_000 }
 const STEADY = { connections: 64, rate: 200, durationMs: 12_000 }
@@ -207,6 +208,7 @@ try {
   // The sections that bring their own apps have the machine to themselves.
   await hub.stop()
   const dispatching = await measureDispatchingAlone(say)
+  const webhooks = await measureWebhooksAlone(say)
 
   const bars = [
     { what: 'hand-over p50 ÷ bare round trip p50, side by side', value: handOverP50 / beside.p50, bar: 5 },
@@ -228,6 +230,7 @@ try {
       bar: 1.3,
     },
     ...dispatching.bars,
+    ...webhooks.bars,
   ]
   const page = fold({
     machine: `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`,
@@ -279,6 +282,7 @@ try {
         `${(endToEnd / produce.perSecond).toFixed(3)} of the bare produce`,
       ],
       ...dispatching.rows,
+      ...webhooks.rows,
     ],
     memory: APPS.map((name, index) => ({ name, atRest: atRest[index]!, afterLoad: afterLoad[index]! })),
     bars,

@@ -74,7 +74,7 @@ export const FANOUT_DEFAULTS: Settings = {
   unrecorded: 1024,
   recordTogether: 24,
   recordWithinMs: 5,
-  linedUpEach: 256,
+  linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 4,
   collectedEvents: 20_000,
