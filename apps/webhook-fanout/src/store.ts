@@ -102,9 +102,6 @@ const TRANSACTION_DEADLINE = '8 seconds'
 const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): Buffer =>
   Buffer.from(`[${events.map((event) => event.body).join(',')}]`)
 
-/** As text, which is half of what the driver would otherwise be sent, in hexadecimal. The bytes are the same: JSON in UTF-8. */
-const bodyText = (q: Queries) => q`convert_from(body, 'UTF8') AS body`
-
 interface EndpointRow {
   readonly id: string
   readonly account: string
@@ -129,7 +126,7 @@ interface BatchRow {
   readonly queued_at: Date
   readonly next_attempt_at: Date
   readonly redelivery: string | null
-  readonly body: string | null
+  readonly body: Buffer | null
 }
 
 const pendingOf = (row: BatchRow): PendingBatch => ({
@@ -139,7 +136,7 @@ const pendingOf = (row: BatchRow): PendingBatch => ({
   queuedAt: row.queued_at.getTime(),
   nextAttemptAt: row.next_attempt_at.getTime(),
   redelivery: row.redelivery,
-  body: row.body === null ? null : Buffer.from(row.body),
+  body: row.body,
 })
 
 interface RedeliveryRow {
@@ -550,7 +547,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           const now = new Date(yield* Clock.currentTimeMillis)
           return yield* sql.run(async (q) => {
             const selected = q`
-              SELECT id, attempts, queued_at, next_attempt_at, redelivery, ${withBodies ? bodyText(q) : q`NULL AS body`}
+              SELECT id, attempts, queued_at, next_attempt_at, redelivery, ${withBodies ? q`body` : q`NULL::bytea AS body`}
               FROM webhooks.batches
               WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
             const released = q`(next_attempt_at <= ${now}
@@ -582,7 +579,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
             // Batches are queued in the order of their events, so the oldest stand first in that order; those of
             // redeliveries, which are few, follow their own.
             const selected = q`
-              SELECT id, attempts, queued_at, next_attempt_at, redelivery, NULL AS body FROM webhooks.batches
+              SELECT id, attempts, queued_at, next_attempt_at, redelivery, NULL::bytea AS body FROM webhooks.batches
               WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
             const rows = await q<BatchRow[]>`
               (${selected} AND redelivery IS NULL ORDER BY first_sequence LIMIT ${limit})
@@ -601,10 +598,10 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         body: (batch) =>
           sql
             .run(
-              (q) => q<{ body: string }[]>`
-                SELECT ${bodyText(q)} FROM webhooks.batches WHERE id = ${batch} AND status = 'pending'`,
+              (q) => q<{ body: Buffer }[]>`
+                SELECT body FROM webhooks.batches WHERE id = ${batch} AND status = 'pending'`,
             )
-            .pipe(Effect.map(([row]) => (row === undefined ? null : Buffer.from(row.body)))),
+            .pipe(Effect.map(([row]) => row?.body ?? null)),
         record,
         redeliveries: sql
           .run(
