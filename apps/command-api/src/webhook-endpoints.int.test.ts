@@ -330,6 +330,7 @@ describe('the delivery log', () => {
       response_code: 204,
       reason: null,
       next_attempt_at: null,
+      redelivery: randomUUID(),
     })
     const { body, status } = await live().get(`${path}/deliveries`)
     expect(status).toBe(200)
@@ -352,6 +353,7 @@ describe('the delivery log', () => {
           response_code: 204,
           reason: null,
           next_attempt_at: null,
+          redelivery: true,
         },
         {
           ...shared,
@@ -361,6 +363,7 @@ describe('the delivery log', () => {
           response_code: 500,
           reason: 'http_status',
           next_attempt_at: '2026-11-21T09:31:00.000Z',
+          redelivery: false,
         },
       ],
       has_more: false,

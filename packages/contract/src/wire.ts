@@ -1099,6 +1099,10 @@ export const WebhookDelivery = Schema.Struct({
       'Why it failed; `null` when it succeeded. The window is the 24 hours in which a batch is retried.',
   }),
   trial: Schema.Boolean.annotate({ description: 'True for what `POST …/test` delivered.' }),
+  redelivery: Schema.Boolean.annotate({
+    description:
+      'True for what was delivered once more for a period, because the operator of the hub was asked to. The events have the ids they had.',
+  }),
   created_at: moment('When the attempt began.'),
   next_attempt_at: Schema.NullOr(Timestamp).annotate({
     description: 'When the batch is tried again; `null` when it is not, as far as is known.',
@@ -1119,6 +1123,7 @@ export const WebhookDelivery = Schema.Struct({
       duration_ms: 41,
       reason: 'http_status',
       trial: false,
+      redelivery: false,
       created_at: '2026-11-21T09:31:02.480Z',
       next_attempt_at: '2026-11-21T09:33:04.116Z',
     },

@@ -14,6 +14,7 @@ interface AttemptRow {
   readonly duration_ms: number
   readonly reason: DeliveryReason | null
   readonly trial: boolean
+  readonly redelivery: boolean
   readonly created_at: Date
   readonly next_attempt_at: Date | null
 }
@@ -29,12 +30,14 @@ const deliveryBody = (row: AttemptRow): WebhookDelivery => ({
   duration_ms: row.duration_ms,
   reason: row.reason,
   trial: row.trial,
+  redelivery: row.redelivery,
   created_at: toTimestamp(row.created_at.getTime()),
   next_attempt_at: row.next_attempt_at === null ? null : toTimestamp(row.next_attempt_at.getTime()),
 })
 
 const columns = (q: Queries) => q`
-  a.id, a.batch_id, a.attempt, a.status, a.response_code, a.duration_ms, a.reason, a.trial, a.created_at, a.next_attempt_at,
+  a.id, a.batch_id, a.attempt, a.status, a.response_code, a.duration_ms, a.reason, a.trial, a.redelivery IS NOT NULL AS redelivery,
+  a.created_at, a.next_attempt_at,
   ARRAY(SELECT b.event_id FROM webhooks.batch_events b WHERE b.batch_id = a.batch_id AND b.endpoint_id = a.endpoint_id
          ORDER BY b.position) AS event_ids`
 
