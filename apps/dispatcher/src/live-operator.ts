@@ -1,4 +1,5 @@
 /** Who takes the messages of live keys, from the environment: an operator that speaks SMPP, one that speaks HTTP, or nobody. */
+import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import {
   BIND_MODES,
@@ -41,6 +42,10 @@ const httpSettings: Effect.Effect<HttpOperatorSettings, Config.ConfigError> = Ef
 /** Longer ones are cut or refused by centres. Source: SMPP 3.4, 4.1.5: 15 and 8 characters, and a NUL. */
 const MAX_SYSTEM_ID = 15
 const MAX_PASSWORD = 8
+/** Source: SMPP 3.4, 5.2.3: 12 characters and a NUL. */
+const MAX_SYSTEM_TYPE = 12
+/** Time zones lie between 12 hours behind UTC and 14 ahead of it. */
+const MAX_OFFSET_MINUTES = 14 * 60
 
 /** More would be a mistake: centres allow an account a handful of binds, and windows of some hundreds. */
 const MAX_BINDS = 32
@@ -96,8 +101,48 @@ const authorities: Effect.Effect<string | null, Config.ConfigError> = Effect.fla
       ? Effect.succeed(null)
       : Effect.try({
           try: () => readFileSync(file, 'utf8'),
-          catch: () => 'unreadable',
-        }).pipe(Effect.catch(() => wrong('HUB_OPERATOR_SMPP_CA_FILE cannot be read'))),
+          catch: () => 'HUB_OPERATOR_SMPP_CA_FILE cannot be read',
+        }).pipe(
+          // TLS takes anything for a list of authorities, and then trusts nobody.
+          Effect.tap((pem) =>
+            Effect.try({
+              try: () => new X509Certificate(pem),
+              catch: () => 'HUB_OPERATOR_SMPP_CA_FILE holds no certificate in PEM',
+            }),
+          ),
+          Effect.catch(wrong),
+        ),
+)
+
+const systemType: Effect.Effect<string, Config.ConfigError> = Effect.flatMap(
+  given('HUB_OPERATOR_SMPP_SYSTEM_TYPE'),
+  (text) =>
+    /^[\x20-\x7e]*$/u.test(text) && text.length <= MAX_SYSTEM_TYPE
+      ? Effect.succeed(text)
+      : wrong(`HUB_OPERATOR_SMPP_SYSTEM_TYPE must have at most ${MAX_SYSTEM_TYPE} ASCII characters`),
+)
+
+/** Type of number and numbering plan, `ton/npi`. */
+const numericSender: Effect.Effect<SmppSettings['numericSender'], Config.ConfigError> = Effect.flatMap(
+  given('HUB_OPERATOR_SMPP_NUMERIC_SENDER'),
+  (text) => {
+    if (text === '') return Effect.succeed(SMPP_DEFAULTS.numericSender)
+    const [, ton, npi] = /^([0-6])\/([0-9]|1[0-8])$/u.exec(text) ?? []
+    return ton === undefined || npi === undefined
+      ? wrong('HUB_OPERATOR_SMPP_NUMERIC_SENDER must be type of number and numbering plan, for example 1/1')
+      : Effect.succeed({ ton: Number(ton), npi: Number(npi) })
+  },
+)
+
+const receiptOffset: Effect.Effect<number | null, Config.ConfigError> = Effect.flatMap(
+  given('HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES'),
+  (text) => {
+    if (text === '') return Effect.succeed(SMPP_DEFAULTS.receiptOffsetMinutes)
+    const minutes = /^-?\d{1,3}$/u.test(text) ? Number(text) : Number.NaN
+    return Math.abs(minutes) <= MAX_OFFSET_MINUTES
+      ? Effect.succeed(minutes)
+      : wrong('HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES must be an offset from UTC, for example 180')
+  },
 )
 
 const smppSettings: Effect.Effect<SmppSettings, Config.ConfigError> = Effect.gen(function* () {
@@ -120,6 +165,9 @@ const smppSettings: Effect.Effect<SmppSettings, Config.ConfigError> = Effect.gen
     ),
     idFormat: yield* oneOf('HUB_OPERATOR_SMPP_ID_FORMAT', ID_FORMATS, SMPP_DEFAULTS.idFormat),
     errors: yield* smppErrors,
+    systemType: yield* systemType,
+    numericSender: yield* numericSender,
+    receiptOffsetMinutes: yield* receiptOffset,
   }
 })
 
@@ -129,7 +177,9 @@ const smppSettings: Effect.Effect<SmppSettings, Config.ConfigError> = Effect.gen
  * Over SMPP: `HUB_OPERATOR_SMPP_URL` (`smpp://system_id@host:port`, `smpps://` for TLS) and `HUB_OPERATOR_SMPP_PASSWORD`; and where the
  * defaults of `SMPP_DEFAULTS` do not fit, `HUB_OPERATOR_SMPP_BINDS`, `HUB_OPERATOR_SMPP_BIND_MODE` (`transceiver`,
  * `transmitter_receiver`), `HUB_OPERATOR_SMPP_WINDOW` (parts without an answer, each bind), `HUB_OPERATOR_SMPP_PARTS_PER_SECOND`,
- * `HUB_OPERATOR_SMPP_ID_FORMAT` (see `IdFormat`), `HUB_OPERATOR_SMPP_ERRORS` (see `parseSmppErrors`), `HUB_OPERATOR_SMPP_CA_FILE` (PEM).
+ * `HUB_OPERATOR_SMPP_ID_FORMAT` (see `IdFormat`), `HUB_OPERATOR_SMPP_ERRORS` (see `parseSmppErrors`), `HUB_OPERATOR_SMPP_CA_FILE` (PEM),
+ * `HUB_OPERATOR_SMPP_SYSTEM_TYPE`, `HUB_OPERATOR_SMPP_NUMERIC_SENDER` (`ton/npi`), `HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES` (of the
+ * dates in receipts, from UTC).
  *
  * Over HTTP: `HUB_OPERATOR_HTTP_URL`, `HUB_OPERATOR_HTTP_SECRET` and `HUB_OPERATOR_CALLBACK_PORT` (on `HUB_OPERATOR_CALLBACK_HOST`,
  * default 127.0.0.1: who can reach it is the deployment's decision).

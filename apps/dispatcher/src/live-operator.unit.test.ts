@@ -47,19 +47,23 @@ describe('the operator of live keys', () => {
         HUB_OPERATOR_SMPP_PARTS_PER_SECOND: '100',
         HUB_OPERATOR_SMPP_ID_FORMAT: 'hexadecimal_answer',
         HUB_OPERATOR_SMPP_ERRORS: '{"command_status": {"0x0410": "spam_filter_content"}}',
+        HUB_OPERATOR_SMPP_SYSTEM_TYPE: 'VMA',
+        HUB_OPERATOR_SMPP_NUMERIC_SENDER: '3/9',
+        HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES: '-210',
       })
       if (!Exit.isSuccess(told) || told.value?.name !== SMPP) return assert.fail('it is read')
-      const { bindMode, binds, errors, idFormat, partsPerSecond, window } = told.value.settings
-      assert.deepStrictEqual(
-        { bindMode, binds, idFormat, partsPerSecond, window },
-        {
-          bindMode: 'transmitter_receiver',
-          binds: 4,
-          idFormat: 'hexadecimal_answer',
-          partsPerSecond: 100,
-          window: 10,
-        },
-      )
+      const { ca, errors, password: secret, url: address, ...settings } = told.value.settings
+      assert.deepStrictEqual([ca, address.protocol, Redacted.value(secret)], [null, 'smpps:', 'secret'])
+      assert.deepInclude(settings, {
+        bindMode: 'transmitter_receiver',
+        binds: 4,
+        idFormat: 'hexadecimal_answer',
+        numericSender: { ton: 3, npi: 9 },
+        partsPerSecond: 100,
+        receiptOffsetMinutes: -210,
+        systemType: 'VMA',
+        window: 10,
+      })
       assert.strictEqual(errors.commandStatus.get(0x0410), 'spam_filter_content')
     }),
   )
@@ -117,6 +121,18 @@ describe('the operator of live keys', () => {
       /HUB_OPERATOR_SMPP_ERRORS is no mapping/u,
     ],
     ['no file', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_CA_FILE: '/nowhere/ca.pem' }, /CA_FILE cannot be read/u],
+    [
+      'a file without a certificate',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_CA_FILE: import.meta.filename },
+      /CA_FILE holds no certificate/u,
+    ],
+    ['a long system type', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_SYSTEM_TYPE: 'thirteen char' }, /at most 12/u],
+    ['half a sender', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_NUMERIC_SENDER: '1' }, /for example 1\/1/u],
+    [
+      'an offset of days',
+      { ...SMPP_ONLY, HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES: '900' },
+      /RECEIPT_OFFSET_MINUTES must be an offset/u,
+    ],
   ]
   for (const [what, environment, sentence] of wrong) {
     it.effect(`is refused with ${what}`, () =>
