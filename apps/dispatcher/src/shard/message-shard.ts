@@ -96,8 +96,8 @@ export interface ShardLimits {
   /** Finished messages still remembered. */
   readonly finished: number
   /**
-   * Open messages are carried forward once a restart would read more records than these, and more than twice as many as are needed.
-   * Absent: 50,000, a quarter of a second's reading.
+   * Open messages are carried forward once a restart would read more records than these, and more than one and a half
+   * as many as are needed. Absent: 50,000, half a second's reading.
    */
   readonly carryBehind?: number
 }
@@ -124,8 +124,11 @@ const BACKLOGGED_AFTER_MS = REMEMBERED_MS - 30_000
 const CARRIED_AFTER_MS = 2 * 60_000
 /** See `ShardLimits.carryBehind`. */
 const CARRY_BEHIND = 50_000
-/** A restart reads so many records for each that is needed, at most. */
-const CARRY_RATIO = 2
+/**
+ * And so many for each that is needed: 200,000 with 100,000 open messages, which are read in less than three seconds. With so many
+ * open, carrying them then appends about as many records as all other messages do.
+ */
+const CARRY_RATIO = 1.5
 /** Carried a second at most: 50 kB of log, and one produce that a code would have to wait for. */
 const CARRIED_AT_ONCE = 500
 /** Looked through for messages to carry, from the oldest on. */
