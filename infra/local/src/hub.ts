@@ -13,8 +13,8 @@ import {
   MORE_DISPATCHERS,
   type MoreDispatcher,
   moreDispatcherEnvironment,
-  NODE_FLAGS,
   nodeFlags,
+  SIMULATOR_FLAGS,
   operatorUrl,
   SECOND_COMMAND_API,
   secondBaseUrl,
@@ -119,7 +119,7 @@ const makeApps = (
     main: string,
     env: Environment,
     answers: () => Promise<boolean>,
-    flags: ReadonlyArray<string> = NODE_FLAGS,
+    flags: ReadonlyArray<string>,
   ): Service => {
     const log = join(logs, `${name}.log`)
     return makeService({
@@ -141,8 +141,13 @@ const makeApps = (
     })
   }
   return [
-    node(SIMULATOR, 'The operator simulator', simulatorMain, simulatorEnvironment(context), () =>
-      httpAnswers(`${operatorUrl(context.ports)}/statistics`),
+    node(
+      SIMULATOR,
+      'The operator simulator',
+      simulatorMain,
+      simulatorEnvironment(context),
+      () => httpAnswers(`${operatorUrl(context.ports)}/statistics`),
+      SIMULATOR_FLAGS,
     ),
     ...APP_NAMES.map((name) =>
       node(
@@ -162,6 +167,7 @@ const makeApps = (
             appMain('command-api'),
             secondCommandApiEnvironment(context),
             () => httpAnswers(`http://127.0.0.1:${context.ports.secondCommandApiAdmin}/readyz`),
+            nodeFlags('command-api'),
           ),
         ]
       : []),
