@@ -82,7 +82,8 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
   if (existsSync(mark)) return
   const data = join(options.dir, 'data')
   rmSync(data, { recursive: true, force: true })
-  const clusterId = randomBytes(16).toString('base64url')
+  // A leading `-` would be taken for an option: one id in 64.
+  const clusterId = `k${randomBytes(16).toString('base64url').slice(1)}`
   await promisify(execFile)(
     options.java.command,
     [...javaArguments(options, []), 'kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', properties],
