@@ -1,6 +1,5 @@
 /** Lanes with more than a shard may hold, and processes that stop without dying. */
 import { assert, describe, it } from '@effect/vitest'
-import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
 import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
@@ -10,7 +9,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeDispatcher } from './index.ts'
 import { countingOperator } from './testing/counting-operator.ts'
-import { freePort, HASH_SECRET, makeWorld, type World } from './testing/world.ts'
+import { freePort, makeWorld, settingsIn, type World } from './testing/world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -33,14 +32,11 @@ describe('a lane with more than its shards may hold', () => {
         const operator = yield* countingOperator
         operator.setBusy(true)
         const dispatcher = yield* makeDispatcher({
-          prefix: world.prefix,
-          topics: world.topics,
+          ...settingsIn(world),
           live: {
             name: HTTP,
             settings: { url: operator.url, secret: Redacted.make('of the test'), callback: null },
           },
-          hashSecret: Redacted.make(HASH_SECRET),
-          vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
           sandbox: { reportDelayMs: 50, lateReportMs: 4000, window: 100 },
           limits: { buffer: 10, open: 10_000, finished: 100_000 },
         })

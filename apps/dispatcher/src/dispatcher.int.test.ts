@@ -1,11 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import {
-  DEFAULT_LIFETIMES,
-  DEFAULT_START_WORDS,
-  DEFAULT_STOP_WORDS,
-  type LogFact,
-  optOutVocabulary,
-} from '@hub/domain'
+import { DEFAULT_LIFETIMES, type LogFact } from '@hub/domain'
 import { BusUnavailable, deadLetterOf, EventLog, type IncomingRecord } from '@hub/kafka'
 import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
 import { eventually } from '@hub/testkit'
@@ -14,7 +8,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, type HttpOperatorSettings, makeDispatcher } from './index.ts'
-import { freePort, HASH_SECRET, makeWorld, simulator, type World } from './testing/world.ts'
+import { freePort, makeWorld, simulator, settingsIn, type World } from './testing/world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -28,11 +22,8 @@ const WITHIN = { withinMs: 30_000 }
 const lifetimes = { ...DEFAULT_LIFETIMES, sandbox: 2000 }
 
 const options = (more: Partial<DispatcherOptions> = {}): DispatcherOptions => ({
-  prefix: world.prefix,
-  topics: world.topics,
+  ...settingsIn(world),
   live: null,
-  hashSecret: Redacted.make(HASH_SECRET),
-  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
   lifetimes,
   sandbox: { reportDelayMs: 50, lateReportMs: 4000, window: 100 },
   ...more,

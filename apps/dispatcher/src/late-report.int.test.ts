@@ -1,22 +1,14 @@
 import { assert, describe, it } from '@effect/vitest'
-import {
-  decodeId,
-  DEFAULT_LIFETIMES,
-  DEFAULT_START_WORDS,
-  DEFAULT_STOP_WORDS,
-  newId,
-  optOutVocabulary,
-  recipientHash,
-} from '@hub/domain'
+import { decodeId, DEFAULT_LIFETIMES, newId, recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, type ReportedOutcome } from '@hub/kafka'
 import { SANDBOX } from '@hub/operator'
 import { Sql } from '@hub/store'
 import { eventually } from '@hub/testkit'
-import { Effect, Exit, Redacted, Scope } from 'effect'
+import { Effect, Exit, Scope } from 'effect'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from './index.ts'
-import { HASH_SECRET, makeWorld, PARTITIONS, type World } from './testing/world.ts'
+import { HASH_SECRET, makeWorld, PARTITIONS, settingsIn, type World } from './testing/world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -28,11 +20,8 @@ const WITHIN = { withinMs: 30_000 }
 const DAY = 24 * 3_600_000
 
 const options = (): DispatcherOptions => ({
-  prefix: world.prefix,
-  topics: world.topics,
+  ...settingsIn(world),
   live: null,
-  hashSecret: Redacted.make(HASH_SECRET),
-  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
   lifetimes: DEFAULT_LIFETIMES,
 })
 

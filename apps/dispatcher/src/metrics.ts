@@ -1,5 +1,6 @@
 /** What the dispatcher counts. Labels are bounded: classes, operators, shards and names of happenings only. */
 import type { MessageClass, OptOutDecision } from '@hub/domain'
+import { makeLabelled } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import type { Happening } from './shard/message-shard.ts'
 
@@ -86,18 +87,9 @@ export interface Metrics {
 
 /** The metrics, bound to the context of the process: updating one is a function call. */
 export const makeMetrics = (context: Context.Context<never>): Metrics => {
-  const bound = new Map<string, Metric.Metric<number, unknown>>()
+  const labelled = makeLabelled()
   /** Shards whose memory was told last. */
   let told: ReadonlySet<number> = new Set()
-  const labelled = (metric: Metric.Metric<number, unknown>, name: string, label: string, value: string) => {
-    const key = `${name}:${value}`
-    let found = bound.get(key)
-    if (found === undefined) {
-      found = Metric.withAttributes(metric, { [label]: value })
-      bound.set(key, found)
-    }
-    return found
-  }
   return {
     gauges: (now) => {
       openMessages.updateUnsafe(now.open, context)
@@ -106,30 +98,29 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
       openShards.updateUnsafe(now.shards, context)
       population.updateUnsafe(now.inMemory, context)
       for (const shard of told) {
-        if (!now.memory.has(shard))
-          labelled(shardMemory, 'memory', 'shard', String(shard)).updateUnsafe(0, context)
+        if (!now.memory.has(shard)) labelled(shardMemory, 'shard', String(shard)).updateUnsafe(0, context)
       }
       for (const [shard, bytes] of now.memory) {
-        labelled(shardMemory, 'memory', 'shard', String(shard)).updateUnsafe(bytes, context)
+        labelled(shardMemory, 'shard', String(shard)).updateUnsafe(bytes, context)
       }
       told = new Set(now.memory.keys())
       for (const [name, count] of Object.entries(now.buffered)) {
-        labelled(buffered, 'buffered', 'class', name).updateUnsafe(count, context)
+        labelled(buffered, 'class', name).updateUnsafe(count, context)
       }
       for (const [operator, count] of now.claims) {
-        labelled(claims, 'claims', 'operator', operator).updateUnsafe(count, context)
+        labelled(claims, 'operator', operator).updateUnsafe(count, context)
       }
     },
     handedOver: (messageClass, ms) =>
-      labelled(latency, 'latency', 'class', messageClass).updateUnsafe(ms / 1000, context),
+      labelled(latency, 'class', messageClass).updateUnsafe(ms / 1000, context),
     recovered: (ms) => {
       recoveries.updateUnsafe(1, context)
       recoverySeconds.updateUnsafe(ms / 1000, context)
     },
     leaseStopped: (count) => leaseStops.updateUnsafe(count, context),
-    happened: (what, count) => labelled(happenings, 'happenings', 'what', what).updateUnsafe(count, context),
+    happened: (what, count) => labelled(happenings, 'what', what).updateUnsafe(count, context),
     deadLettered: () => deadLetters.updateUnsafe(1, context),
     reportOfNobody: (count) => unknownReports.updateUnsafe(count, context),
-    inbound: (change) => labelled(inboundMessages, 'inbound', 'change', change).updateUnsafe(1, context),
+    inbound: (change) => labelled(inboundMessages, 'change', change).updateUnsafe(1, context),
   }
 }

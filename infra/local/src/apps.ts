@@ -28,6 +28,9 @@ export const MORE_DISPATCHERS = {
 } as const satisfies Record<string, keyof Ports>
 export type MoreDispatcher = keyof typeof MORE_DISPATCHERS
 
+/** How Node runs the operator simulator: it does little. */
+export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8']
+
 /**
  * How Node runs an app, MiB of a half of V8's young generation. It grows to three times 16 under load and keeps it; 8 costs a little more
  * collecting and saves some 10 to 60 MiB a process. Not for command-api: each send leaves garbage, collecting was a sixth of its time, and
@@ -47,9 +50,7 @@ const YOUNG_MIB: Readonly<Record<AppName, number>> = {
  */
 const OLD_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
 
-/** Of the operator simulator: it does little. */
-export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8']
-
+/** The flags of Node that an app is started with. */
 export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
   const old = OLD_MIB[name]
   return [

@@ -1,12 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import {
-  DEFAULT_LIFETIMES,
-  DEFAULT_START_WORDS,
-  DEFAULT_STOP_WORDS,
-  optOutVocabulary,
-  recipientHash,
-  signatureHeader,
-} from '@hub/domain'
+import { DEFAULT_LIFETIMES, recipientHash, signatureHeader } from '@hub/domain'
 import { deadLetterOf, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
 import { Sealing, Sql, StorageUnavailable } from '@hub/store'
 import { HTTP } from '@hub/operator'
@@ -14,7 +7,7 @@ import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Result, Scope } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from '../index.ts'
-import { HASH_SECRET, makeWorld, type World } from '../testing/world.ts'
+import { HASH_SECRET, makeWorld, settingsIn, type World } from '../testing/world.ts'
 import { OptOuts } from './opt-outs.ts'
 import { decodeInbound, inboundSeal } from './sealed.ts'
 
@@ -28,8 +21,7 @@ const WITHIN = { withinMs: 30_000 }
 const SECRET = 'a secret shared with the operator'
 
 const options = (): DispatcherOptions => ({
-  prefix: world.prefix,
-  topics: world.topics,
+  ...settingsIn(world),
   live: {
     name: HTTP,
     settings: {
@@ -39,8 +31,6 @@ const options = (): DispatcherOptions => ({
       callback: { host: '127.0.0.1', port: 0 },
     },
   },
-  hashSecret: Redacted.make(HASH_SECRET),
-  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
   lifetimes: DEFAULT_LIFETIMES,
 })
 

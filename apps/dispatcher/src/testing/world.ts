@@ -9,11 +9,14 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import {
   decodeId,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
   type LogFact,
   type MessageAccepted,
   type MessageClass,
   type Mode,
   newId,
+  optOutVocabulary,
   recipientHash,
 } from '@hub/domain'
 import {
@@ -39,6 +42,14 @@ import { knownMessagesPostgres } from '../known/postgres.ts'
 /** Two shards: enough for order between them to matter. */
 export const PARTITIONS = 2
 export const HASH_SECRET = 'a secret of the tests, long enough for it'
+
+/** What a dispatcher is told in every test: where its world is, its secret, and the usual words. */
+export const settingsIn = (world: World) => ({
+  prefix: world.prefix,
+  topics: world.topics,
+  hashSecret: Redacted.make(HASH_SECRET),
+  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
+})
 
 export interface Outgoing {
   readonly to: string

@@ -1,4 +1,5 @@
 /** What the SMPP operator counts. Labels are bounded: roles, results and reasons only. */
+import { makeLabelled } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import type { Role, SessionEnd } from './session.ts'
 
@@ -48,16 +49,7 @@ export interface SmppMetrics {
 
 /** The metrics, bound to the context of the process: updating one is a function call. */
 export const makeSmppMetrics = (context: Context.Context<never>): SmppMetrics => {
-  const bound = new Map<string, Metric.Metric<number, unknown>>()
-  const labelled = (metric: Metric.Metric<number, unknown>, label: string, value: string) => {
-    const key = `${metric.id}:${value}`
-    let found = bound.get(key)
-    if (found === undefined) {
-      found = Metric.withAttributes(metric, { [label]: value })
-      bound.set(key, found)
-    }
-    return found
-  }
+  const labelled = makeLabelled()
   return {
     gauges: (now) => {
       for (const [role, count] of Object.entries(now.binds)) {

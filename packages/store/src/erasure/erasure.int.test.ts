@@ -1,31 +1,17 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
+import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
-import postgres from 'postgres'
-import { afterAll, beforeAll } from 'vitest'
-import { migrate } from '../migrate.ts'
+import { afterAll } from 'vitest'
 import { enlistJobs, retentionStep } from '../retention/index.ts'
 import { Sealing, shareOf } from '../sealing.ts'
 import { makeSql, type Queries, Sql, StorageUnavailable } from '../sql.ts'
 import { Vault } from '../vault.ts'
 import { eraseRecipient, erasures, readErasures } from './index.ts'
 
-const admin = process.env['HUB_TEST_DATABASE_URL']
-if (admin === undefined)
-  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
-const name = `hub_erasure_${randomBytes(4).toString('hex')}`
-const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
-const asAdmin = async (text: string) => {
-  const sql = postgres(admin, { max: 1, onnotice: () => {} })
-  await sql.unsafe(text)
-  await sql.end()
-}
-beforeAll(async () => {
-  await asAdmin(`CREATE DATABASE ${name}`)
-  await Effect.runPromise(migrate(url))
-})
-afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+const { drop, url } = await freshDatabase()
+afterAll(drop)
 
 const layer = Sealing.layer.pipe(
   Layer.provideMerge(
