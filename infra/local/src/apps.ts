@@ -75,7 +75,9 @@ export const baseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.comma
 export const secondBaseUrl = (ports: Ports): string => `http://127.0.0.1:${ports.secondCommandApi}`
 export const operatorUrl = (ports: Ports): string => `http://127.0.0.1:${ports.operatorSimulator}`
 
-export const appMain = (name: AppName): string => join(ROOT, 'apps', name, 'src', 'main.ts')
+/** `sources`: the checkout it is run from. */
+export const appMain = (name: AppName, sources: string): string =>
+  join(sources, 'apps', name, 'src', 'main.ts')
 export const simulatorMain = join(ROOT, 'infra/local/operator-simulator/main.ts')
 
 /** Where an app keeps what is its own, such as its member id. */
@@ -93,6 +95,17 @@ const common = (name: AppName, context: AppContext): Environment => ({
   // Sources are stripped of their types and compiled once a machine, not in every process: 25 MiB and a third of a second each.
   NODE_COMPILE_CACHE: join(context.cacheDir, 'compiled'),
 })
+
+/**
+ * What hubctl needs to talk to this hub: what its apps share, and where it answers. Whatever else of the hub's was set for the apps goes with it.
+ */
+export const hubctlEnvironment = (context: AppContext): Environment => {
+  const { HUB_ADMIN_PORT: _port, HUB_DATA_DIR: _folder, ...shared } = common('command-api', context)
+  return {
+    ...Object.fromEntries(Object.entries(shared).filter(([name]) => name.startsWith('HUB_'))),
+    HUB_BASE_URL: baseUrl(context.ports),
+  }
+}
 
 /** Whom the simulator lets bind. */
 const SMPP_SYSTEM_ID = 'hub'
@@ -157,6 +170,24 @@ export const secondCommandApiEnvironment = (context: AppContext): Environment =>
 export const moreDispatcherEnvironment = (name: MoreDispatcher, context: AppContext): Environment => ({
   ...appEnvironment('dispatcher', context),
   HUB_ADMIN_PORT: String(context.ports[MORE_DISPATCHERS[name]]),
+  HUB_DATA_DIR: appData(context.dataDir, name),
+})
+
+/** What only one process of an app can have. */
+export interface InstanceSettings {
+  /** Names the process, its log and its folder, such as `projector-2`. */
+  readonly name: string
+  readonly adminPort: number
+}
+
+/** As the first one's, except for what only one process can have. */
+export const instanceEnvironment = (
+  app: Exclude<AppName, 'command-api'>,
+  { adminPort, name }: InstanceSettings,
+  context: AppContext,
+): Environment => ({
+  ...appEnvironment(app, context),
+  HUB_ADMIN_PORT: String(adminPort),
   HUB_DATA_DIR: appData(context.dataDir, name),
 })
 

@@ -2,6 +2,7 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import {
   ADMIN_PORTS,
   APP_NAMES,
@@ -10,6 +11,9 @@ import {
   appMain,
   type AppName,
   baseUrl,
+  hubctlEnvironment,
+  instanceEnvironment,
+  type InstanceSettings,
   MORE_DISPATCHERS,
   type MoreDispatcher,
   moreDispatcherEnvironment,
@@ -31,7 +35,7 @@ import { Problem } from './problem.ts'
 import { launch } from './processes.ts'
 import { ensureSecrets, type Secrets } from './secrets.ts'
 import { makeService, type Service } from './service.ts'
-import type { Settings } from './settings.ts'
+import { ROOT, type Settings } from './settings.ts'
 import { type Environment, logDir, type Report, runDir, type Stack, stackPorts, startStack } from './stack.ts'
 
 /** The content of `hub.json`. */
@@ -63,6 +67,10 @@ export interface HubOptions {
   readonly secondCommandApi?: boolean
   /** Dispatchers, up to three; absent: one. The further ones are named `dispatcher-2` and `dispatcher-3`. */
   readonly dispatchers?: number
+  /** The checkout whose apps, migrations and topics these are; absent: this one. Servers and simulator are always this one's. */
+  readonly sources?: string
+  /** `false`: live keys reach the operator simulator of another hub, which has these ports. */
+  readonly simulator?: boolean
   /** Aborted during the start: everything ends again, and the start fails. */
   readonly signal?: AbortSignal
 }
@@ -72,11 +80,22 @@ export interface Hub {
   /** Every process, in the order of the start. */
   readonly services: ReadonlyArray<Service>
   readonly stack: Stack
+  /** A further process of a consumer beside the others, not started yet. The hub's end is its end, too. */
+  readonly another: (app: Exclude<AppName, 'command-api'>, settings: InstanceSettings) => Service
   /** Ends everything and waits until it is gone. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
 
 export const hubFile = (dataDir: string): string => join(dataDir, 'hub.json')
+
+/** The settings of hubctl, which looks for them here where its environment names no hub. */
+const hubctlFile = (dataDir: string): string => join(dataDir, 'hubctl.env')
+
+/** Lines that a shell reads in the same way as Node. */
+const envText = (environment: Environment): string =>
+  Object.entries(environment)
+    .map(([name, value = '']) => (value.includes("'") ? `${name}="${value}"\n` : `${name}='${value}'\n`))
+    .join('')
 
 /** An app loads, connects and joins its group within 3 s here; five of them on a loaded machine take longer. */
 const APP_READY_WITHIN_MS = 60_000
@@ -94,11 +113,10 @@ const DEFAULT_PARTITIONS = 6
 
 const HUB_PORTS: ReadonlyArray<PortName> = [
   'commandApi',
-  'operatorSimulator',
-  'operatorSmpp',
   'operatorCallback',
   ...APP_NAMES.map((name) => ADMIN_PORTS[name]),
 ]
+const SIMULATOR_PORTS: ReadonlyArray<PortName> = ['operatorSimulator', 'operatorSmpp']
 
 const writeSecretFile = (path: string, content: string): void => {
   writeFileSync(`${path}.new`, content, { mode: 0o600 })
@@ -107,53 +125,63 @@ const writeSecretFile = (path: string, content: string): void => {
 
 const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
 
+/** A program of ours as a service. */
+const nodeService = (
+  context: AppContext,
+  name: string,
+  title: string,
+  main: string,
+  env: Environment,
+  answers: () => Promise<boolean>,
+  flags: ReadonlyArray<string>,
+): Service => {
+  const log = join(logDir(context.dataDir), `${name}.log`)
+  return makeService({
+    name,
+    title,
+    log,
+    launch: () =>
+      launch({
+        name,
+        command: process.execPath,
+        args: [...flags, main],
+        env,
+        log,
+        runDir: runDir(context.dataDir),
+      }),
+    answers,
+    readyWithinMs: APP_READY_WITHIN_MS,
+    endWithinMs: APP_END_WITHIN_MS,
+  })
+}
+
 const makeApps = (
   context: AppContext,
+  sources: string,
+  withSimulator: boolean,
   withSecond: boolean,
   moreDispatchers: ReadonlyArray<MoreDispatcher>,
 ): ReadonlyArray<Service> => {
-  const logs = logDir(context.dataDir)
-  const node = (
-    name: string,
-    title: string,
-    main: string,
-    env: Environment,
-    answers: () => Promise<boolean>,
-    flags: ReadonlyArray<string>,
-  ): Service => {
-    const log = join(logs, `${name}.log`)
-    return makeService({
-      name,
-      title,
-      log,
-      launch: () =>
-        launch({
-          name,
-          command: process.execPath,
-          args: [...flags, main],
-          env,
-          log,
-          runDir: runDir(context.dataDir),
-        }),
-      answers,
-      readyWithinMs: APP_READY_WITHIN_MS,
-      endWithinMs: APP_END_WITHIN_MS,
-    })
-  }
+  const node = (...rest: Parameters<typeof nodeService> extends [unknown, ...infer Rest] ? Rest : never) =>
+    nodeService(context, ...rest)
   return [
-    node(
-      SIMULATOR,
-      'The operator simulator',
-      simulatorMain,
-      simulatorEnvironment(context),
-      () => httpAnswers(`${operatorUrl(context.ports)}/statistics`),
-      SIMULATOR_FLAGS,
-    ),
+    ...(withSimulator
+      ? [
+          node(
+            SIMULATOR,
+            'The operator simulator',
+            simulatorMain,
+            simulatorEnvironment(context),
+            () => httpAnswers(`${operatorUrl(context.ports)}/statistics`),
+            SIMULATOR_FLAGS,
+          ),
+        ]
+      : []),
     ...APP_NAMES.map((name) =>
       node(
         name,
         name,
-        appMain(name),
+        appMain(name, sources),
         appEnvironment(name, context),
         () => httpAnswers(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
         nodeFlags(name),
@@ -164,7 +192,7 @@ const makeApps = (
           node(
             SECOND_COMMAND_API,
             'The second command-api',
-            appMain('command-api'),
+            appMain('command-api', sources),
             secondCommandApiEnvironment(context),
             () => httpAnswers(`http://127.0.0.1:${context.ports.secondCommandApiAdmin}/readyz`),
             nodeFlags('command-api'),
@@ -175,7 +203,7 @@ const makeApps = (
       node(
         name,
         name,
-        appMain('dispatcher'),
+        appMain('dispatcher', sources),
         moreDispatcherEnvironment(name, context),
         () => httpAnswers(`http://127.0.0.1:${context.ports[MORE_DISPATCHERS[name]]}/readyz`),
         nodeFlags('dispatcher'),
@@ -220,9 +248,12 @@ const supervise = async (
 }
 
 /** Migrations, seeds and topics, each as soon as its server answers. */
-const preparing = (environment: Environment, secrets: Secrets, signal: AbortSignal) => {
+const preparing = (sources: string, environment: Environment, secrets: Secrets, signal: AbortSignal) => {
   // Loaded while the servers start: Effect and the drivers take a third of a second.
-  const loading = import('./prepare.ts')
+  const loading: Promise<typeof import('./prepare.ts')> =
+    sources === ROOT
+      ? import('./prepare.ts')
+      : import(pathToFileURL(join(sources, 'infra/local/src/prepare.ts')).href)
   const work: Array<Promise<void>> = []
   const add = (what: (prepare: typeof import('./prepare.ts')) => Promise<void>): void => {
     const made = loading.then(what)
@@ -248,15 +279,17 @@ const preparing = (environment: Environment, secrets: Secrets, signal: AbortSign
 }
 
 /**
- * Starts a hub and waits until everything is ready. Fails with a `Problem` and leaves nothing running. `hub.json` is
- * in the data folder for as long as it runs.
+ * Starts a hub and waits until everything is ready. Fails with a `Problem` and leaves nothing running. `hub.json` and
+ * `hubctl.env` are in the data folder for as long as it runs.
  */
 export const startHub = async (options: HubOptions): Promise<Hub> => {
   const { environment, report, settings, signal } = options
   const { dataDir, ports } = settings
   const release = await claimDataDir(settings, report)
   const file = hubFile(dataDir)
+  const forHubctl = hubctlFile(dataDir)
   rmSync(file, { force: true })
+  rmSync(forHubctl, { force: true })
   const stopping = new AbortController()
   let stack: Stack | null = null
   let apps: ReadonlyArray<Service> = []
@@ -265,6 +298,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
   const stopOnce = async (): Promise<void> => {
     stopping.abort()
     rmSync(file, { force: true })
+    rmSync(forHubctl, { force: true })
     // The apps first: what they still have to store or send needs the servers.
     await inParallel(apps.map((app) => app.end()))
     await Promise.all(watching)
@@ -277,6 +311,8 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
   const stop = (): Promise<void> => (stopped ??= stopOnce())
 
   try {
+    const sources = options.sources ?? ROOT
+    const withSimulator = options.simulator !== false
     const withSecond = options.secondCommandApi === true
     const moreDispatchers = (Object.keys(MORE_DISPATCHERS) as ReadonlyArray<MoreDispatcher>).slice(
       0,
@@ -284,12 +320,13 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     )
     await requireFree(ports, [
       ...HUB_PORTS,
+      ...(withSimulator ? SIMULATOR_PORTS : []),
       ...(withSecond ? SECOND_PORTS : []),
       ...moreDispatchers.map((name) => MORE_DISPATCHERS[name]),
       ...stackPorts(settings),
     ])
     const secrets = ensureSecrets(dataDir)
-    const prepare = preparing(environment, secrets, stopping.signal)
+    const prepare = preparing(sources, environment, secrets, stopping.signal)
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
     if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
     stack = await startStack(settings, environment, report, {
@@ -303,7 +340,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
 
     const { cacheDir, liveOperator } = settings
     const context: AppContext = { ports, dataDir, cacheDir, stack, secrets, liveOperator, environment }
-    apps = makeApps(context, withSecond, moreDispatchers)
+    apps = makeApps(context, sources, withSimulator, withSecond, moreDispatchers)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
@@ -318,6 +355,19 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     report(`The apps are ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
     signal?.removeEventListener('abort', interrupt)
     const services = [...stack.services, ...apps]
+    const another: Hub['another'] = (app, instance) => {
+      const service = nodeService(
+        context,
+        instance.name,
+        instance.name,
+        appMain(app, sources),
+        instanceEnvironment(app, instance, context),
+        () => httpAnswers(`http://127.0.0.1:${instance.adminPort}/readyz`),
+        nodeFlags(app),
+      )
+      apps = [...apps, service]
+      return service
+    }
     const running = stack
     const [first, second] = secrets.accounts
     const describe = (): HubDescription => ({
@@ -347,13 +397,14 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       },
     })
     const write = (): void => writeSecretFile(file, `${JSON.stringify(describe(), null, 2)}\n`)
+    writeSecretFile(forHubctl, envText(hubctlEnvironment(context)))
     write()
     if (options.restart) {
       watching = services.map((service) =>
         supervise(service, { report, changed: write, stopping: stopping.signal }),
       )
     }
-    return { describe, services, stack, stop }
+    return { describe, services, stack, another, stop }
   } catch (error) {
     await stop()
     throw error

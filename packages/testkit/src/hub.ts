@@ -1,13 +1,17 @@
 /** Whole stacks and hubs for tests across processes: real servers and apps on free ports, gone when the test is. */
-import { chmodSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   type AppName,
   claimDataDir,
+  type Exit,
   freePortBase,
   type HubDescription,
   type LiveOperator,
+  type Ports,
   PortTaken,
   portsAt,
   readSettings,
@@ -26,8 +30,8 @@ export interface ProcessHandle {
   readonly pid: () => number
   /** Sends a signal: SIGKILL, SIGTERM, SIGSTOP, SIGCONT. */
   readonly kill: (signal: NodeJS.Signals) => void
-  /** Resolves when the process that was started last has ended. */
-  readonly exited: () => Promise<void>
+  /** Resolves when the process that was started last has ended, with how it did. */
+  readonly exited: () => Promise<Exit>
   /** Ends it where it still runs, starts it, and waits until it is ready. */
   readonly restart: () => Promise<void>
   /** Waits until it answers (apps: `/readyz` says 200). */
@@ -35,6 +39,9 @@ export interface ProcessHandle {
   /** The file with its output. */
   readonly logs: string
 }
+
+/** The apps that share the partitions of topics out among their processes. */
+export type Consumer = Exclude<AppName, 'command-api'>
 
 export type ServerName = 'kafka' | 'postgres' | 'redis'
 
@@ -53,14 +60,17 @@ export interface TestHub {
   /** The content of `hub.json`, with the process ids of now. */
   readonly describe: () => HubDescription
   readonly dataDir: string
+  readonly ports: Ports
   readonly app: (name: AppName) => ProcessHandle
   /** The second command-api. Fails where the hub was started without. */
   readonly secondCommandApi: () => ProcessHandle
   /** Every dispatcher, the first one first. */
   readonly dispatchers: ReadonlyArray<ProcessHandle>
   readonly server: (name: ServerName) => ProcessHandle
-  /** The operator simulator. */
+  /** The operator simulator. Asking for it fails where the hub uses another one's. */
   readonly operator: ProcessHandle
+  /** A further process of an app, not started yet: `restart` does that. A name is given once. */
+  readonly another: (app: Consumer, name: string) => Promise<ProcessHandle>
   /** Ends everything, waits until it is gone, and removes the data. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
@@ -82,6 +92,12 @@ export interface TestHubOptions {
    * comes twice and counts it.
    */
   readonly liveOperator?: LiveOperator
+  /** Servers of one's own; absent: the hub starts some and ends them. */
+  readonly servers?: TestStack
+  /** The same hub in other processes: the secrets and the operator simulator of this one, which must reach it over SMPP where both run. */
+  readonly succeeds?: TestHub
+  /** The checkout whose apps, migrations and topics these are; absent: this one. */
+  readonly sources?: string
   /** Called with the lines that `npm start` would show. */
   readonly report?: (line: string) => void
 }
@@ -95,7 +111,9 @@ const makeHandle = (service: Service): ProcessHandle => ({
   },
   kill: service.signal,
   exited: async () => {
-    await service.exited()
+    const exit = await service.exited()
+    if (exit === null) throw new Error(`${service.name} was never started`)
+    return exit
   },
   restart: async () => {
     await service.end()
@@ -126,6 +144,16 @@ const newSettings = async (): Promise<Settings> => ({
   ports: portsAt(await freePortBase()),
   dataDir: newDataDir(),
 })
+
+/** A port that nobody listens on now. */
+const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
 
 /** Between finding free ports and listening on them somebody may take one; three times in a row is no accident. */
 const TRIES = 3
@@ -214,19 +242,36 @@ const setApiRps = async (databaseUrl: string, apiRps: number): Promise<void> => 
   }
 }
 
+/** The settings of a hub that takes over where another one is, or was. */
+const succeeding = (settings: Settings, { dataDir, ports }: TestHub): Settings => {
+  copyFileSync(join(dataDir, 'secrets.json'), join(settings.dataDir, 'secrets.json'))
+  const { operatorCallback, operatorSimulator, operatorSmpp } = ports
+  return { ...settings, ports: { ...settings.ports, operatorCallback, operatorSimulator, operatorSmpp } }
+}
+
 /** A hub of one's own: servers, operator simulator and the four apps, ready. Nothing is restarted by itself. */
 export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
-  onFreePorts(async (settings) => {
+  onFreePorts(async (free) => {
+    const { servers, succeeds } = options
+    const settings: Settings = {
+      ...(succeeds === undefined ? free : succeeding(free, succeeds)),
+      ...(servers === undefined
+        ? {}
+        : { kafkaBrokers: servers.brokers, databaseUrl: servers.databaseUrl, redisUrl: servers.redisUrl }),
+      ...(options.liveOperator === undefined ? {} : { liveOperator: options.liveOperator }),
+    }
     const hub = await startLocalHub({
-      settings:
-        options.liveOperator === undefined ? settings : { ...settings, liveOperator: options.liveOperator },
+      settings,
+      simulator: succeeds === undefined,
+      ...(options.sources === undefined ? {} : { sources: options.sources }),
       environment: { ...cleanEnvironment(), ...options.environment },
       report: options.report ?? (() => {}),
       restart: false,
       secondCommandApi: options.secondCommandApi ?? false,
       dispatchers: options.dispatchers ?? 1,
     })
-    const stop = stopper(hub.services, settings.dataDir, hub.stop)
+    const services = [...hub.services]
+    const stop = stopper(services, settings.dataDir, hub.stop)
     if (options.apiRps !== undefined) {
       try {
         await setApiRps(hub.describe().database_url, options.apiRps)
@@ -235,17 +280,25 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
         throw error
       }
     }
-    const find = finder(hub.services)
+    const find = finder(services)
     return {
       describe: hub.describe,
       dataDir: settings.dataDir,
+      ports: settings.ports,
       app: find,
       secondCommandApi: () => find('command-api-2'),
       dispatchers: hub.services
         .filter(({ name }) => name.startsWith('dispatcher'))
         .map(({ name }) => find(name)),
       server: find,
-      operator: find('operator-simulator'),
+      get operator() {
+        return find('operator-simulator')
+      },
+      another: async (app, name) => {
+        const service = hub.another(app, { name, adminPort: await freePort() })
+        services.push(service)
+        return makeHandle(service)
+      },
       stop,
     }
   })

@@ -7,6 +7,7 @@ export {
 export { answering, type Received, type Respond, tlsReceiver, type TlsReceiver } from './tls-receiver.ts'
 export { eventually, type EventuallyOptions } from './eventually.ts'
 export {
+  type Consumer,
   type ProcessHandle,
   type ServerName,
   startHub,
