@@ -1,0 +1,78 @@
+/** The command line itself: every command explains itself, needs no server to do so, and fails in one way. */
+import { assert, describe, it } from 'vitest'
+import type { Command } from 'effect/cli'
+import { hubctlCommand } from './cli.ts'
+import { Changes } from './command.ts'
+import { Context } from 'effect'
+import { runHubctl } from './testing/run.ts'
+
+/** A place where no hub is. */
+const NOWHERE = { HUB_DATA_DIR: '/nonexistent' }
+
+const leavesOf = (
+  command: Command.Command.Any,
+  path: ReadonlyArray<string> = [],
+): ReadonlyArray<readonly [ReadonlyArray<string>, Command.Command.Any]> => {
+  const children = command.subcommands.flatMap(({ commands }) => commands)
+  return children.length === 0
+    ? [[path, command]]
+    : children.flatMap((child) => leavesOf(child, [...path, child.name]))
+}
+
+const leaves = leavesOf(hubctlCommand)
+
+describe('every command', () => {
+  it.each(leaves.map(([path, command]) => [path.join(' '), path, command] as const))(
+    '%s says what it does, what it changes and how it is used, without a hub',
+    async (words, path, command) => {
+      const ran = await runHubctl(NOWHERE, [...path, '--help'])
+      assert.strictEqual(ran.code, 0, ran.err)
+      assert.strictEqual(ran.err, '')
+      assert.include(ran.out, 'Changes: ')
+      assert.isNotEmpty(Context.get(command.annotations, Changes))
+      assert.isNotEmpty(command.shortDescription)
+      assert.isNotEmpty(command.examples)
+      for (const example of command.examples) {
+        assert.include(example.command, `hubctl ${words}`)
+        assert.include(ran.out, example.command)
+      }
+    },
+  )
+})
+
+describe('hubctl', () => {
+  it.each([[], ['audit']])('shows help where a command is missing: %s', async (...words) => {
+    const ran = await runHubctl(NOWHERE, words)
+    assert.strictEqual(ran.code, 2)
+    assert.include(ran.out, 'SUBCOMMANDS')
+  })
+
+  it.each([
+    [['audit', 'lst'], 'lst'],
+    [['audit', 'list', '--limt', '3'], '--limt'],
+    [['audit', 'list', '--limit', '0'], '--limit'],
+    [['audit', 'list', 'more'], 'more'],
+    [['completion'], 'shell'],
+  ])('tells a wrong command line on standard error: %j', async (words, about) => {
+    const ran = await runHubctl(NOWHERE, words)
+    assert.deepStrictEqual([ran.code, ran.out], [2, ''])
+    assert.include(ran.err, about)
+    assert.include(ran.err, '(usage)')
+  })
+
+  it('tells failures as JSON where the result would have been', async () => {
+    const ran = await runHubctl(NOWHERE, ['audit', 'list', '--json'])
+    assert.deepStrictEqual([ran.code, ran.out], [3, ''])
+    assert.strictEqual(JSON.parse(ran.err).error.code, 'no_hub')
+  })
+
+  it.each(['bash', 'zsh', 'fish'])('completes in %s', async (shell) => {
+    const ran = await runHubctl(NOWHERE, ['completion', shell])
+    assert.strictEqual(ran.code, 0)
+    assert.include(ran.out, 'audit')
+  })
+
+  it('knows its version', async () => {
+    assert.include((await runHubctl(NOWHERE, ['--version'])).out, '0.3.3')
+  })
+})

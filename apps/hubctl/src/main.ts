@@ -1,0 +1,19 @@
+/** `hubctl`: the command line, with the services of Node under it. */
+import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import * as NodeServices from '@effect/platform-node/NodeServices'
+import { Effect, Exit } from 'effect'
+import { hubctl } from './cli.ts'
+
+/** What a shell expects of a command that Ctrl-C has ended. */
+const INTERRUPTED = 130
+
+// Whoever reads the result may stop reading: `hubctl audit list | head`.
+process.stdout.on('error', () => process.exit(0))
+
+hubctl(process.argv.slice(2)).pipe(
+  Effect.provide(NodeServices.layer),
+  NodeRuntime.runMain({
+    disableErrorReporting: true,
+    teardown: (exit, onExit) => onExit(Exit.isSuccess(exit) ? Number(exit.value) : INTERRUPTED),
+  }),
+)
