@@ -1,0 +1,9 @@
+/**
+ * Writes `docs/configuration.md` from the catalogue of settings. Run it after every change of a setting:
+ *
+ *   node packages/config/scripts/generate.ts
+ */
+import { writeFileSync } from 'node:fs'
+import { configurationPage } from '../src/index.ts'
+
+writeFileSync(new URL('../../../docs/configuration.md', import.meta.url), configurationPage())

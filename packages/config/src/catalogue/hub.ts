@@ -1,0 +1,167 @@
+/** What every hub has: its servers, its secrets, its processes, its API, its webhooks. */
+import * as kind from '../kinds.ts'
+import { APPS, optional, type Reader, required, withDefault } from '../setting.ts'
+
+const EVERYONE: ReadonlyArray<Reader> = [...APPS, 'hubctl']
+
+/** More would be a mistake: PostgreSQL starts a process for each. */
+const MOST_CONNECTIONS = 500
+/** Kafka's own limit lies far above; a consumer of more would spend its time on bookkeeping. */
+const MOST_PARTITIONS = 1024
+const MOST_REPLICAS = 9
+/** A secret shorter than its digest would be the easier of the two to guess. */
+const LEAST_HASH_SECRET = 32
+
+export const servers = {
+  databaseUrl: required(kind.secretUrl('postgres', 'postgresql'), {
+    name: 'HUB_DATABASE_URL',
+    group: 'servers',
+    readBy: [...EVERYONE, 'npm start'],
+    doc: "The hub's database. `npm start` uses this one where it is set, and starts its own otherwise.",
+  }),
+  databasePool: withDefault(kind.integer(1, MOST_CONNECTIONS), '10', {
+    name: 'HUB_DATABASE_POOL',
+    unit: 'connections',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: 'The most connections to PostgreSQL that one process opens.',
+  }),
+  redisUrl: required(kind.secretUrl('redis', 'rediss'), {
+    name: 'HUB_REDIS_URL',
+    group: 'servers',
+    readBy: ['command-api', 'hubctl', 'npm start'],
+    doc: "Counters: request rates, failed logins, flood windows, the hub's day. What it loses is rebuilt from PostgreSQL.",
+  }),
+  redisPrefix: withDefault(kind.string(), 'hub:', {
+    name: 'HUB_REDIS_PREFIX',
+    group: 'servers',
+    readBy: ['command-api', 'hubctl'],
+    doc: 'What every key in Redis begins with, so that several hubs can share a server.',
+  }),
+  kafkaBrokers: required(kind.brokers, {
+    name: 'HUB_KAFKA_BROKERS',
+    group: 'servers',
+    readBy: [...EVERYONE, 'npm start'],
+    doc: 'Brokers to ask first; they name the others.',
+  }),
+  topicPrefix: withDefault(kind.form(/^[a-zA-Z0-9._-]*$/u, 'letters, digits, and . _ -'), '', {
+    name: 'HUB_TOPIC_PREFIX',
+    group: 'servers',
+    readBy: [...EVERYONE, 'npm start'],
+    doc: 'What every topic and consumer group begins with, so that several hubs can share a cluster. Empty in production.',
+  }),
+  partitions: withDefault(kind.integer(1, MOST_PARTITIONS), '6', {
+    name: 'HUB_PARTITIONS',
+    unit: 'partitions',
+    group: 'servers',
+    readBy: [...EVERYONE, 'npm start'],
+    doc: 'Partitions of every topic: the same everywhere and for good, since it decides which recipient belongs to which shard. 48 in production.',
+  }),
+  replicationFactor: withDefault(kind.integer(1, MOST_REPLICAS), '1', {
+    name: 'HUB_REPLICATION_FACTOR',
+    unit: 'replicas',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: 'Copies of every topic that is created. 3 in production, where then 2 must have a record before it counts.',
+  }),
+  schemaRegistryUrl: optional(kind.url('https', 'http'), 'the one that command-api serves', {
+    name: 'HUB_SCHEMA_REGISTRY_URL',
+    group: 'servers',
+    readBy: ['npm start'],
+    doc: 'A Confluent-compatible schema registry for those who read the topics.',
+  }),
+}
+
+export const secrets = {
+  masterKey: required(kind.key, {
+    name: 'HUB_MASTER_KEY',
+    group: 'secrets',
+    readBy: [...EVERYONE, 'npm start'],
+    doc: 'What everything at rest is encrypted under. The same in every process; without it numbers, texts and webhook secrets are lost.',
+  }),
+  previousMasterKeys: optional(kind.keys, 'there were none', {
+    name: 'HUB_PREVIOUS_MASTER_KEYS',
+    group: 'secrets',
+    readBy: EVERYONE,
+    doc: 'Master keys of before, which still open what was encrypted under them while it is encrypted again.',
+  }),
+  numberHashSecret: required(kind.secret({ least: LEAST_HASH_SECRET }), {
+    name: 'HUB_NUMBER_HASH_SECRET',
+    group: 'secrets',
+    readBy: ['command-api', 'dispatcher', 'hubctl', 'npm start'],
+    doc: "What recipients' numbers are hashed with. It can never change: topics and tables know recipients by this hash.",
+  }),
+}
+
+export const processes = {
+  adminPort: required(kind.port, {
+    name: 'HUB_ADMIN_PORT',
+    group: 'process',
+    readBy: APPS,
+    doc: 'Where a process answers `/healthz`, `/readyz` and `/metrics`. For the inside only.',
+  }),
+  logLevel: withDefault(kind.logLevel, 'Info', {
+    name: 'HUB_LOG_LEVEL',
+    group: 'process',
+    readBy: EVERYONE,
+    doc: 'What is less important is not logged.',
+  }),
+  dataDir: optional(kind.path('a folder'), '`.local/<app>`', {
+    name: 'HUB_DATA_DIR',
+    group: 'process',
+    readBy: ['dispatcher', 'projector', 'webhook-fanout', 'hubctl', 'npm start'],
+    doc: 'Where a process keeps its member id, by which a restarted one ends its own old session. For `npm start` (`.local` by default): where everything of a local hub lies.',
+  }),
+}
+
+export const api = {
+  port: required(kind.port, {
+    name: 'HUB_PORT',
+    group: 'api',
+    readBy: ['command-api'],
+    doc: 'Where the API is served.',
+  }),
+  baseUrl: required(kind.url('https', 'http'), {
+    name: 'HUB_BASE_URL',
+    group: 'api',
+    readBy: ['command-api', 'hubctl'],
+    doc: "The API's address as its clients see it; it is in the links of answers.",
+  }),
+  trustedProxies: withDefault(
+    kind.words('addresses and networks such as 10.0.0.0/8, separated by commas'),
+    '',
+    {
+      name: 'HUB_TRUSTED_PROXIES',
+      group: 'api',
+      readBy: ['command-api'],
+      doc: 'Proxies whose `X-Forwarded-For` is believed. Without any, the client is whoever opened the connection.',
+    },
+  ),
+  tlsCertFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that ends TLS', {
+    name: 'HUB_TLS_CERT_FILE',
+    group: 'api',
+    readBy: ['command-api'],
+    doc: 'The certificate, and those above it, for an API that ends TLS itself. It is read again when it changes.',
+  }),
+  tlsKeyFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that ends TLS', {
+    name: 'HUB_TLS_KEY_FILE',
+    group: 'api',
+    readBy: ['command-api'],
+    doc: 'The key of that certificate.',
+  }),
+}
+
+export const webhooks = {
+  webhookAllowedHosts: withDefault(kind.words('host names and addresses, separated by commas'), '', {
+    name: 'HUB_WEBHOOK_ALLOWED_HOSTS',
+    group: 'webhooks',
+    readBy: ['command-api', 'webhook-fanout', 'hubctl'],
+    doc: 'Hosts that webhooks may reach although they are not public. For development and for receivers in the same house.',
+  }),
+  webhookCaFile: optional(kind.path('a PEM file'), 'the usual authorities alone', {
+    name: 'HUB_WEBHOOK_CA_FILE',
+    group: 'webhooks',
+    readBy: ['webhook-fanout'],
+    doc: 'Certificates to trust beside the usual ones when a webhook is delivered.',
+  }),
+}

@@ -1,0 +1,25 @@
+/** The catalogue: every setting there is, each defined once. */
+import { GROUPS, type Group, type Setting } from '../setting.ts'
+import { local, simulator, tests } from './development.ts'
+import { api, processes, secrets, servers, webhooks } from './hub.ts'
+import { http, optOutWords, smpp } from './operators.ts'
+
+/** Every setting, by a short name. */
+export const settings = {
+  ...servers,
+  ...secrets,
+  ...processes,
+  ...api,
+  ...smpp,
+  ...http,
+  ...optOutWords,
+  ...webhooks,
+  ...local,
+  ...simulator,
+  ...tests,
+}
+
+/** Every setting, in the order of the documentation. */
+export const catalogue: ReadonlyArray<Setting<unknown>> = (
+  Object.keys(GROUPS) as ReadonlyArray<Group>
+).flatMap((group) => Object.values<Setting<unknown>>(settings).filter((setting) => setting.group === group))

@@ -1,0 +1,174 @@
+/**
+ * What a setting can be: how its text is read, and how that is said to people. A kind never repeats what it was given: a value that is
+ * wrong may still be a secret.
+ */
+import { LogLevel, Redacted, Result } from 'effect'
+
+/** How a kind is called in the documentation. */
+export type TypeName =
+  | 'string'
+  | 'port'
+  | 'url'
+  | 'integer'
+  | 'choice'
+  | 'words'
+  | 'hosts'
+  | 'path'
+  | 'json'
+  | 'secret'
+
+export interface Kind<out A> {
+  readonly type: TypeName
+  /** What a value must be, as a noun phrase: `a port, 1 to 65535`. */
+  readonly expected: string
+  /** Never shown, logged or written down. */
+  readonly secret: boolean
+  /** The value, or what is wrong with the text, as the end of a sentence about it: `is too short`. */
+  readonly read: (text: string) => Result.Result<A, string>
+}
+
+/** The end of a sentence where there is nothing more to say than what was expected. */
+export const UNFIT = 'is something else'
+
+const kind = <A>(type: TypeName, expected: string, read: Kind<A>['read']): Kind<A> => ({
+  type,
+  expected,
+  secret: false,
+  read: (text) => read(text.trim()),
+})
+
+const onlyIf = <A>(isRight: boolean, value: A): Result.Result<A, string> =>
+  isRight ? Result.succeed(value) : Result.fail(UNFIT)
+
+/** Any text; spaces around it do not count. */
+export const string = (expected = 'any text'): Kind<string> => kind('string', expected, Result.succeed)
+
+/** A text with a form of its own. */
+export const form = (pattern: RegExp, expected: string): Kind<string> =>
+  kind('string', expected, (text) => onlyIf(pattern.test(text), text))
+
+/** A file or a folder. Relative ones are looked for from where the process was started. */
+export const path = (expected = 'a path'): Kind<string> => kind('path', expected, Result.succeed)
+
+/** JSON whose content is for its owner to judge. */
+export const json = (expected: string): Kind<string> => kind('json', expected, Result.succeed)
+
+export const integer = (least: number, most: number): Kind<number> =>
+  kind('integer', `a whole number from ${least} to ${most}`, (text) =>
+    onlyIf(/^-?\d{1,15}$/u.test(text) && Number(text) >= least && Number(text) <= most, Number(text)),
+  )
+
+export const port: Kind<number> = {
+  ...integer(1, 65_535),
+  type: 'port',
+  expected: 'a port, 1 to 65535',
+}
+
+export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A> =>
+  kind('choice', values.length > 2 ? `one of ${values.join(', ')}` : values.join(' or '), (text) => {
+    const found = values.find((value) => value === text)
+    return found === undefined ? Result.fail(UNFIT) : Result.succeed(found)
+  })
+
+const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as const
+export const logLevel: Kind<LogLevel.LogLevel> = choice(LEVELS)
+
+/** Separated by commas; spaces around a word do not count. Empty ones are kept: their owner says whether that is a slip. */
+export const words = (expected: string): Kind<ReadonlyArray<string>> =>
+  kind('words', expected, (text) =>
+    Result.succeed(text === '' ? [] : text.split(',').map((word) => word.trim())),
+  )
+
+/** A name, an IPv4 address or an IPv6 address in brackets, and a port. */
+const HOST_AND_PORT = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/@[\]]+):(?<port>\d{1,5})$/u
+
+/** `host:port`, separated by commas, at least one. */
+export const brokers: Kind<ReadonlyArray<string>> = kind(
+  'hosts',
+  'host:port, more than one separated by commas',
+  (text) => {
+    const all = text
+      .split(',')
+      .map((broker) => broker.trim())
+      .filter((broker) => broker !== '')
+    const areRight = all.every((broker) => {
+      const number = Number(HOST_AND_PORT.exec(broker)?.groups?.['port'] ?? 0)
+      return number >= 1 && number <= 65_535
+    })
+    return onlyIf(all.length > 0 && areRight, all)
+  },
+)
+
+const beginnings = (schemes: ReadonlyArray<string>): string =>
+  schemes.map((scheme) => `${scheme}://`).join(' or ')
+
+/** An address with one of these schemes and no password in it. The text is kept as it was written. */
+export const url = (...schemes: ReadonlyArray<string>): Kind<string> =>
+  kind('url', `a URL that begins with ${beginnings(schemes)}, without a password`, (text) => {
+    const read = URL.parse(text)
+    if (read === null || !schemes.includes(read.protocol.slice(0, -1)) || read.hostname === '') {
+      return Result.fail(UNFIT)
+    }
+    return read.password === '' ? Result.succeed(text) : Result.fail('has a password in it')
+  })
+
+const secretKind = <A>(
+  expected: string,
+  read: (text: string) => Result.Result<A, string>,
+): Kind<Redacted.Redacted<A>> => ({
+  type: 'secret',
+  expected,
+  secret: true,
+  // Not trimmed: a space may belong to it. A line break never does; files and pipes leave one behind.
+  read: (text) =>
+    // eslint-disable-next-line no-control-regex
+    /[\u0000-\u001f\u007f]/u.test(text)
+      ? Result.fail('has a control character in it, perhaps a line break at its end')
+      : Result.map(read(text), (value) => Redacted.make(value)),
+})
+
+export const secret = (options: {
+  readonly least: number
+  readonly most?: number
+}): Kind<Redacted.Redacted<string>> => {
+  const { least, most = Number.POSITIVE_INFINITY } = options
+  const expected =
+    most === Number.POSITIVE_INFINITY ? `${least} characters or more` : `${least} to ${most} characters`
+  return secretKind(expected, (text) =>
+    text.length < least
+      ? Result.fail('is too short')
+      : text.length > most
+        ? Result.fail('is too long')
+        : Result.succeed(text),
+  )
+}
+
+/** An address that may have a password in it. Only its beginning is looked at: drivers take several hosts, which is no URL to others. */
+export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Redacted<string>> =>
+  secretKind(`a URL that begins with ${beginnings(schemes)}`, (text) =>
+    onlyIf(
+      schemes.some((scheme) => text.startsWith(`${scheme}://`)),
+      text,
+    ),
+  )
+
+const KEY_BYTES = 32
+const keyOf = (text: string): Result.Result<Buffer, string> => {
+  const bytes = Buffer.from(text.trim(), 'base64')
+  return onlyIf(bytes.length === KEY_BYTES, bytes)
+}
+
+/** A key of 32 bytes. */
+export const key: Kind<Redacted.Redacted<Buffer>> = secretKind(`${KEY_BYTES} bytes in base64`, keyOf)
+
+/** Several of them, separated by commas. */
+export const keys: Kind<Redacted.Redacted<ReadonlyArray<Buffer>>> = secretKind(
+  `${KEY_BYTES} bytes in base64 each, separated by commas`,
+  (text) =>
+    Result.all(
+      text
+        .split(',')
+        .filter((part) => part.trim() !== '')
+        .map(keyOf),
+    ),
+)

@@ -1,0 +1,48 @@
+/** Variables that look like settings of the hub and are none: slips of the pen, mostly. */
+import { catalogue } from './catalogue/index.ts'
+
+export interface UnknownVariable {
+  readonly name: string
+  /** The setting that was perhaps meant. */
+  readonly nearest: string | null
+}
+
+/** How many letters have to be changed, added, left out or exchanged with the next to make one text of the other. */
+const distance = (a: string, b: string): number => {
+  let before: ReadonlyArray<number> = []
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const changed = (last[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      let least = Math.min(changed, (last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1)
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        least = Math.min(least, (before[j - 2] ?? 0) + 1)
+      }
+      row.push(least)
+    }
+    before = last
+    last = row
+  }
+  return last[b.length] ?? 0
+}
+
+/** Further apart than a third of its letters, a name is another one. */
+const FURTHEST = 1 / 3
+
+const PREFIX = 'HUB_'
+
+/** Those among the names that begin as settings do and are none. */
+export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<UnknownVariable> => {
+  const known = new Set(catalogue.map(({ name }) => name))
+  return names
+    .filter((name) => name.startsWith(PREFIX) && !known.has(name))
+    .sort()
+    .map((name) => {
+      const near = [...known]
+        .map((other) => ({ other, steps: distance(name, other) }))
+        .toSorted((a, b) => a.steps - b.steps)[0]
+      const isNear = near !== undefined && near.steps <= (name.length - PREFIX.length) * FURTHEST
+      return { name, nearest: isNear ? near.other : null }
+    })
+}
