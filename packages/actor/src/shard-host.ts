@@ -134,9 +134,9 @@ const LAST_COMMIT_MS = 600
 const LOCATE_PAUSE_MS = 200
 /**
  * The fence is written again once so many records lie behind it, so that the log's mark, which is always at a fence, can
- * move on. Reading so many takes a few hundredths of a second.
+ * move on: what a restart reads in vain. A busy shard writes so many in three seconds; one fence more for each costs nothing.
  */
-const FENCE_CARRY_RECORDS = 10_000
+const FENCE_CARRY_RECORDS = 2000
 
 type Phase = 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded'
 
@@ -338,34 +338,27 @@ export const makeShardHost = <S extends Shard>(
       for (;;) {
         const wanted = fresh.filter((hosted) => hosted.current)
         if (wanted.length === 0) return
-        const found = yield* Effect.all([
-          by.committed(wanted.map((hosted) => hosted.number)),
-          Effect.forEach(all, (topic) => by.bounds(topic)),
-        ]).pipe(
-          Effect.catch((error) =>
-            Effect.logWarning('the marks of new shards could not be read; trying again', error).pipe(
-              Effect.andThen(Effect.sleep(LOCATE_PAUSE_MS)),
-              Effect.as(null),
+        const standing = yield* by
+          .standing(wanted.map((hosted) => hosted.number))
+          .pipe(
+            Effect.catch((error) =>
+              Effect.logWarning('the marks of new shards could not be read; trying again', error).pipe(
+                Effect.andThen(Effect.sleep(LOCATE_PAUSE_MS)),
+                Effect.as(null),
+              ),
             ),
-          ),
-        )
-        if (found === null) continue
-        const [committed, bounds] = found
+          )
+        if (standing === null) continue
         for (const hosted of wanted) {
           // The group may have changed hands meanwhile.
           if (!hosted.current || control !== by) continue
           const ends = new Map<string, number>()
-          for (const [i, topic] of all.entries()) {
-            const bound = bounds[i]?.find(({ partition }) => partition === hosted.number)
-            const low = bound?.low ?? 0
-            const high = bound?.high ?? 0
-            const mark =
-              committed.find((at) => at.topic === topic && at.partition === hosted.number)?.offset ?? -1
-            // A mark that has expired means the beginning; one beyond the end cannot be right either.
-            const from = mark < low ? low : Math.min(mark, high)
+          for (const { topic, partition, committed, low, high } of standing) {
+            if (partition !== hosted.number) continue
             ends.set(topic, high)
-            hosted.positions.set(topic, from)
-            hosted.committed.set(topic, mark)
+            // A mark that has expired means the beginning; one beyond the end cannot be right either.
+            hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))
+            hosted.committed.set(topic, committed)
           }
           hosted.logStart = logPosition(hosted)
           hosted.logEnd = ends.get(topics.messages) ?? 0

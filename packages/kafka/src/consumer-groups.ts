@@ -17,6 +17,7 @@ import {
   type GroupOptions,
   type IncomingRecord,
   type Position,
+  type Standing,
 } from './port.ts'
 
 export interface ConsumerGroupsOptions {
@@ -32,7 +33,8 @@ export interface ConsumerGroupsOptions {
 
 /** The broker's floor (`group.min.session.timeout.ms`): the sooner a dead member's shards move, the better. */
 const SESSION_TIMEOUT_MS = 6000
-const HEARTBEAT_MS = 500
+/** A member hears of a rebalance by its next heartbeat, and nobody's shards work before the last has heard. */
+const HEARTBEAT_MS = 300
 /** What a lease gives away: a tick of a busy event loop, and clocks that run at slightly different speeds. */
 const LEASE_MARGIN_MS = 1500
 /** How long the group waits for its members to rejoin: the drain, and a little patience. */
@@ -684,18 +686,7 @@ class Member {
     owns: (shard) => this.#shards.has(shard),
     leaseHolds: () => !this.#rebalancing && now() < this.#leaseUntil,
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
-    committed: (shards) =>
-      this.#asked(async () => {
-        const wanted = new Set(shards)
-        const answer = await this.#withAdmin((admin) =>
-          admin.fetchOffsets({ groupId: this.#options.group, topics: [...this.#options.topics] }),
-        )
-        return answer.flatMap(({ topic, partitions }) =>
-          partitions
-            .filter(({ partition }) => wanted.has(partition))
-            .map(({ partition, offset }) => ({ topic, partition, offset: Number(offset) })),
-        )
-      }),
+    standing: (shards) => this.#asked(() => this.#standing(shards)),
     bounds: (topic) => this.#asked(() => this.#bounds(topic)),
   }
 
@@ -734,6 +725,35 @@ class Member {
       Effect.timeoutOrElse({
         duration: REQUEST_TIMEOUT_MS,
         orElse: () => Effect.fail(new BusUnavailable({ reason: 'timeout', detail: 'no answer' })),
+      }),
+    )
+  }
+
+  /** Three requests, whatever the number of topics and shards. */
+  async #standing(shards: ReadonlyArray<number>): Promise<ReadonlyArray<Standing>> {
+    const group = this.#incarnation?.group
+    const coordinator = group?.coordinator
+    if (group === undefined || coordinator === null || coordinator === undefined)
+      throw new Error('not joined')
+    const { groupId, cluster } = group
+    const partitions = shards.map((partition) => ({ partition }))
+    const topics = this.#options.topics.map((topic) => ({ topic, partitions }))
+    const edges = (fromBeginning: boolean) =>
+      cluster.fetchTopicsOffset(topics.map((topic) => ({ ...topic, fromBeginning })))
+    const asked = Promise.all([coordinator.offsetFetch({ groupId, topics }), edges(true), edges(false)])
+    const [{ responses }, lows, highs] = await asked.catch(async (error: unknown) => {
+      // A leader that has moved: the next try should know.
+      await cluster.refreshMetadata().catch(noop)
+      throw error
+    })
+    const [committed, low, high] = [responses, lows, highs].map(offsetsByPlace) as [Offsets, Offsets, Offsets]
+    return topics.flatMap(({ topic }) =>
+      shards.map((partition) => {
+        const place = placeOf(topic, partition)
+        const first = low.get(place)
+        const next = high.get(place)
+        if (first === undefined || next === undefined) throw new Error('an answer without the partition')
+        return { topic, partition, committed: committed.get(place) ?? -1, low: first, high: next }
       }),
     )
   }
@@ -816,6 +836,21 @@ const text = (value: Buffer | string | ReadonlyArray<Buffer | string> | undefine
     : (value as Buffer | string | undefined)
   return one === undefined ? null : one.toString()
 }
+
+type Offsets = ReadonlyMap<string, number>
+
+/** Offsets as the broker answers them, by topic and partition. */
+const offsetsByPlace = (
+  answer: ReadonlyArray<{
+    readonly topic: string
+    readonly partitions: ReadonlyArray<{ readonly partition: number; readonly offset: string }>
+  }>,
+): Offsets =>
+  new Map(
+    answer.flatMap(({ topic, partitions }) =>
+      partitions.map(({ partition, offset }) => [placeOf(topic, partition), Number(offset)] as const),
+    ),
+  )
 
 /** A record of another producer may lack our headers: it has no type, and a reader will not know it. */
 const incoming = (topic: string, partition: number, message: KafkaMessage): IncomingRecord => {

@@ -120,6 +120,15 @@ class Lane {
     return () => this.#finish(call)
   }
 
+  /** Connects before there is anything to append, so that the first append need not wait for it. A failure shows there. */
+  warmUp(): void {
+    if (this.#closed || this.#link !== undefined) return
+    const link = (this.#link = this.#connect())
+    link.connected.catch(() => {
+      if (this.#link === link && this.#sending === undefined) this.#dropLink()
+    })
+  }
+
   /** Refuses what waits, lets what is under way end within its deadline, and disconnects. */
   async close(): Promise<void> {
     this.#closed = true
@@ -311,6 +320,7 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
   const context = yield* Effect.context<never>()
   const lane = new Lane(options, Effect.runForkWith(context))
   yield* Effect.addFinalizer(() => Effect.promise(() => lane.close()))
+  lane.warmUp()
   const deadline = options.deadlineMs ?? DEADLINE_MS
   return EventLog.of({
     append: (records, call) =>
@@ -325,8 +335,8 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
 })
 
 /**
- * The event log on a cluster. It starts without one: an append then fails, and the first after Kafka is back
- * connects. Closing waits for what is under way (at most its deadline).
+ * The event log on a cluster, to which it connects at once. It starts without one: an append then fails, and the first
+ * after Kafka is back connects. Closing waits for what is under way (at most its deadline).
  */
 export const layerEventLog = (options: EventLogOptions): Layer.Layer<EventLog> =>
   Layer.effect(EventLog, make(options))

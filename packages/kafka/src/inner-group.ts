@@ -20,8 +20,13 @@ export interface InnerGroup {
         fromBeginning: boolean
         partitions: ReadonlyArray<{ partition: number }>
       }>,
-    ): Promise<ReadonlyArray<{ partitions: ReadonlyArray<{ partition: number; offset: string }> }>>
+    ): Promise<
+      ReadonlyArray<{ topic: string; partitions: ReadonlyArray<{ partition: number; offset: string }> }>
+    >
+    refreshMetadata(): Promise<void>
   }
+  /** Known once the group has been joined. */
+  readonly coordinator: InnerCoordinator | null
   /** Seeks that the next fetch will take. */
   readonly seekOffset: Map<string, string>
   joinAndSync(): Promise<void>
@@ -44,6 +49,15 @@ export interface InnerGroup {
 
 export interface InnerCoordinator {
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
+  offsetFetch(request: {
+    groupId: string
+    topics: ReadonlyArray<{ topic: string; partitions: ReadonlyArray<{ partition: number }> }>
+  }): Promise<{
+    readonly responses: ReadonlyArray<{
+      topic: string
+      partitions: ReadonlyArray<{ partition: number; offset: string }>
+    }>
+  }>
 }
 
 /** A batch with what kafkajs' types leave out. */

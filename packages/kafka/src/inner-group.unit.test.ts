@@ -50,6 +50,16 @@ describe('the inside of kafkajs that the consumer relies on', () => {
     at('this.assigners = assigners')
   })
 
+  it('knows its coordinator from the join on, and asks it and the leaders over the connections it reads by', () => {
+    at('this.coordinator = await this.cluster.findGroupCoordinator({ groupId })')
+    const cluster = (require('kafkajs/src/cluster') as { prototype: Record<string, unknown> }).prototype
+    const broker = (require('kafkajs/src/broker') as { prototype: Record<string, unknown> }).prototype
+    for (const method of ['findGroupCoordinator', 'fetchTopicsOffset', 'refreshMetadata']) {
+      assert.isFunction(cluster[method], method)
+    }
+    for (const method of ['offsetFetch', 'leaveGroup']) assert.isFunction(broker[method], method)
+  })
+
   it('tells of a heartbeat when it was answered', () => {
     assert.isBelow(at('await this.coordinator.heartbeat(payload)'), at('emit(HEARTBEAT, payload)'))
   })

@@ -158,13 +158,15 @@ const make = Effect.fnUntraced(function* (partitions: number) {
             if (places.has(place)) group.committed.set(place, offset)
           }
         }),
-      committed: (shards) =>
+      standing: (shards) =>
         unlessDown(() =>
           member().topics.flatMap((topic) =>
             shards.map((partition) => ({
               topic,
               partition,
-              offset: group.committed.get(placeOf(topic, partition)) ?? -1,
+              committed: group.committed.get(placeOf(topic, partition)) ?? -1,
+              low: 0,
+              high: topicOf(topic)[partition]?.length ?? 0,
             })),
           ),
         ),

@@ -375,14 +375,15 @@ export const portContract = (
             yield* first.control().commit([place(5)])
             // A low-water mark may go back.
             yield* first.control().commit([place(4)])
-            const stored = yield* first.control().committed([2, 3])
+            const standing = yield* first.control().standing([2, 3])
+            const untouched = { committed: -1, low: 0, high: 0 }
             assert.sameDeepMembers(
-              [...stored],
+              [...standing],
               [
-                place(4),
-                { topic, partition: 3, offset: -1 },
-                { topic: other, partition: 2, offset: -1 },
-                { topic: other, partition: 3, offset: -1 },
+                { topic, partition: 2, committed: 4, low: 0, high: 6 },
+                { topic, partition: 3, ...untouched },
+                { topic: other, partition: 2, ...untouched },
+                { topic: other, partition: 3, ...untouched },
               ],
             )
           }),

@@ -77,7 +77,19 @@ export interface Assignment {
   readonly kept: ReadonlySet<number>
 }
 
-/** What a handler may do to its group. Everything here is synchronous but `commit` and `committed`. */
+/** Where a topic of a shard stands. */
+export interface Standing {
+  readonly topic: string
+  readonly partition: number
+  /** The stored offset, the next to read; -1 where there is none or it has expired. */
+  readonly committed: number
+  /** First offset still there. */
+  readonly low: number
+  /** The offset the next record will get. */
+  readonly high: number
+}
+
+/** What a handler may do to its group. What is an effect asks the broker; everything else is synchronous. */
 export interface GroupControl {
   /**
    * Read on from this offset (below 0: from the beginning). Takes effect before the next fetch; nothing happens where the
@@ -95,10 +107,8 @@ export interface GroupControl {
   readonly leaseHolds: () => boolean
   /** Stores offsets (the next to read). Positions of shards no longer owned are left out; without a lease it is refused. */
   readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, BusUnavailable>
-  /** The stored offset of every topic of a shard; -1 where there is none or it has expired. */
-  readonly committed: (
-    shards: ReadonlyArray<number>,
-  ) => Effect.Effect<ReadonlyArray<Position>, BusUnavailable>
+  /** Where every topic of these shards stands. Quick: asked over the connection that the member reads by. */
+  readonly standing: (shards: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Standing>, BusUnavailable>
   /** First offset still there, and the offset the next record will get. */
   readonly bounds: (
     topic: string,
@@ -137,7 +147,7 @@ export interface GroupOptions {
   readonly memberFile?: string
   /** Batches of so many partitions may be in `onBatch` at once. Default 1. */
   readonly concurrency?: number
-  /** Milliseconds. Defaults: session 6000 (the broker's floor), heartbeat 500, lease margin 1500. */
+  /** Milliseconds. Defaults: session 6000 (the broker's floor), heartbeat 300, lease margin 1500. */
   readonly sessionTimeoutMs?: number
   readonly heartbeatMs?: number
 }
