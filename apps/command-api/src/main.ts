@@ -4,9 +4,10 @@
  *   request → pipeline → flush → ledger (PostgreSQL) → lanes (Kafka)
  *                              ↘ outbox → relay ↗
  *
- * Configuration: see `config.ts`.
+ * Settings: docs/configuration.md, and `config.ts`.
  */
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, topicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
@@ -14,36 +15,43 @@ import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/tel
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
 import { commandApi } from './app.ts'
-import { configuration } from './config.ts'
+import { attached, configuration } from './config.ts'
 
 const APP = 'command-api'
 
 const app = Layer.unwrap(
-  Effect.map(configuration, ({ baseUrl, catalogue, connection, hashSecret, port, tls, trustedProxies }) =>
-    commandApi({
-      kafka: connection,
-      port,
-      baseUrl,
-      topics: topicNames(catalogue.prefix),
-      trustedProxies,
-      tls,
-      hashSecret: Redacted.value(hashSecret),
-    }).pipe(
-      Layer.provide(Sealing.layer),
-      Layer.provide(
-        Layer.mergeAll(
-          Sql.layer(APP),
-          countersLayer(APP),
-          Vault.layer,
-          layerEventLog({ connection, partitions: catalogue.partitions }),
-          AddressPolicy.layer,
+  Effect.map(
+    configuration,
+    ({ baseUrl, catalogue, connection, hashSecret, port, shutdownDelay, tls, trustedProxies }) =>
+      commandApi({
+        kafka: connection,
+        port,
+        baseUrl,
+        topics: topicNames(catalogue.prefix),
+        trustedProxies,
+        tls,
+        hashSecret: Redacted.value(hashSecret),
+        shutdownDelay,
+      }).pipe(
+        Layer.provide(Sealing.layer),
+        Layer.provide(
+          Layer.mergeAll(
+            Sql.layer(APP),
+            countersLayer(APP),
+            Vault.layer,
+            layerEventLog({ connection, partitions: catalogue.partitions }),
+            AddressPolicy.layer,
+          ),
         ),
+        Layer.provide(adminLayer),
+        Layer.provide(Readiness.layer),
+        Layer.provide(loggerLayer(APP)),
       ),
-      Layer.provide(adminLayer),
-      Layer.provide(Readiness.layer),
-      Layer.provide(loggerLayer(APP)),
-    ),
   ),
 )
 
-app.pipe(Layer.launch, reported(APP), NodeRuntime.runMain({ teardown, disableErrorReporting: true }))
+checkSettings(APP, attached).pipe(
+  Effect.andThen(Layer.launch(app)),
+  reported(APP),
+  NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
+)

@@ -5,10 +5,11 @@
  *              ↑        ↘ facts → log
  *              └── reports ← hub.operator-reports.v1 ← deliveries, callbacks
  *
- * Configuration: see `config.ts` and `live-operator.ts`, and what the parts say of theirs.
+ * Settings: docs/configuration.md, `config.ts` and `live-operator.ts`.
  */
 // By its own path: the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { checkSettings, settings } from '@hub/config'
 import {
   catalogueConfig,
   kafkaConnectionConfig,
@@ -19,11 +20,11 @@ import {
 import { Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
-import { hashSecret, memberFile, vocabulary } from './config.ts'
+import { memberFile, vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
 import { optOutsPostgres } from './inbound/postgres.ts'
 import { knownMessagesPostgres } from './known/postgres.ts'
-import { liveOperator } from './live-operator.ts'
+import { authorities, liveOperator, smppErrors } from './live-operator.ts'
 
 const APP = 'dispatcher'
 
@@ -50,7 +51,7 @@ const dispatcher = Effect.gen(function* () {
     topics: topicNames(prefix),
     memberFile: yield* memberFile,
     live: yield* liveOperator,
-    hashSecret: yield* hashSecret,
+    hashSecret: yield* settings.numberHashSecret.config,
     vocabulary: yield* vocabulary,
   })
   yield* readiness.add('shards', running.isReady)
@@ -58,7 +59,7 @@ const dispatcher = Effect.gen(function* () {
   return yield* running.failure
 }).pipe(Effect.scoped)
 
-dispatcher.pipe(
+const running = dispatcher.pipe(
   Effect.provide(
     Layer.mergeAll(known, optOutsPostgres, Sealing.layer).pipe(
       Layer.provide(Layer.mergeAll(Sql.layer(APP), Vault.layer)),
@@ -68,6 +69,10 @@ dispatcher.pipe(
       Layer.provideMerge(loggerLayer(APP)),
     ),
   ),
+)
+
+checkSettings(APP, [vocabulary, smppErrors, authorities]).pipe(
+  Effect.andThen(running),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

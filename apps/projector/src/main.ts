@@ -4,6 +4,7 @@
  */
 // By its own path: the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { checkSettings, settings } from '@hub/config'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { runRetention, Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
@@ -17,7 +18,7 @@ const APP = 'projector'
 const projector = Layer.effectDiscard(
   Effect.gen(function* () {
     const { partitions, prefix } = yield* catalogueConfig
-    const dataDir = yield* Config.String('HUB_DATA_DIR').pipe(Config.withDefault(`.local/${APP}`))
+    const dataDir = (yield* settings.dataDir.config) ?? `.local/${APP}`
     const sql = yield* Sql
     const readiness = yield* Readiness
     yield* readiness.add(
@@ -48,11 +49,14 @@ const bus = Layer.unwrap(
 )
 const store = Sealing.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), Vault.layer)))
 
-projector.pipe(
+const app = projector.pipe(
   Layer.provideMerge(adminLayer),
   Layer.provide(Layer.mergeAll(bus, store, Readiness.layer)),
   Layer.provide(loggerLayer(APP)),
-  Layer.launch,
+)
+
+checkSettings(APP).pipe(
+  Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

@@ -2,10 +2,11 @@
 // By their own paths: the whole package takes 25 MB more.
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { checkSettings, settings } from '@hub/config'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
-import { AddressPolicy, WebhookClient } from '@hub/webhooks'
+import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeFanout } from './fanout.ts'
@@ -16,7 +17,7 @@ const APP = 'webhook-fanout'
 const fanout = Layer.effectDiscard(
   Effect.gen(function* () {
     const { prefix } = yield* catalogueConfig
-    const dataDir = yield* Config.String('HUB_DATA_DIR').pipe(Config.withDefault(`.local/${APP}`))
+    const dataDir = (yield* settings.dataDir.config) ?? `.local/${APP}`
     const store = yield* FanoutStore
     const readiness = yield* Readiness
     yield* readiness.add('database', store.answers)
@@ -40,11 +41,14 @@ const client = WebhookClient.layer.pipe(
   Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),
 )
 
-fanout.pipe(
+const app = fanout.pipe(
   Layer.provideMerge(adminLayer),
   Layer.provide(Layer.mergeAll(bus, store, client, Readiness.layer)),
   Layer.provide(loggerLayer(APP)),
-  Layer.launch,
+)
+
+checkSettings(APP, [allowedHostsConfig]).pipe(
+  Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

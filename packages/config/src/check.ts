@@ -9,7 +9,7 @@ import { unknownVariables } from './unknown.ts'
 export class SettingsInvalid extends Data.TaggedError('SettingsInvalid')<{
   readonly mistakes: ReadonlyArray<SettingMistake>
 }> {
-  override readonly message = `${this.mistakes.length === 1 ? 'a setting is' : `${this.mistakes.length} settings are`} not as they must be: ${this.mistakes.map(({ message }) => message).join(' ')}`
+  override readonly message = `not as they must be: ${this.mistakes.map(({ variable }) => variable).join(', ')}`
 }
 
 /** A part's rule that is more than the catalogue knows. */
@@ -69,7 +69,7 @@ export const findMistakes = Effect.fnUntraced(function* (
  * To be done first of all. Warns of variables that begin with `HUB_` and are no setting, and fails with every mistake at once.
  * `names`: of the environment's variables.
  */
-export const checkSettings = Effect.fn('checkSettings')(function* (
+export const checkSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',
   attached: ReadonlyArray<Attached> = [],
   names: ReadonlyArray<string> = Object.keys(process.env),

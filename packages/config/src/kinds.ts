@@ -10,6 +10,7 @@ export type TypeName =
   | 'port'
   | 'url'
   | 'integer'
+  | 'number'
   | 'choice'
   | 'words'
   | 'hosts'
@@ -57,6 +58,11 @@ export const integer = (least: number, most: number): Kind<number> =>
   kind('integer', `a whole number from ${least} to ${most}`, (text) =>
     onlyIf(/^-?\d{1,15}$/u.test(text) && Number(text) >= least && Number(text) <= most, Number(text)),
   )
+
+/** A number from 0 to 1. */
+export const share: Kind<number> = kind('number', 'a number from 0 to 1', (text) =>
+  onlyIf(/^[01](?:\.\d{1,9})?$/u.test(text) && Number(text) <= 1, Number(text)),
+)
 
 export const port: Kind<number> = {
   ...integer(1, 65_535),

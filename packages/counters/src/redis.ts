@@ -1,6 +1,7 @@
 /** The counters over Redis. */
 import { randomUUID } from 'node:crypto'
-import { Config, Effect, Layer, type Redacted, Schedule, Stream } from 'effect'
+import { settings } from '@hub/config'
+import { type Config, Effect, Layer, type Redacted, Schedule, Stream } from 'effect'
 import { gateAddress } from './address.ts'
 import { bucketOf, BUCKETS, keyNames, TTL } from './keys.ts'
 import { type Link, makeLink, type RunScript } from './link.ts'
@@ -321,13 +322,13 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
   return counters
 })
 
-/** The counters of the hub. Configuration: `HUB_REDIS_URL` (`redis://` or `rediss://`), `HUB_REDIS_PREFIX` (default `hub:`). */
+/** The counters of the hub. Settings: `redisUrl`, `redisPrefix`. */
 export const countersLayer = (app: string): Layer.Layer<Counters, Config.ConfigError> =>
   Layer.effect(
     Counters,
     Effect.gen(function* () {
-      const url = yield* Config.Redacted('HUB_REDIS_URL')
-      const prefix = yield* Config.String('HUB_REDIS_PREFIX').pipe(Config.withDefault('hub:'))
+      const url = yield* settings.redisUrl.config
+      const prefix = yield* settings.redisPrefix.config
       return yield* makeRedisCounters({ url, prefix, name: app })
     }),
   )

@@ -2,6 +2,7 @@
  * What every use of kafkajs shares: where the brokers are, how it logs, how its errors are told, and how its
  * connections are cut when they hang.
  */
+import { settings } from '@hub/config'
 import { Config, Effect } from 'effect'
 import net from 'node:net'
 import tls from 'node:tls'
@@ -22,17 +23,9 @@ export interface KafkaConnection {
   readonly socketFactory?: ISocketFactory
 }
 
-/** `HUB_KAFKA_BROKERS` (comma separated); the client id is the app's name. */
+/** The brokers of the environment; the client id is the app's name. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>
-  Config.String('HUB_KAFKA_BROKERS').pipe(
-    Config.map((text) => ({
-      clientId,
-      brokers: text
-        .split(',')
-        .map((broker) => broker.trim())
-        .filter((broker) => broker !== ''),
-    })),
-  )
+  settings.kafkaBrokers.config.pipe(Config.map((brokers) => ({ clientId, brokers })))
 
 /** Opening a connection takes a millisecond where it works; half the append deadline leaves time for a second broker. */
 const CONNECTION_TIMEOUT_MS = 500

@@ -2,6 +2,7 @@
  * The catalogue of topics: the one place that says which exist, how long they keep and how safe they are.
  * Architecture, Topics.
  */
+import { settings } from '@hub/config'
 import { Config, Data, Duration, Effect, Schedule } from 'effect'
 import kafkajs, { type Admin, type ITopicConfig } from 'kafkajs'
 import { makeKafka, reasonOf, type KafkaConnection } from './client.ts'
@@ -99,11 +100,11 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
   ])
 }
 
-/** `HUB_TOPIC_PREFIX` (empty), `HUB_PARTITIONS` (6) and `HUB_REPLICATION_FACTOR` (1). */
+/** The catalogue as the environment has it. */
 export const catalogueConfig: Config.Config<CatalogueOptions> = Config.all({
-  prefix: Config.String('HUB_TOPIC_PREFIX').pipe(Config.withDefault('')),
-  partitions: Config.Int('HUB_PARTITIONS').pipe(Config.withDefault(6)),
-  replicationFactor: Config.Int('HUB_REPLICATION_FACTOR').pipe(Config.withDefault(1)),
+  prefix: settings.topicPrefix.config,
+  partitions: settings.partitions.config,
+  replicationFactor: settings.replicationFactor.config,
 })
 
 /** A setting of an existing topic that is not as the catalogue has it. It is left as it is. */

@@ -14,6 +14,6 @@ export { makeSandbox, SANDBOX, SANDBOX_DEFAULTS, type SandboxOptions } from './s
 export { type CallbackRefusal, readCallback, readInbound } from './http/callback.ts'
 export { HTTP, HTTP_DEFAULTS, type HttpOperatorOptions, makeHttpOperator } from './http/http.ts'
 export { parseSmppErrors, type SmppErrors, SmppErrorsInvalid } from './smpp/errors.ts'
-export { ID_FORMATS, type IdFormat } from './smpp/ids.ts'
-export { BIND_MODES, type BindMode, SMPP, SMPP_DEFAULTS, type SmppSettings } from './smpp/settings.ts'
+export type { IdFormat } from './smpp/ids.ts'
+export { type BindMode, SMPP, SMPP_DEFAULTS, type SmppSettings } from './smpp/settings.ts'
 export { makeSmppOperator, type SmppOperator } from './smpp/smpp.ts'

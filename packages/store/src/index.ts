@@ -1,7 +1,30 @@
 /** PostgreSQL: pool, migrations, outbox, what is encrypted at rest, and how long it is kept. */
 export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
+export {
+  insertAccount,
+  insertApiKey,
+  insertSender,
+  insertTemplate,
+  type NewApiKey,
+  type StoredSender,
+  type StoredTemplate,
+  TEMPLATE_SENDER_EXISTS,
+} from './accounts/index.ts'
 export { migrate, MigrationMismatch } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
+export {
+  cancelRebuild,
+  readRebuild,
+  readRebuilds,
+  type Rebuild,
+  type RebuildComparison,
+  type RebuildDifference,
+  type RebuildOutcome,
+  type RebuildPolicy,
+  type RebuildState,
+  RebuildUnderWay,
+  requestRebuild,
+} from './rebuild.ts'
 export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'
 export {
   makeSql,
@@ -14,6 +37,7 @@ export {
 } from './sql.ts'
 export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
 export {
+  ACCEPTED_LATER,
   enlistJobs,
   type Job,
   JOBS,
@@ -25,4 +49,4 @@ export {
   runRetention,
   type Step,
 } from './retention/index.ts'
-export { BoxUnreadable, masterKeyConfig, previousMasterKeysConfig, type Purpose, Vault } from './vault.ts'
+export { BoxUnreadable, type Purpose, Vault } from './vault.ts'

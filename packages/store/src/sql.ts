@@ -1,7 +1,8 @@
 /**
  * PostgreSQL, as the rest of the hub knows it: a pool, a statement, a transaction, and two kinds of failure.
  */
-import { Config, Context, Data, Duration, Effect, Layer, Redacted, Schedule } from 'effect'
+import { settings } from '@hub/config'
+import { type Config, Context, Data, Duration, Effect, Layer, Redacted, Schedule } from 'effect'
 import postgres from 'postgres'
 
 /** A query interface inside or outside a transaction. */
@@ -134,15 +135,15 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
     return sql
   })
 
-/** The hub's database. Configuration: `HUB_DATABASE_URL`, `HUB_DATABASE_POOL` (connections, default 10). */
+/** The hub's database. Settings: `databaseUrl`, `databasePool`. */
 export class Sql extends Context.Service<Sql, SqlShape>()('@hub/store/Sql') {
   /** `app` becomes the application name that PostgreSQL shows. */
   static readonly layer = (app: string): Layer.Layer<Sql, Config.ConfigError> =>
     Layer.effect(
       Sql,
       Effect.gen(function* () {
-        const url = yield* Config.Redacted('HUB_DATABASE_URL')
-        const max = yield* Config.Int('HUB_DATABASE_POOL').pipe(Config.withDefault(10))
+        const url = yield* settings.databaseUrl.config
+        const max = yield* settings.databasePool.config
         return yield* makeSql(url, max, app)
       }),
     )

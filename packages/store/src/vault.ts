@@ -17,7 +17,8 @@ import {
   type KeyObject,
   randomBytes,
 } from 'node:crypto'
-import { Config, ConfigProvider, Context, Data, Effect, Layer, Redacted } from 'effect'
+import { settings } from '@hub/config'
+import { type Config, Context, Data, Effect, Layer, Redacted } from 'effect'
 
 /** What a key is for. */
 export type Purpose = 'webhook-secret' | 'personal-data' | 'sealing-key' | 'idempotent-answer'
@@ -30,7 +31,6 @@ const VERSION = 1
 const UNDER_KEY = 2
 const KEY_ID = 4
 const PREFIX = 1 + KEY_ID
-const MASTER_KEY = 32
 const NONCE = 12
 const TAG = 16
 const HEADER = 1 + NONCE + TAG
@@ -60,42 +60,6 @@ export const openBox = (key: KeyObject, aad: string, box: Uint8Array): Buffer | 
     return null
   }
 }
-
-const masterKey = (text: string, name: string): Effect.Effect<Buffer, Config.ConfigError> => {
-  const bytes = Buffer.from(text, 'base64')
-  return bytes.length === MASTER_KEY
-    ? Effect.succeed(bytes)
-    : Effect.fail(
-        new Config.ConfigError(
-          new ConfigProvider.SourceError({ message: `${name} must be base64 of ${MASTER_KEY} bytes` }),
-        ),
-      )
-}
-
-/** `HUB_MASTER_KEY`: what is sealed is sealed under this one. */
-export const masterKeyConfig: Config.Config<Redacted.Redacted<Buffer>> = Config.Redacted(
-  'HUB_MASTER_KEY',
-).pipe(
-  Config.mapEffect((value) =>
-    Effect.map(masterKey(Redacted.value(value), 'HUB_MASTER_KEY'), (bytes) => Redacted.make(bytes)),
-  ),
-)
-
-/** `HUB_PREVIOUS_MASTER_KEYS`: others that open boxes as well, separated by commas. None by default. */
-export const previousMasterKeysConfig: Config.Config<ReadonlyArray<Redacted.Redacted<Buffer>>> =
-  Config.Redacted('HUB_PREVIOUS_MASTER_KEYS').pipe(
-    Config.withDefault(Redacted.make('')),
-    Config.mapEffect((value) =>
-      Effect.forEach(
-        Redacted.value(value)
-          .split(',')
-          .map((part) => part.trim())
-          .filter((part) => part !== ''),
-        (part) =>
-          Effect.map(masterKey(part, 'Each of HUB_PREVIOUS_MASTER_KEYS'), (bytes) => Redacted.make(bytes)),
-      ),
-    ),
-  )
 
 /** A master key, and the keys derived from it. */
 class Keyring {
@@ -138,12 +102,13 @@ export class Vault extends Context.Service<
     readonly hasPrevious: boolean
   }
 >()('@hub/store/Vault') {
-  /** Configuration: `HUB_MASTER_KEY`, base64 of 32 bytes; `HUB_PREVIOUS_MASTER_KEYS`. */
+  /** Settings: `masterKey`, `previousMasterKeys`. */
   static readonly layer: Layer.Layer<Vault, Config.ConfigError> = Layer.effect(
     Vault,
     Effect.gen(function* () {
-      const current = new Keyring(Redacted.value(yield* masterKeyConfig))
-      const previous = (yield* previousMasterKeysConfig).map((master) => new Keyring(Redacted.value(master)))
+      const current = new Keyring(Redacted.value(yield* settings.masterKey.config))
+      const others = yield* settings.previousMasterKeys.config
+      const previous = (others === null ? [] : Redacted.value(others)).map((master) => new Keyring(master))
       const keyrings = [current, ...previous]
 
       const openUnder = (purpose: Purpose, aad: string, box: Uint8Array): Buffer | null => {

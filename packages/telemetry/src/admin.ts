@@ -3,9 +3,10 @@
  * `/healthz` (the process lives), `/readyz` (it can do its work; 503 and the names of what fails otherwise)
  * and `/metrics` (Prometheus).
  */
+import { settings } from '@hub/config'
 import { createServer, type Server } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
+import { type Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
 import { PrometheusMetrics } from 'effect/observability'
 
 /** The admin listener could not take its port. */
@@ -66,7 +67,7 @@ const eventLoopDelay = Metric.gauge('hub_process_event_loop_delay_p99_seconds', 
 export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigError, Readiness> =
   Layer.effectDiscard(
     Effect.gen(function* () {
-      const port = yield* Config.Port('HUB_ADMIN_PORT')
+      const port = yield* settings.adminPort.config
       const readiness = yield* Readiness
       const context = yield* Effect.context<never>()
       const runFork = Effect.runForkWith(context)

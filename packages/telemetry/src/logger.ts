@@ -2,6 +2,7 @@
  * Structured logs: one JSON object a line on standard output, with the app, the level, the annotations of the
  * fiber (request, message and shard ids) and the trace id. Numbers are masked whatever the caller did.
  */
+import { settings } from '@hub/config'
 import {
   Cause,
   Config,
@@ -74,19 +75,14 @@ const jsonLogger = (app: string) =>
   })
 
 /**
- * The logger of an app. Level from `HUB_LOG_LEVEL` (`Debug`, `Info`, `Warn`, `Error`; default `Info`).
+ * The logger of an app. What is below `HUB_LOG_LEVEL` is left out.
  */
 export const loggerLayer = (app: string): Layer.Layer<never, Config.ConfigError> =>
   Layer.mergeAll(
     Logger.layer([jsonLogger(app)]),
     Layer.effect(
       References.MinimumLogLevel,
-      Effect.gen(function* () {
-        const level: LogLevel.LogLevel = yield* Config.LogLevel('HUB_LOG_LEVEL').pipe(
-          Config.withDefault('Info'),
-        )
-        return level
-      }),
+      Effect.map(settings.logLevel.config, (level): LogLevel.LogLevel => level),
     ),
   )
 

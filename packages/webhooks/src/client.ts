@@ -2,8 +2,9 @@
  * One attempt to deliver a batch: signed, sent, and judged by the status alone. Source: specification, Delivery of
  * events (2, 5), Signature; contract, Webhook subscription.
  */
+import { settings } from '@hub/config'
 import { signatureHeader } from '@hub/domain'
-import { Clock, Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
+import { Clock, type Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, getCACertificates } from 'node:tls'
 import { Agent, type Dispatcher } from 'undici'
@@ -46,6 +47,8 @@ export interface Delivery {
   readonly body: Uint8Array
   /** The secrets in force, the current one first. */
   readonly secrets: readonly [Redacted.Redacted<string>, ...ReadonlyArray<Redacted.Redacted<string>>]
+  /** W3C trace context, where the delivery is traced. */
+  readonly traceparent?: string
 }
 
 /** How an attempt ended. `responseCode` is there when a status was received; `durationMs` is until then. */
@@ -272,6 +275,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
             'User-Agent': USER_AGENT,
             'Hub-Event-Id': delivery.eventBatch,
             'Hub-Signature': signature,
+            ...(delivery.traceparent === undefined ? undefined : { traceparent: delivery.traceparent }),
           },
           body: delivery.body,
           reset: connector.openSockets() >= SOCKETS_KEPT,
@@ -310,8 +314,8 @@ export class WebhookClient extends Context.Service<WebhookClient, WebhookClientS
   > = Layer.effect(
     WebhookClient,
     Effect.gen(function* () {
-      const file = yield* Config.String('HUB_WEBHOOK_CA_FILE').pipe(Config.withDefault(''))
-      if (file === '') return yield* makeWebhookClient(null)
+      const file = yield* settings.webhookCaFile.config
+      if (file === null) return yield* makeWebhookClient(null)
       const files = yield* FileSystem.FileSystem
       const pem = yield* files
         .readFileString(file)

@@ -3,7 +3,8 @@
  * connection, because a name may answer differently the second time. Source: specification, Webhook subscription
  * endpoints (address rules); architecture, Webhooks.
  */
-import { Config, ConfigProvider, Context, Data, Effect, Layer } from 'effect'
+import { refined, settings } from '@hub/config'
+import { type Config, Context, Data, Effect, Layer, Result } from 'effect'
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { isPublicAddress } from './addresses.ts'
@@ -143,31 +144,21 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
 }
 
 /**
- * `HUB_WEBHOOK_ALLOWED_HOSTS`: comma-separated names and addresses that need not be public. Empty by default. An
- * entry that is neither is a fault at start-up, not an exception that silently does nothing.
+ * Hosts that need not be public, in the form of `readAllowedHost`. An entry that is none is a fault at start-up, not an exception that
+ * silently does nothing.
  */
-export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = Config.String(
-  'HUB_WEBHOOK_ALLOWED_HOSTS',
-).pipe(
-  Config.withDefault(''),
-  Config.mapEffect((text) => {
+export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refined(
+  settings.webhookAllowedHosts,
+  (entries) => {
     const hosts = new Set<string>()
-    for (const entry of text.split(',').map((part) => part.trim())) {
+    for (const entry of entries) {
       if (entry === '') continue
       const host = readAllowedHost(entry)
-      if (host === null) {
-        return Effect.fail(
-          new Config.ConfigError(
-            new ConfigProvider.SourceError({
-              message: 'HUB_WEBHOOK_ALLOWED_HOSTS holds something that is neither a host name nor an address',
-            }),
-          ),
-        )
-      }
+      if (host === null) return Result.fail('holds something that is neither a host name nor an address')
       hosts.add(host)
     }
-    return Effect.succeed(hosts)
-  }),
+    return Result.succeed(hosts)
+  },
 )
 
 export class AddressPolicy extends Context.Service<AddressPolicy, AddressPolicyShape>()(

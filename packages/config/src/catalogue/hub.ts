@@ -11,6 +11,8 @@ const MOST_PARTITIONS = 1024
 const MOST_REPLICAS = 9
 /** A secret shorter than its digest would be the easier of the two to guess. */
 const LEAST_HASH_SECRET = 32
+/** What is in flight behind it gets 4 s, and all of it must fit into the 10 s that a process has. */
+const MOST_SHUTDOWN_DELAY_MS = 4000
 
 export const servers = {
   databaseUrl: required(kind.secretUrl('postgres', 'postgresql'), {
@@ -79,11 +81,11 @@ export const secrets = {
     readBy: [...EVERYONE, 'npm start'],
     doc: 'What everything at rest is encrypted under. The same in every process; without it numbers, texts and webhook secrets are lost.',
   }),
-  previousMasterKeys: optional(kind.keys, 'there were none', {
+  previousMasterKeys: optional(kind.keys, 'there are none', {
     name: 'HUB_PREVIOUS_MASTER_KEYS',
     group: 'secrets',
     readBy: EVERYONE,
-    doc: 'Master keys of before, which still open what was encrypted under them while it is encrypted again.',
+    doc: 'Other master keys, which open what is encrypted under them: while the key is changed, first the next one, then the one of before.',
   }),
   numberHashSecret: required(kind.secret({ least: LEAST_HASH_SECRET }), {
     name: 'HUB_NUMBER_HASH_SECRET',
@@ -106,11 +108,34 @@ export const processes = {
     readBy: EVERYONE,
     doc: 'What is less important is not logged.',
   }),
+  otlpUrl: optional(kind.url('https', 'http'), 'no traces', {
+    name: 'HUB_OTLP_URL',
+    group: 'process',
+    readBy: APPS,
+    doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
+  }),
+  // One in a hundred is some ten traces a second at a thousand messages a second: enough to see what is usual.
+  traceRatio: withDefault(kind.share, '0.01', {
+    name: 'HUB_TRACE_RATIO',
+    unit: 'share of requests',
+    group: 'process',
+    readBy: APPS,
+    doc: 'How many of the requests that come without a `traceparent` are traced.',
+  }),
   dataDir: optional(kind.path('a folder'), '`.local/<app>`', {
     name: 'HUB_DATA_DIR',
     group: 'process',
     readBy: ['dispatcher', 'projector', 'webhook-fanout', 'hubctl', 'npm start'],
     doc: 'Where a process keeps its member id, by which a restarted one ends its own old session. For `npm start` (`.local` by default): where everything of a local hub lies.',
+  }),
+}
+
+export const hubctl = {
+  hubctlActor: optional(kind.string('a name'), 'the user of the operating system', {
+    name: 'HUBCTL_ACTOR',
+    group: 'process',
+    readBy: ['hubctl'],
+    doc: 'Who is at work, for the audit trail: for jobs and shared machines.',
   }),
 }
 
@@ -148,6 +173,13 @@ export const api = {
     group: 'api',
     readBy: ['command-api'],
     doc: 'The key of that certificate.',
+  }),
+  shutdownDelayMs: withDefault(kind.integer(0, MOST_SHUTDOWN_DELAY_MS), '2000', {
+    name: 'HUB_SHUTDOWN_DELAY_MS',
+    unit: 'ms',
+    group: 'api',
+    readBy: ['command-api'],
+    doc: 'For so long a process that was told to end says that it is not ready and goes on answering, so that a load balancer has asked before the listener closes.',
   }),
 }
 

@@ -1,7 +1,7 @@
 /** The catalogue: every setting there is, each defined once. */
 import { GROUPS, type Group, type Setting } from '../setting.ts'
 import { local, simulator, tests } from './development.ts'
-import { api, processes, secrets, servers, webhooks } from './hub.ts'
+import { api, hubctl, processes, secrets, servers, webhooks } from './hub.ts'
 import { http, optOutWords, smpp } from './operators.ts'
 
 /** Every setting, by a short name. */
@@ -9,6 +9,7 @@ export const settings = {
   ...servers,
   ...secrets,
   ...processes,
+  ...hubctl,
   ...api,
   ...smpp,
   ...http,

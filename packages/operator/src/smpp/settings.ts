@@ -6,9 +6,8 @@ import type { PaceOptions } from './pace.ts'
 
 export const SMPP = 'smpp'
 
-export const BIND_MODES = ['transceiver', 'transmitter_receiver'] as const
 /** One connection for both directions, or one for each. */
-export type BindMode = (typeof BIND_MODES)[number]
+export type BindMode = 'transceiver' | 'transmitter_receiver'
 
 export interface SmppSettings {
   /** `smpp://system_id@host:port`, or `smpps://` for TLS. Ports 2775 and 3550 when there is none. */
