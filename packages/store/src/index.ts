@@ -1,30 +1,7 @@
 /** PostgreSQL: pool, migrations, outbox, what is encrypted at rest, and how long it is kept. */
 export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
-export {
-  insertAccount,
-  insertApiKey,
-  insertSender,
-  insertTemplate,
-  type NewApiKey,
-  type StoredSender,
-  type StoredTemplate,
-  TEMPLATE_SENDER_EXISTS,
-} from './accounts/index.ts'
 export { migrate, MigrationMismatch } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
-export {
-  cancelRebuild,
-  readRebuild,
-  readRebuilds,
-  type Rebuild,
-  type RebuildComparison,
-  type RebuildDifference,
-  type RebuildOutcome,
-  type RebuildPolicy,
-  type RebuildState,
-  RebuildUnderWay,
-  requestRebuild,
-} from './rebuild.ts'
 export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'
 export {
   makeSql,
@@ -37,7 +14,6 @@ export {
 } from './sql.ts'
 export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
 export {
-  ACCEPTED_LATER,
   enlistJobs,
   type Job,
   JOBS,
