@@ -263,11 +263,10 @@ describe('dispatchers that share the shards', () => {
       const all = [...ids, ...more]
       const facts = world.factsOf(log)
       for (const id of all) {
-        assert.deepStrictEqual(
-          story(facts.get(id)),
-          ['HandoverStarted', 'MessageSent', 'MessageDelivered'],
-          id,
-        )
+        const told = story(facts.get(id)).join()
+        // A claim that was on its way to the log when the group changed hands is given back before the operator hears of it.
+        const given = told.replace(/^(?:HandoverStarted,HandoverRefused[^,]*,)+/u, '')
+        assert.strictEqual(given, 'HandoverStarted,MessageSent,MessageDelivered', id)
       }
       const statistics = yield* operator.statistics
       assert.strictEqual(statistics['references'], all.length)
