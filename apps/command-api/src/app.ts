@@ -5,7 +5,7 @@ import { EventLog, type KafkaConnection, type TopicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
-import { Layer } from 'effect'
+import { Duration, Layer } from 'effect'
 import { flusherLayer } from './accept/flush.ts'
 import { ledgerLayer } from './accept/ledger.ts'
 import { Limits } from './accept/limits.ts'
@@ -25,6 +25,7 @@ import { readinessLayer } from './health.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
+import { announcedShutdown } from './http/shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
 import { Idempotency } from './idempotency/step.ts'
 import { idempotencyKeysLayer } from './idempotency/store.ts'
@@ -50,11 +51,14 @@ export interface AppOptions {
   readonly trustedProxies: Networks
   /** `null` listens without TLS. */
   readonly tls: TlsFiles | null
+  /** How long the process says that it is about to end before it closes its listener; absent: not at all. */
+  readonly shutdownDelay?: Duration.Duration
 }
 
 /** Accepts and answers on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
   const { baseUrl, hashSecret, kafka, port, tls, topics, trustedProxies } = options
+  const shutdownDelay = options.shutdownDelay ?? Duration.zero
   const accepting = flusherLayer({
     topics,
     lifetimes: DEFAULT_LIFETIMES,
@@ -77,8 +81,9 @@ export const commandApi = (options: AppOptions) => {
 
   // What is listed first is there last and goes first: the checks of readiness outlive the listener, so that they can say that it is
   // closing, and the flushes outlive it to finish what it took.
-  return apiLayer({ hashSecret }).pipe(
-    Layer.provideMerge(serverLayer(port, tls)),
+  return announcedShutdown(shutdownDelay).pipe(
+    Layer.provideMerge(apiLayer({ hashSecret })),
+    Layer.provideMerge(serverLayer(port, tls, shutdownDelay)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling)),
     Layer.provide(windowsLayer(hashSecret)),

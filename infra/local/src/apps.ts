@@ -149,7 +149,13 @@ export const appEnvironment = (name: AppName, context: AppContext): Environment 
   const { ports } = context
   switch (name) {
     case 'command-api':
-      return { ...common(name, context), HUB_PORT: String(ports.commandApi), HUB_BASE_URL: baseUrl(ports) }
+      return {
+        // No load balancer asks a local hub's readiness.
+        HUB_SHUTDOWN_DELAY_MS: '0',
+        ...common(name, context),
+        HUB_PORT: String(ports.commandApi),
+        HUB_BASE_URL: baseUrl(ports),
+      }
     case 'dispatcher':
       return { ...common(name, context), ...operatorEnvironment(context) }
     case 'projector':

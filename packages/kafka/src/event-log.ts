@@ -110,9 +110,8 @@ class Lane {
       settled: false,
       taken: 0,
     }
-    call.timer = setTimeout(
-      () => this.#fail(call, 'timeout', 'not acknowledged within the deadline'),
-      deadlineMs,
+    call.timer = afterDeadline(deadlineMs, () =>
+      this.#fail(call, 'timeout', 'not acknowledged within the deadline'),
     )
     this.#waiting.push(call)
     this.#waitingRecords += records.length
@@ -126,6 +125,14 @@ class Lane {
     const link = (this.#link = this.#connect())
     link.connected.catch(() => {
       if (this.#link === link && this.#sending === undefined) this.#dropLink()
+    })
+  }
+
+  /** Connects before anybody waits for it. That it does not come about is for the next append to find out. */
+  warm(): void {
+    const link = (this.#link ??= this.#connect())
+    link.connected.catch(() => {
+      if (this.#link === link) this.#dropLink()
     })
   }
 
@@ -309,16 +316,23 @@ const messageOf = (record: OutgoingRecord, partition: number) => ({
 
 const LATE = Symbol('late')
 
+/**
+ * Acts after so long, when the sockets have been looked at once more: a process that was busy for longer than the deadline finds the timer and
+ * the answer waiting together, and must not call the bus away.
+ */
+const afterDeadline = (ms: number, act: () => void): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms)
+
 /** The promise's answer, or `LATE` at the deadline; then its own end no longer matters to anyone. */
 const within = <A>(promise: Promise<A>, deadline: number): Promise<A> =>
   new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(LATE), Math.max(1, deadline - now()))
+    const timer = afterDeadline(Math.max(1, deadline - now()), () => reject(LATE))
     promise.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 
 const make = Effect.fnUntraced(function* (options: EventLogOptions) {
   const context = yield* Effect.context<never>()
   const lane = new Lane(options, Effect.runForkWith(context))
+  lane.warm()
   yield* Effect.addFinalizer(() => Effect.promise(() => lane.close()))
   lane.warmUp()
   const deadline = options.deadlineMs ?? DEADLINE_MS

@@ -141,14 +141,17 @@ const makeTlsServer = Effect.fnUntraced(function* (files: TlsFiles) {
   return server
 })
 
-/** The listener of the API, on `port` of every interface; with TLS where there are files for it. */
-export const serverLayer = (port: number, tls: TlsFiles | null) =>
+/**
+ * The listener of the API, on `port` of every interface; with TLS where there are files for it. It closes so long after the end was
+ * announced (`announcedShutdown`).
+ */
+export const serverLayer = (port: number, tls: TlsFiles | null, shutdownDelay: Duration.Duration) =>
   Layer.unwrap(
     Effect.gen(function* () {
       const { docBase, onDraining } = yield* HttpEdge
       const server = limited(tls === null ? createServer(OPTIONS) : yield* makeTlsServer(tls), docBase)
       const cutSilent = watchSilent(server)
-      onDraining(() => setTimeout(cutSilent, SILENT_FOR_MS).unref())
+      onDraining(() => setTimeout(cutSilent, Duration.toMillis(shutdownDelay) + SILENT_FOR_MS).unref())
       const listening = NodeHttpServer.layerServer(() => server, {
         port,
         gracefulShutdownTimeout: DRAIN_WITHIN,
