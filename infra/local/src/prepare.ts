@@ -1,8 +1,8 @@
 /** What a hub's servers must hold before its apps start: the schema, the seeded accounts, the topics. */
-import { createHash, randomBytes } from 'node:crypto'
-import { decodeId, type IdPrefix, newId } from '@hub/domain'
+import { randomBytes } from 'node:crypto'
+import { apiKeyDigest, apiKeyEnding, decodeId, type IdPrefix, newId } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
-import { makeSql, migrate } from '@hub/store'
+import { insertAccount, insertApiKey, insertSender, insertTemplate, makeSql, migrate } from '@hub/store'
 import { Effect, Redacted } from 'effect'
 import { Problem } from './problem.ts'
 import type { Secrets } from './secrets.ts'
@@ -32,20 +32,33 @@ export const seed = Effect.fn('seed')(function* (databaseUrl: string, accounts: 
   const sql = yield* makeSql(Redacted.make(databaseUrl), SEED_CONNECTIONS, 'hub-seed')
   yield* sql.transaction(async (tx) => {
     for (const [index, keys] of accounts.entries()) {
-      await tx`INSERT INTO command.accounts (id, name) VALUES (${keys.account}, ${ACCOUNT_NAMES[index] ?? ''})
-        ON CONFLICT DO NOTHING`
+      await insertAccount(tx, { id: keys.account, name: ACCOUNT_NAMES[index] ?? '' })
       for (const mode of ['test', 'live'] as const) {
+        const of = { account: keys.account, mode }
         const key = keys[mode]
-        await tx`INSERT INTO command.api_keys (id, account, mode, hash, last_four)
-          VALUES (${newUuid('key')}, ${keys.account}, ${mode}, ${createHash('sha256').update(key).digest()}, ${key.slice(-4)})
-          ON CONFLICT DO NOTHING`
-        await tx`INSERT INTO command.senders (id, account, mode, name, status)
-          VALUES (${newUuid('snd')}, ${keys.account}, ${mode}, ${SENDER}, 'registered')
-          ON CONFLICT DO NOTHING`
+        await insertApiKey(tx, {
+          ...of,
+          id: newUuid('key'),
+          digest: apiKeyDigest(key),
+          ending: apiKeyEnding(key),
+          allowed: null,
+        })
+        await insertSender(tx, {
+          ...of,
+          id: newUuid('snd'),
+          name: SENDER,
+          registration: null,
+          status: 'registered',
+        })
         for (const template of TEMPLATES) {
-          await tx`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status)
-            VALUES (${newUuid('tpl')}, ${keys.account}, ${mode}, ${template.name}, ${template.class}, ${SENDER}, ${template.body}, 'approved')
-            ON CONFLICT DO NOTHING`
+          await insertTemplate(tx, {
+            ...of,
+            ...template,
+            id: newUuid('tpl'),
+            sender: SENDER,
+            language: null,
+            status: 'approved',
+          })
         }
       }
     }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { decodeId, newId } from '@hub/domain'
+import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, newId } from '@hub/domain'
 import { Problem } from './problem.ts'
 
 export interface AccountSecrets {
@@ -22,23 +22,7 @@ export interface Secrets {
   readonly accounts: readonly [AccountSecrets, AccountSecrets]
 }
 
-const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-/** 62^43 is the first power of 62 above 2^256: every key has the same length. */
-const KEY_CHARACTERS = 43
-
-/** 32 bytes in base62, most significant digit first. */
-export const base62 = (bytes: Uint8Array): string => {
-  let value = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n)
-  let text = ''
-  while (value > 0n) {
-    text = `${BASE62[Number(value % 62n)] ?? ''}${text}`
-    value /= 62n
-  }
-  return text.padStart(KEY_CHARACTERS, '0')
-}
-
-/** An API key: `hub_live_…` or `hub_test_…` (contract, General). */
-const newKey = (mode: 'live' | 'test'): string => `hub_${mode}_${base62(randomBytes(32))}`
+const newKey = (mode: 'live' | 'test'): string => apiKeyFrom(mode, randomBytes(API_KEY_RANDOM_BYTES))
 
 /** A UUIDv7, as every new thing has. */
 const newUuid = (): string => {

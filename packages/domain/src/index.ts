@@ -29,6 +29,7 @@ export {
   type IdPrefix,
   NEW_ID_RANDOM_BYTES,
   newId,
+  newUuid,
 } from './id/id.ts'
 
 // Recipient
@@ -93,6 +94,18 @@ export {
   TemplateNotFound,
   type TemplateStatus,
 } from './template/admission.ts'
+export {
+  type Decided,
+  moderateTemplate,
+  newSenderStatus,
+  newTemplateStatus,
+  registerSender,
+  senderDecided,
+  type SenderDecision,
+  templateDecided,
+  type TemplateDecision,
+  type Verdict,
+} from './template/moderation.ts'
 
 // Message
 export {
@@ -176,6 +189,21 @@ export {
 } from './batch/batch.ts'
 
 // Account
+export {
+  API_KEY_PATTERN,
+  API_KEY_RANDOM_BYTES,
+  apiKeyDigest,
+  apiKeyEnding,
+  apiKeyFrom,
+} from './account/api-key.ts'
+export {
+  type AccountOverrides,
+  type AccountSettings,
+  BELIEVED_FOR_MS,
+  CURRENCY,
+  DEFAULT_SETTINGS,
+  settingsInForce,
+} from './account/settings.ts'
 export {
   DEFAULT_SOFT_THRESHOLD_PERCENT,
   type Spending,

@@ -1,5 +1,15 @@
 /** PostgreSQL: pool, migrations, outbox, what is encrypted at rest, and how long it is kept. */
 export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
+export {
+  insertAccount,
+  insertApiKey,
+  insertSender,
+  insertTemplate,
+  type NewApiKey,
+  type StoredSender,
+  type StoredTemplate,
+  TEMPLATE_SENDER_EXISTS,
+} from './accounts/index.ts'
 export { migrate, MigrationMismatch } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
 export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'

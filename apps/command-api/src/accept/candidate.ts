@@ -6,6 +6,7 @@
  */
 import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
 import {
+  type AccountSettings,
   factId,
   maskNumber,
   type MessageClass,
@@ -18,7 +19,7 @@ import {
   sandboxScenario,
 } from '@hub/domain'
 import { Result } from 'effect'
-import type { AccountSettings, Owner, TemplateInUse } from '../accounts/account.ts'
+import type { Owner, TemplateInUse } from '../accounts/account.ts'
 
 /** The flood windows that a send has to pass; `null` where there is no limit. */
 export interface Windows {

@@ -3,9 +3,17 @@
  * needs neither a registered sender nor a recipient that may be written to. Pure. Source: contract, Templates and senders.
  */
 import type { ApiError, ErrorObject, EstimateWanted, Send } from '@hub/contract'
-import { addMoney, type Encoding, type Money, priceOf, render, zeroMoney } from '@hub/domain'
+import {
+  type AccountSettings,
+  addMoney,
+  type Encoding,
+  type Money,
+  priceOf,
+  render,
+  zeroMoney,
+} from '@hub/domain'
 import { Result } from 'effect'
-import type { AccountSettings, Owner, TemplateInUse } from '../accounts/account.ts'
+import type { Owner, TemplateInUse } from '../accounts/account.ts'
 import { checkTemplate, renderFault } from './candidate.ts'
 
 interface Estimated {

@@ -1,8 +1,8 @@
 import { assert, describe, it } from '@effect/vitest'
 import { apiError, decodeEstimate, type JsonObject, toErrorBody } from '@hub/contract'
-import { parseTemplate } from '@hub/domain'
+import { DEFAULT_SETTINGS, parseTemplate } from '@hub/domain'
 import { Result } from 'effect'
-import { DEFAULT_SETTINGS, type TemplateInUse } from '../accounts/account.ts'
+import type { TemplateInUse } from '../accounts/account.ts'
 import { estimateBody, templatesOf } from './estimate.ts'
 
 const template = (over: Partial<TemplateInUse> = {}): TemplateInUse => ({

@@ -3,14 +3,11 @@
  * statements in one order of tables: idempotency keys, months of accounts with a limit, references, the rest, months of accounts
  * without one. So transactions wait for each other in one direction only.
  */
-import { addMoney, decodeId, encodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
+import { addMoney, CURRENCY, decodeId, encodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import { refKey } from './decide.ts'
 import type { BatchRow, Entry, Reference, UnprovenCode } from './ledger.ts'
 import { type Charge, periodKey } from './spend.ts'
-
-/** What every batch and charge is in. Limits are told in it, too. */
-const CURRENCY = 'RUB'
 
 /** The UUID of an id that we made ourselves. */
 export const uuidOf = (prefix: 'msg' | 'bat', id: string): string => {

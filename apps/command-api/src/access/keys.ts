@@ -1,18 +1,13 @@
 /** API keys: which account and mode a request speaks for. Source: specification, Authentication. */
-import { hash } from 'node:crypto'
-import { encodeId, type Mode } from '@hub/domain'
+import { API_KEY_PATTERN, apiKeyDigest, BELIEVED_FOR_MS, encodeId, type Mode } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Caller } from '../accounts/account.ts'
 import { type ClientAddress, isWithin, networkFrom, type Networks } from './client-address.ts'
 
-/** `hub_live_…`, `hub_test_…` and 32 random bytes in base62. What does not look like a key is not looked up. */
-const KEY_PATTERN = /^hub_(?:live|test)_[0-9A-Za-z]{40,50}$/
-
 const BEARER = /^bearer +(\S+) *$/i
 
-/** How long a key is believed: a revoked one works at most so much longer. */
-const KNOWN_FOR = Duration.seconds(3)
+const KNOWN_FOR = Duration.millis(BELIEVED_FOR_MS.apiKey)
 /** A key just issued must work at once, so a miss is kept only to take the edge off a client that hammers with a wrong one. */
 const UNKNOWN_FOR = Duration.millis(250)
 /** Keys in memory; some 300 bytes each. */
@@ -72,7 +67,7 @@ export class ApiKeys extends Context.Service<
             sql.run(
               (q) => q<KeyRow[]>`
                 SELECT id, account, mode, allowed_addresses::text[] AS allowed FROM command.api_keys
-                 WHERE hash = decode(${digest}, 'hex') AND revoked_at IS NULL`,
+                 WHERE hash = decode(${digest}, 'hex') AND (revoked_at IS NULL OR revoked_at > now())`,
               DEADLINE,
             ),
             ([row]) => (row === undefined ? null : knownKey(row)),
@@ -86,8 +81,8 @@ export class ApiKeys extends Context.Service<
       return {
         identify: (authorization, address) => {
           const key = BEARER.exec(authorization)?.[1]
-          if (key === undefined || !KEY_PATTERN.test(key)) return Effect.succeed(null)
-          return Effect.map(Cache.get(cache, hash('sha256', key, 'hex')), (known) =>
+          if (key === undefined || !API_KEY_PATTERN.test(key)) return Effect.succeed(null)
+          return Effect.map(Cache.get(cache, apiKeyDigest(key)), (known) =>
             known !== null && (known.allowed === null || isWithin(known.allowed, address))
               ? known.caller
               : null,

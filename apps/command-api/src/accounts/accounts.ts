@@ -1,26 +1,24 @@
 /** Settings and templates of accounts, from PostgreSQL through a short cache: every send asks for both. */
 import {
+  type AccountOverrides,
+  type AccountSettings,
+  BELIEVED_FOR_MS,
+  CURRENCY,
+  DEFAULT_SETTINGS,
   type MessageClass,
   type Mode,
   type Money,
   parseTemplate,
+  settingsInForce,
   type SpendPeriod,
   spendPeriodOf,
 } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
-import {
-  type AccountSettings,
-  CURRENCY,
-  DEFAULT_SETTINGS,
-  type Owner,
-  type SettingsRow,
-  settingsInForce,
-  type TemplateInUse,
-} from './account.ts'
+import type { Owner, TemplateInUse } from './account.ts'
 
-/** How long settings and usable templates are believed: a change is in force everywhere after so long. */
-const BELIEVED_FOR = Duration.seconds(2)
+/** How long settings and usable templates are believed. */
+const BELIEVED_FOR = Duration.millis(BELIEVED_FOR_MS.settings)
 /** Accounts and templates in memory. A parsed template is a few kilobytes at most. */
 const CAPACITY = 5000
 
@@ -68,7 +66,7 @@ export class Accounts extends Context.Service<
           const [account, mode] = partsOf(key)
           return Effect.map(
             sql.run(
-              (q) => q<SettingsRow[]>`
+              (q) => q<(AccountOverrides & { readonly name: string })[]>`
                 SELECT a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
                        s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service
                   FROM command.accounts a

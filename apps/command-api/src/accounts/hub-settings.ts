@@ -1,4 +1,5 @@
 /** Settings of the whole hub, from PostgreSQL through a short cache: every flush asks. */
+import { BELIEVED_FOR_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 
@@ -9,8 +10,7 @@ export interface HubLimits {
   readonly stoppedUntil: number | null
 }
 
-/** How long they are believed: a change is in force everywhere after so long. */
-const BELIEVED_FOR = Duration.seconds(2)
+const BELIEVED_FOR = Duration.millis(BELIEVED_FOR_MS.hubSettings)
 const DEADLINE = { deadline: Duration.millis(500) }
 
 /** What cannot be read does not stop anybody. Source: specification, Errors, rule 4. */

@@ -3,26 +3,16 @@
  * contract, Templates and senders.
  */
 import { type ApiError, apiError, type Page, type Sender, type SenderToCreate } from '@hub/contract'
-import { decodeId, encodeId, type Mode, type SenderStatus, toTimestamp } from '@hub/domain'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+import { decodeId, encodeId, newSenderStatus, toTimestamp } from '@hub/domain'
+import { insertSender, type Queries, Sql, type StorageError, type StoredSender } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { MakeId } from '../ids.ts'
+import { type MakeId, uuidOfNew } from '../ids.ts'
 import { type Found, foundIn } from '../page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 
-interface SenderRow {
-  readonly id: string
-  readonly mode: Mode
-  readonly name: string
-  readonly registration: Sender['registration']
-  readonly status: SenderStatus
-  readonly reason: string | null
-  readonly created_at: Date
-}
-
-const senderBody = (row: SenderRow): Sender => ({
+const senderBody = (row: StoredSender): Sender => ({
   id: encodeId('snd', row.id),
   object: 'sender',
   name: row.name,
@@ -55,7 +45,7 @@ export class Senders extends Context.Service<
           const uuid = decodeId('snd', id)
           if (uuid === null) return null
           const [row] = yield* sql.run(
-            (q) => q<SenderRow[]>`
+            (q) => q<StoredSender[]>`
               SELECT ${columns(q)} FROM command.senders
                WHERE id = ${uuid} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`,
             DEADLINE,
@@ -65,19 +55,20 @@ export class Senders extends Context.Service<
 
         return {
           create: Effect.fnUntraced(function* (owner, { name, registration }) {
-            const uuid = decodeId('snd', makeSenderId(yield* Clock.currentTimeMillis))
-            const status: SenderStatus = owner.mode === 'test' ? 'registered' : 'pending'
-            // The driver would take an object for one of its own types: the text is cast where it arrives.
-            const registered = registration === null ? null : JSON.stringify(registration)
-            const [row] = yield* sql.run(
-              (q) => q<SenderRow[]>`
-                INSERT INTO command.senders (id, account, mode, name, registration, status)
-                VALUES (${uuid}, ${owner.accountUuid}, ${owner.mode}, ${name}, ${registered}::text::jsonb, ${status})
-                ON CONFLICT (account, mode, name) DO NOTHING
-                RETURNING ${columns(q)}`,
+            const uuid = uuidOfNew('snd', makeSenderId(yield* Clock.currentTimeMillis))
+            const row = yield* sql.run(
+              (q) =>
+                insertSender(q, {
+                  id: uuid,
+                  account: owner.accountUuid,
+                  mode: owner.mode,
+                  name,
+                  registration: registration === null ? null : JSON.stringify(registration),
+                  status: newSenderStatus(owner.mode),
+                }),
               DEADLINE,
             )
-            return row === undefined ? yield* apiError('duplicate_rejected') : senderBody(row)
+            return row === null ? yield* apiError('duplicate_rejected') : senderBody(row)
           }),
 
           read: (owner, id) => Effect.map(find(owner, id), (row) => (row === null ? null : senderBody(row))),
@@ -86,7 +77,7 @@ export class Senders extends Context.Service<
             const after = startingAfter === null ? null : yield* find(owner, startingAfter)
             if (startingAfter !== null && after === null) return null
             const rows = yield* sql.run(
-              (q) => q<SenderRow[]>`
+              (q) => q<StoredSender[]>`
                 SELECT ${columns(q)} FROM command.senders
                  WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
                    ${after === null ? q`` : q`AND (created_at, id) < (${after.created_at}, ${after.id})`}

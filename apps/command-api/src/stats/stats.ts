@@ -2,7 +2,8 @@
 import type { Stats as StatsBody, StatsCounts, StatsRow, StatsWanted } from '@hub/contract'
 import { Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
-import { CURRENCY, type Owner } from '../accounts/account.ts'
+import { CURRENCY } from '@hub/domain'
+import type { Owner } from '../accounts/account.ts'
 
 const DEADLINE = { deadline: Duration.millis(2500) }
 

@@ -3,39 +3,23 @@
  * senders.
  */
 import { type ApiError, apiError, type Page, type Template, type TemplateToCreate } from '@hub/contract'
+import { decodeId, encodeId, newTemplateStatus, toTimestamp } from '@hub/domain'
 import {
-  decodeId,
-  encodeId,
-  type MessageClass,
-  type Mode,
-  type TemplateStatus,
-  toTimestamp,
-} from '@hub/domain'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+  insertTemplate,
+  type Queries,
+  Sql,
+  type StorageError,
+  type StoredTemplate,
+  TEMPLATE_SENDER_EXISTS,
+} from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { MakeId } from '../ids.ts'
+import { type MakeId, uuidOfNew } from '../ids.ts'
 import { type Found, foundIn } from '../page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 
-/** The constraint that a template of an unknown sender violates. */
-const SENDER_EXISTS = 'templates_account_mode_sender_fkey'
-
-interface TemplateRow {
-  readonly id: string
-  readonly mode: Mode
-  readonly name: string
-  readonly class: MessageClass
-  readonly sender: string
-  readonly body: string
-  readonly language: string | null
-  readonly status: TemplateStatus
-  readonly reason: string | null
-  readonly created_at: Date
-}
-
-const templateBody = (row: TemplateRow): Template => ({
+const templateBody = (row: StoredTemplate): Template => ({
   id: encodeId('tpl', row.id),
   object: 'template',
   name: row.name,
@@ -77,7 +61,7 @@ export class Templates extends Context.Service<
           const uuid = decodeId('tpl', id)
           if (uuid === null) return null
           const [row] = yield* sql.run(
-            (q) => q<TemplateRow[]>`
+            (q) => q<StoredTemplate[]>`
               SELECT ${columns(q)} FROM command.templates
                WHERE id = ${uuid} AND account = ${owner.accountUuid} AND mode = ${owner.mode}`,
             DEADLINE,
@@ -87,28 +71,33 @@ export class Templates extends Context.Service<
 
         return {
           create: Effect.fnUntraced(function* (owner, { body, class: messageClass, language, name, sender }) {
-            const uuid = decodeId('tpl', makeTemplateId(yield* Clock.currentTimeMillis))
-            const status: TemplateStatus = owner.mode === 'test' ? 'approved' : 'pending_moderation'
-            const [row] = yield* sql
+            const uuid = uuidOfNew('tpl', makeTemplateId(yield* Clock.currentTimeMillis))
+            const row = yield* sql
               .run(
-                (q) => q<TemplateRow[]>`
-                  INSERT INTO command.templates (id, account, mode, name, class, sender, body, language, status)
-                  VALUES (${uuid}, ${owner.accountUuid}, ${owner.mode}, ${name}, ${messageClass}, ${sender}, ${body},
-                          ${language}, ${status})
-                  ON CONFLICT (account, mode, name) DO NOTHING
-                  RETURNING ${columns(q)}`,
+                (q) =>
+                  insertTemplate(q, {
+                    id: uuid,
+                    account: owner.accountUuid,
+                    mode: owner.mode,
+                    name,
+                    class: messageClass,
+                    sender,
+                    body,
+                    language,
+                    status: newTemplateStatus(owner.mode),
+                  }),
                 DEADLINE,
               )
               .pipe(
                 Effect.catchTag('StorageRejected', (error) =>
                   Effect.fail(
-                    error.constraint === SENDER_EXISTS
+                    error.constraint === TEMPLATE_SENDER_EXISTS
                       ? apiError('sender_not_registered', { param: 'sender' })
                       : error,
                   ),
                 ),
               )
-            return row === undefined ? yield* apiError('duplicate_rejected') : templateBody(row)
+            return row === null ? yield* apiError('duplicate_rejected') : templateBody(row)
           }),
 
           read: (owner, id) =>
@@ -118,7 +107,7 @@ export class Templates extends Context.Service<
             const after = startingAfter === null ? null : yield* find(owner, startingAfter)
             if (startingAfter !== null && after === null) return null
             const rows = yield* sql.run(
-              (q) => q<TemplateRow[]>`
+              (q) => q<StoredTemplate[]>`
                 SELECT ${columns(q)} FROM command.templates
                  WHERE account = ${owner.accountUuid} AND mode = ${owner.mode}
                    ${after === null ? q`` : q`AND (created_at, id) < (${after.created_at}, ${after.id})`}

@@ -1,5 +1,5 @@
 /** Doubles of the ports of a flush: a ledger, a bus and limits that fail in every way that the real ones can. */
-import { encodeId, fromTimestamp, parseTemplate } from '@hub/domain'
+import { DEFAULT_SETTINGS, encodeId, fromTimestamp, parseTemplate } from '@hub/domain'
 import { BusUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
 import { Sealing, StorageRejected, StorageUnavailable } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
@@ -11,7 +11,7 @@ import { type BatchRow, type Committed, type Entry, Ledger } from '../accept/led
 import { type Claimant, Limits } from '../accept/limits.ts'
 import type { Lease, StoredAnswer } from '../idempotency/keys.ts'
 import { OutboxGate } from '../accept/outbox-gate.ts'
-import { DEFAULT_SETTINGS, type Owner, type TemplateInUse } from '../accounts/account.ts'
+import type { Owner, TemplateInUse } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
 import { acceptedView } from '../messages/message.ts'
 

@@ -1,0 +1,11 @@
+/** Accounts and what they may use. */
+export {
+  insertAccount,
+  insertApiKey,
+  insertSender,
+  insertTemplate,
+  type NewApiKey,
+  type StoredSender,
+  type StoredTemplate,
+  TEMPLATE_SENDER_EXISTS,
+} from './new.ts'
