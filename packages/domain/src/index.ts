@@ -29,7 +29,6 @@ export {
   type IdPrefix,
   NEW_ID_RANDOM_BYTES,
   newId,
-  newUuid,
 } from './id/id.ts'
 
 // Recipient
