@@ -5,7 +5,13 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Fence } from '@hub/actor'
-import { type DispatcherShard, makeDispatcherShard, makeMetrics, type Message } from '@hub/dispatcher'
+import {
+  type DispatcherShard,
+  makeDispatcherShard,
+  makeMetrics,
+  type Message,
+  MessageTraces,
+} from '@hub/dispatcher'
 import { DEFAULT_LIFETIMES, encodeId, newId } from '@hub/domain'
 import {
   acceptedRecord,
@@ -14,6 +20,7 @@ import {
   type OutgoingRecord,
   topicNames,
 } from '@hub/kafka'
+import { Tracing } from '@hub/telemetry'
 import { Context } from 'effect'
 import { accepted } from './bare.ts'
 
@@ -44,6 +51,7 @@ export class Lone {
       {
         topics,
         metrics: makeMetrics(Context.empty()),
+        traces: new MessageTraces(Context.get(Context.empty(), Tracing), ''),
         now: () => this.now,
         limits: { buffer: 2000, open: 1_000_000, finished: 1_000_000 },
         population: { count: 0, limit: 10_000_000 },

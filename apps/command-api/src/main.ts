@@ -11,7 +11,7 @@ import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, topicNames } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
 import { commandApi } from './app.ts'
@@ -45,6 +45,7 @@ const app = Layer.unwrap(
         ),
         Layer.provide(adminLayer),
         Layer.provide(Readiness.layer),
+        Layer.provide(tracingLayer(APP)),
         Layer.provide(loggerLayer(APP)),
       ),
   ),

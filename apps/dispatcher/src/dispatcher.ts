@@ -19,6 +19,7 @@ import {
   SMPP,
 } from '@hub/operator'
 import type { Sealing } from '@hub/store'
+import { Tracing } from '@hub/telemetry'
 import { Cause, Deferred, Effect, FiberSet, Redacted, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
 import { makeHandover } from './handover.ts'
@@ -29,6 +30,7 @@ import type { LiveOperator } from './live-operator.ts'
 import { makeMetrics } from './metrics.ts'
 import { makeReportSink } from './report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
+import { MessageTraces } from './traces.ts'
 import { DEFAULT_LIMITS, type Population, type ShardLimits } from './shard/message-shard.ts'
 
 export interface DispatcherOptions {
@@ -87,6 +89,8 @@ export const makeDispatcher = (
     const lanes = [topics.acceptedOtp, topics.acceptedService]
     const known = yield* KnownMessages
     const metrics = makeMetrics(yield* Effect.context<never>())
+    const group = `${options.prefix}${GROUP}`
+    const traces = new MessageTraces(yield* Tracing, group)
     const clock = yield* Effect.clockWith(Effect.succeed)
     const now = () => clock.currentTimeMillisUnsafe()
     const fork = yield* FiberSet.makeRuntime<never>()
@@ -154,18 +158,20 @@ export const makeDispatcher = (
       act: (change) => host?.act(change),
       now,
       metrics,
+      traces,
       mortal,
       lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
     })
 
     const running = yield* makeShardHost<DispatcherShard>({
-      group: `${options.prefix}${GROUP}`,
+      group,
       topics,
       ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
       makeShard: (handle) =>
         makeDispatcherShard(handle, {
           topics,
           metrics,
+          traces,
           now,
           limits: options.limits ?? DEFAULT_LIMITS,
           population,

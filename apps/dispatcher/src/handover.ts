@@ -12,6 +12,7 @@ import type { Metrics } from './metrics.ts'
 import { Pace } from './pace.ts'
 import type { DispatcherShard } from './shard/dispatcher-shard.ts'
 import type { Message } from './shard/message.ts'
+import type { MessageTraces } from './traces.ts'
 
 /** otp, then service. */
 const LANES = 2
@@ -28,6 +29,8 @@ interface Prepared {
   readonly acceptedAt: number
   readonly expiresAt: number
   readonly mode: 'live' | 'test'
+  /** When it left for the operator; told of those that are traced only. */
+  submittedAt: number | null
 }
 
 /** A message that is handed over now. */
@@ -67,6 +70,7 @@ export interface HandoverOptions {
   readonly act: (change: () => void) => void
   readonly now: () => number
   readonly metrics: Metrics
+  readonly traces: MessageTraces
   /** Tells whoever runs the process when an effect dies. */
   readonly mortal: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
   readonly lifetimes?: Lifetimes
@@ -78,7 +82,7 @@ export const makeHandover = (
   Effect.gen(function* () {
     const sealing = yield* Sealing
     const fork = yield* FiberSet.makeRuntime<never>()
-    const { act, metrics, mortal, now } = options
+    const { act, metrics, mortal, now, traces } = options
     const lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES
     const lanes = new Map<string, Lane>(
       options.operators.map((operator) => [
@@ -122,6 +126,7 @@ export const makeHandover = (
                 acceptedAt: accepted.at,
                 expiresAt: accepted.expiresAt,
                 mode: accepted.mode,
+                submittedAt: null,
               })
               // It only appends: what follows comes with the acknowledgement.
               shard.messages.claim(message)
@@ -132,7 +137,7 @@ export const makeHandover = (
             }
             // It was sealed by something else than this hub: it can never be handed over, and was not.
             return Effect.logError('a payload cannot be opened', error).pipe(
-              Effect.annotateLogs({ message: message.id, key: accepted.sealingKey }),
+              Effect.annotateLogs({ message_id: message.id, sealing_key: accepted.sealingKey }),
               Effect.andThen(Effect.sync(() => act(() => shard.messages.discard(message)))),
             )
           },
@@ -153,6 +158,17 @@ export const makeHandover = (
         metrics.handedOver(message.state.class, at - known.acceptedAt)
       }
       if (outcome.type === 'notWritten') metrics.leaseStopped(1)
+      if (known !== undefined && known.submittedAt !== null) {
+        traces.answered({
+          messageId: message.id,
+          class: message.state.class,
+          mode: known.mode,
+          operator: message.route,
+          attempt: message.state.attempts,
+          outcome: outcome.type,
+          startedAt: known.submittedAt,
+        })
+      }
       if (shard.handle.isCurrent()) shard.messages.answered(message, outcome, deadline)
     }
 
@@ -204,6 +220,7 @@ export const makeHandover = (
       const sent = queue.flatMap(({ message, shard }): ReadonlyArray<Sent> => {
         const known = prepared.get(message)
         if (known === undefined || !shard.handle.isCurrent()) return []
+        if (traces.has(message.id)) known.submittedAt = traces.now()
         const validitySeconds = Math.max(1, Math.ceil((known.expiresAt - at) / 1000))
         return [{ message, shard, submission: { ...known.submission, validitySeconds } }]
       })

@@ -1,11 +1,13 @@
 import { assert, describe, it } from '@effect/vitest'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
 import { Sealing } from '@hub/store'
+import { Tracing } from '@hub/telemetry'
 import { Deferred, Effect } from 'effect'
 import { type Handover, makeHandover } from './handover.ts'
 import type { Metrics } from './metrics.ts'
 import type { DispatcherShard } from './shard/dispatcher-shard.ts'
 import type { Message } from './shard/message.ts'
+import { MessageTraces } from './traces.ts'
 
 /** What a shard and its messages are to the hand-over, and nothing else of them. */
 const world = (submit: Operator['submit'], oneByOne: boolean) =>
@@ -68,6 +70,7 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
       act: (change) => change(),
       now: () => 0,
       metrics: { handedOver: () => {}, leaseStopped: () => {} } as unknown as Metrics,
+      traces: new MessageTraces(yield* Tracing, 'group'),
       mortal: (effect) => Effect.asVoid(Effect.orDie(effect)),
     }).pipe(Effect.provideService(Sealing, sealing))
     handover.dispatch()

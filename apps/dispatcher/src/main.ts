@@ -18,7 +18,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { memberFile, vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
@@ -66,6 +66,7 @@ const running = dispatcher.pipe(
       Layer.provideMerge(bus),
       Layer.provideMerge(adminLayer),
       Layer.provideMerge(Readiness.layer),
+      Layer.provideMerge(tracingLayer(APP)),
       Layer.provideMerge(loggerLayer(APP)),
     ),
   ),

@@ -7,7 +7,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { runRetention, Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeProjector } from './projection/projector.ts'
@@ -52,6 +52,7 @@ const store = Sealing.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sql.layer(`hu
 const app = projector.pipe(
   Layer.provideMerge(adminLayer),
   Layer.provide(Layer.mergeAll(bus, store, Readiness.layer)),
+  Layer.provide(tracingLayer(APP)),
   Layer.provide(loggerLayer(APP)),
 )
 

@@ -16,6 +16,8 @@ export interface CollectedEvent {
   readonly body: string
   /** Where it was read. */
   readonly offset: number
+  /** Where it is traced. */
+  readonly traceparent?: string
 }
 
 /** What is to become one batch. */

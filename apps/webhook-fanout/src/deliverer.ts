@@ -7,6 +7,7 @@
  * the outcomes of the last are recorded; how many may be unrecorded, which a crash would repeat, is bounded.
  */
 import { TimerHeap } from '@hub/actor'
+import { Tracing } from '@hub/telemetry'
 import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Clock, Effect, FiberSet, Metric, type Scope, Semaphore } from 'effect'
 import { makeAlarm } from './alarm.ts'
@@ -15,6 +16,7 @@ import { FanoutSettings } from './settings.ts'
 import { Slots } from './slots.ts'
 import { FanoutStore, type Outcome, type QueuedBatch, type Standing } from './store.ts'
 import type { PendingBatch, Subscription } from './subscription.ts'
+import { BatchTraces } from './traces.ts'
 
 /** After PostgreSQL or this process itself stood in the way: a pause before looking again, ms. */
 const TROUBLE_PAUSE_MS = 1000
@@ -72,6 +74,7 @@ export const makeDeliverer: (
     const fork = yield* FiberSet.makeRuntime<never>()
     const reads = yield* Semaphore.make(settings.concurrentReads)
     const slots = new Slots<Subscription>(settings)
+    const traces = new BatchTraces(yield* Tracing)
     const timers = new TimerHeap<Subscription>()
     const timerAlarm = makeAlarm()
     const idleAlarm = makeAlarm()
@@ -279,8 +282,10 @@ export const makeDeliverer: (
       if (batch.attempts === 0) {
         metrics.queueSeconds.updateUnsafe((startedAt - batch.queuedAt) / 1000, context)
       }
+      const trace = traces.begin(subscription, batch)
+      const delivery = { url: subscription.record.url, eventBatch: batch.id, body, secrets }
       begun.giveUp = client.begin(
-        { url: subscription.record.url, eventBatch: batch.id, body, secrets },
+        trace === null ? delivery : { ...delivery, traceparent: trace.traceparent },
         settings.deadlineMs,
         (result) => {
           if (result instanceof AttemptNotMade) {
@@ -293,6 +298,7 @@ export const makeDeliverer: (
             )
             return
           }
+          trace?.ended(result)
           metrics.attemptSeconds.updateUnsafe(result.durationMs / 1000, context)
           end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))
         },
@@ -318,6 +324,7 @@ export const makeDeliverer: (
     const settled: Deliverer['settled'] = (subscription, { batch, kind, reason }, standing, nextDueAt) => {
       subscription.inFlight.delete(batch.uuid)
       forgetBody(batch)
+      if (reason === null || kind === 'expiry') traces.forget(batch.uuid)
       if (standing !== null) {
         const released = standing.action === 'releaseBacklog'
         const turned = standing.consecutiveFailures > 0 && !subscription.failing
@@ -388,6 +395,7 @@ export const makeDeliverer: (
           return
         }
         for (const batch of batches) {
+          traces.add(batch)
           const direct =
             !subscription.moreDue &&
             !subscription.reading &&

@@ -5,7 +5,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
 import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
@@ -44,6 +44,7 @@ const client = WebhookClient.layer.pipe(
 const app = fanout.pipe(
   Layer.provideMerge(adminLayer),
   Layer.provide(Layer.mergeAll(bus, store, client, Readiness.layer)),
+  Layer.provide(tracingLayer(APP)),
   Layer.provide(loggerLayer(APP)),
 )
 

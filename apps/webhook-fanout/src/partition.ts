@@ -255,10 +255,16 @@ export const openPartition = Effect.fnUntraced(function* (
     }
   })
 
-  const onRecorded = (record: EventRecorded, offset: number) => {
+  const onRecorded = (record: EventRecorded, { offset, traceparent }: IncomingRecord) => {
     const wanting = bySource.get(webhooksKey(record.account, record.mode))
     if (wanting === undefined) return
-    const event = { id: record.event, sequence: record.sequence, body: record.body, offset }
+    const event = {
+      id: record.event,
+      sequence: record.sequence,
+      body: record.body,
+      offset,
+      ...(traceparent === null ? {} : { traceparent }),
+    }
     const at = now()
     for (const subscription of wanting) if (subscription.wants(record)) collector.add(subscription, event, at)
   }
@@ -278,7 +284,7 @@ export const openPartition = Effect.fnUntraced(function* (
     switch (record.type) {
       case 'EventRecorded': {
         if (decodeId('evt', record.event) === null) return setAside(incoming, 'invalid_id')
-        onRecorded(record, incoming.offset)
+        onRecorded(record, incoming)
         return Effect.void
       }
       case 'SubscriptionChanged': {

@@ -19,6 +19,7 @@ import type { Cut } from './collector.ts'
 import { FanoutSettings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
 import { recordOutcomes, recordSuccesses } from './recording-sql.ts'
+import { traceparentsOf } from './traces.ts'
 import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
 import { uuidOf } from './uuid-of.ts'
 
@@ -422,6 +423,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                   nextAttemptAt: now,
                   redelivery: redelivery?.id ?? null,
                   body: bodyOf(fresh),
+                  ...traceparentsOf(fresh),
                 } satisfies PendingBatch,
               },
             ]

@@ -44,6 +44,8 @@ export interface PendingBatch {
   readonly nextAttemptAt: number
   /** UUID of the redelivery that it is part of; its attempts do not count for the subscription. */
   readonly redelivery: string | null
+  /** Of a batch that was just stored: the traces of its events, where some are traced. */
+  readonly traceparents?: ReadonlyArray<string>
   /** `null`: still in PostgreSQL only. */
   body: Uint8Array | null
 }

@@ -44,6 +44,7 @@ import {
   type TopicNames,
 } from '@hub/kafka'
 import { Sealing, type SealingKey, type StorageError } from '@hub/store'
+import { Tracing } from '@hub/telemetry'
 import {
   Cause,
   Clock,
@@ -152,6 +153,12 @@ const payloadOf = (draft: Draft): Buffer =>
     ),
   )
 
+/** What follows from a send belongs to the trace of its request. */
+const traced = ({ submission }: Ticket): { readonly traceparent?: string } => {
+  const trace = submission.wish.trace ?? null
+  return trace === null ? {} : { traceparent: trace.traceparent }
+}
+
 const isNew = (decision: Decision): decision is Extract<Decision, { readonly draft: Draft }> =>
   decision.type === 'accept' || decision.type === 'republish'
 
@@ -176,6 +183,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   const ledger = yield* Ledger
   const sealing = yield* Sealing
   const limits = yield* Limits
+  const tracing = yield* Tracing
   const scope = yield* Effect.scope
 
   const queue: Array<Ticket> = []
@@ -410,7 +418,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
         ticket,
         claimant: claimantOf(one),
         entry,
-        record: acceptedRecord(options.topics, fact),
+        record: acceptedRecord(options.topics, fact, traced(ticket)),
         view: acceptedView(fact, draft.toMasked),
         again,
       })
@@ -549,8 +557,23 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     for (const submission of recorded) submission.recorded = true
     for (const submission of sealed) submission.sealed = true
     for (const submission of stored) submission.stored = true
+    if (tracing.isOn) traceRecorded(recorded)
     yield* handOn(at, decided, draughted, committed, seals)
   })
+
+  /** From a request's arrival until its sends, or the first of them, were recorded. */
+  const traceRecorded = (recorded: ReadonlySet<Submission>): void => {
+    for (const { arrivedAt, tickets, wish } of recorded) {
+      const trace = wish.trace ?? null
+      if (trace === null) continue
+      tracing.end(tracing.under(trace.span), {
+        name: 'record sends',
+        kind: 'internal',
+        startedAt: arrivedAt,
+        attributes: { 'hub.sends': tickets.length },
+      })
+    }
+  }
 
   /** Answers what is recorded, and gives it on to be published. */
   const handOn = Effect.fnUntraced(function* (

@@ -2,12 +2,13 @@
  * Step 5 of a flush: publishing what is recorded, one append at a time, so that records stay in order. (The whole story is told in
  * `flush.ts`.)
  */
-import { EventLog, type OutgoingRecord } from '@hub/kafka'
+import type { OutgoingRecord } from '@hub/kafka'
 import { Cause, Effect, Latch } from 'effect'
 import type { MessageView } from '../messages/message.ts'
 import { Ledger } from './ledger.ts'
 import { type Claimant, Limits } from './limits.ts'
 import { OutboxGate } from './outbox-gate.ts'
+import { makeTracedAppend } from './traced-append.ts'
 import { NOT_QUEUED, type Ticket, type Waiting } from './waiting.ts'
 
 /** Records of one append. */
@@ -54,7 +55,7 @@ export const makePublisher = Effect.fnUntraced(function* (
   },
 ) {
   const ledger = yield* Ledger
-  const log = yield* EventLog
+  const append = yield* makeTracedAppend
   const limits = yield* Limits
   const gate = yield* OutboxGate
 
@@ -144,7 +145,7 @@ export const makePublisher = Effect.fnUntraced(function* (
     }
     yield* disown(late)
     if (records.length === 0) return
-    yield* log.append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
+    yield* append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
       Effect.matchEffect({
         onSuccess: () =>
           Effect.suspend(() => {

@@ -6,6 +6,7 @@ import { type BusUnavailable, decodeRecords, EventLog, type UndecodableRecord } 
 import { relayOutbox, Sql } from '@hub/store'
 import { Cause, Duration, Effect, Latch, Layer, Metric, Result } from 'effect'
 import { OutboxGate } from './outbox-gate.ts'
+import { makeTracedAppend } from './traced-append.ts'
 
 /**
  * A row younger than this may still be on its way through its own flush: append deadline (1 s), the wait for the append
@@ -27,7 +28,7 @@ const oldestRow = Metric.gauge('hub_accept_outbox_oldest_row_seconds', {
 
 /** Publishes rows in order; fails when any record was not acknowledged. */
 const publishRows = (
-  log: EventLog['Service'],
+  append: EventLog['Service']['append'],
   rows: ReadonlyArray<Uint8Array>,
 ): Effect.Effect<void, BusUnavailable | UndecodableRecord> =>
   Effect.gen(function* () {
@@ -38,7 +39,7 @@ const publishRows = (
       records.push(...decoded.success)
     }
     for (let from = 0; from < records.length; from += RECORDS_AN_APPEND) {
-      yield* log.append(records.slice(from, from + RECORDS_AN_APPEND))
+      yield* append(records.slice(from, from + RECORDS_AN_APPEND))
     }
   })
 
@@ -46,7 +47,7 @@ const publishRows = (
 export const relayLayer: Layer.Layer<never, never, OutboxGate | EventLog | Sql> = Layer.effectDiscard(
   Effect.gen(function* () {
     const gate = yield* OutboxGate
-    const log = yield* EventLog
+    const append = yield* makeTracedAppend
     const sql = yield* Sql
     const awake = yield* Latch.make(true)
     gate.onHold(() => awake.openUnsafe())
@@ -63,7 +64,7 @@ export const relayLayer: Layer.Layer<never, never, OutboxGate | EventLog | Sql> 
     const turn = Effect.gen(function* () {
       if (gate.held().highest === null) yield* start
       const { count, highest } = gate.held()
-      const published = yield* relayOutbox('command.outbox', (rows) => publishRows(log, rows), {
+      const published = yield* relayOutbox('command.outbox', (rows) => publishRows(append, rows), {
         olderThanMs: OLDER_THAN_MS,
       })
       if (published > 0) {

@@ -3,6 +3,7 @@
  * a send was answered is one question with one answer, whichever fiber asks.
  */
 import { type ApiError, apiError } from '@hub/contract'
+import type { Span } from '@hub/telemetry'
 import { Deferred, Effect, Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { Lease, StoredAnswer } from '../idempotency/keys.ts'
@@ -26,6 +27,8 @@ export interface BatchToBe {
 /** What a request brings along beside its sends. */
 export interface Wish {
   readonly batch?: BatchToBe
+  /** Where it is traced. */
+  readonly trace?: { readonly span: Span; readonly traceparent: string } | null
   /** Its claim on an idempotency key: the transaction that records its sends checks it. */
   readonly lease?: Lease
   /**

@@ -52,7 +52,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
   const sent = (outcome: Outcome): Result.Result<Answer, ApiError> =>
     Result.map(outcome, ({ duplicate, view }) => jsonAnswer(202, acceptedBody(view, duplicate)))
 
-  const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller, claim }) {
+  const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller, claim, trace }) {
     const send = yield* Effect.fromResult(Result.flatMap(parseBody(body), (json) => decodeSendRequest(json)))
     const settings = yield* accounts.settings(caller)
     const template = yield* accounts.template(caller, send.template)
@@ -65,8 +65,9 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     const accepted = yield* flusher.accept(
       [candidate],
       claim === null
-        ? {}
+        ? { trace }
         : {
+            trace,
             lease: claim.lease,
             answer: ([outcome]) => {
               const answer = outcome === undefined ? null : Result.getOrNull(sent(outcome))
@@ -76,6 +77,9 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     )
     if (claim !== null) claim.stored = accepted.stored
     const [outcome] = accepted.outcomes
+    if (trace !== null && outcome !== undefined && Result.isSuccess(outcome)) {
+      trace.attributes['hub.message_id'] = outcome.success.view.id
+    }
     return outcome === undefined ? yield* apiError('internal_error') : yield* Effect.fromResult(sent(outcome))
   })
 
@@ -112,7 +116,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
   })
 
   const sendBatch: Operation = Effect.fnUntraced(function* (call: Call) {
-    const { body, caller, claim, errorObject } = call
+    const { body, caller, claim, errorObject, trace } = call
     const settings = yield* accounts.settings(caller)
     const elements = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax)),
@@ -138,8 +142,10 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
       total: elements.length,
       malformed: elements.length - candidates.length,
     }
+    if (trace !== null) trace.attributes['hub.batch_id'] = id
     const accepted = yield* flusher.accept(candidates, {
       batch,
+      trace,
       ...(claim === null
         ? undefined
         : {

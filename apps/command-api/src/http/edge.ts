@@ -1,5 +1,6 @@
 /** What is the same for all answers, and whether the process is about to end. */
-import { Context, Layer } from 'effect'
+import { Tracing, type TracingShape } from '@hub/telemetry'
+import { Context, Effect, Layer } from 'effect'
 
 /** `draining`: what is in flight is answered, and answers ask clients to open another connection. */
 export type EdgeState = 'starting' | 'serving' | 'draining'
@@ -14,21 +15,27 @@ export class HttpEdge extends Context.Service<
     readonly enter: (state: 'serving' | 'draining') => void
     /** Called once, when the process begins to end. */
     readonly onDraining: (act: () => void) => void
+    readonly tracing: TracingShape
   }
 >()('@hub/command-api/HttpEdge') {
   /** `baseUrl`: the public address of the hub. */
   static readonly layer = (baseUrl: string): Layer.Layer<HttpEdge> =>
-    Layer.sync(HttpEdge, () => {
-      let state: EdgeState = 'starting'
-      const acts: Array<() => void> = []
-      return {
-        docBase: `${baseUrl.replace(/\/+$/u, '')}/docs/errors`,
-        state: () => state,
-        enter: (next) => {
-          state = next
-          if (next === 'draining') for (const act of acts.splice(0)) act()
-        },
-        onDraining: (act) => void acts.push(act),
-      }
-    })
+    Layer.effect(
+      HttpEdge,
+      Effect.gen(function* () {
+        const tracing = yield* Tracing
+        let state: EdgeState = 'starting'
+        const acts: Array<() => void> = []
+        return {
+          docBase: `${baseUrl.replace(/\/+$/u, '')}/docs/errors`,
+          state: () => state,
+          enter: (next) => {
+            state = next
+            if (next === 'draining') for (const act of acts.splice(0)) act()
+          },
+          onDraining: (act) => void acts.push(act),
+          tracing,
+        }
+      }),
+    )
 }

@@ -8,7 +8,7 @@ import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequ
 import { type ApiError, apiError, decodeIdempotencyKey, type ErrorObject, toErrorBody } from '@hub/contract'
 import type { RateVerdict } from '@hub/counters'
 import type { StorageError } from '@hub/store'
-import { Cause, Clock, Duration, Effect, Metric } from 'effect'
+import { Cause, Clock, Duration, Effect } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
 import type { Caller } from '../accounts/account.ts'
@@ -17,6 +17,7 @@ import { freshId } from '../ids.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { withBody } from './body.ts'
 import type { HttpEdge } from './edge.ts'
+import { observe, type Observed, type Trace } from './observe.ts'
 
 /**
  * Whoever has sent its request is answered within 3 s. Each wait of an operation has a bound of its own; this one is for all of them
@@ -30,18 +31,6 @@ const OUTSIDE_WITHIN = Duration.seconds(19)
 /** Seconds until a retry is worth while when PostgreSQL does not answer. */
 const RETRY_AFTER = 2
 
-const answers = Metric.counter('hub_http_answers_total', { description: 'Answers by HTTP status.' })
-/** Bound once for each status: attributes cost a microsecond a call. */
-const answersByStatus = new Map<number, Metric.Counter<number>>()
-const countAnswer = (status: number): Effect.Effect<void> => {
-  let counter = answersByStatus.get(status)
-  if (counter === undefined) {
-    counter = Metric.withAttributes(answers, { status: String(status) }) as Metric.Counter<number>
-    answersByStatus.set(status, counter)
-  }
-  return Metric.update(counter, 1)
-}
-
 /** A request and its answer, from the first check on. */
 export interface Exchange {
   /** `req_…` */
@@ -52,10 +41,12 @@ export interface Exchange {
   readonly toAnswer: (error: ApiError) => Answer
   /** What goes with the answer, whatever it will be. */
   readonly headers: Record<string, string>
+  /** `null` where the request is not sampled. */
+  readonly trace: Trace | null
 }
 
 /** What an operation is given. */
-export interface Call extends Pick<Exchange, 'requestId' | 'errorObject'> {
+export interface Call extends Pick<Exchange, 'requestId' | 'errorObject' | 'trace'> {
   readonly caller: Caller
   /** From the path: `id`. */
   readonly params: Readonly<Record<string, string | undefined>>
@@ -141,7 +132,7 @@ export const checked = (
   within: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> => {
   const credentials = credentialsOf(request)
-  const { errorObject, requestId } = within
+  const { errorObject, requestId, trace } = within
   return withBody(
     request,
     Effect.fnUntraced(
@@ -149,7 +140,7 @@ export const checked = (
         const caller = yield* access.login(credentials)
         yield* withinRate(access, caller, within)
         const run = (claim: Claim | null) =>
-          operation({ params, query, requestId, errorObject, caller, body, claim })
+          operation({ params, query, requestId, errorObject, trace, caller, body, claim })
         const { method, url } = request
         if (method !== 'POST') return yield* run(null)
         const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))
@@ -188,15 +179,17 @@ const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => 
  */
 export const exchange = (
   edge: HttpEdge['Service'],
+  observed: Observed,
   work: (exchange: Exchange) => Effect.Effect<Answer, ApiError | StorageError>,
   extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const requestId = freshId('req', now)
+    const { annotations, ended, trace } = observe(edge.tracing, observed, requestId)
     const fail = (error: ApiError): Answer => errorAnswer(error, requestId, edge.docBase, extra)
     const errorObject = (error: ApiError): ErrorObject => toErrorBody(error, requestId, edge.docBase).error
     const headers: Record<string, string> = {}
-    return Effect.suspend(() => work({ requestId, errorObject, toAnswer: fail, headers })).pipe(
+    return Effect.suspend(() => work({ requestId, errorObject, toAnswer: fail, headers, trace })).pipe(
       Effect.catch((error) => Effect.map(toApiError(error), fail)),
       Effect.catchCause((cause) =>
         Cause.hasInterruptsOnly(cause)
@@ -206,9 +199,9 @@ export const exchange = (
               fail(apiError('internal_error')),
             ),
       ),
-      Effect.tap((answer) => countAnswer(answer.status)),
-      Effect.map((answer) =>
-        toResponse(
+      Effect.map((answer) => {
+        ended(answer.status)
+        return toResponse(
           {
             ...answer,
             headers: {
@@ -218,8 +211,8 @@ export const exchange = (
             },
           },
           requestId,
-        ),
-      ),
-      (effect) => Effect.annotateLogs(effect, { request_id: requestId }),
+        )
+      }),
+      (effect) => Effect.annotateLogs(effect, annotations),
     )
   })

@@ -23,9 +23,11 @@ const requestOf = (method: string, headers: Readonly<Record<string, string>>) =>
   >[1]
 
 /** What a client gets of an exchange. */
-const answered = (work: (within: Exchange) => ReturnType<Parameters<typeof exchange>[1]>) =>
+const answered = (work: (within: Exchange) => ReturnType<Parameters<typeof exchange>[2]>) =>
   Effect.gen(function* () {
-    const response = HttpServerResponse.toWeb(yield* exchange(yield* HttpEdge, work))
+    const response = HttpServerResponse.toWeb(
+      yield* exchange(yield* HttpEdge, { method: 'GET', route: '/v1/x', traceparent: undefined }, work),
+    )
     const text = yield* Effect.promise(() => response.text())
     const body = JSON.parse(text) as {
       readonly error?: { readonly code: string; readonly request_id: string; readonly retry_after?: number }

@@ -16,6 +16,7 @@ import {
   waitingOutside,
 } from './operations.ts'
 import { HttpEdge } from './edge.ts'
+import type { Observed } from './observe.ts'
 import { checked, type Doors, exchange, type OpenOperation, type Operation } from './pipeline.ts'
 
 interface Target {
@@ -53,6 +54,13 @@ const splitUrl = (url: string): { readonly path: string; readonly query: string 
   return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) }
 }
 
+/** What is told of a request: `route` is `null` where there is no such path. */
+const observedOf = (request: HttpServerRequest.HttpServerRequest, route: string | null): Observed => ({
+  method: request.method,
+  route,
+  traceparent: request.headers['traceparent'],
+})
+
 /** Answers one path, whatever the method. */
 const respond = (
   edge: HttpEdge['Service'],
@@ -69,13 +77,18 @@ const respond = (
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const target = targets.find((one) => one.method === method)
     if (target === undefined) {
-      return yield* exchange(edge, () => Effect.fail(apiError('method_not_allowed')), {
-        headers: { allow: allowed(targets) },
-      })
+      return yield* exchange(
+        edge,
+        observedOf(request, targets[0]?.path ?? null),
+        () => Effect.fail(apiError('method_not_allowed')),
+        {
+          headers: { allow: allowed(targets) },
+        },
+      )
     }
     const { path, query } = splitUrl(request.url)
     const { run } = target
-    return yield* exchange(edge, (within) =>
+    return yield* exchange(edge, observedOf(request, target.path), (within) =>
       run.kind === 'open'
         ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
         : checked(
@@ -117,13 +130,21 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   )
   const app = yield* HttpRouter.toHttpEffect(routes)
   // All that is left to fail is the router itself: there is no such path.
-  const answered = Effect.catch(app, () => exchange(edge, () => Effect.fail(apiError('not_found'))))
+  const answered = (request: HttpServerRequest.HttpServerRequest) =>
+    Effect.catch(app, () =>
+      exchange(edge, observedOf(request, null), () => Effect.fail(apiError('not_found'))),
+    )
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
     namesHost(request)
-      ? answered
-      : exchange(edge, () => Effect.fail(apiError('invalid_parameter', { message: NO_HOST })), {
-          status: 400,
-        }),
+      ? answered(request)
+      : exchange(
+          edge,
+          observedOf(request, null),
+          () => Effect.fail(apiError('invalid_parameter', { message: NO_HOST })),
+          {
+            status: 400,
+          },
+        ),
   )
 })
 

@@ -17,6 +17,7 @@ import { Result } from 'effect'
 import { InboundQueue } from '../inbound/waiting.ts'
 import type { Metrics } from '../metrics.ts'
 import { type Happening, MessageShard, type Population, type ShardLimits } from './message-shard.ts'
+import type { MessageTraces } from '../traces.ts'
 import type { Message } from './message.ts'
 
 /** What a shard needs of the process around it. */
@@ -27,6 +28,7 @@ export interface ShardEnvironment {
   /** Every operator that `operatorFor` may name. */
   readonly routes: ReadonlyArray<string>
   readonly metrics: Metrics
+  readonly traces: MessageTraces
   readonly now: () => number
   readonly operatorFor: (mode: Mode) => string
   readonly dedupes: (operator: string) => boolean
@@ -46,12 +48,16 @@ export interface DispatcherShard extends Shard {
 }
 
 export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvironment): DispatcherShard => {
-  const { metrics, topics } = environment
+  const { metrics, topics, traces } = environment
   const messages = new MessageShard(
     {
       now: environment.now,
-      append: (fact: LogFact, recipient, onAppended) =>
-        handle.append(logRecord(topics, fact, recipient, { partition: handle.shard }), onAppended),
+      append: (fact: LogFact, recipient, onAppended) => {
+        const traceparent = traces.of(fact)
+        const { shard: partition } = handle
+        const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
+        handle.append(logRecord(topics, fact, recipient, envelope), onAppended)
+      },
       submit: (message) => environment.submit(shard, message),
       resume: environment.resume,
       operatorFor: environment.operatorFor,
@@ -97,12 +103,15 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       const fact = decodeFact(record)
       // Whoever wrote it has its copy; nothing here waits for it.
       if (Result.isFailure(fact)) deadLetter(record, fact.failure.reason, () => {})
-      else if (fact.success.type !== 'MessageAccepted')
+      else if (fact.success.type !== 'MessageAccepted') {
+        if (record.traceparent !== null) traces.continued(record, fact.success)
         messages.onFact(record.offset, record.key, fact.success, fence)
+      }
     },
     onLane: (lane, record) => {
       const fact = decodeFact(record)
       if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted') {
+        if (record.traceparent !== null) traces.accepted(record, fact.success.messageId)
         messages.onAccepted(lane, record.offset, record.appendedAt, fact.success)
         return
       }

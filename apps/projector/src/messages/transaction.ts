@@ -46,6 +46,7 @@ import {
 } from '../sums/sql.ts'
 import { type Changes, fold, type JournalEntry } from './fold.ts'
 import type { PersonalBox } from './personal-data.ts'
+import { type PollTraces, UNTRACED } from './traces.ts'
 
 /** Name of this projection in `read.checkpoints`. Others read its positions under this name. */
 export const PROJECTION = 'messages'
@@ -175,20 +176,26 @@ const writePlaced = async (
   q: Queries,
   topics: TopicNames,
   placed: ReturnType<typeof placeEvents>,
+  traceparents: ReadonlyMap<string, string>,
 ): Promise<Publication | null> => {
   if (placed.events.length === 0) return null
-  const records = placed.events.map((event) =>
-    eventRecordedRecord(topics, {
-      type: 'EventRecorded',
-      event: event.id,
-      account: event.account,
-      mode: event.mode,
-      sequence: event.sequence,
-      eventType: event.type,
-      createdAt: event.recordedAt,
-      body: event.body,
-    }),
-  )
+  const records = placed.events.map((event) => {
+    const traceparent = traceparents.size === 0 ? undefined : traceparents.get(event.id)
+    return eventRecordedRecord(
+      topics,
+      {
+        type: 'EventRecorded',
+        event: event.id,
+        account: event.account,
+        mode: event.mode,
+        sequence: event.sequence,
+        eventType: event.type,
+        createdAt: event.recordedAt,
+        body: event.body,
+      },
+      traceparent === undefined ? {} : { traceparent },
+    )
+  })
   const [outboxId] = await Promise.all([
     writeOutbox(q, packRow(records)),
     writeEvents(q, placed.events),
@@ -231,14 +238,18 @@ export const recordEntries = async (
     // Of what these tell is not known here; they are few.
     0,
   )
-  return writePlaced(q, topics, placeEvents(entries, heads, recorded))
+  return writePlaced(q, topics, placeEvents(entries, heads, recorded), UNTRACED.ofEvents(entries))
 }
 
 /**
  * Applies a digest. Three round trips whatever its size: lock and read; write rows and take the heads; write events.
  * Statements of one round trip are sent together and run in order.
  */
-export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<Outcome, StorageError, Sql> =>
+export const applyDigest = (
+  topics: TopicNames,
+  digest: Digest,
+  traces: PollTraces = UNTRACED,
+): Effect.Effect<Outcome, StorageError, Sql> =>
   Effect.flatMap(Effect.all([Sql, Clock.currentTimeMillis]), ([sql, now]) =>
     sql.transaction<Outcome>(
       async (q) => {
@@ -311,7 +322,12 @@ export const applyDigest = (topics: TopicNames, digest: Digest): Effect.Effect<O
         const entries = [...changes.events, ...closed.map(completedEntry), ...crossed.map(thresholdEntry)]
         return {
           kind: 'applied',
-          publication: await writePlaced(q, topics, placeEvents(entries, heads, recorded)),
+          publication: await writePlaced(
+            q,
+            topics,
+            placeEvents(entries, heads, recorded),
+            traces.ofEvents(entries),
+          ),
         }
       },
       { deadline: DEADLINE_MS },

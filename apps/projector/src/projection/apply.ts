@@ -11,9 +11,11 @@ import {
   type TopicNames,
 } from '@hub/kafka'
 import { type Sql, type StorageError, StorageRejected } from '@hub/store'
+import { Tracing } from '@hub/telemetry'
 import { Clock, Effect } from 'effect'
 import { admit } from '../messages/admit.ts'
 import type { makePersonalData } from '../messages/personal-data.ts'
+import { type PollTraces, type TracedRecord, tracePoll } from '../messages/traces.ts'
 import { type Advance, applyDigest, type Outcome, type Publication } from '../messages/transaction.ts'
 import {
   deadLetters,
@@ -35,6 +37,7 @@ interface Reading {
   readonly accepted: ReadonlyArray<MessageAccepted>
   readonly seals: ReadonlyArray<BatchSealed>
   readonly dead: ReadonlyArray<{ readonly record: IncomingRecord; readonly reason: string }>
+  readonly traced: ReadonlyArray<TracedRecord>
 }
 
 /** Decodes a poll: what its records mean, which are void, which are dead letters. Pure. */
@@ -44,6 +47,7 @@ export const read = (poll: Poll, faults: Faults): Reading => {
   const logFacts: Array<MessageFact> = []
   const seals: Array<BatchSealed> = []
   const dead: Array<{ record: IncomingRecord; reason: string }> = []
+  const traced: Array<TracedRecord> = []
   for (const { claim, records, to } of poll) {
     let fence = claim.fence
     for (const record of records) {
@@ -52,6 +56,7 @@ export const read = (poll: Poll, faults: Faults): Reading => {
       switch (admitted.kind) {
         case 'fact': {
           const { fact } = admitted
+          if (record.traceparent !== null) traced.push({ record, messageId: fact.messageId })
           if (fact.type === 'MessageAccepted') accepted.push(fact)
           // Said by a member that had lost the shard: nothing was handed over under its claims, and it does not know what was since.
           else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
@@ -70,10 +75,12 @@ export const read = (poll: Poll, faults: Faults): Reading => {
     }
     advances.push({ claim, to, fence })
   }
-  return { advances, facts: [...accepted, ...logFacts], accepted, seals, dead }
+  return { advances, facts: [...accepted, ...logFacts], accepted, seals, dead, traced }
 }
 
 export interface ApplyOptions {
+  /** The consumer group, for whoever reads a trace. */
+  readonly group: string
   readonly topics: TopicNames
   readonly personalData: Effect.Success<typeof makePersonalData>
   /** False when the poll's partitions were taken away or the process ends: there is no use in trying on. */
@@ -91,6 +98,7 @@ export type Applied = 'applied' | 'superseded' | 'abandoned'
 const DEAD_LETTER_DEADLINE_MS = 5000
 
 export const makeApply = Effect.fnUntraced(function* ({
+  group,
   leftBehind,
   personalData,
   published,
@@ -98,6 +106,7 @@ export const makeApply = Effect.fnUntraced(function* ({
   wanted,
 }: ApplyOptions) {
   const log = yield* EventLog
+  const tracing = yield* Tracing
   const none: Faults = new Map()
 
   /** Tries until it succeeds or nobody wants it any more; a refusal of the data is passed on. */
@@ -158,10 +167,10 @@ export const makeApply = Effect.fnUntraced(function* ({
     return true
   })
 
-  const transact = Effect.fnUntraced(function* (reading: Reading) {
+  const transact = Effect.fnUntraced(function* (reading: Reading, traces: PollTraces) {
     const boxes = yield* personalData.boxesOf(reading.accepted)
     const { advances, facts, seals } = reading
-    return yield* applyDigest(topics, { advances, facts, seals, boxes })
+    return yield* applyDigest(topics, { advances, facts, seals, boxes }, traces)
   })
 
   const settle = Effect.fnUntraced(function* (poll: Poll, reading: Reading, outcome: Outcome, began: number) {
@@ -191,8 +200,11 @@ export const makeApply = Effect.fnUntraced(function* ({
       const reading = read(poll, faults)
       if (!(yield* bury(reading.dead, buried))) return 'abandoned'
       const began = yield* Clock.currentTimeMillis
-      const outcome = yield* insist(transact(reading))
-      return outcome === 'abandoned' ? outcome : yield* settle(poll, reading, outcome, began)
+      const traces = tracePoll(tracing, group, reading.traced)
+      const outcome = yield* insist(transact(reading, traces))
+      if (outcome === 'abandoned') return outcome
+      if (outcome.kind === 'applied') traces.applied()
+      return yield* settle(poll, reading, outcome, began)
     }).pipe(
       Effect.catchTag('StorageRejected', (error) => {
         if (recoveryOf(error, sizeOf(poll)) === 'bisect') {

@@ -237,6 +237,7 @@ export const makeProjector = Effect.fnUntraced(function* (
       if (poll.length === 0) return
       worker.idle.closeUnsafe()
       const apply = yield* makeApply({
+        group: `${options.prefix}${GROUP}`,
         topics,
         personalData,
         wanted: () => wanted(worker, poll),
