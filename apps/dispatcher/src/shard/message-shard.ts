@@ -6,7 +6,7 @@
  * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
  * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
  * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
- * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for two minutes. A report's offset is
+ * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for 40 seconds. A report's offset is
  * held until what it says is in the log, or it is known to say nothing new.
  *
  * A lane's mark may lie hours behind, at a message that its operator does not take: what a restart reads again from there, and does not
@@ -97,33 +97,36 @@ export interface ShardLimits {
   readonly finished: number
   /**
    * Open messages are carried forward once a restart would read more records than these, and more than one and a half
-   * as many as are needed. Absent: 50,000, half a second's reading.
+   * as many as are needed. Absent: 10,000, a tenth of a second's reading.
    */
   readonly carryBehind?: number
 }
 
 /**
  * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator. 120,000 open messages take about 110 MB and let
- * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 200,000 finished ones in two minutes
- * are 1,600 a second for one shard, which is more than it can do, and take about 50 MB: they are kept as ids.
+ * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 200,000 finished ones in 40 seconds
+ * are 5,000 a second for one shard, which is more than it can do, and take about 50 MB: they are kept as ids.
  */
 export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 200_000 }
 
-/** Contract between command-api's retries and the dispatcher: a repeat may come this long after the first. */
-export const REMEMBERED_MS = 2 * 60_000
+/**
+ * So long a finished message is remembered, and its evidence held in the log: what a restart of a busy shard reads is mostly this.
+ * A repeat that comes later is old, and looked up.
+ */
+export const REMEMBERED_MS = 40_000
 /** So long a finished message is kept whole: reports that come twice, and receipts of reading soon after, need not be looked up. */
 const IN_FULL_MS = 15_000
 /** A record that reached the lane later than this after its acceptance may be a repeat of one that was finished and forgotten. */
-const SUSPICIOUS_AFTER_MS = 60_000
+const SUSPICIOUS_AFTER_MS = 15_000
 /**
  * One that is read later than this after its acceptance has lain in a backlog, and the message it may repeat may be
- * forgotten by now. Half a minute less than what is remembered, for clocks that differ.
+ * forgotten by now. Less than what is remembered, for clocks that differ.
  */
-const BACKLOGGED_AFTER_MS = REMEMBERED_MS - 30_000
+const BACKLOGGED_AFTER_MS = REMEMBERED_MS - 15_000
 /** A message whose newest fact is older than this may be carried forward; nearly all have come to their end by then. */
-const CARRIED_AFTER_MS = 2 * 60_000
+const CARRIED_AFTER_MS = 40_000
 /** See `ShardLimits.carryBehind`. */
-const CARRY_BEHIND = 50_000
+const CARRY_BEHIND = 10_000
 /**
  * And so many for each that is needed: 200,000 with 100,000 open messages, which are read in less than three seconds. With so many
  * open, carrying them then appends about as many records as all other messages do.

@@ -201,7 +201,7 @@ describe('a shard that ends between its marks and its facts', () => {
     assert.strictEqual(model.stateOf('msg_0')?.status, 'delivered')
   })
 
-  it('remembers for two minutes what it has finished', () => {
+  it('remembers for a while what it has finished', () => {
     const model = new ShardModel(false)
     model.accept(0, 0, 1, 300_000)
     model.work(false)
