@@ -5,7 +5,6 @@
 import type { Readable } from 'node:stream'
 import { REJECTED_REASONS } from '@hub/domain'
 import { Effect, Redacted, Result, Schema, Semaphore, type Scope } from 'effect'
-import { errors, Pool } from 'undici'
 import type { Operator, Submission, SubmitOutcome } from '../port.ts'
 
 export const HTTP = 'http'
@@ -116,6 +115,8 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
 /** Makes the adapter. Connections are kept open, and closed with the scope. */
 export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Operator, never, Scope.Scope> =>
   Effect.gen(function* () {
+    // Only where there is such an operator: the package is a sixth of what a dispatcher loads before it can begin.
+    const { errors, Pool } = yield* Effect.promise(() => import('undici'))
     const pool = yield* Effect.acquireRelease(
       Effect.sync(
         () =>
