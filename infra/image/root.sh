@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Makes the file system that the hub's image begins with: node, the libraries it is linked to with their licences, and the few files that
+# a process without a distribution around it still asks for.
+#
+#   root.sh <folder>
+set -euo pipefail
+root=$1
+node=$(readlink -f "$(command -v node)")
+
+install -D -m 0755 "$node" "$root/usr/local/bin/node"
+ldd "$node" | grep -o '/[^ ]*' | while read -r library; do
+  mkdir -p "$root$(dirname "$library")"
+  cp --dereference "$library" "$root$library"
+  # What a scanner of images reads to know the version, and what the licence asks for.
+  # Debian 12 knows a library by its path in /lib, Debian 13 by the one in /usr/lib: one of the two is always unknown.
+  owners=$(dpkg-query --search "$library" "$(readlink -f "$library")" 2>/dev/null || true)
+  package=${owners%%:*}
+  mkdir -p "$root/var/lib/dpkg/status.d" "$root/usr/share/doc/$package"
+  dpkg-query --status "$package" > "$root/var/lib/dpkg/status.d/$package"
+  cp --dereference "/usr/share/doc/$package/copyright" "$root/usr/share/doc/$package/copyright"
+done
+if [ -f /usr/local/LICENSE ]; then install -D -m 0644 /usr/local/LICENSE "$root/usr/share/doc/node/LICENSE"; fi
+
+mkdir -p "$root/etc"
+cp /etc/os-release "$root/etc/os-release"
+# Names of hosts: the container runtime writes hosts and resolv.conf, and this says to read both.
+echo 'hosts: files dns' > "$root/etc/nsswitch.conf"
+echo 'hub:x:65532:65532:the hub:/nonexistent:/nonexistent' > "$root/etc/passwd"
+echo 'hub:x:65532:' > "$root/etc/group"
+install -d -o 65532 -g 65532 -m 0750 "$root/data"
+install -d -m 1777 "$root/tmp"

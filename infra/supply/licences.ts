@@ -1,0 +1,84 @@
+/**
+ * Who wrote what the image is made of, and under which licences: THIRD-PARTY.md, by the lock.
+ *
+ *   node infra/supply/licences.ts
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Lock, type Package, productionPackages, readLock, ROOT } from './packages.ts'
+
+export const PAGE = join(ROOT, 'THIRD-PARTY.md')
+
+/** What may be in the image: permissive, without a duty on the code around it. */
+const IN_THE_IMAGE: ReadonlySet<string> = new Set([
+  '0BSD',
+  'Apache-2.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'ISC',
+  'MIT',
+  'Unlicense',
+])
+/** Tools, which we run and do not pass on: a duty on changes to their own files is none to us. */
+const AMONG_TOOLS: ReadonlySet<string> = new Set([...IN_THE_IMAGE, 'MPL-2.0'])
+
+/** One sentence for each package whose licence is not among those that we have agreed to. */
+export const licenceProblems = (lock: Lock): ReadonlyArray<string> => {
+  const production = productionPackages(lock)
+  const inTheImage = new Set(production.map(({ path }) => path))
+  const ofImage = production
+    .filter(({ isOurs, licence }) => !isOurs && (licence === null || !IN_THE_IMAGE.has(licence)))
+    .map(
+      ({ licence, name, version }) => `${name} ${version} is in the image under ${licence ?? 'no licence'}`,
+    )
+  const ofTools = Object.entries(lock).flatMap(([path, { license, link, optional, version }]) => {
+    if (link === true || !path.startsWith('node_modules/') || inTheImage.has(path)) return []
+    // npm learns a licence when it installs, and what is for other platforms was not installed here.
+    if (license === undefined && optional === true) return []
+    return license !== undefined && AMONG_TOOLS.has(license)
+      ? []
+      : [
+          `${path.replace('node_modules/', '')} ${version ?? ''} is among the tools under ${license ?? 'no licence'}`,
+        ]
+  })
+  return [...ofImage, ...ofTools]
+}
+
+const cellsOf = ({ licence, name, version }: Package): ReadonlyArray<string> => [
+  `[${name}](https://www.npmjs.com/package/${name}/v/${version})`,
+  version,
+  licence ?? '',
+]
+
+const HEAD = ['package', 'version', 'licence'] as const
+
+/** With columns of one width each, as the formatter has them. */
+const table = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const widths = HEAD.map((_, column) =>
+    Math.max(...[HEAD, ...rows].map((cells) => cells[column]?.length ?? 0)),
+  )
+  const line = (cells: ReadonlyArray<string>): string =>
+    `| ${cells.map((text, column) => text.padEnd(widths[column] ?? 0)).join(' | ')} |`
+  return [line(HEAD), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n')
+}
+
+export const thirdPartyPage = (lock: Lock): string => {
+  const others = productionPackages(lock).filter(({ isOurs }) => !isOurs)
+  return `# Third-party software
+
+The image holds these packages of others, each with its licence in \`node_modules\`. This page is made from package-lock.json by
+\`node infra/supply/licences.ts\`; a test holds it to the lock, and the licences to the list that is agreed upon.
+
+${table(others.map(cellsOf))}
+
+Beside them are Node.js ${lock['node_modules/node']?.version ?? ''} (MIT, and those that it names in its own LICENSE), and of Debian the C library (LGPL-2.1-or-later)
+and the runtime libraries of GCC (GPL-3.0-or-later with the GCC Runtime Library Exception), unchanged, with their licences in
+\`/usr/share/doc\`. PostgreSQL, Redis, Kafka, Prometheus and Grafana are programs of their own, which nothing here contains.
+`
+}
+
+if (import.meta.main) {
+  const lock = readLock(join(ROOT, 'package-lock.json'))
+  writeFileSync(PAGE, thirdPartyPage(lock))
+  for (const problem of licenceProblems(lock)) console.error(problem)
+}

@@ -1,0 +1,89 @@
+/**
+ * The bill of materials of the image: what it is made of, in CycloneDX 1.5, by the lock. The same lock makes the same file, byte for byte.
+ *
+ *   node infra/supply/sbom.ts [file]     `.local/sbom.cdx.json` by default
+ *
+ * Where npm has just installed the same packages, and nothing else (the build of the image), what it says it has installed is compared.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { type Lock, type Package, productionPackages, readLock, ROOT } from './packages.ts'
+
+/** https://github.com/package-url/purl-spec: the scope's `@` is encoded, its slash is not. */
+const purlOf = ({ name, version }: Package): string => `pkg:npm/${name.replace('@', '%40')}@${version}`
+
+/** npm's digests are `sha512-` and base64; CycloneDX wants `SHA-512` and hexadecimal. */
+const hashOf = (integrity: string) => {
+  const [algorithm = '', digest = ''] = integrity.split('-', 2)
+  return { alg: algorithm.replace('sha', 'SHA-'), content: Buffer.from(digest, 'base64').toString('hex') }
+}
+
+/** An SPDX expression with an operator is no id. */
+const licenceOf = (licence: string) =>
+  /[ ()]/u.test(licence) ? { expression: licence } : { license: { id: licence } }
+
+export const billOfMaterials = (packages: ReadonlyArray<Package>, version: string) => {
+  const refs = new Map(packages.map((found) => [found.path, purlOf(found)]))
+  const content = {
+    components: packages.map((found) => ({
+      type: found.isOurs ? 'application' : 'library',
+      'bom-ref': purlOf(found),
+      name: found.name,
+      version: found.version,
+      purl: purlOf(found),
+      ...(found.integrity === null ? {} : { hashes: [hashOf(found.integrity)] }),
+      ...(found.licence === null ? {} : { licenses: [licenceOf(found.licence)] }),
+    })),
+    dependencies: packages.map((found) => ({
+      ref: purlOf(found),
+      dependsOn: found.dependsOn.map((path) => refs.get(path) ?? path),
+    })),
+  }
+  const digest = createHash('sha256').update(JSON.stringify(content)).digest('hex')
+  return {
+    $schema: 'http://cyclonedx.org/schema/bom-1.5.schema.json',
+    bomFormat: 'CycloneDX',
+    specVersion: '1.5',
+    // A UUID of version 8 out of the content: the same content is the same bill.
+    serialNumber: `urn:uuid:${digest.slice(0, 8)}-${digest.slice(8, 12)}-8${digest.slice(13, 16)}-8${digest.slice(17, 20)}-${digest.slice(20, 32)}`,
+    version: 1,
+    metadata: { component: { type: 'application', name: 'sms-delivery-hub', version } },
+    ...content,
+  }
+}
+
+/** How what npm has installed differs from what the programs need; `null` when it does not. */
+export const differenceOf = (packages: ReadonlyArray<Package>, installed: Lock): string | null => {
+  const wanted = new Map(packages.filter(({ isOurs }) => !isOurs).map((found) => [found.path, found]))
+  for (const [path, entry] of Object.entries(installed)) {
+    if (entry.link === true || !path.startsWith('node_modules/')) continue
+    const found = wanted.get(path)
+    if (found === undefined) return `${path} is installed and nobody needs it`
+    if (found.version !== entry.version || found.integrity !== (entry.integrity ?? null)) {
+      return `${path} is installed in another version than the lock has`
+    }
+    wanted.delete(path)
+  }
+  const [first] = wanted.keys()
+  return first === undefined ? null : `${first} is needed and not installed`
+}
+
+const main = (): void => {
+  const lock = readLock(join(ROOT, 'package-lock.json'))
+  const packages = productionPackages(lock)
+  const [option, name] = process.argv.slice(2)
+  if (option === '--installed') {
+    const difference = differenceOf(packages, readLock(join(ROOT, 'node_modules/.package-lock.json')))
+    if (difference !== null) {
+      console.error(`The bill of materials would be wrong: ${difference}.`)
+      process.exit(1)
+    }
+  }
+  const file = resolve(ROOT, (option === '--installed' ? name : option) ?? '.local/sbom.cdx.json')
+  if (!existsSync(dirname(file))) mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, `${JSON.stringify(billOfMaterials(packages, lock['']?.version ?? ''), null, 2)}\n`)
+  console.log(`${file}: ${packages.length} packages`)
+}
+
+if (import.meta.main) main()

@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { licenceProblems, PAGE, thirdPartyPage } from './licences.ts'
+import { type Lock, productionPackages, PROGRAMS, readLock, ROOT } from './packages.ts'
+import { billOfMaterials, differenceOf } from './sbom.ts'
+
+const lock = readLock(join(ROOT, 'package-lock.json'))
+
+/** One program with a library that brings another version of what the program has, beside a tool. */
+const small: Lock = {
+  'node_modules/@hub/app': { resolved: 'apps/app', link: true },
+  'apps/app': { name: '@hub/app', version: '1.0.0', dependencies: { lib: '1.0.0', low: '2.0.0' } },
+  'node_modules/lib': {
+    version: '1.0.0',
+    license: 'MIT',
+    integrity: 'sha512-AAAA',
+    dependencies: { low: '1.0.0' },
+    optionalDependencies: { elsewhere: '1.0.0' },
+    peerDependencies: { peer: '1.0.0', whoever: '1.0.0' },
+    peerDependenciesMeta: { whoever: { optional: true } },
+  },
+  'node_modules/lib/node_modules/low': { version: '1.0.0', license: 'ISC', integrity: 'sha512-AAAA' },
+  'node_modules/low': { version: '2.0.0', license: 'MIT', integrity: 'sha512-AAAA' },
+  'node_modules/peer': { version: '1.0.0', license: 'MIT', integrity: 'sha512-AAAA' },
+  'node_modules/tool': { version: '1.0.0', license: 'MPL-2.0', integrity: 'sha512-AAAA' },
+}
+const ofSmall = () => productionPackages(small, ['apps/app'])
+
+describe('what the image is made of', () => {
+  it('is what its programs depend on, each found as Node finds it', () => {
+    expect(ofSmall().map(({ dependsOn, path }) => [path, dependsOn])).toEqual([
+      ['apps/app', ['node_modules/lib', 'node_modules/low']],
+      ['node_modules/lib', ['node_modules/lib/node_modules/low', 'node_modules/peer']],
+      ['node_modules/lib/node_modules/low', []],
+      ['node_modules/low', []],
+      ['node_modules/peer', []],
+    ])
+  })
+
+  it('cannot be told from a lock that lacks something', () => {
+    const { 'node_modules/peer': _, ...damaged } = small
+    expect(() => productionPackages(damaged, ['apps/app'])).toThrow(
+      'no peer, which node_modules/lib depends on',
+    )
+  })
+
+  it('has each program, and no tool', () => {
+    const packages = productionPackages(lock)
+    expect(packages.map(({ path }) => path)).toEqual(expect.arrayContaining([...PROGRAMS]))
+    expect(packages.map(({ name }) => name)).not.toEqual(expect.arrayContaining(['vitest']))
+  })
+})
+
+describe('the bill of materials', () => {
+  it('names each package once, with its digest and its licence, and whom it depends on', () => {
+    const packages = productionPackages(lock)
+    const bill = billOfMaterials(packages, '1.0.0')
+    const refs = new Set(bill.components.map((component) => component['bom-ref']))
+    expect(refs.size).toBe(packages.length)
+    for (const component of bill.components.filter(({ type }) => type === 'library')) {
+      expect(component).toMatchObject({ licenses: [expect.anything()], hashes: [{ alg: 'SHA-512' }] })
+      expect(component.hashes?.[0]?.content).toMatch(/^[0-9a-f]{128}$/u)
+    }
+    for (const { dependsOn } of bill.dependencies) for (const ref of dependsOn) expect(refs).toContain(ref)
+    expect(bill.components.map(({ purl }) => purl)).toContain(
+      `pkg:npm/effect@${lock['node_modules/effect']?.version}`,
+    )
+    expect(bill.components.map(({ purl }) => purl)).toContain('pkg:npm/%40hub/dispatcher@0.3.3')
+  })
+
+  it('is the same for the same lock, and another for another', () => {
+    const bill = billOfMaterials(ofSmall(), '1.0.0')
+    expect(billOfMaterials(ofSmall(), '1.0.0')).toEqual(bill)
+    const other = productionPackages({ ...small, 'node_modules/low': { version: '2.0.1' } }, ['apps/app'])
+    expect(billOfMaterials(other, '1.0.0').serialNumber).not.toBe(bill.serialNumber)
+  })
+
+  it('is held to what was installed', () => {
+    const { 'node_modules/tool': tool, ...installed } = small
+    expect(differenceOf(ofSmall(), installed)).toBeNull()
+    expect(differenceOf(ofSmall(), small)).toContain('node_modules/tool is installed and nobody needs it')
+    expect(
+      differenceOf(ofSmall(), { ...installed, 'node_modules/low': { ...tool, version: '3.0.0' } }),
+    ).toContain('node_modules/low is installed in another version')
+    const { 'node_modules/peer': _, ...less } = installed
+    expect(differenceOf(ofSmall(), less)).toContain('node_modules/peer is needed and not installed')
+  })
+})
+
+describe('licences', () => {
+  it('are those that are agreed upon', () => {
+    expect(licenceProblems(lock)).toEqual([])
+  })
+
+  it('are listed in THIRD-PARTY.md; node infra/supply/licences.ts writes it', () => {
+    expect(readFileSync(PAGE, 'utf8')).toBe(thirdPartyPage(lock))
+  })
+
+  it('of another kind are told, and so are missing ones, and what only tools may have', () => {
+    const effect = lock['node_modules/effect'] ?? {}
+    const { license: _, ...without } = effect
+    const problems = (entry: Lock[string], path = 'node_modules/effect') =>
+      licenceProblems({ ...lock, [path]: entry })
+    expect(problems({ ...effect, license: 'AGPL-3.0-only' })).toEqual([
+      `effect ${effect.version} is in the image under AGPL-3.0-only`,
+    ])
+    expect(problems(without)).toEqual([`effect ${effect.version} is in the image under no licence`])
+    expect(problems({ ...effect, license: 'MPL-2.0' })).toHaveLength(1)
+    expect(problems({ version: '1.0.0', license: 'BUSL-1.1' }, 'node_modules/tool')).toEqual([
+      'tool 1.0.0 is among the tools under BUSL-1.1',
+    ])
+  })
+})
