@@ -73,6 +73,8 @@ const LOOKUPS = 2000
 /** How often waiting inbound messages are looked at: an opt-out counts this much later, and a round without any costs nothing. */
 const INBOUND_MS = 250
 const GAUGES_MS = 1000
+/** Kafka is asked for it. */
+const LAG_MS = 5000
 /** Messages in memory, over all shards: a kilobyte each, which with everything else stays below 350 MiB. */
 const DEFAULT_POPULATION = 150_000
 
@@ -280,11 +282,19 @@ export const makeDispatcher = (
       })
     })
 
+    const lag = running.lag.pipe(
+      Effect.map((all) =>
+        metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(options.prefix.length) }))),
+      ),
+      Effect.catch((error) => Effect.logDebug('the bus did not tell where its partitions end', error)),
+    )
+
     const every = (ms: number, effect: Effect.Effect<void>) =>
       Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(mortal, Effect.forkScoped)
     yield* every(LOOKUP_MS, lookUp)
     yield* every(INBOUND_MS, optOuts)
     yield* every(GAUGES_MS, gauges)
+    yield* every(LAG_MS, lag)
 
     const callbacks = live?.name === HTTP ? live.settings : null
     const callbackPort =

@@ -157,6 +157,7 @@ export const makeHandover = (
       if (outcome.type === 'accepted' && known !== undefined) {
         metrics.handedOver(message.state.class, at - known.acceptedAt)
       }
+      metrics.answered(message.route, message.state.class, outcome)
       if (outcome.type === 'notWritten') metrics.leaseStopped(1)
       if (known !== undefined && known.submittedAt !== null) {
         traces.answered({

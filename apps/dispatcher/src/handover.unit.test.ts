@@ -69,7 +69,7 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
       mayBegin: () => true,
       act: (change) => change(),
       now: () => 0,
-      metrics: { handedOver: () => {}, leaseStopped: () => {} } as unknown as Metrics,
+      metrics: { handedOver: () => {}, answered: () => {}, leaseStopped: () => {} } as unknown as Metrics,
       traces: new MessageTraces(yield* Tracing, 'group'),
       mortal: (effect) => Effect.asVoid(Effect.orDie(effect)),
     }).pipe(Effect.provideService(Sealing, sealing))

@@ -1,6 +1,7 @@
 /** What the dispatcher counts. Labels are bounded: classes, operators, shards and names of happenings only. */
-import type { MessageClass, OptOutDecision } from '@hub/domain'
-import { makeLabelled } from '@hub/telemetry'
+import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
+import type { SubmitOutcome } from '@hub/operator'
+import { type Lag, makeBound, makeLabelled, makeLagGauge } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import type { Happening } from './shard/message-shard.ts'
 
@@ -33,6 +34,20 @@ const LATENCY_BUCKETS = [
 const latency = Metric.histogram('hub_dispatcher_handover_latency_seconds', {
   description: 'From acceptance until the operator has taken the message, by class.',
   boundaries: LATENCY_BUCKETS,
+})
+const handovers = Metric.counter('hub_dispatcher_handovers_total', {
+  description:
+    'Answers of operators, by operator, class, outcome (accepted, refused, rejected, unknown, notWritten) and, of what was rejected, reason.',
+  incremental: true,
+})
+const ends = Metric.counter('hub_dispatcher_final_total', {
+  description: 'Messages that became final, by class, status and reason.',
+  incremental: true,
+})
+const reportWait = Metric.histogram('hub_dispatcher_report_wait_seconds', {
+  description: 'From the hand-over until the report that made a message final, by class.',
+  // Seconds are usual, hours are a telephone that was off, and a day is the longest that is waited.
+  boundaries: [0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 108_000],
 })
 const recoveries = Metric.counter('hub_dispatcher_recoveries_total', {
   description: 'Shards recovered from the log.',
@@ -76,6 +91,11 @@ export interface Metrics {
     readonly claims: ReadonlyMap<string, number>
   }) => void
   readonly handedOver: (messageClass: MessageClass, ms: number) => void
+  readonly answered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => void
+  /** A fact is about to be written about a message in this state. */
+  readonly told: (fact: LogFact, state: MessageState | null) => void
+  /** Without the deployment's prefix; of all partitions at a time. */
+  readonly lag: (now: ReadonlyArray<Lag>) => void
   readonly recovered: (ms: number) => void
   readonly leaseStopped: (count: number) => void
   readonly happened: (what: Happening, count: number) => void
@@ -85,9 +105,44 @@ export interface Metrics {
   readonly inbound: (change: OptOutDecision['change'] | 'other') => void
 }
 
+const HAPPENINGS: ReadonlyArray<Happening> = [
+  'duplicate_dropped',
+  'known_dropped',
+  'void_claim',
+  'outcome_unknown',
+  'assumed_sent',
+  'report_duplicate',
+  'report_unmatched',
+  'report_impossible',
+  'report_matched_by_recipient',
+  'record_lost',
+  'carried',
+]
+
+/** The status of a fact that makes a message final, or `null`. */
+const statusOf = ({ type }: LogFact) => {
+  switch (type) {
+    case 'MessageDelivered':
+      return 'delivered'
+    case 'MessageUndelivered':
+      return 'undelivered'
+    case 'MessageRejected':
+      return 'rejected'
+    case 'MessageExpired':
+      return 'expired'
+    default:
+      return null
+  }
+}
+
 /** The metrics, bound to the context of the process: updating one is a function call. */
 export const makeMetrics = (context: Context.Context<never>): Metrics => {
   const labelled = makeLabelled()
+  const bound = makeBound()
+  // A counter that begins with its first event shows no increase for it.
+  for (const what of HAPPENINGS) labelled(happenings, 'what', what).updateUnsafe(0, context)
+  for (const counter of [recoveries, leaseStops, deadLetters, unknownReports])
+    counter.updateUnsafe(0, context)
   /** Shards whose memory was told last. */
   let told: ReadonlySet<number> = new Set()
   return {
@@ -113,6 +168,26 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
     },
     handedOver: (messageClass, ms) =>
       labelled(latency, 'class', messageClass).updateUnsafe(ms / 1000, context),
+    answered: (operator, messageClass, outcome) =>
+      bound(handovers, {
+        operator,
+        class: messageClass,
+        outcome: outcome.type,
+        reason: outcome.type === 'rejected' ? outcome.reason : '',
+      }).updateUnsafe(1, context),
+    told: (fact, state) => {
+      const status = statusOf(fact)
+      if (status === null || state === null) return
+      const reason = 'reason' in fact ? fact.reason : ''
+      bound(ends, { class: state.class, status, reason }).updateUnsafe(1, context)
+      // What the hub says by itself is no report.
+      if (state.sentAt === null || fact.type === 'MessageExpired') return
+      labelled(reportWait, 'class', state.class).updateUnsafe(
+        Math.max(0, fact.at - state.sentAt) / 1000,
+        context,
+      )
+    },
+    lag: makeLagGauge(context),
     recovered: (ms) => {
       recoveries.updateUnsafe(1, context)
       recoverySeconds.updateUnsafe(ms / 1000, context)

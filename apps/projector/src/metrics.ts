@@ -63,20 +63,16 @@ const waitTime = Metric.histogram('hub_projector_wait_seconds', {
     'Wait time: from when something happened until it can be read; the oldest record of each partition in a poll.',
   boundaries: WAIT,
 })
-const lagOf = perLabel((topic) =>
-  Metric.gauge('hub_projector_lag_records', {
-    description: 'Records of the owned partitions that are not applied yet.',
-    attributes: { topic },
-  }),
-)
 const outboxRows = Metric.gauge('hub_projector_outbox_rows', {
   description: 'Transactions whose events are recorded but not published yet.',
+})
+const outboxAge = Metric.gauge('hub_projector_outbox_oldest_row_seconds', {
+  description: 'Age of the oldest transaction whose events are not published yet, in seconds; 0 when there is none.',
 })
 
 export const observePoll = (records: number, milliseconds: number): Effect.Effect<void> =>
   Effect.andThen(Metric.update(pollRecords, records), Metric.update(serviceTime, milliseconds / 1000))
 export const observeWait = (milliseconds: number): Effect.Effect<void> =>
   Metric.update(waitTime, Math.max(0, milliseconds) / 1000)
-export const observeLag = (topic: string, records: number): Effect.Effect<void> =>
-  Metric.update(lagOf(topic), records)
-export const observeOutbox = (rows: number): Effect.Effect<void> => Metric.update(outboxRows, rows)
+export const observeOutbox = (rows: number, ageSeconds: number): Effect.Effect<void> =>
+  Effect.andThen(Metric.update(outboxRows, rows), Metric.update(outboxAge, ageSeconds))

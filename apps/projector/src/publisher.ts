@@ -63,8 +63,8 @@ export const makePublisher = Effect.gen(function* () {
   const relay = Effect.fnUntraced(function* (since: number) {
     const olderThanMs = Math.max(0, (yield* Clock.currentTimeMillis) - since)
     yield* relayOutbox('read.event_outbox', publishRows, { olderThanMs })
-    const { left, waiting } = yield* sql.run((q) => countOutbox(q, olderThanMs))
-    yield* observeOutbox(waiting)
+    const { ageSeconds, left, waiting } = yield* sql.run((q) => countOutbox(q, olderThanMs))
+    yield* observeOutbox(waiting, ageSeconds)
     return left
   })
 

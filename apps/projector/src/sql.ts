@@ -412,12 +412,13 @@ export const deleteOutbox = (q: Queries, ids: ReadonlyArray<string>) =>
 export const countOutbox = async (
   q: Queries,
   olderThanMs: number,
-): Promise<{ readonly waiting: number; readonly left: number }> => {
-  const [row] = await q<{ waiting: number; left: number }[]>`
+): Promise<{ readonly waiting: number; readonly left: number; readonly ageSeconds: number }> => {
+  const [row] = await q<{ waiting: number; left: number; ageSeconds: number }[]>`
     SELECT count(*)::integer AS waiting,
+           coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS "ageSeconds",
            (count(*) FILTER (WHERE created_at <= now() - make_interval(secs => ${olderThanMs / 1000})))::integer AS left
       FROM read.event_outbox`
-  return row ?? { waiting: 0, left: 0 }
+  return row ?? { waiting: 0, left: 0, ageSeconds: 0 }
 }
 
 /** Fails when the database does not answer. */

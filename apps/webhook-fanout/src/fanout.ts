@@ -10,6 +10,7 @@ import {
   webhooksKey,
   joinPatiently,
 } from '@hub/kafka'
+import { type Lag, makeLagGauge } from '@hub/telemetry'
 import { Effect, FiberSet, Metric, Schedule } from 'effect'
 import { makeDeliverer } from './deliverer.ts'
 import { metrics } from './metrics.ts'
@@ -36,6 +37,13 @@ const REOPEN_PAUSE = '5 seconds'
 const REDELIVERIES_EVERY = '2 seconds'
 
 const OBSERVE_EVERY = '1 second'
+/** What PostgreSQL and Kafka are asked for. */
+const WATCH_EVERY = '5 seconds'
+
+const subscriptionsBy = {
+  enabled: Metric.withAttributes(metrics.subscriptions, { state: 'enabled' }),
+  disabled: Metric.withAttributes(metrics.subscriptions, { state: 'disabled' }),
+}
 
 /** A partition that the group has given to this process. */
 interface Owned {
@@ -190,6 +198,28 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   )
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(redeliveries, Effect.sleep(REDELIVERIES_EVERY))))
 
+  // A counter that begins with its first event shows no increase for it.
+  for (const counter of [metrics.disabled, metrics.deadLetters, metrics.notMade, metrics.partitionsLost]) {
+    yield* Metric.update(counter, 0)
+  }
+  const tellLag = makeLagGauge(context)
+  const watch = Effect.gen(function* () {
+    yield* Metric.update(metrics.batchesWaiting, yield* store.waiting)
+    if (control === null) return
+    const lag: Array<Lag> = []
+    for (const { high, partition } of yield* control.bounds(topic)) {
+      const open = owned.get(partition)?.open ?? null
+      if (open === null) continue
+      lag.push({
+        topic: topic.slice(options.prefix.length),
+        partition,
+        records: Math.max(0, high - Math.max(0, open.position())),
+      })
+    }
+    tellLag(lag)
+  }).pipe(Effect.catch((error) => Effect.logDebug('what waits could not be counted', error)))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(watch, Effect.sleep(WATCH_EVERY))))
+
   yield* runTrials
   yield* runClearing
 
@@ -202,10 +232,10 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
         metrics.collected,
         open.reduce((sum, partition) => sum + partition.collected(), 0),
       )
-      yield* Metric.update(
-        metrics.subscriptions,
-        open.reduce((sum, partition) => sum + partition.subscriptions(), 0),
-      )
+      const all = open.reduce((sum, partition) => sum + partition.subscriptions(), 0)
+      const disabled = open.reduce((sum, partition) => sum + partition.disabled(), 0)
+      yield* Metric.update(subscriptionsBy.enabled, all - disabled)
+      yield* Metric.update(subscriptionsBy.disabled, disabled)
       yield* deliverer.observe
       // The lease may have been in doubt when something was due, and nothing else would come back to it.
       deliverer.pump()

@@ -57,8 +57,13 @@ export const metrics = {
   collected: Metric.gauge('hub_webhook_events_collected', {
     description: 'Events read but not yet stored as part of a batch.',
   }),
+  /** Label `state`: `enabled` or `disabled`. */
   subscriptions: Metric.gauge('hub_webhook_subscriptions', {
-    description: 'Subscriptions of the partitions of this process.',
+    description: 'Subscriptions of the partitions of this process, by state.',
+  }),
+  batchesWaiting: Metric.gauge('hub_webhook_batches_waiting', {
+    description:
+      'Batches that wait for their delivery, over all partitions; 100,000 stands for that many and more. Every process tells the same.',
   }),
   partitions: Metric.gauge('hub_webhook_partitions', { description: 'Partitions of this process.' }),
   pausedPartitions: Metric.gauge('hub_webhook_partitions_paused', {

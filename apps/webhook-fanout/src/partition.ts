@@ -49,6 +49,8 @@ export interface Partition {
   readonly paused: () => boolean
   readonly collected: () => number
   readonly subscriptions: () => number
+  /** Of them, those that are disabled. */
+  readonly disabled: () => number
   /** Folds records. Fails where it could not go on; the records from there on must come again. */
   readonly read: (
     records: ReadonlyArray<IncomingRecord>,
@@ -423,6 +425,11 @@ export const openPartition = Effect.fnUntraced(function* (
     paused: () => paused,
     collected: () => collector.events,
     subscriptions: () => subscriptions.size,
+    disabled: () => {
+      let count = 0
+      for (const subscription of subscriptions.values()) if (!subscription.enabled) count++
+      return count
+    },
     read,
     redeliver,
     report: (subscription, outcome) => {

@@ -269,6 +269,8 @@ export interface FanoutStoreShape {
   readonly clearDeleted: Effect.Effect<number, StorageError>
   /** Redeliveries of which something is still to be queued, oldest first, a hundred at most. */
   readonly redeliveries: Effect.Effect<ReadonlyArray<OpenRedelivery>, StorageError>
+  /** Batches that wait for their delivery, counted up to 100,000. */
+  readonly waiting: Effect.Effect<number, StorageError>
   /** True when the database answers. */
   readonly answers: Effect.Effect<boolean>
 }
@@ -649,6 +651,13 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           ),
         releaseTrial: (trial) => Effect.asVoid(sql.run((q) => releaseTrial(q, trial.id))),
         clearDeleted: transaction(clearDeleted),
+        waiting: Effect.map(
+          sql.run(
+            (q) => q<{ count: number }[]>`
+              SELECT count(*)::integer AS count FROM (SELECT 1 FROM webhooks.batches LIMIT 100000) AS some`,
+          ),
+          ([row]) => row?.count ?? 0,
+        ),
         answers: sql
           .run((q) => q`SELECT 1`)
           .pipe(

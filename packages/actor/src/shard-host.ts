@@ -119,6 +119,11 @@ export interface ShardHost<S extends Shard> {
   readonly act: (change: () => void) => void
   /** Joined, heartbeats answered, and every owned shard open. */
   readonly isReady: Effect.Effect<boolean>
+  /** How many records each partition of the shards has that were not read yet. */
+  readonly lag: Effect.Effect<
+    ReadonlyArray<{ readonly topic: string; readonly partition: number; readonly records: number }>,
+    BusUnavailable
+  >
   /** Never succeeds; dies when a part of the runtime has died, which the process should not survive. */
   readonly failure: Effect.Effect<never>
 }
@@ -593,6 +598,23 @@ export const makeShardHost = <S extends Shard>(
         joined.isHealthy,
         (healthy) => healthy && [...shards.values()].every((hosted) => hosted.phase === 'open'),
       ),
+      lag: Effect.suspend(() => {
+        const by = control
+        if (by === null) return Effect.succeed([])
+        return Effect.map(
+          Effect.forEach([...lanes, topics.messages, topics.operatorReports], (topic) =>
+            Effect.map(by.bounds(topic), (bounds) =>
+              bounds.flatMap(({ high, partition }) => {
+                const position = shards.get(partition)?.positions.get(topic)
+                return position === undefined
+                  ? []
+                  : [{ topic, partition, records: Math.max(0, high - Math.max(0, position)) }]
+              }),
+            ),
+          ),
+          (all) => all.flat(),
+        )
+      }),
       failure: Deferred.await(failure),
     }
   })

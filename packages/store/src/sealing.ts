@@ -5,7 +5,7 @@
  * expired.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
-import { Clock, Context, Effect, Layer, Semaphore } from 'effect'
+import { Clock, Context, Effect, Layer, Metric, Semaphore } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 import { BoxUnreadable, openBox, sealBox, Vault } from './vault.ts'
 
@@ -56,6 +56,17 @@ export const RECIPIENT_SHARES = 256
 export const shareOf = (recipient: string): number =>
   // Whatever else stands there belongs to the first one.
   (Number.parseInt(recipient.slice(0, 2), 16) || 0) % RECIPIENT_SHARES
+
+const keyAge = Metric.gauge('hub_sealing_key_age_seconds', {
+  description: 'Age of the key that payloads are sealed with now, by purpose.',
+})
+/** By purpose, bound once: it is asked for by every flush. */
+const keyAges = new Map<SealedPurpose, Metric.Metric<number, unknown>>()
+const ageOf = (purpose: SealedPurpose) => {
+  const found = keyAges.get(purpose) ?? Metric.withAttributes(keyAge, { purpose })
+  keyAges.set(purpose, found)
+  return found
+}
 
 /** Keys held in memory: those of a year of days, of two days of hours, of the shares of today, and some more. */
 const CACHE_SIZE = 1024
@@ -191,6 +202,7 @@ export class Sealing extends Context.Service<
                 : Effect.succeed(made)
             }),
           ))
+        yield* Metric.update(ageOf(purpose), (now - begins) / 1000)
         return key === undefined ? yield* vanished : keyOf(id, key, begins + USED_FOR[purpose])
       })
 

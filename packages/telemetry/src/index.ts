@@ -1,6 +1,7 @@
 /** Logs, metrics, traces and the admin listener: how an app shows itself to the people who run it. */
 export { adminLayer, AdminUnavailable, Readiness, type ReadinessCheck } from './admin.ts'
-export { makeLabelled } from './labelled.ts'
+export { type Lag, makeLagGauge } from './consumer-lag.ts'
+export { makeBound, makeLabelled } from './labelled.ts'
 export { loggerLayer, reported } from './logger.ts'
 export { maskNumbers } from './mask.ts'
 export { teardown } from './teardown.ts'

@@ -1,18 +1,26 @@
 import { Metric } from 'effect'
 
 /**
- * Metrics with one label, each bound once for a value: binding costs a microsecond, which counts where something is counted for each
+ * Metrics with labels, each bound once for its values: binding costs a microsecond, which counts where something is counted for each
  * message. The values have to be few and known, since they are kept.
  */
-export const makeLabelled = () => {
+export const makeBound = () => {
   const bound = new Map<string, Metric.Metric<number, unknown>>()
-  return (metric: Metric.Metric<number, unknown>, label: string, value: string) => {
-    const key = `${metric.id}:${value}`
+  return (metric: Metric.Metric<number, unknown>, labels: Readonly<Record<string, string>>) => {
+    let key = metric.id
+    for (const name in labels) key += `:${labels[name]}`
     let found = bound.get(key)
     if (found === undefined) {
-      found = Metric.withAttributes(metric, { [label]: value })
+      found = Metric.withAttributes(metric, labels)
       bound.set(key, found)
     }
     return found
   }
+}
+
+/** The same for one label. */
+export const makeLabelled = () => {
+  const bound = makeBound()
+  return (metric: Metric.Metric<number, unknown>, label: string, value: string) =>
+    bound(metric, { [label]: value })
 }

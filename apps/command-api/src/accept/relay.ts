@@ -26,6 +26,10 @@ const oldestRow = Metric.gauge('hub_accept_outbox_oldest_row_seconds', {
   description: 'Age of the oldest row of the outbox, in seconds; 0 when it is empty.',
 })
 
+const rows = Metric.gauge('hub_accept_outbox_rows', {
+  description: 'Rows of the outbox: flushes whose records the bus has not acknowledged yet.',
+})
+
 /** Publishes rows in order; fails when any record was not acknowledged. */
 const publishRows = (
   append: EventLog['Service']['append'],
@@ -71,11 +75,13 @@ export const relayLayer: Layer.Layer<never, never, OutboxGate | EventLog | Sql> 
         yield* Effect.logInfo('published from the outbox').pipe(Effect.annotateLogs({ rows: published }))
       }
       const [left] = yield* sql.run(
-        (q) => q<{ held: boolean; age: number }[]>`
+        (q) => q<{ held: boolean; age: number; count: number }[]>`
           SELECT coalesce(bool_or(id <= ${highest}), false) AS held,
-                 coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS age FROM command.outbox`,
+                 coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 AS age,
+                 count(*)::integer AS count FROM command.outbox`,
       )
       yield* Metric.update(oldestRow, left?.age ?? 0)
+      yield* Metric.update(rows, left?.count ?? 0)
       if (left?.held !== true) gate.release(count)
       return published > 0 ? Duration.zero : HOLDING
     })

@@ -1,7 +1,7 @@
 /** Settings of the whole hub, from PostgreSQL through a short cache: every flush asks. */
 import { BELIEVED_FOR_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
-import { Context, Duration, Effect, Layer } from 'effect'
+import { Clock, Context, Duration, Effect, Layer, Metric } from 'effect'
 
 export interface HubLimits {
   /** Messages a day (UTC), all accounts and modes together; `null` is no limit. */
@@ -12,6 +12,10 @@ export interface HubLimits {
 
 const BELIEVED_FOR = Duration.millis(BELIEVED_FOR_MS.hubSettings)
 const DEADLINE = { deadline: Duration.millis(500) }
+
+const stopped = Metric.gauge('hub_accept_stopped', {
+  description: '1 while the stop flag of the hub keeps anything new from being accepted.',
+})
 
 /** What cannot be read does not stop anybody. Source: specification, Errors, rule 4. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
@@ -35,6 +39,11 @@ export class HubSettings extends Context.Service<
             dailyLimit: row?.daily_limit ?? null,
             stoppedUntil: row?.stopped_until?.getTime() ?? null,
           })),
+          Effect.tap(({ stoppedUntil }) =>
+            Effect.flatMap(Clock.currentTimeMillis, (now) =>
+              Metric.update(stopped, stoppedUntil !== null && stoppedUntil > now ? 1 : 0),
+            ),
+          ),
           Effect.catch((error) =>
             Effect.logWarning('the settings of the hub could not be read').pipe(
               Effect.annotateLogs({ error: error._tag }),

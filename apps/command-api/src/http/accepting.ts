@@ -12,6 +12,7 @@ import { batchObject } from '@hub/domain'
 import { Clock, Effect, Result } from 'effect'
 import { type Candidate, candidateOf } from '../accept/candidate.ts'
 import { Flusher } from '../accept/flush.ts'
+import { countOutcome } from '../accept/outcomes.ts'
 import { type Outcome, STORAGE_DOWN } from '../accept/waiting.ts'
 import { type AccountSettings, type Caller, type Owner } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
@@ -60,6 +61,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     const candidate = candidateOf(send, { owner: caller, settings, template, hashSecret, messageId })
     // A refusal of a send without a reference or a remembered id can be no duplicate: it needs no look at the ledger.
     if (candidate.clientRef === null && messageId === null && Result.isFailure(candidate.draft)) {
+      countOutcome(candidate.class, Result.fail(candidate.draft.failure))
       return yield* candidate.draft.failure
     }
     const accepted = yield* flusher.accept(
@@ -77,6 +79,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     )
     if (claim !== null) claim.stored = accepted.stored
     const [outcome] = accepted.outcomes
+    if (outcome !== undefined) countOutcome(candidate.class, outcome)
     if (trace !== null && outcome !== undefined && Result.isSuccess(outcome)) {
       trace.attributes['hub.message_id'] = outcome.success.view.id
     }
@@ -158,6 +161,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
             },
           }),
     })
+    for (const [i, outcome] of accepted.outcomes.entries()) countOutcome(candidates[i]!.class, outcome)
     if (claim !== null) claim.stored = accepted.stored
     const results = pair(elements, accepted.outcomes)
     const tally = tallyOf(results)

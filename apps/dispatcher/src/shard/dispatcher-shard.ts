@@ -53,6 +53,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     {
       now: environment.now,
       append: (fact: LogFact, recipient, onAppended) => {
+        metrics.told(fact, messages.stateOf(fact.messageId))
         const traceparent = traces.of(fact)
         const { shard: partition } = handle
         const envelope = traceparent === undefined ? { partition } : { partition, traceparent }

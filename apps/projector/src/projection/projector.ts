@@ -15,11 +15,12 @@ import {
   joinPatiently,
 } from '@hub/kafka'
 import { type Sealing, Sql } from '@hub/store'
+import { type Lag, makeLagGauge } from '@hub/telemetry'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
 import { runEventInbox } from '../event-inbox.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { PROJECTION } from '../messages/transaction.ts'
-import { failures, observeLag } from '../metrics.ts'
+import { deadLetters, failures } from '../metrics.ts'
 import { makePublisher } from '../publisher.ts'
 import { claimCheckpoints } from '../sql.ts'
 import { makeApply } from './apply.ts'
@@ -339,6 +340,10 @@ export const makeProjector = Effect.fnUntraced(function* (
 
   // Watching
 
+  // A counter that begins with its first event shows no increase for it.
+  for (const cause of ['storage', 'bus', 'superseded', 'defect']) yield* failures.add(cause, 0)
+  for (const topic of sources.keys()) yield* deadLetters.add(topic, 0)
+  const tellLag = makeLagGauge(yield* Effect.context<never>())
   const report = Effect.gen(function* () {
     const held = current
     if (held === null) return
@@ -346,18 +351,16 @@ export const makeProjector = Effect.fnUntraced(function* (
     yield* held.control.commit(
       claimed.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
     )
+    const lag: Array<Lag> = []
     for (const [source, topic] of sources) {
       const bounds = new Map(
         (yield* held.control.bounds(source)).map((bound) => [bound.partition, bound.high]),
       )
-      const lag = claimed
-        .filter((claim) => claim.source === source)
-        .reduce(
-          (sum, { partition, position }) => sum + Math.max(0, (bounds.get(partition) ?? position) - position),
-          0,
-        )
-      yield* observeLag(topic, lag)
+      for (const { partition, position } of claimed.filter((claim) => claim.source === source)) {
+        lag.push({ topic, partition, records: Math.max(0, (bounds.get(partition) ?? position) - position) })
+      }
     }
+    tellLag(lag)
   }).pipe(Effect.catch(() => failures.add('bus', 1)))
   yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(REPORT_EVERY_MS), report)))
 

@@ -246,6 +246,9 @@ export class MemoryStore {
           this.positions.set(partition, after)
           return after
         }),
+      waiting: Effect.sync(
+        () => [...this.batches.values()].filter(({ standing }) => standing.status === 'pending').length,
+      ),
       sources: Effect.sync(() =>
         [...new Set([...this.subscriptions.values()].map(({ account }) => account))].map((account) => ({
           account,
