@@ -67,8 +67,6 @@ export type Taken =
 export class Intake {
   readonly #claims = new Map<string, Claim>()
   #waiting = 0
-  /** Rotates, so that no partition is always last when a poll is full. */
-  #turn = 0
 
   /** Number of records taken in and not yet in a poll. */
   get waiting(): number {
@@ -113,33 +111,34 @@ export class Intake {
     return 'taken'
   }
 
-  /** Takes out at most `limit` records, of as many partitions as have any; each gives its share first. */
-  take(limit: number): Poll {
-    const ready = [...this.#claims.values()].filter((claim) => claim.waiting.length > 0)
-    if (ready.length === 0) return []
-    const start = this.#turn++ % ready.length
-    const order = [...ready.slice(start), ...ready.slice(0, start)]
-    const counts = new Map<Claim, number>()
-    let left = limit
-    const share = Math.max(1, Math.floor(limit / order.length))
-    for (const claim of order) {
-      const count = Math.min(share, claim.waiting.length, left)
-      counts.set(claim, count)
-      left -= count
+  /**
+   * Takes out at most `limit` records, none at or behind `end` of its partition: those first that were appended first, as far as the clocks of
+   * their producers agree (within a second). So what lanes and log say of a message comes in one poll, also when there is much to catch up
+   * with: one row to write instead of two.
+   */
+  take(limit: number, end: (claim: Claim) => number = () => Number.POSITIVE_INFINITY): Poll {
+    const ready = [...this.#claims.values()].map((claim) => {
+      const before = end(claim)
+      const appendedAt = (place: number): number => {
+        const record = claim.waiting[place]
+        return record === undefined || record.offset >= before ? Number.POSITIVE_INFINITY : record.appendedAt
+      }
+      return { claim, count: 0, next: appendedAt(0), appendedAt }
+    })
+    for (let left = limit; left > 0; left--) {
+      let oldest: (typeof ready)[number] | undefined
+      for (const one of ready) if (one.next < (oldest?.next ?? Number.POSITIVE_INFINITY)) oldest = one
+      if (oldest === undefined) break
+      oldest.count += 1
+      oldest.next = oldest.appendedAt(oldest.count)
     }
-    for (const claim of order) {
-      const more = Math.min(left, claim.waiting.length - (counts.get(claim) ?? 0))
-      counts.set(claim, (counts.get(claim) ?? 0) + more)
-      left -= more
-    }
-    const poll: Array<Chunk> = []
-    for (const [claim, count] of counts) {
-      if (count === 0) continue
-      const records = claim.waiting.slice(0, count)
-      claim.waiting = claim.waiting.slice(count)
-      this.#waiting -= count
-      poll.push({ claim, records, to: (records.at(-1)?.offset ?? claim.position) + 1 })
-    }
-    return poll
+    return ready
+      .filter(({ count }) => count > 0)
+      .map(({ claim, count }) => {
+        const records = claim.waiting.slice(0, count)
+        claim.waiting = claim.waiting.slice(count)
+        this.#waiting -= count
+        return { claim, records, to: (records.at(-1)?.offset ?? claim.position) + 1 }
+      })
   }
 }

@@ -3,7 +3,7 @@ import type { IncomingRecord } from '@hub/kafka'
 import fc from 'fast-check'
 import { bisect, type Chunk, Intake, type Poll, sizeOf } from './intake.ts'
 
-const recordAt = (topic: string, partition: number, offset: number): IncomingRecord => ({
+const recordAt = (topic: string, partition: number, offset: number, appendedAt = 0): IncomingRecord => ({
   topic,
   partition,
   offset,
@@ -12,7 +12,7 @@ const recordAt = (topic: string, partition: number, offset: number): IncomingRec
   id: '',
   occurredAt: 0,
   traceparent: null,
-  appendedAt: 0,
+  appendedAt,
   value: new Uint8Array(),
 })
 const records = (topic: string, partition: number, from: number, count: number) =>
@@ -39,17 +39,28 @@ describe('the intake', () => {
     assert.deepStrictEqual(offsetsOf(intake.take(100)), [[0, [10, 11, 12], 13]])
   })
 
-  it('gives every partition its share of a full poll', () => {
+  it('fills a poll with what was appended first, whichever partition has it', () => {
     const intake = opened(0, 1, 2)
-    intake.add('p.lane', 0, records('p.lane', 0, 10, 100))
-    intake.add('p.lane', 1, records('p.lane', 1, 10, 2))
-    intake.add('p.lane', 2, records('p.lane', 2, 10, 100))
-    const poll = intake.take(30)
-    assert.strictEqual(sizeOf(poll), 30)
-    const counts = new Map(poll.map(({ claim, records }) => [claim.partition, records.length]))
-    assert.strictEqual(counts.get(1), 2)
-    assert.isAtLeast(counts.get(0) ?? 0, 10)
-    assert.isAtLeast(counts.get(2) ?? 0, 10)
+    const at = (partition: number, moments: ReadonlyArray<number>) =>
+      intake.add(
+        'p.lane',
+        partition,
+        moments.map((moment, i) => recordAt('p.lane', partition, 10 + i, moment)),
+      )
+    at(0, [1, 4, 7, 8])
+    at(1, [2, 3, 9])
+    // One clock is ahead.
+    at(2, [50, 5])
+    const offsets = (poll: Poll) =>
+      Object.fromEntries(
+        poll.map(({ claim, records }) => [claim.partition, records.map(({ offset }) => offset)]),
+      )
+    assert.deepStrictEqual(offsets(intake.take(4)), { 0: [10, 11], 1: [10, 11] })
+    assert.deepStrictEqual(offsets(intake.take(3)), { 0: [12, 13], 1: [12] })
+    assert.deepStrictEqual(offsets(intake.take(100, ({ partition }) => (partition === 2 ? 11 : 0))), {
+      2: [10],
+    })
+    assert.deepStrictEqual(offsets(intake.take(100)), { 2: [11] })
   })
 
   it('gives out every record once and in order, in polls within the limit', () => {
