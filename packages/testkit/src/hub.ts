@@ -40,6 +40,12 @@ export interface ProcessHandle {
   readonly logs: string
 }
 
+/** A process of an app. */
+export interface Instance extends ProcessHandle {
+  /** Prometheus' text, while it runs. */
+  readonly metricsUrl: string
+}
+
 /** The apps that share the partitions of topics out among their processes. */
 export type Consumer = Exclude<AppName, 'command-api'>
 
@@ -70,7 +76,7 @@ export interface TestHub {
   /** The operator simulator. Asking for it fails where the hub uses another one's. */
   readonly operator: ProcessHandle
   /** A further process of an app, not started yet: `restart` does that. A name is given once. */
-  readonly another: (app: Consumer, name: string) => Promise<ProcessHandle>
+  readonly another: (app: Consumer, name: string) => Promise<Instance>
   /** Ends everything, waits until it is gone, and removes the data. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
@@ -295,9 +301,10 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
         return find('operator-simulator')
       },
       another: async (app, name) => {
-        const service = hub.another(app, { name, adminPort: await freePort() })
+        const adminPort = await freePort()
+        const service = hub.another(app, { name, adminPort })
         services.push(service)
-        return makeHandle(service)
+        return { ...makeHandle(service), metricsUrl: `http://127.0.0.1:${adminPort}/metrics` }
       },
       stop,
     }

@@ -8,6 +8,7 @@ export { answering, type Received, type Respond, tlsReceiver, type TlsReceiver }
 export { eventually, type EventuallyOptions } from './eventually.ts'
 export {
   type Consumer,
+  type Instance,
   type ProcessHandle,
   type ServerName,
   startHub,

@@ -1,0 +1,103 @@
+/**
+ * Every process is restarted in an orderly way, one after the other, while sends come in at an even pace and webhooks flow: nothing is
+ * lost, no 5xx is answered, nothing is handed over twice, every event is told.
+ *
+ *   HUB_ROLLING_RATE=500 npm run test:e2e -- rolling
+ */
+import { type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Balancer, balancer } from '../support/balancer.ts'
+import { client } from '../support/client.ts'
+import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { expectTaken, expectWhole, startTraffic } from '../support/traffic.ts'
+
+/** Sends a second: as in `npm test` what two busy cores carry. */
+const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 100)
+/** A process that is told to end says so for so long: some turns of a load balancer that asks five times a second. */
+const ANNOUNCED_MS = 1000
+/** This share of the sends may be refused for the moment on a machine that is short of processor time; on a quiet one none is. */
+const HICCUPS = 0.02
+/** Messages accepted between one restart and the next, so that each finds some behind it and some under way. */
+const BETWEEN = Math.ceil(RATE / 2)
+
+/** A bound on what hangs: a machine with other work takes several times as long as a quiet one. */
+const WITHIN_MS = 420_000
+
+let hooks: Hooks
+let hub: TestHub
+let front: Balancer
+
+beforeAll(async () => {
+  hooks = await receiveHooks()
+  hub = await startHub({
+    apiRps: 100_000,
+    secondCommandApi: true,
+    liveOperator: 'smpp',
+    environment: { ...hooks.environment, HUB_SHUTDOWN_DELAY_MS: String(ANNOUNCED_MS) },
+  })
+  const { base_url, second_base_url } = hub.describe()
+  front = balancer([
+    { baseUrl: base_url, readyUrl: `http://127.0.0.1:${hub.ports.commandApiAdmin}/readyz` },
+    { baseUrl: second_base_url!, readyUrl: `http://127.0.0.1:${hub.ports.secondCommandApiAdmin}/readyz` },
+  ])
+})
+afterAll(async () => {
+  await front?.close()
+  await hub?.stop()
+  await hooks?.close()
+})
+
+describe(`a restart of every process under ${RATE} sends a second`, () => {
+  it(
+    'loses nothing, answers no 5xx, hands nothing over twice, and tells every event',
+    async () => {
+      const { base_url, keys } = hub.describe()
+      for (const mode of ['test', 'live'] as const) {
+        const { status } = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
+          url: hooks.url('/hook'),
+        })
+        expect(status).toBe(201)
+      }
+      const began = performance.now()
+      const traffic = startTraffic({
+        post: front.post,
+        keys,
+        perSecond: RATE,
+        name: 'rolling',
+        numbers: '+7912',
+      })
+      const lines: Array<string> = []
+      const restart = async (process: ProcessHandle): Promise<void> => {
+        await traffic.more(BETWEEN)
+        const asked = performance.now()
+        process.kill('SIGTERM')
+        // By itself: nobody kills it here.
+        expect(await process.exited(), process.name).toEqual({ code: 0, signal: null })
+        const ended = performance.now()
+        await process.restart()
+        lines.push(
+          `  ${process.name}: ended after ${Math.round(ended - asked)} ms, ready ${Math.round(performance.now() - ended)} ms later`,
+        )
+      }
+      for (const name of ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const) {
+        await restart(hub.app(name))
+      }
+      await restart(hub.secondCommandApi())
+      await traffic.more(BETWEEN)
+      await traffic.stop()
+      const sent = performance.now()
+
+      expectTaken(traffic, HICCUPS)
+      const outcome = await expectWhole(hub, traffic, hooks)
+      console.log(
+        [
+          `${outcome.messages} messages in ${((sent - began) / 1000).toFixed(1)} s, all at their end ` +
+            `${((performance.now() - sent) / 1000).toFixed(1)} s later; ${front.retries()} requests sent again after a connection without ` +
+            `an answer, refused for the moment: ${JSON.stringify([...traffic.refusals])}; ${outcome.unknown} hand-overs of unknown outcome; ${hooks.received.length} webhook requests with ${outcome.events} events`,
+          ...lines,
+        ].join('\n'),
+      )
+    },
+    WITHIN_MS,
+  )
+})

@@ -1,0 +1,112 @@
+/**
+ * What stands between clients and several command-apis: it asks each for its readiness, sends to those that are ready in turn, and tries
+ * another one where a connection was refused or broken before an answer had begun. Nothing else is tried again.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Agent, fetch } from 'undici'
+import type { Answer } from './client.ts'
+
+export interface Backend {
+  readonly baseUrl: string
+  /** `/readyz` of its admin listener. */
+  readonly readyUrl: string
+}
+
+export interface Balancer {
+  readonly post: (path: string, key: string, body: unknown) => Promise<Answer>
+  /** How often another backend had to be tried. */
+  readonly retries: () => number
+  /** Of this backend: answers given since the start. */
+  readonly answersOf: (baseUrl: string) => number
+  readonly close: () => Promise<void>
+}
+
+/** As often as an eager load balancer asks. */
+const PROBE_EVERY_MS = 200
+/** A probe that takes longer has failed, as Kubernetes' own would. */
+const PROBE_WITHIN_MS = 1000
+/** Far above every promise of the contract: it only ends what hangs. */
+const REQUEST_WITHIN_MS = 30_000
+/** Between rounds in which nobody took a connection. */
+const PAUSE_MS = 20
+
+/** What undici says where the request reached nobody, or nobody answered it. */
+const NO_ANSWER: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+
+const isWithoutAnswer = (error: unknown): boolean => {
+  const { cause } = error as { readonly cause?: { readonly code?: string } }
+  return cause?.code !== undefined && NO_ANSWER.has(cause.code)
+}
+
+export const balancer = (backends: ReadonlyArray<Backend>): Balancer => {
+  const agent = new Agent({ connections: 32 })
+  // A probe must not wait behind requests, and must not find a connection of before.
+  const probing = new Agent({ pipelining: 0 })
+  const ready = new Set(backends)
+  const answers = new Map(backends.map(({ baseUrl }) => [baseUrl, 0]))
+  const closing = new AbortController()
+  let retries = 0
+  let turn = 0
+
+  const probes = backends.map(async (backend) => {
+    while (!closing.signal.aborted) {
+      const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(PROBE_WITHIN_MS)])
+      const answer = await fetch(backend.readyUrl, { dispatcher: probing, signal }).catch(() => null)
+      await answer?.text().catch(() => '')
+      if (answer?.status === 200) ready.add(backend)
+      else ready.delete(backend)
+      await delay(PROBE_EVERY_MS, undefined, { signal: closing.signal }).catch(() => {})
+    }
+  })
+
+  const next = (tried: ReadonlySet<Backend>): Backend => {
+    const open = [...ready].filter((backend) => !tried.has(backend))
+    // Where none is known to be ready, any may have become so since.
+    const among = open.length > 0 ? open : backends
+    return among[turn++ % among.length]!
+  }
+
+  return {
+    post: async (path, key, body) => {
+      const deadline = performance.now() + REQUEST_WITHIN_MS
+      const tried = new Set<Backend>()
+      for (;;) {
+        const backend = next(tried)
+        const { baseUrl } = backend
+        try {
+          const response = await fetch(baseUrl + path, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+            body: JSON.stringify(body),
+            signal: AbortSignal.timeout(REQUEST_WITHIN_MS),
+            dispatcher: agent,
+          })
+          const text = await response.text()
+          answers.set(baseUrl, (answers.get(baseUrl) ?? 0) + 1)
+          const isJson = response.headers.get('content-type')?.includes('json') === true
+          return {
+            status: response.status,
+            headers: response.headers,
+            body: isJson ? JSON.parse(text) : text,
+            text,
+          }
+        } catch (error) {
+          if (!isWithoutAnswer(error) || performance.now() > deadline) throw error
+          retries += 1
+          tried.add(backend)
+          if (tried.size >= backends.length) {
+            tried.clear()
+            await delay(PAUSE_MS)
+          }
+        }
+      }
+    },
+    retries: () => retries,
+    answersOf: (baseUrl) => answers.get(baseUrl) ?? 0,
+    close: async () => {
+      closing.abort()
+      await Promise.all(probes)
+      await Promise.all([agent.destroy(), probing.destroy()])
+    },
+  }
+}
