@@ -59,7 +59,7 @@ export const findHub = (
   })
 }
 
-const readIfThere = (path: string): string | null => {
+export const readIfThere = (path: string): string | null => {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {

@@ -103,7 +103,11 @@ export const hubctlEnvironment = (context: AppContext): Environment => {
   const { HUB_ADMIN_PORT: _port, HUB_DATA_DIR: _folder, ...shared } = common('command-api', context)
   return {
     ...Object.fromEntries(Object.entries(shared).filter(([name]) => name.startsWith('HUB_'))),
+    ...operatorAddress(context),
     HUB_BASE_URL: baseUrl(context.ports),
+    HUBCTL_ADMIN_URLS: APP_NAMES.map(
+      (name) => `${name}=http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}`,
+    ).join(','),
   }
 }
 
@@ -123,6 +127,10 @@ const SMPP_ERRORS = {
     '011': 'spam_filter_sender',
   },
 }
+
+/** Where the operator simulator is, without what opens it. */
+const operatorAddress = (context: AppContext): Environment =>
+  Object.fromEntries(Object.entries(operatorEnvironment(context)).filter(([name]) => name.endsWith('_URL')))
 
 /** The dispatcher's way to the operator simulator. */
 const operatorEnvironment = ({ liveOperator, ports, secrets }: AppContext): Environment => {

@@ -15,5 +15,6 @@ export {
   type RebuildOutcome,
   RESERVATION_LEASE_MS,
 } from './port.ts'
+export { readRedis, type RedisState, RedisUnusable } from './inspect.ts'
 export { countersLayer, makeRedisCounters, type RedisCountersOptions } from './redis.ts'
 export { type CountersState, MemoryCounters, memoryCounters, type MemoryCountersOptions } from './memory.ts'

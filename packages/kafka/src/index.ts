@@ -3,7 +3,31 @@ export * from './codec.ts'
 export * from './records.ts'
 export * from './outgoing.ts'
 export * from './registry.ts'
-export * from './topics.ts'
+export {
+  type CatalogueOptions,
+  catalogueConfig,
+  createTopics,
+  deadLetterOf,
+  topicCatalogue,
+  type TopicDifference,
+  topicEnds,
+  type TopicNames,
+  topicNames,
+  TopicRefused,
+  type TopicReport,
+  type TopicSpec,
+} from './topics.ts'
+export {
+  alterTopics,
+  type ClusterState,
+  compareTopics,
+  type GroupState,
+  readCluster,
+  readGroup,
+  readRanges,
+  type TopicComparison,
+  type TopicRange,
+} from './inspect.ts'
 export { RECORD_NAMES, SCHEMAS, type AvroSchema, type RecordName, type SchemaVersion } from './schemas.ts'
 export { partitionFor } from './partitioner.ts'
 export { kafkaConnectionConfig, type KafkaConnection } from './client.ts'

@@ -159,7 +159,8 @@ export const createTopics = Effect.fn('createTopics')(function* (
 /** A request of the admin client waits no longer than this. */
 const ADMIN_TIMEOUT_MS = 10_000
 
-const withAdmin = <A>(connection: KafkaConnection, use: (admin: Admin) => Promise<A>) =>
+/** Asks with an admin client of its own, which is gone afterwards. For this package only. */
+export const withAdmin = <A>(connection: KafkaConnection, use: (admin: Admin) => Promise<A>) =>
   Effect.acquireUseRelease(
     Effect.map(makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS }), ({ kafka, destroy }) => ({
       admin: kafka.admin(),
@@ -240,7 +241,8 @@ const untilLed = async (admin: Admin, topic: string): Promise<void> => {
   }
 }
 
-const compare = async (
+/** How existing topics differ; all of them must exist. For this package only. */
+export const compare = async (
   admin: Admin,
   catalogue: ReadonlyArray<TopicSpec>,
 ): Promise<ReadonlyArray<TopicDifference>> => {

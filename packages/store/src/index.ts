@@ -10,7 +10,7 @@ export {
   type StoredTemplate,
   TEMPLATE_SENDER_EXISTS,
 } from './accounts/index.ts'
-export { migrate, MigrationMismatch } from './migrate.ts'
+export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
 export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
 export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'
 export {

@@ -6,10 +6,20 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { Data, Effect } from 'effect'
 import postgres from 'postgres'
-import { StorageRejected, StorageUnavailable, toStorageError } from './sql.ts'
+import { Sql, StorageRejected, StorageUnavailable, toStorageError } from './sql.ts'
 
 /** The database and the files tell different stories; nothing was changed. */
 export class MigrationMismatch extends Data.TaggedError('MigrationMismatch')<{ readonly detail: string }> {}
+
+/** What a database has of the schema of this version. */
+export interface MigrationStatus {
+  /** In the order of the files; `at`: milliseconds since the epoch. */
+  readonly applied: ReadonlyArray<{ readonly name: string; readonly at: number }>
+  /** Files that are not applied yet. */
+  readonly pending: ReadonlyArray<string>
+  /** Sentences about what does not fit together: then `migrate` refuses. */
+  readonly problems: ReadonlyArray<string>
+}
 
 /** Migration files live beside the code that needs them. */
 const FOLDER = new URL('../migrations/', import.meta.url)
@@ -26,6 +36,36 @@ const readMigrations = Effect.promise(async () => {
     }),
   )
 })
+
+const editedAfterwards = (name: string): string => `${name} was edited after it was applied`
+const fromNewer = (name: string): string => `${name} was applied by a newer version of the hub`
+
+/** Looks, and changes nothing. */
+export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable | StorageRejected, Sql> =
+  Effect.gen(function* () {
+    const sql = yield* Sql
+    const migrations = yield* readMigrations
+    const rows = yield* sql.run(async (q) => {
+      const [table] = await q<
+        { there: boolean }[]
+      >`SELECT to_regclass('public.hub_migrations') IS NOT NULL AS there`
+      return table?.there === true
+        ? q<{ name: string; checksum: string; applied_at: Date }[]>`
+            SELECT name, checksum, applied_at FROM public.hub_migrations ORDER BY name`
+        : []
+    })
+    const known = new Map(migrations.map(({ checksum, name }) => [name, checksum]))
+    const done = new Set(rows.map(({ name }) => name))
+    return {
+      applied: rows.map(({ applied_at, name }) => ({ name, at: applied_at.getTime() })),
+      pending: migrations.map(({ name }) => name).filter((name) => !done.has(name)),
+      problems: rows.flatMap(({ checksum, name }) => {
+        const own = known.get(name)
+        if (own === undefined) return [fromNewer(name)]
+        return own === checksum ? [] : [editedAfterwards(name)]
+      }),
+    }
+  })
 
 /**
  * Brings a database up to the schema of this version. Each file is one transaction. Waits for another process
@@ -53,16 +93,14 @@ export const migrate = (
           const known = new Set(migrations.map((migration) => migration.name))
           for (const name of applied.keys()) {
             if (!known.has(name)) {
-              return yield* new MigrationMismatch({
-                detail: `${name} was applied by a newer version of the hub`,
-              })
+              return yield* new MigrationMismatch({ detail: fromNewer(name) })
             }
           }
           const done: Array<string> = []
           for (const { checksum, name, text } of migrations) {
             const before = applied.get(name)
             if (before !== undefined && before !== checksum) {
-              return yield* new MigrationMismatch({ detail: `${name} was edited after it was applied` })
+              return yield* new MigrationMismatch({ detail: editedAfterwards(name) })
             }
             if (before !== undefined) continue
             yield* query(() =>

@@ -137,6 +137,12 @@ export const hubctl = {
     readBy: ['hubctl'],
     doc: 'Who is at work, for the audit trail: for jobs and shared machines.',
   }),
+  hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
+    name: 'HUBCTL_ADMIN_URLS',
+    group: 'process',
+    readBy: ['hubctl'],
+    doc: 'Where `hubctl doctor` asks processes whether they are ready, such as `dispatcher=http://dispatcher:9090`.',
+  }),
 }
 
 export const api = {

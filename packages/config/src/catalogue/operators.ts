@@ -4,7 +4,7 @@ import * as kind from '../kinds.ts'
 import { UNFIT } from '../kinds.ts'
 import { optional, type Reader, withDefault } from '../setting.ts'
 
-const DISPATCHER: ReadonlyArray<Reader> = ['dispatcher', 'hubctl']
+const DISPATCHER: ReadonlyArray<Reader> = ['dispatcher']
 
 /** Longer ones are cut or refused by centres. Source: SMPP 3.4, 4.1.5: 15 and 8 characters, and a NUL. */
 const MOST_SYSTEM_ID = 15
@@ -56,7 +56,7 @@ export const smpp = {
   operatorSmppUrl: optional(smppUrl, 'no operator over SMPP', {
     name: 'HUB_OPERATOR_SMPP_URL',
     group: 'smpp',
-    readBy: [...DISPATCHER, 'npm start'],
+    readBy: [...DISPATCHER, 'hubctl', 'npm start'],
     doc: 'Live keys reach this centre. Without it and without an operator over HTTP their messages wait until their lifetime ends.',
   }),
   operatorSmppPassword: optional(kind.secret({ least: 1, most: MOST_PASSWORD }), 'no operator over SMPP', {
@@ -151,7 +151,7 @@ export const http = {
   operatorHttpUrl: optional(kind.url('https', 'http'), 'no operator over HTTP', {
     name: 'HUB_OPERATOR_HTTP_URL',
     group: 'http',
-    readBy: [...DISPATCHER, 'npm start'],
+    readBy: [...DISPATCHER, 'hubctl', 'npm start'],
     doc: 'Live keys reach the operator at this address.',
   }),
   operatorHttpSecret: optional(kind.secret({ least: 1 }), 'no operator over HTTP', {

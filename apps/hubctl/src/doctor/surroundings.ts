@@ -1,0 +1,196 @@
+/** What is around the servers: the settings, the hub's processes, its API, the operator, and where webhooks may go. */
+import { findMistakes, settings, unknownVariables } from '@hub/config'
+import { SCHEMAS, subjectOf } from '@hub/kafka'
+import { allowedHostsConfig, makeAddressPolicy } from '@hub/webhooks'
+import { Data, Effect, Result } from 'effect'
+import { type Check, ill, note, well } from './check.ts'
+import { takesConnection } from './servers.ts'
+
+/** `names`: of the environment's variables. */
+const ownSettings = (names: ReadonlyArray<string>): Check => ({
+  subject: 'settings',
+  needs: [],
+  mend: 'See hubctl config.',
+  run: Effect.gen(function* () {
+    const mistakes = yield* findMistakes('hubctl', [allowedHostsConfig])
+    const unknown = unknownVariables(names).map(({ name, nearest }) =>
+      nearest === null ? name : `${name} (perhaps ${nearest})`,
+    )
+    const facts = { mistakes: mistakes.map(({ message }) => message), unknown }
+    if (mistakes.length > 0) {
+      return ill(facts.mistakes.join(' '), 'Set them as docs/configuration.md says.', facts)
+    }
+    return unknown.length === 0
+      ? well('none is wrong', facts)
+      : note(`none is wrong; no setting, and without effect: ${unknown.join(', ')}`, facts)
+  }),
+})
+
+/** It could not be asked, or did not answer as it should. */
+class NoAnswer extends Data.TaggedError('NoAnswer')<{ readonly detail: string }> {}
+
+const get = (url: string): Effect.Effect<{ readonly status: number; readonly body: string }, NoAnswer> =>
+  Effect.tryPromise({
+    try: async (signal) => {
+      const response = await fetch(url, { signal, redirect: 'manual' })
+      return { status: response.status, body: await response.text() }
+    },
+    catch: (error) => {
+      const cause = error instanceof Error ? error.cause : undefined
+      const code =
+        typeof cause === 'object' && cause !== null && 'code' in cause ? String(cause.code) : 'no answer'
+      return new NoAnswer({ detail: `${new URL(url).host}: ${code}` })
+    },
+  })
+
+const failingOf = (body: string): string => {
+  const read = Result.try(() => JSON.parse(body) as { readonly failing?: unknown })
+  const failing = Result.isSuccess(read) ? read.success.failing : undefined
+  return Array.isArray(failing) ? failing.join(', ') : 'it does not say why'
+}
+
+interface Process {
+  readonly name: string
+  readonly url: string
+}
+
+const processesOf = (entries: ReadonlyArray<string>): ReadonlyArray<Process> =>
+  entries.flatMap((entry) => {
+    const [, name, url] = /^([^=]+)=(https?:\/\/.+)$/u.exec(entry) ?? []
+    return name === undefined || url === undefined || !URL.canParse(url) ? [] : [{ name, url }]
+  })
+
+const processes: Check = {
+  subject: 'processes',
+  needs: [],
+  mend: 'Look at their logs.',
+  run: Effect.gen(function* () {
+    const entries = (yield* settings.hubctlAdminUrls.config).filter((entry) => entry !== '')
+    const known = processesOf(entries)
+    if (known.length < entries.length) {
+      return ill(
+        'HUBCTL_ADMIN_URLS is not understood',
+        'Write it as name=http://host:port, separated by commas.',
+      )
+    }
+    if (known.length === 0) {
+      return note('none was asked: HUBCTL_ADMIN_URLS does not say where they are')
+    }
+    const answers = yield* Effect.forEach(
+      known,
+      ({ name, url }) =>
+        get(`${url.replace(/\/$/u, '')}/readyz`).pipe(
+          Effect.map(({ body, status }) =>
+            status === 200 ? null : `${name} is not ready: ${failingOf(body)}`,
+          ),
+          Effect.timeoutOrElse({
+            duration: '3 seconds',
+            orElse: () => Effect.succeed(`${name} does not answer at ${url}`),
+          }),
+          Effect.catch(({ detail }) => Effect.succeed(`${name} cannot be reached: ${detail}`)),
+        ),
+      { concurrency: 'unbounded' },
+    )
+    const wrong = answers.filter((answer) => answer !== null)
+    const facts = { asked: known.map(({ name }) => name), wrong }
+    return wrong.length === 0
+      ? well(`${known.map(({ name }) => name).join(', ')} are ready`, facts)
+      : ill(wrong.join('; '), 'Start them, or look at their logs.', facts)
+  }),
+}
+
+const schemas: Check = {
+  subject: 'schemas',
+  needs: [],
+  mend: 'Start command-api, or correct HUB_BASE_URL or HUB_SCHEMA_REGISTRY_URL.',
+  run: Effect.gen(function* () {
+    const registry = yield* settings.schemaRegistryUrl.config
+    const base = registry ?? `${(yield* settings.baseUrl.config).replace(/\/$/u, '')}/schema-registry`
+    const asked = performance.now()
+    const { body, status } = yield* get(`${base.replace(/\/$/u, '')}/subjects`)
+    const latency = Math.round(performance.now() - asked)
+    const where = registry === null ? 'the API' : 'the registry'
+    const read = Result.try(() => JSON.parse(body) as unknown)
+    const served =
+      Result.isSuccess(read) && Array.isArray(read.success) ? new Set<unknown>(read.success) : null
+    if (status !== 200 || served === null) {
+      return ill(`${where} at ${base} answers ${status}`, 'Correct HUB_BASE_URL or HUB_SCHEMA_REGISTRY_URL.')
+    }
+    const wanted = [...new Set(SCHEMAS.map(({ name }) => subjectOf(name)))]
+    const missing = wanted.filter((subject) => !served.has(subject))
+    const facts = { subjects: wanted.length, missing, latency_ms: latency }
+    return missing.length === 0
+      ? well(`${where} serves all ${wanted.length}, answers in ${latency} ms`, facts)
+      : ill(
+          `${where} does not have ${missing.join(', ')}`,
+          'Run the same version of the hub everywhere; a registry is filled when command-api starts.',
+          facts,
+        )
+  }),
+}
+
+/** Where an SMPP centre listens when its address does not say. */
+const SMPP_PORTS: Readonly<Record<string, number>> = {
+  'smpp:': 2775,
+  'smpps:': 3550,
+  'http:': 80,
+  'https:': 443,
+}
+
+const operator: Check = {
+  subject: 'operator',
+  needs: [],
+  mend: 'Ask the operator, or correct HUB_OPERATOR_SMPP_URL or HUB_OPERATOR_HTTP_URL.',
+  run: Effect.gen(function* () {
+    const smpp = yield* settings.operatorSmppUrl.config
+    const http = yield* settings.operatorHttpUrl.config
+    const url = smpp ?? (http === null ? null : new URL(http))
+    if (url === null) {
+      return note('none is named here: messages of live keys wait where the dispatcher has none either')
+    }
+    const port = url.port === '' ? (SMPP_PORTS[url.protocol] ?? 0) : Number(url.port)
+    const place = `${url.hostname}:${port}`
+    const facts = { protocol: url.protocol.slice(0, -1), place }
+    return (yield* takesConnection(url.hostname.replace(/^\[|\]$/gu, ''), port))
+      ? well(`${facts.protocol} at ${place} takes connections`, facts)
+      : ill(
+          `${facts.protocol} at ${place} takes no connection`,
+          'Ask the operator. Messages of live keys are tried again until their lifetime ends.',
+          facts,
+        )
+  }),
+}
+
+/** Where clouds keep what a machine may do: the first address that a hostile webhook would name. */
+const METADATA = 'https://169.254.169.254/'
+
+const egress: Check = {
+  subject: 'webhook egress',
+  needs: [],
+  mend: 'Correct HUB_WEBHOOK_ALLOWED_HOSTS.',
+  run: Effect.gen(function* () {
+    const allowedHosts = yield* allowedHostsConfig
+    const verdict = yield* Effect.result(makeAddressPolicy({ allowedHosts }).checkUrl(METADATA))
+    const exceptions = [...allowedHosts]
+    if (Result.isSuccess(verdict)) {
+      return ill(
+        'webhooks may reach the metadata service of a cloud',
+        'Take 169.254.169.254 out of HUB_WEBHOOK_ALLOWED_HOSTS.',
+        {
+          exceptions,
+        },
+      )
+    }
+    return exceptions.length === 0
+      ? well('public https addresses only', { exceptions })
+      : note(`public https addresses, and ${exceptions.join(', ')}`, { exceptions })
+  }),
+}
+
+export const surroundings = (names: ReadonlyArray<string>): ReadonlyArray<Check> => [
+  ownSettings(names),
+  processes,
+  schemas,
+  operator,
+  egress,
+]
