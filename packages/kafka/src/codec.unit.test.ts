@@ -54,8 +54,16 @@ const examples: ReadonlyArray<HubRecord> = [
   },
   { type: 'HandoverStarted', messageId: id, at, epoch: 2 ** 40, attempt: 1, operator: 'http' },
   { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000, epoch: 3 },
-  { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: ['1', '2'], reportDeadline: at },
-  { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: [], reportDeadline: at },
+  {
+    type: 'MessageSent',
+    messageId: id,
+    at,
+    operator: 'http',
+    operatorIds: ['1', '2'],
+    reportDeadline: at,
+    epoch: null,
+  },
+  { type: 'MessageSent', messageId: id, at, operator: 'http', operatorIds: [], reportDeadline: at, epoch: 3 },
   { type: 'MessageDelivered', messageId: id, at },
   { type: 'MessageUndelivered', messageId: id, at, reason: 'recipient_blocked' },
   { type: 'MessageRejected', messageId: id, at, reason: 'spam_filter_content' },
@@ -180,8 +188,16 @@ describe('the codec', () => {
     assert.deepStrictEqual({ ...read.price }, { amount: '2.50', currency: 'RUB' })
   })
 
-  it('reads a refusal and an expiry of before they had an epoch, and writes them without one', () => {
+  it('reads what was written before it had an epoch, and writes it without one', () => {
     for (const fact of [
+      {
+        type: 'MessageSent',
+        messageId: id,
+        at,
+        operator: 'smpp',
+        operatorIds: [],
+        reportDeadline: at + 300_000,
+      },
       { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000 },
       { type: 'MessageExpired', messageId: id, at, reason: 'dlr_timeout' },
     ] as const) {
@@ -255,8 +271,8 @@ describe('a record that cannot be read', () => {
       operatorIds: [],
       reportDeadline: 0,
     })
-    // Empty strings and zeros are one byte each, so the array's length is the last but one.
-    const count = sent.length - 2
+    // Empty strings, zeros and what is absent are one byte each; behind the array's length come the deadline and the epoch.
+    const count = sent.length - 3
     const huge = [0xfe, 0xff, 0xff, 0xff, 0x0f]
     const bytes = Uint8Array.from([...sent.subarray(0, count), ...huge, ...sent.subarray(count)])
     assert.strictEqual(reasonOf(bytes), 'truncated')

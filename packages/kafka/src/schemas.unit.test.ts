@@ -97,10 +97,10 @@ describe('the gate', () => {
   })
 
   it('fails a field added without a default', () => {
-    const version = next(latest('MessageSent'), (fields) =>
+    const version = next(latest('MessageSeen'), (fields) =>
       fields.push({ name: 'route', type: 'string', doc: 'x' }),
     )
-    says([...SCHEMAS, version], /MessageSent version 2 cannot read version 1/)
+    says([...SCHEMAS, version], /MessageSeen version 2 cannot read version 1/)
   })
 
   it('fails a field of another type', () => {
@@ -122,7 +122,7 @@ describe('the gate', () => {
 
   it('fails an id used twice, a version left out, and a record under another name', () => {
     const seen = latest('MessageSeen')
-    says([seen, { ...latest('MessageSent'), id: seen.id }], /has the id 9 of MessageSeen version 1/)
+    says([seen, { ...latest('MessageDelivered'), id: seen.id }], /has the id 9 of MessageSeen version 1/)
     says([{ ...seen, version: 2 }], /should be version 1/)
     says([{ ...seen, name: 'MessageRead' }], /describes hub.MessageSeen/)
   })
@@ -160,18 +160,21 @@ describe('what was published', () => {
 
 describe('the registry', () => {
   it('answers as a stock client asks', () => {
-    const byId = registryAnswer('/schemas/ids/4')
+    const byId = registryAnswer('/schemas/ids/5')
     assert.strictEqual(byId.status, 200)
     const { schema } = byId.body as { schema: string }
-    assert.strictEqual(JSON.parse(schema).name, 'MessageSent')
-    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageSent/versions'), { status: 200, body: [1] })
-    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageSent/versions/latest'), {
+    assert.strictEqual(JSON.parse(schema).name, 'MessageDelivered')
+    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageDelivered/versions'), {
       status: 200,
-      body: { subject: 'hub.MessageSent', version: 1, id: 4, schemaType: 'AVRO', schema },
+      body: [1],
+    })
+    assert.deepStrictEqual(registryAnswer('/subjects/hub.MessageDelivered/versions/latest'), {
+      status: 200,
+      body: { subject: 'hub.MessageDelivered', version: 1, id: 5, schemaType: 'AVRO', schema },
     })
     assert.deepStrictEqual(
-      registryAnswer('/subjects/hub.MessageSent/versions/1'),
-      registryAnswer('/subjects/hub.MessageSent/versions/latest?deleted=false'),
+      registryAnswer('/subjects/hub.MessageDelivered/versions/1'),
+      registryAnswer('/subjects/hub.MessageDelivered/versions/latest?deleted=false'),
     )
     assert.include(registryAnswer('/subjects').body as ReadonlyArray<string>, 'hub.EventRecorded')
   })
@@ -186,10 +189,10 @@ describe('the registry', () => {
     assert.deepStrictEqual(code('/subjects/none/versions'), [404, 40401])
     assert.deepStrictEqual(code('/subjects/none/versions/1'), [404, 40401])
     assert.deepStrictEqual(code('/subjects/%/versions/1'), [404, 40401])
-    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/2'), [404, 40402])
-    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/0'), [422, 42202])
-    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/newest'), [422, 42202])
-    assert.deepStrictEqual(code('/subjects/hub.MessageSent/versions/1/schema'), [404, 404])
+    assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/2'), [404, 40402])
+    assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/0'), [422, 42202])
+    assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/newest'), [422, 42202])
+    assert.deepStrictEqual(code('/subjects/hub.MessageDelivered/versions/1/schema'), [404, 404])
     assert.deepStrictEqual(code('/'), [404, 404])
   })
 })

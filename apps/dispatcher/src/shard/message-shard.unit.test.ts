@@ -4,7 +4,7 @@
  * checked at every submission, and at the end, when everything has come to rest.
  */
 import { Fence } from '@hub/actor'
-import type { LogFact, MessageAccepted, MessageState } from '@hub/domain'
+import { epochOf, type LogFact, type MessageAccepted, type MessageState } from '@hub/domain'
 import { describe, it } from '@effect/vitest'
 import fc from 'fast-check'
 import { assert } from 'vitest'
@@ -304,14 +304,21 @@ class Model {
 
   /** The claim is acknowledged: the message leaves now. */
   leave(life: number, message: Message): void {
-    const known = this.log.find(
-      (entry, offset) =>
-        entry.kind === 'fact' &&
+    const fence = new Fence()
+    const known = this.log.find((entry, offset) => {
+      if (entry.kind === 'opened') {
+        fence.observe(offset, entry)
+        return false
+      }
+      const epoch = epochOf(entry.fact)
+      return (
         entry.fact.messageId === message.id &&
         SETTLED.has(entry.fact.type) &&
+        (epoch === null || !fence.isVoid(epoch)) &&
         // What a former life still had on its way, and has not been read, nobody can know.
-        !(this.late.has(offset) && offset >= this.positions[2]!),
-    )
+        !(this.late.has(offset) && offset >= this.positions[2]!)
+      )
+    })
     assert.isUndefined(known, 'nothing is handed over whose outcome is in the log')
     const same = this.submits.filter((other) => other.message.key === message.key && other.life === life)
     assert.lengthOf(same, 0, 'one hand-over at a time for a recipient')

@@ -326,13 +326,11 @@ export class ShardModel {
     if (member !== this.#member) return { type: 'notWritten' }
     const { accepted, id } = message
     if (accepted === null) throw new Error('its payload is held until it was handed over')
-    const known = this.#log.some(
-      (entry, offset) =>
-        entry.kind === 'fact' &&
-        entry.fact.messageId === id &&
-        SETTLES.has(entry.fact.type) &&
+    const known = this.#factsOf(id).some(
+      ({ by, fact, offset }) =>
+        SETTLES.has(fact.type) &&
         // What somebody else has written behind the own reading nobody can know.
-        (entry.by === member.number || offset < member.positions[2]!),
+        (by === member.number || offset < member.positions[2]!),
     )
     assert.isFalse(known, `${id} is not handed over when its outcome is in the log`)
     const under = member.submits.filter((other) => other.message.key === message.key)

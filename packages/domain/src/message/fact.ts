@@ -85,6 +85,8 @@ export interface MessageSent extends About {
   readonly operatorIds: ReadonlyArray<string>
   /** When a report is no longer awaited, milliseconds since the epoch. */
   readonly reportDeadline: number
+  /** Without ids, as in a claim: whoever has lost the shard cannot know what became of the message since. */
+  readonly epoch?: number | null
 }
 
 export interface MessageDelivered extends About {
@@ -104,7 +106,7 @@ export interface MessageRejected extends About {
 export interface MessageExpired extends About {
   readonly type: 'MessageExpired'
   readonly reason: ExpiredReason
-  /** Of `ttl_expired_before_submit`: as in a claim. Whoever has lost the shard cannot know what was handed over since. */
+  /** But for the operator's `dlr_timeout`: as in a claim. Whoever has lost the shard cannot know what happened since. */
   readonly epoch?: number | null
 }
 
@@ -139,8 +141,8 @@ export type LogFact =
 export type MessageFact = MessageAccepted | LogFact
 
 /**
- * The epoch under which a fact counts, or `null` when it counts whoever says it. What a member says of its own queue (claims, refusals, and that a
- * message was never handed over) is void behind the fence of another; what operators have said is true all the same.
+ * The epoch under which a fact counts, or `null` when it counts whoever says it. What a member says by itself (claims, refusals, that a
+ * message was never handed over, that it assumes it was, that no report has come) is void behind the fence of another; what operators have said is true all the same.
  */
 export const epochOf = (fact: MessageFact): number | null => {
   switch (fact.type) {
@@ -148,8 +150,10 @@ export const epochOf = (fact: MessageFact): number | null => {
       return fact.epoch
     case 'HandoverRefused':
       return fact.epoch ?? null
+    case 'MessageSent':
+      return fact.operatorIds.length === 0 ? (fact.epoch ?? null) : null
     case 'MessageExpired':
-      return fact.reason === 'ttl_expired_before_submit' ? (fact.epoch ?? null) : null
+      return fact.reason === 'dlr_timeout' ? null : (fact.epoch ?? null)
     default:
       return null
   }
@@ -158,6 +162,7 @@ export const epochOf = (fact: MessageFact): number | null => {
 /** The fact as the shard of this epoch says it. */
 export const underEpoch = (fact: LogFact, epoch: number): LogFact =>
   fact.type === 'HandoverRefused' ||
-  (fact.type === 'MessageExpired' && fact.reason === 'ttl_expired_before_submit')
+  (fact.type === 'MessageSent' && fact.operatorIds.length === 0) ||
+  (fact.type === 'MessageExpired' && fact.reason !== 'dlr_timeout')
     ? { ...fact, epoch }
     : fact
