@@ -9,6 +9,7 @@ import { carry, carryRefused, decide } from './decide.ts'
 import { eventsOf } from './events.ts'
 import { evolve, statusOf } from './evolve.ts'
 import {
+  epochOf,
   EXPIRED_REASONS,
   type LogFact,
   type MessageAccepted,
@@ -16,6 +17,7 @@ import {
   type ReasonCode,
   REJECTED_REASONS,
   UNDELIVERED_REASONS,
+  underEpoch,
 } from './fact.ts'
 import {
   deadlineOf,
@@ -560,5 +562,36 @@ describe('public events', () => {
     expect(id(delivered)).toBe(id({ ...delivered, at: at + 99 }))
     expect(id(delivered)).not.toBe(id(expired))
     expect(id(delivered)).not.toBe(eventsOf({ ...message, messageId: 'msg_2' }, delivered)[0]!.id)
+  })
+})
+
+describe('epochs', () => {
+  const about = { messageId, at: 5 }
+  const sent = { type: 'MessageSent', ...about, operator: 'smpp', reportDeadline: 300 } as const
+
+  it('are of what a member says by itself', () => {
+    const said: ReadonlyArray<LogFact> = [
+      { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 9 },
+      { ...sent, operatorIds: [] },
+      { type: 'MessageExpired', ...about, reason: 'ttl_expired_before_submit' },
+      { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' },
+    ]
+    for (const fact of said) {
+      expect(epochOf(fact)).toBeNull()
+      expect(epochOf(underEpoch(fact, 7))).toBe(7)
+    }
+  })
+
+  it('are not of what operators say', () => {
+    const told: ReadonlyArray<LogFact> = [
+      { ...sent, operatorIds: ['1'] },
+      { type: 'MessageDelivered', ...about },
+      { type: 'MessageRejected', ...about, reason: 'operator_rejected' },
+      { type: 'MessageExpired', ...about, reason: 'dlr_timeout' },
+    ]
+    for (const fact of told) {
+      expect(underEpoch(fact, 7)).toEqual(fact)
+      expect(epochOf({ ...fact, epoch: 7 } as LogFact)).toBeNull()
+    }
   })
 })
