@@ -177,8 +177,8 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
       await sql.unsafe(
         `INSERT INTO webhooks.batches (id, endpoint_id, partition, first_sequence, event_count, body, queued_at, scheduled_at, next_attempt_at)
          SELECT gen_random_uuid(), $1::uuid, 0, (b - 1) * $3::integer + 1, $3::integer,
-                convert_to('[' || (SELECT string_agg(${EVENT}, ',' ORDER BY n)
-                                     FROM generate_series((b - 1) * $3::integer + 1, b * $3::integer) n) || ']', 'UTF8'),
+                '[' || (SELECT string_agg(${EVENT}, ',' ORDER BY n)
+                                     FROM generate_series((b - 1) * $3::integer + 1, b * $3::integer) n) || ']',
                 now(), now(), now()
            FROM generate_series(1, $2::integer) b`,
         [decodeId('we', endpoint), batches, events],

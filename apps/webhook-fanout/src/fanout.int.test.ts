@@ -28,14 +28,15 @@ const pendingOf = (hub: Deployment, endpoint: { readonly uuid: string }) =>
   hub.sql
     .run(
       (q) => q<{ count: number }[]>`
-        SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid} AND status = 'pending'`,
+        SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`,
     )
     .pipe(Effect.map(([row]) => row?.count))
 
 const settled = (hub: Deployment, endpoint: { readonly uuid: string }, batches: number) =>
   hub.eventually(async (q) => {
     const [row] = await q<{ count: number }[]>`
-      SELECT count(*)::int AS count FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid} AND status <> 'pending'`
+      SELECT count(DISTINCT batch_id)::int AS count FROM webhooks.attempts a
+      WHERE a.endpoint_id = ${endpoint.uuid} AND NOT EXISTS (SELECT 1 FROM webhooks.batches b WHERE b.id = a.batch_id)`
     return row?.count === batches
   })
 

@@ -100,7 +100,7 @@ export const openPartition = Effect.fnUntraced(function* (
   const collector = new Collector<Subscription>(settings)
   /** Known, and not recorded yet, in the order in which they became known. */
   let outcomes: Array<readonly [Subscription, Outcome]> = []
-  /** Among them is one for which nothing waits: what follows from a failure decides what is attempted next. */
+  /** Among them is one that waits for nothing: what follows from it decides what is attempted next. */
   let urgent = false
   const outcomeAlarm = makeAlarm()
   const alarm = makeAlarm()
@@ -411,9 +411,11 @@ export const openPartition = Effect.fnUntraced(function* (
         // Deleted, and its fact has not come yet: nothing more is attempted.
         if (standing === null) gone.add(outcome.endpoint)
       }
-      yield* Effect.forEach(gone, reload).pipe(
-        untilStored('a subscription could not be read; trying again', number),
-      )
+      if (gone.size > 0) {
+        yield* Effect.forEach(gone, reload).pipe(
+          untilStored('a subscription could not be read; trying again', number),
+        )
+      }
     }
   })
 
@@ -435,7 +437,7 @@ export const openPartition = Effect.fnUntraced(function* (
     report: (subscription, outcome) => {
       if (closed) return
       outcomes.push([subscription, outcome])
-      if (outcome.reason !== null) urgent = true
+      if (outcome.reason !== null || subscription.failing) urgent = true
       if (urgent || outcomes.length === 1 || outcomes.length === settings.recordTogether) outcomeAlarm.ring()
     },
     run: Effect.raceFirst(flushes, records),

@@ -11,7 +11,7 @@ import {
   judgeOutcome,
   type Mode,
   NEW_ID_RANDOM_BYTES,
-  newId,
+  newUuid,
   newSubscription,
   subscriptionDisabled,
   type SubscriptionStanding,
@@ -21,18 +21,12 @@ import type { Queries } from '@hub/store'
 import type { Settings } from './settings.ts'
 import type { Outcome, Ownership, Recorded, Standing } from './store.ts'
 import type { PendingBatch } from './subscription.ts'
+import { array } from './sql-array.ts'
 import { uuidOf } from './uuid-of.ts'
 
 const time = (date: Date | null): number | null => date?.getTime() ?? null
 const date = (at: number | null): Date | null => (at === null ? null : new Date(at))
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
-
-/**
- * An array as PostgreSQL writes it, of UUIDs, numbers or moments, which need no quotes. The driver's own way looks at every value, and
- * takes longer than the rest of recording.
- */
-const array = (values: ReadonlyArray<string | number | null>): string =>
-  `{${values.map((value) => value ?? 'NULL').join(',')}}`
 
 /** Takes the partition's row for the length of the transaction; false when it is another's. */
 export const holds = async (q: Queries, { epoch, partition }: Ownership): Promise<boolean> => {
@@ -44,10 +38,9 @@ export const holds = async (q: Queries, { epoch, partition }: Ownership): Promis
 /** Ids of attempts, UUIDs. Random bytes are drawn for all of them at once. */
 const attemptIds = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<string> => {
   const random = randomBytes(NEW_ID_RANDOM_BYTES * outcomes.length)
-  return outcomes.map(({ startedAt }, index) => {
-    const from = index * NEW_ID_RANDOM_BYTES
-    return uuidOf('whd', newId('whd', startedAt, random.subarray(from, from + NEW_ID_RANDOM_BYTES)))
-  })
+  return outcomes.map(({ startedAt }, index) =>
+    newUuid(startedAt, random.subarray(index * NEW_ID_RANDOM_BYTES, (index + 1) * NEW_ID_RANDOM_BYTES)),
+  )
 }
 
 /**
@@ -69,29 +62,25 @@ export const recordSuccesses = async (
        WHERE id = ANY(${array(endpoints)}::uuid[]) AND status = 'enabled' AND consecutive_failures = 0 AND deleted_at IS NULL
          AND EXISTS (SELECT 1 FROM owner)
     ), done AS (
-      UPDATE webhooks.batches b SET
-        status = 'succeeded',
-        attempts = b.attempts + 1,
-        early_attempts = b.early_attempts + (o.started_at < b.next_attempt_at)::integer,
-        scheduled_at = o.ended_at,
-        next_attempt_at = NULL
-      FROM unnest(
+      DELETE FROM webhooks.batches b
+      USING unnest(
         ${array(outcomes.map(({ batch }) => batch.uuid))}::uuid[],
         ${array(outcomes.map(({ endpoint }) => endpoint))}::uuid[],
         ${array(outcomes.map(({ batch }) => batch.attempts))}::integer[],
-        ${array(outcomes.map(({ startedAt }) => iso(startedAt)))}::timestamptz[],
-        ${array(outcomes.map(({ endedAt }) => iso(endedAt)))}::timestamptz[],
+        ${array(outcomes.map(({ startedAt }) => startedAt))}::bigint[],
         ${array(attemptIds(outcomes))}::uuid[],
         ${array(outcomes.map(({ responseCode }) => responseCode))}::integer[],
         ${array(outcomes.map(({ durationMs }) => durationMs))}::integer[]
-      ) AS o (id, endpoint_id, attempts, started_at, ended_at, attempt_id, response_code, duration_ms)
+      ) AS o (id, endpoint_id, attempts, started_at, attempt_id, response_code, duration_ms)
       JOIN calm ON calm.id = o.endpoint_id
-      WHERE b.id = o.id AND b.attempts = o.attempts AND b.status = 'pending'
-      RETURNING b.id, b.endpoint_id, b.attempts, b.redelivery, o.attempt_id, o.response_code, o.duration_ms, o.started_at
+      WHERE b.id = o.id AND b.attempts = o.attempts
+      RETURNING b.id, b.endpoint_id, b.attempts + 1 AS attempt, b.redelivery, o.attempt_id, o.response_code, o.duration_ms, o.started_at
     ), logged AS (
       INSERT INTO webhooks.attempts
         (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, created_at, redelivery)
-      SELECT attempt_id, endpoint_id, id, attempts, 'succeeded', response_code, duration_ms, started_at, redelivery FROM done
+      SELECT attempt_id, endpoint_id, id, attempt, 'succeeded', response_code, duration_ms,
+             timestamptz 'epoch' + started_at * interval '1 millisecond', redelivery
+        FROM done
     )
     SELECT (SELECT count(*) FROM owner)::integer AS held, calm.id, calm.backlog_released_at
       FROM (SELECT 1) AS one LEFT JOIN calm ON true`
@@ -182,28 +171,44 @@ const judgedOf = (settings: Settings, outcome: Outcome): Judged => {
   return { outcome, ended, before, batch: judgeOutcome(newSubscription, before, ended, settings).batch }
 }
 
-/** Moves the batches on, each only from the number of attempts that its outcome knew. Answers those that moved. */
+/**
+ * Moves the batches on, each only from the number of attempts that its outcome knew; those that have ended go. Answers those that moved.
+ */
 const moveBatches = async (q: Queries, judged: ReadonlyArray<Judged>): Promise<ReadonlySet<string>> => {
-  if (judged.length === 0) return new Set()
-  const rows = await q<{ id: string }[]>`
-    UPDATE webhooks.batches b SET
-      status = p.status,
-      attempts = p.attempts,
-      early_attempts = b.early_attempts + p.early,
-      scheduled_at = p.scheduled_at,
-      next_attempt_at = p.due_at
-    FROM unnest(
-      ${judged.map(({ outcome }) => outcome.batch.uuid)}::uuid[],
-      ${judged.map(({ before }) => before.attempts)}::integer[],
-      ${judged.map(({ batch }) => batch.attempts)}::integer[],
-      ${judged.map(({ batch }) => batch.earlyAttempts)}::integer[],
-      ${judged.map(({ batch }) => batch.status)}::text[],
-      ${judged.map(({ batch }) => iso(batch.scheduledAt))}::timestamptz[],
-      ${judged.map(({ batch }) => iso(batch.dueAt))}::timestamptz[]
-    ) AS p (id, known, attempts, early, status, scheduled_at, due_at)
-    WHERE b.id = p.id AND b.attempts = p.known AND b.status = 'pending'
-    RETURNING b.id`
-  return new Set(rows.map((row) => row.id))
+  const ended = judged.filter(({ batch }) => batch.dueAt === null)
+  const waiting = judged.filter(({ batch }) => batch.dueAt !== null)
+  const moved = new Set<string>()
+  if (ended.length > 0) {
+    const rows = await q<{ id: string }[]>`
+      DELETE FROM webhooks.batches b
+      USING unnest(
+        ${array(ended.map(({ outcome }) => outcome.batch.uuid))}::uuid[],
+        ${array(ended.map(({ before }) => before.attempts))}::integer[]
+      ) AS p (id, known)
+      WHERE b.id = p.id AND b.attempts = p.known
+      RETURNING b.id`
+    for (const { id } of rows) moved.add(id)
+  }
+  if (waiting.length > 0) {
+    const rows = await q<{ id: string }[]>`
+      UPDATE webhooks.batches b SET
+        attempts = p.attempts,
+        early_attempts = b.early_attempts + p.early,
+        scheduled_at = p.scheduled_at,
+        next_attempt_at = p.due_at
+      FROM unnest(
+        ${array(waiting.map(({ outcome }) => outcome.batch.uuid))}::uuid[],
+        ${array(waiting.map(({ before }) => before.attempts))}::integer[],
+        ${array(waiting.map(({ batch }) => batch.attempts))}::integer[],
+        ${array(waiting.map(({ batch }) => batch.earlyAttempts))}::integer[],
+        ${array(waiting.map(({ batch }) => iso(batch.scheduledAt)))}::timestamptz[],
+        ${array(waiting.map(({ batch }) => iso(batch.dueAt)))}::timestamptz[]
+      ) AS p (id, known, attempts, early, scheduled_at, due_at)
+      WHERE b.id = p.id AND b.attempts = p.known
+      RETURNING b.id`
+    for (const { id } of rows) moved.add(id)
+  }
+  return moved
 }
 
 /** Stores how a subscription stands now, and, when it has just been disabled, tells so. */
@@ -230,7 +235,7 @@ const moveSubscription = async (
   // `forgetEarlyAttempts`: enabling sends all of them out once more.
   await q`
     UPDATE webhooks.batches SET early_attempts = 0
-    WHERE endpoint_id = ${row.id} AND status = 'pending' AND early_attempts > 0`
+    WHERE endpoint_id = ${row.id} AND early_attempts > 0`
   await tellDisabled(q, row, {
     at: outcome.endedAt,
     reason,

@@ -25,7 +25,7 @@ const done = (hub: Deployment, id: string) =>
   hub.eventually(async (q) => {
     const [row] = await q<{ done: boolean }[]>`
       SELECT finished_at IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM webhooks.batches WHERE redelivery = ${id} AND status = 'pending') AS done
+        SELECT 1 FROM webhooks.batches WHERE redelivery = ${id}) AS done
       FROM webhooks.redeliveries WHERE id = ${id}`
     return row?.done === true
   })

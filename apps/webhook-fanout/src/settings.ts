@@ -31,11 +31,14 @@ export interface Settings extends DeliveryRules {
   readonly unrecorded: number
 
   /**
-   * Outcomes that are recorded together when there are so many within `recordWithinMs`. With those under way they stay below half of
-   * `unrecordedEach`, so that the next are gathered while these are recorded.
+   * Successes that are recorded together when there are so many within `recordWithinMs`: half of `unrecordedEach`, so that a subscription
+   * goes on while they are recorded.
    */
   readonly recordTogether: number
-  /** How long a success waits for others, ms. Its slot is free meanwhile; a failure waits for nothing. */
+  /**
+   * How long a success waits for others, ms. Its slot is free meanwhile, and `unrecordedEach` bounds what a crash repeats however long this
+   * is, so it is as long as a busy machine needs to gather so many. A failure, and a success behind failures, wait for nothing.
+   */
   readonly recordWithinMs: number
 
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
@@ -72,8 +75,8 @@ export const FANOUT_DEFAULTS: Settings = {
   inFlightEachFailing: 2,
   unrecordedEach: 64,
   unrecorded: 1024,
-  recordTogether: 24,
-  recordWithinMs: 5,
+  recordTogether: 32,
+  recordWithinMs: 20,
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 4,

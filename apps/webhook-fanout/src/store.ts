@@ -16,11 +16,19 @@ import { type Queries, Sql, StorageRejected, type StorageError, Vault } from '@h
 import type { Delivery, DeliveryResult, FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
 import type { Cut } from './collector.ts'
+import {
+  bodyOfBatch,
+  dueBatches,
+  type DueRequest,
+  expiredBatches,
+  type ExpiredRequest,
+  type FoundBatches,
+} from './due-sql.ts'
 import { FanoutSettings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
 import { recordOutcomes, recordSuccesses } from './recording-sql.ts'
-import { traceparentsOf } from './traces.ts'
 import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
+import { traceparentsOf } from './traces.ts'
 import { uuidOf } from './uuid-of.ts'
 
 /** Another process has taken the partition over. Nothing was changed; nothing will be. */
@@ -99,9 +107,9 @@ export interface RedeliveryStep {
 /** Transactions here move at most some thousand rows; a database that takes longer is in trouble. */
 const TRANSACTION_DEADLINE = '8 seconds'
 
-/** Bytes of a JSON array of events: each is the text that `/v1/events` serves. */
-const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): Buffer =>
-  Buffer.from(`[${events.map((event) => event.body).join(',')}]`)
+/** A JSON array of events: each is the text that `/v1/events` serves. */
+const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): string =>
+  `[${events.map((event) => event.body).join(',')}]`
 
 interface EndpointRow {
   readonly id: string
@@ -120,25 +128,6 @@ interface EndpointRow {
   readonly next_attempt_at: Date | null
   readonly queued_at: Date | null
 }
-
-interface BatchRow {
-  readonly id: string
-  readonly attempts: number
-  readonly queued_at: Date
-  readonly next_attempt_at: Date
-  readonly redelivery: string | null
-  readonly body: Buffer | null
-}
-
-const pendingOf = (row: BatchRow): PendingBatch => ({
-  uuid: row.id,
-  id: encodeId('evb', row.id),
-  attempts: row.attempts,
-  queuedAt: row.queued_at.getTime(),
-  nextAttemptAt: row.next_attempt_at.getTime(),
-  redelivery: row.redelivery,
-  body: row.body,
-})
 
 interface RedeliveryRow {
   readonly id: string
@@ -223,26 +212,9 @@ export interface FanoutStoreShape {
    * of a released backlog, in the order of its events, `first` before all of them. `nextDueAt` is there when these are all that
    * are due now.
    */
-  readonly due: (request: {
-    readonly endpoint: string
-    readonly releasedAt: number | null
-    readonly first: string | null
-    readonly without: ReadonlyArray<string>
-    readonly limit: number
-    readonly withBodies: boolean
-  }) => Effect.Effect<
-    { readonly batches: ReadonlyArray<PendingBatch>; readonly nextDueAt: number | null },
-    StorageError
-  >
+  readonly due: (request: DueRequest) => Effect.Effect<FoundBatches, StorageError>
   /** Pending batches of a disabled subscription whose window has closed; `nextDueAt` as for `due`. */
-  readonly expired: (request: {
-    readonly endpoint: string
-    readonly without: ReadonlyArray<string>
-    readonly limit: number
-  }) => Effect.Effect<
-    { readonly batches: ReadonlyArray<PendingBatch>; readonly nextDueAt: number | null },
-    StorageError
-  >
+  readonly expired: (request: ExpiredRequest) => Effect.Effect<FoundBatches, StorageError>
   /** The body of a pending batch, or `null` when it is gone. */
   readonly body: (batch: string) => Effect.Effect<Uint8Array | null, StorageError>
   /**
@@ -359,7 +331,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           url: row.url,
           eventBatch: eventBatchId(id, event.id, 1),
           event: event.id,
-          body: bodyOf([{ body }]),
+          body: Buffer.from(bodyOf([{ body }])),
           secrets: previous === null ? [secret] : [secret, previous],
           startedAt: now,
         }
@@ -371,13 +343,13 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         e.secret_rotation_ends_at, e.consecutive_failures, e.backlog_released_at, e.disabled_by_batch,
         e.after_sequence,
         (SELECT min(b.next_attempt_at) FROM webhooks.batches b
-          WHERE b.endpoint_id = e.id AND b.status = 'pending') AS next_attempt_at,
+          WHERE b.endpoint_id = e.id) AS next_attempt_at,
         least(
           (SELECT b.queued_at FROM webhooks.batches b
-            WHERE b.endpoint_id = e.id AND b.status = 'pending' AND b.redelivery IS NULL
+            WHERE b.endpoint_id = e.id AND b.redelivery IS NULL
             ORDER BY b.first_sequence LIMIT 1),
           (SELECT min(b.queued_at) FROM webhooks.batches b
-            WHERE b.endpoint_id = e.id AND b.status = 'pending' AND b.redelivery IS NOT NULL)) AS queued_at`
+            WHERE b.endpoint_id = e.id AND b.redelivery IS NOT NULL)) AS queued_at`
 
       const queue: FanoutStoreShape['queue'] = Effect.fnUntraced(function* (
         owner,
@@ -412,11 +384,13 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
             const [first] = fresh
             if (first === undefined) return []
             const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
+            const text = bodyOf(fresh)
             return [
               {
                 endpoint: subscription.uuid,
                 firstSequence: first.sequence,
                 events: fresh,
+                text,
                 batch: {
                   uuid: uuidOf('evb', id),
                   id,
@@ -424,7 +398,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                   queuedAt: now,
                   nextAttemptAt: now,
                   redelivery: redelivery?.id ?? null,
-                  body: bodyOf(fresh),
+                  body: Buffer.from(text),
                   ...traceparentsOf(fresh),
                 } satisfies PendingBatch,
               },
@@ -434,13 +408,13 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           const at = new Date(now)
           await q`
             INSERT INTO webhooks.batches ${q(
-              batches.map(({ batch, endpoint, events: members, firstSequence }) => ({
+              batches.map(({ batch, endpoint, events: members, firstSequence, text }) => ({
                 id: batch.uuid,
                 endpoint_id: endpoint,
                 partition: owner.partition,
                 first_sequence: firstSequence,
                 event_count: members.length,
-                body: batch.body,
+                body: text,
                 queued_at: at,
                 scheduled_at: at,
                 next_attempt_at: at,
@@ -547,72 +521,22 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
               ),
             ),
         queue,
-        due: Effect.fnUntraced(function* ({ endpoint, first, limit, releasedAt, withBodies, without }) {
-          const now = new Date(yield* Clock.currentTimeMillis)
-          return yield* sql.run(async (q) => {
-            const selected = q`
-              SELECT id, attempts, queued_at, next_attempt_at, redelivery, ${withBodies ? q`body` : q`NULL::bytea AS body`}
-              FROM webhooks.batches
-              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
-            const released = q`(next_attempt_at <= ${now}
-              OR (scheduled_at < ${new Date(releasedAt ?? 0)} AND early_attempts < ${settings.earlyAttempts}))`
-            const rows: Array<BatchRow> = []
-            if (releasedAt !== null && first !== null) {
-              rows.push(...(await q<BatchRow[]>`${selected} AND id = ${first} AND ${released}`))
-            }
-            rows.push(
-              ...(releasedAt === null
-                ? await q<BatchRow[]>`
-                    ${selected} AND next_attempt_at <= ${now} ORDER BY next_attempt_at, first_sequence
-                    LIMIT ${limit}`
-                : await q<BatchRow[]>`
-                    ${selected} AND ${released} AND id IS DISTINCT FROM ${rows[0]?.id ?? null}::uuid
-                    ORDER BY first_sequence LIMIT ${limit - rows.length}`),
-            )
-            const batches = rows.map(pendingOf)
-            if (rows.length === limit) return { batches, nextDueAt: null }
-            const [next] = await q<{ at: Date | null }[]>`
-              SELECT min(next_attempt_at) AS at FROM webhooks.batches
-              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND next_attempt_at > ${now}`
-            return { batches, nextDueAt: time(next?.at ?? null) }
-          })
+        due: Effect.fnUntraced(function* (request) {
+          const now = yield* Clock.currentTimeMillis
+          return yield* sql.run((q) => dueBatches(q, request, now, settings))
         }),
-        expired: Effect.fnUntraced(function* ({ endpoint, limit, without }) {
-          const deadline = new Date((yield* Clock.currentTimeMillis) - settings.retryWindowMs)
-          return yield* sql.run(async (q) => {
-            // Batches are queued in the order of their events, so the oldest stand first in that order; those of
-            // redeliveries, which are few, follow their own.
-            const selected = q`
-              SELECT id, attempts, queued_at, next_attempt_at, redelivery, NULL::bytea AS body FROM webhooks.batches
-              WHERE endpoint_id = ${endpoint} AND status = 'pending' AND NOT (id = ANY(${[...without]}::uuid[]))`
-            const rows = await q<BatchRow[]>`
-              (${selected} AND redelivery IS NULL ORDER BY first_sequence LIMIT ${limit})
-              UNION ALL
-              (${selected} AND redelivery IS NOT NULL ORDER BY queued_at LIMIT ${limit})`
-            const closed = rows.filter((row) => row.queued_at <= deadline)
-            const next = Math.min(
-              ...rows.filter((row) => row.queued_at > deadline).map((row) => row.queued_at.getTime()),
-            )
-            return {
-              batches: closed.slice(0, limit).map(pendingOf),
-              nextDueAt: next === Number.POSITIVE_INFINITY ? null : next + settings.retryWindowMs,
-            }
-          })
+        expired: Effect.fnUntraced(function* (request) {
+          const now = yield* Clock.currentTimeMillis
+          return yield* sql.run((q) => expiredBatches(q, request, now, settings))
         }),
-        body: (batch) =>
-          sql
-            .run(
-              (q) => q<{ body: Buffer }[]>`
-                SELECT body FROM webhooks.batches WHERE id = ${batch} AND status = 'pending'`,
-            )
-            .pipe(Effect.map(([row]) => row?.body ?? null)),
+        body: (batch) => sql.run((q) => bodyOfBatch(q, batch)),
         record,
         redeliveries: sql
           .run(
             (q) => q<RedeliveryRow[]>`
               SELECT r.id, r.endpoint_id, e.account, e.mode, r.after_sequence, r.created_before,
                      (SELECT count(*) FROM webhooks.batches b
-                       WHERE b.endpoint_id = e.id AND b.status = 'pending' AND b.redelivery = r.id)::integer AS pending
+                       WHERE b.endpoint_id = e.id AND b.redelivery = r.id)::integer AS pending
                 FROM webhooks.redeliveries r JOIN webhooks.endpoints e ON e.id = r.endpoint_id
                WHERE r.finished_at IS NULL AND e.deleted_at IS NULL
                ORDER BY r.requested_at LIMIT 100`,

@@ -105,8 +105,8 @@ export const clearDeleted = async (q: Queries): Promise<number> => {
   await q`
     DELETE FROM webhooks.batches WHERE id = ANY(${[...new Set(events.map((row) => row.batch_id))]}::uuid[])`
   const attempts = await q`
-    DELETE FROM webhooks.attempts WHERE id IN (
-      SELECT id FROM webhooks.attempts WHERE endpoint_id = ANY(${ids}::uuid[]) LIMIT ${CLEARED_AT_ONCE})`
+    DELETE FROM webhooks.attempts WHERE (endpoint_id, id) IN (
+      SELECT endpoint_id, id FROM webhooks.attempts WHERE endpoint_id = ANY(${ids}::uuid[]) LIMIT ${CLEARED_AT_ONCE})`
   const cleared = events.length + attempts.count
   if (cleared === 0) {
     await q`

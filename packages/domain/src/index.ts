@@ -29,6 +29,7 @@ export {
   type IdPrefix,
   NEW_ID_RANDOM_BYTES,
   newId,
+  newUuid,
 } from './id/id.ts'
 
 // Recipient

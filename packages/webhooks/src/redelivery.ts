@@ -84,7 +84,7 @@ export const readRedelivery = Effect.fn('readRedelivery')(function* (
     (q) => q<{ events: string; batches: string; pending: number; finished_at: Date | null }[]>`
       SELECT r.events, r.batches, r.finished_at,
              (SELECT count(*) FROM webhooks.batches b
-               WHERE b.endpoint_id = r.endpoint_id AND b.status = 'pending' AND b.redelivery = r.id)::integer AS pending
+               WHERE b.endpoint_id = r.endpoint_id AND b.redelivery = r.id)::integer AS pending
         FROM webhooks.redeliveries r WHERE r.id = ${id}`,
   )
   return row === undefined

@@ -127,16 +127,11 @@ export const decodeId = (prefix: IdPrefix, id: string): string | null => {
 /** How many random bytes `newId` takes. */
 export const NEW_ID_RANDOM_BYTES = 10
 
-/**
- * A new public id over a UUIDv7 (RFC 9562): 48 bits of time, 74 random bits. Ids of different milliseconds sort by time.
- *
- * `nowMs` is milliseconds since the epoch; `random` has at least 10 bytes, fresh for each id (a shorter one throws
- * `RangeError`: a repeated id must not come from a mistake).
- */
-export const newId = (prefix: IdPrefix, nowMs: number, random: Uint8Array): string => {
-  if (random.length < NEW_ID_RANDOM_BYTES) throw new RangeError('newId needs 10 random bytes')
+/** A UUIDv7 (RFC 9562): 48 bits of time, 74 random bits. The result is the scratch space. */
+const drawUuid = (nowMs: number, random: Uint8Array): Uint8Array => {
+  if (random.length < NEW_ID_RANDOM_BYTES) throw new RangeError('a new id needs 10 random bytes')
   if (!Number.isInteger(nowMs) || nowMs < 0 || nowMs >= 2 ** 48)
-    throw new RangeError('newId needs milliseconds since the epoch')
+    throw new RangeError('a new id needs milliseconds since the epoch')
   const high = Math.floor(nowMs / 2 ** 32)
   const low = nowMs >>> 0
   bytes[0] = high >>> 8
@@ -149,8 +144,20 @@ export const newId = (prefix: IdPrefix, nowMs: number, random: Uint8Array): stri
   bytes[7] = random[1]!
   bytes[8] = 0x80 | (random[2]! & 0x3f)
   for (let i = 9; i < 16; i++) bytes[i] = random[i - 6]!
-  return encodeBytes(prefix, bytes)
+  return bytes
 }
+
+/**
+ * A new public id over a UUIDv7: ids of different milliseconds sort by time.
+ *
+ * `nowMs` is milliseconds since the epoch; `random` has at least 10 bytes, fresh for each id (a shorter one throws
+ * `RangeError`: a repeated id must not come from a mistake).
+ */
+export const newId = (prefix: IdPrefix, nowMs: number, random: Uint8Array): string =>
+  encodeBytes(prefix, drawUuid(nowMs, random))
+
+/** The UUID of such an id, canonical text, for what is stored by the thousand and shown one by one. */
+export const newUuid = (nowMs: number, random: Uint8Array): string => uuidText(drawUuid(nowMs, random))
 
 const namespace = (uuid: string): Buffer => Buffer.from(uuid.replaceAll('-', ''), 'hex')
 

@@ -166,27 +166,30 @@ const events: Job = {
   },
 }
 
-/** The batches of a stretch of attempts, with what is known of their events: every batch that has ended has an attempt. */
+/** A place among attempts, in the order of their key: subscription and attempt. */
+type AttemptPlace = readonly [endpoint: string, id: string]
+
+/** What is known of the events of a stretch of attempts: every batch that has ended has an attempt. */
 const clearDeliveries = async (
   q: Queries,
   table: string,
-  after: string,
+  [endpoint, id]: AttemptPlace,
   before: string | null,
-): Promise<{ readonly removed: number; readonly last: string | null }> => {
-  const rows = await q<{ id: string; batch_id: string }[]>`
-    SELECT id, batch_id FROM ${q(table)}
-     WHERE id > ${after} AND (${before}::uuid IS NULL OR id < ${before}::uuid) ORDER BY id LIMIT ${ROWS_A_STEP}`
+): Promise<{ readonly removed: number; readonly last: AttemptPlace | null }> => {
+  const rows = await q<{ endpoint_id: string; id: string; batch_id: string }[]>`
+    SELECT endpoint_id, id, batch_id FROM ${q(table)}
+     WHERE (endpoint_id, id) > (${endpoint}, ${id}) AND (${before}::uuid IS NULL OR id < ${before}::uuid)
+     ORDER BY endpoint_id, id LIMIT ${ROWS_A_STEP}`
   const last = rows.at(-1)
   if (last === undefined) return { removed: 0, last: null }
   const asked = [...new Set(rows.map((row) => row.batch_id))]
   // What still waits to be delivered is not removed, however old.
   const waiting = await q<{ id: string }[]>`
-    SELECT id FROM webhooks.batches WHERE id = ANY (${asked}::uuid[]) AND status = 'pending'`
+    SELECT id FROM webhooks.batches WHERE id = ANY (${asked}::uuid[])`
   const kept = new Set(waiting.map((row) => row.id))
   const ended = asked.filter((id) => !kept.has(id))
   const events = await q`DELETE FROM webhooks.batch_events WHERE batch_id = ANY (${ended}::uuid[])`
-  const batches = await q`DELETE FROM webhooks.batches WHERE id = ANY (${ended}::uuid[])`
-  return { removed: events.count + batches.count, last: last.id }
+  return { removed: events.count, last: [last.endpoint_id, last.id] }
 }
 
 const deliveries: Job = {
@@ -196,18 +199,21 @@ const deliveries: Job = {
     const before = recordsSince(now)
     const month = await oldest(q, 'webhooks.attempts', before)
     if (month !== null) {
-      const { last, removed } = await clearDeliveries(q, month.table, position ?? NIL, null)
-      if (last !== null) return { removed, position: last }
+      const [endpoint = NIL, id = NIL] = position?.split(' ') ?? []
+      const { last, removed } = await clearDeliveries(q, month.table, [endpoint, id], null)
+      if (last !== null) return { removed, position: last.join(' ') }
       await drop(q, month.table)
       return { removed: removed + 1, position: NIL }
     }
     const table = 'webhooks.attempts_default'
-    const { last, removed } = await clearDeliveries(q, table, NIL, await floorOf(q, before))
+    const floor = await floorOf(q, before)
+    const { last, removed } = await clearDeliveries(q, table, [NIL, NIL], floor)
     if (last === null) {
       const old = await q`DELETE FROM webhooks.redeliveries WHERE finished_at < ${new Date(before)}`
       return done(old.count)
     }
-    const rows = await q`DELETE FROM webhooks.attempts_default WHERE id <= ${last}`
+    const rows = await q`
+      DELETE FROM ${q(table)} WHERE (endpoint_id, id) <= (${last[0]}, ${last[1]}) AND id < ${floor}`
     return { removed: removed + rows.count, position: NIL }
   },
 }

@@ -251,13 +251,11 @@ describe('retention', () => {
         await q`
           INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
           VALUES (${endpoint}, ${account}, 'live', 'https://example.com', ''::bytea)`
-        for (const [batch, status] of [
-          [ended, 'succeeded'],
-          [waiting, 'pending'],
-        ] as const) {
-          await q`
-            INSERT INTO webhooks.batches (id, endpoint_id, partition, first_sequence, event_count, body, status, queued_at, scheduled_at)
-            VALUES (${batch}, ${endpoint}, 0, 1, 1, ''::bytea, ${status}, ${new Date(START)}, ${new Date(START)})`
+        await q`
+          INSERT INTO webhooks.batches
+            (id, endpoint_id, partition, first_sequence, event_count, body, queued_at, scheduled_at, next_attempt_at)
+          VALUES (${waiting}, ${endpoint}, 0, 1, 1, '[]', ${new Date(START)}, ${new Date(START)}, ${new Date(START)})`
+        for (const batch of [ended, waiting]) {
           await q`
             INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
             VALUES (${endpoint}, ${randomUUID()}, ${batch}, 0)`
