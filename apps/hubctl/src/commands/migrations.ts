@@ -1,7 +1,8 @@
 /** `hubctl migrations`: the schema of PostgreSQL. */
 import { settings as catalogue } from '@hub/config'
 import { migrate, migrationStatus } from '@hub/store'
-import { Effect, Redacted } from 'effect'
+import { Effect, Redacted, Schedule } from 'effect'
+import { Flag } from 'effect/cli'
 import { auditedAfterwards } from '../audit.ts'
 import { leaf, noun, NOTHING } from '../command.ts'
 import { database } from '../connect.ts'
@@ -49,6 +50,44 @@ const status = leaf(
   }),
 )
 
+/** Between two looks. */
+const LOOK_EVERY = '1 second'
+
+/** Longer than any migration so far, on a large table; an orchestrator begins anew after it. */
+const WITHIN_SECONDS = 300
+
+const wait = leaf(
+  'wait',
+  {
+    short: 'Wait until nothing is pending',
+    about:
+      'Ends well as soon as every migration of this version is applied, whoever does that; until then it looks again, also where the database does ' +
+      'not answer yet. A newer schema is no obstacle, since a version works with the schema of the next one. The exit code is not 0 where the ' +
+      'time is over.',
+    changes: NOTHING,
+    examples: [{ command: 'hubctl migrations wait', description: 'Before an app of this version starts' }],
+    needs: database,
+  },
+  {
+    within: Flag.Int('within').pipe(
+      Flag.withDescription('Seconds to wait'),
+      Flag.withMetavar('seconds'),
+      Flag.withDefault(WITHIN_SECONDS),
+    ),
+  },
+  Effect.fnUntraced(function* ({ within }) {
+    yield* Effect.retry(
+      Effect.flatMap(migrationStatus, ({ pending }) =>
+        pending.length === 0
+          ? Effect.void
+          : refused('migrations_pending', `${pending.length} are still pending.`),
+      ),
+      Schedule.spaced(LOOK_EVERY).pipe(Schedule.upTo({ duration: `${within} seconds` })),
+    )
+    yield* show({ object: 'migrations_applied' }, () => 'Nothing is pending.')
+  }),
+)
+
 const apply = leaf(
   'apply',
   {
@@ -80,5 +119,5 @@ export const migrations = noun(
     short: 'The schema of PostgreSQL',
     about: 'Migrations: what the database has of the schema of this version.',
   },
-  [status, apply],
+  [status, wait, apply],
 )
