@@ -11,6 +11,7 @@ import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } 
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeProjector } from './projection/projector.ts'
+import { runRebuilds } from './rebuild/index.ts'
 import { ping } from './sql.ts'
 
 const APP = 'projector'
@@ -35,6 +36,7 @@ const projector = Layer.effectDiscard(
     })
     yield* readiness.add('group', isHealthy)
     yield* runRetention
+    yield* runRebuilds({ prefix, partitions })
     yield* readiness.started
     yield* Effect.logInfo('the projector runs')
   }),

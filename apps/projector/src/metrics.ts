@@ -49,6 +49,10 @@ export const unreadablePayloads = counter(
   'hub_projector_unreadable_payloads_total',
   'Payloads that do not open although their key is there.',
 )
+export const rebuiltRecords = counter(
+  'hub_projector_rebuilt_records_total',
+  'Records folded into the tables of a rebuild.',
+)
 
 const pollRecords = Metric.histogram('hub_projector_poll_records', {
   description: 'Records applied in one transaction.',
@@ -67,7 +71,11 @@ const outboxRows = Metric.gauge('hub_projector_outbox_rows', {
   description: 'Transactions whose events are recorded but not published yet.',
 })
 const outboxAge = Metric.gauge('hub_projector_outbox_oldest_row_seconds', {
-  description: 'Age of the oldest transaction whose events are not published yet, in seconds; 0 when there is none.',
+  description:
+    'Age of the oldest transaction whose events are not published yet, in seconds; 0 when there is none.',
+})
+const rebuildLag = Metric.gauge('hub_projector_rebuild_behind_records', {
+  description: 'Records by which the rebuild under way is behind the live projection.',
 })
 
 export const observePoll = (records: number, milliseconds: number): Effect.Effect<void> =>
@@ -76,3 +84,4 @@ export const observeWait = (milliseconds: number): Effect.Effect<void> =>
   Metric.update(waitTime, Math.max(0, milliseconds) / 1000)
 export const observeOutbox = (rows: number, ageSeconds: number): Effect.Effect<void> =>
   Effect.andThen(Metric.update(outboxRows, rows), Metric.update(outboxAge, ageSeconds))
+export const observeRebuildLag = (records: number): Effect.Effect<void> => Metric.update(rebuildLag, records)

@@ -27,6 +27,15 @@ const msg = (id: string) => uuidOf('msg', id)
 const hexOf = (bytes: Buffer) => `\\x${bytes.toString('hex')}`
 export const flag = (value: boolean) => (value ? 't' : 'f')
 
+/**
+ * Where the tables are: the live ones, or those that a rebuild makes beside them (docs/decisions/0020). Statements of a message's row and of the
+ * sums serve both.
+ */
+export type ReadSchema = 'read' | 'rebuild'
+
+/** The name of a table, for a statement. */
+export const tableIn = (q: Queries, schema: ReadSchema, table: string) => q(`${schema}.${table}`)
+
 // Checkpoints
 
 /** A partition by its topic's name without the deployment's prefix, so that a name outlives a prefix. */
@@ -65,15 +74,16 @@ export const claimCheckpoints = async (
   q: Queries,
   projection: string,
   partitions: ReadonlyArray<TopicPartition>,
+  schema: ReadSchema = 'read',
 ): Promise<ReadonlyArray<Checkpoint>> => {
   const rows = await q<CheckpointRecord[]>`
-    INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+    INSERT INTO ${tableIn(q, schema, 'checkpoints')} AS stored (projection, topic, partition, position, epoch)
     SELECT ${projection}, c.topic, c.partition, 0, 1
       FROM unnest(${partitions.map((p) => p.topic)}::text[], ${partitions.map((p) => p.partition)}::integer[])
         AS c (topic, partition)
      ORDER BY c.topic, c.partition
     ON CONFLICT (projection, topic, partition)
-      DO UPDATE SET epoch = read.checkpoints.epoch + 1, updated_at = now()
+      DO UPDATE SET epoch = stored.epoch + 1, updated_at = now()
     RETURNING topic, partition, position, epoch, fence`
   return rows.map(checkpointOf)
 }
@@ -83,10 +93,11 @@ export const lockCheckpoints = async (
   q: Queries,
   projection: string,
   partitions: ReadonlyArray<TopicPartition>,
+  schema: ReadSchema = 'read',
 ): Promise<ReadonlyArray<Checkpoint>> => {
   const rows = await q<CheckpointRecord[]>`
     SELECT c.topic, c.partition, c.position, c.epoch, c.fence
-      FROM read.checkpoints c
+      FROM ${tableIn(q, schema, 'checkpoints')} c
       JOIN unnest(${partitions.map((p) => p.topic)}::text[], ${partitions.map((p) => p.partition)}::integer[])
         AS w (topic, partition) USING (topic, partition)
      WHERE c.projection = ${projection}
@@ -100,8 +111,9 @@ export const moveCheckpoints = (
   q: Queries,
   projection: string,
   to: ReadonlyArray<Omit<Checkpoint, 'epoch'>>,
+  schema: ReadSchema = 'read',
 ) => q`
-  UPDATE read.checkpoints c SET position = w.position, fence = w.fence, updated_at = now()
+  UPDATE ${tableIn(q, schema, 'checkpoints')} c SET position = w.position, fence = w.fence, updated_at = now()
     FROM unnest(${to.map((c) => c.topic)}::text[], ${to.map((c) => c.partition)}::integer[],
                 ${to.map((c) => c.position)}::bigint[], ${to.map((c) => c.fence)}::bigint[])
       AS w (topic, partition, position, fence)
@@ -141,6 +153,7 @@ interface MessageRecord {
 export const readMessages = async (
   q: Queries,
   messageIds: ReadonlyArray<string>,
+  schema: ReadSchema = 'read',
 ): Promise<ReadonlyMap<string, MessageRow>> => {
   const ids = messageIds.map(msg).toSorted()
   const [first, last] = [ids[0] ?? null, ids.at(-1) ?? null]
@@ -150,11 +163,11 @@ export const readMessages = async (
            CASE WHEN m.account IS NULL THEN (
              SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
                                                'at', (extract(epoch FROM h.at) * 1000)::bigint))
-               FROM read.message_history h
+               FROM ${tableIn(q, schema, 'message_history')} h
               WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) END AS waiting
       FROM unnest(${ids}::uuid[]) AS w (id)
      CROSS JOIN LATERAL (
-           SELECT * FROM read.messages WHERE id = w.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m`
+           SELECT * FROM ${tableIn(q, schema, 'messages')} WHERE id = w.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m`
   return new Map(
     rows.map((row): [string, MessageRow] => {
       const messageId = encodeId('msg', row.id)
@@ -197,11 +210,12 @@ const batchOf = ({ subject }: MessageRow): string | null =>
 export const writeAccepted = (
   q: Queries,
   accepted: ReadonlyArray<{ readonly row: MessageRow; readonly fact: MessageAccepted }>,
+  schema: ReadSchema = 'read',
 ) => {
   const facts = accepted.map(({ fact }) => fact)
   const rows = accepted.map(({ row }) => ({ ...row, ...shown(row) }))
   return q`
-    INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price,
+    INSERT INTO ${tableIn(q, schema, 'messages')} (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price,
                                currency, variables, created_at, updated_at, status, rank, final, reason_code, attempts,
                                handed_over, seen)
     SELECT id, account, mode::command.mode, class::command.class, recipient::bytea, template, sender, client_ref, batch_id,
@@ -251,10 +265,10 @@ const state = (rows: ReadonlyArray<MessageRow>) => {
  * Rows accepted before: only what facts of the log change. They are there, so each is a conflict: written in this way it is found by its
  * id in its month, where a join would be planned over all months.
  */
-export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
+export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>, schema: ReadSchema = 'read') => {
   const s = state(rows)
   return q`
-    INSERT INTO read.messages (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
+    INSERT INTO ${tableIn(q, schema, 'messages')} (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
     SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean, price,
            batch_id
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
@@ -269,10 +283,10 @@ export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
 }
 
 /** Rows that wait for their acceptance. */
-export const writeUnaccepted = (q: Queries, rows: ReadonlyArray<MessageRow>) => {
+export const writeUnaccepted = (q: Queries, rows: ReadonlyArray<MessageRow>, schema: ReadSchema = 'read') => {
   const s = state(rows)
   return q`
-    INSERT INTO read.messages (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
+    INSERT INTO ${tableIn(q, schema, 'messages')} (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
     SELECT id, updated_at, status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
                   ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[],
@@ -284,15 +298,19 @@ export const writeUnaccepted = (q: Queries, rows: ReadonlyArray<MessageRow>) => 
       seen = excluded.seen`
 }
 
-export const writeHistory = (q: Queries, lines: ReadonlyArray<HistoryLine>) => q`
-  INSERT INTO read.message_history (message_id, fact_id, status, reason_code, at)
+export const writeHistory = (q: Queries, lines: ReadonlyArray<HistoryLine>, schema: ReadSchema = 'read') => q`
+  INSERT INTO ${tableIn(q, schema, 'message_history')} (message_id, fact_id, status, reason_code, at)
   SELECT * FROM unnest(${lines.map((l) => msg(l.messageId))}::uuid[], ${lines.map((l) => l.factId)}::uuid[],
                        ${lines.map((l) => l.status)}::text[], ${lines.map((l) => l.reason)}::text[],
                        ${lines.map((l) => toTimestamp(l.at))}::timestamptz[])
   ON CONFLICT DO NOTHING`
 
-export const writeOperatorIds = (q: Queries, ids: ReadonlyArray<OperatorId>) => q`
-  INSERT INTO read.operator_ids (operator, operator_id, message_id, sent_at)
+export const writeOperatorIds = (
+  q: Queries,
+  ids: ReadonlyArray<OperatorId>,
+  schema: ReadSchema = 'read',
+) => q`
+  INSERT INTO ${tableIn(q, schema, 'operator_ids')} (operator, operator_id, message_id, sent_at)
   SELECT * FROM unnest(${ids.map((i) => i.operator)}::text[], ${ids.map((i) => i.operatorId)}::text[],
                        ${ids.map((i) => msg(i.messageId))}::uuid[], ${ids.map((i) => toTimestamp(i.sentAt))}::timestamptz[])
   ON CONFLICT DO NOTHING`

@@ -7,7 +7,7 @@ import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Mode, toTimestamp } from
 import type { BatchSealed } from '@hub/kafka'
 import type { Queries } from '@hub/store'
 import type { Charge } from '../messages/fold.ts'
-import { flag, uuidOf } from '../sql.ts'
+import { flag, type ReadSchema, tableIn, uuidOf } from '../sql.ts'
 import type { ClosedBatch, CrossedThreshold, Spender } from './close.ts'
 import type { BatchChange, StatsChange } from './tally.ts'
 
@@ -19,6 +19,7 @@ export const writeBatches = (
   q: Queries,
   changes: ReadonlyArray<BatchChange>,
   seals: ReadonlyArray<BatchSealed>,
+  schema: ReadSchema = 'read',
 ) => {
   const changed = new Map(changes.map((change) => [change.batch, change]))
   const sealed = new Map(seals.toReversed().map((seal) => [seal.batch, seal]))
@@ -34,7 +35,7 @@ export const writeBatches = (
   const moment = (field: 'createdAt' | 'at') =>
     rows.map(({ seal }) => (seal === undefined ? null : toTimestamp(seal[field])))
   return q`
-    INSERT INTO read.batches AS b (id, account, mode, created_at, sealed_at, total, accepted, duplicate, rejected,
+    INSERT INTO ${tableIn(q, schema, 'batches')} AS b (id, account, mode, created_at, sealed_at, total, accepted, duplicate, rejected,
                                    members, final, delivered, undelivered, rejected_by_operator, expired)
     SELECT id, account, mode::command.mode, created_at, sealed_at, total, accepted, duplicate, rejected,
            members, final, delivered, undelivered, rejected_by_operator, expired
@@ -81,9 +82,10 @@ interface ClosedRecord {
 export const closeBatches = async (
   q: Queries,
   batches: ReadonlyArray<string>,
+  schema: ReadSchema = 'read',
 ): Promise<ReadonlyArray<ClosedBatch>> => {
   const rows = await q<ClosedRecord[]>`
-    UPDATE read.batches SET closed = true
+    UPDATE ${tableIn(q, schema, 'batches')} SET closed = true
      WHERE id = ANY (${batches.map((id) => uuidOf('bat', id))}::uuid[])
        AND NOT closed AND sealed_at IS NOT NULL AND final >= accepted AND final = members
     RETURNING id, account, mode, created_at, total, accepted, duplicate, rejected,
@@ -106,8 +108,8 @@ export const closeBatches = async (
 }
 
 /** Moves lines of the daily statistics. */
-export const writeStats = (q: Queries, changes: ReadonlyArray<StatsChange>) => q`
-  INSERT INTO read.daily_stats AS s (day, account, mode, class, template, currency, accepted, sent, delivered,
+export const writeStats = (q: Queries, changes: ReadonlyArray<StatsChange>, schema: ReadSchema = 'read') => q`
+  INSERT INTO ${tableIn(q, schema, 'daily_stats')} AS s (day, account, mode, class, template, currency, accepted, sent, delivered,
                                      undelivered, rejected, expired, parts, price)
   SELECT day, account, mode::command.mode, class::command.class, template, currency, accepted, sent, delivered,
          undelivered, rejected, expired, parts, price
@@ -157,19 +159,23 @@ export const lockSpendPeriods = (
        FOR UPDATE OF p`
 }
 
+/** Appends charges and reversals that are not there yet. */
+export const appendCharges = (q: Queries, charges: ReadonlyArray<Charge>, schema: ReadSchema) => q`
+  INSERT INTO ${tableIn(q, schema, 'charges')} (message_id, kind, account, period, amount, currency, created_at)
+  SELECT * FROM unnest(${charges.map((c) => uuidOf('msg', c.messageId))}::uuid[], ${charges.map((c) => c.kind)}::text[],
+                       ${charges.map((c) => uuidOf('acc', c.account))}::uuid[],
+                       ${charges.map((c) => c.period)}::date[], ${charges.map((c) => c.amount.amount)}::numeric[],
+                       ${charges.map((c) => c.amount.currency)}::text[],
+                       ${charges.map((c) => toTimestamp(c.at))}::timestamptz[])
+  ON CONFLICT DO NOTHING`
+
 /**
  * Appends charges and reversals, and gives back what was reversed. Only what is appended is given back: the ledger of
  * charges outlives the messages, so facts that are folded into emptied tables again give nothing back twice.
  */
 export const writeCharges = (q: Queries, charges: ReadonlyArray<Charge>) => q`
   WITH appended AS (
-    INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
-    SELECT * FROM unnest(${charges.map((c) => uuidOf('msg', c.messageId))}::uuid[], ${charges.map((c) => c.kind)}::text[],
-                         ${charges.map((c) => uuidOf('acc', c.account))}::uuid[],
-                         ${charges.map((c) => c.period)}::date[], ${charges.map((c) => c.amount.amount)}::numeric[],
-                         ${charges.map((c) => c.amount.currency)}::text[],
-                         ${charges.map((c) => toTimestamp(c.at))}::timestamptz[])
-    ON CONFLICT DO NOTHING
+    ${appendCharges(q, charges, 'read')}
     RETURNING kind, account, period, amount),
   given_back AS (
     SELECT account, period, sum(amount) AS amount FROM appended WHERE kind = 'reversal' GROUP BY account, period)

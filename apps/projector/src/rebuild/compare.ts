@@ -1,0 +1,166 @@
+/**
+ * Compares the rebuilt tables with the live ones row by row, in one snapshot that is taken when both stand at the same place of the log. PostgreSQL
+ * compares whole rows, a page of keys at a time; what comes back are counts, keys and names of columns, never values.
+ */
+import { encodeId, type IdPrefix } from '@hub/domain'
+import type { Queries, RebuildComparison, RebuildDifference } from '@hub/store'
+import { type Bounds, LAST, NIL } from './horizon.ts'
+
+interface Compared {
+  readonly table: string
+  /** Column that the pages are cut by: an id. */
+  readonly page: string
+  /** Of which it is the id. */
+  readonly prefix: IdPrefix
+  /** The columns of the primary key. */
+  readonly key: ReadonlyArray<string>
+  /** Least value of `page` that is compared. */
+  readonly from: (bounds: Bounds) => string
+}
+
+const TABLES: ReadonlyArray<Compared> = [
+  { table: 'messages', page: 'id', prefix: 'msg', key: ['id'], from: ({ rows }) => rows },
+  {
+    table: 'message_history',
+    page: 'message_id',
+    prefix: 'msg',
+    key: ['message_id', 'fact_id'],
+    from: ({ rows }) => rows,
+  },
+  {
+    table: 'operator_ids',
+    page: 'message_id',
+    prefix: 'msg',
+    key: ['operator', 'operator_id', 'message_id'],
+    from: ({ operatorIds }) => operatorIds,
+  },
+  { table: 'batches', page: 'id', prefix: 'bat', key: ['id'], from: ({ batches }) => batches },
+  {
+    table: 'charges',
+    page: 'message_id',
+    prefix: 'msg',
+    key: ['message_id', 'kind'],
+    from: ({ rows }) => rows,
+  },
+  {
+    table: 'daily_stats',
+    page: 'account',
+    prefix: 'acc',
+    key: ['account', 'mode', 'day', 'class', 'template', 'currency'],
+    from: () => NIL,
+  },
+]
+
+/** Rows of a page: some tens of milliseconds. */
+const PAGE = 5000
+/** Examples that are kept of each table. */
+const EXAMPLES = 20
+
+interface Page {
+  readonly live: number
+  readonly rebuilt: number
+  readonly differences: number
+  readonly examples: ReadonlyArray<{
+    readonly key: Readonly<Record<string, string>>
+    readonly missing: 'live' | 'rebuilt' | null
+    readonly columns: ReadonlyArray<string> | null
+  }>
+}
+
+/** The last key of the next page: that of the row so many further on, in whichever table has it first; `null`: the rest is one page. */
+const endOfPage = async (q: Queries, { page, table }: Compared, after: string): Promise<string | null> => {
+  const [row] = await q<{ end: string | null }[]>`
+    SELECT least(
+      (SELECT ${q(page)} FROM ${q(`read.${table}`)} WHERE ${q(page)} > ${after} ORDER BY ${q(page)} OFFSET ${PAGE} LIMIT 1),
+      (SELECT ${q(page)} FROM ${q(`rebuild.${table}`)} WHERE ${q(page)} > ${after} ORDER BY ${q(page)} OFFSET ${PAGE} LIMIT 1)
+    ) AS end`
+  return row?.end ?? null
+}
+
+const comparePage = async (
+  q: Queries,
+  { from, key, page, table }: Compared,
+  bounds: Bounds,
+  after: string,
+  end: string,
+  examples: number,
+): Promise<Page> => {
+  const day = table === 'daily_stats' ? q`AND day >= ${bounds.day}` : q``
+  const rows = (schema: 'read' | 'rebuild') => q`
+    SELECT * FROM ${q(`${schema}.${table}`)}
+     WHERE ${q(page)} > ${after} AND ${q(page)} <= ${end} AND ${q(page)} >= ${from(bounds)} ${day}`
+  const first = key[0] ?? page
+  const [row] = await q<Page[]>`
+    WITH l AS MATERIALIZED (${rows('read')}), r AS MATERIALIZED (${rows('rebuild')}),
+    differing AS MATERIALIZED (
+      SELECT ${q(key as Array<string>)}, CASE WHEN l.${q(first)} IS NULL THEN 'live' WHEN r.${q(first)} IS NULL THEN 'rebuilt' END AS missing,
+             to_jsonb(l) AS live_row, to_jsonb(r) AS rebuilt_row
+        FROM l FULL JOIN r USING (${q(key as Array<string>)})
+       WHERE l IS DISTINCT FROM r)
+    SELECT (SELECT count(*)::integer FROM l) AS live, (SELECT count(*)::integer FROM r) AS rebuilt,
+           (SELECT count(*)::integer FROM differing) AS differences,
+           coalesce((SELECT json_agg(json_build_object(
+                       'key', (SELECT json_object_agg(k.key, k.value) FROM jsonb_each_text(coalesce(live_row, rebuilt_row)) AS k
+                                WHERE k.key = ANY (${key as Array<string>})),
+                       'missing', missing,
+                       'columns', CASE WHEN missing IS NULL THEN
+                         (SELECT json_agg(c.key ORDER BY c.key) FROM jsonb_each(live_row) AS c
+                           WHERE c.value IS DISTINCT FROM rebuilt_row -> c.key) END))
+                       FROM (SELECT * FROM differing ORDER BY ${q(key as Array<string>)} LIMIT ${examples}) AS d), '[]') AS examples`
+  return row ?? { live: 0, rebuilt: 0, differences: 0, examples: [] }
+}
+
+/** A key as an operator can look it up: ids in their public form. */
+const shownKey = ({ key, page, prefix }: Compared, values: Readonly<Record<string, string>>): string =>
+  key
+    .map((column) => (column === page ? encodeId(prefix, values[column] ?? NIL) : (values[column] ?? '')))
+    .join(' ')
+
+const compareTable = async (
+  q: Queries,
+  compared: Compared,
+  bounds: Bounds,
+  wanted: () => boolean,
+): Promise<RebuildComparison | null> => {
+  const found = { live: 0, rebuilt: 0, differences: 0 }
+  const examples: Array<RebuildDifference> = []
+  const from = compared.from(bounds)
+  // Pages begin behind a key. Nothing has the smallest UUID, and no message the smallest one of a moment.
+  for (let after: string | null = from; after !== null;) {
+    if (!wanted()) return null
+    const end: string | null = await endOfPage(q, compared, after)
+    const page = await comparePage(q, compared, bounds, after, end ?? LAST, EXAMPLES - examples.length)
+    found.live += page.live
+    found.rebuilt += page.rebuilt
+    found.differences += page.differences
+    for (const { columns, key, missing } of page.examples) {
+      examples.push({ key: shownKey(compared, key), missing, columns: columns ?? [] })
+    }
+    after = end
+  }
+  return { table: `read.${compared.table}`, ...found, examples }
+}
+
+/** Takes the snapshot. To be called first in a transaction, which may take as long as it takes. */
+export const takeSnapshot = async (q: Queries): Promise<void> => {
+  await q`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
+  await q`SELECT set_config('statement_timeout', '60s', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
+}
+
+/** Compares everything in the snapshot of this transaction; `null`: it is not wanted any more. */
+export const compareAll = async (
+  q: Queries,
+  bounds: Bounds,
+  wanted: () => boolean,
+): Promise<ReadonlyArray<RebuildComparison> | null> => {
+  const all: Array<RebuildComparison> = []
+  for (const table of TABLES) {
+    const compared = await compareTable(q, table, bounds, wanted)
+    if (compared === null) return null
+    all.push(compared)
+  }
+  return all
+}
+
+export const differencesOf = (compared: ReadonlyArray<RebuildComparison>): number =>
+  compared.reduce((sum, { differences }) => sum + differences, 0)

@@ -1,0 +1,1 @@
+export { type RebuildOptions, runRebuilds } from './runner.ts'

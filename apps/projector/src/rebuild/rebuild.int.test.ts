@@ -1,0 +1,497 @@
+import { assert, describe, it } from '@effect/vitest'
+import { decodeId, encodeId, type MessageAccepted, newId } from '@hub/domain'
+import { batchSealedRecord } from '@hub/kafka'
+import {
+  cancelRebuild,
+  eraseRecipient,
+  type Queries,
+  readRebuild,
+  type Rebuild,
+  type RebuildPolicy,
+  RebuildUnderWay,
+  requestRebuild,
+  Sql,
+} from '@hub/store'
+import { Deferred, Effect, Exit, Fiber, Schedule, Scope } from 'effect'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll } from 'vitest'
+import { makeProjector } from '../index.ts'
+import {
+  acceptanceOf,
+  append,
+  applied,
+  deliveryOf,
+  follow,
+  laneRecord,
+  logRecords,
+  makeWorld,
+  PARTITIONS,
+  snapshot,
+  startProcess,
+  until,
+  type World,
+} from '../testing/harness.ts'
+import { runRebuilds } from './index.ts'
+
+let world: World
+let home: string
+beforeAll(async () => {
+  home = mkdtempSync(join(tmpdir(), 'hub-rebuild-'))
+  world = await makeWorld('rebuild')
+})
+afterAll(async () => {
+  await world.remove()
+  rmSync(home, { recursive: true, force: true })
+})
+
+/** A bound on what hangs: each group that is joined takes seconds, and a killed projector's lease ten. */
+const WITHIN_MS = 180_000
+
+const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-9000-${n.toString(16).padStart(12, '0')}`)
+const projector = () => makeProjector({ prefix: world.prefix, partitions: PARTITIONS })
+const rebuilder = (portion?: number) =>
+  runRebuilds({ prefix: world.prefix, partitions: PARTITIONS, ...(portion === undefined ? {} : { portion }) })
+
+/** Messages of an account, delivered, refused and under way, some of them in a batch; all of it applied. */
+const traffic = Effect.fnUntraced(function* (owner: string, count: number) {
+  const batch = newId('bat', Date.now(), randomBytes(10))
+  const facts = yield* Effect.forEach(Array.from({ length: count }), (_, i) =>
+    acceptanceOf({
+      account: owner,
+      mode: i % 3 === 0 ? 'test' : 'live',
+      class: i % 2 === 0 ? 'service' : 'otp',
+      batch: i % 3 === 1 ? batch : null,
+    }),
+  )
+  const records = facts.flatMap((fact, i) => [
+    laneRecord(world, fact),
+    ...logRecords(
+      world,
+      fact,
+      i % 5 === 0
+        ? [
+            {
+              type: 'MessageRejected',
+              messageId: fact.messageId,
+              at: fact.at + 5,
+              reason: 'spam_filter_content',
+            },
+          ]
+        : i % 7 === 0
+          ? deliveryOf(fact).slice(0, 2)
+          : deliveryOf(fact),
+    ),
+  ])
+  const members = facts.filter((fact) => fact.batch !== null).length
+  const seal = batchSealedRecord(world.topics, {
+    type: 'BatchSealed',
+    batch,
+    account: owner,
+    mode: 'live',
+    at: Date.now(),
+    createdAt: Date.now(),
+    total: members + 1,
+    accepted: members,
+    duplicate: 0,
+    rejected: 1,
+  })
+  yield* applied(world.prefix, yield* append([...records, seal]))
+  return facts
+})
+
+const ended = (id: string) =>
+  readRebuild(id).pipe(
+    Effect.repeat({
+      until: (rebuild) => rebuild?.endedAt != null,
+      schedule: Schedule.spaced('20 millis'),
+    }),
+    Effect.map((rebuild) => rebuild as Rebuild),
+  )
+const rebuilt = (policy: RebuildPolicy) => Effect.flatMap(requestRebuild(policy), ({ id }) => ended(id))
+const sqlRun = <A>(body: (q: Queries) => Promise<A>) =>
+  Effect.flatMap(Sql, (sql) => sql.run(body, { deadline: '20 seconds' }))
+
+/** Which tables there are, by the number that PostgreSQL gives them: it changes when one takes another's place. */
+const relations = sqlRun(async (q) => {
+  const rows = await q<{ name: string; oid: number }[]>`
+    SELECT c.oid::regclass::text AS name, c.oid::int AS oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE n.nspname = 'read' AND c.relkind = 'r' ORDER BY 1`
+  return new Map(rows.map(({ name, oid }) => [name, oid]))
+})
+const cleared = until(async (q) => {
+  const [row] = await q<{ left: number }[]>`
+    SELECT (SELECT count(*) FROM command.rebuilds WHERE ended_at IS NOT NULL AND cleared_at IS NULL)::int
+         + (SELECT count(*) FROM pg_namespace WHERE nspname IN ('rebuild', 'rebuild_before'))::int AS left`
+  return row?.left === 0
+})
+const uuid = (fact: MessageAccepted) => decodeId('msg', fact.messageId)
+const at = <A>(all: ReadonlyArray<A>, index: number): A => {
+  const one = all[index]
+  assert.isDefined(one)
+  return one as A
+}
+
+const openRow = (state: string, records: number) =>
+  until(async (q) => {
+    const rows =
+      await q`SELECT 1 FROM command.rebuilds WHERE state = ${state} AND records >= ${records} AND ended_at IS NULL`
+    return rows.length > 0
+  })
+/** Whether somebody waits for a lock on a table. */
+const isWaitedFor = async (q: Queries, table: string, mode: string | null = null): Promise<boolean> => {
+  const rows = await q`
+    SELECT 1 FROM pg_locks WHERE relation = to_regclass(${table}) AND mode = coalesce(${mode}, mode) AND NOT granted`
+  return rows.length > 0
+}
+/** Holds a transaction open until the scope closes or it is let go. */
+const holding = Effect.fnUntraced(function* (body: (q: Queries) => Promise<unknown>) {
+  const sql = yield* Sql
+  const begun = yield* Deferred.make<void>()
+  const over = Promise.withResolvers<void>()
+  const fiber = yield* Effect.forkChild(
+    sql.transaction(
+      async (q) => {
+        await q`SELECT set_config('idle_in_transaction_session_timeout', '0', true)`
+        await body(q)
+        Deferred.doneUnsafe(begun, Effect.void)
+        await over.promise
+      },
+      { deadline: '2 minutes' },
+    ),
+  )
+  yield* Effect.raceFirst(Deferred.await(begun), Fiber.join(fiber))
+  return Effect.suspend(() => {
+    over.resolve()
+    return Fiber.join(fiber)
+  })
+})
+/** Everything that is folded, none of what only the live projection does. */
+const differences = (rebuild: Rebuild) =>
+  (rebuild.compared ?? []).flatMap(({ examples, table }) => examples.map((one) => ({ table, ...one })))
+
+describe('a rebuild', () => {
+  it.live(
+    'puts equal tables in the place of the live ones while sends go on, and tells nobody anything',
+    () =>
+      Effect.gen(function* () {
+        const published = yield* follow(`${world.prefix}first`, [world.topics.webhooks])
+        yield* projector()
+        const facts = yield* traffic(account(1), 60)
+        yield* rebuilder()
+        const before = yield* relations
+        const sending = yield* Effect.forkChild(Effect.forEach([1, 2, 3, 4], () => traffic(account(1), 20)))
+        const rebuild = yield* rebuilt('swap_if_equal')
+        const later = (yield* Fiber.join(sending)).flat()
+        const after = yield* relations
+
+        assert.deepInclude(rebuild, { state: 'ended', outcome: 'swapped', since: null, failure: null })
+        assert.isAbove(rebuild.records, 3 * 60)
+        assert.deepStrictEqual(
+          rebuild.compared?.map(({ differences: found, table }) => ({ found, table })),
+          ['messages', 'message_history', 'operator_ids', 'batches', 'charges', 'daily_stats'].map(
+            (table) => ({
+              found: 0,
+              table: `read.${table}`,
+            }),
+          ),
+        )
+        for (const { live, rebuilt: folded } of rebuild.compared ?? []) {
+          assert.isAbove(live, 0)
+          assert.strictEqual(folded, live)
+        }
+        const swapped = /^read\.(messages|message_history|operator_ids)_\d|^read\.(batches|daily_stats)$/u
+        for (const [name, oid] of after) {
+          assert.strictEqual(oid === before.get(name), !swapped.test(name), name)
+        }
+
+        // All of it is there, of before and of meanwhile, and what comes now goes into the new tables.
+        const last = yield* traffic(account(1), 20)
+        const stored = yield* snapshot
+        assert.sameMembers(
+          stored.messages.map((row) => row['id']),
+          [...facts, ...later, ...last].map(uuid),
+        )
+        assert.isTrue(stored.batches.every((row) => row['sealed_at'] !== null))
+        // Once more from the beginning: nothing differs, and no event was recorded or published twice.
+        const again = yield* rebuilt('compare_only')
+        assert.deepInclude(again, { outcome: 'compared' })
+        assert.deepStrictEqual(differences(again), [])
+        yield* until(async () => published.length >= stored.events.length)
+        const told = published.filter(({ type }) => type === 'EventRecorded').map(({ id }) => id)
+        assert.strictEqual(told.length, stored.events.length)
+        assert.strictEqual(new Set(told).size, told.length)
+        assert.deepStrictEqual(yield* snapshot, stored)
+        yield* cleared
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'finds what differs, swaps only when that is asked for, and then heals it',
+    () =>
+      Effect.gen(function* () {
+        yield* projector()
+        yield* traffic(account(2), 30)
+        const right = yield* snapshot
+        const [changed, unlined, gone] = [0, 1, 2].map((i) => String(right.messages[i]?.['id']))
+        const charge = right.charges[0]
+        assert.isDefined(charge)
+        yield* sqlRun(async (q) => {
+          await q`UPDATE read.messages SET attempts = attempts + 1, seen = true WHERE id = ${changed ?? ''}`
+          await q`DELETE FROM read.message_history WHERE message_id = ${unlined ?? ''} AND status = 'accepted'`
+          await q`DELETE FROM read.messages WHERE id = ${gone ?? ''}`
+          await q`
+          INSERT INTO read.operator_ids (operator, operator_id, message_id, sent_at)
+          VALUES ('http', 'nobody said so', ${changed ?? ''}, now())`
+          await q`UPDATE read.batches SET expired = expired + 1 WHERE account = ${decodeId('acc', account(2))}`
+          await q`
+          UPDATE read.daily_stats SET price = price + 0.01, sent = sent - 1
+           WHERE account = ${decodeId('acc', account(2))} AND mode = 'test' AND class = 'otp'`
+        })
+        const wrong = yield* snapshot
+        const before = yield* relations
+        yield* rebuilder()
+
+        const expected = [
+          { table: 'read.messages', missing: null, columns: ['attempts', 'seen'] },
+          { table: 'read.messages', missing: 'live', columns: [] },
+          { table: 'read.message_history', missing: 'live', columns: [] },
+          { table: 'read.operator_ids', missing: 'rebuilt', columns: [] },
+          { table: 'read.batches', missing: null, columns: ['expired'] },
+          { table: 'read.daily_stats', missing: null, columns: ['price', 'sent'] },
+        ]
+        for (const [policy, outcome] of [
+          ['compare_only', 'compared'],
+          ['swap_if_equal', 'refused'],
+        ] as const) {
+          const rebuild = yield* rebuilt(policy)
+          assert.strictEqual(rebuild.outcome, outcome)
+          const found = differences(rebuild)
+          assert.deepStrictEqual(
+            found.map(({ columns, missing, table }) => ({ table, missing, columns })),
+            expected as typeof found extends ReadonlyArray<infer One> ? Array<Omit<One & {}, 'key'>> : never,
+          )
+          assert.deepStrictEqual(
+            found.slice(0, 2).map(({ key }) => key),
+            [changed, gone].map((id) => encodeId('msg', id ?? '')),
+          )
+          assert.match(found[5]?.key ?? '', /^acc_\w+ test \d{4}-\d\d-\d\d otp order_ready RUB$/u)
+          assert.deepStrictEqual(yield* snapshot, wrong)
+          assert.deepStrictEqual(yield* relations, before)
+        }
+        const healed = yield* rebuilt('swap')
+        assert.strictEqual(healed.outcome, 'swapped')
+        assert.strictEqual(differences(healed).length, expected.length)
+        assert.deepStrictEqual(yield* snapshot, right)
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'brings back a number that was lost, and never that of a person who was forgotten',
+    () =>
+      Effect.gen(function* () {
+        yield* projector()
+        const facts = yield* traffic(account(3), 12)
+        const [lost, forgotten] = [at(facts, 1), at(facts, 2)]
+        yield* eraseRecipient(forgotten.recipient)
+        yield* sqlRun((q) => q`DELETE FROM read.personal_data WHERE message_id = ${uuid(lost)}`)
+        const stored = Effect.map(snapshot, ({ personal }) => personal.map((row) => row['message_id']))
+        yield* rebuilder()
+
+        const looked = yield* rebuilt('compare_only')
+        assert.strictEqual(looked.restored, 0)
+        assert.notInclude(yield* stored, uuid(lost))
+        const rebuild = yield* rebuilt('swap_if_equal')
+        assert.deepInclude(rebuild, { outcome: 'swapped', restored: 1 })
+        const ids = yield* stored
+        assert.include(ids, uuid(lost))
+        assert.notInclude(ids, uuid(forgotten))
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'goes on with another projector where one has ended in its midst',
+    () =>
+      Effect.gen(function* () {
+        yield* projector()
+        yield* traffic(account(4), 200)
+        const right = yield* snapshot
+        const scope = yield* Scope.make()
+        yield* Scope.provide(rebuilder(20), scope)
+        const { id } = yield* requestRebuild('swap_if_equal')
+        yield* openRow('folding', 20)
+        yield* Scope.close(scope, Exit.void)
+        const half = yield* readRebuild(id)
+        assert.deepInclude(half, { state: 'folding', outcome: null })
+        yield* rebuilder()
+        const rebuild = yield* ended(id)
+        assert.deepInclude(rebuild, { outcome: 'swapped' })
+        assert.deepStrictEqual(differences(rebuild), [])
+        // What the first had folded was not folded again.
+        const [held] = yield* sqlRun(
+          (q) => q<{ records: string }[]>`
+          SELECT sum(position) AS records FROM read.checkpoints WHERE projection = 'messages'`,
+        )
+        assert.strictEqual(rebuild.records, Number(held?.records))
+        assert.deepStrictEqual(yield* snapshot, right)
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'goes on with another projector where one was killed',
+    () =>
+      Effect.gen(function* () {
+        const process = yield* startProcess(world, home, 'killed')
+        yield* traffic(account(5), 30)
+        const right = yield* snapshot
+        const { id } = yield* requestRebuild('swap_if_equal')
+        yield* until(async (q) => {
+          const [row] = await q<
+            { made: boolean }[]
+          >`SELECT to_regclass('rebuild.message_history') IS NOT NULL AS made`
+          return row?.made ?? false
+        })
+        // It stops in the midst of its first portion.
+        const letGo = yield* holding((q) => q`LOCK TABLE rebuild.message_history IN ACCESS EXCLUSIVE MODE`)
+        yield* until((q) => isWaitedFor(q, 'rebuild.message_history'))
+        yield* process.kill('SIGKILL')
+        yield* letGo
+        yield* projector()
+        yield* rebuilder()
+        const rebuild = yield* ended(id)
+        assert.deepInclude(rebuild, { outcome: 'swapped' })
+        assert.deepStrictEqual(differences(rebuild), [])
+        assert.deepStrictEqual(yield* snapshot, right)
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'waits for a reader of the live tables without holding up the others',
+    () =>
+      Effect.gen(function* () {
+        yield* projector()
+        yield* traffic(account(6), 20)
+        const right = yield* snapshot
+        yield* rebuilder()
+        const letGo = yield* holding((q) => q`SELECT count(*) FROM read.messages`)
+        const { id } = yield* requestRebuild('swap_if_equal')
+        yield* until((q) => isWaitedFor(q, 'read.messages', 'AccessExclusiveLock'))
+        // It gives up, and tries again: whoever reads meanwhile is answered within its usual time.
+        for (let attempt = 0; attempt < 2; attempt++) {
+          assert.strictEqual((yield* snapshot).messages.length, right.messages.length)
+          yield* until(async (q) => !(await isWaitedFor(q, 'read.messages', 'AccessExclusiveLock')))
+          yield* until((q) => isWaitedFor(q, 'read.messages', 'AccessExclusiveLock'))
+        }
+        assert.deepInclude(yield* readRebuild(id), { state: 'swapping', endedAt: null })
+        yield* traffic(account(6), 5)
+        yield* letGo
+        assert.deepInclude(yield* ended(id), { outcome: 'swapped' })
+        assert.strictEqual((yield* snapshot).messages.length, right.messages.length + 5)
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'is one at a time, and leaves nothing when it is cancelled',
+    () =>
+      Effect.gen(function* () {
+        yield* projector()
+        yield* traffic(account(7), 20)
+        const [right, before] = [yield* snapshot, yield* relations]
+        assert.isNull(yield* cancelRebuild)
+        yield* rebuilder(20)
+        const { id } = yield* requestRebuild('swap')
+        assert.deepStrictEqual(yield* Effect.flip(requestRebuild('swap')), new RebuildUnderWay({ id }))
+        yield* openRow('folding', 20)
+        assert.deepInclude(yield* cancelRebuild, { id, outcome: 'cancelled' })
+        yield* cleared
+        assert.deepInclude(yield* readRebuild(id), { id, state: 'ended', outcome: 'cancelled' })
+        assert.deepStrictEqual([yield* snapshot, yield* relations], [right, before])
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+
+  it.live(
+    'carries over what the topics no longer tell',
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* Sql
+        // As it is once the topics have lost the months before: what they hold of them is not looked at.
+        const day = 24 * 3_600_000
+        const now = new Date()
+        const since = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 9, 1)
+        const sumsSince = since + 31 * day
+        yield* sqlRun((q) => q`SELECT command.ensure_months('read.messages', ${new Date(since)}, 3)`)
+        yield* projector()
+        const owner = account(8)
+        const [old, between, recent] = yield* Effect.all([
+          acceptanceOf({ account: owner, at: since - 5 * day }),
+          acceptanceOf({ account: owner, at: since + 5 * day }),
+          acceptanceOf({ account: owner, at: sumsSince + 5 * day }),
+        ])
+        yield* applied(
+          world.prefix,
+          yield* append(
+            [old, between, recent].flatMap((fact) => [
+              laneRecord(world, fact),
+              ...logRecords(world, fact, deliveryOf(fact)),
+            ]),
+          ),
+        )
+        yield* sql.run(async (q) => {
+          await q`UPDATE read.messages SET attempts = 9 WHERE id IN (${uuid(old) ?? ''}, ${uuid(between) ?? ''})`
+          await q`UPDATE read.daily_stats SET price = 77 WHERE account = ${decodeId('acc', owner)}`
+        })
+        yield* until(async (q) => {
+          const [row] = await q<
+            { next: Date | null }[]
+          >`SELECT min(next_at) AS next FROM command.retention_jobs`
+          return row !== undefined
+        })
+        const { id } = yield* requestRebuild('swap')
+        yield* sql.run(async (q) => {
+          await q`SELECT command.open_rebuild()`
+          await q`
+          UPDATE command.rebuilds SET state = 'folding', since = ${new Date(since)}, sums_since = ${new Date(sumsSince)}
+           WHERE id = ${id}`
+        })
+        yield* rebuilder()
+        const rebuild = yield* ended(id)
+        assert.deepInclude(rebuild, { outcome: 'swapped', since })
+        assert.deepStrictEqual(
+          differences(rebuild).map(({ columns, key, table }) => ({ table, key: key.slice(0, 30), columns })),
+          [
+            { table: 'read.messages', key: between.messageId, columns: ['attempts'] },
+            { table: 'read.daily_stats', key: owner, columns: ['price'] },
+          ],
+        )
+        const [attempts, prices] = yield* sql.run(async (q) => {
+          const messages = await q<{ id: string; attempts: number }[]>`
+          SELECT id, attempts FROM read.messages WHERE account = ${decodeId('acc', owner)} ORDER BY id`
+          const stats = await q<{ price: string }[]>`
+          SELECT price FROM read.daily_stats WHERE account = ${decodeId('acc', owner)} ORDER BY day`
+          return [messages, stats] as const
+        })
+        assert.deepStrictEqual(
+          attempts.map((row) => [row.id, row.attempts]),
+          [
+            [uuid(old), 9],
+            [uuid(between), 1],
+            [uuid(recent), 1],
+          ],
+        )
+        assert.deepStrictEqual(
+          prices.map(({ price }) => price),
+          ['77.00', '77.00', '2.00'],
+        )
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    WITHIN_MS,
+  )
+})
