@@ -6,7 +6,8 @@ import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
 import { maskNumbers } from '@hub/telemetry'
 import { Sql, type StorageError } from '@hub/store'
-import { Cause, Config, Effect, Exit } from 'effect'
+import { settings } from '@hub/config'
+import { Cause, type Config, Effect, Exit } from 'effect'
 import { explain } from './failure.ts'
 import { note } from './output.ts'
 
@@ -30,8 +31,8 @@ const osUser = Effect.sync(() => {
 
 /** Who is at work: `HUBCTL_ACTOR`, for jobs and shared machines, or the user of the operating system. */
 export const actor: Effect.Effect<string, Config.ConfigError> = Effect.gen(function* () {
-  const given = yield* Config.String('HUBCTL_ACTOR').pipe(Config.withDefault(''))
-  return given.trim() === '' ? yield* osUser : given.trim()
+  const given = yield* settings.hubctlActor.config
+  return given ?? (yield* osUser)
 })
 
 type Outcome = 'begun' | 'done' | 'failed'

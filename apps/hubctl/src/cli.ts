@@ -1,10 +1,22 @@
 /** The command line as a whole: its nouns, what all commands share, and how a run ends. */
 import { readFileSync } from 'node:fs'
 import { Cause, Console, Effect, Exit, Layer, Logger, References } from 'effect'
-import { CliConfig, CliOutput, Command, Completions, GlobalFlag } from 'effect/cli'
-import { Argument } from 'effect/cli'
+import { Argument, CliConfig, CliOutput, Command, Completions, GlobalFlag } from 'effect/cli'
 import { leaf, NOTHING } from './command.ts'
+import { accounts } from './commands/accounts.ts'
 import { audit } from './commands/audit.ts'
+import { certification } from './commands/certification.ts'
+import { config } from './commands/config.ts'
+import { doctor } from './commands/doctor.ts'
+import { hub } from './commands/hub.ts'
+import { keys } from './commands/keys.ts'
+import { migrations } from './commands/migrations.ts'
+import { optOuts } from './commands/opt-outs.ts'
+import { recipients } from './commands/recipients.ts'
+import { senders } from './commands/senders.ts'
+import { templates } from './commands/templates.ts'
+import { topics } from './commands/topics.ts'
+import { webhooks } from './commands/webhooks.ts'
 import { Yes } from './confirm.ts'
 import { EXIT, explain } from './failure.ts'
 import { Json, tellFailure } from './output.ts'
@@ -42,7 +54,14 @@ export const hubctlCommand = Command.make('hubctl').pipe(
     'The one command line of the people who run the hub. It talks to the hub that the environment describes (HUB_DATABASE_URL and the other ' +
       'variables of the apps), or else to the local one that npm start runs, and says on standard error which one that is.',
   ),
-  Command.withSubcommands([audit, completion]),
+  Command.withSubcommands([
+    {
+      group: 'Clients',
+      commands: [accounts, certification, keys, templates, senders, webhooks],
+    },
+    { group: 'People', commands: [optOuts, recipients] },
+    { group: 'The hub', commands: [hub, doctor, config, migrations, topics, audit, completion] },
+  ]),
   Command.withGlobalFlags([Json, Yes]),
 )
 

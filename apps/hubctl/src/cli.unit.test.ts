@@ -44,7 +44,7 @@ describe('hubctl', () => {
   it.each([[], ['audit']])('shows help where a command is missing: %s', async (...words) => {
     const ran = await runHubctl(NOWHERE, words)
     assert.strictEqual(ran.code, 2)
-    assert.include(ran.out, 'SUBCOMMANDS')
+    assert.include(ran.out, 'USAGE')
   })
 
   it.each([

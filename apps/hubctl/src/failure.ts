@@ -69,6 +69,12 @@ export const explain = (error: unknown): CommandFailed | null => {
   }
   if (typeof error === 'object' && error !== null) {
     const tag = textIn(error, '_tag')
+    if (textIn(error, 'constraint') === 'audit_holds_no_number') {
+      return refused(
+        'number_in_audit',
+        'An argument holds a number, which must not stand in the audit trail. Nothing was done.',
+      )
+    }
     if (tag !== null) {
       const more = ['reason', 'detail', 'code', 'constraint'].flatMap((name) => textIn(error, name) ?? [])
       const message = more.length === 0 ? tag : `${tag}: ${more.join(', ')}`

@@ -197,6 +197,14 @@ export {
   apiKeyFrom,
 } from './account/api-key.ts'
 export {
+  certificationPoints,
+  type CertificationPoint,
+  type Confirmation,
+  CONFIRMATION_NAMES,
+  CONFIRMATIONS,
+  type Evidence,
+} from './account/certification.ts'
+export {
   type AccountOverrides,
   type AccountSettings,
   BELIEVED_FOR_MS,

@@ -27,3 +27,12 @@ END $$;
 CREATE TRIGGER audit_is_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON command.audit
   FOR EACH STATEMENT EXECUTE FUNCTION command.keep_audit();
 REVOKE UPDATE, DELETE, TRUNCATE ON command.audit FROM PUBLIC, CURRENT_USER;
+
+-- Accounts whose integration was certified, by the checklist of docs/hubctl.md: they may have live keys.
+CREATE TABLE command.certifications (
+  account    uuid PRIMARY KEY REFERENCES command.accounts,
+  granted_at timestamptz(3) NOT NULL DEFAULT now(),
+  granted_by text NOT NULL,
+  -- What somebody has confirmed, of the points that the hub cannot see for itself.
+  confirmed  text[] NOT NULL
+);

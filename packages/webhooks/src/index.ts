@@ -10,6 +10,7 @@ export {
   WebhookClient,
   type WebhookClientShape,
 } from './client.ts'
+export { enableEndpoint, type Enabling } from './enabling.ts'
 export type { FailureReason } from './failure.ts'
 export {
   allowedHostsConfig,

@@ -11,7 +11,7 @@ import {
   subscriptionChangedRecord,
   type TopicNames,
 } from '@hub/kafka'
-import { type Queries, Sql } from '@hub/store'
+import { leaveInOutbox, type Queries, Sql } from '@hub/store'
 import { Duration, Effect, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 
@@ -37,9 +37,7 @@ export const tell = async (
 ): Promise<Told> => {
   const { account, mode } = owner
   const record = subscriptionChangedRecord(topics, { type: 'SubscriptionChanged', account, mode, ...what })
-  const [row] = await q<{ id: string }[]>`
-    INSERT INTO command.outbox (records) VALUES (${Buffer.from(encodeRecords([record]))}) RETURNING id`
-  return { outboxId: row?.id ?? '', record }
+  return { outboxId: await leaveInOutbox(q, 'command.outbox', encodeRecords([record])), record }
 }
 
 /** True once the fan-out has read on behind a record. */

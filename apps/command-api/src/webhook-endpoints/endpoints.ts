@@ -16,7 +16,6 @@ import {
 } from '@hub/contract'
 import {
   decodeId,
-  enable,
   encodeId,
   type EventType,
   SECRET_ROTATION_MS,
@@ -25,7 +24,7 @@ import {
 } from '@hub/domain'
 import { EventLog, subscriptionChangedRecord, type TopicNames } from '@hub/kafka'
 import { type Queries, Sql, type StorageError, Vault } from '@hub/store'
-import { AddressPolicy } from '@hub/webhooks'
+import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
@@ -297,22 +296,12 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
 
     enable: Effect.fnUntraced(function* (owner, id) {
       const row = yield* changed(owner, id, 'enabled', async (q, uuid) => {
-        const [found] = await q<(EndpointRow & { readonly first_failure_at: Date | null })[]>`
-          SELECT ${columns(q)}, first_failure_at FROM webhooks.endpoints WHERE id = ${uuid} AND ${owned(q, owner)}
-             FOR NO KEY UPDATE`
-        if (found === undefined) return null
-        const { action, health } = enable({
-          status: found.status,
-          consecutiveFailures: found.consecutive_failures,
-          firstFailureAt: found.first_failure_at?.getTime() ?? null,
-        })
-        if (action !== 'releaseBacklog') return null
-        const [enabled] = await q<EndpointRow[]>`
-          UPDATE webhooks.endpoints
-             SET status = ${health.status}, consecutive_failures = ${health.consecutiveFailures}, first_failure_at = NULL,
-                 disabled_at = NULL, disabled_reason = NULL, backlog_released_at = clock_timestamp()
-           WHERE id = ${uuid}
-          RETURNING ${columns(q)}`
+        const [found] = await q<EndpointRow[]>`
+          SELECT ${columns(q)} FROM webhooks.endpoints WHERE id = ${uuid} AND ${owned(q, owner)} FOR NO KEY UPDATE`
+        if (found === undefined || (await enableEndpoint(q, uuid)) !== 'enabled') return null
+        const [enabled] = await q<
+          EndpointRow[]
+        >`SELECT ${columns(q)} FROM webhooks.endpoints WHERE id = ${uuid}`
         return enabled ?? null
       })
       // Nothing was changed: it is enabled, or it is not the owner's.

@@ -5,6 +5,7 @@ import { Flag } from 'effect/cli'
 import { leaf, noun, NOTHING } from '../command.ts'
 import { database } from '../connect.ts'
 import { show, table } from '../output.ts'
+import { limitFlag } from '../words.ts'
 
 interface Line {
   readonly at: Date
@@ -39,14 +40,7 @@ const list = leaf(
     needs: database,
   },
   {
-    limit: Flag.Int('limit').pipe(
-      Flag.withDescription('How many at most'),
-      Flag.filter(
-        (limit) => limit >= 1 && limit <= 1000,
-        () => 'from 1 to 1000',
-      ),
-      Flag.withDefault(50),
-    ),
+    limit: limitFlag,
     actor: Flag.String('actor').pipe(Flag.withDescription('Only of this person or job'), Flag.optional),
     command: Flag.String('command').pipe(
       Flag.withDescription('Only of this command, such as "keys issue", or noun, such as "keys"'),

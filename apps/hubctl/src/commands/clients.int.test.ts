@@ -1,0 +1,314 @@
+/** Accounts, keys, certification, moderation, as they are typed, over PostgreSQL and Redis. */
+import { randomUUID } from 'node:crypto'
+import { API_KEY_PATTERN, apiKeyDigest, CONFIRMATION_NAMES, decodeId } from '@hub/domain'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { makeWorld, type World } from '../testing/world.ts'
+
+let world: World
+let account: string
+let uuid: string
+
+interface Issued {
+  readonly id: string
+  readonly key: string
+  readonly allowed_addresses: ReadonlyArray<string> | null
+}
+
+beforeAll(async () => {
+  world = await makeWorld()
+  const made = await world.succeed<{ readonly id: string }>(['accounts', 'create', 'Online shop'])
+  account = made.id
+  uuid = decodeId('acc', account) ?? ''
+})
+afterAll(() => world.remove())
+
+const NOBODY = 'acc_00000000000000000000000000'
+
+describe('accounts', () => {
+  it('are listed with their keys, and shown with what is in force', async () => {
+    const { data } = await world.succeed<{ readonly data: ReadonlyArray<object> }>(['accounts', 'list'])
+    assert.include(data[0], {
+      id: account,
+      name: 'Online shop',
+      test_keys: 0,
+      live_keys: 0,
+      certified: false,
+    })
+    const shown = await world.run(['accounts', 'show', account])
+    assert.match(shown.out, /api_rps +100 +100 +Requests per second/u)
+    assert.strictEqual(await world.refusal(['accounts', 'show', NOBODY]), 'account_not_found')
+  })
+
+  it('have what is set for them in one mode, and the default of what is unset', async () => {
+    const set = (...words: ReadonlyArray<string>) =>
+      world.succeed<{
+        readonly modes: ReadonlyArray<{
+          readonly mode: string
+          readonly in_force: Readonly<Record<string, unknown>>
+          readonly overridden: ReadonlyArray<string>
+        }>
+      }>(['accounts', 'set', account, ...words])
+    const words = ['--api-rps', '500', '--spend-limit', '1500.5', '--soft-threshold-percent', '90']
+    const [first] = (await set(...words, '--flood-pause-seconds', '0')).modes
+    assert.deepInclude(first, {
+      mode: 'live',
+      overridden: ['api_rps', 'flood_pause_seconds', 'spend_limit', 'soft_threshold_percent'],
+    })
+    assert.include(first?.in_force, { api_rps: 500, batch_max: 1000, spend_limit: '1500.50' })
+    // What is not named stays.
+    const [second] = (await set('--batch-max', '5000', '--unset', 'api_rps')).modes
+    assert.include(second?.in_force, { api_rps: 100, batch_max: 5000, spend_limit: '1500.50' })
+    const [test] = (await set('--mode', 'test', '--flood-per-hour', '7')).modes
+    assert.deepInclude(test, { mode: 'test', overridden: ['flood_per_hour'] })
+    assert.strictEqual(await world.refusal(['accounts', 'set', account]), 'usage')
+    assert.strictEqual(
+      await world.refusal(['accounts', 'set', account, '--api-rps', '5', '--unset', 'api_rps']),
+      'usage',
+    )
+    assert.strictEqual(
+      await world.refusal(['accounts', 'set', account, '--mode', 'test', '--spend-limit', '5']),
+      'usage',
+    )
+    assert.strictEqual(await world.refusal(['accounts', 'set', account, '--spend-limit', '5,50']), 'usage')
+    assert.strictEqual(
+      await world.refusal(['accounts', 'set', NOBODY, '--api-rps', '5']),
+      'account_not_found',
+    )
+  })
+
+  it('begin their month anew, once somebody has agreed', async () => {
+    await world.sql`INSERT INTO command.spend_periods (account, period, spent)
+      VALUES (${uuid}, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 812.5)`
+    assert.strictEqual(await world.refusal(['accounts', 'reset-spend', account]), 'confirmation_required')
+    const reset = await world.succeed<object>(['accounts', 'reset-spend', account, '--yes'])
+    assert.include(reset, { struck_off: '812.50', currency: 'RUB' })
+    const [row] = await world.sql`SELECT spent::text FROM command.spend_periods WHERE account = ${uuid}`
+    assert.strictEqual(row?.['spent'], '0.00')
+  })
+})
+
+describe('keys', () => {
+  const issue = (...words: ReadonlyArray<string>) =>
+    world.succeed<Issued>(['keys', 'issue', account, ...words])
+  const listed = async (id: string, ...words: ReadonlyArray<string>) =>
+    (
+      await world.succeed<{ readonly data: ReadonlyArray<Readonly<Record<string, unknown>>> }>([
+        'keys',
+        'list',
+        '--account',
+        account,
+        ...words,
+      ])
+    ).data.find((key) => key['id'] === id)
+
+  it('are shown once, and kept as their hash', async () => {
+    const issued = await issue()
+    assert.match(issued.key, API_KEY_PATTERN)
+    assert.match(issued.key, /^hub_test_/u)
+    const [row] = await world.sql`
+      SELECT encode(hash, 'hex') AS hash, last_four, mode FROM command.api_keys WHERE id = ${decodeId('key', issued.id)}`
+    assert.deepEqual(row, {
+      hash: apiKeyDigest(issued.key),
+      last_four: issued.key.slice(-4),
+      mode: 'test',
+    })
+    const list = await world.run(['keys', 'list'])
+    assert.include(list.out, issued.id)
+    assert.notInclude(list.out, issued.key)
+    const trail = await world.run(['audit', 'list', '--json'])
+    assert.include(trail.out, issued.id)
+    assert.notInclude(trail.out, issued.key)
+  })
+
+  it('may be bound to networks', async () => {
+    const issued = await issue('--allow', '192.0.2.7', '--allow', '2001:db8::/32')
+    assert.deepStrictEqual((await listed(issued.id))?.['allowed_addresses'], [
+      '192.0.2.7/32',
+      '2001:db8::/32',
+    ])
+    await world.succeed(['keys', 'allow', issued.id, '--allow', '10.0.0.0/8'])
+    assert.deepStrictEqual((await listed(issued.id))?.['allowed_addresses'], ['10.0.0.0/8'])
+    await world.succeed(['keys', 'allow', issued.id, '--anywhere'])
+    assert.isNull((await listed(issued.id))?.['allowed_addresses'])
+    for (const words of [
+      ['--allow', '10.1.2.3/8'],
+      ['--allow', 'example.com'],
+      ['--allow', '10.0.0.0/33'],
+      [],
+    ]) {
+      assert.strictEqual(await world.refusal(['keys', 'allow', issued.id, ...words]), 'usage')
+    }
+  })
+
+  it('are rotated with an overlap, or at once', async () => {
+    const old = await issue('--allow', '192.0.2.0/24')
+    const next = await world.succeed<Issued & { readonly replaces: { readonly revoked_at: string } }>([
+      'keys',
+      'rotate',
+      old.id,
+    ])
+    assert.notStrictEqual(next.key, old.key)
+    assert.deepStrictEqual(next.allowed_addresses, ['192.0.2.0/24'])
+    assert.include(await listed(old.id), { works: true, revoked_at: next.replaces.revoked_at })
+    assert.isAbove(Date.parse(next.replaces.revoked_at), Date.now() + 23 * 3_600_000)
+    // It has leaked meanwhile: the end is moved up, and no longer overlap moves it back.
+    assert.strictEqual(
+      await world.refusal(['keys', 'rotate', old.id, '--overlap', '0s']),
+      'confirmation_required',
+    )
+    await world.succeed(['keys', 'rotate', old.id, '--overlap', '0s', '--yes'])
+    assert.isUndefined(await listed(old.id))
+    assert.include(await listed(old.id, '--all'), { works: false })
+    assert.strictEqual(await world.refusal(['keys', 'rotate', old.id]), 'key_revoked')
+  })
+
+  it('are revoked for good, once somebody has agreed', async () => {
+    const { id } = await issue()
+    assert.strictEqual(await world.refusal(['keys', 'revoke', id]), 'confirmation_required')
+    assert.include(await listed(id), { works: true })
+    await world.succeed(['keys', 'revoke', id, '--yes'])
+    assert.strictEqual(await world.refusal(['keys', 'revoke', id, '--yes']), 'key_revoked')
+    assert.strictEqual(
+      await world.refusal(['keys', 'revoke', 'key_00000000000000000000000000', '--yes']),
+      'key_not_found',
+    )
+  })
+})
+
+describe('moderation', () => {
+  let template: string
+  let sender: string
+  beforeAll(async () => {
+    sender = await world.sender(uuid, 'live', 'SHOP')
+    template = await world.template(uuid, 'live', 'order_ready')
+    await world.sender(uuid, 'test', 'SHOP')
+  })
+
+  const queue = async (noun: string) =>
+    (
+      await world.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>([noun, 'queue'])
+    ).data.map(({ id }) => id)
+  const told = async () =>
+    (await world.sql`DELETE FROM command.event_inbox RETURNING type, object`).map((row) => [
+      row['type'] as string,
+      row['object'] as Readonly<Record<string, unknown>>,
+    ])
+
+  it('takes a template from the queue to approved and to declined, and tells the account each time', async () => {
+    assert.deepStrictEqual(await queue('templates'), [template])
+    await world.succeed(['templates', 'approve', template])
+    assert.deepStrictEqual(await queue('templates'), [])
+    assert.strictEqual(await world.refusal(['templates', 'approve', template]), 'already_decided')
+    await world.succeed(['templates', 'decline', template, '--reason', 'It names no sender'])
+    assert.include(await world.succeed<object>(['templates', 'show', template]), {
+      status: 'declined',
+      reason: 'It names no sender',
+      sender_status: 'pending',
+    })
+    const events = await told()
+    assert.deepStrictEqual(
+      events.map(([type]) => type),
+      ['template.approved', 'template.declined'],
+    )
+    assert.include(events[1]?.[1], { id: template, status: 'declined', reason: 'It names no sender' })
+    assert.notProperty(events[1]?.[1], 'body')
+    assert.strictEqual(await world.refusal(['templates', 'decline', template]), 'usage')
+    assert.strictEqual(
+      await world.refusal(['templates', 'approve', 'tpl_00000000000000000000000000']),
+      'template_not_found',
+    )
+  })
+
+  it('registers and declines a sender', async () => {
+    assert.deepStrictEqual(await queue('senders'), [sender])
+    await world.succeed(['senders', 'decline', sender, '--reason', 'The name is taken'])
+    await world.succeed(['senders', 'approve', sender])
+    assert.deepInclude(await world.succeed<object>(['senders', 'show', sender]), {
+      status: 'registered',
+      reason: null,
+      registration: { company: 'Shop' },
+    })
+    assert.deepStrictEqual(
+      (await told()).map(([type]) => type),
+      ['sender.declined', 'sender.registered'],
+    )
+  })
+
+  it('lets no number into a reason', async () => {
+    assert.strictEqual(
+      await world.refusal(['templates', 'decline', template, '--reason', 'Asked +79001234567']),
+      'number_in_audit',
+    )
+    assert.include(await world.succeed<object>(['templates', 'show', template]), {
+      reason: 'It names no sender',
+    })
+  })
+})
+
+describe('certification', () => {
+  const confirmed = CONFIRMATION_NAMES.flatMap((name) => ['--confirm', name])
+  const open = async () =>
+    (
+      await world.succeed<{
+        readonly points: ReadonlyArray<{
+          readonly name: string
+          readonly fulfilled: boolean
+          readonly by: string
+        }>
+      }>(['certification', 'check', account])
+    ).points.flatMap((point) => (point.fulfilled || point.by === 'confirmed' ? [] : [point.name]))
+
+  it('is what a live key needs', async () => {
+    assert.strictEqual(await world.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
+    // The tests above have issued test keys, registered the live sender, and declined the live template.
+    assert.deepStrictEqual(await open(), ['delivered', 'failed', 'references', 'webhooks', 'live_template'])
+    assert.strictEqual(
+      await world.refusal(['certification', 'grant', account, ...confirmed]),
+      'checklist_incomplete',
+    )
+
+    // What the hub sees once the client has worked through the sandbox.
+    const endpoint = randomUUID()
+    await world.sql`INSERT INTO read.daily_stats
+      (day, account, mode, class, template, currency, accepted, sent, delivered, undelivered, rejected, expired, parts, price)
+      VALUES ('2026-11-20', ${uuid}, 'test', 'service', 'order_ready', 'RUB', 3, 3, 2, 1, 0, 0, 3, 0)`
+    await world.sql`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+      VALUES (${uuid}, 'test', 'order-1', ${randomUUID()}, now())`
+    await world.sql`INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
+      VALUES (${endpoint}, ${uuid}, 'test', 'https://example.com/hook', 'x'::bytea)`
+    await world.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
+      VALUES (${randomUUID()}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, true, now())`
+    assert.deepStrictEqual(await open(), ['webhooks', 'live_template'], 'a trial is no delivery')
+    await world.sql`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, duration_ms, trial, created_at)
+      VALUES (${randomUUID()}, ${endpoint}, ${randomUUID()}, 1, 'succeeded', 5, false, now())`
+    const [template] = (
+      await world.succeed<{ readonly data: ReadonlyArray<{ readonly id: string }> }>(['templates', 'list'])
+    ).data
+    await world.succeed(['templates', 'approve', template?.id ?? ''])
+    assert.deepStrictEqual(await open(), [])
+
+    assert.strictEqual(
+      await world.refusal(['certification', 'grant', account, '--confirm', 'signature']),
+      'checklist_incomplete',
+    )
+    await world.succeed(['certification', 'grant', account, ...confirmed])
+    const issued = await world.succeed<Issued>(['keys', 'issue', account, '--mode', 'live'])
+    assert.match(issued.key, /^hub_live_/u)
+    const checked = await world.succeed<object>(['certification', 'check', account])
+    assert.include(checked, { certified: true, granted_by: 'a test' })
+  })
+
+  it('is taken back, and leaves live keys alone', async () => {
+    assert.strictEqual(await world.refusal(['certification', 'withdraw', account]), 'confirmation_required')
+    await world.succeed(['certification', 'withdraw', account, '--yes'])
+    assert.strictEqual(await world.refusal(['keys', 'issue', account, '--mode', 'live']), 'not_certified')
+    const { data } = await world.succeed<{ readonly data: ReadonlyArray<object> }>([
+      'keys',
+      'list',
+      '--mode',
+      'live',
+    ])
+    assert.lengthOf(data, 1)
+    assert.strictEqual(await world.refusal(['certification', 'withdraw', account, '--yes']), 'not_certified')
+  })
+})

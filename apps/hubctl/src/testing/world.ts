@@ -1,0 +1,83 @@
+/** A hub's stores for tests of commands: a database of its own, and what there is no command for. */
+import { randomUUID } from 'node:crypto'
+import { encodeId, type MessageClass, type Mode, recipientHash } from '@hub/domain'
+import { insertSender, insertTemplate } from '@hub/store'
+import { freshDatabase, openDatabase, testRedisUrl } from '@hub/testkit'
+import { assert } from 'vitest'
+import { type Ran, runHubctl } from './run.ts'
+
+const HASH_SECRET = 'a secret of at least 32 characters for tests'
+
+export const makeWorld = async () => {
+  const database = await freshDatabase()
+  const sql = openDatabase(database.url)
+  const environment = {
+    HUB_DATABASE_URL: database.url,
+    HUB_REDIS_URL: testRedisUrl(),
+    HUB_REDIS_PREFIX: `hubctl-${randomUUID()}:`,
+    HUB_NUMBER_HASH_SECRET: HASH_SECRET,
+    HUBCTL_ACTOR: 'a test',
+  }
+  const run = (args: ReadonlyArray<string>, input?: string): Promise<Ran> =>
+    runHubctl(environment, args, input)
+
+  /** Runs a command that must succeed, with `--json`, and answers the document. */
+  const succeed = async <A>(args: ReadonlyArray<string>, input?: string): Promise<A> => {
+    const ran = await run([...args, '--json'], input)
+    assert.strictEqual(ran.code, 0, ran.err)
+    return ran.json<A>()
+  }
+
+  /** Runs a command that must be refused, and answers its code. Nothing is on standard output. */
+  const refusal = async (args: ReadonlyArray<string>, input?: string): Promise<string> => {
+    const ran = await run([...args, '--json'], input)
+    assert.notStrictEqual(ran.code, 0, ran.out)
+    assert.strictEqual(ran.out, '')
+    const error = ran.err.slice(ran.err.indexOf('{'))
+    return (JSON.parse(error) as { readonly error: { readonly code: string } }).error.code
+  }
+
+  return {
+    sql,
+    run,
+    succeed,
+    refusal,
+    hashOf: (number: string): string => recipientHash(HASH_SECRET, number),
+
+    /** A sender as a client creates it: pending in live mode. Answers `snd_…`. */
+    sender: async (account: string, mode: Mode, name: string): Promise<string> => {
+      const id = randomUUID()
+      const status = mode === 'live' ? 'pending' : 'registered'
+      await insertSender(sql, { id, account, mode, name, registration: '{"company": "Shop"}', status })
+      return encodeId('snd', id)
+    },
+
+    /** And a template. Answers `tpl_…`. */
+    template: async (
+      account: string,
+      mode: Mode,
+      name: string,
+      messageClass: MessageClass = 'service',
+    ): Promise<string> => {
+      const id = randomUUID()
+      await insertTemplate(sql, {
+        id,
+        account,
+        mode,
+        name,
+        class: messageClass,
+        sender: 'SHOP',
+        body: 'Order {{order}}',
+        language: null,
+        status: mode === 'live' ? 'pending_moderation' : 'approved',
+      })
+      return encodeId('tpl', id)
+    },
+
+    remove: async () => {
+      await sql.end()
+      await database.drop()
+    },
+  }
+}
+export type World = Awaited<ReturnType<typeof makeWorld>>

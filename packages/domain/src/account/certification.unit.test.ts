@@ -1,0 +1,37 @@
+import { assert, describe, it } from 'vitest'
+import { CONFIRMATION_NAMES, certificationPoints, type Evidence } from './certification.ts'
+
+const ALL: Evidence = {
+  testKeys: 1,
+  delivered: 1,
+  failed: 1,
+  references: 1,
+  webhooksReceived: 1,
+  liveSenders: 1,
+  liveTemplates: 1,
+}
+const open = (evidence: Evidence, confirmed: ReadonlyArray<string>) =>
+  certificationPoints(evidence, new Set(confirmed)).flatMap(({ fulfilled, name }) =>
+    fulfilled ? [] : [name],
+  )
+
+describe('the checklist before a live key', () => {
+  it('is fulfilled by evidence and confirmations together', () => {
+    assert.deepStrictEqual(open(ALL, CONFIRMATION_NAMES), [])
+    assert.deepStrictEqual(open(ALL, []), [...CONFIRMATION_NAMES])
+  })
+
+  it('misses each thing that was not seen, and nothing confirms it in its place', () => {
+    const points = Object.keys(ALL) as ReadonlyArray<keyof Evidence>
+    const missed = points.map((name) => open({ ...ALL, [name]: 0 }, [...CONFIRMATION_NAMES, name]))
+    assert.deepStrictEqual(missed, [
+      ['test_key'],
+      ['delivered'],
+      ['failed'],
+      ['references'],
+      ['webhooks'],
+      ['live_sender'],
+      ['live_template'],
+    ])
+  })
+})

@@ -1,0 +1,31 @@
+/**
+ * Enabling a subscription that was disabled by failures. Source: specification, Webhook endpoint states. Whoever enables one tells the fan-out in the
+ * same transaction (`SubscriptionChanged`), which then delivers the backlog.
+ */
+import { enable, type SubscriptionStatus } from '@hub/domain'
+import type { Queries } from '@hub/store'
+
+/** What became of it: it was disabled and is enabled now, it was enabled before, or there is none of this id. */
+export type Enabling = 'enabled' | 'unchanged' | 'unknown'
+
+/** Enables a subscription, by UUID. To be called in a transaction. */
+export const enableEndpoint = async (q: Queries, id: string): Promise<Enabling> => {
+  const [found] = await q<
+    { status: SubscriptionStatus; consecutive_failures: number; first_failure_at: Date | null }[]
+  >`
+    SELECT status, consecutive_failures, first_failure_at FROM webhooks.endpoints
+     WHERE id = ${id} AND deleted_at IS NULL FOR NO KEY UPDATE`
+  if (found === undefined) return 'unknown'
+  const { action, health } = enable({
+    status: found.status,
+    consecutiveFailures: found.consecutive_failures,
+    firstFailureAt: found.first_failure_at?.getTime() ?? null,
+  })
+  if (action !== 'releaseBacklog') return 'unchanged'
+  await q`
+    UPDATE webhooks.endpoints
+       SET status = ${health.status}, consecutive_failures = ${health.consecutiveFailures}, first_failure_at = NULL,
+           disabled_at = NULL, disabled_reason = NULL, backlog_released_at = clock_timestamp()
+     WHERE id = ${id}`
+  return 'enabled'
+}
