@@ -12,6 +12,7 @@ import { hub } from './commands/hub.ts'
 import { keys } from './commands/keys.ts'
 import { migrations } from './commands/migrations.ts'
 import { optOuts } from './commands/opt-outs.ts'
+import { projections } from './commands/projections.ts'
 import { recipients } from './commands/recipients.ts'
 import { senders } from './commands/senders.ts'
 import { templates } from './commands/templates.ts'
@@ -60,7 +61,10 @@ export const hubctlCommand = Command.make('hubctl').pipe(
       commands: [accounts, certification, keys, templates, senders, webhooks],
     },
     { group: 'People', commands: [optOuts, recipients] },
-    { group: 'The hub', commands: [hub, doctor, config, migrations, topics, audit, completion] },
+    {
+      group: 'The hub',
+      commands: [hub, doctor, config, migrations, topics, projections, audit, completion],
+    },
   ]),
   Command.withGlobalFlags([Json, Yes]),
 )

@@ -12,6 +12,19 @@ export {
 } from './accounts/index.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
 export { leaveInOutbox, type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
+export {
+  cancelRebuild,
+  readRebuild,
+  readRebuilds,
+  type Rebuild,
+  type RebuildComparison,
+  type RebuildDifference,
+  type RebuildOutcome,
+  type RebuildPolicy,
+  type RebuildState,
+  RebuildUnderWay,
+  requestRebuild,
+} from './rebuild.ts'
 export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'
 export {
   makeSql,
@@ -24,6 +37,7 @@ export {
 } from './sql.ts'
 export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
 export {
+  ACCEPTED_LATER,
   enlistJobs,
   type Job,
   JOBS,
