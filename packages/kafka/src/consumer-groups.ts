@@ -9,6 +9,7 @@ import type { Admin, Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent, Kafka
 import { shardAssigner } from './assigner.ts'
 import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
 import { attachHooks, type InnerBatch, type InnerGroup } from './inner-group.ts'
+import { DEAD_LETTER_HEADERS } from './outgoing.ts'
 import {
   BusUnavailable,
   ConsumerGroups,
@@ -852,11 +853,22 @@ const offsetsByPlace = (
     ),
   )
 
+/** Headers that have no field of their own. */
+const furtherOf = (headers: NonNullable<KafkaMessage['headers']>): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => {
+      const written = OWN_HEADERS.has(name) ? null : text(value)
+      return written === null ? [] : [[name, written] as const]
+    }),
+  )
+const OWN_HEADERS: ReadonlySet<string> = new Set(['type', 'id', 'occurred_at', 'traceparent'])
+
 /** A record of another producer may lack our headers: it has no type, and a reader will not know it. */
 const incoming = (topic: string, partition: number, message: KafkaMessage): IncomingRecord => {
   const { headers } = message
   const appendedAt = Number(message.timestamp)
   const occurredAt = Number(text(headers?.['occurred_at']) ?? Number.NaN)
+  const further = headers?.[DEAD_LETTER_HEADERS.reason] === undefined ? undefined : furtherOf(headers)
   return {
     topic,
     partition,
@@ -867,6 +879,7 @@ const incoming = (topic: string, partition: number, message: KafkaMessage): Inco
     occurredAt: Number.isSafeInteger(occurredAt) ? occurredAt : appendedAt,
     traceparent: text(headers?.['traceparent']),
     appendedAt,
+    ...(further === undefined ? undefined : { headers: further }),
     value: message.value ?? new Uint8Array(),
   }
 }

@@ -1,6 +1,16 @@
 export * from './port.ts'
 export * from './codec.ts'
 export * from './records.ts'
+export {
+  contentOf,
+  type DeadLetter,
+  type DeadLetterQuery,
+  deadLettersFrom,
+  newestDeadLetters,
+  readDeadLetter,
+  recordToRetry,
+  type ShownRecord,
+} from './dead-letters.ts'
 export * from './outgoing.ts'
 export * from './registry.ts'
 export {

@@ -100,6 +100,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         occurredAt: record.occurredAt,
         traceparent: record.traceparent ?? null,
         appendedAt: at,
+        ...(record.headers === undefined ? {} : { headers: record.headers }),
         value: record.value,
       })
       return { topic: record.topic, partition, offset: log.length - 1 }

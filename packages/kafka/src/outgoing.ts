@@ -152,6 +152,14 @@ export const inboundMessageRecord = (
   ...envelope(options),
 })
 
+/** Headers of a dead letter beside those of its source. */
+export const DEAD_LETTER_HEADERS = {
+  reason: 'dead_letter_reason',
+  topic: 'source_topic',
+  partition: 'source_partition',
+  offset: 'source_offset',
+} as const
+
 /**
  * The same bytes for the dead-letter topic, in the same partition, with the reason and where it came from in
  * headers. `reason` is a code (`UndecodableRecord.reason`, an error's tag), never a text with content.
@@ -165,10 +173,10 @@ export const deadLetterRecord = (record: IncomingRecord, reason: string): Outgoi
   occurredAt: record.occurredAt,
   value: record.value,
   headers: {
-    dead_letter_reason: reason,
-    source_topic: record.topic,
-    source_partition: String(record.partition),
-    source_offset: String(record.offset),
+    [DEAD_LETTER_HEADERS.reason]: reason,
+    [DEAD_LETTER_HEADERS.topic]: record.topic,
+    [DEAD_LETTER_HEADERS.partition]: String(record.partition),
+    [DEAD_LETTER_HEADERS.offset]: String(record.offset),
   },
   ...(record.traceparent === null ? {} : { traceparent: record.traceparent }),
 })

@@ -262,6 +262,18 @@ export const portContract = (
         })
         assert.strictEqual(second?.offset, 1)
         assert.strictEqual(second?.traceparent, null)
+        assert.isFalse(Object.hasOwn(second!, 'headers'))
+      }))
+
+    test('read the further headers of a dead letter', () =>
+      Effect.gen(function* () {
+        const { log, topic, group } = yield* fresh
+        const headers = { dead_letter_reason: 'truncated', source_topic: 'a topic', source_offset: '7' }
+        yield* log.append([{ ...record(topic, 'k', 'letter', 0), headers }])
+        const heard = listener()
+        yield* joinWith(heard, { group, topics: [topic] })
+        yield* heard.until(() => heard.seen.length === 1)
+        assert.deepStrictEqual(heard.seen[0]?.headers, headers)
       }))
 
     test('read on from where they are told to', () =>

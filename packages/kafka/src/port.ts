@@ -38,6 +38,8 @@ export interface IncomingRecord extends Position {
   readonly traceparent: string | null
   /** When the broker or the producer stamped it, milliseconds since the epoch. */
   readonly appendedAt: number
+  /** Further headers, where there are any; of dead letters only. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly value: Uint8Array
 }
 

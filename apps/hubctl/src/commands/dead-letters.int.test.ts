@@ -1,0 +1,262 @@
+import { randomUUID } from 'node:crypto'
+import { encodeId } from '@hub/domain'
+import {
+  acceptedRecord,
+  createTopics,
+  deadLetterOf,
+  deadLetterRecord,
+  EventLog,
+  eventRecordedRecord,
+  type IncomingRecord,
+  layerEventLog,
+  logRecord,
+  type OutgoingRecord,
+  topicCatalogue,
+  topicEnds,
+  topicNames,
+} from '@hub/kafka'
+import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { Effect } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Ran, runHubctl } from '../testing/run.ts'
+
+const PARTITIONS = 3
+const prefix = topicPrefix()
+const topics = topicNames(prefix)
+const connection = { brokers: testBrokers(), clientId: 'dead-letters-test' }
+const NUMBER = '+79001234567'
+
+interface Letter {
+  readonly id: string
+  readonly reason: string | null
+  readonly type: string
+  readonly source: string | null
+  readonly handled: { readonly outcome: string } | null
+}
+interface List {
+  readonly data: ReadonlyArray<Letter>
+}
+
+const append = (records: ReadonlyArray<OutgoingRecord>) =>
+  Effect.runPromise(
+    Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 20_000 })).pipe(
+      Effect.provide(layerEventLog({ connection, partitions: PARTITIONS })),
+    ),
+  )
+
+/** Puts a record into its topic, and aside as a consumer would. Answers where its dead letter is. */
+const setAside = async (record: OutgoingRecord, reason: string): Promise<string> => {
+  const [source] = await append([record])
+  const incoming: IncomingRecord = {
+    ...record,
+    ...source!,
+    traceparent: null,
+    appendedAt: Date.now(),
+  }
+  const [letter] = await append([deadLetterRecord(incoming, reason)])
+  return `${letter!.topic}/${letter!.partition}/${letter!.offset}`
+}
+
+const sent = (): OutgoingRecord =>
+  logRecord(
+    topics,
+    { type: 'MessageDelivered', messageId: encodeId('msg', randomUUID()), at: Date.now() },
+    'a'.repeat(64),
+  )
+const event = (body: string): OutgoingRecord =>
+  eventRecordedRecord(topics, {
+    type: 'EventRecorded',
+    event: encodeId('evt', randomUUID()),
+    account: encodeId('acc', randomUUID()),
+    mode: 'test',
+    sequence: 1,
+    eventType: 'message.sent',
+    createdAt: Date.now(),
+    body,
+  })
+
+const endsOf = (topic: string) => Effect.runPromise(topicEnds(connection, topic))
+const sum = (numbers: ReadonlyArray<number>): number => numbers.reduce((all, one) => all + one, 0)
+
+let database: Awaited<ReturnType<typeof freshDatabase>>
+beforeAll(async () => {
+  const catalogue = topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })
+  ;[database] = await Promise.all([freshDatabase(), Effect.runPromise(createTopics(connection, catalogue))])
+}, 60_000)
+afterAll(() => database?.drop())
+
+const run = (...args: ReadonlyArray<string>): Promise<Ran> =>
+  runHubctl(
+    {
+      HUB_DATABASE_URL: database.url,
+      HUB_KAFKA_BROKERS: testBrokers().join(','),
+      HUB_TOPIC_PREFIX: prefix,
+      HUB_PARTITIONS: String(PARTITIONS),
+      HUBCTL_ACTOR: 'a test',
+    },
+    ['dead-letters', ...args],
+  )
+const succeed = async <A>(...args: ReadonlyArray<string>): Promise<A> => {
+  const ran = await run(...args, '--json')
+  assert.strictEqual(ran.code, 0, ran.err)
+  return ran.json<A>()
+}
+const refusal = async (...args: ReadonlyArray<string>): Promise<string> => {
+  const ran = await run(...args, '--json')
+  assert.notStrictEqual(ran.code, 0, ran.out)
+  const { error } = JSON.parse(ran.err.slice(ran.err.indexOf('{'))) as {
+    readonly error: { readonly code: string }
+  }
+  return error.code
+}
+
+const listed = async (...more: ReadonlyArray<string>): Promise<ReadonlyArray<Letter>> =>
+  (await succeed<List>('list', ...more)).data
+
+describe('hubctl dead-letters', { timeout: 120_000 }, () => {
+  it('lists them newest first, of one topic or of all, or from a place on', async () => {
+    const first = await setAside(sent(), 'unknown_schema')
+    const second = await setAside(sent(), 'invalid_at')
+    const third = await setAside(event('{}'), 'invalid_id')
+    const all = await listed('--limit', '3')
+    assert.deepStrictEqual(
+      all.map(({ id, reason, type }) => [id, reason, type]),
+      [
+        [third, 'invalid_id', 'EventRecorded'],
+        [second, 'invalid_at', 'MessageDelivered'],
+        [first, 'unknown_schema', 'MessageDelivered'],
+      ],
+    )
+    const ofLog = await listed('--topic', topics.messages, '--limit', '1')
+    assert.deepStrictEqual(
+      ofLog.map(({ id }) => id),
+      [second],
+    )
+    // Both have one key, and so one partition.
+    const onwards = await listed('--from', first)
+    assert.deepStrictEqual(
+      onwards.map(({ id }) => id),
+      [first, second],
+    )
+    assert.match((await run('list')).out, /LETTER +SET ASIDE +REASON +TYPE +HANDLED\n/u)
+  })
+
+  it('shows what is known of one, and nothing of bytes that do not decode', async () => {
+    const record = sent()
+    const place = await setAside(record, 'invalid_at')
+    const known = await succeed<Record<string, unknown>>('show', place)
+    assert.deepInclude(known, {
+      id: place,
+      reason: 'invalid_at',
+      key: record.key,
+      record: record.id,
+      bytes: record.value.length,
+      undecodable: null,
+    })
+    assert.strictEqual((known['content'] as Record<string, unknown>)['type'], 'MessageDelivered')
+
+    const garbage = await setAside(
+      { ...record, key: NUMBER, id: NUMBER, type: NUMBER, value: Buffer.from(`not Avro ${NUMBER}`) },
+      'not_wire_format',
+    )
+    for (const more of [['--json'], []]) {
+      const { code, out } = await run('show', garbage, ...more)
+      assert.strictEqual(code, 0)
+      assert.include(out, 'not_wire_format')
+      assert.notInclude(out, NUMBER.slice(1))
+      assert.notInclude(out, 'Avro')
+    }
+    assert.notInclude((await run('list')).out, NUMBER.slice(1))
+  })
+
+  it('keeps sealed what is sealed', async () => {
+    const sealed = Buffer.from('the sealed words of somebody')
+    const record = acceptedRecord(topics, {
+      type: 'MessageAccepted',
+      messageId: encodeId('msg', randomUUID()),
+      at: Date.now(),
+      account: encodeId('acc', randomUUID()),
+      mode: 'live',
+      class: 'service',
+      recipient: 'b'.repeat(64),
+      template: 'order_ready',
+      sender: 'HUB',
+      clientRef: null,
+      batch: null,
+      parts: 1,
+      price: { amount: '1.50', currency: 'RUB' },
+      variables: ['order'],
+      expiresAt: Date.now(),
+      sealingKey: 'a key',
+      sealed,
+      republished: false,
+    })
+    const place = await setAside(record, 'invalid_price')
+    const { content } = await succeed<{ readonly content: Record<string, unknown> }>('show', place)
+    assert.deepStrictEqual(content['sealed'], { sealed_bytes: sealed.length })
+  })
+
+  it('retries one where it came from, once', async () => {
+    const record = sent()
+    const place = await setAside(record, 'storage_rejected_23514')
+    const before = sum(await endsOf(topics.messages))
+    assert.strictEqual(await refusal('retry', place), 'confirmation_required')
+    assert.strictEqual(sum(await endsOf(topics.messages)), before)
+
+    const { produced } = await succeed<{ readonly produced: string }>('retry', place, '--yes')
+    assert.strictEqual(sum(await endsOf(topics.messages)), before + 1)
+    const [, partition] = place.split('/')
+    assert.isTrue(produced.startsWith(`${topics.messages}/${partition}/`), produced)
+
+    assert.strictEqual(await refusal('retry', place, '--yes'), 'dead_letter_handled')
+    assert.strictEqual(await refusal('drop', place, '--yes'), 'dead_letter_handled')
+    assert.strictEqual(sum(await endsOf(topics.messages)), before + 1)
+    assert.notInclude(
+      (await listed()).map(({ id }) => id),
+      place,
+    )
+    const all = await listed('--all')
+    assert.strictEqual(all.find(({ id }) => id === place)?.handled?.outcome, 'retried')
+
+    await succeed('retry', place, '--again', '--yes')
+    assert.strictEqual(sum(await endsOf(topics.messages)), before + 2)
+  })
+
+  it('knows a record that two consumers have set aside for the same', async () => {
+    const record = sent()
+    const [source] = await append([record])
+    const incoming = { ...record, ...source!, traceparent: null, appendedAt: Date.now() }
+    const [one, two] = await append([
+      deadLetterRecord(incoming, 'invalid_at'),
+      deadLetterRecord(incoming, 'malformed'),
+    ])
+    const idOf = (at: typeof one) => `${at!.topic}/${at!.partition}/${at!.offset}`
+    await succeed('drop', idOf(one), '--yes')
+    assert.strictEqual(await refusal('retry', idOf(two), '--yes'), 'dead_letter_handled')
+  })
+
+  it('refuses what is no dead letter, or does not say where it came from', async () => {
+    const topic = deadLetterOf(topics.messages)
+    assert.strictEqual(await refusal('show', `${topic}/0/999999`), 'dead_letter_not_found')
+    assert.strictEqual(await refusal('retry', `${topics.messages}/0/0`, '--yes'), 'topic_not_found')
+    assert.strictEqual(await refusal('list', '--topic', 'another'), 'topic_not_found')
+    assert.strictEqual(await refusal('show', 'nowhere'), 'usage')
+    // A source elsewhere would let a dead letter be produced to any topic.
+    const [placed] = await append([
+      {
+        ...sent(),
+        topic,
+        headers: {
+          source_topic: 'elsewhere',
+          source_partition: '0',
+          source_offset: '1',
+          dead_letter_reason: 'x',
+        },
+      },
+    ])
+    assert.strictEqual(
+      await refusal('retry', `${topic}/${placed!.partition}/${placed!.offset}`, '--yes'),
+      'source_unknown',
+    )
+  })
+})
