@@ -10,18 +10,20 @@ import { startStack } from '@hub/testkit'
 import { Effect } from 'effect'
 import { FANOUT_PARTITIONS, makeFanoutWorld, type Servers } from '../test/support/fanout.ts'
 import { percentile } from './numbers.ts'
-import type { PosterPlan } from './poster.ts'
+import type { Posted, PosterPlan } from './poster.ts'
 import type { ReceiverPlan, Seen } from './receiver.ts'
 
 /** What the fan-out allows itself for one subscription: the bare one gets as many connections. */
 const CONNECTIONS = 16
 const BARE_MS = 4000
+/** Deliveries before measuring: connections and compiled code first. The bare one has a second for that, and makes twice as many. */
+const WARM_UP = 20_000
 /** Batches of one event: some seconds of deliveries. */
-const SINGLES = 20_000
-/** The part of a backlog that goes before measuring: connections and compiled code first, as with the bare one. */
-const WARM_UP_PART = 1 / 4
+const SINGLES = 40_000
 /** A million events. */
 const HUNDREDS = 10_000
+/** By then the process has started and is warm, and a backlog of hundreds becomes due. */
+const DUE_AFTER_S = 15
 const STEADY = { rate: 200, subscriptions: 20, durationMs: 8000 }
 const WARM_UP_MS = 3000
 /** A drain that takes longer than this has failed. */
@@ -52,6 +54,29 @@ const peakMiB = (pid: number): number => {
   }
 }
 
+/** CPU that a process has taken, ms, to the hundredth of a second. Linux tells it in /proc; elsewhere it is not a number. */
+const cpuMs = (pid: number): number => {
+  try {
+    const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /su, '')
+      .split(' ')
+      .slice(11, 13)
+    return (Number(user) + Number(system)) * 10
+  } catch {
+    return Number.NaN
+  }
+}
+
+/** CPU of each process for one batch, µs. */
+interface Cost {
+  readonly fanout: number
+  readonly postgres: number
+  readonly receiver: number
+}
+
+const costText = ({ fanout, postgres, receiver }: Cost): string =>
+  `${fanout.toFixed(0)} µs in the fan-out, ${postgres.toFixed(0)} in PostgreSQL, ${receiver.toFixed(0)} in the receiver`
+
 export const measureWebhooks = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
   const fanout = await makeFanoutWorld(servers)
   const { authority, prefix, sql } = fanout
@@ -69,7 +94,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   const remove = async (endpoint: string): Promise<void> => {
     await sql`DELETE FROM webhooks.endpoints WHERE id = ${decodeId('we', endpoint)}`
   }
-  const bare = async (body: string): Promise<number> => {
+  const bare = async (body: string): Promise<Posted> => {
     const plan: PosterPlan = {
       port,
       ca: authority.pem,
@@ -77,37 +102,64 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       body,
       durationMs: BARE_MS,
     }
-    const { first } = await begin<number>('poster.ts', plan)
+    const { first } = await begin<Posted>('poster.ts', plan)
     await seen()
     return first
   }
 
-  /** Lets the fan-out find a backlog at its start; answers with batches a second, to the last delivery. */
+  const cpus = async (): Promise<Cost> => {
+    // The connections of the fan-out; what PostgreSQL does behind them all is little, and not the fan-out's alone.
+    const rows = await sql<{ pid: number }[]>`
+      SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'hub-webhook-fanout'`
+    return {
+      fanout: cpuMs(fanout.pid()),
+      postgres: rows.reduce((sum, { pid }) => sum + cpuMs(pid), 0),
+      receiver: cpuMs(receiver.pid ?? 0),
+    }
+  }
+
+  /**
+   * Lets the fan-out find two backlogs at its start: one to get warm with, and one that becomes due behind it. Answers with batches a
+   * second of the second one, to the last delivery, and what each of them took.
+   */
   const drain = async (
     batches: number,
     events: number,
-  ): Promise<{ readonly perSecond: number; readonly peak: number }> => {
+  ): Promise<{ readonly perSecond: number; readonly peak: number; readonly cost: Cost }> => {
+    const warming = await subscribe('/count')
     const { endpoint } = await subscribe('/count')
     await fanout.fillBacklog({ endpoint, batches, events })
+    await fanout.fillBacklog({ endpoint: warming.endpoint, batches: WARM_UP, events: 1 })
+    await sql`
+      UPDATE webhooks.batches SET next_attempt_at = now() + make_interval(secs => ${DUE_AFTER_S})
+      WHERE endpoint_id = ${decodeId('we', endpoint)}`
+    await sql.unsafe(`VACUUM ANALYZE webhooks.batches`)
     await sql`CHECKPOINT`
     await seen()
     await fanout.start()
     const begun = performance.now()
-    const at: Array<readonly [number, number]> = []
+    const at: Array<readonly [number, number, Cost]> = []
     let count = 0
-    while (count < batches) {
+    while (count < WARM_UP + batches) {
       if (performance.now() - begun > DRAIN_WITHIN_MS)
-        throw new Error(`drained only ${count} of ${batches} batches`)
+        throw new Error(`drained only ${count} of ${WARM_UP + batches} batches`)
       await delay(50)
       const { lastAt, requests } = await seen()
       count += requests
-      if (requests > 0 && count >= batches * WARM_UP_PART) at.push([lastAt, count])
+      if (requests > 0 && count > WARM_UP) at.push([lastAt, count, await cpus()])
     }
     const peak = peakMiB(fanout.pid())
     await fanout.kill('SIGTERM')
     await remove(endpoint)
-    const [first, last] = [at[0]!, at.at(-1)!]
-    return { perSecond: (last[1] - first[1]) / ((last[0] - first[0]) / 1000), peak }
+    await remove(warming.endpoint)
+    const [[firstAt, before, from], [lastAt, after, to]] = [at[0]!, at.at(-1)!]
+    const measured = after - before
+    const each = (process: keyof Cost) => ((to[process] - from[process]) * 1000) / measured
+    return {
+      perSecond: measured / ((lastAt - firstAt) / 1000),
+      peak,
+      cost: { fanout: each('fanout'), postgres: each('postgres'), receiver: each('receiver') },
+    }
   }
 
   /**
@@ -190,17 +242,19 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
 
     // Right before what is held against it: machines have moods.
     const event = `[{"id":"evt_0","object":"event","data":{"object":"${'x'.repeat(300)}"}}]`
-    const bareSingles = await bare(event)
-    say(`bare undici: ${bareSingles.toFixed(0)} posts/s over ${CONNECTIONS} connections`)
-    const { perSecond: singles } = await drain(SINGLES, 1)
+    const { cpu: bareCpu, perSecond: bareSingles } = await bare(event)
     say(
-      `backlog of single events: ${singles.toFixed(0)} posts/s, ${(singles / bareSingles).toFixed(2)} of bare`,
+      `bare undici: ${bareSingles.toFixed(0)} posts/s over ${CONNECTIONS} connections, ${bareCpu.toFixed(0)} µs each`,
+    )
+    const { cost: singleCost, perSecond: singles } = await drain(SINGLES, 1)
+    say(
+      `backlog of single events: ${singles.toFixed(0)} posts/s, ${(singles / bareSingles).toFixed(2)} of bare; ${costText(singleCost)}`,
     )
     const million = await drain(HUNDREDS, 100)
     const hundreds = million.perSecond * 100
     const memory = million.peak
     say(
-      `backlog of hundreds: ${hundreds.toFixed(0)} events/s, ${(hundreds / bareSingles).toFixed(1)} a bare post`,
+      `backlog of hundreds: ${hundreds.toFixed(0)} events/s, ${(hundreds / bareSingles).toFixed(1)} a bare post; a batch ${costText(million.cost)}`,
     )
     say(`memory with a backlog of a million events: ${memory.toFixed(0)} MiB`)
 
@@ -208,17 +262,17 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       rows: [
         [
           `bare: undici posts to one local receiver, ${CONNECTIONS} connections`,
-          `${bareSingles.toFixed(0)}/s`,
+          `${bareSingles.toFixed(0)}/s, CPU of a post ${bareCpu.toFixed(0)} µs beside the receiver's`,
           'the limit',
         ],
         [
           'webhook deliveries, one event a batch',
-          `${singles.toFixed(0)}/s`,
+          `${singles.toFixed(0)}/s, CPU of a delivery ${costText(singleCost)}`,
           `${(singles / bareSingles).toFixed(2)} of bare undici`,
         ],
         [
           'webhook backlog of a million events, batches of 100',
-          `${hundreds.toFixed(0)} events/s; memory at most ${memory.toFixed(0)} MiB`,
+          `${hundreds.toFixed(0)} events/s; memory at most ${memory.toFixed(0)} MiB; CPU of a batch ${costText(million.cost)}`,
           `${(hundreds / bareSingles).toFixed(1)} events a bare post`,
         ],
         [
