@@ -113,24 +113,31 @@ export interface GroupState {
   readonly committed: ReadonlyMap<string, ReadonlyMap<number, number>>
 }
 
+/** A new client knows its first broker only, and learns of the others by not finding a group's coordinator once. */
+const COORDINATOR_RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200 }
+
 /** A consumer group. One that nobody knows is `Dead` and has no members. */
 export const readGroup = (connection: KafkaConnection, group: string): Asked<GroupState> =>
-  withAdmin(connection, async (admin) => {
-    const { groups } = await admin.describeGroups([group])
-    const state = groups[0]?.state ?? 'Dead'
-    const offsets = state === 'Dead' ? [] : await admin.fetchOffsets({ groupId: group })
-    return {
-      members: groups[0]?.members.length ?? 0,
-      state,
-      committed: new Map(
-        offsets.map(({ partitions, topic }) => [
-          topic,
-          new Map(
-            partitions
-              .map(({ offset, partition }) => [partition, Number(offset)] as const)
-              .filter(([, offset]) => offset >= 0),
-          ),
-        ]),
-      ),
-    }
-  })
+  withAdmin(
+    connection,
+    async (admin) => {
+      const { groups } = await admin.describeGroups([group])
+      const state = groups[0]?.state ?? 'Dead'
+      const offsets = state === 'Dead' ? [] : await admin.fetchOffsets({ groupId: group })
+      return {
+        members: groups[0]?.members.length ?? 0,
+        state,
+        committed: new Map(
+          offsets.map(({ partitions, topic }) => [
+            topic,
+            new Map(
+              partitions
+                .map(({ offset, partition }) => [partition, Number(offset)] as const)
+                .filter(([, offset]) => offset >= 0),
+            ),
+          ]),
+        ),
+      }
+    },
+    COORDINATOR_RETRY,
+  )

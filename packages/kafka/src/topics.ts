@@ -4,7 +4,7 @@
  */
 import { settings } from '@hub/config'
 import { Config, Data, Duration, Effect, Schedule } from 'effect'
-import kafkajs, { type Admin, type ITopicConfig } from 'kafkajs'
+import kafkajs, { type Admin, type ITopicConfig, type RetryOptions } from 'kafkajs'
 import { makeKafka, reasonOf, type KafkaConnection } from './client.ts'
 import { BusUnavailable } from './port.ts'
 
@@ -160,12 +160,19 @@ export const createTopics = Effect.fn('createTopics')(function* (
 const ADMIN_TIMEOUT_MS = 10_000
 
 /** Asks with an admin client of its own, which is gone afterwards. For this package only. */
-export const withAdmin = <A>(connection: KafkaConnection, use: (admin: Admin) => Promise<A>) =>
+export const withAdmin = <A>(
+  connection: KafkaConnection,
+  use: (admin: Admin) => Promise<A>,
+  retry: RetryOptions = { retries: 0 },
+) =>
   Effect.acquireUseRelease(
-    Effect.map(makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS }), ({ kafka, destroy }) => ({
-      admin: kafka.admin(),
-      destroy,
-    })),
+    Effect.map(
+      makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS, retry }),
+      ({ kafka, destroy }) => ({
+        admin: kafka.admin(),
+        destroy,
+      }),
+    ),
     ({ admin }) =>
       Effect.tryPromise({
         try: async () => {
