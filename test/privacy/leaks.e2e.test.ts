@@ -183,7 +183,7 @@ describe('a busy hub', () => {
         return rows.every(({ last_finished_at }) => last_finished_at !== null)
       }, WITHIN)
       const metrics = await (await fetch(hub.describe().metrics_urls.projector)).text()
-      expect(metrics).toContain('hub_retention_last_finished_seconds{job="sealing_keys"}')
+      expect(metrics).toContain('hub_retention_last_finished_timestamp_seconds{task="sealing_keys"}')
     } finally {
       await sql.end()
     }

@@ -1,4 +1,4 @@
-/** What retention tells of itself. The label is a job: a short list. */
+/** What retention tells of itself. The label `task` is a job: a short list (`job` is Prometheus' own). */
 import { Effect, Metric } from 'effect'
 
 const perJob = <A>(make: (job: string) => A): ((job: string) => A) => {
@@ -14,27 +14,27 @@ const removedOf = perJob((job) =>
   Metric.counter('hub_retention_removed_total', {
     description: 'Rows, partitions or keys that retention has removed.',
     incremental: true,
-    attributes: { job },
+    attributes: { task: job },
   }),
 )
 const failuresOf = perJob((job) =>
   Metric.counter('hub_retention_failures_total', {
     description: 'Steps of retention that failed and are made again.',
     incremental: true,
-    attributes: { job },
+    attributes: { task: job },
   }),
 )
 const finishedOf = perJob((job) =>
-  Metric.gauge('hub_retention_last_finished_seconds', {
+  Metric.gauge('hub_retention_last_finished_timestamp_seconds', {
     description:
       'When the last run of a job came to its end, seconds since the epoch, as far as this process has made it.',
-    attributes: { job },
+    attributes: { task: job },
   }),
 )
 const heldOf = perJob((job) =>
   Metric.gauge('hub_retention_held', {
     description: '1 while something is due and has to wait.',
-    attributes: { job },
+    attributes: { task: job },
   }),
 )
 

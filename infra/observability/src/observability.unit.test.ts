@@ -1,0 +1,128 @@
+/** Dashboards, alerts, runbooks and the page of metrics are about the metrics that the code has. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { assert, describe, it } from '@effect/vitest'
+import { parse } from 'yaml'
+import { dashboards } from './dashboards.ts'
+import { generated } from './generated.ts'
+import { definedMetrics, metricsIn, ROOT, seriesOf, strayLabels } from './metrics.ts'
+
+interface Rule {
+  readonly alert: string
+  readonly expr: string
+  readonly labels: { readonly severity: string }
+  readonly annotations: { readonly summary: string; readonly runbook_url: string }
+}
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+const rules = (
+  parse(read('infra/observability/alerts/hub.yml')) as {
+    readonly groups: ReadonlyArray<{ readonly rules: ReadonlyArray<Rule> }>
+  }
+).groups.flatMap((group) => group.rules)
+const defined = definedMetrics()
+const known = new Set(defined.flatMap((one) => [one.name, ...seriesOf(one)]))
+const labels = new Map(
+  defined.flatMap((one) => seriesOf(one).map((name) => [name, new Set(Object.keys(one.labels))] as const)),
+)
+const unknown = (query: string) => metricsIn(query).filter((name) => !known.has(name))
+
+/** The labels that a query selects by, as `metric{label…}`. */
+const strangeSelectors = (query: string): ReadonlyArray<string> =>
+  [...query.matchAll(/\b(?<metric>hub_\w+)\{(?<selector>[^}]*)\}/gu)].flatMap(({ groups }) =>
+    [...(groups?.['selector'] ?? '').matchAll(/(?<label>\w+)\s*(?:=~|!~|!=|=)/gu)]
+      .map((found) => found.groups?.['label'] ?? '')
+      .filter((label) => !['job', 'instance'].includes(label))
+      .filter((label) => labels.get(groups?.['metric'] ?? '')?.has(label) !== true)
+      .map((label) => `${groups?.['metric']}{${label}}`),
+  )
+
+/** Spaces and lines of tables are the formatter's. */
+const bare = (text: string): string => text.replaceAll(/[\s-]+/gu, ' ')
+
+describe('metrics', () => {
+  it('have a name with their unit, a help text, and labels that are described', () => {
+    assert.isAbove(defined.length, 60)
+    assert.deepStrictEqual(strayLabels(defined), [])
+    for (const { help, name, type } of defined) {
+      assert.match(name, /^hub_[a-z][a-z0-9_]*$/u)
+      assert.match(help, /^[A-Z0-9].{8,}\.$/u, name)
+      assert.strictEqual(name.endsWith('_total'), type === 'counter', name)
+      if (type === 'histogram') assert.match(name, /_(?:seconds|bytes|messages|records)$/u)
+    }
+    const names = defined.map(({ name }) => name)
+    assert.deepStrictEqual(
+      names.filter((name, i) => names.indexOf(name) !== i),
+      [],
+      'defined twice',
+    )
+  })
+
+  it('are all on their page, and every one is on a dashboard or an alert', () => {
+    const shown = [
+      ...dashboards.flatMap(({ panels }) => panels.flatMap(({ queries }) => queries.map(({ expr }) => expr))),
+      ...rules.map(({ expr }) => expr),
+    ]
+    const used = new Set(shown.flatMap(metricsIn))
+    const dark = defined.filter((one) => ![one.name, ...seriesOf(one)].some((name) => used.has(name)))
+    assert.deepStrictEqual(
+      dark.map(({ name }) => name),
+      [],
+    )
+  })
+})
+
+describe('what is generated', () => {
+  for (const [path, content] of generated()) {
+    it(`${path.slice(ROOT.length + 1)} is as the code is (node infra/observability/src/generate.ts)`, () => {
+      const kept = readFileSync(path, 'utf8')
+      if (path.endsWith('.json')) assert.deepStrictEqual(JSON.parse(kept), JSON.parse(content))
+      else assert.strictEqual(bare(kept), bare(content))
+    })
+  }
+})
+
+describe('dashboards', () => {
+  for (const { panels, title } of dashboards) {
+    it(`${title} names metrics and labels that exist`, () => {
+      for (const panel of panels) {
+        assert.isNotEmpty(panel.queries, panel.title)
+        for (const { expr } of panel.queries) {
+          assert.deepStrictEqual([...unknown(expr), ...strangeSelectors(expr)], [], panel.title)
+        }
+      }
+    })
+  }
+})
+
+describe('alerts', () => {
+  const runbooks = read('docs/runbooks.md')
+  const tests = read('infra/observability/tests/alerts.yml')
+
+  it('name metrics and labels that exist', () => {
+    for (const { alert, expr } of rules) {
+      assert.deepStrictEqual([...unknown(expr), ...strangeSelectors(expr)], [], alert)
+    }
+  })
+
+  it('have a runbook each, and each runbook its alert', () => {
+    const sections = [...runbooks.matchAll(/^## (?<name>.+)$/gmu)].map(({ groups }) => groups?.['name'])
+    assert.deepStrictEqual(sections.toSorted(), rules.map(({ alert }) => alert).toSorted())
+    for (const { alert, annotations, labels: its } of rules) {
+      assert.strictEqual(annotations.runbook_url, `docs/runbooks.md#${alert.toLowerCase()}`)
+      const section = runbooks.split(`## ${alert}\n`, 2)[1]?.split('\n## ', 1)[0] ?? ''
+      assert.include(section, `_${its.severity}._`, alert)
+      assert.include(section, '**Look**', alert)
+      assert.include(section, '**Do**', alert)
+    }
+  })
+
+  it('are each tested firing and quiet', () => {
+    const names = (parse(tests) as { readonly tests: ReadonlyArray<{ readonly name: string }> }).tests.map(
+      ({ name }) => name,
+    )
+    assert.deepStrictEqual(
+      names.toSorted(),
+      rules.flatMap(({ alert }) => [`${alert} fires`, `${alert} stays quiet`]).toSorted(),
+    )
+  })
+})
