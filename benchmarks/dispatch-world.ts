@@ -26,6 +26,7 @@ import {
   layerConsumerGroups,
   layerEventLog,
   type OutgoingRecord,
+  type Position,
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
@@ -63,6 +64,8 @@ export interface Sent {
   readonly to: string
   readonly class: MessageClass
   readonly mode: Mode
+  /** `acc_…`; absent: one that all these have in common. */
+  readonly account?: string
 }
 
 export interface BenchProcess {
@@ -109,11 +112,14 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
       await runtime.runPromise(Effect.flatMap(Sealing, (sealing) => sealing.current(messageClass))),
     )
   }
-  const account = encodeId('acc', randomUUID())
+  const ownAccount = encodeId('acc', randomUUID())
   const children: Array<ChildProcess> = []
 
   /** A message as command-api would put it into its lane. `readable` false: the payload is random bytes, for messages that wait. */
-  const message = ({ class: messageClass, mode, to }: Sent, readable = true): MessageAccepted => {
+  const message = (
+    { account = ownAccount, class: messageClass, mode, to }: Sent,
+    readable = true,
+  ): MessageAccepted => {
     const now = Date.now()
     const messageId = newId('msg', now, randomBytes(10))
     const key = keys.get(messageClass)!
@@ -142,17 +148,16 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     }
   }
 
-  const append = (records: ReadonlyArray<OutgoingRecord>): Promise<void> =>
-    runtime.runPromise(
-      Effect.asVoid(Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 30_000 }))),
-    )
+  const append = (records: ReadonlyArray<OutgoingRecord>): Promise<ReadonlyArray<Position>> =>
+    runtime.runPromise(Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 30_000 })))
   /** Straight into the lanes. */
-  const accept = (messages: ReadonlyArray<MessageAccepted>): Promise<void> =>
-    append(messages.map((fact) => acceptedRecord(topics, fact)))
+  const accept = async (messages: ReadonlyArray<MessageAccepted>): Promise<void> => {
+    await append(messages.map((fact) => acceptedRecord(topics, fact)))
+  }
 
   /** Starts an app and waits until it is ready. */
   const start = async (
-    app: 'dispatcher' | 'projector',
+    app: 'command-api' | 'dispatcher' | 'projector',
     more: Readonly<Record<string, string>> = {},
     flags: ReadonlyArray<string> = [],
   ): Promise<BenchProcess> => {
@@ -219,7 +224,9 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     prefix,
     topics,
     partitions,
+    databaseUrl,
     sql,
+    runtime,
     message,
     append,
     accept,
