@@ -50,3 +50,4 @@ export {
   type Step,
 } from './retention/index.ts'
 export { BoxUnreadable, type Purpose, Vault } from './vault.ts'
+export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
