@@ -5,6 +5,7 @@ import { Argument, CliConfig, CliOutput, Command, Completions, GlobalFlag } from
 import { leaf, NOTHING } from './command.ts'
 import { accounts } from './commands/accounts.ts'
 import { audit } from './commands/audit.ts'
+import { deadLetters } from './commands/dead-letters.ts'
 import { certification } from './commands/certification.ts'
 import { config } from './commands/config.ts'
 import { doctor } from './commands/doctor.ts'
@@ -14,6 +15,7 @@ import { migrations } from './commands/migrations.ts'
 import { optOuts } from './commands/opt-outs.ts'
 import { projections } from './commands/projections.ts'
 import { recipients } from './commands/recipients.ts'
+import { restore } from './commands/restore.ts'
 import { senders } from './commands/senders.ts'
 import { templates } from './commands/templates.ts'
 import { topics } from './commands/topics.ts'
@@ -63,7 +65,18 @@ export const hubctlCommand = Command.make('hubctl').pipe(
     { group: 'People', commands: [optOuts, recipients] },
     {
       group: 'The hub',
-      commands: [hub, doctor, config, migrations, topics, projections, audit, completion],
+      commands: [
+        hub,
+        doctor,
+        config,
+        migrations,
+        topics,
+        projections,
+        deadLetters,
+        restore,
+        audit,
+        completion,
+      ],
     },
   ]),
   Command.withGlobalFlags([Json, Yes]),
