@@ -17,6 +17,8 @@ export interface MigrationStatus {
   readonly applied: ReadonlyArray<{ readonly name: string; readonly at: number }>
   /** Files that are not applied yet. */
   readonly pending: ReadonlyArray<string>
+  /** Applied by a newer version of the hub. */
+  readonly newer: ReadonlyArray<string>
   /** Sentences about what does not fit together: then `migrate` refuses. */
   readonly problems: ReadonlyArray<string>
 }
@@ -59,6 +61,7 @@ export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable 
     return {
       applied: rows.map(({ applied_at, name }) => ({ name, at: applied_at.getTime() })),
       pending: migrations.map(({ name }) => name).filter((name) => !done.has(name)),
+      newer: rows.map(({ name }) => name).filter((name) => !known.has(name)),
       problems: rows.flatMap(({ checksum, name }) => {
         const own = known.get(name)
         if (own === undefined) return [fromNewer(name)]

@@ -3,7 +3,7 @@ import { Effect } from 'effect'
 import { CliOutput } from 'effect/cli'
 import { leaf, NOTHING } from '../command.ts'
 import { type Finding, runChecks, type Verdict } from '../doctor/check.ts'
-import { servers } from '../doctor/servers.ts'
+import { pool, servers } from '../doctor/servers.ts'
 import { surroundings } from '../doctor/surroundings.ts'
 import { work } from '../doctor/work.ts'
 import { refused } from '../failure.ts'
@@ -51,7 +51,9 @@ export const doctor = leaf(
   {},
   Effect.fnUntraced(function* () {
     const names = Object.keys(yield* Surroundings)
-    const findings = yield* runChecks([...surroundings(names), ...servers, ...work])
+    const findings = yield* runChecks([...surroundings(names), ...servers, ...work]).pipe(
+      Effect.provide(pool),
+    )
     const ill = findings.filter(({ verdict }) => verdict === 'ill').map(({ subject }) => subject)
     yield* show(
       { object: 'doctor', healthy: ill.length === 0, findings },

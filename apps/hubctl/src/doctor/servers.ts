@@ -3,18 +3,35 @@ import { connect } from 'node:net'
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
 import { kafkaConnectionConfig, readCluster } from '@hub/kafka'
-import { migrationStatus, Sql } from '@hub/store'
-import { Clock, Duration, Effect } from 'effect'
+import { makeSql, migrationStatus, Sql } from '@hub/store'
+import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
 import { CLIENT } from '../connect.ts'
-import { type Check, ill, type Outcome, well } from './check.ts'
+import { type Check, DEADLINE, ill, note, type Outcome, well } from './check.ts'
 
 export const POSTGRESQL = 'PostgreSQL'
 export const MIGRATIONS = 'migrations'
 export const REDIS = 'Redis'
 export const KAFKA = 'Kafka'
 
-/** With a pool that is made for a check and closed behind it, so that a hung server holds up nobody. */
-export const overSql = Effect.provide(Sql.layer(CLIENT))
+/** One to be asked and one that hangs. */
+const CONNECTIONS = 2
+
+/** PostgreSQL for all checks. A wrong URL is told by the check of PostgreSQL before anybody connects. */
+export const pool: Layer.Layer<Sql> = Layer.effect(
+  Sql,
+  Effect.gen(function* () {
+    const url = yield* settings.databaseUrl.config.pipe(
+      Effect.orElseSucceed(() => Redacted.make('postgres://')),
+    )
+    const sql = yield* makeSql(url, CONNECTIONS, CLIENT)
+    // As long as a check may take: its own bound is the one that is told.
+    const patient = { deadline: DEADLINE }
+    return {
+      run: (body) => sql.run(body, patient),
+      transaction: (body) => sql.transaction(body, patient),
+    }
+  }),
+)
 
 /** As much as command-api bears before it says that it is not ready. */
 const CLOCK_TOLERANCE_MS = 1000
@@ -44,16 +61,14 @@ const postgresql: Check = {
   needs: [],
   mend: 'Start it, or correct HUB_DATABASE_URL.',
   run: Effect.gen(function* () {
+    yield* settings.databaseUrl.config
     const sql = yield* Sql
-    const ask = sql.run(
-      async (q) => {
-        const [row] = await q<{ version: string; at: number; standby: boolean }[]>`
+    const ask = sql.run(async (q) => {
+      const [row] = await q<{ version: string; at: number; standby: boolean }[]>`
             SELECT current_setting('server_version') AS version, pg_is_in_recovery() AS standby,
                    (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at`
-        return row
-      },
-      { deadline: Duration.seconds(3) },
-    )
+      return row
+    })
     // The first one opens the connection.
     yield* ask
     const before = yield* Clock.currentTimeMillis
@@ -69,7 +84,7 @@ const postgresql: Check = {
           { version },
         )
       : judged(version, measured, { version })
-  }).pipe(overSql),
+  }),
 }
 
 const migrations: Check = {
@@ -77,17 +92,23 @@ const migrations: Check = {
   needs: [POSTGRESQL],
   mend: 'See hubctl migrations status.',
   run: migrationStatus.pipe(
-    Effect.map(({ applied, pending, problems }) => {
-      const facts = { applied: applied.length, pending, problems }
-      const [problem] = problems
-      if (problem !== undefined) {
-        return ill(problem, 'Run the version of the hub that this database belongs to.', facts)
+    Effect.map(({ applied, newer, pending, problems }) => {
+      const facts = { applied: applied.length, pending, newer, problems }
+      // That there are newer ones is no fault: a version works with the schema of the next one, so are upgrades done.
+      if (problems.length > newer.length) {
+        return ill(problems.join('; '), 'Run the version of the hub that this database belongs to.', facts)
       }
-      return pending.length === 0
-        ? well(`all ${applied.length} are applied`, facts)
-        : ill(`${pending.length} are pending, ${pending[0]} first`, 'Run hubctl migrations apply.', facts)
+      if (pending.length > 0) {
+        return ill(
+          `${pending.length} are pending, ${pending[0]} first`,
+          'Run hubctl migrations apply.',
+          facts,
+        )
+      }
+      return newer.length > 0
+        ? note(`all of this version are applied, and ${newer.join(', ')} of a newer one`, facts)
+        : well(`all ${applied.length} are applied`, facts)
     }),
-    overSql,
   ),
 }
 

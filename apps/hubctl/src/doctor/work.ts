@@ -17,7 +17,7 @@ import { Sql } from '@hub/store'
 import { Clock, Config, Effect } from 'effect'
 import { CLIENT } from '../connect.ts'
 import { type Check, ill, note, well } from './check.ts'
-import { KAFKA, MIGRATIONS, overSql, REDIS } from './servers.ts'
+import { KAFKA, MIGRATIONS, REDIS } from './servers.ts'
 
 const TOPICS = 'topics'
 
@@ -89,7 +89,7 @@ const reader = (
   app: string,
   read: (names: TopicNames) => ReadonlyArray<string>,
   /** Where it stands, if that is not what the group has committed. */
-  positions: ((names: TopicNames, prefix: string) => Effect.Effect<Positions, unknown>) | null,
+  positions: ((names: TopicNames, prefix: string) => Effect.Effect<Positions, unknown, Sql>) | null,
 ): Check => ({
   subject: `${app} group`,
   needs: [KAFKA, ...(positions === null ? [] : [MIGRATIONS])],
@@ -129,7 +129,7 @@ const readers: ReadonlyArray<Check> = [
             SELECT ${prefix} || topic AS topic, partition, position::float8 AS position
               FROM read.checkpoints WHERE projection = ${PROJECTION}`,
         ),
-      ).pipe(Effect.map(positionsOf), overSql),
+      ).pipe(Effect.map(positionsOf)),
   ),
   reader(
     'webhook-fanout',
@@ -140,7 +140,7 @@ const readers: ReadonlyArray<Check> = [
           (q) => q<Place[]>`
             SELECT ${webhooks} AS topic, partition, position::float8 AS position FROM webhooks.positions`,
         ),
-      ).pipe(Effect.map(positionsOf), overSql),
+      ).pipe(Effect.map(positionsOf)),
   ),
 ]
 
@@ -185,7 +185,7 @@ const outboxes: Check = {
           'They go out when Kafka takes records and command-api and projector run: mend those first.',
           facts,
         )
-  }).pipe(overSql),
+  }),
 }
 
 const deadLetters: Check = {
@@ -238,7 +238,7 @@ const stops: Check = {
           facts,
         )
       : well('not set', facts)
-  }).pipe(overSql),
+  }),
 }
 
 /** A day's share that is left when it is time to look. */
@@ -264,7 +264,7 @@ const daily: Check = {
     if (today >= limit)
       return ill(`${said}: nothing more is taken`, 'Raise it with hubctl, or wait for midnight UTC.', facts)
     return today >= limit * NEARLY ? note(said, facts) : well(said, facts)
-  }).pipe(overSql),
+  }),
 }
 
 export const work: ReadonlyArray<Check> = [topics, ...readers, outboxes, deadLetters, stops, daily]

@@ -1,0 +1,108 @@
+/** How checks run: side by side, each bounded, none hiding another. */
+import { assert, describe, it } from '@effect/vitest'
+import { mistaken, settings } from '@hub/config'
+import { StorageUnavailable } from '@hub/store'
+import { Deferred, Duration, Effect, Fiber } from 'effect'
+import { TestClock } from 'effect/testing'
+import { screen } from '../commands/doctor.ts'
+import { type Check, DEADLINE, ill, note, type Outcome, runChecks, well } from './check.ts'
+
+const check = (
+  subject: string,
+  run: Effect.Effect<Outcome, unknown>,
+  needs: ReadonlyArray<string> = [],
+): Check<never> => ({ subject, needs, mend: `Mend ${subject}.`, run })
+
+describe('checks', () => {
+  it.effect('run at once, and are told in their order', () =>
+    Effect.gen(function* () {
+      const met = yield* Deferred.make<void>()
+      const findings = yield* runChecks([
+        check('first', Effect.as(Deferred.await(met), well('met'))),
+        check('second', Effect.as(Deferred.succeed(met, undefined), well('meets'))),
+      ])
+      assert.deepStrictEqual(
+        findings.map(({ said, subject }) => `${subject} ${said}`),
+        ['first met', 'second meets'],
+      )
+    }),
+  )
+
+  it.effect('do not hide each other when one of them hangs', () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.forkChild(
+        runChecks([
+          check('hung', Effect.never),
+          check('upon it', Effect.succeed(well('fine')), ['hung']),
+          check('upon that', Effect.succeed(well('fine')), ['upon it']),
+          check('beside it', Effect.succeed(well('fine'))),
+        ]),
+      )
+      yield* TestClock.adjust(DEADLINE)
+      const findings = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(
+        findings.map(({ mend, said, verdict }) => [verdict, said, mend]),
+        [
+          ['ill', `does not answer within ${Duration.toSeconds(DEADLINE)} s`, 'Mend hung.'],
+          ['unknown', 'not known without hung', null],
+          ['unknown', 'not known without upon it', null],
+          ['well', 'fine', null],
+        ],
+      )
+    }),
+  )
+
+  it.effect('go on behind what is only worth knowing', () =>
+    Effect.gen(function* () {
+      const findings = yield* runChecks([
+        check('remark', Effect.succeed(note('late'))),
+        check('upon it', Effect.succeed(well('fine')), ['remark']),
+      ])
+      assert.deepStrictEqual(
+        findings.map(({ verdict }) => verdict),
+        ['note', 'well'],
+      )
+    }),
+  )
+
+  it.effect('tell failures in sentences, and a wrong setting by its name', () =>
+    Effect.gen(function* () {
+      const findings = yield* runChecks([
+        check(
+          'server',
+          Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })),
+        ),
+        check('setting', Effect.fail(mistaken(settings.redisUrl, 'is not set'))),
+        check('defect', Effect.fail('something')),
+      ])
+      assert.deepStrictEqual(
+        findings.map(({ mend, said }) => `${said} ${mend}`),
+        [
+          'does not answer (ECONNREFUSED) Mend server.',
+          'HUB_REDIS_URL is not set. Expected: a URL that begins with redis:// or rediss://. Set it as docs/configuration.md says.',
+          'hubctl itself failed; nothing more is known. Mend defect.',
+        ],
+      )
+    }),
+  )
+})
+
+describe('the screen', () => {
+  it('has a line for each finding, and below what is wrong how to mend it', () => {
+    assert.strictEqual(
+      screen([
+        { subject: 'Redis', ...ill('does\nnot answer', 'Start it.') },
+        { subject: 'topics', ...well('all there') },
+        { subject: 'operator', ...note('none') },
+        { subject: 'stop flag', verdict: 'unknown', said: 'not known', mend: null, facts: {} },
+      ]),
+      [
+        '✗ Redis      does?not answer',
+        '             → Start it.',
+        '✓ topics     all there',
+        '! operator   none',
+        '? stop flag  not known',
+      ].join('\n'),
+    )
+  })
+})
