@@ -1,28 +1,19 @@
 /** The command line itself: every command explains itself, needs no server to do so, and fails in one way. */
+import { readFileSync } from 'node:fs'
+import { Context, Effect } from 'effect'
 import { assert, describe, it } from 'vitest'
-import type { Command } from 'effect/cli'
 import { hubctlCommand } from './cli.ts'
 import { Changes } from './command.ts'
-import { Context } from 'effect'
+import { hubctlPage, leavesOf } from './document.ts'
 import { runHubctl } from './testing/run.ts'
 
 /** A place where no hub is. */
 const NOWHERE = { HUB_DATA_DIR: '/nonexistent' }
 
-const leavesOf = (
-  command: Command.Command.Any,
-  path: ReadonlyArray<string> = [],
-): ReadonlyArray<readonly [ReadonlyArray<string>, Command.Command.Any]> => {
-  const children = command.subcommands.flatMap(({ commands }) => commands)
-  return children.length === 0
-    ? [[path, command]]
-    : children.flatMap((child) => leavesOf(child, [...path, child.name]))
-}
-
 const leaves = leavesOf(hubctlCommand)
 
 describe('every command', () => {
-  it.each(leaves.map(([path, command]) => [path.join(' '), path, command] as const))(
+  it.each(leaves.map(({ command, path }) => [path.join(' '), path, command] as const))(
     '%s says what it does, what it changes and how it is used, without a hub',
     async (words, path, command) => {
       const ran = await runHubctl(NOWHERE, [...path, '--help'])
@@ -74,5 +65,12 @@ describe('hubctl', () => {
 
   it('knows its version', async () => {
     assert.include((await runHubctl(NOWHERE, ['--version'])).out, '0.3.3')
+  })
+})
+
+describe('docs/hubctl.md', () => {
+  it('is as the commands are; else run node apps/hubctl/scripts/generate.ts', async () => {
+    const page = readFileSync(new URL('../../../docs/hubctl.md', import.meta.url), 'utf8')
+    assert.strictEqual(page, await Effect.runPromise(hubctlPage))
   })
 })

@@ -1,0 +1,10 @@
+/**
+ * Writes `docs/hubctl.md` from the help of the commands. Run it after every change of a command:
+ *
+ *   node apps/hubctl/scripts/generate.ts
+ */
+import { writeFileSync } from 'node:fs'
+import { Effect } from 'effect'
+import { hubctlPage } from '../src/document.ts'
+
+writeFileSync(new URL('../../../docs/hubctl.md', import.meta.url), await Effect.runPromise(hubctlPage))

@@ -1,0 +1,105 @@
+import { assert, describe, it } from 'vitest'
+import { Option } from 'effect'
+import { parseAmount } from './commands/accounts.ts'
+import { parseDailyLimit } from './commands/hub.ts'
+import { isNetwork } from './commands/keys.ts'
+import { parseList } from './commands/opt-outs.ts'
+import { isPlainLine, parseMoment, parseSpan } from './words.ts'
+
+describe('words of the command line', () => {
+  it('are spans of time with a unit', () => {
+    assert.deepStrictEqual(
+      ['0s', '90s', '30m', '2h', '1d'].map(parseSpan),
+      [0, 90_000, 1_800_000, 7_200_000, 86_400_000],
+    )
+    for (const text of ['', '30', 'm', '1.5h', '-1h', '1w', '1h30m', '1234567s', ' 1h']) {
+      assert.isNull(parseSpan(text), text)
+    }
+  })
+
+  it('are moments in UTC, as exact as they are given', () => {
+    assert.strictEqual(parseMoment('2026-11-21'), Date.UTC(2026, 10, 21))
+    assert.strictEqual(parseMoment('2026-11-21T10:05Z'), Date.UTC(2026, 10, 21, 10, 5))
+    assert.strictEqual(parseMoment('2026-11-21T10:05:07Z'), Date.UTC(2026, 10, 21, 10, 5, 7))
+    assert.strictEqual(parseMoment('2026-11-21T10:05:07.089Z'), Date.UTC(2026, 10, 21, 10, 5, 7, 89))
+    for (const text of [
+      '',
+      'today',
+      '2026-02-30',
+      '2026-11-21T10:05',
+      '2026-11-21T10Z',
+      '2026-11-21T25:00Z',
+    ]) {
+      assert.isNull(parseMoment(text), text)
+    }
+  })
+
+  it('are amounts with two fraction digits at most', () => {
+    assert.deepStrictEqual(['0', '5', '5.5', '007.25'].map(parseAmount), ['0.00', '5.00', '5.50', '7.25'])
+    for (const text of ['', '-5', '5.', '.5', '5.555', '5,50', '1e3', '1234567890']) {
+      assert.isNull(parseAmount(text), text)
+    }
+  })
+
+  it('are daily limits, or none', () => {
+    assert.deepStrictEqual(parseDailyLimit('none'), Option.some(null))
+    assert.deepStrictEqual(parseDailyLimit('0'), Option.some(0))
+    assert.deepStrictEqual(parseDailyLimit('2000000'), Option.some(2_000_000))
+    for (const text of ['', '-1', '1.5', 'None', '2000000001', '99999999999']) {
+      assert.isTrue(Option.isNone(parseDailyLimit(text)), text)
+    }
+  })
+
+  it('are addresses and networks', () => {
+    for (const text of ['192.0.2.7', '192.0.2.0/24', '0.0.0.0/0', '2001:db8::1', '2001:db8::/32']) {
+      assert.isTrue(isNetwork(text), text)
+    }
+    for (const text of [
+      '',
+      'example.com',
+      '192.0.2',
+      '192.0.2.0/33',
+      '192.0.2.0/',
+      '::/129',
+      'fe80::1%eth0',
+      '1.2.3.4/8/8',
+    ]) {
+      assert.isFalse(isNetwork(text), text)
+    }
+  })
+
+  it('are lines of text without control characters', () => {
+    assert.isTrue(isPlainLine('Её имя', 6))
+    for (const text of ['', ' ', 'a\nb', 'a\u0000b', 'a\u001b[31m', 'abcdefg']) {
+      assert.isFalse(isPlainLine(text, 6), JSON.stringify(text))
+    }
+  })
+})
+
+describe('a list of numbers', () => {
+  it('is one a line, or the first column', () => {
+    assert.deepStrictEqual(parseList('+79000000001\n+79000000002'), {
+      numbers: ['+79000000001', '+79000000002'],
+      bad: [],
+    })
+    assert.deepStrictEqual(
+      parseList('\uFEFFphone,name\r\n"+79000000001",Anna\r\n\r\n+79000000002,"B, C"\r\n'),
+      {
+        numbers: ['+79000000001', '+79000000002'],
+        bad: [],
+      },
+    )
+    assert.deepStrictEqual(parseList('+79000000001\t1\n+79000000001;2'), {
+      numbers: ['+79000000001'],
+      bad: [],
+    })
+  })
+
+  it('names the lines that hold none, and takes no number for a heading', () => {
+    assert.deepStrictEqual(parseList('89000000001\n+79000000002\nphone\n+7900000000'), {
+      numbers: ['+79000000002'],
+      bad: [1, 3, 4],
+    })
+    assert.deepStrictEqual(parseList(''), { numbers: [], bad: [] })
+  })
+})
