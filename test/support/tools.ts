@@ -1,7 +1,7 @@
 /** Tools of others that tests run: installed into the cache folder by the test that wants one, once for a version. */
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { readSettings } from '@hub/local-stack'
 
@@ -84,4 +84,21 @@ export const npmTool = (name: string, packages: Readonly<Record<string, string>>
       cwd: folder,
       withinMs: INSTALL_WITHIN_MS,
     })
+  })
+
+/** Single files out of Go modules (`module@version`), side by side in one folder: what others publish in no other way. */
+export const goFiles = (name: string, files: Readonly<Record<string, ReadonlyArray<string>>>) =>
+  cachedTool(name, async (folder) => {
+    for (const [module, paths] of Object.entries(files)) {
+      const got = await runTool('go', ['mod', 'download', '-json', module], {
+        cwd: folder,
+        withinMs: INSTALL_WITHIN_MS,
+      })
+      if (got.code !== 0) return got
+      const { Dir } = JSON.parse(got.text.slice(got.text.indexOf('{'), got.text.lastIndexOf('}') + 1)) as {
+        Dir: string
+      }
+      for (const path of paths) copyFileSync(join(Dir, path), join(folder, basename(path)))
+    }
+    return { code: 0, text: '' }
   })

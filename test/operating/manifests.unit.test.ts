@@ -1,0 +1,211 @@
+/** What the manifests name exists in the code, and what the code needs is in the manifests; and a manifest that is wrong is noticed. */
+import { describe, expect, it } from 'vitest'
+import {
+  composeFindings,
+  imageFileFindings,
+  kubernetesFindings,
+  workloadFindings,
+} from './manifests/findings.ts'
+import {
+  COMPOSE,
+  composeWorkloads,
+  documentsIn,
+  ENV_EXAMPLE,
+  readBase,
+  readCompose,
+  readCode,
+  textOf,
+  workloadsOf,
+} from './manifests/read.ts'
+
+const code = readCode()
+
+const asTheyAre = {
+  base: [...readBase()],
+  compose: readCompose(),
+  composeText: textOf(COMPOSE),
+  envExample: textOf(ENV_EXAMPLE),
+  prometheus: documentsIn(textOf('infra/compose/prometheus.yml'))[0] ?? {},
+  dockerfile: textOf('infra/image/Dockerfile'),
+  compile: textOf('infra/image/compile.ts'),
+}
+type Read = typeof asTheyAre
+
+/** Everything that is looked at, to be spoilt at will. */
+const read = (): Read => structuredClone(asTheyAre)
+
+const findingsOf = ({ base, compile, compose, composeText, dockerfile, envExample, prometheus }: Read) => [
+  ...workloadFindings(workloadsOf(base), code),
+  ...workloadFindings(composeWorkloads(compose), code),
+  ...kubernetesFindings(base, code),
+  ...composeFindings(compose, { text: composeText, envExample, prometheus }, code),
+  ...imageFileFindings(dockerfile, compile, code),
+]
+
+describe('the manifests', () => {
+  it('agree with the code', () => {
+    expect(findingsOf(read())).toEqual([])
+  })
+
+  const found = (all: Read, kind: string, name: string) =>
+    all.base.find((document) => document['kind'] === kind && document['metadata'].name === name)?.['spec']
+  const container = (all: Read, name: string) => found(all, 'Deployment', name).template.spec.containers[0]
+  const trigger = (all: Read, name: string) => found(all, 'ScaledObject', name).triggers[0].metadata
+  const settings = (all: Read) => all.base.find((document) => document['kind'] === 'ConfigMap')?.['data']
+  const service = (all: Read, name: string) => all.compose['services'][name]
+
+  const mistakes: ReadonlyArray<readonly [what: string, spoil: (all: Read) => void, told: RegExp]> = [
+    [
+      'a setting that nobody has',
+      (all) => (settings(all)['HUB_PARTITION'] = '6'),
+      /no setting HUB_PARTITION$/mu,
+    ],
+    [
+      'a value that is in no right form',
+      (all) => (settings(all)['HUB_PARTITIONS'] = 'many'),
+      /HUB_PARTITIONS is something else/u,
+    ],
+    [
+      'a required setting that is missing',
+      (all) => container(all, 'projector').env.splice(1, 1),
+      /HUB_DATABASE_URL is not set/u,
+    ],
+    [
+      'a secret in the open',
+      (all) => container(all, 'projector').env.push({ name: 'HUB_MASTER_KEY', value: 'A'.repeat(43) + '=' }),
+      /HUB_MASTER_KEY is a secret/u,
+    ],
+    [
+      'a secret for one who does not read it',
+      (all) => container(all, 'projector').env.push({ name: 'HUB_REDIS_URL', value: '' }),
+      /HUB_REDIS_URL is given to somebody/u,
+    ],
+    [
+      'a program that is not there',
+      (all) => (container(all, 'projector').args[1] = 'apps/projector/main.ts'),
+      /no program apps\/projector\/main\.ts/u,
+    ],
+    [
+      'other flags of Node',
+      (all) => (container(all, 'dispatcher').args[1] = '--max-old-space-size=512'),
+      /Node is started with/u,
+    ],
+    [
+      'a port that nobody listens on',
+      (all) => (container(all, 'command-api').ports[0].containerPort = 8080),
+      /port api is 8080/u,
+    ],
+    [
+      'a probe of a path that is not there',
+      (all) =>
+        (container(all, 'command-api').readinessProbe = { httpGet: { path: '/ready', port: 'admin' } }),
+      /readinessProbe asks \/ready/u,
+    ],
+    [
+      'too short a time to end in',
+      (all) => (found(all, 'Deployment', 'command-api').template.spec.terminationGracePeriodSeconds = 15),
+      /15 s are not enough/u,
+    ],
+    [
+      'a container that may write',
+      (all) => (container(all, 'projector').securityContext = {}),
+      /Deployment projector, app: it may do more/u,
+    ],
+    [
+      'a service without anybody behind it',
+      (all) => (found(all, 'Service', 'command-api').ports[0].targetPort = 'http'),
+      /nobody listens on http/u,
+    ],
+    [
+      'a monitor of another port',
+      (all) => (found(all, 'ServiceMonitor', 'projector').endpoints[0].port = 'metrics'),
+      /no \/metrics at metrics/u,
+    ],
+    [
+      'a topic that is not in the catalogue',
+      (all) => (trigger(all, 'dispatcher').topic = 'hub.accepted.v1'),
+      /no topic hub\.accepted\.v1/u,
+    ],
+    [
+      'a consumer group that nobody is in',
+      (all) => (trigger(all, 'webhook-fanout').consumerGroup = 'hub.webhooks'),
+      /no consumer group hub\.webhooks/u,
+    ],
+    [
+      'a metric that nobody counts',
+      (all) =>
+        (trigger(all, 'command-api').query = 'sum(rate(hub_http_requests_total{namespace="sms-hub"}[1m]))'),
+      /no metric hub_http_requests_total/u,
+    ],
+    [
+      'more instances than partitions',
+      (all) => (found(all, 'ScaledObject', 'projector').maxReplicaCount = 49),
+      /49 instances and 48 partitions/u,
+    ],
+    [
+      'a way into the private network',
+      (all) => found(all, 'NetworkPolicy', 'webhook-fanout').egress[0].to[0].ipBlock.except.splice(1, 1),
+      /10\.0\.0\.1 is not public and let out to/u,
+    ],
+    [
+      'a second one that reaches the outside',
+      (all) => (found(all, 'NetworkPolicy', 'dispatcher').egress[0].to[0].ipBlock.cidr = '0.0.0.0/0'),
+      /NetworkPolicy dispatcher: it lets out/u,
+    ],
+    [
+      'policies that forbid nothing',
+      (all) =>
+        all.base.splice(
+          all.base.findIndex((document) => document['kind'] === 'NetworkPolicy'),
+          1,
+        ),
+      /nothing forbids/u,
+    ],
+    [
+      'a job of another version',
+      (all) =>
+        (all.base.find((document) => document['kind'] === 'Job')!['metadata'].name = 'migrations-0-3-2'),
+      /not of version/u,
+    ],
+    [
+      'a setting missing in compose',
+      (all) => delete service(all, 'command-api').environment.HUB_NUMBER_HASH_SECRET,
+      /compose, command-api: HUB_NUMBER_HASH_SECRET is not set/u,
+    ],
+    [
+      'a file that compose mounts and that is not there',
+      (all) => service(all, 'prometheus').volumes.push('./rules.yml:/rules.yml:ro'),
+      /no \.\/rules\.yml/u,
+    ],
+    [
+      'an image of any version',
+      (all) => (service(all, 'redis').image = 'redis:latest'),
+      /redis:latest is pinned by no version/u,
+    ],
+    [
+      'a scrape of another port',
+      (all) => (service(all, 'projector').environment.HUB_ADMIN_PORT = 7391),
+      /nobody asks projector at 7391/u,
+    ],
+    [
+      'a secret that the example does not name',
+      (all) => (all.envExample = all.envExample.replace('GRAFANA_PASSWORD', 'GRAFANA')),
+      /does not name GRAFANA_PASSWORD/u,
+    ],
+    [
+      'an image on another Node',
+      (all) => (all.dockerfile = all.dockerfile.replaceAll('node:24', 'node:22')),
+      /its Node is not/u,
+    ],
+    [
+      'an image of a folder that is not there',
+      (all) => (all.dockerfile = all.dockerfile.replace('COPY apps apps', 'COPY services apps')),
+      /there is no services/u,
+    ],
+  ]
+  it.each(mistakes)('are not right with %s', (_what, spoil, told) => {
+    const all = read()
+    spoil(all)
+    expect(findingsOf(all).join('\n')).toMatch(told)
+  })
+})

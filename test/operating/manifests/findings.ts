@@ -1,0 +1,438 @@
+/** What in the manifests does not agree with the code, one sentence for each. Pure: reads nothing, so that it can be shown to fail. */
+import { APPS, catalogue, findMistakes, unknownVariables } from '@hub/config'
+import { topicCatalogue } from '@hub/kafka'
+import { nodeFlags } from '@hub/local-stack'
+import { isPublicAddress } from '@hub/webhooks'
+import { ConfigProvider, Effect } from 'effect'
+import { type Code, type Doc, interpolatedIn, programOf, type Source, type Workload } from './read.ts'
+
+const ofKind = (documents: ReadonlyArray<Doc>, kind: string): ReadonlyArray<Doc> =>
+  documents.filter((document) => document['kind'] === kind)
+
+const byName = (documents: ReadonlyArray<Doc>, kind: string, name: string): Doc | undefined =>
+  ofKind(documents, kind).find(({ metadata }) => metadata.name === name)
+
+const sameLabels = (selector: Doc, labels: Doc): boolean =>
+  Object.entries(selector).every(([name, value]) => labels[name] === value)
+
+// Settings
+
+/** A value of the right form for what is a secret, and so is not in the manifests. */
+const SAMPLES: Readonly<Record<string, string>> = {
+  HUB_DATABASE_URL: 'postgres://hub:password@postgres:5432/hub',
+  HUB_REDIS_URL: 'rediss://redis:6379',
+  HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64'),
+  HUB_NUMBER_HASH_SECRET: 'h'.repeat(64),
+  HUB_OPERATOR_SMPP_PASSWORD: 'password',
+}
+
+const isSecret = new Map(catalogue.map(({ kind, name }) => [name, kind.secret]))
+
+const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArray<string> => {
+  const all = new Map([...shared, ...own])
+  const values = Object.fromEntries(
+    [...all].flatMap(([name, source]): ReadonlyArray<[string, string]> => {
+      if ('value' in source) return [[name, source.value]]
+      const sample = SAMPLES[name]
+      return sample === undefined || (source.optional && name !== 'HUB_OPERATOR_SMPP_PASSWORD')
+        ? []
+        : [[name, sample]]
+    }),
+  )
+  // As the process itself would look at it: unknown names, what is required and missing, what is in no form that it reads.
+  const mistakes = Effect.runSync(
+    findMistakes(reader).pipe(
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: values })),
+    ),
+  )
+  const readers = new Map(catalogue.map(({ name, readBy }) => [name, readBy]))
+  const isOpen = ([name, source]: [string, Source]) =>
+    isSecret.get(name) === true && 'value' in source && source.value !== ''
+  return [
+    ...unknownVariables([...all.keys()]).map(({ name }) => `${where}: there is no setting ${name}`),
+    ...mistakes.map(({ message }) => `${where}: ${message}`),
+    ...[...own.keys()]
+      .filter((name) => readers.get(name)?.includes(reader) === false)
+      .map((name) => `${where}: ${name} is given to somebody who does not read it`),
+    ...[...all].filter(isOpen).map(([name]) => `${where}: ${name} is a secret and stands there in the open`),
+  ]
+}
+
+const PREPARATION = [
+  ['migrations', 'apply'],
+  ['topics', 'apply'],
+] as const
+
+const wordFindings = (workloads: ReadonlyArray<Workload>, { exists }: Code): ReadonlyArray<string> => [
+  ...workloads.flatMap(({ reader, where, words }) => {
+    const program = programOf(words)
+    const flags = words.slice(0, words.indexOf(program))
+    const wanted = reader === 'hubctl' ? [] : nodeFlags(reader)
+    return [
+      ...(exists(program) ? [] : [`${where}: there is no program ${program}`]),
+      ...(flags.join(' ') === wanted.join(' ')
+        ? []
+        : [`${where}: Node is started with ${flags.join(' ')} and not with ${wanted.join(' ')}`]),
+    ]
+  }),
+  ...APPS.filter((app) => !workloads.some(({ reader }) => reader === app)).map(
+    (app) => `nothing starts ${app}`,
+  ),
+  ...PREPARATION.filter(
+    ([noun, verb]) => !workloads.some(({ words }) => words.join(' ').includes(`${noun} ${verb}`)),
+  ).map(([noun, verb]) => `nothing runs hubctl ${noun} ${verb}`),
+]
+
+/** What is the same wherever the hub runs. */
+export const workloadFindings = (workloads: ReadonlyArray<Workload>, code: Code): ReadonlyArray<string> => [
+  ...workloads.flatMap(settingFindings),
+  ...wordFindings(workloads, code),
+]
+
+// Kubernetes
+
+const PORT_SETTINGS: Readonly<Record<string, string>> = {
+  admin: 'HUB_ADMIN_PORT',
+  api: 'HUB_PORT',
+  callbacks: 'HUB_OPERATOR_CALLBACK_PORT',
+}
+
+const PROBES = { startupProbe: '/healthz', readinessProbe: '/readyz', livenessProbe: '/healthz' } as const
+
+/** An app ends within so many seconds of SIGTERM (docs/operating.md, test/e2e/stack); a node under load needs some more. */
+const ENDS_WITHIN_S = 10
+const AIR_S = 5
+
+const deploymentFindings = (deployment: Doc, { says }: Code): ReadonlyArray<string> => {
+  const { name } = deployment['metadata']
+  const { template } = deployment['spec']
+  const pod = template.spec
+  const container = pod.containers[0]
+  const where = `Kubernetes, Deployment ${name}`
+  const ports = new Map<string, number>(
+    container.ports.map((port: Doc) => [port['name'], port['containerPort']]),
+  )
+  const env = new Map<string, string>(container.env.map((entry: Doc) => [entry['name'], entry['value']]))
+  const preStop = container.lifecycle?.preStop?.sleep?.seconds ?? 0
+  const grace = pod.terminationGracePeriodSeconds ?? 0
+  return [
+    ...[...ports].flatMap(([port, number]) => {
+      const setting = PORT_SETTINGS[port]
+      return setting !== undefined && env.get(setting) === String(number)
+        ? []
+        : [
+            `${where}: port ${port} is ${number} and ${setting ?? 'no setting'} is ${env.get(setting ?? '') ?? 'not set'}`,
+          ]
+    }),
+    ...Object.entries(PROBES).flatMap(([probe, path]) => {
+      const get = container[probe]?.httpGet
+      return get?.path === path && ports.has(get.port) && says(`case '${path}'`)
+        ? []
+        : [`${where}: ${probe} asks ${get?.path ?? 'nothing'} at ${get?.port ?? 'no port'}`]
+    }),
+    ...(grace >= preStop + ENDS_WITHIN_S + AIR_S ? [] : [`${where}: ${grace} s are not enough to end in`]),
+    ...(pod.volumes?.some((volume: Doc) => volume['name'] === 'data' && volume['emptyDir'] !== undefined)
+      ? []
+      : [`${where}: the member id is not in a folder of the pod's own`]),
+  ]
+}
+
+/** No container may do more than it needs, nor take more than it is given. */
+const podFindings = (document: Doc): ReadonlyArray<string> => {
+  const pod = document['spec'].template.spec
+  const where = `Kubernetes, ${document['kind']} ${document['metadata'].name}`
+  const isUnprivileged =
+    pod.securityContext?.runAsNonRoot === true &&
+    pod.securityContext?.seccompProfile?.type === 'RuntimeDefault' &&
+    pod.automountServiceAccountToken === false
+  return [...(pod.initContainers ?? []), ...pod.containers].flatMap(
+    ({ name, resources, securityContext }: Doc): ReadonlyArray<string> => {
+      const isLocked =
+        isUnprivileged &&
+        securityContext?.readOnlyRootFilesystem === true &&
+        securityContext?.allowPrivilegeEscalation === false &&
+        securityContext?.capabilities?.drop?.[0] === 'ALL'
+      const isBounded = resources?.requests?.memory !== undefined && resources?.limits?.memory !== undefined
+      return [
+        ...(isLocked ? [] : [`${where}, ${name}: it may do more than it needs`]),
+        ...(isBounded ? [] : [`${where}, ${name}: no bound of memory`]),
+      ]
+    },
+  )
+}
+
+/** Services and monitors find what they name. */
+const wiringFindings = (documents: ReadonlyArray<Doc>, { says }: Code): ReadonlyArray<string> => {
+  const deployments = ofKind(documents, 'Deployment')
+  const services = ofKind(documents, 'Service')
+  return [
+    ...services.flatMap(({ metadata, spec }) => {
+      const behind = deployments.find((found) =>
+        sameLabels(spec.selector, found['spec'].template.metadata.labels),
+      )
+      const names = new Set(
+        behind?.['spec'].template.spec.containers[0].ports.map((port: Doc) => port['name']),
+      )
+      return spec.ports
+        .filter((port: Doc) => !names.has(port['targetPort']))
+        .map((port: Doc) => `Kubernetes, Service ${metadata.name}: nobody listens on ${port['targetPort']}`)
+    }),
+    ...ofKind(documents, 'ServiceMonitor').flatMap(({ metadata, spec }) => {
+      const behind = services.find((service) =>
+        sameLabels(spec.selector.matchLabels, service['metadata'].labels ?? {}),
+      )
+      const names = new Set(behind?.['spec'].ports.map((port: Doc) => port['name']))
+      return spec.endpoints
+        .filter((one: Doc) => !names.has(one['port']) || !says(`case '${one['path']}'`))
+        .map((one: Doc) => `Kubernetes, ServiceMonitor ${metadata.name}: no ${one['path']} at ${one['port']}`)
+    }),
+    ...deployments.flatMap(({ metadata, spec }) => [
+      ...(ofKind(documents, 'PodDisruptionBudget').some((budget) =>
+        sameLabels(budget['spec'].selector.matchLabels, spec.template.metadata.labels),
+      )
+        ? []
+        : [`Kubernetes, Deployment ${metadata.name}: no PodDisruptionBudget`]),
+      ...(ofKind(documents, 'ServiceMonitor').some((monitor) => monitor['metadata'].name === metadata.name)
+        ? []
+        : [`Kubernetes, Deployment ${metadata.name}: no ServiceMonitor`]),
+    ]),
+  ]
+}
+
+/** Names of metrics in a query of Prometheus; of a histogram's three the one that the code defines. */
+const metricsOfQuery = (query: string): ReadonlyArray<string> =>
+  [...query.matchAll(/\bhub_[a-z0-9_]+/gu)].map(([name]) => name.replace(/_(?:bucket|count|sum)$/u, ''))
+
+const CONSUMERS = ['dispatcher', 'projector', 'webhook-fanout'] as const
+
+const scalingFindings = (documents: ReadonlyArray<Doc>, { metrics, says }: Code): ReadonlyArray<string> => {
+  const settings =
+    ofKind(documents, 'ConfigMap').find(({ metadata }) => metadata.name.startsWith('hub-settings'))?.[
+      'data'
+    ] ?? {}
+  const partitions = Number(settings.HUB_PARTITIONS)
+  const prefix = settings.HUB_TOPIC_PREFIX ?? ''
+  const topics = new Set(
+    topicCatalogue({ prefix, partitions, replicationFactor: 3 }).map(({ topic }) => topic),
+  )
+  const brokers = String(settings.HUB_KAFKA_BROKERS).split(',')
+  const namespace = documents.find(({ kind }) => kind === 'Namespace')?.['metadata'].name
+  return [
+    ...ofKind(documents, 'Deployment')
+      .filter(({ metadata }) => byName(documents, 'ScaledObject', metadata.name) === undefined)
+      .map(({ metadata }) => `Kubernetes, Deployment ${metadata.name}: no ScaledObject`),
+    ...ofKind(documents, 'ScaledObject').flatMap(({ metadata, spec }) => {
+      const where = `Kubernetes, ScaledObject ${metadata.name}`
+      const isConsumer = CONSUMERS.some((name) => name === metadata.name)
+      const triggers = spec.triggers as ReadonlyArray<Doc>
+      return [
+        ...(byName(documents, 'Deployment', spec.scaleTargetRef.name) === undefined
+          ? [`${where}: there is no Deployment ${spec.scaleTargetRef.name}`]
+          : []),
+        ...(isConsumer && spec.maxReplicaCount > partitions
+          ? [`${where}: ${spec.maxReplicaCount} instances and ${partitions} partitions`]
+          : []),
+        ...(triggers.some(({ type }) => type === (isConsumer ? 'kafka' : 'prometheus'))
+          ? []
+          : [`${where}: no trigger`]),
+        ...triggers.flatMap(({ metadata: asked, type }) =>
+          type === 'kafka'
+            ? [
+                ...(topics.has(asked.topic) ? [] : [`${where}: there is no topic ${asked.topic}`]),
+                // A group is named after the app that it is of, and its name is in that app's code.
+                ...(asked.consumerGroup === `${prefix}hub.${metadata.name}` && says(`hub.${metadata.name}`)
+                  ? []
+                  : [`${where}: there is no consumer group ${asked.consumerGroup}`]),
+                ...(brokers.includes(asked.bootstrapServers)
+                  ? []
+                  : [`${where}: ${asked.bootstrapServers} is none of HUB_KAFKA_BROKERS`]),
+              ]
+            : [
+                ...metricsOfQuery(asked.query)
+                  .filter((name) => !metrics.has(name))
+                  .map((name) => `${where}: there is no metric ${name}`),
+                ...(asked.query.includes(`namespace="${namespace}"`)
+                  ? []
+                  : [`${where}: it counts other hubs as well`]),
+              ],
+        ),
+      ]
+    }),
+  ]
+}
+
+// Network
+
+const addressOf = (value: number): string => [24, 16, 8, 0].map((shift) => (value >>> shift) & 255).join('.')
+
+const rangeOf = (cidr: string): readonly [first: number, last: number] => {
+  const [address = '', bits = '32'] = cidr.split('/')
+  const first = address.split('.').reduce((value, octet) => value * 256 + Number(octet), 0)
+  return [first, first + 2 ** (32 - Number(bits)) - 1]
+}
+
+/** Whole blocks of 65,536 hold nothing special outside of these, whose every 256 is looked at. */
+const FINE_GRAINED = [
+  168 * 256 + 63,
+  ...Array.from({ length: 256 }, (_, i) => 192 * 256 + i),
+  198 * 256 + 51,
+  203 * 256,
+]
+
+/** Addresses all over IPv4, as numbers, and whether the hub calls them public. */
+let probes: ReadonlyArray<readonly [value: number, isPublic: boolean]> | null = null
+const probed = () =>
+  (probes ??= [
+    ...Array.from({ length: 65_536 }, (_, block) => block * 65_536 + 1),
+    ...FINE_GRAINED.flatMap((block) => Array.from({ length: 256 }, (_, i) => block * 65_536 + i * 256 + 16)),
+  ].map((value) => [value, isPublicAddress(addressOf(value))]))
+
+/** What the fan-out's policy lets out is what the hub calls public; and nobody else is let out to everywhere. */
+const networkFindings = (documents: ReadonlyArray<Doc>): ReadonlyArray<string> => {
+  const policies = ofKind(documents, 'NetworkPolicy')
+  const denied = policies.some(
+    ({ spec }) =>
+      Object.keys(spec.podSelector).length === 0 &&
+      spec.policyTypes.length === 2 &&
+      spec.ingress === undefined &&
+      spec.egress === undefined,
+  )
+  const blocks = policies.flatMap(({ metadata, spec }) =>
+    (spec.egress ?? [])
+      .flatMap(({ to }: Doc) => to ?? [])
+      .flatMap(({ ipBlock }: Doc) =>
+        ipBlock === undefined ? [] : [{ policy: metadata.name as string, ...ipBlock }],
+      ),
+  ) as ReadonlyArray<{
+    readonly policy: string
+    readonly cidr: string
+    readonly except?: ReadonlyArray<string>
+  }>
+  const unbound = policies.flatMap(({ metadata, spec }) =>
+    (spec.egress ?? []).some(({ to }: Doc) => to === undefined || to.length === 0)
+      ? [metadata.name as string]
+      : [],
+  )
+  const wide = blocks.filter(({ cidr }) => Number(cidr.split('/')[1]) < 8)
+  const open = wide.find(({ cidr, policy }) => policy === 'webhook-fanout' && cidr === '0.0.0.0/0')
+  const except = (open?.except ?? []).map(rangeOf)
+  const isLetOut = (value: number): boolean =>
+    !except.some(([first, last]) => value >= first && value <= last)
+  const different =
+    open === undefined ? undefined : probed().find(([value, isPublic]) => isLetOut(value) !== isPublic)
+  return [
+    ...(denied ? [] : ['Kubernetes, NetworkPolicy: nothing forbids what is not allowed']),
+    ...unbound.map((name) => `Kubernetes, NetworkPolicy ${name}: it lets out to everywhere`),
+    ...wide
+      .filter(({ policy }) => policy !== 'webhook-fanout')
+      .map(({ cidr, policy }) => `Kubernetes, NetworkPolicy ${policy}: it lets out to ${cidr}`),
+    ...(open === undefined ? ['Kubernetes, NetworkPolicy webhook-fanout: no way to subscribers'] : []),
+    ...(different === undefined
+      ? []
+      : [
+          `Kubernetes, NetworkPolicy webhook-fanout: ${addressOf(different[0])} is ${different[1] ? 'public and kept in' : 'not public and let out to'}`,
+        ]),
+  ]
+}
+
+const imageFindings = (documents: ReadonlyArray<Doc>, { version }: Code): ReadonlyArray<string> =>
+  ofKind(documents, 'Job')
+    .filter(({ metadata }) => !metadata.name.endsWith(`-${version.replaceAll('.', '-')}`))
+    .map(({ metadata }) => `Kubernetes, Job ${metadata.name}: it is not of version ${version}`)
+
+export const kubernetesFindings = (documents: ReadonlyArray<Doc>, code: Code): ReadonlyArray<string> => [
+  ...ofKind(documents, 'Deployment').flatMap((deployment) => deploymentFindings(deployment, code)),
+  ...[...ofKind(documents, 'Deployment'), ...ofKind(documents, 'Job')].flatMap(podFindings),
+  ...wiringFindings(documents, code),
+  ...scalingFindings(documents, code),
+  ...networkFindings(documents),
+  ...imageFindings(documents, code),
+]
+
+// Compose
+
+/** A folder or file of ours that a service mounts. */
+const mountsOf = (service: Doc): ReadonlyArray<string> =>
+  ((service['volumes'] ?? []) as ReadonlyArray<string>)
+    .filter((volume) => volume.startsWith('.'))
+    .map((volume) => volume.split(':')[0] ?? '')
+
+export const composeFindings = (
+  compose: Doc,
+  parts: { readonly text: string; readonly envExample: string; readonly prometheus: Doc },
+  { exists, version }: Code,
+): ReadonlyArray<string> => {
+  const services = Object.entries(compose['services'] as Record<string, Doc>)
+  const { all, required } = interpolatedIn(parts.text)
+  const offered = new Set(
+    [...parts.envExample.matchAll(/^#? ?(?<name>[A-Z_]+)=/gmu)].map(({ groups }) => groups?.['name'] ?? ''),
+  )
+  const api = (compose['services'] as Record<string, Doc>)['command-api'] ?? {}
+  const targets = (parts.prometheus['scrape_configs'] as ReadonlyArray<Doc>).flatMap(
+    ({ dns_sd_configs: found }) => found,
+  )
+  return [
+    ...services.flatMap(([name, service]) => [
+      ...mountsOf(service)
+        .filter((path) => !exists(`infra/compose/${path}`))
+        .map((path) => `compose, ${name}: there is no ${path}`),
+      ...(/:v?\d/u.test(String(service['image'])) || String(service['image']).endsWith(`:-${version}}`)
+        ? []
+        : [`compose, ${name}: ${service['image']} is pinned by no version`]),
+      ...(service['deploy']?.resources?.limits?.memory === undefined
+        ? [`compose, ${name}: no bound of memory`]
+        : []),
+      ...(service['healthcheck'] === undefined ? [`compose, ${name}: no health check`] : []),
+      ...Object.keys(service['depends_on'] ?? {})
+        .filter((other) => !services.some(([found]) => found === other))
+        .map((other) => `compose, ${name}: there is no service ${other}`),
+    ]),
+    ...[...required]
+      .filter((name) => !offered.has(name))
+      .map((name) => `compose: env.example does not name ${name}`),
+    ...[...offered]
+      .filter((name) => !all.has(name))
+      .map((name) => `compose: nothing reads ${name} of env.example`),
+    ...unknownVariables([...all].filter((name) => !OF_COMPOSE.has(name))).map(
+      ({ name }) => `compose: there is no setting ${name}`,
+    ),
+    ...APPS.flatMap((app) => {
+      const port = (compose['services'] as Record<string, Doc>)[app]?.['environment'].HUB_ADMIN_PORT
+      return targets.some((target: Doc) => target['names'].includes(app) && target['port'] === port)
+        ? []
+        : [`compose, prometheus: nobody asks ${app} at ${port}`]
+    }),
+    ...(String(api['ports']?.[0] ?? '').endsWith(`:${api['environment']?.HUB_PORT}`)
+      ? []
+      : ['compose, command-api: another port is published than it listens on']),
+  ]
+}
+
+/** Variables of compose itself. */
+const OF_COMPOSE: ReadonlySet<string> = new Set(['HUB_VERSION', 'HUB_PUBLISHED_PORT'])
+
+// Image
+
+/** The image is built from what is there, on the Node that everything is tested on, and compiled with the flags it runs with. */
+export const imageFileFindings = (
+  dockerfile: string,
+  compile: string,
+  { exists, node, version }: Code,
+): ReadonlyArray<string> => {
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(?<words>.+)$/gmu)].flatMap(({ groups }) =>
+    (groups?.['words'] ?? '').split(' ').slice(0, -1),
+  )
+  return [
+    ...copied.filter((path) => !exists(path)).map((path) => `Dockerfile: there is no ${path}`),
+    ...(dockerfile.includes(`ARG NODE_IMAGE=node:${node}-`) ? [] : [`Dockerfile: its Node is not ${node}`]),
+    ...(dockerfile.includes(`image.version="${version}"`)
+      ? []
+      : [`Dockerfile: its version is not ${version}`]),
+    ...APPS.filter(
+      (app) =>
+        !compile.includes(
+          [...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', '),
+        ),
+    ).map((app) => `compile.ts: ${app} is compiled with other flags than it runs with`),
+  ]
+}

@@ -1,0 +1,219 @@
+/** The manifests as data: what runs where, with which words, settings and ports. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import { type App, APPS } from '@hub/config'
+import { parse, parseAllDocuments } from 'yaml'
+
+/** What is compared with the manifests. */
+export interface Code {
+  /** Whether the sources of apps and packages have this text anywhere. */
+  readonly says: (text: string) => boolean
+  /** Names of the metrics that they define. */
+  readonly metrics: ReadonlySet<string>
+  readonly exists: (path: string) => boolean
+  readonly version: string
+  /** Of npm's `node`, which everything is tested on. */
+  readonly node: string
+}
+
+/** A document of YAML, of which we look at a part. */
+export type Doc = Record<string, any>
+
+export const BASE = 'infra/k8s/base'
+export const OVERLAYS = ['small', 'large'] as const
+
+export const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+export const documentsIn = (text: string): ReadonlyArray<Doc> =>
+  parseAllDocuments(text).map((document) => {
+    const [error] = document.errors
+    if (error !== undefined) throw error
+    return document.toJS() as Doc
+  })
+
+/** Where a setting of a workload comes from. */
+export type Source = { readonly value: string } | { readonly secret: string; readonly optional: boolean }
+
+export interface Workload {
+  /** For people: the file or the service. */
+  readonly where: string
+  readonly reader: App | 'hubctl'
+  /** What Node is started with: its flags, a program, the program's arguments. */
+  readonly words: ReadonlyArray<string>
+  /** Given to this one by name. */
+  readonly own: ReadonlyMap<string, Source>
+  /** Given to all of them. */
+  readonly shared: ReadonlyMap<string, Source>
+}
+
+/** The program among the words of a command. */
+export const programOf = (words: ReadonlyArray<string>): string =>
+  words.find((word) => word.endsWith('.ts')) ?? ''
+
+const readerOf = (words: ReadonlyArray<string>): Workload['reader'] =>
+  APPS.find((app) => programOf(words).startsWith(`apps/${app}/`)) ?? 'hubctl'
+
+// Kubernetes
+
+/** The lines of a file of settings. */
+export const settingsIn = (text: string): ReadonlyMap<string, Source> =>
+  new Map(
+    text
+      .split('\n')
+      .filter((line) => line.trim() !== '' && !line.startsWith('#'))
+      .map((line) => {
+        const mark = line.indexOf('=')
+        return [line.slice(0, mark), { value: line.slice(mark + 1) }] as const
+      }),
+  )
+
+const ofKubernetes = (entry: Doc): Source => {
+  const { secretKeyRef } = entry['valueFrom'] ?? {}
+  return secretKeyRef === undefined
+    ? { value: String(entry['value']) }
+    : { secret: `${secretKeyRef.name}/${secretKeyRef.key}`, optional: secretKeyRef.optional === true }
+}
+
+/** Every container that runs the hub's image, those before the others included. */
+export const workloadsOf = (documents: ReadonlyArray<Doc>): ReadonlyArray<Workload> => {
+  const maps = documents.filter(({ kind }) => kind === 'ConfigMap')
+  return documents
+    .filter(({ kind }) => kind === 'Deployment' || kind === 'Job')
+    .flatMap((document) => {
+      const pod = document['spec'].template.spec
+      return [...(pod.initContainers ?? []), ...pod.containers].map((container: Doc): Workload => {
+        const shared = (container['envFrom'] ?? []).flatMap((from: Doc) => {
+          const map = maps.find(({ metadata }) => metadata.name === from['configMapRef']?.name)
+          return Object.entries(map?.['data'] ?? {})
+        }) as ReadonlyArray<[string, string]>
+        const words = container['args'] ?? []
+        return {
+          where: `Kubernetes, ${document['kind']} ${document['metadata'].name}, ${container['name']}`,
+          reader: readerOf(words),
+          words,
+          own: new Map((container['env'] ?? []).map((entry: Doc) => [entry['name'], ofKubernetes(entry)])),
+          shared: new Map(shared.map(([name, value]) => [name, { value }])),
+        }
+      })
+    })
+}
+
+/**
+ * The base without kubectl: what kustomize makes of it as far as it is looked at here. The patches give every pod and its container what
+ * they do not say themselves, and the settings are a config map. The overlays, as kustomize makes them, are read in the test beside it.
+ */
+export const readBase = (): ReadonlyArray<Doc> => {
+  const { configMapGenerator, namespace, patches, resources } =
+    documentsIn(textOf(`${BASE}/kustomization.yaml`))[0] ?? {}
+  const patchOf = new Map<string, Doc>(
+    patches.map(({ path, target }: Doc) => [target.kind, documentsIn(textOf(`${BASE}/${path}`))[0]]),
+  )
+  const documents = (resources as ReadonlyArray<string>).flatMap((file) =>
+    documentsIn(textOf(`${BASE}/${file}`)),
+  )
+  for (const document of documents) {
+    const patch = patchOf.get(document['kind'])?.['spec']
+    if (patch === undefined) continue
+    const { template } = document['spec']
+    const first = patch.template.spec.containers[0]
+    document['spec'] = { ...patch, ...document['spec'] }
+    template.spec = {
+      ...patch.template.spec,
+      ...template.spec,
+      containers: template.spec.containers.map((container: Doc) =>
+        container['name'] === first.name ? { ...first, ...container } : container,
+      ),
+    }
+  }
+  const maps = configMapGenerator.map(({ envs, name }: Doc) => ({
+    kind: 'ConfigMap',
+    metadata: { name, namespace },
+    data: Object.fromEntries(
+      [...settingsIn(textOf(`${BASE}/${envs[0]}`))].map(([key, source]) => [
+        key,
+        'value' in source ? source.value : '',
+      ]),
+    ),
+  }))
+  return [...documents, ...maps]
+}
+
+// Compose
+
+export const COMPOSE = 'infra/compose/compose.yaml'
+export const ENV_EXAMPLE = 'infra/compose/env.example'
+
+export const readCompose = (): Doc => parse(textOf(COMPOSE), { merge: true }) as Doc
+
+/** `${NAME:?why}`: has to be given. `${NAME:-otherwise}`. Source: Compose specification, Interpolation. */
+const INTERPOLATION = /\$\{(?<name>\w+)(?:(?<how>:[?-])(?<word>[^}]*))?\}/gu
+
+/** Variables that compose takes from its own environment: those it cannot do without, and all. */
+export const interpolatedIn = (text: string) => {
+  const found = [...text.matchAll(INTERPOLATION)].map(({ groups }) => groups ?? {})
+  return {
+    all: new Set(found.map(({ name }) => name ?? '')),
+    required: new Set(found.filter(({ how }) => how === ':?').map(({ name }) => name ?? '')),
+  }
+}
+
+const ofCompose = (value: unknown): Source => {
+  const text = String(value)
+  const [required] = interpolatedIn(text).required
+  if (required !== undefined) return { secret: required, optional: false }
+  const whole = /^\$\{(?<name>\w+):-\}$/u.exec(text)?.groups?.['name']
+  if (whole !== undefined) return { secret: whole, optional: true }
+  return {
+    value: text.replaceAll(INTERPOLATION, (_all, _name, _how, word: string | undefined) => word ?? ''),
+  }
+}
+
+export const composeWorkloads = (compose: Doc): ReadonlyArray<Workload> =>
+  Object.entries(compose['services'] as Record<string, Doc>)
+    .filter(([, { image }]) => String(image).startsWith('sms-delivery-hub:'))
+    .map(([name, { command, environment }]) => ({
+      where: `compose, ${name}`,
+      reader: readerOf(command),
+      words: command,
+      own: new Map(Object.entries(environment).map(([setting, value]) => [setting, ofCompose(value)])),
+      shared: new Map(),
+    }))
+
+// The code
+
+const sourcesBelow = (folder: string): ReadonlyArray<string> =>
+  readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter(
+      (file) =>
+        /(?:^|\/)src\//u.test(file) &&
+        file.endsWith('.ts') &&
+        !/\.(?:test|testing|contract)\.ts$/u.test(file),
+    )
+    .filter((file) => !file.includes('node_modules'))
+    .map((file) => readFileSync(join(ROOT, folder, file), 'utf8'))
+
+/** Names of the metrics that the code defines; a few other names in quotes are among them. */
+const metricsIn = (sources: string): ReadonlySet<string> =>
+  new Set([...sources.matchAll(/'(?<name>hub_[a-z0-9_]+)'/gu)].map(({ groups }) => groups?.['name'] ?? ''))
+
+/** What the apps and packages say, tests apart, the version they are of, and the Node they are tested on. */
+export const readCode = (): Code => {
+  const sources = [...sourcesBelow('apps'), ...sourcesBelow('packages')].join('\n')
+  const said = new Map<string, boolean>()
+  const { dependencies, version } = JSON.parse(textOf('package.json')) as {
+    readonly version: string
+    readonly dependencies: { readonly node: string }
+  }
+  return {
+    says: (text) => {
+      const found = said.get(text) ?? sources.includes(text)
+      said.set(text, found)
+      return found
+    },
+    metrics: metricsIn(sources),
+    exists: (path) => existsSync(join(ROOT, path)),
+    version,
+    node: dependencies.node,
+  }
+}
