@@ -105,7 +105,7 @@ describe('alerts', () => {
   })
 
   it('have a runbook each, and each runbook its alert', () => {
-    const sections = [...runbooks.matchAll(/^## (?<name>.+)$/gmu)].map(({ groups }) => groups?.['name'])
+    const sections = [...runbooks.matchAll(/^## (?<name>.+)$/gmu)].map(({ groups }) => groups?.['name'] ?? '')
     assert.deepStrictEqual(sections.toSorted(), rules.map(({ alert }) => alert).toSorted())
     for (const { alert, annotations, labels: its } of rules) {
       assert.strictEqual(annotations.runbook_url, `docs/runbooks.md#${alert.toLowerCase()}`)

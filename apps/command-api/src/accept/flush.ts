@@ -134,7 +134,9 @@ const flushSeconds = Metric.histogram('hub_accept_flush_seconds', {
   description: 'From the lookup of a flush until it is recorded, in seconds.',
   boundaries: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2],
 })
-const waitingSends = Metric.gauge('hub_accept_waiting_sends', { description: 'Sends that wait for their answer.' })
+const waitingSends = Metric.gauge('hub_accept_waiting_sends', {
+  description: 'Sends that wait for their answer.',
+})
 
 const OVER_LIMIT = apiError('spend_limit_reached')
 const ABANDONED = apiError('idempotency_conflict')
