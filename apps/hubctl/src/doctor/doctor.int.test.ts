@@ -1,0 +1,284 @@
+/** `hubctl doctor` and `hubctl topics` over real servers, and over servers that are dead, hung, or not as they should be. */
+import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { alterTopics, compareTopics, SCHEMAS, subjectOf, topicCatalogue, topicNames } from '@hub/kafka'
+import {
+  freshDatabase,
+  type FreshDatabase,
+  openDatabase,
+  testBrokers,
+  testRedisUrl,
+  topicPrefix,
+} from '@hub/testkit'
+import { Effect } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { runHubctl } from '../testing/run.ts'
+import type { Finding } from './check.ts'
+
+const PREFIX = topicPrefix()
+const PARTITIONS = 2
+const specs = topicCatalogue({ prefix: PREFIX, partitions: PARTITIONS, replicationFactor: 1 })
+const connection = { brokers: testBrokers(), clientId: 'hubctl-test' }
+
+let database: FreshDatabase
+/** Takes connections and never says a word, as a server does that is stopped. */
+let silent: Server
+/** command-api as far as the doctor looks. */
+let api: Server
+const open = new Set<Socket>()
+
+const portOf = (server: Server): number => (server.address() as AddressInfo).port
+const listening = async (server: Server): Promise<Server> => {
+  server.on('connection', (socket) => open.add(socket))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return server
+}
+
+beforeAll(async () => {
+  database = await freshDatabase()
+  silent = await listening(createServer((socket) => socket.on('error', () => {})))
+  api = await listening(
+    createHttpServer((request, response) => {
+      response.end(
+        request.url === '/readyz'
+          ? '{"status":"ready","failing":[]}'
+          : JSON.stringify(SCHEMAS.map(({ name }) => subjectOf(name))),
+      )
+    }),
+  )
+})
+
+afterAll(async () => {
+  for (const socket of open) socket.destroy()
+  silent?.close()
+  api?.close()
+  await database?.drop()
+})
+
+const environment = (more: Readonly<Record<string, string>> = {}) => ({
+  HUB_DATABASE_URL: database.url,
+  HUB_REDIS_URL: testRedisUrl(),
+  HUB_REDIS_PREFIX: PREFIX,
+  HUB_KAFKA_BROKERS: testBrokers().join(','),
+  HUB_TOPIC_PREFIX: PREFIX,
+  HUB_PARTITIONS: String(PARTITIONS),
+  HUB_BASE_URL: `http://127.0.0.1:${portOf(api)}`,
+  HUBCTL_ADMIN_URLS: `command-api=http://127.0.0.1:${portOf(api)}`,
+  ...more,
+})
+
+const run = (words: ReadonlyArray<string>, more: Readonly<Record<string, string>> = {}) =>
+  runHubctl(environment(more), words)
+
+/** Nobody consumes here: there are no processes. */
+const NO_READERS = ['dispatcher group', 'projector group', 'webhook-fanout group']
+
+const findings = async (more: Readonly<Record<string, string>> = {}) => {
+  const ran = await run(['doctor', '--json'], more)
+  const { findings: all, healthy } = ran.json<{
+    readonly healthy: boolean
+    readonly findings: ReadonlyArray<Finding>
+  }>()
+  assert.deepStrictEqual([healthy, ran.code], [false, 1])
+  const by = (verdict: Finding['verdict']) =>
+    all.filter((finding) => finding.verdict === verdict).map(({ subject }) => subject)
+  return {
+    ill: by('ill'),
+    unknown: by('unknown'),
+    said: (subject: string) => all.find((finding) => finding.subject === subject)?.said ?? '',
+  }
+}
+
+describe('hubctl topics', () => {
+  it('creates what is missing, once', async () => {
+    const before = await run(['topics', 'diff', '--json'])
+    assert.strictEqual(before.code, 1)
+    assert.lengthOf(before.json<{ readonly steps: ReadonlyArray<unknown> }>().steps, specs.length)
+    const made = await run(['topics', 'apply', '--json'])
+    assert.strictEqual(made.code, 0, made.err)
+    assert.lengthOf(made.json<{ readonly created: ReadonlyArray<string> }>().created, specs.length)
+    assert.strictEqual((await run(['topics', 'diff'])).code, 0)
+    const again = await run(['topics', 'apply'])
+    assert.deepStrictEqual([again.code, again.out], [0, '0 created, 0 altered.'])
+    const trail = await run(['audit', 'list', '--command', 'topics', '--json'])
+    assert.lengthOf(trail.json<{ readonly data: ReadonlyArray<unknown> }>().data, 1)
+  })
+
+  it('mends what was altered, where that is agreed to, and leaves what the catalogue does not speak of', async () => {
+    const spec = specs.find(({ topic }) => topic === topicNames(PREFIX).webhooks)!
+    const own = { 'segment.ms': '7200000' }
+    await Effect.runPromise(
+      alterTopics(connection, [{ ...spec, config: { ...spec.config, ...own, 'retention.ms': '60000' } }]),
+    )
+    const diff = await run(['topics', 'diff'])
+    assert.strictEqual(diff.code, 1)
+    assert.match(diff.out, /hub\.webhooks\.v1 +retention\.ms +60000 +2592000000 +alter/u)
+    const asked = await run(['topics', 'apply'])
+    assert.strictEqual(asked.code, 1)
+    assert.include(asked.err, '(confirmation_required)')
+    const mended = await run(['topics', 'apply', '--yes', '--json'])
+    assert.deepStrictEqual(mended.json<{ readonly altered: ReadonlyArray<string> }>().altered, [spec.topic])
+    assert.strictEqual((await run(['topics', 'diff'])).code, 0)
+    const { differences } = await Effect.runPromise(
+      compareTopics(connection, [{ ...spec, config: { ...spec.config, ...own } }]),
+    )
+    assert.deepStrictEqual(differences, [])
+  })
+
+  it('refuses to change how many partitions there are, and says why', async () => {
+    const refused = await run(['topics', 'apply', '--yes'], { HUB_PARTITIONS: String(PARTITIONS + 1) })
+    assert.strictEqual(refused.code, 1)
+    assert.match(refused.out, /partitions +2 +3 +refuse/u)
+    assert.include(refused.out, 'recipients would belong to other partitions')
+    assert.strictEqual((await run(['topics', 'diff'])).code, 0)
+  })
+})
+
+describe('hubctl doctor', () => {
+  it('finds everything well but that nobody reads', async () => {
+    const found = await findings()
+    assert.deepStrictEqual([found.ill, found.unknown], [NO_READERS, []])
+    assert.match(
+      found.said('PostgreSQL'),
+      /^\d+\.\d+, answers in [\d.]+ ms, its clock is \d+ ms (?:ahead|behind)/u,
+    )
+    assert.match(found.said('Redis'), /^\d+\.\d+\.\d+, answers in [\d.]+ ms, its clock/u)
+  })
+
+  it('shows a person one line each, and how to mend what is wrong', async () => {
+    const { code, err, out } = await run(['doctor'])
+    assert.strictEqual(code, 1)
+    assert.match(out, /^✓ PostgreSQL +\d/mu)
+    assert.match(out, /^✗ dispatcher group +nobody reads, 0 records wait\n +→ Start dispatcher\.$/mu)
+    assert.match(out, /\n\n3 things are wrong: dispatcher group, projector group, webhook-fanout group\.$/u)
+    assert.include(err, '(not_well)')
+    assert.isBelow(out.split('\n').length, 40)
+  })
+
+  it('names what is stuck, what is stopped, and what cannot be had', async () => {
+    const sql = openDatabase(database.url)
+    try {
+      await sql`INSERT INTO command.outbox (records, created_at) VALUES ('x', now() - interval '1 hour')`
+      await sql`UPDATE command.hub_settings SET stopped_until = now() + interval '1 hour', daily_limit = 0`
+      const found = await findings({
+        HUB_OPERATOR_SMPP_URL: 'smpp://hub@127.0.0.1:1',
+        HUB_WEBHOOK_ALLOWED_HOSTS: '169.254.169.254',
+        HUBCTL_ADMIN_URLS: 'projector=http://127.0.0.1:9',
+      })
+      assert.deepStrictEqual(found.ill, [
+        'processes',
+        'operator',
+        'webhook egress',
+        ...NO_READERS,
+        'outboxes',
+        'stop flag',
+        'daily limit',
+      ])
+      assert.match(found.said('outboxes'), /^1 of accepted messages wait, the oldest for 36\d\d s$/u)
+      assert.match(found.said('processes'), /^projector cannot be reached/u)
+    } finally {
+      await sql`DELETE FROM command.outbox`
+      await sql`UPDATE command.hub_settings SET stopped_until = NULL, daily_limit = NULL`
+      await sql.end()
+    }
+  })
+
+  const UPON_POSTGRESQL = ['projector group', 'webhook-fanout group', 'outboxes', 'stop flag', 'daily limit']
+  const UPON_KAFKA = ['topics', ...NO_READERS, 'dead letters']
+
+  it.each(['dead', 'hung'] as const)(
+    'names a server that is %s, and what is not known for it',
+    async (how) => {
+      const at = how === 'dead' ? 1 : portOf(silent)
+      const [postgresql, redis, kafka] = await Promise.all([
+        findings({ HUB_DATABASE_URL: `postgres://hub@127.0.0.1:${at}/hub` }),
+        findings({ HUB_REDIS_URL: `redis://127.0.0.1:${at}` }),
+        findings({ HUB_KAFKA_BROKERS: `127.0.0.1:${at}` }),
+      ])
+      assert.deepStrictEqual(postgresql.ill, ['PostgreSQL', 'dispatcher group'])
+      assert.deepStrictEqual(postgresql.unknown, ['migrations', ...UPON_POSTGRESQL])
+      assert.deepStrictEqual(redis.ill, ['Redis', ...NO_READERS])
+      assert.deepStrictEqual(redis.unknown, ['daily limit'])
+      assert.deepStrictEqual(kafka.ill, ['Kafka'])
+      assert.deepStrictEqual(kafka.unknown, UPON_KAFKA)
+    },
+  )
+
+  it('names a wrong setting, and never its value', async () => {
+    const ran = await run(['doctor', '--json'], {
+      HUB_REDIS_URL: 'private',
+      HUB_KAFKA_BROKRES: 'private',
+    })
+    assert.notInclude(ran.out, 'private')
+    const { findings: all } = ran.json<{ readonly findings: ReadonlyArray<Finding> }>()
+    const settings = all.find(({ subject }) => subject === 'settings')
+    assert.match(String(settings?.said), /^HUB_REDIS_URL is something else\. Expected: /u)
+    assert.deepStrictEqual(settings?.facts['unknown'], ['HUB_KAFKA_BROKRES (perhaps HUB_KAFKA_BROKERS)'])
+  })
+})
+
+describe('hubctl migrations', () => {
+  it('tells what is pending, applies it, and leaves a line in the trail that it made', async () => {
+    const empty = await freshDatabase()
+    const sql = openDatabase(empty.url)
+    try {
+      await sql`DROP SCHEMA IF EXISTS command, read, webhooks, rebuild CASCADE`
+      await sql`DROP TABLE public.hub_migrations`
+      const there = { HUB_DATABASE_URL: empty.url }
+      const before = await run(['migrations', 'status'], there)
+      assert.strictEqual(before.code, 1)
+      assert.match(before.out, /^0001_command\.sql +pending +-$/mu)
+      const applied = await run(['migrations', 'apply'], there)
+      assert.strictEqual(applied.code, 0, applied.err)
+      assert.strictEqual((await run(['migrations', 'status'], there)).code, 0)
+      assert.strictEqual((await run(['migrations', 'apply'], there)).out, 'Nothing was pending.')
+      const trail = await run(['audit', 'list', '--command', 'migrations apply', '--json'], there)
+      assert.lengthOf(trail.json<{ readonly data: ReadonlyArray<unknown> }>().data, 1)
+    } finally {
+      await sql.end()
+      await empty.drop()
+    }
+  })
+
+  it('tells a database that is not of this version', async () => {
+    const sql = openDatabase(database.url)
+    try {
+      const [old] = await sql<{ checksum: string }[]>`
+        SELECT checksum FROM public.hub_migrations WHERE name = '0001_command.sql'`
+      await sql`UPDATE public.hub_migrations SET checksum = 'another' WHERE name = '0001_command.sql'`
+      const status = await run(['migrations', 'status'])
+      assert.strictEqual(status.code, 1)
+      assert.include(status.err, '0001_command.sql was edited after it was applied')
+      assert.deepStrictEqual((await findings()).ill, ['migrations', 'dispatcher group'])
+      await sql`UPDATE public.hub_migrations SET checksum = ${old?.checksum ?? ''} WHERE name = '0001_command.sql'`
+    } finally {
+      await sql.end()
+    }
+  })
+})
+
+describe('hubctl config', () => {
+  it('prints what is in force, and of secrets only that they are set', async () => {
+    const secret = 'a secret of at least 32 characters'
+    const ran = await run(['config'], { HUB_NUMBER_HASH_SECRET: secret })
+    assert.strictEqual(ran.code, 0, ran.err)
+    assert.match(ran.out, /^HUB_NUMBER_HASH_SECRET +\(set\) +environment/mu)
+    assert.match(ran.out, /^HUB_MASTER_KEY +is not set/mu)
+    assert.match(ran.out, /^HUB_PARTITIONS +2 +environment/mu)
+    assert.match(ran.out, /^HUB_DATABASE_POOL +10 +default/mu)
+    const all = await run(['config', '--app', 'all', '--json'], { HUB_NUMBER_HASH_SECRET: secret })
+    for (const text of [ran.out, all.out]) assert.notInclude(text, secret)
+    assert.notInclude(all.out, database.url)
+  })
+
+  it('says whether a process would start here, without any server', async () => {
+    const nowhere = { HUB_DATA_DIR: '/nonexistent', HUB_PORT: 'private' }
+    const ran = await runHubctl(nowhere, ['config', '--app', 'command-api', '--json'])
+    assert.strictEqual(ran.code, 1)
+    const { mistakes } = ran.json<{ readonly mistakes: ReadonlyArray<string> }>()
+    assert.include(mistakes, 'HUB_PORT is something else. Expected: a port, 1 to 65535.')
+    assert.notInclude(ran.out + ran.err, 'private')
+  })
+})
