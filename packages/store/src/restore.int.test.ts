@@ -1,0 +1,113 @@
+/** What is put back from the topics, on a database that is older than they are. */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { assert, describe, it } from '@effect/vitest'
+import { Effect, Layer, Redacted } from 'effect'
+import postgres from 'postgres'
+import { afterAll, beforeAll } from 'vitest'
+import { makeSql, migrate, type PublishedEvent, restoreEvents, restoreLedger, Sql } from './index.ts'
+
+const admin = process.env['HUB_TEST_DATABASE_URL']
+if (admin === undefined)
+  throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
+
+const name = `hub_restore_${randomBytes(4).toString('hex')}`
+const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
+const asAdmin = async (text: string) => {
+  const sql = postgres(admin, { max: 1, onnotice: () => {} })
+  await sql.unsafe(text)
+  await sql.end()
+}
+beforeAll(async () => {
+  await asAdmin(`CREATE DATABASE ${name}`)
+  await Effect.runPromise(migrate(url))
+})
+afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
+
+const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 2, 'restore-test'))
+
+const AT = Date.parse('2026-11-21T10:00:00.000Z')
+const eventAt = (account: string, sequence: number): PublishedEvent => ({
+  account,
+  mode: 'test',
+  sequence,
+  id: randomUUID(),
+  type: 'message.sent',
+  createdAt: AT + sequence,
+  body: `{"text":"a \\"word\\", and ${sequence}"}`,
+})
+
+describe('what is put back', () => {
+  it.effect('are events behind the end of their journal, up to the first place that is missing', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const [first, second] = [randomUUID(), randomUUID()]
+      const published = [1, 2, 3, 4].map((sequence) => eventAt(first, sequence))
+      const others = [1, 2].map((sequence) => eventAt(second, sequence))
+      const behindGap = eventAt(first, 6)
+
+      // As in the backup.
+      assert.deepStrictEqual(yield* restoreEvents(published.slice(0, 2)), { restored: 2, stranded: 0 })
+      // The topic has everything, some of it twice.
+      const topic = [...published.slice(0, 3), ...others, ...published.slice(1), behindGap]
+      assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 4, stranded: 1 })
+      assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 0, stranded: 1 })
+
+      const rows = yield* sql.run(
+        (q) => q<{ sequence: number; id: string; at: number; body: string }[]>`
+          SELECT sequence::int, id, (extract(epoch FROM created_at) * 1000)::float8 AS at, body
+            FROM read.events WHERE account = ${first} ORDER BY read.events.sequence`,
+      )
+      assert.deepStrictEqual(
+        rows.map((row) => ({ ...row })),
+        published.map(({ body, createdAt, id, sequence }) => ({ sequence, id, at: createdAt, body })),
+      )
+      const heads = yield* sql.run(
+        (q) => q<{ sequence: number; at: number }[]>`
+          SELECT sequence::int, (extract(epoch FROM last_at) * 1000)::float8 AS at FROM read.event_heads
+           WHERE account IN (${first}, ${second}) ORDER BY sequence`,
+      )
+      assert.deepStrictEqual(
+        heads.map((row) => ({ ...row })),
+        [
+          { sequence: 2, at: AT + 2 },
+          { sequence: 4, at: AT + 4 },
+        ],
+      )
+    }).pipe(Effect.provide(sqlLayer)),
+  )
+
+  it.effect('are used references, and what was spent by the charges', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const account = randomUUID()
+      const [known, missing] = yield* sql.run(
+        (q) => q<{ id: string }[]>`
+          SELECT (command.uuid_floor(${new Date(AT).toISOString()}::timestamptz + n * interval '1 second'))::text AS id
+            FROM generate_series(1, 2) AS n`,
+      )
+      yield* sql.run(async (q) => {
+        for (const [i, one] of [known!, missing!].entries()) {
+          const at = new Date(AT + i * 1000)
+          await q`INSERT INTO read.messages (id, account, mode, class, client_ref, created_at, updated_at, status, rank, final)
+            VALUES (${one.id}, ${account}, 'live', 'service', ${`order-${i}`}, ${at}, ${at}, 'delivered', 3, true)`
+          await q`INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
+            VALUES (${one.id}, 'charge', ${account}, '2026-11-01', 2.50, 'RUB', ${at})`
+        }
+        await q`INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
+          VALUES (${missing!.id}, 'reversal', ${account}, '2026-11-01', 1.00, 'RUB', ${new Date(AT)})`
+        // As in the backup: one reference, and less money.
+        await q`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+          VALUES (${account}, 'live', 'order-0', ${known!.id}, ${new Date(AT)})`
+        await q`INSERT INTO command.spend_periods (account, period, spent) VALUES (${account}, '2026-11-01', 2.50)`
+      })
+      assert.deepStrictEqual(yield* restoreLedger(AT), { references: 1, periods: 1 })
+      assert.deepStrictEqual(yield* restoreLedger(AT), { references: 0, periods: 1 })
+      const [row] = yield* sql.run(
+        (q) => q<{ message: string; spent: string }[]>`
+          SELECT r.message_id AS message, p.spent::text FROM command.client_refs r JOIN command.spend_periods p USING (account)
+           WHERE r.account = ${account} AND r.client_ref = 'order-1'`,
+      )
+      assert.deepStrictEqual({ ...row }, { message: missing!.id, spent: '4.00' })
+    }).pipe(Effect.provide(sqlLayer)),
+  )
+})
