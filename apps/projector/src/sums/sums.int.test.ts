@@ -361,7 +361,7 @@ describe('a batch', () => {
             SELECT pg_stat_clear_snapshot(), (
               SELECT count(*)::integer FROM pg_stat_activity
                WHERE datname = current_database() AND wait_event_type = 'Lock'
-                 AND query LIKE '%INSERT INTO read.batches%') AS waiting`
+                 AND query ~ 'INSERT INTO "read"[.]"batches"') AS waiting`
             waiting = row?.waiting ?? 0
           }
           return fibers
