@@ -1,0 +1,80 @@
+/** `hubctl doctor` on a whole hub: one screen that says that all is well, or exactly what is not. */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { alterTopics, topicCatalogue } from '@hub/kafka'
+import { startHub, type TestHub } from '@hub/testkit'
+import { Effect } from 'effect'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+
+const HUBCTL = join(import.meta.dirname, '../../apps/hubctl/src/main.ts')
+
+interface Finding {
+  readonly subject: string
+  readonly verdict: string
+  readonly said: string
+}
+
+let hub: TestHub
+
+beforeAll(async () => {
+  hub = await startHub()
+})
+afterAll(() => hub?.stop())
+
+/** As a person types it, where no variable names a hub: the local one is found by its folder. */
+const doctor = (
+  ...flags: ReadonlyArray<string>
+): Promise<{ readonly code: number; readonly out: string; readonly err: string }> =>
+  new Promise((resolve, reject) => {
+    const env = { PATH: process.env['PATH'], HUB_DATA_DIR: hub.dataDir }
+    execFile(process.execPath, [HUBCTL, 'doctor', ...flags], { env }, (error, out, err) => {
+      const code = error === null ? 0 : error.code
+      if (typeof code === 'number') resolve({ code, out, err })
+      else reject(error ?? new Error('hubctl did not run'))
+    })
+  })
+
+const wrong = async (): Promise<ReadonlyArray<Finding>> =>
+  (JSON.parse((await doctor('--json')).out) as { readonly findings: ReadonlyArray<Finding> }).findings.filter(
+    ({ verdict }) => verdict === 'ill',
+  )
+
+describe('hubctl doctor', () => {
+  it('says in one screen that all is well', async () => {
+    const { code, err, out } = await doctor()
+    assert.deepStrictEqual([code, err], [0, `hubctl: the local hub in ${hub.dataDir}\n`], out)
+    const lines = out.trimEnd().split('\n')
+    assert.strictEqual(lines.at(-1), 'All is well.')
+    // A terminal has 24 lines and 80 columns, at the least.
+    assert.isBelow(lines.length, 24)
+    for (const subject of ['PostgreSQL', 'Redis', 'Kafka', 'topics', 'processes', 'operator', 'schemas']) {
+      assert.match(out, new RegExp(`^✓ ${subject} `, 'mu'))
+    }
+    assert.match(out, /^✓ dispatcher group +1 member, 0 records behind$/mu)
+  })
+
+  it('names what is wrong, and nothing else', async () => {
+    const [spec] = topicCatalogue({ prefix: '', partitions: 6, replicationFactor: 1 })
+    assert.isDefined(spec)
+    const altered = { ...spec, config: { ...spec.config, 'retention.ms': '3600000' } }
+    await Effect.runPromise(
+      alterTopics({ brokers: hub.describe().kafka.brokers, clientId: 'doctor-test' }, [altered]),
+    )
+    hub.server('redis').kill('SIGSTOP')
+    try {
+      const findings = await wrong()
+      assert.deepStrictEqual(
+        findings.map(({ subject }) => subject),
+        ['Redis', 'topics'],
+        JSON.stringify(findings),
+      )
+      assert.include(findings[1]?.said, `${spec.topic} has retention.ms 3600000 instead of`)
+      const { code, err, out } = await doctor()
+      assert.strictEqual(code, 1)
+      assert.match(out, /2 things are wrong: Redis, topics\.\n$/u)
+      assert.include(err, '(not_well)')
+    } finally {
+      hub.server('redis').kill('SIGCONT')
+    }
+  })
+})

@@ -1,0 +1,173 @@
+/**
+ * `hubctl` beside a running hub, as the people who run one use it: what it changes, clients see. It finds the hub by the file that the local stack leaves in its
+ * data folder, as after `npm start`.
+ */
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { eventually, openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { afterAll, assert, beforeAll, describe, it } from 'vitest'
+import { type Client, client } from '../support/client.ts'
+
+const MAIN = join(import.meta.dirname, '../../apps/hubctl/src/main.ts')
+
+/** Bounds on what hangs; each of them is seconds at most on a quiet machine. */
+const WITHIN = { withinMs: 60_000, everyMs: 100 }
+
+const NUMBER = '+79005554433'
+
+let hub: TestHub
+
+beforeAll(async () => {
+  hub = await startHub()
+})
+afterAll(async () => {
+  await hub?.stop()
+})
+
+interface Ended {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+const run = (...words: ReadonlyArray<string>): Promise<Ended> =>
+  new Promise((resolve) => {
+    const environment = { PATH: process.env['PATH'], HUB_DATA_DIR: hub.dataDir, HUBCTL_ACTOR: 'on call' }
+    execFile(process.execPath, [MAIN, ...words], { env: environment }, (error, out, err) =>
+      resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, out, err }),
+    )
+  })
+
+/** Runs a command that must succeed, and answers its document. */
+const hubctl = async <A>(...words: ReadonlyArray<string>): Promise<A> => {
+  const ended = await run(...words, '--json')
+  assert.strictEqual(ended.code, 0, ended.err)
+  assert.include(ended.err, `the local hub in ${hub.dataDir}`)
+  return JSON.parse(ended.out) as A
+}
+
+const send = (as: Client, more: Readonly<Record<string, unknown>> = {}) =>
+  as.post('/v1/messages', {
+    to: '+79005550000',
+    class: 'service',
+    template: 'order_ready',
+    variables: { order: '7' },
+    ...more,
+  })
+
+interface Issued {
+  readonly id: string
+  readonly key: string
+}
+
+describe('hubctl', () => {
+  it('issues keys, ends them, decides about templates, stops the hub, forgets a person, and keeps a trail without numbers', async () => {
+    const { base_url: base, database_url: databaseUrl } = hub.describe()
+    const { data: accounts } = await hubctl<{
+      readonly data: ReadonlyArray<{ readonly id: string; readonly name: string }>
+    }>('accounts', 'list')
+    const account = accounts.find(({ name }) => name === 'Local')?.id ?? ''
+
+    // A key works the moment it is issued; two, so that one can be ended.
+    const [issued, doomed] = await Promise.all([
+      hubctl<Issued>('keys', 'issue', account),
+      hubctl<Issued>('keys', 'issue', account),
+    ])
+    const as = client(base, issued.key)
+    const person = await send(as, { to: NUMBER })
+    assert.strictEqual(person.status, 202)
+    assert.strictEqual((await send(client(base, doomed.key))).status, 202)
+    await hubctl('keys', 'revoke', doomed.id, '--yes')
+    await eventually(async () => {
+      const refused = await client(base, doomed.key).get('/v1/account')
+      assert.deepStrictEqual([refused.status, refused.body.error?.code], [401, 'invalid_api_key'])
+      return true
+    }, WITHIN)
+
+    // A declined template.
+    const { data: templates } = await hubctl<{
+      readonly data: ReadonlyArray<{ readonly id: string; readonly name: string }>
+    }>('templates', 'list', '--account', account, '--mode', 'test')
+    const template = templates.find(({ name }) => name === 'order_ready')?.id ?? ''
+    await hubctl('templates', 'decline', template, '--reason', 'It names no sender')
+    await eventually(async () => {
+      const refused = await send(as)
+      assert.deepStrictEqual([refused.status, refused.body.error?.code], [422, 'template_declined'])
+      return true
+    }, WITHIN)
+    await hubctl('templates', 'approve', template)
+    await eventually(async () => {
+      const { body } = await as.get('/v1/events?type=template.declined&type=template.approved')
+      assert.deepStrictEqual(
+        (body.data as ReadonlyArray<{ readonly type: string }>).map(({ type }) => type),
+        ['template.declined', 'template.approved'],
+      )
+      return true
+    }, WITHIN)
+
+    // A stopped hub, and one that goes on.
+    await hubctl('hub', 'stop', '--for', '30m', '--yes')
+    await eventually(async () => {
+      const refused = await send(as)
+      assert.deepStrictEqual([refused.status, refused.body.error?.code], [429, 'hub_daily_limit_reached'])
+      assert.isAbove(refused.body.error.retry_after, 60)
+      return true
+    }, WITHIN)
+    await hubctl('hub', 'resume')
+    await eventually(async () => {
+      assert.strictEqual((await send(as)).status, 202)
+      return true
+    }, WITHIN)
+
+    // A person who wants to be forgotten.
+    const read = () => as.get(`/v1/messages/${person.body.id as string}`)
+    await eventually(async () => {
+      const { body } = await read()
+      assert.deepInclude(body, { status: 'delivered', to: '+7900***4433' })
+      assert.isNotNull(body.text)
+      return true
+    }, WITHIN)
+    const receipt = await hubctl<{ readonly id: string; readonly removed: object }>(
+      'recipients',
+      'erase',
+      NUMBER,
+      '--yes',
+    )
+    assert.include(receipt.removed, { numbers_and_texts: 1 })
+    assert.deepInclude((await read()).body, { status: 'delivered', to: '', text: null })
+
+    // The trail: all of that, and no number.
+    const trail = await run('audit', 'list', '--json')
+    const lines = (
+      JSON.parse(trail.out) as {
+        readonly data: ReadonlyArray<{
+          readonly command: string
+          readonly actor: string
+          readonly outcome: string
+        }>
+      }
+    ).data
+    assert.deepStrictEqual(
+      lines.map(({ actor, command, outcome }) => `${actor}: ${command} ${outcome}`).toReversed(),
+      [
+        'on call: keys issue done',
+        'on call: keys issue done',
+        'on call: keys revoke done',
+        'on call: templates decline done',
+        'on call: templates approve done',
+        'on call: hub stop done',
+        'on call: hub resume done',
+        'on call: recipients erase done',
+      ],
+    )
+    assert.include(trail.out, receipt.id)
+    const sql = openDatabase(databaseUrl)
+    try {
+      const [row] = await sql`SELECT string_agg(audit::text, ' ') AS text FROM command.audit`
+      assert.notInclude(row?.['text'] as string, NUMBER.slice(1))
+      assert.notInclude(row?.['text'] as string, issued.key)
+    } finally {
+      await sql.end()
+    }
+  })
+})
