@@ -16,6 +16,8 @@ export interface Balancer {
   readonly post: (path: string, key: string, body: unknown) => Promise<Answer>
   /** How often another backend had to be tried. */
   readonly retries: () => number
+  /** From now on this one takes part as well. */
+  readonly add: (backend: Backend) => void
   /** Of this backend: answers given since the start. */
   readonly answersOf: (baseUrl: string) => number
   readonly close: () => Promise<void>
@@ -38,17 +40,18 @@ const isWithoutAnswer = (error: unknown): boolean => {
   return cause?.code !== undefined && NO_ANSWER.has(cause.code)
 }
 
-export const balancer = (backends: ReadonlyArray<Backend>): Balancer => {
+export const balancer = (first: ReadonlyArray<Backend>): Balancer => {
+  const backends: Array<Backend> = []
   const agent = new Agent({ connections: 32 })
   // A probe must not wait behind requests, and must not find a connection of before.
   const probing = new Agent({ pipelining: 0 })
-  const ready = new Set(backends)
-  const answers = new Map(backends.map(({ baseUrl }) => [baseUrl, 0]))
+  const ready = new Set<Backend>()
+  const answers = new Map<string, number>()
   const closing = new AbortController()
   let retries = 0
   let turn = 0
 
-  const probes = backends.map(async (backend) => {
+  const probe = async (backend: Backend): Promise<void> => {
     while (!closing.signal.aborted) {
       const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(PROBE_WITHIN_MS)])
       const answer = await fetch(backend.readyUrl, { dispatcher: probing, signal }).catch(() => null)
@@ -57,7 +60,14 @@ export const balancer = (backends: ReadonlyArray<Backend>): Balancer => {
       else ready.delete(backend)
       await delay(PROBE_EVERY_MS, undefined, { signal: closing.signal }).catch(() => {})
     }
-  })
+  }
+  const probes: Array<Promise<void>> = []
+  const add = (backend: Backend): void => {
+    backends.push(backend)
+    ready.add(backend)
+    probes.push(probe(backend))
+  }
+  for (const backend of first) add(backend)
 
   const next = (tried: ReadonlySet<Backend>): Backend => {
     const open = [...ready].filter((backend) => !tried.has(backend))
@@ -102,6 +112,7 @@ export const balancer = (backends: ReadonlyArray<Backend>): Balancer => {
       }
     },
     retries: () => retries,
+    add,
     answersOf: (baseUrl) => answers.get(baseUrl) ?? 0,
     close: async () => {
       closing.abort()

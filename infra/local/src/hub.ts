@@ -71,6 +71,8 @@ export interface HubOptions {
   readonly sources?: string
   /** `false`: live keys reach the operator simulator of another hub, which has these ports. */
   readonly simulator?: boolean
+  /** The apps to start; absent: all. The others are there to be started later. */
+  readonly apps?: ReadonlyArray<AppName>
   /** Aborted during the start: everything ends again, and the start fails. */
   readonly signal?: AbortSignal
 }
@@ -344,13 +346,15 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
+    const later = new Set<string>(APP_NAMES.filter((name) => options.apps?.includes(name) === false))
+    const now = apps.filter(({ name }) => !later.has(name))
     await inParallel(
-      apps.map((app) => app.start()),
+      now.map((app) => app.start()),
       interrupt,
     )
     if (signal?.aborted === true) throw new Problem('The start was interrupted.')
     // One may have ended again while others were still starting.
-    const ended = apps.find((app) => app.pid() === null)
+    const ended = now.find((app) => app.pid() === null)
     if (ended !== undefined) throw new Problem(`${ended.title} ended during the start.`, ended.log)
     report(`The apps are ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
     signal?.removeEventListener('abort', interrupt)

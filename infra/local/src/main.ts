@@ -9,7 +9,7 @@ import { refuseSecond, releaseDataDir } from './claim.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
 import { Problem } from './problem.ts'
 import { tail } from './processes.ts'
-import { readSettings, type Settings } from './settings.ts'
+import { readSettings, ROOT, type Settings } from './settings.ts'
 import { logDir, prepareDataDir } from './stack.ts'
 import { watchLogs } from './watch.ts'
 
@@ -34,20 +34,35 @@ const short = (path: string): string => {
   return from.startsWith('..') ? path : from
 }
 
-const welcome = (settings: Settings, hub: HubDescription, ending: string): string => `
-The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs).
+/** As a sentence lists them. */
+const inWords = (names: ReadonlyArray<string>): string =>
+  names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+
+/** Finds this hub: it looks in the usual folder unless it is told another one. */
+const doctorCommand = ({ dataDir }: Settings): string =>
+  dataDir === join(ROOT, '.local') ? 'npx hubctl doctor' : `HUB_DATA_DIR=${short(dataDir)} npx hubctl doctor`
+
+const welcome = (settings: Settings, hub: HubDescription, ending: string): string => {
+  const running = Object.keys(hub.pids).filter((name) => name !== 'supervisor')
+  const authorization = `-H 'Authorization: Bearer ${hub.keys.test}'`
+  return `
+All is well: ${inWords(running)} run.
+
+The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs). ${ending}
 Test key: ${hub.keys.test}
+All keys and addresses: ${short(hubFile(settings.dataDir))}   Logs: ${short(logDir(settings.dataDir))}
 
-Send a message; it is delivered within seconds:
+What became of a message (put its id in), and what the account was told:
 
-curl -s ${hub.base_url}/v1/messages -H 'Authorization: Bearer ${hub.keys.test}' -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
+curl -s ${hub.base_url}/v1/messages/msg_... ${authorization}
+curl -s ${hub.base_url}/v1/events ${authorization}
 
-Read it (put its id in), and the events of the account:
+Send one; it is delivered within seconds:
 
-curl -s ${hub.base_url}/v1/messages/msg_... -H 'Authorization: Bearer ${hub.keys.test}'
-curl -s ${hub.base_url}/v1/events -H 'Authorization: Bearer ${hub.keys.test}'
+curl -s ${hub.base_url}/v1/messages ${authorization} -H 'Content-Type: application/json' -d '{"to":"+79000000001","class":"otp","template":"otp_code","variables":{"code":"1234"}}'
 
-All keys and addresses: ${short(hubFile(settings.dataDir))}   Logs: ${short(logDir(settings.dataDir))}   ${ending}`
+Is something not as it should be? This says what:  ${doctorCommand(settings)}`
+}
 
 const explain = (error: unknown): string => {
   if (!(error instanceof Problem)) {

@@ -85,6 +85,9 @@ export const keepTogether = (dataDir: string, report: Report): void => {
   writeFileSync(inner, mark)
 }
 
+/** Where PostgreSQL's cluster of a data folder lies. */
+export const databaseFolder = (dataDir: string): string => placePostgres(dataDir, isRoot()).dir
+
 /** Removes a data folder and what lies outside of it. Nothing may run on it any more. */
 export const removeData = (dataDir: string): void => {
   const { outside } = placePostgres(dataDir, isRoot())

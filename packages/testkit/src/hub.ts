@@ -1,5 +1,5 @@
 /** Whole stacks and hubs for tests across processes: real servers and apps on free ports, gone when the test is. */
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import {
   type AppName,
   claimDataDir,
+  databaseFolder,
   type Exit,
   freePortBase,
   type HubDescription,
@@ -104,6 +105,8 @@ export interface TestHubOptions {
   readonly succeeds?: TestHub
   /** The checkout whose apps, migrations and topics these are; absent: this one. */
   readonly sources?: string
+  /** The apps to start; absent: all. The others are started by their `restart`. */
+  readonly apps?: ReadonlyArray<AppName>
   /** Called with the lines that `npm start` would show. */
   readonly report?: (line: string) => void
 }
@@ -215,11 +218,17 @@ const finder =
     return makeHandle(service)
   }
 
+export interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
+  /** A copy of a cluster of PostgreSQL, which goes on from there. It is moved away. */
+  readonly database?: string
+}
+
 /** Kafka, PostgreSQL and Redis of one's own, to be killed or stopped. For ordinary use the runner's are there. */
-export const startStack = (options: Pick<TestHubOptions, 'report'> = {}): Promise<TestStack> =>
+export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =>
   onFreePorts(async (settings) => {
     const report = options.report ?? (() => {})
     const release = await claimDataDir(settings, report)
+    if (options.database !== undefined) renameSync(options.database, databaseFolder(settings.dataDir))
     const stack = await startLocalStack(settings, cleanEnvironment(), report)
     return {
       brokers: stack.brokers,
@@ -270,6 +279,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       settings,
       simulator: succeeds === undefined,
       ...(options.sources === undefined ? {} : { sources: options.sources }),
+      ...(options.apps === undefined ? {} : { apps: options.apps }),
       environment: { ...cleanEnvironment(), ...options.environment },
       report: options.report ?? (() => {}),
       restart: false,
