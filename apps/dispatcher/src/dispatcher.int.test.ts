@@ -361,7 +361,7 @@ describe('the dispatcher as a process', () => {
       })
       const [code] = yield* Effect.promise(() => once(child, 'close') as Promise<[number | null]>)
       assert.strictEqual(code, 1)
-      assert.include(output, 'HUB_OPERATOR_SMPP_URL and HUB_OPERATOR_HTTP_URL are both set')
+      assert.include(output, 'HUB_OPERATOR_SMPP_URL is set, and so is HUB_OPERATOR_HTTP_URL')
     }).pipe(Effect.scoped),
   )
 })
