@@ -21,7 +21,7 @@ describe('a start without settings', () => {
     // All of its mistakes at once, each by its name.
     for (const { app, level, variable } of lines) {
       assert.deepStrictEqual([app, level], ['command-api', 'error'])
-      assert.include(JSON.stringify(last), variable)
+      assert.include(JSON.stringify(last), variable ?? 'the name of a variable')
     }
     assert.includeMembers(
       lines.map(({ variable }) => variable),
