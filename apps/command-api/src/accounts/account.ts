@@ -9,8 +9,6 @@ import {
   type Template,
 } from '@hub/domain'
 
-export type { AccountSettings } from '@hub/domain'
-
 /** Whose request it is, from the API key. */
 export interface Caller {
   /** `acc_…` */

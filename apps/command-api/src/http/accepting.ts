@@ -8,13 +8,13 @@ import {
   decodeSendRequest,
   parseBody,
 } from '@hub/contract'
-import { batchObject } from '@hub/domain'
+import { type AccountSettings, batchObject } from '@hub/domain'
 import { Clock, Effect, Result } from 'effect'
 import { type Candidate, candidateOf } from '../accept/candidate.ts'
 import { Flusher } from '../accept/flush.ts'
 import { countOutcome } from '../accept/outcomes.ts'
 import { type Outcome, STORAGE_DOWN } from '../accept/waiting.ts'
-import { type AccountSettings, type Caller, type Owner } from '../accounts/account.ts'
+import type { Caller, Owner } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import {
   areFinal,
