@@ -23,6 +23,8 @@ beforeAll(async () => {
   hub = await startHub({ liveOperator: 'http' })
   operator = operatorOf(hub)
   account = await operator.account()
+  // What a cold hub answers is not the question here.
+  await recovered(account.live)
 })
 afterAll(async () => {
   await operator?.close()
@@ -172,6 +174,7 @@ describe('Kafka', () => {
     async (way) => {
       const { live } = account
       const before = await service(live)
+      expectAnswer(before, 202)
       const ids: Array<string> = []
       const code = { ref: newRef(), to: freshNumber() }
       const batch = [
@@ -337,6 +340,7 @@ describe('Redis', () => {
     async (way) => {
       const { live } = account
       const before = await service(live)
+      expectAnswer(before, 202)
       const number = freshNumber()
       expectAnswer(await service(live, newRef(), number), 202)
       await during('redis', way, async () => {
