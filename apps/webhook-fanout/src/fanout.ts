@@ -203,8 +203,10 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     yield* Metric.update(counter, 0)
   }
   const tellLag = makeLagGauge(context)
-  const watch = Effect.gen(function* () {
+  const watchBacklog = Effect.gen(function* () {
     yield* Metric.update(metrics.batchesWaiting, yield* store.waiting)
+  }).pipe(Effect.catch((error) => Effect.logWarning('what waits could not be counted', error)))
+  const watchLag = Effect.gen(function* () {
     if (control === null) return
     const lag: Array<Lag> = []
     for (const { high, partition } of yield* control.bounds(topic)) {
@@ -217,8 +219,10 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
       })
     }
     tellLag(lag)
-  }).pipe(Effect.catch((error) => Effect.logDebug('what waits could not be counted', error)))
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(watch, Effect.sleep(WATCH_EVERY))))
+  }).pipe(Effect.catch((error) => Effect.logWarning('the lag could not be asked for', error)))
+  for (const watch of [watchBacklog, watchLag]) {
+    yield* Effect.forkScoped(Effect.forever(Effect.andThen(watch, Effect.sleep(WATCH_EVERY))))
+  }
 
   yield* runTrials
   yield* runClearing

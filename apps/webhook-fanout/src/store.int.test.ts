@@ -100,6 +100,8 @@ describe('the store on PostgreSQL', () => {
           life += 1
           const account = yield* hub.account()
           const { id, uuid } = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
+          // What the lives before have left.
+          const left = yield* real.waiting
           const memory = new MemoryStore({ settings, random: () => 0.5 })
           memory.subscribe(uuid, account.id)
           memory.positions.set(OWNER.partition, { epoch: OWNER.epoch, position: -1 })
@@ -202,6 +204,7 @@ describe('the store on PostgreSQL', () => {
               }
             }
             yield* due()
+            expect((yield* real.waiting) - left).toBe(yield* double.waiting)
           }
           const lines = yield* hub.sql.run(
             (q) =>

@@ -578,7 +578,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         waiting: Effect.map(
           sql.run(
             (q) => q<{ count: number }[]>`
-              SELECT count(*)::integer AS count FROM (SELECT 1 FROM webhooks.batches LIMIT 100000) AS some`,
+              SELECT count(*)::integer AS count FROM (SELECT 1 FROM webhooks.batches LIMIT 100000) AS counted`,
           ),
           ([row]) => row?.count ?? 0,
         ),
