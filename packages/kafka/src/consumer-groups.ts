@@ -9,6 +9,7 @@ import type { Admin, Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent, Kafka
 import { shardAssigner } from './assigner.ts'
 import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
 import { attachHooks, type InnerBatch, type InnerGroup } from './inner-group.ts'
+import { beforeNewer, newerSchemaOf } from './newer.ts'
 import { DEAD_LETTER_HEADERS } from './outgoing.ts'
 import {
   BusUnavailable,
@@ -520,15 +521,18 @@ class Member {
     }
     const last = batch.lastOffset()
     const next = Math.max(from, Number(last) + 1)
-    if (records.length > 0) {
+    const readable = beforeNewer(records)
+    if (readable.length > 0) {
       const seeks = place.seeks
-      const exit = await this.#handle(key, topic, partition, records)
+      const exit = await this.#handle(key, topic, partition, readable)
       if (incarnation.dead || epoch !== this.#epoch) return
       if (exit === undefined || Exit.isFailure(exit)) return this.#failed(group, place, exit)
       place.failures = 0
       place.progressAt = now()
       if (place.seeks !== seeks) return
     }
+    const newer = records[readable.length]
+    if (newer !== undefined) return this.#outpaced(group, place, newer)
     place.position = next
     group.resolveOffset({ topic, partition, offset: String(next - 1) })
   }
@@ -554,19 +558,39 @@ class Member {
   }
 
   #failed(group: InnerGroup, place: Place, exit: Exit.Exit<void, unknown> | undefined): void {
-    place.failures++
-    const { topic, partition, failures } = place
     const error = exit !== undefined && Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
     // The name only: a message may quote a record.
     const { _tag, name } = (error ?? {}) as { readonly _tag?: string; readonly name?: string }
+    this.#comeAgain(group, place, 'a batch failed and comes again', { error: _tag ?? name ?? null })
+  }
+
+  /**
+   * Reading goes no further than this record until a newer version reads in this one's place: set aside as unreadable, it would be missing
+   * from whatever is made of the topic.
+   */
+  #outpaced(group: InnerGroup, place: Place, { offset, value }: IncomingRecord): void {
+    place.position = offset
+    this.#comeAgain(
+      group,
+      place,
+      'a newer version of the hub has written here; its readers go on, this one waits to be replaced',
+      { offset, schema: newerSchemaOf(value) },
+    )
+  }
+
+  /** Reads on from the position after a pause. */
+  #comeAgain(
+    group: InnerGroup,
+    place: Place,
+    why: string,
+    fields: Readonly<Record<string, string | number | null>>,
+  ): void {
+    place.failures++
+    // It was fetched: whatever is wrong, the consumer is not.
+    place.progressAt = now()
+    const { topic, partition, failures } = place
     const delay = backoff(failures)
-    this.#log('a batch failed and comes again', {
-      topic,
-      partition,
-      failures,
-      delay,
-      error: _tag ?? name ?? null,
-    })
+    this.#log(why, { topic, partition, failures, delay, ...fields })
     this.#seekTo(group, place, place.position ?? 0)
     place.waiting = setTimeout(() => {
       place.waiting = undefined

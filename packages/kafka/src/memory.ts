@@ -4,6 +4,7 @@
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
 import { assignShards } from './assigner.ts'
+import { beforeNewer } from './newer.ts'
 import { partitionFor } from './partitioner.ts'
 import {
   BusUnavailable,
@@ -192,13 +193,16 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       }
       const { topic, partition, seeks } = place
       const from = place.position ?? 0
-      const records = topicOf(topic)[partition]!.slice(from, from + MAX_BATCH)
+      const found = topicOf(topic)[partition]!.slice(from, from + MAX_BATCH)
+      const records = beforeNewer(found)
       place.position = from
       // A batch that has begun ends before its shard is given away.
-      const exit = yield* Effect.exit(
-        Effect.uninterruptible(member.handler.onBatch(topic, partition, records)),
-      )
-      if (Exit.isFailure(exit)) {
+      const exit =
+        records.length === 0
+          ? Exit.void
+          : yield* Effect.exit(Effect.uninterruptible(member.handler.onBatch(topic, partition, records)))
+      if (Exit.isSuccess(exit) && place.seeks === seeks) place.position = from + records.length
+      if (Exit.isFailure(exit) || records.length < found.length) {
         place.waiting = true
         yield* Effect.sleep(FAILED_BATCH_PAUSE_MS).pipe(
           Effect.andThen(
@@ -209,7 +213,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
           ),
           Effect.forkIn(scope),
         )
-      } else if (place.seeks === seeks) place.position = from + records.length
+      }
     }
   })
 

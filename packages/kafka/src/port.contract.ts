@@ -4,6 +4,7 @@
  */
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
+import { NEWEST_SCHEMA } from './newer.ts'
 import {
   BusUnavailable,
   ConsumerGroups,
@@ -372,6 +373,37 @@ export const portContract = (
           tried.every((batch) => batch.startsWith('0') || batch === '2'),
           tried.join(' / '),
         )
+      }))
+
+    test('go no further than a record of a newer version, and read the other partitions on', () =>
+      Effect.gen(function* () {
+        const { log, topic, group } = yield* fresh
+        const known = Uint8Array.from([0, 0, 0, 0, NEWEST_SCHEMA])
+        const newer = Uint8Array.from([0, 0, 0, 0, NEWEST_SCHEMA + 1])
+        const nobodys = Uint8Array.from([0, 0, 1, 0, 0])
+        yield* log.append([
+          { ...record(topic, 'k', '', 0), value: known },
+          { ...record(topic, 'k', '', 0), value: nobodys },
+          { ...record(topic, 'k', '', 0), value: newer },
+          record(topic, 'k', 'behind it', 0),
+        ])
+        const heard = listener()
+        yield* joinWith(heard, { group, topics: [topic] })
+        yield* heard.until(() => heard.seen.length === 2)
+        yield* log.append([record(topic, 'k', 'elsewhere', 1)])
+        yield* heard.until(() => heard.seen.length === 3)
+        assert.deepStrictEqual(
+          heard.seen.map(({ partition, offset }) => [partition, offset]),
+          [
+            [0, 0],
+            [0, 1],
+            [1, 0],
+          ],
+        )
+        // Whoever knows that it can be passed may pass it.
+        heard.control().seek({ topic, partition: 0, offset: 3 })
+        yield* heard.until(() => heard.seen.length === 4)
+        assert.strictEqual(heard.words()[3], 'behind it')
       }))
 
     test('commit only what they are told to, and go on there after a restart', () =>

@@ -133,7 +133,8 @@ export interface GroupHandler {
   readonly onRevoking: Effect.Effect<void>
   /**
    * Records of one partition, in order, none below the position, no gap. A failure makes the same records
-   * come again after a pause. While it runs no further batch of that partition comes.
+   * come again after a pause. While it runs no further batch of that partition comes. A record that a newer version of the
+   * hub has written (`newerSchemaOf`) does not come, and nothing behind it: the partition waits for that version's reader.
    */
   readonly onBatch: (
     topic: string,

@@ -132,16 +132,20 @@ export const schemaProblems = (versions: ReadonlyArray<SchemaVersion>): Readonly
 export type Publication = Pick<SchemaVersion, 'name' | 'version' | 'id' | 'fingerprint'>
 
 /**
- * What was published once and is not there any more as it was; empty when all of it is. Records under these ids are in topics: `schemaProblems`
- * compares files with their index, this compares the index with what it was.
+ * What was published once and is not there any more as it was, and what is new under an id below those; empty when all is well. Records under
+ * published ids are in topics: `schemaProblems` compares files with their index, this compares the index with what it was.
  */
 export const publicationProblems = (
   now: ReadonlyArray<Publication>,
   published: ReadonlyArray<Publication>,
-): ReadonlyArray<string> =>
-  published.flatMap(({ fingerprint, id, name, version }) => {
+): ReadonlyArray<string> => {
+  const isSame = (one: Publication, other: Publication): boolean =>
+    one.name === other.name && one.version === other.version
+  const newest = Math.max(0, ...published.map(({ id }) => id))
+  const changed = published.flatMap((was) => {
+    const { fingerprint, id, name, version } = was
     const label = `${name} version ${version}`
-    const found = now.find((one) => one.name === name && one.version === version)
+    const found = now.find((one) => isSame(one, was))
     if (found === undefined) return [`${label} was published under id ${id} and is gone; put it back.`]
     if (found.id !== id)
       return [`${label} was published under id ${id} and has ${found.id} now; put it back.`]
@@ -149,6 +153,14 @@ export const publicationProblems = (
       ? []
       : [`${label} was published under id ${id} with another content; add a version instead.`]
   })
+  const low = now
+    .filter((one) => one.id <= newest && !published.some((was) => isSame(was, one)))
+    .map(
+      ({ id, name, version }) =>
+        `${name} version ${version} is new under id ${id}, and ids up to ${newest} are published; take the next one: by it readers tell what is newer than they are.`,
+    )
+  return [...changed, ...low]
+}
 
 const parse = (schema: AvroSchema): avro.Type =>
   avro.Type.forSchema(schema as avro.Schema, { noAnonymousTypes: false })

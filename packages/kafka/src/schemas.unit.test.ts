@@ -137,7 +137,14 @@ describe('what was published', () => {
     )
     assert.deepStrictEqual(publicationProblems([...SCHEMAS, added], SCHEMAS), [])
     const index = { MessageSeen: [{ version: 1, id: seen.id, fingerprint: seen.fingerprint }] }
-    assert.deepStrictEqual(publicationProblems(SCHEMAS, publicationsOf(JSON.stringify(index))), [])
+    assert.deepStrictEqual(publicationProblems([seen], publicationsOf(JSON.stringify(index))), [])
+  })
+
+  it('fails a new version whose id is not above every published one', () => {
+    const [gone, ...others] = SCHEMAS
+    const problems = publicationProblems(SCHEMAS, others)
+    assert.strictEqual(problems.length, 1)
+    assert.include(problems[0]!, `${gone!.name} version ${gone!.version} is new under id ${gone!.id}`)
   })
 
   it('fails a version that is gone, has another id, or another content under its old id', () => {
