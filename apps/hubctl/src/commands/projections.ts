@@ -16,7 +16,7 @@ import { audited } from '../audit.ts'
 import { leaf, noun, NOTHING } from '../command.ts'
 import { confirm } from '../confirm.ts'
 import { CLIENT, database } from '../connect.ts'
-import { refused } from '../failure.ts'
+import { misused, refused } from '../failure.ts'
 import { fields, note, show, table } from '../output.ts'
 
 /** The projection of the read models in `read.checkpoints`. */
@@ -218,7 +218,7 @@ const rebuild = leaf(
   },
   Effect.fnUntraced(function* ({ acceptDifferences, compareOnly, wait }) {
     if (compareOnly && acceptDifferences) {
-      return yield* refused('usage', '--compare-only swaps nothing, so there is nothing to accept.')
+      return yield* misused('--compare-only swaps nothing, so there is nothing to accept.')
     }
     const policy: RebuildPolicy = compareOnly ? 'compare_only' : acceptDifferences ? 'swap' : 'swap_if_equal'
     if (!compareOnly) {

@@ -34,6 +34,10 @@ export interface Extent {
   readonly high: number
 }
 
+/** Names a partition. */
+export const keyOf = ({ partition, topic }: { readonly topic: string; readonly partition: number }) =>
+  `${topic}/${partition}`
+
 export interface Reader {
   /** Claims the positions that the rebuild has come to, and reads on from there. `lost`: it is not ours any more. */
   readonly open: Effect.Effect<'open' | 'lost' | 'not_yet', StorageError | BusUnavailable>

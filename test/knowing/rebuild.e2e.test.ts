@@ -1,0 +1,205 @@
+/**
+ * The read models are rebuilt from the log while messages of every kind are sent and read, and the projector that is at it is killed: what is there
+ * afterwards is what the topics say, nobody is told anything twice, and whoever was forgotten stays forgotten. `HUB_REBUILD_MESSAGES` sets how
+ * many messages.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { decodeId } from '@hub/domain'
+import {
+  eraseRecipient,
+  makeSql,
+  readRebuild,
+  type Rebuild,
+  type RebuildPolicy,
+  requestRebuild,
+  Sql,
+} from '@hub/store'
+import { eventually, openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { Effect, Layer, Redacted } from 'effect'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
+import { send } from '../support/client.ts'
+import { readTopic } from '../support/log.ts'
+import { mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
+import { type Account, type Operator, operatorOf } from '../support/operator.ts'
+import { randomFrom } from '../support/random.ts'
+
+const MESSAGES = Number(process.env['HUB_REBUILD_MESSAGES'] ?? 600)
+const SEED = Number(process.env['HUB_REBUILD_SEED'] ?? 20_261_121)
+const AT_ONCE = 8
+/** A bound on what hangs. A killed projector's lease ends after ten seconds, and each projector joins two groups. */
+const WITHIN_MS = 120_000
+const WHOM = '+79161234321'
+
+let hub: TestHub
+let operator: Operator
+let account: Account
+
+beforeAll(async () => {
+  hub = await startHub({ liveOperator: 'http' })
+  operator = operatorOf(hub)
+  account = await operator.account({
+    live: { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 },
+  })
+})
+afterAll(async () => {
+  await operator?.close()
+  await hub?.stop()
+})
+
+const withStore = <A, E>(effect: Effect.Effect<A, E, Sql>): Promise<A> =>
+  Effect.runPromise(
+    Effect.provide(
+      effect,
+      Layer.effect(Sql, makeSql(Redacted.make(hub.describe().database_url), 2, 'rebuild-test')),
+    ),
+  )
+const rebuildFor = (policy: RebuildPolicy): Promise<string> =>
+  withStore(Effect.map(requestRebuild(policy), ({ id }) => id))
+const endOf = (id: string): Promise<Rebuild> =>
+  eventually(
+    async () => {
+      const rebuild = await withStore(readRebuild(id))
+      return rebuild?.endedAt == null ? null : rebuild
+    },
+    { withinMs: WITHIN_MS, everyMs: 100 },
+  )
+
+/** Reads what messages and events say until it is over; every answer must be one. */
+const readOn = (ids: ReadonlySet<string>) => {
+  let over = false
+  let answers = 0
+  const ended = (async () => {
+    while (!over) {
+      const id = [...ids].at(-1)
+      const paths = ['/v1/events?limit=50', '/v1/stats', ...(id === undefined ? [] : [`/v1/messages/${id}`])]
+      for (const path of paths) {
+        const { status } = await account.live.get(path)
+        // Of the other mode.
+        if (status === 404 && path.startsWith('/v1/messages/')) continue
+        expect({ path, status }).toEqual({ path, status: 200 })
+        answers += 1
+      }
+      await delay(20)
+    }
+  })()
+  ended.catch(() => {})
+  return async (): Promise<number> => {
+    over = true
+    await ended
+    return answers
+  }
+}
+
+describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
+  it(
+    'leave read models that are what the topics say, with nothing told twice and nobody back',
+    async () => {
+      const sql = openDatabase(hub.describe().database_url)
+      const sent = nothingSent()
+      const jobs = mixedJobs({
+        random: randomFrom(SEED),
+        accounts: [account],
+        messages: MESSAGES,
+        prefix: '+7911',
+      })
+      let next = 0
+      const sendSome = (upTo: number): Promise<unknown> =>
+        Promise.all(
+          Array.from({ length: AT_ONCE }, async () => {
+            while (next < upTo) await sendJob(jobs[next++]!, sent)
+          }),
+        )
+      try {
+        const forgotten = await account.live.post('/v1/messages', send('service', WHOM, 'to be forgotten'))
+        expect(forgotten.status).toBe(202)
+        sent.accepted.add(forgotten.body.id)
+        const uuid = decodeId('msg', forgotten.body.id)!
+        const [person] = await eventually(
+          async () => {
+            const rows = await sql<ReadonlyArray<{ recipient: Buffer }>>`
+              SELECT recipient FROM read.personal_data WHERE message_id = ${uuid}`
+            return rows.length > 0 ? rows : null
+          },
+          { withinMs: WITHIN_MS },
+        )
+        const receipt = await withStore(eraseRecipient(person!.recipient.toString('hex')))
+        expect(receipt.personalData).toBe(1)
+        await sendSome(jobs.length / 2)
+
+        // The rebuild cannot come to its end while this reader has the tables; so it is killed in its midst, however fast it is.
+        const stopReading = readOn(sent.accepted)
+        let id = ''
+        await sql.begin(async (q) => {
+          await q`SELECT count(*) FROM read.messages`
+          id = await rebuildFor('swap_if_equal')
+          await eventually(async () => ((await withStore(readRebuild(id)))?.records ?? 0) > 0, {
+            withinMs: WITHIN_MS,
+            everyMs: 5,
+          })
+          hub.app('projector').kill('SIGKILL')
+          await hub.app('projector').exited()
+        })
+        expect(await withStore(readRebuild(id))).toMatchObject({ endedAt: null })
+        const sending = sendSome(jobs.length)
+        sending.catch(() => {})
+        await hub.app('projector').restart()
+        const rebuild = await endOf(id)
+        const answers = await stopReading()
+        await sending
+
+        const differing = (rebuild.compared ?? []).flatMap(({ examples, table }) =>
+          examples.map((one) => ({ table, ...one })),
+        )
+        expect(differing).toEqual([])
+        expect(rebuild).toMatchObject({ outcome: 'swapped', since: null })
+        expect(answers).toBeGreaterThan(0)
+
+        await eventually(
+          async () => {
+            const [row] = await sql<[{ corrected: number }]>`
+              SELECT count(*)::int AS corrected FROM read.messages
+               WHERE id = ANY (${[...sent.corrections].map((one) => decodeId('msg', one)!)}::uuid[]) AND status = 'delivered'`
+            expect(row.corrected).toBe(sent.corrections.size)
+            return true
+          },
+          { withinMs: WITHIN_MS, everyMs: 500 },
+        )
+        await untilAtRest(hub, { accepted: sent.accepted.size, swept: false, withinMs: WITHIN_MS })
+        const checked = await checkReadModels(hub)
+        // The checker reads the topics, which know of nobody who was forgotten.
+        expect(checked.differences.slice(0, 50)).toEqual([`read.personal_data ${uuid}: is missing`])
+        expect(checked.messages).toBe(sent.accepted.size)
+
+        // Once more, at rest: nothing is appended, recorded, charged or queued by it.
+        const told = async () => {
+          const [row] = await sql`
+            SELECT (SELECT json_agg(json_build_array(account, mode, sequence, id) ORDER BY account, mode, sequence)
+                      FROM read.events) AS events,
+                   (SELECT json_agg(c ORDER BY message_id, kind) FROM read.charges c) AS charges,
+                   (SELECT json_agg(p ORDER BY account, period) FROM command.spend_periods p) AS spent,
+                   (SELECT count(*)::int FROM read.event_outbox) AS outbox`
+          const topic = await readTopic(hub.describe().kafka.brokers, 'hub.webhooks.v1')
+          return { ...row, topic: topic.map(({ offset, partition }) => `${partition}/${offset}`).toSorted() }
+        }
+        const before = await told()
+        const again = await endOf(await rebuildFor('swap_if_equal'))
+        expect(again.outcome).toBe('swapped')
+        expect(await told()).toEqual(before)
+
+        // Their number is in the log for two days, and in no table.
+        const stored = await sql`SELECT 1 FROM read.personal_data WHERE recipient = ${person!.recipient}`
+        expect(stored).toHaveLength(0)
+        const shown = await account.live.get(`/v1/messages/${forgotten.body.id}`)
+        expect(shown.body).toMatchObject({ id: forgotten.body.id, to: '', text: null, variables: null })
+        console.log(
+          `seed ${SEED}: ${checked.messages} messages, ${checked.events} events; ${rebuild.records} records folded by two projectors and ` +
+            `${again.records} by one; ${answers} reads answered meanwhile`,
+        )
+      } finally {
+        await sql.end()
+      }
+    },
+    3 * WITHIN_MS,
+  )
+})
