@@ -5,6 +5,17 @@ const ignored = ['**/node_modules/**', '**/.local/**']
 /** Two cores, and servers that are shared: more files at once would only wait for each other. */
 const INT_WORKERS = 2
 
+/**
+ * Files that start a hub of their own and mostly wait for it: two at a time. The others load the machine or measure what happens to a hub
+ * under load, and run alone.
+ */
+const SIDE_BY_SIDE = [
+  'test/contract/**/*.e2e.test.ts',
+  'test/operator/**/*.e2e.test.ts',
+  'test/e2e/**/*.e2e.test.ts',
+]
+const HUB_WORKERS = 2
+
 export default defineConfig({
   test: {
     projects: [
@@ -35,11 +46,21 @@ export default defineConfig({
       },
       {
         test: {
-          name: 'e2e',
+          name: 'e2e-pairs',
           sequence: { groupOrder: 2 },
-          include: ['test/**/*.test.ts'],
-          exclude: [...ignored, '**/*.unit.test.ts'],
-          // Each starts a hub of its own and kills parts of it.
+          include: SIDE_BY_SIDE,
+          exclude: ignored,
+          maxWorkers: HUB_WORKERS,
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
+        },
+      },
+      {
+        test: {
+          name: 'e2e',
+          sequence: { groupOrder: 3 },
+          include: ['test/**/*.e2e.test.ts'],
+          exclude: [...ignored, ...SIDE_BY_SIDE],
           fileParallelism: false,
           testTimeout: 180_000,
           hookTimeout: 180_000,

@@ -27,6 +27,13 @@ import { type Counts, countsOf, NOTHING, summarise, total } from './test-counts.
 const KINDS = ['unit', 'int', 'e2e'] as const
 type Kind = (typeof KINDS)[number]
 
+/** What each is called in vitest.config.ts. */
+const PROJECTS = {
+  unit: ['unit'],
+  int: ['int'],
+  e2e: ['e2e-pairs', 'e2e'],
+} as const satisfies Record<Kind, ReadonlyArray<string>>
+
 /** Servers of killed test hubs get this long to end. */
 const SWEEP_WITHIN_MS = 10_000
 
@@ -46,8 +53,7 @@ const runKind = async (kind: Kind, runner: Runner, filters: ReadonlyArray<string
     [
       join(ROOT, 'node_modules/vitest/vitest.mjs'),
       'run',
-      '--project',
-      kind,
+      ...PROJECTS[kind].flatMap((project) => ['--project', project]),
       '--reporter=default',
       '--reporter=json',
       `--outputFile.json=${report}`,

@@ -142,10 +142,10 @@ describe('two thousand concurrent repeats across two processes', () => {
 
 // Its waits may add up to more than the usual bound; each has a bound of its own.
 describe('random kill -9 of command-api during batches', { timeout: 400_000 }, () => {
-  const BATCHES = 48
+  const BATCHES = 30
   const ELEMENTS = 50
   const AT_ONCE = 6
-  const KILLS = 8
+  const KILLS = 6
   /** After so many 409, a tenth of a second apart, a client goes on under another key. */
   const PATIENCE = 20
   const price = { otp: 250, service: 200 }

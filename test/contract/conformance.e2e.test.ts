@@ -10,6 +10,7 @@ import { limits } from './conformance/limits.ts'
 import { messages } from './conformance/messages.ts'
 import { reads } from './conformance/reads.ts'
 import { errors, order } from './conformance/refusals.ts'
+import { sandbox } from './conformance/sandbox.ts'
 import { texts } from './conformance/texts.ts'
 import { makeWorld, type World } from './conformance/world.ts'
 
@@ -32,5 +33,6 @@ idempotency(world)
 limits(world)
 reads(world)
 order(world)
+sandbox(world)
 // Last: it looks back at what was answered before.
 errors(world)

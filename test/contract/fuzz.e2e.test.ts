@@ -12,7 +12,7 @@ const VERSION = '4.32.5'
 /** The least number of requests that count as fuzzing. */
 const CASES = 3000
 /** Per operation, in the phase that makes things up; the phase that covers boundaries adds as many as there are boundaries. */
-const EXAMPLES = 220
+const EXAMPLES = 150
 const WITHIN_MS = 400_000
 
 let hub: TestHub
@@ -94,8 +94,9 @@ describe('the description', () => {
           '--no-shrink',
           '--suppress-health-check',
           'all',
+          // Two threads of CPython 3.11 trip over each other's count of nested syntax trees (its issue 106905).
           '--workers',
-          '2',
+          '1',
           '--request-timeout',
           '25',
           '--warnings',

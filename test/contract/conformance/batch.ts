@@ -5,12 +5,12 @@ import { type Client, send } from '../../support/client.ts'
 import { freshNumber } from '../../support/operator.ts'
 import { aMoment, anId, eventsOf, refusal, type Section } from './world.ts'
 
-const element = (clientRef: string, over: Record<string, unknown> = {}): Record<string, unknown> => ({
+export const element = (clientRef: string, over: Record<string, unknown> = {}): Record<string, unknown> => ({
   ...send('service', '+79000000001', clientRef),
   ...over,
 })
 
-const post = (as: Client, elements: unknown, headers: Record<string, string> = {}) =>
+export const post = (as: Client, elements: unknown, headers: Record<string, string> = {}) =>
   as.post('/v1/messages/batch', { messages: elements }, headers)
 
 const NOTHING = { total: 0, accepted: 0, duplicate: 0, rejected: 0, delivered: 0, undelivered: 0, expired: 0 }
@@ -25,7 +25,7 @@ const untilClosed = (as: Client, id: string): Promise<any> =>
     { withinMs: 20_000, everyMs: 100 },
   )
 
-const completed = async (as: Client, id: string): Promise<ReadonlyArray<any>> =>
+export const completed = async (as: Client, id: string): Promise<ReadonlyArray<any>> =>
   (await eventsOf(as, 'batch.completed')).filter((event) => event.data.object.id === id)
 
 export const batch: Section = (world) => {
@@ -208,67 +208,6 @@ export const batch: Section = (world) => {
         duplicate: 1,
         delivered: 1,
       })
-    })
-
-    it('7: batch.completed is sent once all messages are terminal, exactly once', async () => {
-      const { test } = await world().operator.account()
-      const numbers = ['01', '02', '03', '04', '05', '06', '07', '10', '08', '11']
-      const { body } = await post(
-        test,
-        numbers.map((end) => element(`end-${end}`, { to: `+790000000${end}` })),
-      )
-      expect((await test.get(`/v1/batches/${body.id}`)).body).toMatchObject({ closed: false })
-      expect(await completed(test, body.id)).toHaveLength(0)
-      const closed = await eventually(
-        async () => {
-          const read = await test.get(`/v1/batches/${body.id}`)
-          return read.body.closed === true ? read.body : null
-        },
-        { withinMs: 40_000, everyMs: 100 },
-      )
-      expect(closed).toEqual({
-        object: 'batch',
-        id: body.id,
-        created_at: body.created_at,
-        closed: true,
-        counts: {
-          total: 10,
-          accepted: 10,
-          duplicate: 0,
-          rejected: 2,
-          delivered: 2,
-          undelivered: 3,
-          expired: 3,
-        },
-      })
-      const { data } = (await test.get(`/v1/messages?batch=${body.id}`)).body
-      expect(data.every((message: any) => message.final)).toBe(true)
-      const events = await eventually(
-        async () => {
-          const found = await completed(test, body.id)
-          return found.length > 0 ? found : null
-        },
-        { withinMs: 10_000, everyMs: 100 },
-      )
-      expect(events.map((event) => [event.object, event.mode, event.data.object])).toEqual([
-        ['event', 'test', closed],
-      ])
-    })
-
-    it('7: a late correction moves the counts and sends no second batch.completed', async () => {
-      const { test } = await world().operator.account()
-      const { body } = await post(test, [element('late', { to: '+79000000012' })])
-      const closed = await untilClosed(test, body.id)
-      expect(closed.counts).toMatchObject({ expired: 1, delivered: 0 })
-      await eventually(
-        async () => {
-          const read = await test.get(`/v1/batches/${body.id}`)
-          expect(read.body).toMatchObject({ closed: true, counts: { expired: 0, delivered: 1 } })
-          return true
-        },
-        { withinMs: 30_000, everyMs: 200 },
-      )
-      expect(await completed(test, body.id)).toHaveLength(1)
     })
 
     it('a batch in which every element was rejected is 202, closed at once, and completed', async () => {
