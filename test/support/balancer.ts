@@ -40,9 +40,12 @@ const isWithoutAnswer = (error: unknown): boolean => {
   return cause?.code !== undefined && NO_ANSWER.has(cause.code)
 }
 
+/** To each process: what some hundred sends a second need while answers take a fifth of a second. */
+const CONNECTIONS = 128
+
 export const balancer = (first: ReadonlyArray<Backend>): Balancer => {
   const backends: Array<Backend> = []
-  const agent = new Agent({ connections: 32 })
+  const agent = new Agent({ connections: CONNECTIONS })
   // A probe must not wait behind requests, and must not find a connection of before.
   const probing = new Agent({ pipelining: 0 })
   const ready = new Set<Backend>()

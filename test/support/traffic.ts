@@ -35,8 +35,9 @@ export interface Traffic {
   readonly stop: () => Promise<void>
 }
 
-/** Requests under way; then the pace follows the answers. */
-const AT_ONCE = 48
+/** Requests under way: so many seconds of them, and some at least; then the pace follows the answers. */
+const AT_ONCE_SECONDS = 0.5
+const AT_ONCE_LEAST = 48
 const TICK_MS = 20
 /** Before a send that was refused for the moment comes again, as the contract tells clients to. */
 const AGAIN_AFTER_MS = 200
@@ -46,6 +47,7 @@ const ACCEPTED_WITHIN_MS = 60_000
 /** Sends both classes with both keys in turn until it is stopped. */
 export const startTraffic = (options: TrafficOptions): Traffic => {
   const { keys, name, numbers, perSecond, post } = options
+  const atOnce = Math.max(AT_ONCE_LEAST, Math.ceil(perSecond * AT_ONCE_SECONDS))
   const accepted = { live: new Set<string>(), test: new Set<string>() }
   const refusals = new Map<string, number>()
   const count = (): number => accepted.live.size + accepted.test.size
@@ -84,7 +86,7 @@ export const startTraffic = (options: TrafficOptions): Traffic => {
           })
           .finally(() => underWay.delete(sent))
         underWay.add(sent)
-        if (underWay.size >= AT_ONCE) await Promise.race(underWay)
+        if (underWay.size >= atOnce) await Promise.race(underWay)
       }
       // What the hub did not carry is not sent later.
       due = Math.max(due, performance.now() - 2 * TICK_MS)
