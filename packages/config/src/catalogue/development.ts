@@ -161,4 +161,10 @@ export const tests = {
     readBy: TESTS,
     doc: 'Which histories those are.',
   }),
+  upgradeFrom: optional(kind.string(), 'what was before the last change of migrations or record schemas', {
+    name: 'HUB_UPGRADE_FROM',
+    group: 'tests',
+    readBy: TESTS,
+    doc: 'The commit whose apps, schema and topics the upgrade test starts from.',
+  }),
 }

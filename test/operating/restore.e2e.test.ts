@@ -1,0 +1,239 @@
+/**
+ * A hub loses its servers and comes back elsewhere: PostgreSQL from a base backup that was taken while it worked, the topics by replay, Redis
+ * empty. The checker of the read models finds no difference, clients go on where they were, and sends go on. The steps are those of
+ * docs/operating.md.
+ */
+import { mkdtempSync, chmodSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { decodeId } from '@hub/domain'
+import { eventually, openDatabase, startHub, startStack, type TestHub, type TestStack } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import {
+  backUpDatabase,
+  readSealingKeys,
+  readTopicCopies,
+  replayTopics,
+  writeSealingKeys,
+} from '../support/backup.ts'
+import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
+import { allEvents, client, send, sendUntilAccepted } from '../support/client.ts'
+import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { hubctl } from '../support/hubctl.ts'
+import { type Job, mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
+import { type Operator, operatorOf } from '../support/operator.ts'
+import { randomFrom } from '../support/random.ts'
+
+const MESSAGES = 450
+const SEED = 20_261_121
+/** Requests under way. */
+const AT_ONCE = 8
+/** Bounds on what hangs. */
+const WITHIN = { withinMs: 120_000, everyMs: 250 }
+const WITHIN_MS = 420_000
+
+/** The topics that read models are made of. */
+const PROJECTED = /^hub\.(?:accepted\.(?:otp|service)|messages)\.v1$/u
+const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
+const MODES = ['test', 'live'] as const
+
+let hooks: Hooks
+let lost: TestHub
+let operator: Operator
+let stack: TestStack | undefined
+let found: TestHub | undefined
+const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'backup-'))
+
+beforeAll(async () => {
+  // PostgreSQL runs as another user where the tests run as root.
+  chmodSync(folder, 0o755)
+  hooks = await receiveHooks()
+  lost = await startHub({ liveOperator: 'smpp', environment: hooks.environment })
+  operator = operatorOf(lost)
+})
+afterAll(async () => {
+  await found?.stop()
+  await stack?.stop()
+  await operator?.close()
+  await lost?.stop()
+  await hooks?.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const sendAll = async (jobs: ReadonlyArray<Job>, sent: ReturnType<typeof nothingSent>): Promise<void> => {
+  let next = 0
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (let index = next++; index < jobs.length; index = next++) await sendJob(jobs[index]!, sent)
+    }),
+  )
+}
+
+const inSeconds = (since: number): string => ((performance.now() - since) / 1000).toFixed(1)
+
+describe('a hub that has lost its servers', () => {
+  it(
+    'comes back from a base backup and the topics, and the checker finds no difference',
+    async () => {
+      const noWindows = { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 }
+      const account = await operator.account({ live: { ...noWindows, spend_limit: `${MESSAGES * 100}.00` } })
+      for (const mode of MODES) {
+        const { status } = await account[mode].post('/v1/webhook_endpoints', { url: hooks.url('/hook') })
+        expect(status).toBe(201)
+      }
+      const jobs = mixedJobs({
+        random: randomFrom(SEED),
+        accounts: [account],
+        messages: MESSAGES,
+        prefix: '+7914',
+      })
+      const third = Math.ceil(jobs.length / 3)
+      const sent = nothingSent()
+
+      // The backup is taken in the midst of sends, and there are some behind it.
+      await sendAll(jobs.slice(0, third), sent)
+      const backupBegan = Date.now()
+      const copying = performance.now()
+      await Promise.all([
+        sendAll(jobs.slice(third, 2 * third), sent),
+        backUpDatabase(lost.describe().database_url, join(folder, 'postgres')),
+      ])
+      const backupTook = inSeconds(copying)
+      const inBackup = new Set(sent.accepted)
+      await sendAll(jobs.slice(2 * third), sent)
+      const behind = [...sent.accepted].filter((id) => !inBackup.has(id))
+      expect(behind.length).toBeGreaterThan(MESSAGES / 10)
+      // What only PostgreSQL knows and what comes behind the backup is lost: this account.
+      const late = await operator.account()
+
+      // What clients have seen of the journal.
+      const ids = behind.map((id) => decodeId('msg', id)!)
+      await eventually(async () => {
+        const [row] = await operator.sql<[{ known: number; waiting: number }]>`
+          SELECT count(*)::int AS known, count(*) FILTER (WHERE status = 'accepted' AND mode = 'live')::int AS waiting
+            FROM read.messages WHERE account = ${account.uuid}`
+        expect(row).toEqual({ known: sent.accepted.size, waiting: 0 })
+        return true
+      }, WITHIN)
+      const seen = { test: await allEvents(account.test), live: await allEvents(account.live) }
+      const references = await operator.sql<
+        ReadonlyArray<{ id: string; client_ref: string; mode: 'live' | 'test' }>
+      >`SELECT id, client_ref, mode FROM read.messages WHERE id = ANY (${ids}::uuid[]) AND client_ref IS NOT NULL LIMIT 20`
+      await eventually(async () => {
+        const [row] = await operator.sql<[{ waiting: number }]>`
+          SELECT count(*)::int AS waiting FROM read.event_outbox`
+        expect(row.waiting).toBe(0)
+        return true
+      }, WITHIN)
+
+      // Some messages still wait for their reports. Then everything ends at once, but for the topics, which are copied behind it.
+      for (const name of APPS) {
+        lost.app(name).kill('SIGKILL')
+        await lost.app(name).exited()
+      }
+      const reading = performance.now()
+      const copies = await readTopicCopies(lost.describe().kafka.brokers)
+      const keys = await readSealingKeys(lost.describe().database_url)
+      const readingTook = inSeconds(reading)
+      await operator.close()
+      for (const name of ['postgres', 'kafka', 'redis'] as const) {
+        lost.server(name).kill('SIGKILL')
+        await lost.server(name).exited()
+      }
+
+      const restoring = performance.now()
+      stack = await startStack({ database: join(folder, 'postgres') })
+      await replayTopics(stack.brokers, copies)
+      const sql = openDatabase(stack.databaseUrl)
+      try {
+        // The keys come from their own copy: here all of them, elsewhere those that were made behind the backup.
+        await sql`DELETE FROM command.sealing_keys`
+        await writeSealingKeys(stack.databaseUrl, keys)
+        const journal = await hubctl(stack, lost, ['restore', 'journal'])
+        expect(journal.restored).toBeGreaterThan(behind.length)
+        found = await startHub({
+          servers: stack,
+          succeeds: lost,
+          apps: ['projector'],
+          liveOperator: 'smpp',
+          environment: hooks.environment,
+        })
+        const records = [...copies].flatMap(([topic, all]) => (PROJECTED.test(topic) ? all : [])).length
+        await eventually(async () => {
+          const [row] = await sql<[{ applied: number }]>`
+            SELECT sum(position)::int AS applied FROM read.checkpoints WHERE projection = 'messages'`
+          expect(row.applied).toBe(records)
+          return true
+        }, WITHIN)
+        await Promise.all([found.app('dispatcher').restart(), found.app('webhook-fanout').restart()])
+        const ledger = await hubctl(stack, lost, [
+          'restore',
+          'ledger',
+          '--since',
+          new Date(backupBegan).toISOString(),
+        ])
+        await found.app('command-api').restart()
+        // The open ones come to their end here.
+        await untilAtRest(found, { accepted: sent.accepted.size, swept: false, ...WITHIN })
+        expect(ledger.references).toBeGreaterThanOrEqual(references.length)
+        const restoringTook = inSeconds(restoring)
+
+        const checked = await checkReadModels(found)
+        expect(checked.differences.slice(0, 50)).toEqual([])
+        expect(checked.messages).toBe(sent.accepted.size)
+
+        // Clients go on where they were: the same events at the same places, and more behind them.
+        const { base_url } = found.describe()
+        const as = { test: client(base_url, account.keys.test), live: client(base_url, account.keys.live) }
+        for (const mode of MODES) {
+          const events = await allEvents(as[mode])
+          expect(events.slice(0, seen[mode].length)).toEqual(seen[mode])
+        }
+        // What was spent is what was charged.
+        const spent = await sql`
+          SELECT p.spent::text, c.charged::text FROM command.spend_periods p JOIN (
+            SELECT account, period, sum(CASE kind WHEN 'charge' THEN amount ELSE -amount END) AS charged
+              FROM read.charges GROUP BY account, period) AS c USING (account, period) WHERE p.spent <> c.charged`
+        expect([...spent]).toEqual([])
+        // A reference that was used behind the backup is used.
+        for (const { client_ref, id, mode } of references) {
+          const answer = await as[mode].post('/v1/messages', send('service', '+79149999999', client_ref))
+          expect(answer.body).toMatchObject({ duplicate: true })
+          expect(decodeId('msg', answer.body.id)).toBe(id)
+        }
+        expect((await client(base_url, late.keys.test).get('/v1/account')).status).toBe(401)
+
+        // Sends go on, and their webhooks.
+        const fresh = await Promise.all(
+          MODES.map((mode, i) =>
+            sendUntilAccepted(as[mode], send('service', `+7914888888${i}`, 'behind the restore'), 60_000),
+          ),
+        )
+        await eventually(async () => {
+          const told = new Set(
+            hooks.received.flatMap(({ body }) =>
+              (JSON.parse(body.toString('utf8')) as ReadonlyArray<any>).map(({ id }) => id as string),
+            ),
+          )
+          for (const mode of MODES) {
+            const events = await allEvents(as[mode])
+            expect(events.filter(({ id }) => !told.has(id)).map(({ id }) => id)).toEqual([])
+          }
+          for (const [i, { id }] of fresh.entries()) {
+            expect((await as[MODES[i]!].get(`/v1/messages/${id}`)).body.status).toBe('delivered')
+          }
+          return true
+        }, WITHIN)
+        console.log(
+          `backup beside sends in ${backupTook} s, ${behind.length} of ${sent.accepted.size} messages accepted behind it; ` +
+            `${[...copies.values()].flat().length} records read in ${readingTook} s; from nothing to at rest in ${restoringTook} s; ` +
+            `${journal.restored} events put back, ${ledger.references} references marked; compared ${checked.messages} messages, ` +
+            `${checked.batches} batches, ${checked.events} events`,
+        )
+      } finally {
+        await sql.end()
+      }
+    },
+    WITHIN_MS,
+  )
+})

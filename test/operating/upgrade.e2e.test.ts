@@ -1,0 +1,124 @@
+/**
+ * A hub is upgraded while sends come in: the apps, the schema and the topics of the version before are at work, then the migrations of this
+ * one run, and one app after the other is started beside the old one, which then ends; those who read before those who write. Nothing is lost,
+ * nothing is handed over twice, every event is there once and told. The version before is the state before the last change of the
+ * schema; `HUB_UPGRADE_FROM=<commit>` starts from another.
+ */
+import { rmSync } from 'node:fs'
+import { openDatabase, startHub, startStack, type TestHub, type TestStack } from '@hub/testkit'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Balancer, balancer } from '../support/balancer.ts'
+import { checkOutBefore } from '../support/checkout.ts'
+import { client } from '../support/client.ts'
+import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { expectWhole, startTraffic } from '../support/traffic.ts'
+
+/** Sends a second, as two busy cores carry them with nine processes of the hub on them. */
+const RATE = Number(process.env['HUB_UPGRADE_RATE'] ?? 60)
+/** Messages of each stage. */
+const MESSAGES = Number(process.env['HUB_UPGRADE_MESSAGES'] ?? 100)
+/** A bound on what hangs. */
+const WITHIN_MS = 420_000
+
+/** In the order of docs/operating.md: who reads a topic knows a new schema before anybody writes by it. */
+const APPS = ['webhook-fanout', 'projector', 'dispatcher', 'command-api'] as const
+
+const before = await checkOutBefore()
+
+let hooks: Hooks
+let stack: TestStack
+let old: TestHub
+let next: TestHub | undefined
+let front: Balancer
+
+const backendOf = (hub: TestHub) => ({
+  baseUrl: hub.describe().base_url,
+  readyUrl: `http://127.0.0.1:${hub.ports.commandApiAdmin}/readyz`,
+})
+
+beforeAll(async () => {
+  if ('missing' in before) return
+  hooks = await receiveHooks()
+  stack = await startStack()
+  old = await startHub({
+    servers: stack,
+    sources: before.folder,
+    apiRps: 100_000,
+    liveOperator: 'smpp',
+    environment: hooks.environment,
+  })
+  front = balancer([backendOf(old)])
+}, WITHIN_MS)
+afterAll(async () => {
+  await front?.close()
+  await next?.stop()
+  await old?.stop()
+  await stack?.stop()
+  await hooks?.close()
+  if (!('missing' in before)) rmSync(before.folder, { recursive: true, force: true })
+})
+
+describe('an upgrade under load', () => {
+  it(
+    'from the version before loses nothing and repeats nothing',
+    async (context) => {
+      if ('missing' in before) return context.skip(before.missing)
+      const { base_url, database_url, keys } = old.describe()
+      for (const mode of ['test', 'live'] as const) {
+        const { status } = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
+          url: hooks.url('/hook'),
+        })
+        expect(status).toBe(201)
+      }
+      const sql = openDatabase(database_url)
+      const migrations = async () =>
+        (await sql<ReadonlyArray<{ name: string }>>`SELECT name FROM public.hub_migrations`).map(
+          ({ name }) => name,
+        )
+      try {
+        const known = await migrations()
+        const traffic = startTraffic({
+          post: front.post,
+          keys,
+          perSecond: RATE,
+          name: 'upgrade',
+          numbers: '+7915',
+        })
+        await traffic.more(MESSAGES)
+
+        // The migrations and topics of this version; the old apps go on.
+        next = await startHub({
+          servers: stack,
+          succeeds: old,
+          apps: [],
+          liveOperator: 'smpp',
+          environment: hooks.environment,
+        })
+        const applied = (await migrations()).filter((name) => !known.includes(name))
+        const ends: Array<string> = []
+        for (const name of APPS) {
+          await next.app(name).restart()
+          if (name === 'command-api') front.add(backendOf(next))
+          // Both at work.
+          await traffic.more(MESSAGES)
+          const asked = performance.now()
+          old.app(name).kill('SIGTERM')
+          expect(await old.app(name).exited(), name).toEqual({ code: 0, signal: null })
+          ends.push(`${name} ${Math.round(performance.now() - asked)} ms`)
+        }
+        await traffic.more(MESSAGES)
+        await traffic.stop()
+
+        const outcome = await expectWhole(next, traffic, hooks)
+        console.log(
+          `from ${before.revision.slice(0, 12)}: ${applied.length} migrations (${applied.join(', ')}); ` +
+            `${outcome.messages} messages, ${outcome.events} events, ${outcome.unknown} hand-overs of unknown outcome; ` +
+            `refused for the moment: ${JSON.stringify([...traffic.refusals])}; the old ones ended: ${ends.join(', ')}`,
+        )
+      } finally {
+        await sql.end()
+      }
+    },
+    WITHIN_MS,
+  )
+})

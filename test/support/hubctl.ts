@@ -1,0 +1,40 @@
+/** The command line of a hub's operators, as they type it. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from '@hub/local-stack'
+import type { TestHub, TestStack } from '@hub/testkit'
+import { runTool } from './tools.ts'
+
+/** A bound on what hangs. */
+const WITHIN_MS = 120_000
+
+/** What it says; fails where it fails. `servers` are those it works with, `hub` is where it has its secrets from. */
+export const hubctl = async (
+  servers: Pick<TestStack, 'brokers' | 'databaseUrl' | 'redisUrl'>,
+  hub: TestHub,
+  args: ReadonlyArray<string>,
+): Promise<any> => {
+  const secrets = JSON.parse(readFileSync(join(hub.dataDir, 'secrets.json'), 'utf8'))
+  const { code, text } = await runTool(
+    'env',
+    [
+      '-i',
+      `PATH=${process.env['PATH'] ?? ''}`,
+      `HUB_DATABASE_URL=${servers.databaseUrl}`,
+      `HUB_REDIS_URL=${servers.redisUrl}`,
+      `HUB_KAFKA_BROKERS=${servers.brokers.join(',')}`,
+      `HUB_MASTER_KEY=${secrets.masterKey}`,
+      `HUB_NUMBER_HASH_SECRET=${secrets.numberHashSecret}`,
+      `HUB_BASE_URL=${hub.describe().base_url}`,
+      process.execPath,
+      join(ROOT, 'apps/hubctl/src/main.ts'),
+      ...args,
+      '--json',
+      '--yes',
+    ],
+    { withinMs: WITHIN_MS },
+  )
+  if (code !== 0) throw new Error(`hubctl ${args.join(' ')} ended with ${code}:\n${text}`)
+  // The document stands first, remarks behind it.
+  return JSON.parse(text.slice(0, text.lastIndexOf('}') + 1))
+}
