@@ -1,6 +1,6 @@
 /**
  * Somebody else's consumer, `confluent-kafka` for Python, reads every topic of a busy hub through the schemas that the hub serves, and
- * finds in each what docs/analytics.md says.
+ * finds in each what docs/analytics.md says; and finds the same through somebody else's schema registry, Apicurio, that was given them.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,6 +19,7 @@ import avro from 'avsc'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, client, send } from '../support/client.ts'
+import { startRegistry } from '../support/registry.ts'
 import { pythonTool, runTool } from '../support/tools.ts'
 
 const VERSION = '2.14.2'
@@ -29,11 +30,19 @@ const WITHIN = { withinMs: 60_000, everyMs: 200 }
 
 let hub: TestHub
 let tool: Awaited<ReturnType<typeof pythonTool>>
+let registry: Awaited<ReturnType<typeof startRegistry>>
 beforeAll(async () => {
   // Over SMPP, where recipients write back.
-  ;[hub, tool] = await Promise.all([startHub(), pythonTool('confluent-kafka[avro]', VERSION)])
-}, 240_000)
-afterAll(() => hub?.stop())
+  ;[hub, tool, registry] = await Promise.all([
+    startHub(),
+    pythonTool('confluent-kafka[avro]', VERSION),
+    startRegistry(),
+  ])
+}, 300_000)
+afterAll(async () => {
+  if (registry !== undefined && 'stop' in registry) await registry.stop()
+  await hub?.stop()
+})
 
 interface Found {
   readonly topics: Readonly<
@@ -45,11 +54,10 @@ interface Found {
   readonly subjects: Readonly<Record<string, number>>
 }
 
-const consume = async (folder: string, topics: ReadonlyArray<string>): Promise<Found> => {
-  const { kafka, schema_registry_url } = hub.describe()
+const consume = async (folder: string, schemasAt: string, topics: ReadonlyArray<string>): Promise<Found> => {
   const { code, text } = await runTool(
     join(folder, 'bin/python'),
-    [CONSUMER, kafka.brokers.join(','), schema_registry_url, ...topics],
+    [CONSUMER, hub.describe().kafka.brokers.join(','), schemasAt, ...topics],
     { withinMs: READ_WITHIN_MS },
   )
   expect(code, text).toBe(0)
@@ -184,7 +192,7 @@ describe('a stock Avro consumer', () => {
     }
     await Promise.all([fill(), writeEveryVersion()])
     const names = Object.values(topicNames())
-    const found = await consume(tool.folder, [...names, EVERY_VERSION])
+    const found = await consume(tool.folder, hub.describe().schema_registry_url, [...names, EVERY_VERSION])
     const page = documented()
 
     expect(new Set(page.topics.keys())).toEqual(new Set(names))
@@ -212,6 +220,37 @@ describe('a stock Avro consumer', () => {
 
     const versions = SCHEMAS.map(({ name, version }) => `${name}.v${version}`)
     expect(Object.keys(found.topics[EVERY_VERSION]!).toSorted()).toEqual(versions.toSorted())
+    const latest = new Map(SCHEMAS.map(({ id, name }) => [`hub.${name}`, id]))
+    expect(found.subjects).toEqual(Object.fromEntries(latest))
+  })
+
+  it('reads the same through a registry of others that was given the schemas', async (context) => {
+    const missing = [tool, registry].find((one) => 'missing' in one)
+    if ('missing' in tool || 'missing' in registry) {
+      const why = missing !== undefined && 'missing' in missing ? missing.missing : ''
+      console.log(`The registry was not run: ${why}`)
+      context.skip(why)
+      return
+    }
+    // As docs/analytics.md has it; a second time it finds everything there.
+    for (const words of [/registered/u, /there already/u]) {
+      const given = await runTool(process.execPath, ['packages/kafka/scripts/register.ts', registry.url], {
+        cwd: ROOT,
+        withinMs: READ_WITHIN_MS,
+      })
+      expect(given.code, given.text).toBe(0)
+      const lines = given.text.trim().split('\n')
+      expect(lines).toHaveLength(SCHEMAS.length)
+      for (const line of lines) expect(line).toMatch(words)
+    }
+    const topics = [...Object.values(topicNames()), EVERY_VERSION]
+    const found = await consume(tool.folder, registry.url, topics)
+    const versions = SCHEMAS.map(({ name, version }) => `${name}.v${version}`)
+    expect(Object.keys(found.topics[EVERY_VERSION]!).toSorted()).toEqual(versions.toSorted())
+    for (const topic of topics) {
+      const records = Object.values(found.topics[topic]!).reduce((sum, one) => sum + one.records, 0)
+      expect(records, topic).toBeGreaterThan(0)
+    }
     const latest = new Map(SCHEMAS.map(({ id, name }) => [`hub.${name}`, id]))
     expect(found.subjects).toEqual(Object.fromEntries(latest))
   })

@@ -1,0 +1,101 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Effect, Result } from 'effect'
+import { describe, expect, it } from 'vitest'
+import { registerSchemas } from './register.ts'
+import { subjectOf } from './registry.ts'
+import { SCHEMAS } from './schemas.ts'
+
+interface Stored {
+  readonly id: number
+  readonly version: number
+  readonly schema: string
+}
+
+/** What of Confluent's interface is used, with mode IMPORT or, as others have it, without. */
+const startRegistry = async (options: { readonly imports: boolean; readonly nextId?: number }) => {
+  const subjects = new Map<string, Array<Stored>>()
+  const modes = new Map<string, string>()
+  let nextId = options.nextId ?? 1
+  const answer = (method: string, path: string, body: any): readonly [number, unknown] => {
+    const [, kind, name, , version] = path.split('?', 1)[0]!.split('/').map(decodeURIComponent)
+    if (kind === 'mode') {
+      if (!options.imports) return [405, { error_code: 405, message: 'no' }]
+      modes.set(name!, body.mode)
+      return [200, body]
+    }
+    const versions = subjects.get(name!) ?? []
+    if (method === 'GET') {
+      const found = versions.find((one) => one.version === Number(version))
+      return found === undefined ? [404, { error_code: 40402, message: 'Version not found.' }] : [200, found]
+    }
+    if (body.id !== undefined && modes.get(name!) !== 'IMPORT') return [422, { error_code: 42205 }]
+    const stored = {
+      id: body.id ?? nextId++,
+      version: body.version ?? versions.length + 1,
+      schema: body.schema,
+    }
+    subjects.set(name!, [...versions, stored])
+    return [200, { id: stored.id }]
+  }
+  const server = createServer((request, response) => {
+    const chunks: Array<Buffer> = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.once('end', () => {
+      const text = Buffer.concat(chunks).toString('utf8')
+      const [status, body] = answer(request.method!, request.url!, text === '' ? null : JSON.parse(text))
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+  return {
+    subjects,
+    modes,
+    register: () => Effect.runPromise(Effect.result(registerSchemas({ url }))),
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+const expectComplete = (subjects: ReadonlyMap<string, ReadonlyArray<Stored>>): void => {
+  for (const { id, name, schema, version } of SCHEMAS) {
+    const found = subjects.get(subjectOf(name))?.find((one) => one.version === version)
+    expect(found?.id, `${name} ${version}`).toBe(id)
+    expect(JSON.parse(found!.schema)).toEqual(schema)
+  }
+}
+
+describe('registering the schemas elsewhere', () => {
+  it('gives the ids where the registry takes them, and leaves its modes as they should be', async () => {
+    await using registry = await startRegistry({ imports: true, nextId: 1000 })
+    const done = await registry.register()
+    expect(Result.isSuccess(done) && done.success.every(({ how }) => how === 'imported')).toBe(true)
+    expectComplete(registry.subjects)
+    expect(new Set(registry.modes.values())).toEqual(new Set(['READWRITE']))
+  })
+
+  it('counts along in an empty registry that gives ids itself, and changes nothing the second time', async () => {
+    await using registry = await startRegistry({ imports: false })
+    const first = await registry.register()
+    expect(Result.isSuccess(first) && first.success.every(({ how }) => how === 'counted')).toBe(true)
+    expectComplete(registry.subjects)
+    const again = await registry.register()
+    expect(Result.isSuccess(again) && again.success.every(({ how }) => how === 'there')).toBe(true)
+    expect([...registry.subjects.values()].flat()).toHaveLength(SCHEMAS.length)
+  })
+
+  it('stops at the first that would get another id', async () => {
+    await using registry = await startRegistry({ imports: false, nextId: 7 })
+    const done = await registry.register()
+    expect(Result.isFailure(done) && done.failure.reason).toBe('other_id')
+    expect([...registry.subjects.values()].flat()).toHaveLength(1)
+  })
+
+  it('says so where nobody answers', async () => {
+    const done = await Effect.runPromise(Effect.result(registerSchemas({ url: 'http://127.0.0.1:9' })))
+    expect(Result.isFailure(done) && done.failure.reason).toBe('unavailable')
+  })
+})

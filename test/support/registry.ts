@@ -1,0 +1,83 @@
+/** A schema registry of others: Apicurio, in Java, with its memory for a database, as the interface of Confluent's that it has. */
+import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { ensureJars, findJava, freePortBase, Problem, readSettings, ROOT } from '@hub/local-stack'
+import { eventually } from '@hub/testkit'
+import { startProgram } from './processes.ts'
+import { runTool } from './tools.ts'
+
+const FOLDER = join(ROOT, 'test/knowing/registry')
+/** It comes in 142 MB, once for a machine. */
+const FETCH_WITHIN_MS = 240_000
+/** It takes three seconds; what is above a minute is a busy machine. */
+const START_WITHIN_MS = 120_000
+
+/** Its program, unpacked once beside what Maven has brought. */
+const unpacked = async (): Promise<string> => {
+  const { derivedDir, files } = await ensureJars(
+    {
+      pom: join(FOLDER, 'pom.xml'),
+      checksums: join(FOLDER, 'files.sha256'),
+      what: 'the schema registry of Apicurio',
+      size: '142 MB',
+    },
+    readSettings(process.env).cacheDir,
+    process.env,
+    (line) => console.log(line),
+    AbortSignal.timeout(FETCH_WITHIN_MS),
+  )
+  const folder = join(derivedDir, 'app')
+  if (existsSync(folder)) return folder
+  const aside = mkdtempSync(`${folder}.`)
+  try {
+    const { code, text } = await runTool('tar', ['-xzf', files[0]!, '-C', aside], {
+      withinMs: START_WITHIN_MS,
+    })
+    if (code !== 0) throw new Problem(`The schema registry of Apicurio could not be unpacked: ${text}`)
+    renameSync(aside, folder)
+  } finally {
+    rmSync(aside, { recursive: true, force: true })
+  }
+  return folder
+}
+
+export interface Registry {
+  /** Of the interface that is compatible with Confluent's. */
+  readonly url: string
+  readonly stop: () => Promise<void>
+}
+
+/** Starts it, empty; or answers why it cannot be had here. */
+export const startRegistry = async (): Promise<Registry | { readonly missing: string }> => {
+  try {
+    const { command } = await findJava(process.env)
+    const folder = await unpacked()
+    const port = await freePortBase()
+    const program = startProgram(command, [
+      '-XX:+UseSerialGC',
+      '-XX:TieredStopAtLevel=1',
+      '-Xmx384m',
+      '-Dquarkus.http.host=127.0.0.1',
+      `-Dquarkus.http.port=${port}`,
+      '-jar',
+      join(folder, 'apicurio-registry-app-2.6.13.Final-runner.jar'),
+    ])
+    const url = `http://127.0.0.1:${port}/apis/ccompat/v7`
+    await eventually(
+      async () => {
+        if (!program.isRunning()) return true
+        const response = await fetch(`${url}/subjects`)
+        await response.arrayBuffer()
+        return response.ok
+      },
+      { withinMs: START_WITHIN_MS, everyMs: 100 },
+    )
+    if (!program.isRunning()) {
+      throw new Error(`the schema registry ended:\n${program.lines.slice(-20).join('\n')}`)
+    }
+    return { url, stop: program.stop }
+  } catch (error) {
+    if (error instanceof Problem) return { missing: error.message }
+    throw error
+  }
+}
