@@ -477,13 +477,26 @@ export const makeShardHost = <S extends Shard>(
       yield* commitOnce.pipe(Effect.timeoutOrElse({ duration: LAST_COMMIT_MS, orElse: () => Effect.void }))
     })
 
+    /** A shard that is not open reads its log only. */
+    const isPaused = (hosted: Hosted<S>, topic: string): boolean => {
+      if (topic === topics.messages) return false
+      if (hosted.phase !== 'open') return true
+      return topic === topics.operatorReports
+        ? hosted.reportsPaused
+        : hosted.pausedLanes.has(lanes.indexOf(topic))
+    }
+
     const handler: GroupHandler = {
       onAssigned: (assignment, by) => {
         control = by
         const owned = new Set(assignment.shards)
         for (const hosted of shards.values()) {
+          // Nobody else had a kept shard meanwhile: what has been read of its log stays read, recovered or not.
           const keep =
-            owned.has(hosted.number) && assignment.kept.has(hosted.number) && hosted.phase === 'open'
+            owned.has(hosted.number) &&
+            assignment.kept.has(hosted.number) &&
+            hosted.phase !== 'locating' &&
+            hosted.phase !== 'superseded'
           if (!keep) close(hosted)
         }
         const fresh: Array<Hosted<S>> = []
@@ -498,10 +511,7 @@ export const makeShardHost = <S extends Shard>(
           }
           for (const topic of all) {
             by.seek({ topic, partition: number, offset: kept.positions.get(topic) ?? 0 })
-            const lane = lanes.indexOf(topic)
-            const paused =
-              lane >= 0 ? kept.pausedLanes.has(lane) : topic === topics.operatorReports && kept.reportsPaused
-            if (paused) by.pause(topic, number)
+            if (isPaused(kept, topic)) by.pause(topic, number)
             else by.resume(topic, number)
           }
           kept.resting = false
