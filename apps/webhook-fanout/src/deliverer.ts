@@ -107,6 +107,12 @@ export const makeDeliverer: (
       if (timers.next() === at) timerAlarm.ring()
     }
 
+    /** Something may be due that lies before what was read last. */
+    const lookAgain = (subscription: Subscription) => {
+      subscription.moreDue = true
+      subscription.readTo = null
+    }
+
     /** Reads what is due, when there may be something and the line is half empty. */
     const refill = (subscription: Subscription) => {
       const { linedUp, moreDue, reading } = subscription
@@ -132,7 +138,8 @@ export const makeDeliverer: (
     }
 
     const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
-      const { enabled, record } = subscription
+      const { enabled, readTo: behind, record } = subscription
+      subscription.readTo = null
       const without = [...subscription.inFlight.keys(), ...subscription.linedUp.map((batch) => batch.uuid)]
       const limit = settings.linedUpEach - subscription.linedUp.length
       const endpoint = record.uuid
@@ -141,6 +148,7 @@ export const makeDeliverer: (
             endpoint,
             releasedAt: record.backlogReleasedAt,
             first: subscription.lead,
+            behind,
             without,
             limit,
             withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
@@ -149,12 +157,16 @@ export const makeDeliverer: (
       if (subscription.closed) return
       if (enabled !== subscription.enabled) {
         // It was disabled or enabled meanwhile: what was found answers another question.
-        subscription.moreDue = true
+        lookAgain(subscription)
         return
       }
       if (enabled && record.backlogReleasedAt !== null) subscription.lead = null
       if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
-      if (found.batches.length === limit) subscription.moreDue = true
+      // Behind a place nothing is left: what has become due before it, meanwhile, is looked for from the start.
+      if (found.place === null ? behind !== null || found.batches.length === limit : !subscription.moreDue) {
+        subscription.moreDue = true
+        subscription.readTo = found.place
+      }
       if (enabled) {
         for (const batch of found.batches) lineUp(subscription, batch)
         return
@@ -342,12 +354,12 @@ export const makeDeliverer: (
         // Lined up under other circumstances: what is due now is decided anew.
         if (released || turned || !subscription.enabled) {
           clearLine(subscription)
-          subscription.moreDue = true
+          lookAgain(subscription)
         }
       }
       if (nextDueAt !== null) wakeAt(subscription, nextDueAt)
       // It had been recorded before, and PostgreSQL knows when it is due.
-      else if (reason !== null && standing !== null && kind === 'attempt') subscription.moreDue = true
+      else if (reason !== null && standing !== null && kind === 'attempt') lookAgain(subscription)
       release(subscription, batch)
       proceed(subscription)
     }
@@ -359,7 +371,7 @@ export const makeDeliverer: (
         const at = now()
         for (let due = timers.takeDue(at); due !== undefined; due = timers.takeDue(at)) {
           due.wakeAt = Number.POSITIVE_INFINITY
-          due.moreDue = true
+          lookAgain(due)
           proceed(due)
         }
       }
@@ -375,7 +387,7 @@ export const makeDeliverer: (
         subscription.failing = subscription.record.consecutiveFailures > 0
         subscription.lead = subscription.record.disabledByBatch
         clearLine(subscription)
-        subscription.moreDue = true
+        lookAgain(subscription)
         proceed(subscription)
       },
       close: (subscription) => {
@@ -401,7 +413,7 @@ export const makeDeliverer: (
             !subscription.reading &&
             subscription.linedUp.length < settings.linedUpEach
           if (direct) lineUp(subscription, batch)
-          else subscription.moreDue = true
+          else lookAgain(subscription)
         }
         proceed(subscription)
       },

@@ -6,9 +6,11 @@ import { describe, expect, it } from '@effect/vitest'
 import { Context, Effect, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import * as fc from 'fast-check'
+import type { DueRequest, FoundBatches, Place } from './due-sql.ts'
 import { makeDeployment } from './fanout.harness.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './settings.ts'
 import { FanoutStore, type FanoutStoreShape } from './store.ts'
+import type { SubscriptionRecord } from './subscription.ts'
 import { MemoryStore } from './testing/memory-store.ts'
 
 const MINUTE = 60_000
@@ -16,6 +18,7 @@ const HOUR = 60 * MINUTE
 const START = Date.UTC(2026, 0, 5, 12)
 const OWNER = { partition: 0, epoch: 1 }
 const ALL = 1000
+const PAGE = 7
 
 /** Without the jitter, which each of the two draws for itself. */
 const settings: Settings = {
@@ -125,25 +128,47 @@ describe('the store on PostgreSQL', () => {
                 return stored!
               },
             )
+          const plain = (found: FoundBatches) => ({
+            ...found,
+            batches: found.batches.map((batch) => ({ ...batch, body: batch.body?.toString() ?? null })),
+          })
+          const dueOf = (
+            record: SubscriptionRecord,
+            paging: Pick<DueRequest, 'behind' | 'without' | 'limit'>,
+          ) =>
+            both((store) =>
+              store.due({
+                endpoint: uuid,
+                releasedAt: record.backlogReleasedAt,
+                first: paging.behind === null ? record.disabledByBatch : null,
+                withBodies: true,
+                ...paging,
+              }),
+            )
+          /** What is due, read as a backlog is: a few at a time, each behind the last. */
+          const paged = Effect.fnUntraced(function* (record: SubscriptionRecord) {
+            const read: Array<string> = []
+            let behind: Place | null = null
+            do {
+              const [stored, doubled]: readonly [FoundBatches, FoundBatches] = yield* dueOf(record, {
+                behind,
+                without: read,
+                limit: PAGE,
+              })
+              expect(plain(stored)).toEqual(plain(doubled))
+              read.push(...stored.batches.map((batch) => batch.uuid))
+              behind = stored.place
+            } while (behind !== null)
+            return read
+          })
           const due = Effect.fnUntraced(function* () {
             const record = yield* request()
-            const [stored, doubled] = yield* record.status === 'enabled'
-              ? both((store) =>
-                  store.due({
-                    endpoint: uuid,
-                    releasedAt: record.backlogReleasedAt,
-                    first: record.disabledByBatch,
-                    without: [],
-                    limit: ALL,
-                    withBodies: true,
-                  }),
-                )
+            const enabled = record.status === 'enabled'
+            const [stored, doubled] = yield* enabled
+              ? dueOf(record, { behind: null, without: [], limit: ALL })
               : both((store) => store.expired({ endpoint: uuid, without: [], limit: ALL }))
-            const plain = (found: typeof stored) => ({
-              nextDueAt: found.nextDueAt,
-              batches: found.batches.map((batch) => ({ ...batch, body: batch.body?.toString() ?? null })),
-            })
             expect(plain(stored)).toEqual(plain(doubled))
+            if (enabled) expect(yield* paged(record)).toEqual(stored.batches.map((batch) => batch.uuid))
             return { record, batches: stored.batches }
           })
 

@@ -1,6 +1,7 @@
 /** A subscription as the fan-out knows it: a plain object of the partition that owns it. */
 import type { Mode, SubscriptionStatus } from '@hub/domain'
 import type { Redacted } from 'effect'
+import type { Place } from './due-sql.ts'
 import type { SlotHolder } from './slots.ts'
 
 /** What is stored of it, decrypted. */
@@ -69,6 +70,8 @@ export class Subscription implements SlotHolder {
   lead: string | null
   /** There may be batches due that are not lined up. */
   moreDue = false
+  /** How far they were read, when nothing has changed before it since. */
+  readTo: Place | null = null
   /** A read of due batches is under way. */
   reading = false
   /** When to look for due batches again. */

@@ -110,13 +110,23 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
       (pool) => Effect.promise(() => pool.end({ timeout: 1 }).catch(() => undefined)),
     )
 
+    // A timer and no fibers: this is around every statement of the hub.
     const bounded = <A>(promise: () => Promise<A>, options: SqlOptions | undefined) =>
-      Effect.tryPromise({ try: promise, catch: toStorageError }).pipe(
-        Effect.timeoutOrElse({
-          duration: options?.deadline ?? DEFAULT_DEADLINE,
-          orElse: () => Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'deadline' })),
-        }),
-      )
+      Effect.callback<A, StorageError>((resume) => {
+        const timer = setTimeout(
+          () => resume(Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'deadline' }))),
+          Duration.toMillis(options?.deadline ?? DEFAULT_DEADLINE),
+        )
+        const ended = (result: Effect.Effect<A, StorageError>) => {
+          clearTimeout(timer)
+          resume(result)
+        }
+        Promise.try(promise).then(
+          (answer) => ended(Effect.succeed(answer)),
+          (error: unknown) => ended(Effect.fail(toStorageError(error))),
+        )
+        return Effect.sync(() => clearTimeout(timer))
+      })
 
     const sql: SqlShape = {
       run: (body, options) => bounded(() => body(pool), options),

@@ -5,11 +5,12 @@
 import { settings } from '@hub/config'
 import { signatureHeader } from '@hub/domain'
 import { Clock, type Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
-import { X509Certificate } from 'node:crypto'
+import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, getCACertificates } from 'node:tls'
 import { Agent, type Dispatcher } from 'undici'
 import packageJson from '../package.json' with { type: 'json' }
 import { makeSafeConnector } from './connector.ts'
+import { Deadlines } from './deadlines.ts'
 import { type FailureReason, reasonOf } from './failure.ts'
 import { AddressPolicy } from './policy.ts'
 import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
@@ -98,24 +99,39 @@ export interface WebhookClientShape {
 class Attempt implements Dispatcher.DispatchHandler {
   readonly #onStatus: (status: number) => void
   readonly #onError: (error: unknown) => void
-  readonly #deadline: NodeJS.Timeout
+  readonly #onDeadline: () => void
+  readonly #deadlines: Deadlines<Attempt>
+  readonly #discards: Deadlines<Attempt>
   #controller: Dispatcher.DispatchController | null = null
   #state: 'waiting' | 'answered' | 'given up' = 'waiting'
   #discarded = 0
-  #discarding: NodeJS.Timeout | null = null
 
+  /** `deadlines` and `discards`: where it waits for its answer, and for the end of what is left of that. */
   constructor(
-    deadlineMs: number,
+    deadlines: Deadlines<Attempt>,
+    discards: Deadlines<Attempt>,
     onStatus: (status: number) => void,
     onError: (error: unknown) => void,
     onDeadline: () => void,
   ) {
     this.#onStatus = onStatus
     this.#onError = onError
-    this.#deadline = setTimeout(() => {
-      this.giveUp()
-      onDeadline()
-    }, deadlineMs)
+    this.#onDeadline = onDeadline
+    this.#deadlines = deadlines
+    this.#discards = discards
+    deadlines.add(this)
+  }
+
+  /** No answer in time. */
+  expire(): void {
+    if (!this.#leave('given up')) return
+    this.#controller?.abort(new Error('given up'))
+    this.#onDeadline()
+  }
+
+  /** The answer is there, and something behind it has no end. */
+  cutOff(): void {
+    this.#controller?.abort(new Error('body not wanted'))
   }
 
   /** Nobody waits any more. A request that is still queued behind its connection is dropped when its turn comes. */
@@ -129,11 +145,10 @@ class Attempt implements Dispatcher.DispatchHandler {
     if (this.#state === 'given up') controller.abort(new Error('given up'))
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
     // 1xx: not the answer yet.
     if (status < 200 || !this.#leave('answered')) return
-    this.#discarding = setTimeout(() => controller.abort(new Error('body not wanted')), DISCARDED_BODY_MS)
-    this.#discarding.unref()
+    this.#discards.add(this)
     this.#onStatus(status)
   }
 
@@ -143,11 +158,11 @@ class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#stopDiscarding()
+    this.#discards.remove(this)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
-    this.#stopDiscarding()
+    this.#discards.remove(this)
     if (this.#leave('given up')) this.#onError(error)
   }
 
@@ -155,13 +170,8 @@ class Attempt implements Dispatcher.DispatchHandler {
   #leave(state: 'answered' | 'given up'): boolean {
     if (this.#state !== 'waiting') return false
     this.#state = state
-    clearTimeout(this.#deadline)
+    this.#deadlines.remove(this)
     return true
-  }
-
-  #stopDiscarding(): void {
-    if (this.#discarding !== null) clearTimeout(this.#discarding)
-    this.#discarding = null
   }
 }
 
@@ -236,6 +246,29 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     return target
   }
 
+  // Made once for the deliveries of a subscription; gone with it.
+  const keys = new WeakMap<Redacted.Redacted<string>, KeyObject>()
+  const keyOf = (secret: Redacted.Redacted<string>): KeyObject => {
+    let key = keys.get(secret)
+    if (key === undefined) {
+      key = createSecretKey(Redacted.value(secret), 'utf8')
+      keys.set(secret, key)
+    }
+    return key
+  }
+
+  // Nearly all attempts have as long as each other.
+  const deadlines = new Map<number, Deadlines<Attempt>>()
+  const deadlinesOf = (ms: number): Deadlines<Attempt> => {
+    let those = deadlines.get(ms)
+    if (those === undefined) {
+      those = new Deadlines(ms, (attempt) => attempt.expire())
+      deadlines.set(ms, those)
+    }
+    return those
+  }
+  const discards = new Deadlines<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.cutOff())
+
   const begin: WebhookClientShape['begin'] = (delivery, deadlineMs, done) => {
     const url = targetOf(delivery.url)
     // It was checked when the subscription was created; a rule may have been added since.
@@ -246,7 +279,8 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     const startedAt = performance.now()
     const elapsed = () => Math.round(performance.now() - startedAt)
     const attempt = new Attempt(
-      deadlineMs,
+      deadlinesOf(deadlineMs),
+      discards,
       (status) => done(judge(status, elapsed())),
       (error) => {
         const reason = reasonOf(error)
@@ -261,7 +295,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     try {
       const [current, ...others] = delivery.secrets
       const signature = signatureHeader(
-        [Redacted.value(current), ...others.map(Redacted.value)],
+        [keyOf(current), ...others.map(keyOf)],
         Math.floor(clock.currentTimeMillisUnsafe() / 1000),
         delivery.body,
       )
@@ -270,13 +304,18 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
           origin: url.origin,
           path: url.path,
           method: 'POST',
-          headers: {
-            'Content-Type': 'application/json',
-            'User-Agent': USER_AGENT,
-            'Hub-Event-Id': delivery.eventBatch,
-            'Hub-Signature': signature,
-            ...(delivery.traceparent === undefined ? undefined : { traceparent: delivery.traceparent }),
-          },
+          // Name and value in turn, which undici takes as they are.
+          headers: [
+            'Content-Type',
+            'application/json',
+            'User-Agent',
+            USER_AGENT,
+            'Hub-Event-Id',
+            delivery.eventBatch,
+            'Hub-Signature',
+            signature,
+            ...(delivery.traceparent === undefined ? [] : ['traceparent', delivery.traceparent]),
+          ],
           body: delivery.body,
           reset: connector.openSockets() >= SOCKETS_KEPT,
         },

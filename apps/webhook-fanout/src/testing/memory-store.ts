@@ -17,6 +17,7 @@ import {
   type SubscriptionStanding,
 } from '@hub/domain'
 import { Clock, Effect, Redacted } from 'effect'
+import type { Place } from '../due-sql.ts'
 import type { Settings } from '../settings.ts'
 import {
   type FanoutStoreShape,
@@ -51,6 +52,11 @@ export interface LogLine {
   readonly endedAt: number
   readonly nextAttemptAt: number | null
 }
+
+const placeOf = ({ firstSequence, standing }: StoredBatch): Place => ({
+  dueAt: (standing.dueAt ?? 0) * 1000,
+  sequence: firstSequence,
+})
 
 interface StoredSubscription {
   readonly uuid: string
@@ -298,29 +304,47 @@ export class MemoryStore {
           })
         })
       }),
-      due: Effect.fnUntraced({ self: this }, function* ({ endpoint, first, limit, withBodies, without }) {
-        const now = yield* Clock.currentTimeMillis
-        const standing = standingOf(endpoint)
-        const excluded = new Set(without)
-        const waiting = this.pending(endpoint)
-        const due = waiting.filter(
-          (batch) =>
-            !excluded.has(batch.uuid) &&
-            dueFor({ ...standing, status: 'enabled' }, batch.standing, now, settings) !== 'nothing',
-        )
-        const ordered =
-          standing.backlogReleasedAt === null
-            ? due.toSorted((a, b) => (a.standing.dueAt ?? 0) - (b.standing.dueAt ?? 0))
-            : due.toSorted((a, b) => Number(b.uuid === first) - Number(a.uuid === first))
-        const batches = ordered.slice(0, limit).map((batch) => this.#pendingOf(batch, withBodies))
-        const later = waiting.flatMap(({ standing: { dueAt } }) =>
-          dueAt !== null && dueAt > now ? [dueAt] : [],
-        )
-        return {
-          batches,
-          nextDueAt: batches.length === limit || later.length === 0 ? null : Math.min(...later),
-        }
-      }),
+      due: Effect.fnUntraced(
+        { self: this },
+        function* ({ behind, endpoint, first, limit, withBodies, without }) {
+          const now = yield* Clock.currentTimeMillis
+          const standing = standingOf(endpoint)
+          const excluded = new Set(without)
+          const waiting = this.pending(endpoint)
+          const isBehind = (batch: StoredBatch, { dueAt, sequence }: Place): boolean => {
+            const place = placeOf(batch)
+            return standing.backlogReleasedAt === null && place.dueAt !== dueAt
+              ? place.dueAt > dueAt
+              : place.sequence > sequence
+          }
+          const due = waiting.filter(
+            (batch) =>
+              (behind === null ? !excluded.has(batch.uuid) : isBehind(batch, behind)) &&
+              dueFor({ ...standing, status: 'enabled' }, batch.standing, now, settings) !== 'nothing',
+          )
+          const ordered =
+            standing.backlogReleasedAt === null
+              ? due.toSorted((a, b) => (a.standing.dueAt ?? 0) - (b.standing.dueAt ?? 0))
+              : due.toSorted((a, b) => Number(b.uuid === first) - Number(a.uuid === first))
+          const batches = ordered
+            .slice(0, limit)
+            .filter((batch) => !excluded.has(batch.uuid))
+            .map((batch) => this.#pendingOf(batch, withBodies))
+          const later = waiting.flatMap(({ standing: { dueAt } }) =>
+            dueAt !== null && dueAt > now ? [dueAt] : [],
+          )
+          const last = ordered[limit - 1]
+          return {
+            batches,
+            nextDueAt:
+              behind !== null || ordered.length >= limit || later.length === 0 ? null : Math.min(...later),
+            place:
+              last === undefined || (standing.backlogReleasedAt !== null && last.uuid === first)
+                ? null
+                : placeOf(last),
+          }
+        },
+      ),
       expired: Effect.fnUntraced({ self: this }, function* ({ endpoint, limit, without }) {
         const now = yield* Clock.currentTimeMillis
         const excluded = new Set(without)
@@ -332,6 +356,7 @@ export class MemoryStore {
             .filter((batch) => closesAt(batch) <= now)
             .slice(0, limit)
             .map((batch) => this.#pendingOf(batch, false)),
+          place: null,
           nextDueAt: open.length === 0 ? null : Math.min(...open),
         }
       }),

@@ -1,20 +1,21 @@
 /** `Hub-Signature`. Source: specification, Signature; contract, Webhook subscription. */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 
 /** How far `t` may be from the receiver's clock, either way, in seconds. */
 export const SIGNATURE_TOLERANCE_SECONDS = 300
 
-const hmac = (secret: string, timestamp: number, body: Uint8Array) =>
+const hmac = (secret: string | KeyObject, timestamp: number, body: Uint8Array) =>
   createHmac('sha256', secret).update(`${timestamp}.`).update(body)
 
 /**
  * The header `t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body.
  *
- * `secrets` are the whole secret strings (`whsec_…`) in force: the current one, and during a rotation the previous one after it.
+ * `secrets` are the whole secret strings (`whsec_…`) in force, or keys made of them once for many signatures: the current one, and during
+ * a rotation the previous one after it.
  * `timestamp` is the attempt's, in whole seconds since the epoch.
  */
 export const signatureHeader = (
-  secrets: readonly [string, ...ReadonlyArray<string>],
+  secrets: readonly [string | KeyObject, ...ReadonlyArray<string | KeyObject>],
   timestamp: number,
   body: Uint8Array,
 ): string => {
