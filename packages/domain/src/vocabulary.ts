@@ -42,8 +42,14 @@ export const addMoney = (a: Money, b: Money): Money => {
 export const multiplyMoney = (money: Money, times: number): Money =>
   moneyOf(minorUnits(money) * BigInt(times), money.currency)
 
+/** What was written last: what is written together often happened together, and to write it costs more than to look. */
+let written = { ms: 0, text: '1970-01-01T00:00:00.000Z' }
+
 /** A moment as the API writes it: UTC, ISO 8601, milliseconds, trailing `Z`. Source: specification, Times. */
-export const toTimestamp = (ms: number): string => new Date(ms).toISOString()
+export const toTimestamp = (ms: number): string => {
+  if (ms !== written.ms) written = { ms, text: new Date(ms).toISOString() }
+  return written.text
+}
 
 const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
 

@@ -5,17 +5,35 @@
  */
 import type { MessageAccepted } from '@hub/domain'
 import { Sealing, type StorageError } from '@hub/store'
-import { Effect, Option, Schema } from 'effect'
+import { Effect } from 'effect'
 import { unreadablePayloads } from '../metrics.ts'
 
-const Payload = Schema.fromJsonString(
-  Schema.Struct({
-    to: Schema.String,
-    text: Schema.optionalKey(Schema.String),
-    variables: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
-  }),
-)
-const decodePayload = Schema.decodeUnknownOption(Payload)
+interface Payload {
+  readonly to: string
+  readonly text?: string
+  readonly variables?: object
+}
+
+/** `null` where it is not what a payload is. By hand: a schema took as long as opening it. */
+const payloadIn = (plain: Buffer): Payload | null => {
+  let found: unknown
+  try {
+    found = JSON.parse(plain.toString('utf8'))
+  } catch {
+    return null
+  }
+  if (typeof found !== 'object' || found === null) return null
+  const { text, to, variables } = found as Readonly<Record<string, unknown>>
+  if (typeof to !== 'string') return null
+  if (text !== undefined && typeof text !== 'string') return null
+  if (
+    variables !== undefined &&
+    (typeof variables !== 'object' || variables === null || Array.isArray(variables))
+  ) {
+    return null
+  }
+  return found as Payload
+}
 
 /** What is stored of a message's number and text. */
 export interface PersonalBox {
@@ -42,9 +60,9 @@ export const makePersonalData = Effect.gen(function* () {
         if (destroyed.size < REMEMBERED) destroyed.add(fact.sealingKey)
         return null
       }
-      const payload = decodePayload(plain.toString('utf8'))
-      if (Option.isNone(payload)) return yield* Effect.as(unreadable(fact), null)
-      const { to, text, variables } = payload.value
+      const payload = payloadIn(plain)
+      if (payload === null) return yield* Effect.as(unreadable(fact), null)
+      const { to, text, variables } = payload
       const kept = fact.class === 'otp' ? { to } : { to, text, variables }
       const key = yield* sealing.ofDay(fact.at)
       return key === null

@@ -7,6 +7,7 @@ import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Mode, toTimestamp } from
 import type { BatchSealed } from '@hub/kafka'
 import type { Queries } from '@hub/store'
 import type { Charge } from '../messages/fold.ts'
+import { array } from '../sql-array.ts'
 import { flag, type ReadSchema, tableIn, uuidOf } from '../sql.ts'
 import type { ClosedBatch, CrossedThreshold, Spender } from './close.ts'
 import type { BatchChange, StatsChange } from './tally.ts'
@@ -162,11 +163,11 @@ export const lockSpendPeriods = (
 /** Appends charges and reversals that are not there yet. */
 export const appendCharges = (q: Queries, charges: ReadonlyArray<Charge>, schema: ReadSchema) => q`
   INSERT INTO ${tableIn(q, schema, 'charges')} (message_id, kind, account, period, amount, currency, created_at)
-  SELECT * FROM unnest(${charges.map((c) => uuidOf('msg', c.messageId))}::uuid[], ${charges.map((c) => c.kind)}::text[],
-                       ${charges.map((c) => uuidOf('acc', c.account))}::uuid[],
-                       ${charges.map((c) => c.period)}::date[], ${charges.map((c) => c.amount.amount)}::numeric[],
-                       ${charges.map((c) => c.amount.currency)}::text[],
-                       ${charges.map((c) => toTimestamp(c.at))}::timestamptz[])
+  SELECT * FROM unnest(${array(charges.map((c) => uuidOf('msg', c.messageId)))}::uuid[], ${array(charges.map((c) => c.kind))}::text[],
+                       ${array(charges.map((c) => uuidOf('acc', c.account)))}::uuid[],
+                       ${array(charges.map((c) => c.period))}::date[], ${array(charges.map((c) => c.amount.amount))}::numeric[],
+                       ${array(charges.map((c) => c.amount.currency))}::text[],
+                       ${array(charges.map((c) => toTimestamp(c.at)))}::timestamptz[])
   ON CONFLICT DO NOTHING`
 
 /**
