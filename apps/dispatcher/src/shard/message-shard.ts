@@ -6,7 +6,7 @@
  * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
  * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
  * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
- * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for 40 seconds. A report's offset is
+ * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for 20 seconds. A report's offset is
  * held until what it says is in the log, or it is known to say nothing new.
  *
  * A lane's mark may lie hours behind, at a message that its operator does not take: what a restart reads again from there, and does not
@@ -104,25 +104,25 @@ export interface ShardLimits {
 
 /**
  * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator. 120,000 open messages take about 110 MB and let
- * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 200,000 finished ones in 40 seconds
- * are 5,000 a second for one shard, which is more than it can do, and take about 50 MB: they are kept as ids.
+ * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 100,000 finished ones in 20 seconds
+ * are 5,000 a second for one shard, which is more than it can do, and take about 25 MB: they are kept as ids.
  */
-export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 200_000 }
+export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 100_000 }
 
 /**
  * So long a finished message is remembered, and its evidence held in the log: what a restart of a busy shard reads is mostly this.
  * A repeat that comes later is old, and looked up.
  */
-export const REMEMBERED_MS = 40_000
+export const REMEMBERED_MS = 20_000
 /** So long a finished message is kept whole: reports that come twice, and receipts of reading soon after, need not be looked up. */
 const IN_FULL_MS = 15_000
-/** A record that reached the lane later than this after its acceptance may be a repeat of one that was finished and forgotten. */
-const SUSPICIOUS_AFTER_MS = 15_000
+/** So far the clocks of PostgreSQL, command-api and the dispatcher may be apart; `hubctl doctor` warns long before. */
+const CLOCKS_APART_MS = 10_000
 /**
- * One that is read later than this after its acceptance has lain in a backlog, and the message it may repeat may be
- * forgotten by now. Less than what is remembered, for clocks that differ.
+ * A record that reached its lane, or is read, later than this after its acceptance may repeat a message that was finished and is forgotten by
+ * now: it came late, or lay in a backlog.
  */
-const BACKLOGGED_AFTER_MS = REMEMBERED_MS - 15_000
+const OLD_AFTER_MS = REMEMBERED_MS - CLOCKS_APART_MS
 /** A message whose newest fact is older than this may be carried forward; nearly all have come to their end by then. */
 const CARRIED_AFTER_MS = 40_000
 /** See `ShardLimits.carryBehind`. */
@@ -449,8 +449,8 @@ export class MessageShard {
   #askWhetherOld(message: Message, appendedAt: number, accepted: MessageAccepted, now: number): void {
     if (
       !accepted.republished &&
-      appendedAt - accepted.at <= SUSPICIOUS_AFTER_MS &&
-      now - accepted.at <= BACKLOGGED_AFTER_MS
+      appendedAt - accepted.at <= OLD_AFTER_MS &&
+      now - accepted.at <= OLD_AFTER_MS
     ) {
       return
     }
