@@ -26,18 +26,29 @@ export const jsonAnswer = (
   ...(headers === undefined ? undefined : { headers }),
 })
 
-/** A list whose elements are JSON texts already. Source: contract, General (list envelope). */
-export const listAnswer = (page: {
-  readonly elements: ReadonlyArray<string>
+/** What is before the elements of a list and behind them. Source: contract, General (list envelope). */
+const LIST_BEGINS = '{"object":"list","data":['
+const listEnds = ({ hasMore, lastId, startingAfter }: ListPlace): string =>
+  `],"has_more":${hasMore},"next_cursor":${JSON.stringify(lastId ?? startingAfter)}}`
+
+interface ListPlace {
   readonly hasMore: boolean
   readonly lastId: string | null
   readonly startingAfter: string | null
-}): Answer => ({
+}
+
+/** A list whose elements are JSON texts already. */
+export const listAnswer = (page: ListPlace & { readonly elements: ReadonlyArray<string> }): Answer => ({
   status: 200,
   contentType: JSON_TYPE,
-  body: `{"object":"list","data":[${page.elements.join(',')}],"has_more":${page.hasMore},"next_cursor":${JSON.stringify(
-    page.lastId ?? page.startingAfter,
-  )}}`,
+  body: `${LIST_BEGINS}${page.elements.join(',')}${listEnds(page)}`,
+})
+
+/** A list whose elements are bytes already: JSON texts in UTF-8, with commas between them. */
+export const listOfTexts = (page: ListPlace & { readonly texts: Uint8Array }): Answer => ({
+  status: 200,
+  contentType: JSON_TYPE,
+  body: Buffer.concat([Buffer.from(LIST_BEGINS), page.texts, Buffer.from(listEnds(page))]),
 })
 
 /** A page of resources as a list. */

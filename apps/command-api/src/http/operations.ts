@@ -33,7 +33,7 @@ import { Senders } from '../senders/senders.ts'
 import { Stats } from '../stats/stats.ts'
 import { Templates } from '../templates/templates.ts'
 import { WebhookEndpoints } from '../webhook-endpoints/endpoints.ts'
-import { type Answer, jsonAnswer, listAnswer, pageAnswer } from './answer.ts'
+import { type Answer, jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
 import { acceptingOperations } from './accepting.ts'
 import type { Call, OpenOperation, Operation } from './pipeline.ts'
 
@@ -184,8 +184,8 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
 
   const listEvents: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeEventsQuery(query))
-    const { bodies, hasMore, lastId } = yield* Effect.flatMap(events.page(caller, page), orNotFound)
-    return listAnswer({ elements: bodies, hasMore, lastId, startingAfter: page.startingAfter })
+    const { hasMore, lastId, texts } = yield* Effect.flatMap(events.page(caller, page), orNotFound)
+    return listOfTexts({ texts, hasMore, lastId, startingAfter: page.startingAfter })
   })
 
   const readAccount: Operation = Effect.fnUntraced(function* ({ caller }) {

@@ -14,6 +14,7 @@ import {
 import { type BoxUnreadable, type Queries, Sealing, Sql, type StorageError, Vault } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
+import { gather } from './gathered.ts'
 import type { MessageContent, MessageView, StatusChange } from './message.ts'
 
 /** A message, and where it was found. */
@@ -169,6 +170,11 @@ const contentOf = (payload: Payload | null): MessageContent | null =>
 /** Clients are promised an answer within 3 s; a read is one or two of these. */
 const DEADLINE = { deadline: Duration.millis(1200) }
 
+/** Statements of single reads under way: while PostgreSQL works for one, the next is gathered. */
+const STATEMENTS = 2
+/** Messages of one statement: a few milliseconds of PostgreSQL's time. */
+const GATHERED = 100
+
 export class Messages extends Context.Service<
   Messages,
   {
@@ -295,12 +301,25 @@ export class Messages extends Context.Service<
         return read
       })
 
-      return {
-        find,
-        readAll,
-        read: (owner, id) =>
-          Effect.map(readAll(owner, [id]), (read) => read.get(encodeId('msg', id)) ?? null),
-      }
+      const gathered = yield* gather<ProjectedRow, StorageError>({
+        load: (ids) =>
+          Effect.map(
+            sql.run((q) => selectProjected(q, ids), DEADLINE),
+            (rows) => new Map(rows.map((row) => [row.id, row])),
+          ),
+        atOnce: STATEMENTS,
+        most: GATHERED,
+      })
+
+      const read = Effect.fnUntraced(function* (owner: Owner, id: string) {
+        const row = yield* gathered(id)
+        if (row === null) return (yield* readAll(owner, [id])).get(encodeId('msg', id)) ?? null
+        if (!row.is_shown || !isOf(row, owner)) return null
+        const payload = yield* openPersonal(row)
+        return { view: projectedView(row, maskOf(payload)), content: contentOf(payload) }
+      })
+
+      return { find, readAll, read }
     }),
   )
 }
