@@ -13,8 +13,8 @@ import type { KnowingWorld } from './knowing-world.ts'
 export interface FilledTables {
   /** Ids of messages that are whole, all over the table (`msg_…`). */
   readonly messages: ReadonlyArray<string>
-  /** Ids of events all over the journal behind which are whole ones (`evt_…`), and the sequence number of each. */
-  readonly cursors: ReadonlyArray<{ readonly event: string; readonly sequence: number }>
+  /** Events all over the journal behind which are whole ones: id (`evt_…`), sequence number, and moment of recording (ISO). */
+  readonly cursors: ReadonlyArray<{ readonly event: string; readonly sequence: number; readonly at: string }>
 }
 
 const WHOLE_MESSAGES = 20_000
@@ -31,33 +31,43 @@ const BODY = `
   || '"class":"service","reason_code":null,"client_ref":"order-' || n || '","batch":null,"template":"order_ready",'
   || '"created_at":"2026-11-21T09:30:00.100Z","parts":1,"price":{"amount":"1.50","currency":"RUB"}}}}'`
 
-/** A UUIDv7 of the moment of row `n`, the same each time. */
-const ID = `(lpad(to_hex($2::bigint + n * ($3::bigint - $2::bigint) / $4::bigint), 12, '0') || '7' || left(md5(n::text), 3) || 'b' || right(md5(n::text), 15))::uuid`
-const AT = `to_timestamp(($2::bigint + n * ($3::bigint - $2::bigint) / $4::bigint) / 1000.0)`
 const HASH = `sha256(int8send(n))`
+/** The moment of row `n`, seconds since the epoch. In floating point: with exact numbers it would cost as much as the row. */
+const secondsOf = (from: string, to: string, rows: string): string =>
+  `((${from}::bigint + n * (${to}::bigint - ${from}::bigint) / ${rows}::bigint)::float8 / 1000)`
 
+/** What the tables have in common, made once because it costs more than to write it: ids, each of about the moment of its row, and moments. */
+const COMMON = `
+  INSERT INTO read.filled (n, id, at)
+  SELECT n, uuidv7(make_interval(secs => ${secondsOf('$1', '$2', '$3')} - extract(epoch FROM now())::float8)),
+         to_timestamp(${secondsOf('$1', '$2', '$3')})
+    FROM generate_series(1, $3::bigint) n`
+
+/** Parameters: account, first and last moment (milliseconds since the epoch), rows. */
 const FILLERS: Readonly<Record<string, string>> = {
   messages: `
     INSERT INTO read.messages_filled (id, account, mode, class, recipient, template, sender, client_ref, parts, price, currency, variables,
                                       created_at, updated_at, status, rank, final, attempts, handed_over)
-    SELECT ${ID}, $1::uuid, 'test', 'service', ${HASH}, 'order_ready', 'HUB', 'filled-' || n, 1, 1.50, 'RUB', '{order}', ${AT}, ${AT},
+    SELECT id, $1::uuid, 'test', 'service', ${HASH}, 'order_ready', 'HUB', n::text, 1, 1.50, 'RUB', '{order}', at, at,
            'delivered', 3, true, 1, true
-      FROM generate_series(1, $4::bigint) n`,
+      FROM read.filled`,
   message_history: `
     INSERT INTO read.message_history_filled (message_id, fact_id, status, at)
-    SELECT ${ID}, md5('fact' || n)::uuid, 'delivered', ${AT} FROM generate_series(1, $4::bigint) n WHERE $1::uuid IS NOT NULL`,
+    SELECT id, gen_random_uuid(), 'delivered', at FROM read.filled`,
   personal_data: `
     INSERT INTO read.personal_data_filled (message_id, recipient, created_at, sealing_key, sealed)
-    SELECT ${ID}, ${HASH}, ${AT}, 'filled', ${HASH} || ${HASH} || ${HASH} || ${HASH} FROM generate_series(1, $4::bigint) n WHERE $1::uuid IS NOT NULL`,
+    SELECT id, ${HASH}, at, 'filled', decode(repeat('00', 128), 'hex') FROM read.filled`,
   operator_ids: `
     INSERT INTO read.operator_ids_filled (operator, operator_id, message_id, sent_at)
-    SELECT 'smpp', md5('operator' || n), ${ID}, ${AT} FROM generate_series(1, $4::bigint) n WHERE $1::uuid IS NOT NULL`,
+    SELECT 'smpp', gen_random_uuid()::text, id, at FROM read.filled`,
   events: `
     INSERT INTO read.events_filled (account, mode, sequence, id, type, created_at, body)
-    SELECT $1::uuid, 'test', n, md5('event' || n)::uuid, 'message.delivered', ${AT},
+    SELECT $1::uuid, 'test', n, gen_random_uuid(), 'message.delivered', to_timestamp(${secondsOf('$2', '$3', '$4')}),
            CASE WHEN n % ($4::bigint / ${PLACES}) < ${WHOLE_EVENTS} THEN ${BODY} ELSE '{}' END
       FROM generate_series(1, $4::bigint) n`,
 }
+/** How many of the parameters a statement takes, from the first on. */
+const PARAMETERS: Readonly<Record<string, number>> = { messages: 1, events: 4 }
 
 /** The messages that are whole: three changes of status, a box that opens. */
 const writeWhole = async (
@@ -123,7 +133,7 @@ export const fillTables = async (
   rows: number,
 ): Promise<FilledTables> => {
   const sql = postgres(world.databaseUrl, {
-    max: 2,
+    max: 3,
     onnotice: () => {},
     connection: {
       application_name: 'bench',
@@ -136,35 +146,53 @@ export const fillTables = async (
   const monthBegan = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth())
   const from = Math.max(monthBegan, now - SPAN_MS)
   const month = new Date(now).toISOString().slice(0, 7).replace('-', '')
-  const fill = async (tables: ReadonlyArray<string>): Promise<void> => {
-    for (const table of tables) {
-      await sql.unsafe(FILLERS[table]!, [owner, from, now, rows])
-    }
-  }
+  // One checkpoint behind all of it, in place of one for each gigabyte.
+  await sql`ALTER SYSTEM SET max_wal_size = '32GB'`
+  await sql`SELECT pg_reload_conf()`
   for (const table of Object.keys(FILLERS)) {
     await sql.unsafe(`CREATE TABLE read.${table}_filled (LIKE read.${table} INCLUDING DEFAULTS)`)
   }
-  const attachAll = async (tables: ReadonlyArray<string>): Promise<void> => {
+  const fill = async (...tables: ReadonlyArray<string>): Promise<void> => {
+    for (const table of tables) {
+      await sql.unsafe(FILLERS[table]!, [owner, from, now, rows].slice(0, PARAMETERS[table] ?? 0))
+    }
+  }
+  const attachAll = async (...tables: ReadonlyArray<string>): Promise<void> => {
     for (const table of tables) await attach(sql, table, month)
   }
   // Two cores, and what takes about as long on each.
-  const [one, two] = [
-    ['messages', 'message_history', 'operator_ids'],
-    ['events', 'personal_data'],
-  ] as const
-  await Promise.all([fill(one), fill(two)])
-  const messages = await writeWhole(world, sql, owner, from, now)
-  await Promise.all([attachAll(one), attachAll(two)])
+  await sql`CREATE UNLOGGED TABLE read.filled (n bigint, id uuid, at timestamptz)`
+  const common = sql.unsafe(COMMON, [from, now, rows]).execute()
+  const written = common.then(() => writeWhole(world, sql, owner, from, now))
+  await Promise.all([
+    common.then(() => fill('messages', 'message_history')),
+    fill('events').then(async () => {
+      await common
+      await fill('personal_data', 'operator_ids')
+    }),
+  ])
+  const messages = await written
+  await sql`DROP TABLE read.filled`
+  await Promise.all([
+    attachAll('messages', 'message_history', 'operator_ids'),
+    attachAll('events', 'personal_data'),
+  ])
   await sql`
     INSERT INTO read.event_heads (account, mode, sequence, last_at) VALUES (${owner}, 'test', ${rows}, now())
     ON CONFLICT (account, mode) DO UPDATE SET sequence = excluded.sequence`
   const sequences = Array.from({ length: PLACES - 1 }, (_, i) => Math.floor(rows / PLACES) * (i + 1))
-  const events = await sql<{ id: string; sequence: string }[]>`
-    SELECT id, sequence FROM read.events WHERE account = ${owner} AND mode = 'test' AND sequence = ANY (${sequences})`
+  const events = await sql<{ id: string; sequence: string; at: Date }[]>`
+    SELECT id, sequence, created_at AS at FROM read.events WHERE account = ${owner} AND mode = 'test' AND sequence = ANY (${sequences})`
+  await sql`ALTER SYSTEM RESET max_wal_size`
+  await sql`SELECT pg_reload_conf()`
   await sql`CHECKPOINT`
   await sql.end()
   return {
     messages,
-    cursors: events.map(({ id, sequence }) => ({ event: encodeId('evt', id), sequence: Number(sequence) })),
+    cursors: events.map(({ at, id, sequence }) => ({
+      event: encodeId('evt', id),
+      sequence: Number(sequence),
+      at: at.toISOString(),
+    })),
   }
 }

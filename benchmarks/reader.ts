@@ -9,8 +9,8 @@ import { cpuMs } from './cpu.ts'
 import { percentile } from './numbers.ts'
 
 export interface ReaderPlan {
-  /** What is asked for, in a new order each time: paths, or parameters of the statement. */
-  readonly wanted: ReadonlyArray<string>
+  /** What is asked for, in a new order each time: a path, or the parameters of the statement. */
+  readonly wanted: ReadonlyArray<ReadonlyArray<string>>
   /** Readers at a time, each of which asks again when it is answered. */
   readonly readers: number
   readonly durationMs: number
@@ -41,21 +41,30 @@ const WARM_UP_PART = 1 / 4
 const asker = (
   from: ReaderPlan['from'],
   readers: number,
-): { readonly ask: (wanted: string) => Promise<boolean>; readonly end: () => Promise<void> } => {
+): {
+  readonly ask: (wanted: ReadonlyArray<string>) => Promise<boolean>
+  readonly end: () => Promise<void>
+} => {
   if (from.kind === 'http') {
     const pool = new Pool(from.baseUrl, { connections: readers, pipelining: 1 })
     const headers = { authorization: `Bearer ${from.key}` }
     return {
-      ask: async (path) => {
+      ask: async ([path = '/']) => {
         const { body, statusCode } = await pool.request({ method: 'GET', path, headers })
         return (await body.arrayBuffer()).byteLength > 0 && statusCode === 200
       },
       end: () => pool.close(),
     }
   }
-  const sql = postgres(from.databaseUrl, { max: from.connections, onnotice: () => {} })
+  const sql = postgres(from.databaseUrl, {
+    max: from.connections,
+    onnotice: () => {},
+    // As the hub's own connections are (docs/decisions/0009).
+    connection: { plan_cache_mode: 'force_generic_plan', enable_seqscan: false },
+  })
   return {
-    ask: async (parameter) => (await sql.unsafe(from.statement, [parameter], { prepare: true })).length > 0,
+    ask: async (parameters) =>
+      (await sql.unsafe(from.statement, [...parameters], { prepare: true })).length > 0,
     end: () => sql.end(),
   }
 }

@@ -16,6 +16,7 @@ import { bareProduce, bareRoundTrip } from './bare.ts'
 import { measureDispatchingAlone } from './dispatching.ts'
 import type { HandlerPlan } from './handler.ts'
 import type { LoadPlan, LoadResult } from './load.ts'
+import { measureKnowingAlone } from './knowing.ts'
 import { fold, percentile } from './numbers.ts'
 import { measureWebhooksAlone } from './webhooks.ts'
 
@@ -209,6 +210,7 @@ try {
   await hub.stop()
   const dispatching = await measureDispatchingAlone(say)
   const webhooks = await measureWebhooksAlone(say)
+  const knowing = await measureKnowingAlone(say)
 
   const bars = [
     { what: 'hand-over p50 ÷ bare round trip p50, side by side', value: handOverP50 / beside.p50, bar: 5 },
@@ -231,6 +233,7 @@ try {
     },
     ...dispatching.bars,
     ...webhooks.bars,
+    ...knowing.bars,
   ]
   const page = fold({
     machine: `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`,
@@ -283,6 +286,7 @@ try {
       ],
       ...dispatching.rows,
       ...webhooks.rows,
+      ...knowing.rows,
     ],
     memory: APPS.map((name, index) => ({ name, atRest: atRest[index]!, afterLoad: afterLoad[index]! })),
     bars,

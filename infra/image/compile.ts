@@ -21,7 +21,7 @@ const PROGRAMS: ReadonlyArray<{
     words: ['--max-semi-space-size=8', '--max-old-space-size=768', 'apps/dispatcher/src/main.ts'],
     ends: 1,
   },
-  { name: 'projector', words: ['--max-semi-space-size=8', 'apps/projector/src/main.ts'], ends: 1 },
+  { name: 'projector', words: ['--max-semi-space-size=16', 'apps/projector/src/main.ts'], ends: 1 },
   { name: 'webhook-fanout', words: ['--max-semi-space-size=8', 'apps/webhook-fanout/src/main.ts'], ends: 1 },
   { name: 'hubctl', words: ['apps/hubctl/src/main.ts', '--help'], ends: 0 },
 ]
