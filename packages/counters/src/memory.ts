@@ -18,6 +18,7 @@ import {
   atLeastOne,
   DAY_MS,
   FULL_BUCKET_US,
+  ROUNDING_US,
   GATE_REMEMBERS,
   GATE_WINDOW_MS,
   HOUR_MS,
@@ -50,9 +51,6 @@ interface Place {
 
 const placeKey = (message: FloodMessage) => `${message.account}:${message.mode}:${message.recipient}`
 const leaseKey = (message: FloodMessage) => `${message.messageId} ${placeKey(message)}`
-
-/** A sum such as three thirds may be off by a rounding; the scripts forgive as much. */
-const ROUNDING_US = 0.001
 
 export interface MemoryCountersOptions {
   /** `ready` (the default), or `empty`: waiting for a rebuild. */

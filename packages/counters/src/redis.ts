@@ -1,7 +1,7 @@
 /** The counters over Redis. */
 import { randomUUID } from 'node:crypto'
 import { settings } from '@hub/config'
-import { type Config, Effect, Layer, type Redacted, Schedule, Stream } from 'effect'
+import { type Config, Effect, Exit, Layer, type Redacted, Schedule, Stream } from 'effect'
 import { gateAddress } from './address.ts'
 import { bucketOf, BUCKETS, keyNames, TTL } from './keys.ts'
 import { type Link, makeLink, type RunScript } from './link.ts'
@@ -13,9 +13,18 @@ import {
   type FloodMessage,
   type FloodReservation,
   type FloodVerdict,
+  type RateVerdict,
   RESERVATION_LEASE_MS,
 } from './port.ts'
-import { atLeastOne, DAY_MS, toTenths, toWaitSeconds, WINDOW_NAMES } from './rules.ts'
+import {
+  atLeastOne,
+  DAY_MS,
+  FULL_BUCKET_US,
+  ROUNDING_US,
+  toTenths,
+  toWaitSeconds,
+  WINDOW_NAMES,
+} from './rules.ts'
 
 /** Messages of one script call. Redis serves nobody else while a script runs: this many take it under a millisecond. */
 const CHUNK = 200
@@ -81,6 +90,26 @@ const toVerdict = (code: number): FloodVerdict =>
         window: WINDOW_NAMES[(code % 4) - 1] ?? 'pause',
         retryAfterSeconds: toWaitSeconds(Math.floor(code / 4)),
       }
+
+interface TokensWanted {
+  readonly keyId: string
+  readonly limit: number
+  readonly resume: Array<(verdict: Effect.Effect<RateVerdict, CountersUnavailable>) => void>
+}
+
+/** What the request in a place among those of a call is told, of which so many pass; `debt` is the bucket's before, in µs. */
+const verdictOf = (limit: number, granted: number, debt: number, place: number): RateVerdict => {
+  const each = FULL_BUCKET_US / limit
+  const allowed = place < granted
+  const owed = debt + each * Math.min(place + 1, granted)
+  return {
+    allowed,
+    limit,
+    remaining: Math.max(0, Math.floor((FULL_BUCKET_US + ROUNDING_US - owed) / each)),
+    resetSeconds: toTenths(Math.max(0, Math.ceil(owed - ROUNDING_US))),
+    retryAfterSeconds: allowed ? 0 : toWaitSeconds((owed + each - FULL_BUCKET_US) / 1000),
+  }
+}
 
 const EMPTY = new CountersUnavailable({ reason: 'empty', detail: 'generation' })
 
@@ -192,23 +221,44 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
       (held) => held === 1,
     )
 
-  const counters: CountersShape = {
-    takeToken: (keyId, requestsPerSecond) => {
-      const limit = atLeastOne(requestsPerSecond)
-      return Effect.map(
-        link.call((run) => run('takeToken', [keys.rate(keyId)], [now(), limit, TTL.rateMs])),
-        (answer) => {
-          const [allowed, remaining = 0, debt = 0, wait = 0] = answer as ReadonlyArray<number>
-          return {
-            allowed: allowed === 1,
-            limit,
-            remaining,
-            resetSeconds: toTenths(debt),
-            retryAfterSeconds: allowed === 1 ? 0 : toWaitSeconds(wait / 1000),
-          }
-        },
+  /** Requests of this turn that want a token, by key and rate. */
+  let tokens = new Map<string, TokensWanted>()
+  const fork = Effect.runForkWith(yield* Effect.context<never>())
+  /**
+   * Requests that came together ask together, one call for a key: it costs what one of them would have cost. They pass in their order, and each is told
+   * what is left behind it.
+   */
+  const takeTokens = (): void => {
+    const all = [...tokens.values()]
+    tokens = new Map()
+    for (const { keyId, limit, resume } of all) {
+      const taken = link.call((run) =>
+        run('takeToken', [keys.rate(keyId)], [now(), limit, TTL.rateMs, resume.length]),
       )
-    },
+      fork(
+        Effect.map(Effect.exit(taken), (exit) => {
+          const answer = Exit.map(exit, (found) => (found as ReadonlyArray<number | string>).map(Number))
+          resume.forEach((one, place) =>
+            one(Exit.map(answer, ([granted = 0, debt = 0]) => verdictOf(limit, granted, debt, place))),
+          )
+        }),
+      )
+    }
+  }
+
+  const counters: CountersShape = {
+    takeToken: (keyId, requestsPerSecond) =>
+      Effect.callback((resume) => {
+        const limit = atLeastOne(requestsPerSecond)
+        const name = `${limit} ${keyId}`
+        const together = tokens.get(name)
+        if (together !== undefined) {
+          together.resume.push(resume)
+          return
+        }
+        if (tokens.size === 0) setImmediate(takeTokens)
+        tokens.set(name, { keyId, limit, resume: [resume] })
+      }),
 
     failedLogins: {
       check: (address) =>

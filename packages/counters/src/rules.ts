@@ -11,6 +11,8 @@ export const DAY_MS = 86_400_000
 
 /** A full bucket is one second of tokens; the bucket is kept as its debt, the time until it is full again. */
 export const FULL_BUCKET_US = 1_000_000
+/** A thousandth of a microsecond forgives the rounding of sums such as three thirds. */
+export const ROUNDING_US = 0.001
 
 /** A rate must let something through; the store's settings say so too. */
 export const atLeastOne = (requestsPerSecond: number): number =>

@@ -14,8 +14,8 @@ local function millis() return math.floor(micros() / 1000) end
 `
 
 /**
- * KEYS: bucket. ARGV: now, rate, ttl. Answers allowed, remaining, debt (µs, after), wait (µs).
- * A bucket is its debt: every request adds the time that one token takes to grow, and time pays it off.
+ * KEYS: bucket. ARGV: now, rate, ttl, number of requests. Answers how many of them pass, and the debt before (µs, as text).
+ * A bucket is its debt: every request that passes adds the time that one token takes to grow, and time pays it off.
  */
 const takeToken = `${CLOCK}
 local now = micros()
@@ -27,15 +27,12 @@ if kept then
   -- A clock that steps back pays nothing off, and a rate that was lowered leaves no more debt than a full bucket.
   debt = math.min(${FULL_BUCKET_US}, math.max(0, tonumber(owed) - math.max(0, now - tonumber(at))))
 end
-local allowed = 0
 -- A thousandth of a microsecond forgives the rounding of sums such as three thirds.
-if debt + each <= ${FULL_BUCKET_US} + 0.001 then
-  allowed = 1
-  debt = debt + each
-  redis.call('SET', KEYS[1], string.format('%.0f %.6f', now, debt), 'PX', ARGV[3])
+local granted = math.max(0, math.min(tonumber(ARGV[4]), math.floor((${FULL_BUCKET_US} + 0.001 - debt) / each)))
+if granted > 0 then
+  redis.call('SET', KEYS[1], string.format('%.0f %.6f', now, debt + granted * each), 'PX', ARGV[3])
 end
-local remaining = math.max(0, math.floor((${FULL_BUCKET_US} + 0.001 - debt) / each))
-return {allowed, remaining, math.ceil(debt - 0.001), math.max(0, math.ceil(debt + each - ${FULL_BUCKET_US} - 0.001))}
+return {granted, string.format('%.6f', debt)}
 `
 
 /** KEYS: failures. ARGV: now. Answers how long the gate stays shut, ms; 0 is open. */

@@ -23,6 +23,14 @@ export const gather = Effect.fnUntraced(function* <A, E>({
   /** Those that no load has taken yet; the same key is asked for once. */
   const waiting = new Map<string, Deferred.Deferred<A | null, E>>()
   let underWay = 0
+  /** Keys of the loads under way. */
+  let loading = 0
+  /**
+   * A load beside others begins only when it is not a small one: whoever waits goes when one of them ends, at the latest. Where nothing is loaded
+   * although something is under way, that is about to begin and takes all.
+   */
+  const isWorthIt = (): boolean =>
+    underWay === 0 || (underWay < atOnce && loading > 0 && 2 * waiting.size >= loading)
 
   const take = (): ReadonlyMap<string, Deferred.Deferred<A | null, E>> => {
     const taken = new Map([...waiting].slice(0, most))
@@ -33,9 +41,11 @@ export const gather = Effect.fnUntraced(function* <A, E>({
   const next = Effect.suspend(() => {
     const taken = take()
     if (taken.size === 0) return Effect.void
+    loading += taken.size
     return load([...taken.keys()]).pipe(
       Effect.onExit((exit) =>
         Effect.sync(() => {
+          loading -= taken.size
           for (const [key, answer] of taken) {
             Deferred.doneUnsafe(
               answer,
@@ -68,7 +78,7 @@ export const gather = Effect.fnUntraced(function* <A, E>({
       if (there !== undefined) return Deferred.await(there)
       const answer = Deferred.makeUnsafe<A | null, E>()
       waiting.set(key, answer)
-      if (underWay >= atOnce) return Deferred.await(answer)
+      if (!isWorthIt()) return Deferred.await(answer)
       underWay += 1
       return Effect.andThen(Effect.forkIn(run, scope), Deferred.await(answer))
     })

@@ -82,6 +82,31 @@ describe('gathered reads', () => {
       }).pipe(Effect.scoped),
   )
 
+  it.effect('begin another load only when it is not a small one beside those under way', () =>
+    Effect.gen(function* () {
+      const { answer, load, loads } = makeLoads()
+      const read = yield* gather({ load, atOnce: 2, most: 10 })
+      const keysOf = () => loads.map(({ keys }) => keys.join(''))
+      const readers = yield* Effect.forEach(['a', 'b', 'c', 'd'], (key) => Effect.forkChild(read(key)))
+      yield* settled
+      readers.push(yield* Effect.forkChild(read('e')))
+      yield* settled
+      assert.deepStrictEqual(keysOf(), ['abcd'])
+      readers.push(yield* Effect.forkChild(read('f')))
+      yield* settled
+      assert.deepStrictEqual(keysOf(), ['abcd', 'ef'])
+      readers.push(yield* Effect.forkChild(read('g')))
+      yield* settled
+      yield* answer(0)
+      yield* settled
+      assert.deepStrictEqual(keysOf(), ['abcd', 'ef', 'g'])
+      yield* answer(1)
+      yield* answer(2)
+      const found = yield* Effect.forEach(readers, (reader) => Fiber.join(reader))
+      assert.deepStrictEqual(found.join(''), '<a><b><c><d><e><f><g>')
+    }).pipe(Effect.scoped),
+  )
+
   it.effect('fail together, and the next ones are loaded all the same', () =>
     Effect.gen(function* () {
       const { answer, load, loads } = makeLoads()

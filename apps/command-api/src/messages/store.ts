@@ -170,8 +170,10 @@ const contentOf = (payload: Payload | null): MessageContent | null =>
 /** Clients are promised an answer within 3 s; a read is one or two of these. */
 const DEADLINE = { deadline: Duration.millis(1200) }
 
-/** Statements of single reads under way: while PostgreSQL works for one, the next is gathered. */
-const STATEMENTS = 2
+/**
+ * Statements of single reads under way: what is on disk takes PostgreSQL a while, and its other processes go on meanwhile. More would only be smaller.
+ */
+const STATEMENTS = 3
 /** Messages of one statement: a few milliseconds of PostgreSQL's time. */
 const GATHERED = 100
 
