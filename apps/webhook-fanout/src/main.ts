@@ -3,7 +3,13 @@
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
-import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
+import {
+  catalogueConfig,
+  kafkaAuthorities,
+  kafkaConnectionConfig,
+  layerConsumerGroups,
+  layerEventLog,
+} from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
@@ -13,6 +19,12 @@ import { makeFanout } from './fanout.ts'
 import { FanoutStore } from './store.ts'
 
 const APP = 'webhook-fanout'
+
+/**
+ * Connections to PostgreSQL: two read what is due, the others store and record. Statements go round over all that are open, and each
+ * server process has plans and caches of its own: the fewer, the warmer (docs/decisions/0022).
+ */
+const CONNECTIONS = 4
 
 const fanout = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -36,7 +48,9 @@ const bus = Layer.unwrap(
       Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
   ),
 )
-const store = FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`), Vault.layer)))
+const store = FanoutStore.layer.pipe(
+  Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), Vault.layer)),
+)
 const client = WebhookClient.layer.pipe(
   Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),
 )
@@ -48,7 +62,7 @@ const app = fanout.pipe(
   Layer.provide(loggerLayer(APP)),
 )
 
-checkSettings(APP, [allowedHostsConfig]).pipe(
+checkSettings(APP, [allowedHostsConfig, kafkaAuthorities]).pipe(
   Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

@@ -45,7 +45,7 @@ export interface Settings extends DeliveryRules {
   readonly linedUpEach: number
   /** Bodies held for batches that are lined up, bytes; above it a body is read again when its turn comes. */
   readonly bodyBytes: number
-  /** Batches read from PostgreSQL at once, each a query; the pool has ten connections for everything. */
+  /** Batches read from PostgreSQL at once, each a query; half of the connections are left for what is recorded and stored. */
   readonly concurrentReads: number
 
   /** Events collected but not yet in PostgreSQL, for each partition; above it the partition is paused. */
@@ -79,7 +79,7 @@ export const FANOUT_DEFAULTS: Settings = {
   recordWithinMs: 20,
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
-  concurrentReads: 4,
+  concurrentReads: 2,
   collectedEvents: 20_000,
   collectedCharacters: 16 * 1024 * 1024,
   flushEvents: 2000,

@@ -147,14 +147,20 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
 
 /** The hub's database. Settings: `databaseUrl`, `databasePool`. */
 export class Sql extends Context.Service<Sql, SqlShape>()('@hub/store/Sql') {
-  /** `app` becomes the application name that PostgreSQL shows. */
-  static readonly layer = (app: string): Layer.Layer<Sql, Config.ConfigError> =>
+  /**
+   * `app` becomes the application name that PostgreSQL shows. `most`: connections that the app has a use for, where that is fewer than it
+   * may open. Statements go round over all of them, each with plans and caches of its own.
+   */
+  static readonly layer = (
+    app: string,
+    most = Number.POSITIVE_INFINITY,
+  ): Layer.Layer<Sql, Config.ConfigError> =>
     Layer.effect(
       Sql,
       Effect.gen(function* () {
         const url = yield* settings.databaseUrl.config
         const max = yield* settings.databasePool.config
-        return yield* makeSql(url, max, app)
+        return yield* makeSql(url, Math.min(max, most), app)
       }),
     )
 }
