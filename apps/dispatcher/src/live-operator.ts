@@ -1,7 +1,5 @@
 /** Who takes the messages of live keys, from the environment: an operator that speaks SMPP, one that speaks HTTP, or nobody. */
-import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { mistaken, refined, type Setting, settings } from '@hub/config'
+import { authoritiesOf, mistaken, refined, type Setting, settings } from '@hub/config'
 import { HTTP, parseSmppErrors, SMPP, SMPP_DEFAULTS, type SmppErrors, type SmppSettings } from '@hub/operator'
 import { type Config, Effect, type Redacted, Result } from 'effect'
 
@@ -43,18 +41,7 @@ export const smppErrors: Config.Config<SmppErrors> = refined(settings.operatorSm
 )
 
 /** PEM, or `null` for the usual authorities. */
-export const authorities: Config.Config<string | null> = refined(settings.operatorSmppCaFile, (file) => {
-  if (file === null) return Result.succeed(null)
-  return Result.try({ try: () => readFileSync(file, 'utf8'), catch: () => 'cannot be read' }).pipe(
-    // TLS takes anything for a list of authorities, and then trusts nobody.
-    Result.flatMap((pem) =>
-      Result.try({
-        try: () => (new X509Certificate(pem), pem),
-        catch: () => 'holds no certificate in PEM',
-      }),
-    ),
-  )
-})
+export const authorities: Config.Config<string | null> = authoritiesOf(settings.operatorSmppCaFile)
 
 const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError> =>
   Effect.gen(function* () {

@@ -12,6 +12,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
 import {
   catalogueConfig,
+  kafkaAuthorities,
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
@@ -72,7 +73,7 @@ const running = dispatcher.pipe(
   ),
 )
 
-checkSettings(APP, [vocabulary, smppErrors, authorities]).pipe(
+checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaAuthorities]).pipe(
   Effect.andThen(running),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

@@ -5,7 +5,13 @@
 // By its own path: the whole package takes 25 MB more.
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
-import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
+import {
+  catalogueConfig,
+  kafkaAuthorities,
+  kafkaConnectionConfig,
+  layerConsumerGroups,
+  layerEventLog,
+} from '@hub/kafka'
 import { runRetention, Sealing, Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { Config, Effect, Layer } from 'effect'
@@ -58,7 +64,7 @@ const app = projector.pipe(
   Layer.provide(loggerLayer(APP)),
 )
 
-checkSettings(APP).pipe(
+checkSettings(APP, [kafkaAuthorities]).pipe(
   Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

@@ -11,6 +11,17 @@ import { launch, type RunningProcess } from './processes.ts'
 
 const LOG4J = join(import.meta.dirname, '../log4j2.properties')
 
+/** A listener for those who prove who they are, over TLS. For tests: a local hub speaks to its broker in the clear, on the loopback. */
+export interface SecuredListener {
+  readonly port: number
+  /** PEM. */
+  readonly key: string
+  readonly cert: string
+  /** The one user that it knows. */
+  readonly username: string
+  readonly password: string
+}
+
 export interface KafkaOptions {
   readonly java: Java
   readonly jars: Jars
@@ -20,22 +31,41 @@ export interface KafkaOptions {
   readonly controllerPort: number
   readonly log: string
   readonly runDir: string
+  /** Absent: none. */
+  readonly secured?: SecuredListener
 }
+
+/** PEM on the one line that a value of a properties file is. */
+const onOneLine = (pem: string): string => pem.replaceAll('\n', '\\n')
+
+const securedProperties = ({ cert, key, password, username }: SecuredListener) => ({
+  'sasl.enabled.mechanisms': 'SCRAM-SHA-512,PLAIN',
+  'listener.name.secured.ssl.keystore.type': 'PEM',
+  'listener.name.secured.ssl.keystore.key': onOneLine(key),
+  'listener.name.secured.ssl.keystore.certificate.chain': onOneLine(cert),
+  'listener.name.secured.scram-sha-512.sasl.jaas.config':
+    'org.apache.kafka.common.security.scram.ScramLoginModule required;',
+  'listener.name.secured.plain.sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required user_${username}="${password}";`,
+})
 
 /** The broker's configuration. What is not said here is Kafka's default. */
 export const kafkaProperties = (options: {
   readonly dir: string
   readonly port: number
   readonly controllerPort: number
-}): string =>
-  Object.entries({
+  readonly secured?: SecuredListener
+}): string => {
+  const { secured } = options
+  const listening = [`PLAINTEXT://127.0.0.1:${options.port}`]
+  if (secured !== undefined) listening.push(`SECURED://127.0.0.1:${secured.port}`)
+  return Object.entries({
     'process.roles': 'broker,controller',
     'node.id': 1,
     'controller.quorum.voters': `1@127.0.0.1:${options.controllerPort}`,
-    listeners: `PLAINTEXT://127.0.0.1:${options.port},CONTROLLER://127.0.0.1:${options.controllerPort}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${options.port}`,
+    listeners: [...listening, `CONTROLLER://127.0.0.1:${options.controllerPort}`].join(','),
+    'advertised.listeners': listening.join(','),
     'controller.listener.names': 'CONTROLLER',
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT',
     'log.dirs': join(options.dir, 'data'),
     // Topics come from the catalogue only: one that appears by a typing error would hide it.
     'auto.create.topics.enable': false,
@@ -58,9 +88,11 @@ export const kafkaProperties = (options: {
     'broker.session.timeout.ms': 1500,
     // 128 MiB by default, a third of the heap. Compacted topics here are small.
     'log.cleaner.dedupe.buffer.size': 2_097_152,
+    ...(secured === undefined ? {} : securedProperties(secured)),
   })
     .map(([name, value]) => `${name}=${value}\n`)
     .join('')
+}
 
 /**
  * The heap holds a local hub's traffic with room to spare. The serial collector and the first compiler tier start
@@ -83,10 +115,26 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
   const data = join(options.dir, 'data')
   rmSync(data, { recursive: true, force: true })
   // A leading `-` would be taken for an option: one id in 64.
+  const user =
+    options.secured === undefined
+      ? []
+      : [
+          '--add-scram',
+          `SCRAM-SHA-512=[name=${options.secured.username},password=${options.secured.password}]`,
+        ]
   const clusterId = `k${randomBytes(16).toString('base64url').slice(1)}`
   await promisify(execFile)(
     options.java.command,
-    [...javaArguments(options, []), 'kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', properties],
+    [
+      ...javaArguments(options, []),
+      'kafka.tools.StorageTool',
+      'format',
+      '-t',
+      clusterId,
+      '-c',
+      properties,
+      ...user,
+    ],
     { timeout: 60_000 },
   ).catch((error: unknown) => {
     throw new Problem(`Kafka's data folder could not be prepared: ${String(error).slice(0, 600)}`)

@@ -1,4 +1,5 @@
 /** The settings of the hub: one typed catalogue of every environment variable, read, checked and documented from itself. */
+export { authoritiesOf } from './authorities.ts'
 export { catalogue, settings } from './catalogue/index.ts'
 export { type Attached, checkSettings, findMistakes, mistakeIn, SettingsInvalid } from './check.ts'
 export { configurationPage } from './document.ts'

@@ -52,6 +52,8 @@ const together = (one: Setting<unknown>, other: Setting<unknown>): Rule => ({
 })
 
 export const rules: ReadonlyArray<Rule> = [
+  needs(settings.kafkaCaFile, settings.kafkaTls),
+  together(settings.kafkaUsername, settings.kafkaPassword),
   notBoth(settings.operatorSmppUrl, settings.operatorHttpUrl, 'live keys have one operator'),
   needs(settings.operatorSmppUrl, settings.operatorSmppPassword),
   needs(settings.operatorHttpUrl, settings.operatorHttpSecret, settings.operatorCallbackPort),

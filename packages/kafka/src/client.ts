@@ -2,16 +2,28 @@
  * What every use of kafkajs shares: where the brokers are, how it logs, how its errors are told, and how its
  * connections are cut when they hang.
  */
-import { settings } from '@hub/config'
-import { Config, Effect } from 'effect'
+import { authoritiesOf, settings } from '@hub/config'
+import { Config, Effect, Redacted } from 'effect'
 import net from 'node:net'
 import tls from 'node:tls'
-import kafkajs, { type ISocketFactory, type Kafka, type LogEntry, type RetryOptions } from 'kafkajs'
+import kafkajs, {
+  type ISocketFactory,
+  type Kafka,
+  type LogEntry,
+  type RetryOptions,
+  type SASLOptions,
+} from 'kafkajs'
 import './inner-request-queue.ts'
 import type { BusUnavailable } from './port.ts'
 
 // A CommonJS module: Node finds its values through the default export only.
 const { logLevel } = kafkajs
+
+export interface KafkaCredentials {
+  readonly mechanism: 'scram-sha-512' | 'scram-sha-256' | 'plain'
+  readonly username: string
+  readonly password: Redacted.Redacted<string>
+}
 
 /** Where Kafka is, and who asks. */
 export interface KafkaConnection {
@@ -19,13 +31,40 @@ export interface KafkaConnection {
   readonly brokers: ReadonlyArray<string>
   /** Shown in the broker's logs and quotas. */
   readonly clientId: string
+  /** Speaks TLS; `ca` in PEM, `null` for Node's authorities. Absent: in the clear. */
+  readonly tls?: { readonly ca: string | null }
+  /** Proves who it is (SASL). Absent: the brokers ask nobody. */
+  readonly credentials?: KafkaCredentials
   /** Opens connections in another way; for tests that put something between client and broker. */
   readonly socketFactory?: ISocketFactory
 }
 
-/** The brokers of the environment; the client id is the app's name. */
+/** Authorities of the brokers' certificates, PEM. To be attached to the check of the settings: a file is read. */
+export const kafkaAuthorities: Config.Config<string | null> = authoritiesOf(settings.kafkaCaFile)
+
+/** The brokers of the environment, and how to speak to them; the client id is the app's name. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>
-  settings.kafkaBrokers.config.pipe(Config.map((brokers) => ({ clientId, brokers })))
+  Config.all({
+    brokers: settings.kafkaBrokers.config,
+    tls: settings.kafkaTls.config,
+    ca: kafkaAuthorities,
+    mechanism: settings.kafkaMechanism.config,
+    username: settings.kafkaUsername.config,
+    password: settings.kafkaPassword.config,
+  }).pipe(
+    Config.map(({ brokers, ca, mechanism, password, tls: isTls, username }) => ({
+      clientId,
+      brokers,
+      ...(isTls === 'on' ? { tls: { ca } } : {}),
+      ...(username === null || password === null ? {} : { credentials: { mechanism, username, password } }),
+    })),
+  )
+
+const saslOf = ({ mechanism, password, username }: KafkaCredentials): SASLOptions => ({
+  mechanism,
+  username,
+  password: Redacted.value(password),
+})
 
 /** Opening a connection takes a millisecond where it works; half the append deadline leaves time for a second broker. */
 const CONNECTION_TIMEOUT_MS = 500
@@ -91,6 +130,10 @@ export const kafkaWith = (connection: KafkaConnection, tuning: ClientTuning, for
     brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
     connectionTimeout: CONNECTION_TIMEOUT_MS,
     requestTimeout: tuning.requestTimeoutMs,
+    ...(connection.tls === undefined
+      ? {}
+      : { ssl: connection.tls.ca === null ? {} : { ca: [connection.tls.ca] } }),
+    ...(connection.credentials === undefined ? {} : { sasl: saslOf(connection.credentials) }),
     enforceRequestTimeout: true,
     retry: tuning.retry ?? { retries: 0 },
     socketFactory: (options) => {

@@ -40,7 +40,12 @@ export {
 } from './inspect.ts'
 export { RECORD_NAMES, SCHEMAS, type AvroSchema, type RecordName, type SchemaVersion } from './schemas.ts'
 export { partitionFor } from './partitioner.ts'
-export { kafkaConnectionConfig, type KafkaConnection } from './client.ts'
+export {
+  kafkaAuthorities,
+  kafkaConnectionConfig,
+  type KafkaConnection,
+  type KafkaCredentials,
+} from './client.ts'
 export { layerEventLog, type EventLogOptions } from './event-log.ts'
 export { layerConsumerGroups, type ConsumerGroupsOptions } from './consumer-groups.ts'
 export { layerMemory, MemoryBus, type BusState } from './memory.ts'

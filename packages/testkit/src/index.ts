@@ -5,6 +5,7 @@ export {
   type ServerCertificate,
 } from './certificates.ts'
 export { answering, type Received, type Respond, tlsReceiver, type TlsReceiver } from './tls-receiver.ts'
+export { type SecuredKafka, startSecuredKafka } from './secured-kafka.ts'
 export { eventually, type EventuallyOptions } from './eventually.ts'
 export {
   type Consumer,

@@ -46,6 +46,36 @@ export const servers = {
     readBy: [...EVERYONE, 'npm start'],
     doc: 'Brokers to ask first; they name the others.',
   }),
+  kafkaTls: withDefault(kind.choice(['off', 'on']), 'off', {
+    name: 'HUB_KAFKA_TLS',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: "Whether brokers are spoken to over TLS, which proves who they are. On wherever the network between is not the hub's own.",
+  }),
+  kafkaCaFile: optional(kind.path('a file with certificates in PEM'), "Node's authorities", {
+    name: 'HUB_KAFKA_CA_FILE',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: 'Authorities that the certificates of the brokers must come from.',
+  }),
+  kafkaUsername: optional(kind.string('a name'), 'brokers ask for none', {
+    name: 'HUB_KAFKA_USERNAME',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: 'Who the hub is to the brokers (SASL).',
+  }),
+  kafkaPassword: optional(kind.secret({ least: 1 }), 'brokers ask for none', {
+    name: 'HUB_KAFKA_PASSWORD',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: 'The password of that user.',
+  }),
+  kafkaMechanism: withDefault(kind.choice(['scram-sha-512', 'scram-sha-256', 'plain']), 'scram-sha-512', {
+    name: 'HUB_KAFKA_MECHANISM',
+    group: 'servers',
+    readBy: EVERYONE,
+    doc: 'How the password is proven. `plain` sends it as it is: with TLS only.',
+  }),
   topicPrefix: withDefault(kind.form(/^[a-zA-Z0-9._-]*$/u, 'letters, digits, and . _ -'), '', {
     name: 'HUB_TOPIC_PREFIX',
     group: 'servers',

@@ -1,0 +1,101 @@
+/** TLS and SASL against a broker that insists on both. */
+import { randomUUID } from 'node:crypto'
+import { makeCertificateAuthority, type SecuredKafka, startSecuredKafka } from '@hub/testkit'
+import { assert, describe, it } from '@effect/vitest'
+import { Deferred, Effect, Layer, Redacted } from 'effect'
+import { afterAll, beforeAll } from 'vitest'
+import type { KafkaConnection, KafkaCredentials } from './client.ts'
+import { layerConsumerGroups } from './consumer-groups.ts'
+import { layerEventLog } from './event-log.ts'
+import { readCluster } from './inspect.ts'
+import { ConsumerGroups, EventLog, type IncomingRecord } from './port.ts'
+import { createTopics } from './topics.ts'
+
+let kafka: SecuredKafka
+beforeAll(async () => {
+  kafka = await startSecuredKafka()
+})
+afterAll(() => kafka?.stop())
+
+const credentials = (over: Partial<KafkaCredentials> = {}): KafkaCredentials => ({
+  mechanism: 'scram-sha-512',
+  username: kafka.username,
+  password: Redacted.make(kafka.password),
+  ...over,
+})
+const connection = (over: Partial<KafkaConnection> = {}): KafkaConnection => ({
+  brokers: kafka.brokers,
+  clientId: 'secured-test',
+  tls: { ca: kafka.ca },
+  credentials: credentials(),
+  ...over,
+})
+
+describe('a broker that wants TLS and a password', () => {
+  it.live.each(['scram-sha-512', 'plain'] as const)(
+    'is written to and read by a group, with %s',
+    (mechanism) =>
+      Effect.gen(function* () {
+        const to = connection({ credentials: credentials({ mechanism }) })
+        const topic = `secured-${randomUUID()}`
+        yield* createTopics(to, [{ topic, partitions: 1, replicationFactor: 1, config: {} }])
+        const read = yield* Deferred.make<IncomingRecord>()
+        yield* Effect.gen(function* () {
+          const log = yield* EventLog
+          const groups = yield* ConsumerGroups
+          yield* groups.join(
+            { group: topic, topics: [topic] },
+            {
+              onAssigned: ({ shards }, control) => {
+                for (const shard of shards) control.seek({ topic, partition: shard, offset: 0 })
+              },
+              onRevoking: Effect.void,
+              onBatch: (_topic, _partition, records) => Effect.asVoid(Deferred.succeed(read, records[0]!)),
+            },
+          )
+          yield* log.append(
+            [{ topic, key: 'k', type: 'Something', id: 'one', occurredAt: 0, value: Buffer.from('x') }],
+            {
+              deadlineMs: 10_000,
+            },
+          )
+          assert.strictEqual((yield* Deferred.await(read)).id, 'one')
+        }).pipe(
+          Effect.scoped,
+          Effect.provide(
+            Layer.mergeAll(
+              layerEventLog({ connection: to, partitions: 1 }),
+              layerConsumerGroups({ connection: to }),
+            ),
+          ),
+        )
+      }),
+  )
+
+  it.live('turns a wrong password away, and nothing says what it was', () =>
+    Effect.gen(function* () {
+      const password = 'not the password'
+      const error = yield* Effect.flip(
+        readCluster(connection({ credentials: credentials({ password: Redacted.make(password) }) })),
+      )
+      assert.strictEqual(error._tag, 'BusUnavailable')
+      assert.notInclude(JSON.stringify(error), password)
+    }),
+  )
+
+  it.live('is not believed where its certificate comes from another authority', () =>
+    Effect.gen(function* () {
+      const other = yield* Effect.promise(makeCertificateAuthority)
+      const error = yield* Effect.flip(readCluster(connection({ tls: { ca: other.pem } })))
+      assert.strictEqual(error._tag, 'BusUnavailable')
+    }),
+  )
+
+  it.live('does not answer in the clear', () =>
+    Effect.gen(function* () {
+      const { tls: _tls, ...inTheClear } = connection()
+      const error = yield* Effect.flip(readCluster(inTheClear))
+      assert.strictEqual(error._tag, 'BusUnavailable')
+    }),
+  )
+})
