@@ -5,6 +5,7 @@
  */
 import { settings } from '@hub/config'
 import { createServer, type Server } from 'node:http'
+import { flushCompileCache } from 'node:module'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { type Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
 import { PrometheusMetrics } from 'effect/observability'
@@ -35,6 +36,9 @@ export class Readiness extends Context.Service<
     return {
       started: Effect.sync(() => {
         starting = false
+        // Node would write what it has compiled when the process ends, and one that is killed never does: the next start then compiles
+        // everything again. Without a compile cache this is nothing.
+        flushCompileCache()
       }),
       add: (name, check) =>
         Effect.acquireRelease(
