@@ -3,7 +3,13 @@
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
-import { catalogueConfig, kafkaConnectionConfig, layerConsumerGroups, layerEventLog } from '@hub/kafka'
+import {
+  catalogueConfig,
+  kafkaAuthorities,
+  kafkaConnectionConfig,
+  layerConsumerGroups,
+  layerEventLog,
+} from '@hub/kafka'
 import { Sql, Vault } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
@@ -56,7 +62,7 @@ const app = fanout.pipe(
   Layer.provide(loggerLayer(APP)),
 )
 
-checkSettings(APP, [allowedHostsConfig]).pipe(
+checkSettings(APP, [allowedHostsConfig, kafkaAuthorities]).pipe(
   Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
