@@ -13,6 +13,9 @@ const SIDE_BY_SIDE = [
   'test/contract/**/*.e2e.test.ts',
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
+  'test/operating/{alerts,doctor,hubctl,manifests,telemetry}.e2e.test.ts',
+  'test/knowing/analytics.e2e.test.ts',
+  'test/chaos/poison.e2e.test.ts',
 ]
 const HUB_WORKERS = 2
 
