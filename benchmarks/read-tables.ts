@@ -149,12 +149,13 @@ export const fillTables = async (
   // One checkpoint behind all of it, in place of one for each gigabyte.
   await sql`ALTER SYSTEM SET max_wal_size = '32GB'`
   await sql`SELECT pg_reload_conf()`
-  for (const table of Object.keys(FILLERS)) {
-    await sql.unsafe(`CREATE TABLE read.${table}_filled (LIKE read.${table} INCLUDING DEFAULTS)`)
-  }
   const fill = async (...tables: ReadonlyArray<string>): Promise<void> => {
     for (const table of tables) {
-      await sql.unsafe(FILLERS[table]!, [owner, from, now, rows].slice(0, PARAMETERS[table] ?? 0))
+      // In one transaction: what is in a new table is then not written to the log as well, where there is the least of that.
+      await sql.begin(async (q) => {
+        await q.unsafe(`CREATE TABLE read.${table}_filled (LIKE read.${table} INCLUDING DEFAULTS)`)
+        await q.unsafe(FILLERS[table]!, [owner, from, now, rows].slice(0, PARAMETERS[table] ?? 0))
+      })
     }
   }
   const attachAll = async (...tables: ReadonlyArray<string>): Promise<void> => {
@@ -163,7 +164,6 @@ export const fillTables = async (
   // Two cores, and what takes about as long on each.
   await sql`CREATE UNLOGGED TABLE read.filled (n bigint, id uuid, at timestamptz)`
   const common = sql.unsafe(COMMON, [from, now, rows]).execute()
-  const written = common.then(() => writeWhole(world, sql, owner, from, now))
   await Promise.all([
     common.then(() => fill('messages', 'message_history')),
     fill('events').then(async () => {
@@ -171,7 +171,7 @@ export const fillTables = async (
       await fill('personal_data', 'operator_ids')
     }),
   ])
-  const messages = await written
+  const messages = await writeWhole(world, sql, owner, from, now)
   await sql`DROP TABLE read.filled`
   await Promise.all([
     attachAll('messages', 'message_history', 'operator_ids'),
