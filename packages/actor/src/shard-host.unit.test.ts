@@ -87,7 +87,7 @@ describe('a shard that is being recovered', () => {
       assert.deepStrictEqual(new Set(times[kept]!.values()), new Set([1]))
       assert.strictEqual(others[moved]!.size, RECORDS)
       assert.isTrue(read < SHARDS * RECORDS, 'the shard that moved was read to its end before')
-      assert.deepStrictEqual(recovered.map(({ shard }) => shard).toSorted(), [0, 1])
+      assert.deepStrictEqual(new Set(recovered.map(({ shard }) => shard)), new Set([0, 1]))
     }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
   )
 })
