@@ -49,6 +49,9 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
 const allowed = (targets: ReadonlyArray<Target>): string =>
   targets.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
 
+/** Of most requests. Operations only read. */
+const NO_QUERY = new URLSearchParams()
+
 const splitUrl = (url: string): { readonly path: string; readonly query: string } => {
   const mark = url.indexOf('?')
   return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) }
@@ -94,7 +97,11 @@ const respond = (
         : checked(
             doors,
             request,
-            { params, query: new URLSearchParams(query), waitsOutside: run.waitsOutside },
+            {
+              params,
+              query: query === '' ? NO_QUERY : new URLSearchParams(query),
+              waitsOutside: run.waitsOutside,
+            },
             run.operation,
             within,
           ),
