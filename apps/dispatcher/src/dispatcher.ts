@@ -88,7 +88,6 @@ export const makeDispatcher = (
 > =>
   Effect.gen(function* () {
     const { topics } = options
-    const lanes = [topics.acceptedOtp, topics.acceptedService]
     const known = yield* KnownMessages
     const metrics = makeMetrics(yield* Effect.context<never>())
     const group = `${options.prefix}${GROUP}`
@@ -217,7 +216,7 @@ export const makeDispatcher = (
           messages.map(({ message, shard }) => ({
             id: message.id,
             shard: shard.handle.shard,
-            laneTopic: lanes[message.lane] ?? '',
+            lane: message.lane,
             laneOffset: message.askAt?.lane ?? 0,
             logOffset: message.askAt?.log ?? 0,
           })),

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, DEFAULT_LIFETIMES, newId, recipientHash } from '@hub/domain'
-import { deliveryReportRecord, EventLog, type ReportedOutcome } from '@hub/kafka'
+import { deliveryReportRecord, EventLog, type ReportedOutcome, topicNames } from '@hub/kafka'
 import { SANDBOX } from '@hub/operator'
 import { Sql } from '@hub/store'
 import { eventually } from '@hub/testkit'
@@ -51,7 +51,7 @@ const projectorIsAhead = Effect.flatMap(Sql, (sql) =>
   sql.run(
     (q) => q`
       INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
-      SELECT 'messages', ${world.topics.messages}, partition, 1000000, 1
+      SELECT 'messages', ${topicNames('').messages}, partition, 1000000, 1
       FROM generate_series(0, ${PARTITIONS - 1}) AS partition`,
   ),
 )

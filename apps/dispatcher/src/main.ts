@@ -37,13 +37,6 @@ const bus = Layer.unwrap(
   }),
 )
 
-const known = Layer.unwrap(
-  Effect.gen(function* () {
-    const { prefix } = yield* catalogueConfig
-    return knownMessagesPostgres(topicNames(prefix).messages)
-  }),
-)
-
 const dispatcher = Effect.gen(function* () {
   const { prefix } = yield* catalogueConfig
   const readiness = yield* Readiness
@@ -62,7 +55,7 @@ const dispatcher = Effect.gen(function* () {
 
 const running = dispatcher.pipe(
   Effect.provide(
-    Layer.mergeAll(known, optOutsPostgres, Sealing.layer).pipe(
+    Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, Sealing.layer).pipe(
       Layer.provide(Layer.mergeAll(Sql.layer(APP), Vault.layer)),
       Layer.provideMerge(bus),
       Layer.provideMerge(adminLayer),

@@ -1,6 +1,6 @@
 /** The reconciler against the real PostgreSQL and Kafka; the test is the projector. */
 import { decodeId, factId } from '@hub/domain'
-import { layerEventLog, type TopicNames } from '@hub/kafka'
+import { layerEventLog } from '@hub/kafka'
 import { makeSql, Sql } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { Effect, Layer, Logger, ManagedRuntime, Redacted } from 'effect'
@@ -48,13 +48,10 @@ const project = (id: string) =>
   )
 
 /** The projector has read so far. */
-const checkpoint = async (
-  topics: TopicNames,
-  ends: Readonly<Record<'otp' | 'service', ReadonlyArray<number>>>,
-) => {
+const checkpoint = async (ends: Readonly<Record<'otp' | 'service', ReadonlyArray<number>>>) => {
   for (const [topic, positions] of [
-    [topics.acceptedOtp, ends.otp],
-    [topics.acceptedService, ends.service],
+    ['hub.accepted.otp.v1', ends.otp],
+    ['hub.accepted.service.v1', ends.service],
   ] as const) {
     for (const [partition, position] of positions.entries()) {
       await world.sql(
@@ -106,13 +103,13 @@ describe('the reconciler', () => {
       await eventually(outboxIsEmpty, { withinMs: 10_000 })
 
       // The projector has not come so far: it is late, and nothing more.
-      await checkpoint(world.topics, { otp: [0, 0, 0], service: [0, 0, 0] })
+      await checkpoint({ otp: [0, 0, 0], service: [0, 0, 0] })
       assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
       assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
       assert.strictEqual(await spent(), '6.50')
 
       // It has passed the place, and does not know it.
-      await checkpoint(world.topics, await ends())
+      await checkpoint(await ends())
       assert.deepInclude(await turn(), { republished: 1, givenBack: 0 })
       await eventually(() => copies(lost).length === 2, { withinMs: 10_000 })
       assert.deepStrictEqual(
@@ -132,7 +129,7 @@ describe('the reconciler', () => {
         UPDATE command.acceptances SET expires_at = now() - interval '1 second'
          WHERE message_id = ANY (${[uuidOf(lost), uuidOf(code)]}::uuid[])`,
       )
-      await checkpoint(world.topics, await ends())
+      await checkpoint(await ends())
       await turn()
       await eventually(async () => (await turn()).suspects === 0, { withinMs: 10_000 })
       assert.strictEqual(await spent(), '2.00')

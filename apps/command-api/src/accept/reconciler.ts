@@ -21,6 +21,7 @@ import {
   EventLog,
   type KafkaConnection,
   topicEnds,
+  topicNames,
   type TopicNames,
   type TopicRefused,
 } from '@hub/kafka'
@@ -30,6 +31,11 @@ import { OutboxGate } from './outbox-gate.ts'
 
 /** The projector's consumer, as its checkpoints name it. */
 const PROJECTION = 'messages'
+/** The lanes as its checkpoints name them: without the deployment's prefix. */
+const LANES: Readonly<Record<MessageClass, string>> = {
+  otp: topicNames('').acceptedOtp,
+  service: topicNames('').acceptedService,
+}
 const EVERY = Duration.seconds(30)
 /** A message this young is on its way as a rule, seconds. */
 const LATE_AFTER_SECONDS = 60
@@ -201,7 +207,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
     const rows = yield* sql.run(
       (q) => q<{ topic: string; partition: number; position: string }[]>`
         SELECT topic, partition, position FROM read.checkpoints
-         WHERE projection = ${PROJECTION} AND topic = ANY (${[topics.acceptedOtp, topics.acceptedService]})`,
+         WHERE projection = ${PROJECTION} AND topic = ANY (${Object.values(LANES)})`,
       DEADLINE,
     )
     const positions = new Map(
@@ -212,9 +218,8 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
     return [...fenced].filter((id) => {
       const suspect = suspects.get(id)
       if (suspect === undefined || !gone.has(id)) return false
-      const topic = suspect.class === 'otp' ? topics.acceptedOtp : topics.acceptedService
       const end = ends[suspect.class][suspect.partition] ?? Infinity
-      return end === 0 || (positions.get(`${topic}/${suspect.partition}`) ?? -1) >= end
+      return end === 0 || (positions.get(`${LANES[suspect.class]}/${suspect.partition}`) ?? -1) >= end
     })
   })
 

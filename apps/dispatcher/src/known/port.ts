@@ -8,7 +8,8 @@ export interface HandedOverQuestion {
   /** `msg_…` */
   readonly id: string
   readonly shard: number
-  readonly laneTopic: string
+  /** 0 is `otp`, 1 is `service`. */
+  readonly lane: number
   /** The projector must have applied this record of the lane … */
   readonly laneOffset: number
   /** … and everything of the log before this offset, or its answer does not count. */

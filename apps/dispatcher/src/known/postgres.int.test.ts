@@ -16,7 +16,7 @@ afterAll(() => database.drop())
 
 const layer = Layer.unwrap(
   Effect.sync(() =>
-    knownMessagesPostgres('log').pipe(
+    knownMessagesPostgres.pipe(
       Layer.provideMerge(Sql.layer('known-int-test')),
       Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_DATABASE_URL: database.url }))),
     ),
@@ -61,15 +61,15 @@ describe('what the read model knows', () => {
       yield* message(10, 'accepted')
       yield* message(11, 'sent')
       const ask = known.handedOver(
-        [10, 11, 12].map((n) => ({ id: id(n), shard: 3, laneTopic: 'lane', laneOffset: 5, logOffset: 8 })),
+        [10, 11, 12].map((n) => ({ id: id(n), shard: 3, lane: 1, laneOffset: 5, logOffset: 8 })),
       )
       assert.deepStrictEqual(yield* ask, [null, null, null])
-      yield* checkpoint('lane', 5)
-      yield* checkpoint('log', 8)
+      yield* checkpoint('hub.accepted.service.v1', 5)
+      yield* checkpoint('hub.messages.v1', 8)
       assert.deepStrictEqual(yield* ask, [null, null, null], 'position 5 is the next to be applied')
-      yield* checkpoint('lane', 6)
+      yield* checkpoint('hub.accepted.service.v1', 6)
       assert.deepStrictEqual(yield* ask, [false, true, false])
-      yield* checkpoint('log', 7)
+      yield* checkpoint('hub.messages.v1', 7)
       assert.deepStrictEqual(yield* ask, [null, null, null])
     }).pipe(Effect.provide(layer)),
   )
@@ -104,7 +104,7 @@ describe('what the read model knows', () => {
       const known = yield* KnownMessages
       yield* message(50, 'expired', 'dlr_timeout_local')
       yield* operatorId(50, 'o50')
-      yield* checkpoint('log', 99)
+      yield* checkpoint('hub.messages.v1', 99)
       const questions = [
         { ...ask, operatorId: 'o50', logOffset: 100 },
         { ...ask, operatorId: 'o51', logOffset: 100 },
@@ -112,7 +112,7 @@ describe('what the read model knows', () => {
         { ...ask, operatorId: 'o51', logOffset: 99 },
       ]
       assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [null, null, id(50), 'nobody'])
-      yield* checkpoint('log', 100)
+      yield* checkpoint('hub.messages.v1', 100)
       assert.deepStrictEqual((yield* known.reportedOn(questions)).map(idOf), [
         id(50),
         'nobody',

@@ -95,7 +95,7 @@ export const makeWorld = async () => {
     layerEventLog({ connection, partitions: PARTITIONS }),
     layerConsumerGroups({ connection }),
   )
-  const layer = Layer.mergeAll(knownMessagesPostgres(topics.messages), optOutsPostgres, Sealing.layer).pipe(
+  const layer = Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, Sealing.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), Vault.layer)),
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
     Layer.provideMerge(bus),
