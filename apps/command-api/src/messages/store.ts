@@ -280,6 +280,20 @@ export class Messages extends Context.Service<
 
       const isOf = (row: Row, owner: Owner) => row.account === owner.accountUuid && row.mode === owner.mode
 
+      /** Those of an owner that the ledger has. Only of what the read model was asked for before, and did not have. */
+      const readAccepted = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
+        const read = new Map<
+          string,
+          { readonly view: MessageView; readonly content: MessageContent | null }
+        >()
+        const accepted = yield* sql.run((q) => selectAcceptances(q, ids), DEADLINE)
+        for (const row of accepted.filter((one) => isOf(one, owner))) {
+          const view = acceptedView(row)
+          read.set(view.id, { view, content: contentOf(yield* openAcceptance(row)) })
+        }
+        return read
+      })
+
       const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
         const read = new Map<
           string,
@@ -295,11 +309,7 @@ export class Messages extends Context.Service<
         const there = new Set(projected.map((row) => row.id))
         const missing = ids.filter((id) => !there.has(id))
         if (missing.length === 0) return read
-        const accepted = yield* sql.run((q) => selectAcceptances(q, missing), DEADLINE)
-        for (const row of accepted.filter((one) => isOf(one, owner))) {
-          const view = acceptedView(row)
-          read.set(view.id, { view, content: contentOf(yield* openAcceptance(row)) })
-        }
+        for (const [messageId, found] of yield* readAccepted(owner, missing)) read.set(messageId, found)
         return read
       })
 
@@ -315,7 +325,7 @@ export class Messages extends Context.Service<
 
       const read = Effect.fnUntraced(function* (owner: Owner, id: string) {
         const row = yield* gathered(id)
-        if (row === null) return (yield* readAll(owner, [id])).get(encodeId('msg', id)) ?? null
+        if (row === null) return (yield* readAccepted(owner, [id])).get(encodeId('msg', id)) ?? null
         if (!row.is_shown || !isOf(row, owner)) return null
         const payload = yield* openPersonal(row)
         return { view: projectedView(row, maskOf(payload)), content: contentOf(payload) }
