@@ -441,8 +441,8 @@ describe('the end of a process', () => {
     // whatever is there already.
     const heir = await world.start()
     try {
-      await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0), { withinMs: 20_000 })
-      await eventually(outboxIsEmpty, { withinMs: 20_000 })
+      await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0), { withinMs: 10_000 })
+      await eventually(outboxIsEmpty, { withinMs: 10_000 })
     } finally {
       await heir.stop()
     }
