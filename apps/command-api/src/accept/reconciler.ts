@@ -33,8 +33,8 @@ import { OutboxGate } from './outbox-gate.ts'
 const PROJECTION = 'messages'
 /** The lanes as its checkpoints name them: without the deployment's prefix. */
 const LANES: Readonly<Record<MessageClass, string>> = {
-  otp: topicNames('').acceptedOtp,
-  service: topicNames('').acceptedService,
+  otp: topicNames().acceptedOtp,
+  service: topicNames().acceptedService,
 }
 const EVERY = Duration.seconds(30)
 /** A message this young is on its way as a rule, seconds. */

@@ -16,7 +16,7 @@ const pairKey = ({ operator, operatorId, recipient }: Omit<ReportQuestion, 'refe
   `${operator}\n${operatorId}\n${recipient ?? ''}`
 
 /** Checkpoints name topics without the deployment's prefix. */
-const TOPICS = topicNames('')
+const TOPICS = topicNames()
 const LANES = [TOPICS.acceptedOtp, TOPICS.acceptedService]
 const LOG = TOPICS.messages
 
