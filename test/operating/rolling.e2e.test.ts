@@ -2,7 +2,7 @@
  * Every process is restarted in an orderly way, one after the other, while sends come in at an even pace and webhooks flow: nothing is
  * lost, no 5xx is answered, nothing is handed over twice, every event is told.
  *
- *   HUB_ROLLING_RATE=500 npm run test:e2e -- rolling
+ *   HUB_ROLLING_RATE=500 HUB_ROLLING_READY_SECONDS=10 npm run test:e2e -- rolling
  */
 import { type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -17,8 +17,12 @@ const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 100)
 const ANNOUNCED_MS = 1000
 /** This share of the sends may be refused for the moment on a machine that is short of processor time; on a quiet one none is. */
 const HICCUPS = 0.02
-/** Messages accepted between one restart and the next, so that each finds some behind it and some under way. */
-const BETWEEN = Math.ceil(RATE / 2)
+/**
+ * What is accepted between one restart and the next, so that each finds some behind it and some under way: of so many seconds. A rollout of the
+ * manifests waits ten (`minReadySeconds`).
+ */
+const READY_SECONDS = Number(process.env['HUB_ROLLING_READY_SECONDS'] ?? 0.5)
+const BETWEEN = Math.ceil(RATE * READY_SECONDS)
 
 /** A bound on what hangs: a machine with other work takes several times as long as a quiet one. */
 const WITHIN_MS = 420_000
@@ -89,9 +93,13 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
 
       expectTaken(traffic, HICCUPS)
       const outcome = await expectWhole(hub, traffic, hooks)
+      const took = traffic.took.toSorted((a, b) => a - b)
+      const tookAt = (share: number): string =>
+        `${Math.round(took[Math.floor((took.length - 1) * share)]!)} ms`
       console.log(
         [
-          `${outcome.messages} messages in ${((sent - began) / 1000).toFixed(1)} s, all at their end ` +
+          `${outcome.messages} messages in ${((sent - began) / 1000).toFixed(1)} s, ${((outcome.messages * 1000) / (sent - began)).toFixed(0)} a second, ` +
+            `accepted after ${tookAt(0.5)}, p99 ${tookAt(0.99)}, at most ${tookAt(1)}, all at their end ` +
             `${((performance.now() - sent) / 1000).toFixed(1)} s later; ${front.retries()} requests sent again after a connection without ` +
             `an answer, refused for the moment: ${JSON.stringify([...traffic.refusals])}; ${outcome.unknown} hand-overs of unknown outcome; ${hooks.received.length} webhook requests with ${outcome.events} events`,
           ...lines,

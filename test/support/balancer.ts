@@ -40,8 +40,8 @@ const isWithoutAnswer = (error: unknown): boolean => {
   return code !== undefined && NO_ANSWER.has(code)
 }
 
-/** To each process: what some hundred sends a second need while answers take a fifth of a second. */
-const CONNECTIONS = 128
+/** To each process: what some hundred sends a second need while the other one is away and answers take a second. */
+const CONNECTIONS = 512
 
 export const balancer = (first: ReadonlyArray<Backend>): Balancer => {
   const backends: Array<Backend> = []

@@ -24,6 +24,8 @@ export interface TlsReceiver {
   readonly url: (path?: string) => string
   /** Everything so far, in the order of arrival. */
   readonly received: ReadonlyArray<Received>
+  /** Empties it: the bodies of a load would fill the memory. */
+  readonly forget: () => void
   /** Waits until there are so many, without a bound of its own: the test's time-out is one. */
   readonly until: (
     enough: (received: ReadonlyArray<Received>) => boolean,
@@ -90,6 +92,7 @@ export const tlsReceiver = (
     return {
       port,
       received,
+      forget: () => void received.splice(0),
       url: (path = '/') =>
         `https://${options.name ?? (host.includes(':') ? `[${host}]` : host)}:${port}${path}`,
       connections: () => connections,
