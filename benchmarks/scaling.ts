@@ -86,7 +86,8 @@ try {
   }
 
   let sent = 0
-  let toTell = 0
+  /** Events that receivers are still to be told. */
+  let untold = 0
   let burst = 0
   /** Sends a burst; answers when all of it is accepted. */
   const sendBurst = async (): Promise<void> => {
@@ -103,25 +104,24 @@ try {
     )
     sent += ACCOUNTS * MESSAGES_EACH
     // Each message is accepted, sent and delivered; then its batch is complete.
-    toTell += ACCOUNTS * endpoints * (MESSAGES_EACH * 3 + 1)
+    untold += ACCOUNTS * endpoints * (MESSAGES_EACH * 3 + 1)
   }
   const count = async (status: string): Promise<number> => {
     const [row] = await operator.sql<[{ count: number }]>`
       SELECT count(*)::int AS count FROM read.message_history WHERE status = ${status}`
     return row.count
   }
-  let told = 0
-  /** Events that receivers are still to be told. */
-  const untold = (): number => {
-    for (const { body } of hooks.received) told += body.toString('latin1').match(/"evt_/gu)?.length ?? 0
+  /** Whether receivers have been told everything. */
+  const isTold = (): boolean => {
+    for (const { body } of hooks.received) untold -= body.toString('latin1').match(/"evt_/gu)?.length ?? 0
     hooks.forget()
-    return toTell - told
+    return untold <= 0
   }
   /** When a consumer has done its part of everything that was sent. */
   const done: Readonly<Record<string, () => Promise<boolean>>> = {
     dispatcher: async () => (await count('sent')) >= sent,
     projector: async () => (await count('delivered')) >= sent,
-    'webhook-fanout': async () => untold() <= 0,
+    'webhook-fanout': async () => isTold(),
   }
   const settled = () => eventually(done['webhook-fanout']!, WITHIN)
 

@@ -6,6 +6,7 @@
  */
 import { type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { percentile } from '../../benchmarks/numbers.ts'
 import { type Balancer, balancer } from '../support/balancer.ts'
 import { client } from '../support/client.ts'
 import { type Hooks, receiveHooks } from '../support/hooks.ts'
@@ -106,8 +107,7 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
       expectTaken(traffic, HICCUPS)
       const outcome = await expectWhole(hub, traffic, hooks)
       const took = traffic.took.toSorted((a, b) => a - b)
-      const tookAt = (share: number): string =>
-        `${Math.round(took[Math.floor((took.length - 1) * share)]!)} ms`
+      const tookAt = (share: number): string => `${percentile(took, share).toFixed(0)} ms`
       console.log(
         [
           `${outcome.messages} messages in ${((sent - began) / 1000).toFixed(1)} s, ${((outcome.messages * 1000) / (sent - began)).toFixed(0)} a second, ` +

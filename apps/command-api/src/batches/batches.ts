@@ -7,8 +7,7 @@ import { type BatchTally, decodeId, encodeId } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { MessageContent, MessageView } from '../messages/message.ts'
-import { Messages } from '../messages/store.ts'
+import { Messages, type ReadMessage } from '../messages/store.ts'
 
 interface Row {
   readonly created_at: Date
@@ -25,7 +24,7 @@ interface Row {
 }
 
 export interface MessagePage {
-  readonly data: ReadonlyArray<{ readonly view: MessageView; readonly content: MessageContent | null }>
+  readonly data: ReadonlyArray<ReadMessage>
   readonly hasMore: boolean
 }
 

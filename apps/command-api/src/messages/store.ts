@@ -28,6 +28,12 @@ export interface StoredMessage {
   readonly recipient: string
 }
 
+/** A message with what is still kept of its content. */
+export interface ReadMessage {
+  readonly view: MessageView
+  readonly content: MessageContent | null
+}
+
 const NIL = '00000000-0000-0000-0000-000000000000'
 
 interface Row {
@@ -184,22 +190,13 @@ export class Messages extends Context.Service<
     readonly find: (
       ids: ReadonlyArray<string>,
     ) => Effect.Effect<ReadonlyMap<string, StoredMessage>, StorageError>
-    /** One message of an owner with what is still kept of its content; `null` when there is none of the last three years. */
-    readonly read: (
-      owner: Owner,
-      id: string,
-    ) => Effect.Effect<
-      { readonly view: MessageView; readonly content: MessageContent | null } | null,
-      StorageError
-    >
+    /** One message of an owner; `null` when there is none of the last three years. */
+    readonly read: (owner: Owner, id: string) => Effect.Effect<ReadMessage | null, StorageError>
     /** The same for several ids (UUIDs); those that are missing or another's are left out. By id (`msg_…`). */
     readonly readAll: (
       owner: Owner,
       ids: ReadonlyArray<string>,
-    ) => Effect.Effect<
-      ReadonlyMap<string, { readonly view: MessageView; readonly content: MessageContent | null }>,
-      StorageError
-    >
+    ) => Effect.Effect<ReadonlyMap<string, ReadMessage>, StorageError>
   }
 >()('@hub/command-api/Messages') {
   static readonly layer: Layer.Layer<Messages, never, Sql | Vault | Sealing> = Layer.effect(
@@ -282,10 +279,7 @@ export class Messages extends Context.Service<
 
       /** Those of an owner that the ledger has. Only of what the read model was asked for before, and did not have. */
       const readAccepted = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
-        const read = new Map<
-          string,
-          { readonly view: MessageView; readonly content: MessageContent | null }
-        >()
+        const read = new Map<string, ReadMessage>()
         const accepted = yield* sql.run((q) => selectAcceptances(q, ids), DEADLINE)
         for (const row of accepted.filter((one) => isOf(one, owner))) {
           const view = acceptedView(row)
@@ -295,10 +289,7 @@ export class Messages extends Context.Service<
       })
 
       const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
-        const read = new Map<
-          string,
-          { readonly view: MessageView; readonly content: MessageContent | null }
-        >()
+        const read = new Map<string, ReadMessage>()
         if (ids.length === 0) return read
         const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
         for (const row of projected.filter((one) => one.is_shown && isOf(one, owner))) {
