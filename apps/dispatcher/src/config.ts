@@ -1,13 +1,7 @@
 /** What the dispatcher is told by its environment, and the rules for it that only the dispatcher knows. */
-import { join } from 'node:path'
 import { mistaken, settings } from '@hub/config'
 import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
 import { Config, Effect } from 'effect'
-
-/** Where the member id is kept, so that a restarted process ends its own old session. */
-export const memberFile = settings.dataDir.config.pipe(
-  Config.map((directory) => join(directory ?? '.local/dispatcher', 'member-id')),
-)
 
 /** What a recipient writes to opt out, and to opt in again. Source: contract, Opt-outs, inbound messages. */
 export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({

@@ -1,73 +1,11 @@
 /**
- * dispatcher: messages out of the lanes, to their operators, and what becomes of them into the log.
- *
- *   lanes → shard (recipient actors) → claim in the log → operator
- *              ↑        ↘ facts → log
- *              └── reports ← hub.operator-reports.v1 ← deliveries, callbacks
- *
- * Settings: docs/configuration.md, `config.ts` and `live-operator.ts`.
+ * The dispatcher's process. First of all the session of the process before it is ended, so that the others may have its shards at once;
+ * the app itself (app.ts) is loaded when they do.
  */
-// By its own path: the whole package takes 25 MB more.
-import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
-import { checkSettings, settings } from '@hub/config'
-import {
-  catalogueConfig,
-  kafkaAuthorities,
-  kafkaConnectionConfig,
-  layerConsumerGroups,
-  layerEventLog,
-  topicNames,
-} from '@hub/kafka'
-import { Sealing, Sql, Vault } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
-import { Effect, Layer } from 'effect'
-import { memberFile, vocabulary } from './config.ts'
-import { makeDispatcher } from './dispatcher.ts'
-import { optOutsPostgres } from './inbound/postgres.ts'
-import { knownMessagesPostgres } from './known/postgres.ts'
-import { authorities, liveOperator, smppErrors } from './live-operator.ts'
+import { endFormerSession } from '@hub/kafka/former-session'
+import * as Effect from 'effect/Effect'
+import { APP, memberFile } from './identity.ts'
 
-const APP = 'dispatcher'
-
-const bus = Layer.unwrap(
-  Effect.gen(function* () {
-    const connection = yield* kafkaConnectionConfig(APP)
-    const { partitions } = yield* catalogueConfig
-    return Layer.merge(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection }))
-  }),
-)
-
-const dispatcher = Effect.gen(function* () {
-  const { prefix } = yield* catalogueConfig
-  const readiness = yield* Readiness
-  const running = yield* makeDispatcher({
-    prefix,
-    topics: topicNames(prefix),
-    memberFile: yield* memberFile,
-    live: yield* liveOperator,
-    hashSecret: yield* settings.numberHashSecret.config,
-    vocabulary: yield* vocabulary,
-  })
-  yield* readiness.add('shards', running.isReady)
-  yield* readiness.started
-  return yield* running.failure
-}).pipe(Effect.scoped)
-
-const running = dispatcher.pipe(
-  Effect.provide(
-    Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, Sealing.layer).pipe(
-      Layer.provide(Layer.mergeAll(Sql.layer(APP), Vault.layer)),
-      Layer.provideMerge(bus),
-      Layer.provideMerge(adminLayer),
-      Layer.provideMerge(Readiness.layer),
-      Layer.provideMerge(tracingLayer(APP)),
-      Layer.provideMerge(loggerLayer(APP)),
-    ),
-  ),
-)
-
-checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaAuthorities]).pipe(
-  Effect.andThen(running),
-  reported(APP),
-  NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
-)
+await Effect.runPromise(endFormerSession(APP, memberFile))
+const { run } = await import('./app.ts')
+run()

@@ -10,6 +10,9 @@
  * 3. *fencing*: `ShardOpened` with an epoch above all seen is on its way to the log;
  * 4. *closing*: reading on to the own fence. If another member's fence of the same epoch came first, back to 3;
  * 5. *open*: lanes and reports are read from their marks, and the log goes on being read.
+ *
+ * A member that comes to others does the longest part, the reading, on standby, while the shards are still at work elsewhere, and then
+ * takes them over: what it has read stays read, and step 1 is done again for the marks of that moment (docs/decisions/0025).
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -135,13 +138,18 @@ const COMMIT_MS = 1000
 /** Of the adapter's 2.5 s before a join: what is in flight gets the larger part, the last commit the rest. */
 const DRAIN_MS = 1800
 const LAST_COMMIT_MS = 600
+/**
+ * A member on standby takes its shards over when it has read what was there when it came, or after so long: a log that is written faster
+ * than it is read would keep it there for good. Recovery from 100,000 open messages takes three seconds.
+ */
+const STANDBY_AT_MOST_MS = 10_000
 /** Between tries to learn where a shard stands. */
 const LOCATE_PAUSE_MS = 200
 /**
  * The fence is written again once so many records lie behind it, so that the log's mark, which is always at a fence, can
- * move on: what a restart reads in vain. A busy shard writes so many in three seconds; one fence more for each costs nothing.
+ * move on: what a restart reads in vain. A busy shard writes so many in a second; one fence more for each costs nothing.
  */
-const FENCE_CARRY_RECORDS = 2000
+const FENCE_CARRY_RECORDS = 500
 
 type Phase = 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded'
 
@@ -150,7 +158,9 @@ interface Hosted<S> {
   readonly shard: S
   readonly handle: ShardHandle
   readonly fence: Fence
-  readonly startedAt: number
+  startedAt: number
+  /** Somebody else owns the shard; its log is read ahead. */
+  standby: boolean
   current: boolean
   phase: Phase
   opening: Opening
@@ -159,7 +169,7 @@ interface Hosted<S> {
   carryingFence: boolean
   /** Where reading the log began. */
   logStart: number
-  /** End of the log when recovery began. */
+  /** End of the log when recovery began; infinite until that is known. */
   logEnd: number
   laneEnds: ReadonlyArray<number>
   recordsRead: number
@@ -233,7 +243,7 @@ export const makeShardHost = <S extends Shard>(
 
     const appender: Appender = yield* makeAppender(settle)
 
-    const makeHosted = (number: number): Hosted<S> => {
+    const makeHosted = (number: number, standby: boolean): Hosted<S> => {
       const handle: ShardHandle = {
         shard: number,
         isCurrent: () => hosted.current,
@@ -258,13 +268,14 @@ export const makeShardHost = <S extends Shard>(
         shard: options.makeShard(handle),
         fence: new Fence(),
         startedAt: now(),
+        standby,
         current: true,
         phase: 'locating',
         opening: { epoch: 0, member },
         fenceOffset: -1,
         carryingFence: false,
         logStart: 0,
-        logEnd: -1,
+        logEnd: Number.POSITIVE_INFINITY,
         laneEnds: [],
         recordsRead: 0,
         positions: new Map(),
@@ -300,8 +311,15 @@ export const makeShardHost = <S extends Shard>(
 
     const logPosition = (hosted: Hosted<S>) => hosted.positions.get(topics.messages) ?? 0
 
+    /** Asks for the shards on standby once all of them have been read ahead. */
+    const takeOver = () => {
+      const ahead = [...shards.values()].filter(({ standby }) => standby)
+      if (ahead.every((hosted) => logPosition(hosted) >= hosted.logEnd)) control?.takeOver()
+    }
+
     /** Moves recovery on as far as what has been read allows. */
     const advance = (hosted: Hosted<S>) => {
+      if (hosted.standby) return takeOver()
       if (hosted.phase === 'reading' && logPosition(hosted) >= hosted.logEnd) {
         hosted.phase = 'fencing'
         hosted.opening = { epoch: hosted.fence.epoch + 1, member }
@@ -361,16 +379,20 @@ export const makeShardHost = <S extends Shard>(
           for (const { topic, partition, committed, low, high } of standing) {
             if (partition !== hosted.number) continue
             ends.set(topic, high)
+            hosted.committed.set(topic, committed)
+            // What was read of the log on standby stays read.
+            if (topic === topics.messages && hosted.phase === 'reading') continue
             // A mark that has expired means the beginning; one beyond the end cannot be right either.
             hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))
-            hosted.committed.set(topic, committed)
           }
-          hosted.logStart = logPosition(hosted)
           hosted.logEnd = ends.get(topics.messages) ?? 0
           hosted.laneEnds = lanes.map((topic) => ends.get(topic) ?? 0)
-          hosted.phase = 'reading'
-          by.seek({ topic: topics.messages, partition: hosted.number, offset: logPosition(hosted) })
-          by.resume(topics.messages, hosted.number)
+          if (hosted.phase === 'locating') {
+            hosted.logStart = logPosition(hosted)
+            hosted.phase = 'reading'
+            by.seek({ topic: topics.messages, partition: hosted.number, offset: logPosition(hosted) })
+            by.resume(topics.messages, hosted.number)
+          }
           advance(hosted)
         }
         return
@@ -489,21 +511,18 @@ export const makeShardHost = <S extends Shard>(
     const handler: GroupHandler = {
       onAssigned: (assignment, by) => {
         control = by
-        const owned = new Set(assignment.shards)
+        const standby = new Set(assignment.standby)
         for (const hosted of shards.values()) {
-          // Nobody else had a kept shard meanwhile: what has been read of its log stays read, recovered or not.
+          // Nobody else had a kept shard meanwhile, or it is read ahead: what has been read of its log stays read, recovered or not.
           const keep =
-            owned.has(hosted.number) &&
-            assignment.kept.has(hosted.number) &&
-            hosted.phase !== 'locating' &&
-            hosted.phase !== 'superseded'
+            assignment.kept.has(hosted.number) && hosted.phase !== 'locating' && hosted.phase !== 'superseded'
           if (!keep) close(hosted)
         }
         const fresh: Array<Hosted<S>> = []
-        for (const number of assignment.shards) {
+        for (const number of [...assignment.shards, ...assignment.standby]) {
           const kept = shards.get(number)
           if (kept === undefined) {
-            const hosted = makeHosted(number)
+            const hosted = makeHosted(number, standby.has(number))
             shards.set(number, hosted)
             fresh.push(hosted)
             for (const topic of all) by.pause(topic, number)
@@ -515,6 +534,13 @@ export const makeShardHost = <S extends Shard>(
             else by.resume(topic, number)
           }
           kept.resting = false
+          if (kept.standby && !standby.has(number)) {
+            kept.standby = false
+            kept.startedAt = now()
+            kept.recordsRead = 0
+            kept.logEnd = Number.POSITIVE_INFINITY
+            fresh.push(kept)
+          }
         }
         draining = stopping
         if (fresh.length > 0) fork(locate(fresh, by))
@@ -564,7 +590,10 @@ export const makeShardHost = <S extends Shard>(
           Effect.sleep(TICK_MS),
           Effect.sync(() => {
             const at = now()
-            for (const hosted of shards.values()) if (hosted.phase === 'open') hosted.shard.onTick(at)
+            for (const hosted of shards.values()) {
+              if (hosted.phase === 'open') hosted.shard.onTick(at)
+              else if (hosted.standby && at - hosted.startedAt > STANDBY_AT_MOST_MS) control?.takeOver()
+            }
             settle()
           }),
         ),
@@ -585,6 +614,7 @@ export const makeShardHost = <S extends Shard>(
       {
         group: options.group,
         topics: all,
+        standbyTopic: topics.messages,
         ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
       },
       handler,
@@ -615,8 +645,9 @@ export const makeShardHost = <S extends Shard>(
           Effect.forEach([...lanes, topics.messages, topics.operatorReports], (topic) =>
             Effect.map(by.bounds(topic), (bounds) =>
               bounds.flatMap(({ high, partition }) => {
-                const position = shards.get(partition)?.positions.get(topic)
-                return position === undefined
+                const hosted = shards.get(partition)
+                const position = hosted?.positions.get(topic)
+                return position === undefined || hosted?.standby === true
                   ? []
                   : [{ topic, partition, records: Math.max(0, high - Math.max(0, position)) }]
               }),

@@ -1,6 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
-import { EventLog, layerMemory, type OutgoingRecord, topicNames } from '@hub/kafka'
-import { Deferred, Effect } from 'effect'
+import { EventLog, layerMemory, MemoryBus, type OutgoingRecord, topicNames } from '@hub/kafka'
+import { Deferred, Effect, Latch } from 'effect'
+import { TestClock } from 'effect/testing'
 import { makeShardHost, type Shard, type ShardHandle } from './shard-host.ts'
 
 const SHARDS = 2
@@ -36,58 +37,134 @@ const counting =
     hasRoom: () => true,
     reportsFull: () => false,
     reportsHaveRoom: () => true,
-    needed: () => ({ lanes: [null, null], log: null, reports: null }),
+    // Marks stay at the beginning, so whoever comes has all of it to read.
+    needed: () => ({ lanes: [null, null], log: 0, reports: null }),
     onCommitted: () => {},
   })
 
-describe('a shard that is being recovered', () => {
-  it.effect('reads on where it was when another member joins, and opens', () =>
-    Effect.gen(function* () {
-      const log = yield* EventLog
-      yield* log.append(
-        Array.from({ length: SHARDS }, (_, partition) =>
-          Array.from({ length: RECORDS }, (__, index) => fact(partition, index)),
-        ).flat(),
+describe('a shard that goes to a member that has just come', () => {
+  /** A member, what it read by shard, and what became of its shards. */
+  const member = Effect.fnUntraced(function* (
+    heard: {
+      readonly onRead?: () => void
+      readonly onClosed?: (shard: number) => void
+      readonly onMade?: () => void
+    } = {},
+  ) {
+    const times = Array.from({ length: SHARDS }, () => new Map<number, number>())
+    const recovered = new Map<number, number>()
+    let opened = Latch.makeUnsafe(false)
+    yield* makeShardHost({
+      group: 'shards',
+      topics,
+      makeShard: (handle) => {
+        heard.onMade?.()
+        return {
+          ...counting(times, () => heard.onRead?.())(handle),
+          onClosed: () => heard.onClosed?.(handle.shard),
+        }
+      },
+      onSettled: () => {},
+      inFlight: () => 0,
+      observer: {
+        onRecovered: ({ records, shard }) => {
+          recovered.set(shard, records)
+          const before = opened
+          opened = Latch.makeUnsafe(false)
+          before.openUnsafe()
+        },
+      },
+    })
+    const hasOpened = (count: number): Effect.Effect<void> =>
+      Effect.suspend(() =>
+        recovered.size >= count ? Effect.void : Effect.andThen(opened.await, hasOpened(count)),
       )
-      const times = Array.from({ length: SHARDS }, () => new Map<number, number>())
+    return { times, recovered, hasOpened }
+  })
+  const filled = Effect.flatMap(EventLog, (log) =>
+    log.append(
+      Array.from({ length: SHARDS }, (_, partition) =>
+        Array.from({ length: RECORDS }, (__, index) => fact(partition, index)),
+      ).flat(),
+    ),
+  )
+  const once = (read: ReadonlyMap<number, number>) => [...read.values()].every((count) => count === 1)
+
+  it.effect('is read ahead, once, while its owner goes on, and taken over then', () =>
+    Effect.gen(function* () {
+      yield* filled
+      let closedAfter = -1
+      let readAhead = 0
+      const first = yield* member({
+        onClosed: () => {
+          closedAfter = readAhead
+        },
+      })
+      yield* first.hasOpened(SHARDS)
+      const second = yield* member({
+        onRead: () => {
+          readAhead += 1
+        },
+      })
+      yield* second.hasOpened(1)
+      const [moved] = [...second.recovered.keys()]
+      assert.strictEqual(second.times[1 - moved!]!.size, 0)
+      assert.strictEqual(second.times[moved!]!.size, RECORDS)
+      assert.isTrue(once(second.times[moved!]!))
+      assert.strictEqual(closedAfter, RECORDS, 'its owner lost it before it was read')
+      // What is left to read then are the fences.
+      assert.isBelow(second.recovered.get(moved!)!, 5)
+    }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
+  )
+
+  it.effect('is read on where it was, by its owner, though that one had not read it to its end', () =>
+    Effect.gen(function* () {
+      yield* filled
       const halfway = yield* Deferred.make<void>()
-      const bothOpen = yield* Deferred.make<void>()
-      const opened = new Set<number>()
-      const recovered: Array<{ readonly shard: number; readonly records: number }> = []
-      const host = (onLog: () => void, into: Array<Map<number, number>>) =>
-        makeShardHost({
-          group: 'shards',
-          topics,
-          makeShard: counting(into, onLog),
-          onSettled: () => {},
-          inFlight: () => 0,
-          observer: {
-            onRecovered: ({ records, shard }) => {
-              recovered.push({ shard, records })
-              opened.add(shard)
-              if (opened.size === SHARDS) Deferred.doneUnsafe(bothOpen, Effect.void)
-            },
+      let read = 0
+      const first = yield* member({
+        onRead: () => {
+          read += 1
+          if (read === RECORDS / 2) Deferred.doneUnsafe(halfway, Effect.void)
+        },
+      })
+      yield* Deferred.await(halfway)
+      const second = yield* member()
+      yield* Effect.all([second.hasOpened(1), first.hasOpened(1)])
+      const [moved] = [...second.recovered.keys()]
+      const kept = 1 - moved!
+      assert.strictEqual(second.times[kept]!.size, 0)
+      assert.strictEqual(first.times[kept]!.size, RECORDS)
+      assert.isTrue(once(first.times[0]!) && once(first.times[1]!))
+      assert.strictEqual(second.times[moved!]!.size, RECORDS)
+      assert.isTrue(once(second.times[moved!]!))
+    }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
+  )
+
+  it.effect(
+    'is taken over after ten seconds, however much is left to read, and read to its end before it opens',
+    () =>
+      Effect.gen(function* () {
+        yield* filled
+        const bus = yield* MemoryBus
+        let closed = 0
+        const first = yield* member({
+          onClosed: () => {
+            closed += 1
           },
         })
-      // Both shards are the first member's, and half read, when the second one comes and takes one of them.
-      let read = 0
-      yield* host(() => {
-        read += 1
-        if (read === RECORDS / 2) Deferred.doneUnsafe(halfway, Effect.void)
-      }, times)
-      yield* Deferred.await(halfway)
-      const others = Array.from({ length: SHARDS }, () => new Map<number, number>())
-      yield* host(() => {}, others)
-      yield* Deferred.await(bothOpen)
-
-      const moved = others.findIndex((shard) => shard.size > 0)
-      const kept = 1 - moved
-      assert.strictEqual(others[kept]!.size, 0)
-      assert.strictEqual(times[kept]!.size, RECORDS)
-      assert.deepStrictEqual(new Set(times[kept]!.values()), new Set([1]))
-      assert.strictEqual(others[moved]!.size, RECORDS)
-      assert.isTrue(read < SHARDS * RECORDS, 'the shard that moved was read to its end before')
-      assert.deepStrictEqual(new Set(recovered.map(({ shard }) => shard)), new Set([0, 1]))
-    }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
+        yield* first.hasOpened(SHARDS)
+        // It does not learn how far it would have to read.
+        const second = yield* member({ onMade: () => Effect.runSync(bus.set('refusing')) })
+        yield* TestClock.adjust('9900 millis')
+        assert.strictEqual(closed, 0)
+        yield* TestClock.adjust('300 millis')
+        assert.strictEqual(closed, 1)
+        yield* bus.set('up')
+        yield* TestClock.adjust('300 millis')
+        yield* second.hasOpened(1)
+        const [moved] = [...second.recovered.keys()]
+        assert.strictEqual(second.times[moved!]!.size, RECORDS)
+      }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
   )
 })

@@ -1,7 +1,8 @@
 /** Files of certificate authorities that settings name. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { type Config, Result } from 'effect'
+import type * as Config from 'effect/Config'
+import * as Result from 'effect/Result'
 import { refined, type Setting } from './setting.ts'
 
 /** The certificates of the file that a setting names, PEM; `null` where none is set, for the usual authorities. Read at the start, once. */

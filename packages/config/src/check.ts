@@ -1,5 +1,8 @@
 /** The settings of a process looked at as a whole, before anything connects: a start that fails names every mistake, not the first one. */
-import { Config, Data, Effect, Result } from 'effect'
+import * as Config from 'effect/Config'
+import * as Data from 'effect/Data'
+import * as Effect from 'effect/Effect'
+import * as Result from 'effect/Result'
 import { catalogue } from './catalogue/index.ts'
 import { rules } from './rules.ts'
 import { type App, mistakeOf, NOT_SET, type Setting, SettingMistake } from './setting.ts'

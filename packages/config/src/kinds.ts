@@ -2,7 +2,9 @@
  * What a setting can be: how its text is read, and how that is said to people. A kind never repeats what it was given: a value that is
  * wrong may still be a secret.
  */
-import { LogLevel, Redacted, Result } from 'effect'
+import * as LogLevel from 'effect/LogLevel'
+import * as Redacted from 'effect/Redacted'
+import * as Result from 'effect/Result'
 
 /** How a kind is called in the documentation. */
 export type TypeName =

@@ -1,5 +1,10 @@
 /** A setting: one environment variable, with all that there is to say about it. */
-import { Config, ConfigProvider, Data, Effect, Option, Result } from 'effect'
+import * as Config from 'effect/Config'
+import * as ConfigProvider from 'effect/ConfigProvider'
+import * as Data from 'effect/Data'
+import * as Effect from 'effect/Effect'
+import * as Option from 'effect/Option'
+import * as Result from 'effect/Result'
 import type { Kind } from './kinds.ts'
 
 /** The processes of a hub. */

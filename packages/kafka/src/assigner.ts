@@ -1,6 +1,6 @@
 /**
  * Who owns which shard. Partition *p* of every subscribed topic goes to the same member, shards stay where they
- * are as far as an even split allows, and every leader comes to the same answer.
+ * are as far as an even split allows, and every leader comes to the same answer. Members that come anew may wait on standby.
  */
 import kafkajs, { type Assigner, type Cluster, type PartitionAssigner } from 'kafkajs'
 
@@ -9,9 +9,19 @@ const { AssignerProtocol } = kafkajs
 /** What a member says of itself when it joins. */
 export interface Claim {
   readonly memberId: string
-  /** The generation in which it owned `shards`; -1 when it comes without any. */
+  /** The generation in which it owned `shards`; -1 when it comes without any, `NEWCOMER` when it can wait for its share. */
   readonly generation: number
   readonly shards: ReadonlyArray<number>
+}
+
+/** The generation of a member that comes to others and may be given its share on standby first. */
+export const NEWCOMER = -2
+
+/** What a member gets. */
+export interface Share {
+  readonly shards: ReadonlyArray<number>
+  /** Owned by others, and this member's when it asks. */
+  readonly standby: ReadonlyArray<number>
 }
 
 /**
@@ -48,6 +58,22 @@ export const assignShards = (
   return owned
 }
 
+/**
+ * Splits shards as `assignShards` does, but newcomers get their share on standby as long as there is anybody else, among whom all shards
+ * are split meanwhile.
+ */
+export const shareOut = (claims: ReadonlyArray<Claim>, count: number): ReadonlyMap<string, Share> => {
+  const shares = assignShards(claims, count)
+  const settled = claims.filter(({ generation }) => generation !== NEWCOMER)
+  const owned = settled.length === 0 ? shares : assignShards(settled, count)
+  return new Map(
+    claims.map(({ memberId }) => {
+      const shards = owned.get(memberId)
+      return [memberId, { shards: shards ?? [], standby: shards === undefined ? shares.get(memberId)! : [] }]
+    }),
+  )
+}
+
 /** Name of the protocol; members of a group must agree on it, so a change of its meaning is a change of its name. */
 const NAME = 'hub-shards'
 
@@ -70,11 +96,13 @@ const userDataOf = (held: { readonly generation: number; readonly shards: Iterab
 
 /**
  * The assigner for kafkajs. `held` is asked at every join; `made` hands over the assigner, by which the consumer
- * group that kafkajs keeps to itself is known again.
+ * group that kafkajs keeps to itself is known again. Of shards on standby a member is given the partitions of `standbyTopic` alone, by
+ * which it knows them (`shareOf`); without one it is given its share at once.
  */
 export const shardAssigner =
   (
     held: () => { readonly generation: number; readonly shards: Iterable<number> },
+    standbyTopic: string | undefined,
     made: (assigner: Assigner) => void,
   ): PartitionAssigner =>
   ({ cluster }: { cluster: Cluster }) => {
@@ -93,7 +121,7 @@ export const shardAssigner =
         const partitions = new Map(
           topics.map((topic) => [topic, cluster.findTopicPartitionMetadata(topic).length] as const),
         )
-        const shards = assignShards(
+        const shares = shareOut(
           members.map(({ memberId, memberMetadata }) => claimOf(memberId, memberMetadata)),
           Math.max(0, ...partitions.values()),
         )
@@ -103,10 +131,13 @@ export const shardAssigner =
             version: 0,
             userData: Buffer.alloc(0),
             assignment: Object.fromEntries(
-              [...partitions].map(([topic, count]) => [
-                topic,
-                (shards.get(memberId) ?? []).filter((shard) => shard < count),
-              ]),
+              [...partitions].map(([topic, count]) => {
+                const { shards, standby } = shares.get(memberId)!
+                return [
+                  topic,
+                  [...shards, ...(topic === standbyTopic ? standby : [])].filter((p) => p < count),
+                ]
+              }),
             ),
           }),
         }))
@@ -115,3 +146,14 @@ export const shardAssigner =
     made(assigner)
     return assigner
   }
+
+/** What a member was given: shards of which it has nothing but the partition of `standbyTopic` are on standby. */
+export const shareOf = (
+  assignment: Readonly<Record<string, ReadonlyArray<number>>>,
+  standbyTopic: string | undefined,
+): { readonly shards: ReadonlySet<number>; readonly standby: ReadonlySet<number> } => {
+  const of = (isWanted: (topic: string) => boolean) =>
+    new Set(Object.entries(assignment).flatMap(([topic, partitions]) => (isWanted(topic) ? partitions : [])))
+  const shards = of((topic) => topic !== standbyTopic)
+  return { shards, standby: of((topic) => topic === standbyTopic).difference(shards) }
+}

@@ -3,7 +3,9 @@
  * connections are cut when they hang.
  */
 import { authoritiesOf, settings } from '@hub/config'
-import { Config, Effect, Redacted } from 'effect'
+import * as Config from 'effect/Config'
+import * as Effect from 'effect/Effect'
+import * as Redacted from 'effect/Redacted'
 import net from 'node:net'
 import tls from 'node:tls'
 import kafkajs, {

@@ -3,12 +3,11 @@
  * positions kept here rather than believed, and a consumer that is thrown away when it is stuck.
  */
 import { Cause, Effect, Exit, Layer, type Scope } from 'effect'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
 import type { Admin, Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent, KafkaMessage } from 'kafkajs'
-import { shardAssigner } from './assigner.ts'
+import { NEWCOMER, shardAssigner, shareOf } from './assigner.ts'
 import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
 import { attachHooks, type InnerBatch, type InnerGroup } from './inner-group.ts'
+import { readMember, removeMember, writeMember } from './member-file.ts'
 import { beforeNewer, newerSchemaOf } from './newer.ts'
 import { DEAD_LETTER_HEADERS } from './outgoing.ts'
 import {
@@ -36,7 +35,7 @@ export interface ConsumerGroupsOptions {
 /** The broker's floor (`group.min.session.timeout.ms`): the sooner a dead member's shards move, the better. */
 const SESSION_TIMEOUT_MS = 6000
 /** A member hears of a rebalance by its next heartbeat, and nobody's shards work before the last has heard. */
-const HEARTBEAT_MS = 300
+const HEARTBEAT_MS = 200
 /** What a lease gives away: a tick of a busy event loop, and clocks that run at slightly different speeds. */
 const LEASE_MARGIN_MS = 1500
 /** How long the group waits for its members to rejoin: the drain, and a little patience. */
@@ -65,6 +64,8 @@ const backoff = (failures: number) =>
   Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** Math.min(10, failures - 1))
 const placeOf = (topic: string, partition: number) => `${topic}/${partition}`
 const noop = () => {}
+/** The answer to a heartbeat when shards are about to be split anew. */
+const REBALANCING = 'REBALANCE_IN_PROGRESS'
 /** Ends with the promise, whatever its outcome, or after so long. */
 const atMost = (ms: number, promise: Promise<unknown>): Promise<void> =>
   new Promise((resolve) => {
@@ -109,6 +110,8 @@ interface Incarnation {
   /** When the heartbeat under way was asked for; the broker counts from later. */
   heartbeatSentAt: number
   heartbeatsUnder: number
+  /** The group is to be joined anew, although the broker does not ask for it. */
+  rejoins: boolean
 }
 
 /** Runs handler effects outside of Effect's own fibers, with the context captured in `join`. */
@@ -134,6 +137,9 @@ class Member {
   readonly #places = new Map<string, Place>()
   readonly #running = new Map<string, Running>()
   #shards: ReadonlySet<number> = new Set()
+  #standby: ReadonlySet<number> = new Set()
+  /** It can wait for its share on standby; so it is until it owns something. */
+  #isNewcomer: boolean
   #generation = -1
   /** Rises with every revocation: what was fetched before belongs to nobody. */
   #epoch = 0
@@ -165,6 +171,7 @@ class Member {
     this.#heartbeat = group.heartbeatMs ?? HEARTBEAT_MS
     this.#stuckAfter = options.watchdog?.stuckAfterMs ?? STUCK_AFTER_MS
     this.#lagCheck = options.watchdog?.lagCheckMs ?? LAG_CHECK_MS
+    this.#isNewcomer = group.standbyTopic !== undefined
     this.#memberId = this.#readMemberFile()
   }
 
@@ -215,7 +222,7 @@ class Member {
       // kafkajs forgets the id when the broker has confirmed the leaving; otherwise the next start leaves for it.
       if (incarnation.group?.memberId === null) this.#removeMemberFile()
     }
-    this.#shards = new Set()
+    this.#shards = this.#standby = new Set()
     this.#dropAdmin()
   }
 
@@ -266,7 +273,8 @@ class Member {
       allowAutoTopicCreation: false,
       partitionAssigners: [
         shardAssigner(
-          () => ({ generation: this.#generation, shards: this.#shards }),
+          () => this.#claim(),
+          this.#options.standbyTopic,
           (assigner) => attachHooks(assigner, hooks),
         ),
       ],
@@ -287,6 +295,7 @@ class Member {
       awaitingSync: false,
       heartbeatSentAt: Number.NEGATIVE_INFINITY,
       heartbeatsUnder: 0,
+      rejoins: false,
     }
     consumer.on(consumer.events.GROUP_JOIN, (event) => this.#joined(incarnation, event))
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
@@ -337,7 +346,22 @@ class Member {
       await this.#leaveEarlier(group)
     }
     await this.#revoke(REVOKE_WITHIN_MS)
+    incarnation.rejoins = false
     incarnation.awaitingSync = true
+  }
+
+  /** What it says of itself when it joins. */
+  #claim(): { readonly generation: number; readonly shards: ReadonlySet<number> } {
+    if (this.#isNewcomer) return { generation: NEWCOMER, shards: new Set() }
+    // As from a later generation than any: the owners have to give up just these.
+    if (this.#standby.size > 0) return { generation: this.#generation + 1, shards: this.#standby }
+    return { generation: this.#generation, shards: this.#shards }
+  }
+
+  #takeOver(): void {
+    if (!this.#isNewcomer || this.#standby.size === 0) return
+    this.#isNewcomer = false
+    if (this.#incarnation !== undefined) this.#incarnation.rejoins = true
   }
 
   /** Watches the inner group's own calls; see inner-group.ts. */
@@ -346,6 +370,8 @@ class Member {
     group.heartbeat = async (options) => {
       if (incarnation.heartbeatsUnder++ === 0) incarnation.heartbeatSentAt = now()
       try {
+        // As if the broker had said so: kafkajs joins anew, and the broker, which is told another claim, has everybody do so.
+        if (incarnation.rejoins) throw Object.assign(new Error('joins anew'), { type: REBALANCING })
         await heartbeat(options)
       } catch (error) {
         this.#heartbeatFailed(incarnation, error)
@@ -420,12 +446,15 @@ class Member {
     const { group } = incarnation
     if (incarnation.dead || group === undefined) return
     const generation = group.generationId ?? -1
-    const before =
-      this.#generation >= 0 && generation === this.#generation + 1 ? this.#shards : new Set<number>()
-    const shards = new Set(Object.values(payload.memberAssignment).flat())
-    const kept = new Set([...shards].filter((shard) => before.has(shard)))
+    const { shards, standby } = shareOf(payload.memberAssignment, this.#options.standbyTopic)
+    const kept =
+      this.#generation >= 0 && generation === this.#generation + 1
+        ? shards.intersection(this.#shards.union(this.#standby)).union(standby.intersection(this.#standby))
+        : new Set<number>()
     this.#generation = generation
     this.#shards = shards
+    this.#standby = standby
+    if (shards.size > 0) this.#isNewcomer = false
     this.#memberId = payload.memberId
     this.#writeMemberFile(payload.memberId)
     // A seek on a partition that was lost stays queued until it comes back.
@@ -437,7 +466,8 @@ class Member {
     this.#rebalancing = false
     this.#failures = 0
     try {
-      this.#handler.onAssigned({ generation, shards: [...shards].sort((a, b) => a - b), kept }, this.control)
+      const [owned, ahead] = [shards, standby].map((set) => [...set].sort((a, b) => a - b))
+      this.#handler.onAssigned({ generation, shards: owned!, standby: ahead!, kept }, this.control)
     } catch (error) {
       const name = error instanceof Error ? error.name : typeof error
       return this.#replace(incarnation, 'onAssigned failed', { reason: 'rejected', detail: name })
@@ -494,7 +524,7 @@ class Member {
     if (type === 'UNKNOWN_MEMBER_ID' || type === 'ILLEGAL_GENERATION') {
       // Expelled: somebody else may own the shards already.
       this.#leaseUntil = Number.NEGATIVE_INFINITY
-    } else if (type !== 'REBALANCE_IN_PROGRESS') return
+    } else if (type !== REBALANCING) return
     // kafkajs rejoins when its own next heartbeat hears the same, after the batch; the batch should end soon.
     this.#revoke(REVOKE_WITHIN_MS).catch(noop)
   }
@@ -709,6 +739,7 @@ class Member {
     pause: (topic, partition) => this.#setPaused(topic, partition, true),
     resume: (topic, partition) => this.#setPaused(topic, partition, false),
     owns: (shard) => this.#shards.has(shard),
+    takeOver: () => this.#takeOver(),
     leaseHolds: () => !this.#rebalancing && now() < this.#leaseUntil,
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
     standing: (shards) => this.#asked(() => this.#standing(shards)),
@@ -724,7 +755,9 @@ class Member {
   }
 
   #commit(positions: ReadonlyArray<Position>): Effect.Effect<void, BusUnavailable> {
-    const owned = positions.filter(({ topic, partition }) => this.#places.has(placeOf(topic, partition)))
+    const owned = positions.filter(
+      ({ topic, partition }) => this.#shards.has(partition) && this.#places.has(placeOf(topic, partition)),
+    )
     if (owned.length === 0) return Effect.void
     const incarnation = this.#incarnation
     const group = incarnation?.group
@@ -823,29 +856,22 @@ class Member {
 
   #readMemberFile(): string | undefined {
     const { memberFile, group } = this.#options
-    if (memberFile === undefined) return undefined
-    try {
-      const saved = JSON.parse(readFileSync(memberFile, 'utf8')) as { group?: unknown; memberId?: unknown }
-      return saved.group === group && typeof saved.memberId === 'string' ? saved.memberId : undefined
-    } catch {
-      // None yet, or torn by a crash: then the old session ends by itself.
-      return undefined
-    }
+    const saved = memberFile === undefined ? undefined : readMember(memberFile)
+    return saved?.group === group ? saved.memberId : undefined
   }
 
   #writeMemberFile(memberId: string): void {
     const { memberFile, group } = this.#options
     if (memberFile === undefined) return
     try {
-      mkdirSync(dirname(memberFile), { recursive: true })
-      writeFileSync(memberFile, JSON.stringify({ group, memberId }))
+      writeMember(memberFile, { group, memberId })
     } catch {
       this.#log('the member file cannot be written; a restart will wait for the old session', { memberFile })
     }
   }
 
   #removeMemberFile(): void {
-    if (this.#options.memberFile !== undefined) rmSync(this.#options.memberFile, { force: true })
+    if (this.#options.memberFile !== undefined) removeMember(this.#options.memberFile)
   }
 
   #log(message: string, fields: Readonly<Record<string, unknown>>): void {

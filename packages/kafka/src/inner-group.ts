@@ -1,10 +1,10 @@
 /**
  * The part of kafkajs 2.2.4 that it keeps to itself and a shard needs: a word before every (re)join, when a
- * heartbeat was *sent*, and which join a batch belongs to. The version is pinned, and a test fails when this shape is
- * no longer what it was.
+ * heartbeat was *sent*, which join a batch belongs to, and the leaving of a group for somebody else. The version is pinned, and a
+ * test fails when this shape is no longer what it was.
  */
 import { createRequire } from 'node:module'
-import type { Assigner, Batch } from 'kafkajs'
+import type { Assigner, Batch, Kafka } from 'kafkajs'
 
 /** kafkajs' `ConsumerGroup`, as far as it is used here. */
 export interface InnerGroup {
@@ -12,8 +12,7 @@ export interface InnerGroup {
   readonly assigners: ReadonlyArray<Assigner>
   readonly memberId: string | null
   readonly generationId: number | null
-  readonly cluster: {
-    findGroupCoordinator(request: { groupId: string }): Promise<InnerCoordinator>
+  readonly cluster: InnerCluster & {
     fetchTopicsOffset(
       topics: ReadonlyArray<{
         topic: string
@@ -23,7 +22,6 @@ export interface InnerGroup {
     ): Promise<
       ReadonlyArray<{ topic: string; partitions: ReadonlyArray<{ partition: number; offset: string }> }>
     >
-    refreshMetadata(): Promise<void>
   }
   /** Known once the group has been joined. */
   readonly coordinator: InnerCoordinator | null
@@ -47,8 +45,17 @@ export interface InnerGroup {
   }): Promise<void>
 }
 
+export interface InnerCluster {
+  connect(): Promise<void>
+  refreshMetadata(): Promise<void>
+  findGroupCoordinator(request: { groupId: string }): Promise<InnerCoordinator>
+}
+
 export interface InnerCoordinator {
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
+  describeGroups(request: {
+    groupIds: ReadonlyArray<string>
+  }): Promise<{ readonly groups: ReadonlyArray<{ readonly state: string }> }>
   offsetFetch(request: {
     groupId: string
     topics: ReadonlyArray<{ topic: string; partitions: ReadonlyArray<{ partition: number }> }>
@@ -78,6 +85,15 @@ const require = createRequire(import.meta.url)
 /** The class itself, for the test of its shape. */
 export const InnerGroupClass = require('kafkajs/src/consumer/consumerGroup') as {
   readonly prototype: InnerGroup
+}
+
+/** Connections to the brokers, without anything that uses them. */
+export const innerCluster = (kafka: Kafka): InnerCluster => {
+  const name = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === 'private:Kafka:createCluster',
+  )
+  const create = (kafka as unknown as Record<symbol, (options: object) => InnerCluster>)[name!]!
+  return create({ allowAutoTopicCreation: false })
 }
 
 const hooksOf = new WeakMap<Assigner, GroupHooks>()

@@ -2,7 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { createRequire } from 'node:module'
 import kafkajs, { type Assigner } from 'kafkajs'
 import { RequestQueueClass } from './inner-request-queue.ts'
-import { attachHooks, InnerGroupClass, type InnerGroup } from './inner-group.ts'
+import { attachHooks, innerCluster, InnerGroupClass, type InnerGroup } from './inner-group.ts'
 
 const require = createRequire(import.meta.url)
 const source = (InnerGroupClass as unknown as () => void).toString()
@@ -54,10 +54,15 @@ describe('the inside of kafkajs that the consumer relies on', () => {
     at('this.coordinator = await this.cluster.findGroupCoordinator({ groupId })')
     const cluster = (require('kafkajs/src/cluster') as { prototype: Record<string, unknown> }).prototype
     const broker = (require('kafkajs/src/broker') as { prototype: Record<string, unknown> }).prototype
-    for (const method of ['findGroupCoordinator', 'fetchTopicsOffset', 'refreshMetadata']) {
+    for (const method of ['connect', 'findGroupCoordinator', 'fetchTopicsOffset', 'refreshMetadata']) {
       assert.isFunction(cluster[method], method)
     }
-    for (const method of ['offsetFetch', 'leaveGroup']) assert.isFunction(broker[method], method)
+    for (const method of ['offsetFetch', 'leaveGroup', 'describeGroups'])
+      assert.isFunction(broker[method], method)
+  })
+
+  it('has connections to the brokers without anything that uses them', () => {
+    assert.isFunction(innerCluster(new kafkajs.Kafka({ brokers: ['localhost:1'] })).findGroupCoordinator)
   })
 
   it('tells of a heartbeat when it was answered', () => {

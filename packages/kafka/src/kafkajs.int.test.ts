@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import kafkajs, { type Admin } from 'kafkajs'
@@ -9,6 +9,7 @@ import { brokerProxy, type BrokerProxy } from './broker-proxy.testing.ts'
 import type { KafkaConnection } from './client.ts'
 import { layerConsumerGroups } from './consumer-groups.ts'
 import { layerEventLog } from './event-log.ts'
+import { leaveForFormer } from './former-session.ts'
 import { InnerGroupClass, type InnerGroup } from './inner-group.ts'
 import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
 import {
@@ -380,6 +381,60 @@ describe('a member that starts again', () => {
         [saved.memberId],
       )
     }),
+  )
+})
+
+describe('a process that starts where one was killed', () => {
+  const dead = Effect.fnUntraced(function* () {
+    const folder = mkdtempSync(join(tmpdir(), 'hub-former-'))
+    yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
+    const memberFile = join(folder, 'member-id')
+    const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+    // A session that would outlast the test.
+    const options = { group: yield* freshGroup, topics: [topic], sessionTimeoutMs: 30_000 }
+    const other = recorder()
+    yield* Effect.flatMap(groupsThrough(yield* brokerProxy), (groups) => groups.join(options, other.handler))
+    const proxy = yield* brokerProxy
+    const life = yield* Scope.make()
+    const killed = recorder()
+    yield* Effect.flatMap(groupsThrough(proxy), (groups) =>
+      groups.join({ ...options, memberFile }, killed.handler),
+    ).pipe(Effect.provideService(Scope.Scope, life))
+    yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
+    proxy.set('hanging')
+    yield* Scope.close(life, Exit.void)
+    return { memberFile, other }
+  })
+
+  live('has the others take its shards before it joins, and before anything else', () =>
+    Effect.gen(function* () {
+      const { memberFile, other } = yield* dead()
+      yield* leaveForFormer(direct, memberFile)
+      yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS)
+      assert.isFalse(existsSync(memberFile))
+      // The next one has nobody to leave for.
+      yield* leaveForFormer(direct, memberFile)
+    }),
+  )
+
+  live(
+    'goes on when the broker does not answer, is not there, or has forgotten it, and leaves the rest to the join',
+    () =>
+      Effect.gen(function* () {
+        const { memberFile } = yield* dead()
+        const saved = readFileSync(memberFile, 'utf8')
+        const hanging = yield* brokerProxy
+        hanging.set('hanging')
+        yield* leaveForFormer(through(hanging), memberFile)
+        yield* leaveForFormer({ brokers: ['127.0.0.1:1'], clientId: 'kafka-int-test' }, memberFile)
+        assert.strictEqual(readFileSync(memberFile, 'utf8'), saved)
+        writeFileSync(memberFile, JSON.stringify({ ...(JSON.parse(saved) as object), memberId: 'nobody' }))
+        yield* leaveForFormer(direct, memberFile)
+        assert.isTrue(existsSync(memberFile))
+        writeFileSync(memberFile, '{"group":')
+        yield* leaveForFormer(direct, memberFile)
+        assert.strictEqual(readFileSync(memberFile, 'utf8'), '{"group":')
+      }),
   )
 })
 

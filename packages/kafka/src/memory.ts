@@ -3,7 +3,7 @@
  * the real one. One process, one delivery at a time for each member; nothing is kept.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
-import { assignShards } from './assigner.ts'
+import { NEWCOMER, shareOut } from './assigner.ts'
 import { beforeNewer } from './newer.ts'
 import { partitionFor } from './partitioner.ts'
 import {
@@ -54,10 +54,21 @@ interface Member {
   readonly control: GroupControl
   readonly places: Map<string, Place>
   shards: ReadonlySet<number>
+  readonly standbyTopic: string | undefined
+  standby: ReadonlySet<number>
+  isNewcomer: boolean
   generation: number
   rebalancing: boolean
   /** The delivering fiber; none while the group rebalances. */
   delivering: Fiber.Fiber<void> | undefined
+}
+
+/** What a member says of itself; see the other adapter. */
+const claimOf = ({ generation, isNewcomer, shards, standby }: Member) => {
+  if (isNewcomer) return { generation: NEWCOMER, shards: [] }
+  return standby.size > 0
+    ? { generation: generation + 1, shards: [...standby] }
+    : { generation, shards: [...shards] }
 }
 
 interface Group {
@@ -71,6 +82,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const topics = new Map<string, Array<Array<IncomingRecord>>>()
   const groups = new Map<string, Group>()
   const scope = yield* Effect.scope
+  const context = yield* Effect.context<never>()
   let state: BusState = 'up'
   let members = 0
   let arrivals = Latch.makeUnsafe(false)
@@ -134,7 +146,12 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         : Effect.fail(new BusUnavailable({ reason: 'refused', detail: 'not there' })),
     )
 
-  const controlOf = (group: Group, places: Map<string, Place>, member: () => Member): GroupControl => {
+  const controlOf = (
+    group: Group,
+    places: Map<string, Place>,
+    member: () => Member,
+    takeOver: () => void,
+  ): GroupControl => {
     const setPaused = (topic: string, partition: number, paused: boolean) => {
       const place = places.get(placeOf(topic, partition))
       if (place === undefined) return
@@ -152,12 +169,13 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       pause: (topic, partition) => setPaused(topic, partition, true),
       resume: (topic, partition) => setPaused(topic, partition, false),
       owns: (shard) => member().shards.has(shard),
+      takeOver,
       leaseHolds: () => !member().rebalancing,
       commit: (positions) =>
         unlessDown(() => {
           for (const { topic, partition, offset } of positions) {
             const place = placeOf(topic, partition)
-            if (places.has(place)) group.committed.set(place, offset)
+            if (member().shards.has(partition) && places.has(place)) group.committed.set(place, offset)
           }
         }),
       standing: (shards) =>
@@ -196,12 +214,18 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       const found = topicOf(topic)[partition]!.slice(from, from + MAX_BATCH)
       const records = beforeNewer(found)
       place.position = from
-      // A batch that has begun ends before its shard is given away.
+      // A batch that has begun ends, and the position with it, before its shard is given away.
       const exit =
         records.length === 0
           ? Exit.void
-          : yield* Effect.exit(Effect.uninterruptible(member.handler.onBatch(topic, partition, records)))
-      if (Exit.isSuccess(exit) && place.seeks === seeks) place.position = from + records.length
+          : yield* Effect.exit(member.handler.onBatch(topic, partition, records)).pipe(
+              Effect.tap((ended) =>
+                Effect.sync(() => {
+                  if (Exit.isSuccess(ended) && place.seeks === seeks) place.position = from + records.length
+                }),
+              ),
+              Effect.uninterruptible,
+            )
       if (Exit.isFailure(exit) || records.length < found.length) {
         place.waiting = true
         yield* Effect.sleep(FAILED_BATCH_PAUSE_MS).pipe(
@@ -235,22 +259,24 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const rebalance = Effect.fnUntraced(function* (group: Group) {
     yield* Effect.forEach(group.members.values(), revoke, { concurrency: 'unbounded', discard: true })
     group.generation++
-    const owned = assignShards(
-      [...group.members.values()].map(({ id, generation, shards }) => ({
-        memberId: id,
-        generation,
-        shards: [...shards],
-      })),
+    const shares = shareOut(
+      [...group.members.values()].map((member) => ({ memberId: member.id, ...claimOf(member) })),
       partitions,
     )
     for (const member of group.members.values()) {
-      const shards = owned.get(member.id) ?? []
-      const before = member.generation === group.generation - 1 ? member.shards : new Set<number>()
-      const kept = new Set(shards.filter((shard) => before.has(shard)))
+      const { shards, standby } = shares.get(member.id)!
+      const kept = new Set(
+        member.generation === group.generation - 1
+          ? [
+              ...shards.filter((shard) => member.shards.has(shard) || member.standby.has(shard)),
+              ...standby.filter((shard) => member.standby.has(shard)),
+            ]
+          : [],
+      )
       const earlier = new Map(member.places)
       member.places.clear()
       for (const topic of member.topics) {
-        for (const partition of shards) {
+        for (const partition of topic === member.standbyTopic ? [...shards, ...standby] : shards) {
           const key = placeOf(topic, partition)
           const known = kept.has(partition) ? earlier.get(key) : undefined
           member.places.set(
@@ -267,9 +293,11 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         }
       }
       member.shards = new Set(shards)
+      member.standby = new Set(standby)
+      if (shards.length > 0) member.isNewcomer = false
       member.generation = group.generation
       member.rebalancing = false
-      member.handler.onAssigned({ generation: group.generation, shards, kept }, member.control)
+      member.handler.onAssigned({ generation: group.generation, shards, standby, kept }, member.control)
       member.delivering = yield* Effect.forkIn(deliver(member), scope)
     }
   })
@@ -286,13 +314,21 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     }
     const joined = group
     const places = new Map<string, Place>()
+    const takeOver = () => {
+      if (!member.isNewcomer || member.standby.size === 0) return
+      member.isNewcomer = false
+      Effect.runForkWith(context)(Effect.forkIn(rebalance(joined).pipe(joined.turn.withPermits(1)), scope))
+    }
     const member: Member = {
       id: `member-${String(members++).padStart(6, '0')}`,
       topics: options.topics,
       handler,
-      control: controlOf(joined, places, () => member),
+      control: controlOf(joined, places, () => member, takeOver),
       places,
       shards: new Set(),
+      standbyTopic: options.standbyTopic,
+      standby: new Set(),
+      isNewcomer: options.standbyTopic !== undefined,
       generation: -1,
       rebalancing: true,
       delivering: undefined,
@@ -306,7 +342,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         Effect.gen(function* () {
           yield* revoke(member)
           joined.members.delete(member.id)
-          member.shards = new Set()
+          member.shards = member.standby = new Set()
           member.places.clear()
           yield* rebalance(joined)
         }).pipe(joined.turn.withPermits(1)),

@@ -513,6 +513,87 @@ export const portContract = (
         assert.sameMembers(a.words().slice(6), words(theirs.shards))
       }))
 
+    test('put a newcomer on standby, where it reads ahead of one topic until it takes over', () =>
+      Effect.gen(function* () {
+        const { log, topic, other, group } = yield* fresh
+        const options = { group, topics: [topic, other], standbyTopic: topic }
+        const both = (name: string) =>
+          log.append(
+            [0, 5].flatMap((p) => [
+              record(topic, 'k', `t${p}${name}`, p),
+              record(other, 'k', `o${p}${name}`, p),
+            ]),
+          )
+        const a = listener()
+        const b = listener()
+        yield* joinWith(a, options)
+        assert.deepStrictEqual(a.assignments[0]?.shards, [0, 1, 2, 3, 4, 5])
+        assert.deepStrictEqual(a.assignments[0]?.standby, [])
+        yield* both('')
+        yield* a.until(() => a.seen.length === 4)
+
+        yield* joinWith(b, options)
+        yield* a.until(() => a.assignments.length === 2)
+        assert.deepInclude(b.assignments[0], { shards: [], standby: [3, 4, 5], kept: new Set<number>() })
+        const meanwhile = a.assignments.at(-1)!
+        assert.deepStrictEqual(meanwhile.shards, [0, 1, 2, 3, 4, 5])
+        assert.sameMembers([...meanwhile.kept], [0, 1, 2, 3, 4, 5])
+        // Both read, each once; who is on standby owns nothing and stores nothing.
+        yield* both('!')
+        yield* Effect.all([a.until(() => a.seen.length === 8), b.until(() => b.seen.length === 2)])
+        assert.deepStrictEqual(b.words(), ['t5', 't5!'])
+        assert.isFalse(b.control().owns(5))
+        yield* b.control().commit([{ topic, partition: 5, offset: 1 }])
+
+        b.control().takeOver()
+        yield* Effect.all([
+          a.until(() => a.assignments.length === 3),
+          b.until(() => b.assignments.length === 2),
+        ])
+        const [mine, theirs] = [a.assignments.at(-1)!, b.assignments.at(-1)!]
+        assert.deepInclude(mine, { shards: [0, 1, 2], standby: [] })
+        assert.deepInclude(theirs, { shards: [3, 4, 5], standby: [] })
+        assert.sameMembers([...theirs.kept], [3, 4, 5])
+        assert.isTrue(b.control().owns(5) && !a.control().owns(5))
+        const standing = yield* b.control().standing([5])
+        assert.deepStrictEqual(
+          standing.map(({ committed }) => committed),
+          [-1, -1],
+        )
+        // What was read ahead is not read again; the other topic is, from its mark.
+        yield* both('?')
+        yield* b.until(() => b.seen.length === 6)
+        assert.sameMembers(b.words(), ['t5', 't5!', 't5?', 'o5', 'o5!', 'o5?'])
+        yield* a.until(() => a.seen.length === 10)
+        assert.sameMembers(a.words().slice(8), ['t0?', 'o0?'])
+      }))
+
+    test('give a newcomer everything when the others are gone', () =>
+      Effect.gen(function* () {
+        const { log, topic, other, group } = yield* fresh
+        const options = { group, topics: [topic, other], standbyTopic: topic }
+        yield* log.append([record(topic, 'k', 't', 5), record(other, 'k', 'o', 5)])
+        const a = listener()
+        const b = listener()
+        const leave = yield* Scope.make()
+        yield* joinWith(a, options).pipe(Effect.provideService(Scope.Scope, leave))
+        yield* joinWith(b, options)
+        yield* b.until(() => b.seen.length === 1)
+        yield* Scope.close(leave, Exit.void)
+        yield* b.until(() => b.seen.length === 2)
+        const after = b.assignments.at(-1)!
+        assert.deepInclude(after, { shards: [0, 1, 2, 3, 4, 5], standby: [] })
+        assert.sameMembers([...after.kept], [3, 4, 5])
+        assert.deepStrictEqual(b.words(), ['t', 'o'])
+        // Nothing is left to take over, and whoever owns something is no newcomer.
+        b.control().takeOver()
+        const c = listener()
+        yield* joinWith(c, options)
+        yield* b.until(() => b.assignments.at(-1)!.generation === c.assignments[0]!.generation)
+        assert.deepInclude(b.assignments.at(-1), { shards: [0, 1, 2, 3, 4, 5], standby: [] })
+        assert.deepInclude(c.assignments[0], { shards: [], standby: [3, 4, 5] })
+      }))
+
     test('leave when the scope closes, though a batch is still being handled', () =>
       Effect.gen(function* () {
         const { log, topic, group } = yield* fresh

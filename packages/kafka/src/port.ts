@@ -73,8 +73,13 @@ export interface Assignment {
   readonly generation: number
   readonly shards: ReadonlyArray<number>
   /**
-   * Shards whose state may be kept: owned in the generation directly before this one as well. All others
-   * start afresh.
+   * Shards that somebody else owns and this member is to get: of their `GroupOptions.standbyTopic` it reads ahead, and nothing else. They
+   * become its own when it asks for them (`GroupControl.takeOver`).
+   */
+  readonly standby: ReadonlyArray<number>
+  /**
+   * Shards, owned or on standby, whose state may be kept: they were so in the generation directly before this one as well, or have come
+   * from standby to be owned. All others start afresh.
    */
   readonly kept: ReadonlySet<number>
 }
@@ -101,6 +106,8 @@ export interface GroupControl {
   readonly pause: (topic: string, partition: number) => void
   readonly resume: (topic: string, partition: number) => void
   readonly owns: (shard: number) => boolean
+  /** Asks for the shards on standby: everybody rejoins, and they are this member's. Nothing happens where there are none. */
+  readonly takeOver: () => void
   /**
    * True while this member can be sure that nobody else owns its shards: not rebalancing, and the last
    * heartbeat that the broker answered is younger than session timeout minus margin, by the monotonic clock.
@@ -150,6 +157,11 @@ export interface GroupOptions {
   readonly memberFile?: string
   /** Batches of so many partitions may be in `onBatch` at once. Default 1. */
   readonly concurrency?: number
+  /**
+   * A member that comes to others gets its share in two steps: first on standby, to read ahead of this topic while its owners go on working,
+   * then, when it asks, for good. So nobody waits for a process that has just begun to read itself in. Absent: its share at once.
+   */
+  readonly standbyTopic?: string
   /** Milliseconds. Defaults: session 6000 (the broker's floor), heartbeat 300, lease margin 1500. */
   readonly sessionTimeoutMs?: number
   readonly heartbeatMs?: number

@@ -97,15 +97,15 @@ export interface ShardLimits {
   readonly finished: number
   /**
    * Open messages are carried forward once a restart would read more records than these, and more than one and a half
-   * as many as are needed. Absent: 10,000, a tenth of a second's reading.
+   * as many as are needed. Absent: 5000, which a busy shard writes in ten seconds: they cost no more than what it has to remember anyway.
    */
   readonly carryBehind?: number
 }
 
 /**
  * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator. 120,000 open messages take about 110 MB and let
- * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 100,000 finished ones in 20 seconds
- * are 5,000 a second for one shard, which is more than it can do, and take about 25 MB: they are kept as ids.
+ * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 100,000 finished ones in 15 seconds
+ * are 6,600 a second for one shard, which is more than it can do, and take about 25 MB: they are kept as ids.
  */
 export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 100_000 }
 
@@ -113,20 +113,23 @@ export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finish
  * So long a finished message is remembered, and its evidence held in the log: what a restart of a busy shard reads is mostly this.
  * A repeat that comes later is old, and looked up.
  */
-export const REMEMBERED_MS = 20_000
+export const REMEMBERED_MS = 15_000
 /** So long a finished message is kept whole: reports that come twice, and receipts of reading soon after, need not be looked up. */
-const IN_FULL_MS = 15_000
-/** So far the clocks of PostgreSQL, command-api and the dispatcher may be apart; `hubctl doctor` warns long before. */
-const CLOCKS_APART_MS = 10_000
+const IN_FULL_MS = 12_000
+/**
+ * So far the clocks of PostgreSQL, command-api and the dispatcher may be apart. command-api is not ready from a second on, and `hubctl doctor`
+ * warns.
+ */
+const CLOCKS_APART_MS = 5000
 /**
  * A record that reached its lane, or is read, later than this after its acceptance may repeat a message that was finished and is forgotten by
  * now: it came late, or lay in a backlog.
  */
 const OLD_AFTER_MS = REMEMBERED_MS - CLOCKS_APART_MS
 /** A message whose newest fact is older than this may be carried forward; nearly all have come to their end by then. */
-const CARRIED_AFTER_MS = 40_000
+const CARRIED_AFTER_MS = 20_000
 /** See `ShardLimits.carryBehind`. */
-const CARRY_BEHIND = 10_000
+const CARRY_BEHIND = 5000
 /**
  * And so many for each that is needed: 200,000 with 100,000 open messages, which are read in less than three seconds. With so many
  * open, carrying them then appends about as many records as all other messages do.

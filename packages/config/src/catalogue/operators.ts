@@ -1,5 +1,5 @@
 /** How the dispatcher reaches the operator of live keys, and what recipients write to it. */
-import { Result } from 'effect'
+import * as Result from 'effect/Result'
 import * as kind from '../kinds.ts'
 import { UNFIT } from '../kinds.ts'
 import { optional, type Reader, withDefault } from '../setting.ts'

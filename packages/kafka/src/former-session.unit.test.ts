@@ -1,0 +1,41 @@
+import { assert, describe, it } from '@effect/vitest'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** Files of the workspace that a file loads, itself among them, and what they load beside. Imports of types alone load nothing. */
+const loadedBy = (
+  entry: URL,
+): { readonly files: ReadonlySet<string>; readonly packages: ReadonlySet<string> } => {
+  const files = new Set<string>()
+  const packages = new Set<string>()
+  const visit = (file: URL): void => {
+    if (files.has(file.pathname)) return
+    files.add(file.pathname)
+    const text = readFileSync(file, 'utf8')
+    for (const [, clause = '', name = ''] of text.matchAll(
+      /^(?:import|export)\b([^'"]*?)(?:from )?'([^']+)'/gmu,
+    )) {
+      if (/^\s+type\b/u.test(clause)) continue
+      if (name.startsWith('.')) visit(new URL(name, file))
+      else if (name.startsWith('@hub/')) visit(new URL(import.meta.resolve(name)))
+      else packages.add(name)
+    }
+  }
+  visit(entry)
+  return { files, packages }
+}
+
+describe('what is loaded before the former session is ended', () => {
+  it('is little: of effect only parts, of the hub only settings and the client', () => {
+    const { files, packages } = loadedBy(new URL('./former-session.ts', import.meta.url))
+    assert.include([...packages], 'effect/Config')
+    assert.include([...packages], 'kafkajs')
+    assert.isFalse(packages.has('effect'), 'the whole of effect takes longer to load than all the rest')
+    const root = fileURLToPath(new URL('../../../', import.meta.url))
+    assert.sameMembers(
+      [...new Set([...files].map((file) => file.slice(root.length).split('/').slice(0, 2).join('/')))],
+      ['packages/kafka', 'packages/config'],
+    )
+    assert.isBelow(files.size, 25)
+  })
+})
