@@ -66,7 +66,7 @@ export const recovery = async (
 
     const log: Log = plan.afterADay
       ? function* (open) {
-          // The most that carrying leaves behind the mark (message-shard.ts): 50,000 records, and one and a half for each that is needed.
+          // The most that carrying leaves behind the mark (message-shard.ts): 5,000 records, and two for each that is needed.
           yield opened(1)
           for (let i = 0; i < open; i++) {
             const messageId = id()
@@ -82,7 +82,7 @@ export const recovery = async (
               reportDeadline,
             })
           }
-          const others = 50_000 + open / 2
+          const others = 5000 + open
           for (let i = 0; i < others; i += 3) {
             const messageId = id()
             const at = now - 170_000

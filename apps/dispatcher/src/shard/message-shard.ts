@@ -96,8 +96,8 @@ export interface ShardLimits {
   /** Finished messages still remembered. */
   readonly finished: number
   /**
-   * Open messages are carried forward once a restart would read more records than these, and more than one and a half
-   * as many as are needed. Absent: 5000, which a busy shard writes in ten seconds: they cost no more than what it has to remember anyway.
+   * Open messages are carried forward once a restart would read more records than these and two for each that is needed. Absent: 5000, which
+   * a busy shard writes in ten seconds: no more than what it has to remember anyway.
    */
   readonly carryBehind?: number
 }
@@ -134,7 +134,7 @@ const CARRY_BEHIND = 5000
  * And so many for each that is needed: 200,000 with 100,000 open messages, which are read in less than three seconds. With so many
  * open, carrying them then appends about as many records as all other messages do.
  */
-const CARRY_RATIO = 1.5
+const CARRY_RATIO = 2
 /** Carried a second at most: 50 kB of log, and one produce that a code would have to wait for. */
 const CARRIED_AT_ONCE = 500
 /** Looked through for messages to carry, from the oldest on. */
