@@ -23,7 +23,7 @@ import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } 
 import { Effect, Layer } from 'effect'
 import { vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
-import { APP, memberFile } from './identity.ts'
+import { APP, membership } from './identity.ts'
 import { optOutsPostgres } from './inbound/postgres.ts'
 import { knownMessagesPostgres } from './known/postgres.ts'
 import { authorities, liveOperator, smppErrors } from './live-operator.ts'
@@ -42,7 +42,7 @@ const dispatcher = Effect.gen(function* () {
   const running = yield* makeDispatcher({
     prefix,
     topics: topicNames(prefix),
-    memberFile: yield* memberFile,
+    memberFile: (yield* membership).memberFile,
     live: yield* liveOperator,
     hashSecret: yield* settings.numberHashSecret.config,
     vocabulary: yield* vocabulary,

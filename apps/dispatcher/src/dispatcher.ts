@@ -23,6 +23,7 @@ import { Tracing } from '@hub/telemetry'
 import { Cause, Deferred, Effect, FiberSet, Redacted, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
 import { makeHandover } from './handover.ts'
+import { GROUP } from './identity.ts'
 import { makeApplyInbound } from './inbound/apply.ts'
 import type { OptOuts } from './inbound/opt-outs.ts'
 import { KnownMessages } from './known/port.ts'
@@ -62,9 +63,6 @@ export interface Dispatcher {
 
 /** Where live messages wait when nobody takes them. */
 const NOBODY = 'none'
-
-/** Without the prefix: the consumer group. */
-export const GROUP = 'hub.dispatcher'
 
 /** How often the read model is asked about what waits for it. It is asked only when something does. */
 const LOOKUP_MS = 250

@@ -6,7 +6,13 @@ import * as Config from 'effect/Config'
 /** Its name in logs and traces, and to the brokers. */
 export const APP = 'dispatcher'
 
-/** Where the id of its membership is kept, so that a restarted process ends its own old session. */
-export const memberFile: Config.Config<string> = settings.dataDir.config.pipe(
-  Config.map((directory) => join(directory ?? `.local/${APP}`, 'member-id')),
-)
+/** The consumer group, without the prefix of topics. */
+export const GROUP = 'hub.dispatcher'
+
+/** Its group, and where the id of its membership is kept, so that a restarted process ends its own old session. */
+export const membership: Config.Config<{ readonly group: string; readonly memberFile: string }> = Config.all({
+  group: settings.topicPrefix.config.pipe(Config.map((prefix) => `${prefix}${GROUP}`)),
+  memberFile: settings.dataDir.config.pipe(
+    Config.map((directory) => join(directory ?? `.local/${APP}`, 'member-id')),
+  ),
+})

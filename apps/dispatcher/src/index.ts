@@ -1,5 +1,6 @@
 /** The dispatcher as a library, for tests across processes and for benchmarks. */
-export { type Dispatcher, type DispatcherOptions, GROUP, makeDispatcher } from './dispatcher.ts'
+export { type Dispatcher, type DispatcherOptions, makeDispatcher } from './dispatcher.ts'
+export { GROUP } from './identity.ts'
 export type { HttpOperatorSettings, LiveOperator } from './live-operator.ts'
 export { OptOuts } from './inbound/opt-outs.ts'
 export { optOutsPostgres } from './inbound/postgres.ts'

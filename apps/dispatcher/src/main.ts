@@ -4,8 +4,8 @@
  */
 import { endFormerSession } from '@hub/kafka/former-session'
 import * as Effect from 'effect/Effect'
-import { APP, memberFile } from './identity.ts'
+import { APP, membership } from './identity.ts'
 
-await Effect.runPromise(endFormerSession(APP, memberFile))
+await Effect.runPromise(endFormerSession(APP, membership))
 const { run } = await import('./app.ts')
 run()

@@ -7,41 +7,52 @@ import { setTimeout as delay } from 'node:timers/promises'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import { kafkaConnectionConfig, kafkaWith, type KafkaConnection } from './client.ts'
-import { innerCluster } from './inner-group.ts'
-import { readMember, removeMember, type SavedMember } from './member-file.ts'
+import { innerCluster, type InnerCoordinator } from './inner-group.ts'
+import { readMember, removeMember } from './member-file.ts'
 
-/** Leaving takes some milliseconds; the others take half a second until they have shared out what was left. */
-const WITHIN_MS = 2000
+/** Leaving takes some milliseconds, and the others take half a second until they have shared out what was left. */
+const WITHIN_MS = 3000
 const REQUEST_TIMEOUT_MS = 1000
 const ASK_EVERY_MS = 50
-/** States of a group that has something still to share out. */
-const REBALANCING: ReadonlySet<string> = new Set(['PreparingRebalance', 'CompletingRebalance'])
+/**
+ * So long the others take to read themselves into what they were given, on a busy machine; nothing tells when they have. To join sooner
+ * stops everybody for half a second just then.
+ */
+const READ_IN_MS = 1000
+/** States of a group that is about to share out its shards. */
+const SHARING_OUT: ReadonlySet<string> = new Set(['PreparingRebalance', 'CompletingRebalance'])
+
+/** A membership that outlives its process. */
+export interface Membership {
+  readonly group: string
+  readonly memberFile: string
+}
 
 /**
- * Leaves the group for the process that has written the member file, removes the file, and waits until the others have its shards: what is
- * loaded next would take the processor from them, and joining would interrupt them. Takes two seconds at most and never fails: what is not
- * done here is done by `ConsumerGroups.join`, or by the broker when the session is over. To be ended before the group is joined.
+ * Leaves the group for the process that has written the member file, and removes the file. Where the group is sharing out then, or was
+ * already because that process has left by itself, it waits until the others have its shards and have read themselves in: what is loaded next would
+ * take the processor from them, and joining would interrupt them. Takes three seconds at most and never fails: what is not done here is done by
+ * `ConsumerGroups.join`, or by the broker when the session is over. To be ended before the group is joined.
  */
-export const leaveForFormer = (connection: KafkaConnection, memberFile: string): Effect.Effect<void> => {
-  const saved = readMember(memberFile)
-  if (saved === undefined) return Effect.void
-  return Effect.tryPromise((signal) => leave(connection, saved, memberFile, signal)).pipe(
+export const leaveForFormer = (connection: KafkaConnection, membership: Membership): Effect.Effect<void> =>
+  Effect.tryPromise((signal) => makeWay(connection, membership, signal)).pipe(
     Effect.timeoutOption(WITHIN_MS),
     Effect.ignore,
   )
-}
 
 /** `leaveForFormer` by the settings. What is wrong with them is said by the app when it checks them. */
-export const endFormerSession = (clientId: string, memberFile: Config.Config<string>): Effect.Effect<void> =>
-  Config.all({ connection: kafkaConnectionConfig(clientId), file: memberFile }).pipe(
-    Effect.flatMap(({ connection, file }) => leaveForFormer(connection, file)),
+export const endFormerSession = (
+  clientId: string,
+  membership: Config.Config<Membership>,
+): Effect.Effect<void> =>
+  Config.all({ connection: kafkaConnectionConfig(clientId), membership }).pipe(
+    Effect.flatMap((settings) => leaveForFormer(settings.connection, settings.membership)),
     Effect.ignore,
   )
 
-const leave = async (
+const makeWay = async (
   connection: KafkaConnection,
-  { group: groupId, memberId }: SavedMember,
-  file: string,
+  { group, memberFile }: Membership,
   signal: AbortSignal,
 ): Promise<void> => {
   const { destroy, kafka } = kafkaWith(connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS }, () => {})
@@ -50,15 +61,32 @@ const leave = async (
     await cluster.connect()
     // The coordinator is named by its number; only the metadata say where that is.
     await cluster.refreshMetadata()
-    const coordinator = await cluster.findGroupCoordinator({ groupId })
-    await coordinator.leaveGroup({ groupId, memberId })
-    removeMember(file)
+    const coordinator = await cluster.findGroupCoordinator({ groupId: group })
+    let changes = await leave(coordinator, group, memberFile)
     while (!signal.aborted) {
-      const { groups } = await coordinator.describeGroups({ groupIds: [groupId] })
-      if (!groups.some(({ state }) => REBALANCING.has(state))) return
+      const { groups } = await coordinator.describeGroups({ groupIds: [group] })
+      if (!groups.some(({ state }) => SHARING_OUT.has(state))) {
+        if (changes && groups.some(({ members }) => members.length > 0)) await delay(READ_IN_MS)
+        return
+      }
+      changes = true
       await delay(ASK_EVERY_MS)
     }
   } finally {
     destroy()
   }
+}
+
+/** Whether there was somebody to leave for. */
+const leave = async (coordinator: InnerCoordinator, group: string, memberFile: string): Promise<boolean> => {
+  const saved = readMember(memberFile)
+  if (saved?.group !== group) return false
+  try {
+    await coordinator.leaveGroup({ groupId: group, memberId: saved.memberId })
+  } catch {
+    // Usually the broker has forgotten it already, which it answers with an error.
+    return false
+  }
+  removeMember(memberFile)
+  return true
 }

@@ -53,9 +53,9 @@ export interface InnerCluster {
 
 export interface InnerCoordinator {
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
-  describeGroups(request: {
-    groupIds: ReadonlyArray<string>
-  }): Promise<{ readonly groups: ReadonlyArray<{ readonly state: string }> }>
+  describeGroups(request: { groupIds: ReadonlyArray<string> }): Promise<{
+    readonly groups: ReadonlyArray<{ readonly state: string; readonly members: ReadonlyArray<unknown> }>
+  }>
   offsetFetch(request: {
     groupId: string
     topics: ReadonlyArray<{ topic: string; partitions: ReadonlyArray<{ partition: number }> }>

@@ -403,17 +403,17 @@ describe('a process that starts where one was killed', () => {
     yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
     proxy.set('hanging')
     yield* Scope.close(life, Exit.void)
-    return { memberFile, other }
+    return { membership: { group: options.group, memberFile }, memberFile, other }
   })
 
   live('has the others take its shards before it joins, and before anything else', () =>
     Effect.gen(function* () {
-      const { memberFile, other } = yield* dead()
-      yield* leaveForFormer(direct, memberFile)
-      yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS)
+      const { memberFile, membership, other } = yield* dead()
+      yield* leaveForFormer(direct, membership)
+      assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
       assert.isFalse(existsSync(memberFile))
       // The next one has nobody to leave for.
-      yield* leaveForFormer(direct, memberFile)
+      yield* leaveForFormer(direct, membership)
     }),
   )
 
@@ -421,18 +421,18 @@ describe('a process that starts where one was killed', () => {
     'goes on when the broker does not answer, is not there, or has forgotten it, and leaves the rest to the join',
     () =>
       Effect.gen(function* () {
-        const { memberFile } = yield* dead()
+        const { memberFile, membership } = yield* dead()
         const saved = readFileSync(memberFile, 'utf8')
         const hanging = yield* brokerProxy
         hanging.set('hanging')
-        yield* leaveForFormer(through(hanging), memberFile)
-        yield* leaveForFormer({ brokers: ['127.0.0.1:1'], clientId: 'kafka-int-test' }, memberFile)
+        yield* leaveForFormer(through(hanging), membership)
+        yield* leaveForFormer({ brokers: ['127.0.0.1:1'], clientId: 'kafka-int-test' }, membership)
         assert.strictEqual(readFileSync(memberFile, 'utf8'), saved)
         writeFileSync(memberFile, JSON.stringify({ ...(JSON.parse(saved) as object), memberId: 'nobody' }))
-        yield* leaveForFormer(direct, memberFile)
+        yield* leaveForFormer(direct, membership)
         assert.isTrue(existsSync(memberFile))
         writeFileSync(memberFile, '{"group":')
-        yield* leaveForFormer(direct, memberFile)
+        yield* leaveForFormer(direct, membership)
         assert.strictEqual(readFileSync(memberFile, 'utf8'), '{"group":')
       }),
   )
