@@ -47,7 +47,7 @@ const CLOSE_REVOKE_WITHIN_MS = 1500
 const LEAVE_WITHIN_MS = 1000
 /** A fetch that finds nothing waits so long at the broker. Seek, pause and resume wait for it. */
 const MAX_WAIT_MS = 50
-const MAX_BYTES_PER_PARTITION = 512 * 1024
+const MAX_BYTES_PER_PARTITION = 1024 * 1024
 const MAX_BYTES = 8 * 1024 * 1024
 /** The slowest everyday answer is SyncGroup, which waits for the leader. */
 const REQUEST_TIMEOUT_MS = 5000

@@ -417,6 +417,22 @@ describe('a process that starts where one was killed', () => {
     }),
   )
 
+  live('waits for the others also when that one has left by itself just now', () =>
+    Effect.gen(function* () {
+      const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
+      const options = { group: yield* freshGroup, topics: [topic] }
+      const groups = yield* groupsThrough(yield* brokerProxy)
+      const other = recorder()
+      yield* groups.join(options, other.handler)
+      const life = yield* Scope.make()
+      yield* groups.join(options, recorder().handler).pipe(Effect.provideService(Scope.Scope, life))
+      yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
+      yield* Scope.close(life, Exit.void)
+      yield* leaveForFormer(direct, { group: options.group, memberFile: '/nowhere/member-id' })
+      assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
+    }),
+  )
+
   live(
     'goes on when the broker does not answer, is not there, or has forgotten it, and leaves the rest to the join',
     () =>

@@ -104,8 +104,8 @@ export interface ShardLimits {
 
 /**
  * 2,000 payloads of about 1 kB are a second or two of work for a brisk operator. 120,000 open messages take about 110 MB and let
- * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 100,000 finished ones in 15 seconds
- * are 6,600 a second for one shard, which is more than it can do, and take about 25 MB: they are kept as ids.
+ * `service` have 108,000; what a process holds over all of its shards has a bound of its own. 100,000 finished ones in 13 seconds
+ * are 7,700 a second for one shard, which is more than it can do, and take about 25 MB: they are kept as ids.
  */
 export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 100_000 }
 
@@ -113,14 +113,14 @@ export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finish
  * So long a finished message is remembered, and its evidence held in the log: what a restart of a busy shard reads is mostly this.
  * A repeat that comes later is old, and looked up.
  */
-export const REMEMBERED_MS = 15_000
+export const REMEMBERED_MS = 13_000
 /** So long a finished message is kept whole: reports that come twice, and receipts of reading soon after, need not be looked up. */
-const IN_FULL_MS = 12_000
+const IN_FULL_MS = 10_000
 /**
  * So far the clocks of PostgreSQL, command-api and the dispatcher may be apart. command-api is not ready from a second on, and `hubctl doctor`
  * warns.
  */
-const CLOCKS_APART_MS = 5000
+const CLOCKS_APART_MS = 3000
 /**
  * A record that reached its lane, or is read, later than this after its acceptance may repeat a message that was finished and is forgotten by
  * now: it came late, or lay in a backlog.
