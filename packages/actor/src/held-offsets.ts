@@ -19,11 +19,6 @@ export class HeldOffsets<Owner = undefined> {
     return this.#held.has(offset)
   }
 
-  /** Who holds an offset, where that was told. */
-  ownerOf(offset: number): Owner | undefined {
-    return this.#held.get(offset)
-  }
-
   /** Holding twice is holding once, for whoever came last. */
   hold(offset: number, owner?: Owner): void {
     const before = this.#held.size
@@ -60,14 +55,12 @@ export class HeldOffsets<Owner = undefined> {
     return this.#sorted[this.#head] ?? null
   }
 
-  /** The smallest offsets held, ascending, at most `count`. */
-  first(count: number): ReadonlyArray<number> {
-    const found: Array<number> = []
-    this.lowest()
-    for (let i = this.#head; i < this.#sorted.length && found.length < count; i++) {
-      const offset = this.#sorted[i]!
-      if (this.#held.has(offset)) found.push(offset)
+  /** Owners of what is held, from the smallest offset on. What is held and released meanwhile may be among them or not. */
+  *owners(): Generator<Owner> {
+    const sorted = this.#sorted
+    for (let i = this.#head; i < sorted.length; i++) {
+      const owner = this.#held.get(sorted[i]!)
+      if (owner !== undefined) yield owner
     }
-    return found
   }
 }

@@ -151,6 +151,11 @@ const LOCATE_PAUSE_MS = 200
  */
 const FENCE_CARRY_RECORDS = 500
 
+/** A shard that changes hands is at rest until all of its group have heard of it. */
+const HEARTBEAT_MS = 200
+/** The log of a shard is a few megabytes, of which each fetch waits for its turn on a busy machine. More at a time would hold up the others' lanes. */
+const MAX_BYTES_PER_PARTITION = 1024 * 1024
+
 type Phase = 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded'
 
 interface Hosted<S> {
@@ -615,6 +620,8 @@ export const makeShardHost = <S extends Shard>(
         group: options.group,
         topics: all,
         standbyTopic: topics.messages,
+        heartbeatMs: HEARTBEAT_MS,
+        maxBytesPerPartition: MAX_BYTES_PER_PARTITION,
         ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
       },
       handler,

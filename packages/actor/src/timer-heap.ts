@@ -27,16 +27,11 @@ export class TimerHeap<K> {
     }
     const found = this.#index.get(key)
     if (found === undefined) {
+      const end = this.#keys.length
       this.#keys.push(key)
       this.#times.push(at)
-      this.#index.set(key, this.#keys.length - 1)
-      this.#up(this.#keys.length - 1)
-      return
-    }
-    const earlier = at < this.#times[found]!
-    this.#times[found] = at
-    if (earlier) this.#up(found)
-    else this.#down(found)
+      this.#settle(end, key, at)
+    } else if (this.#times[found] !== at) this.#settle(found, key, at)
   }
 
   clear(key: K): void {
@@ -45,12 +40,7 @@ export class TimerHeap<K> {
     this.#index.delete(key)
     const last = this.#keys.pop()!
     const time = this.#times.pop()!
-    if (found === this.#keys.length) return
-    this.#keys[found] = last
-    this.#times[found] = time
-    this.#index.set(last, found)
-    this.#up(found)
-    this.#down(found)
+    if (found < this.#keys.length) this.#settle(found, last, time)
   }
 
   /** Takes the earliest key that is due at `now`, or `undefined`. */
@@ -62,38 +52,31 @@ export class TimerHeap<K> {
     return key
   }
 
-  #swap(a: number, b: number): void {
-    const key = this.#keys[a]!
-    const time = this.#times[a]!
-    this.#keys[a] = this.#keys[b]!
-    this.#times[a] = this.#times[b]!
-    this.#keys[b] = key
-    this.#times[b] = time
-    this.#index.set(this.#keys[a], a)
-    this.#index.set(key, b)
+  #put(place: number, key: K, at: number): void {
+    this.#keys[place] = key
+    this.#times[place] = at
+    this.#index.set(key, place)
   }
 
-  #up(from: number): void {
-    let i = from
-    while (i > 0) {
-      const parent = (i - 1) >>> 1
-      if (this.#times[parent]! <= this.#times[i]!) return
-      this.#swap(i, parent)
-      i = parent
+  /** Puts a timer where it belongs, from a place that is free on: what it passes moves up or down by one. */
+  #settle(free: number, key: K, at: number): void {
+    const keys = this.#keys
+    const times = this.#times
+    let place = free
+    while (place > 0) {
+      const parent = (place - 1) >>> 1
+      if (times[parent]! <= at) break
+      this.#put(place, keys[parent]!, times[parent]!)
+      place = parent
     }
-  }
-
-  #down(from: number): void {
-    let i = from
-    for (;;) {
-      const left = 2 * i + 1
-      const right = left + 1
-      let least = i
-      if (left < this.#times.length && this.#times[left]! < this.#times[least]!) least = left
-      if (right < this.#times.length && this.#times[right]! < this.#times[least]!) least = right
-      if (least === i) return
-      this.#swap(i, least)
-      i = least
+    while (place >= free) {
+      const left = 2 * place + 1
+      if (left >= times.length) break
+      const least = left + 1 < times.length && times[left + 1]! < times[left]! ? left + 1 : left
+      if (times[least]! >= at) break
+      this.#put(place, keys[least]!, times[least]!)
+      place = least
     }
+    this.#put(place, key, at)
   }
 }

@@ -35,7 +35,7 @@ export interface ConsumerGroupsOptions {
 /** The broker's floor (`group.min.session.timeout.ms`): the sooner a dead member's shards move, the better. */
 const SESSION_TIMEOUT_MS = 6000
 /** A member hears of a rebalance by its next heartbeat, and nobody's shards work before the last has heard. */
-const HEARTBEAT_MS = 200
+const HEARTBEAT_MS = 300
 /** What a lease gives away: a tick of a busy event loop, and clocks that run at slightly different speeds. */
 const LEASE_MARGIN_MS = 1500
 /** How long the group waits for its members to rejoin: the drain, and a little patience. */
@@ -47,7 +47,7 @@ const CLOSE_REVOKE_WITHIN_MS = 1500
 const LEAVE_WITHIN_MS = 1000
 /** A fetch that finds nothing waits so long at the broker. Seek, pause and resume wait for it. */
 const MAX_WAIT_MS = 50
-const MAX_BYTES_PER_PARTITION = 1024 * 1024
+const MAX_BYTES_PER_PARTITION = 512 * 1024
 const MAX_BYTES = 8 * 1024 * 1024
 /** The slowest everyday answer is SyncGroup, which waits for the leader. */
 const REQUEST_TIMEOUT_MS = 5000
@@ -269,7 +269,7 @@ class Member {
       maxWaitTimeInMs: MAX_WAIT_MS,
       minBytes: 1,
       maxBytes: MAX_BYTES,
-      maxBytesPerPartition: MAX_BYTES_PER_PARTITION,
+      maxBytesPerPartition: this.#options.maxBytesPerPartition ?? MAX_BYTES_PER_PARTITION,
       allowAutoTopicCreation: false,
       partitionAssigners: [
         shardAssigner(

@@ -164,6 +164,8 @@ export interface GroupOptions {
   readonly standbyTopic?: string
   /** Milliseconds. Defaults: session 6000 (the broker's floor), heartbeat 300, lease margin 1500. */
   readonly sessionTimeoutMs?: number
+  /** So much is fetched of a partition at a time. Default 512 KiB; of all of them together never more than 8 MiB. */
+  readonly maxBytesPerPartition?: number
   readonly heartbeatMs?: number
 }
 

@@ -52,12 +52,12 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
   const messages = new MessageShard(
     {
       now: environment.now,
-      append: (fact: LogFact, recipient, onAppended) => {
-        metrics.told(fact, messages.stateOf(fact.messageId))
+      append: (fact: LogFact, message, onAppended) => {
+        metrics.told(fact, message.state)
         const traceparent = traces.of(fact)
         const { shard: partition } = handle
         const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
-        handle.append(logRecord(topics, fact, recipient, envelope), onAppended)
+        handle.append(logRecord(topics, fact, message.key, envelope), onAppended)
       },
       submit: (message) => environment.submit(shard, message),
       resume: environment.resume,

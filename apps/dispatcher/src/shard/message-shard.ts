@@ -65,7 +65,7 @@ export type Happening =
 export interface World {
   readonly now: () => number
   /** Appends a fact about a message; `onAppended` gets its offset, unless the shard was closed before. */
-  readonly append: (fact: LogFact, recipient: string, onAppended: (offset: number) => void) => void
+  readonly append: (fact: LogFact, message: Message, onAppended: (offset: number) => void) => void
   /** The claim is acknowledged: hand the message over. Answered by `answered`. */
   readonly submit: (message: Message) => void
   /** Messages that were open when the shard was recovered. */
@@ -251,6 +251,7 @@ export class MessageShard {
   recipientOf(messageId: string): string | null {
     return this.#messages.get(messageId)?.key ?? null
   }
+
   /** The state of a message in memory, or `null`. */
   stateOf(messageId: string): MessageState | null {
     return this.#messages.get(messageId)?.state ?? null
@@ -929,7 +930,7 @@ export class MessageShard {
     message.recording += facts.length
     for (const said of facts) {
       const fact = underEpoch(said, this.#epoch)
-      this.#world.append(fact, message.key, (offset) => {
+      this.#world.append(fact, message, (offset) => {
         message.recording--
         if (offset >= this.#logPosition) this.#ownOffsets.add(offset)
         this.#fold(message, fact, offset)
@@ -1098,26 +1099,31 @@ export class MessageShard {
   #carry(logPosition: number, now: number): void {
     const lowest = this.#logHolds.lowest()
     const behind = lowest === null ? 0 : logPosition - lowest
-    const oldest =
-      behind > (this.#limits.carryBehind ?? CARRY_BEHIND) + CARRY_RATIO * this.#logHolds.size
-        ? this.#logHolds.first(CARRY_SCAN)
-        : []
-    const wanted = [...this.#partlyReported, ...oldest.map((offset) => this.#logHolds.ownerOf(offset))]
     let count = 0
-    for (const message of wanted) {
-      if (count === CARRIED_AT_ONCE) break
-      if (message === undefined || message.busy || message.recording > 0) continue
-      if (now - message.evidenceAt < CARRIED_AFTER_MS) continue
-      const fact = carry(message.state, now) ?? carryRefused(message.state, now)
-      if (fact === null) continue
-      const carried =
-        message.awaited === null || fact.type === 'HandoverRefused'
-          ? fact
-          : { ...fact, operatorIds: [...message.awaited] }
-      count++
-      this.#record(message, [carried], () => this.#releaseReports(message))
+    for (const message of [...this.#partlyReported]) {
+      if (count < CARRIED_AT_ONCE && this.#carryOne(message, now)) count++
+    }
+    if (behind > (this.#limits.carryBehind ?? CARRY_BEHIND) + CARRY_RATIO * this.#logHolds.size) {
+      let looked = 0
+      for (const message of this.#logHolds.owners()) {
+        if (count === CARRIED_AT_ONCE || looked++ === CARRY_SCAN) break
+        if (this.#carryOne(message, now)) count++
+      }
     }
     if (count > 0) this.#world.happened('carried', count)
+  }
+
+  /** Whether it was carried: not while something is under way, nor while it is young. */
+  #carryOne(message: Message, now: number): boolean {
+    if (message.busy || message.recording > 0 || now - message.evidenceAt < CARRIED_AFTER_MS) return false
+    const fact = carry(message.state, now) ?? carryRefused(message.state, now)
+    if (fact === null) return false
+    const carried =
+      message.awaited === null || fact.type === 'HandoverRefused'
+        ? fact
+        : { ...fact, operatorIds: [...message.awaited] }
+    this.#record(message, [carried], () => this.#releaseReports(message))
+    return true
   }
 
   /**

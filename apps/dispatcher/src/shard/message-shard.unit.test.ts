@@ -83,7 +83,7 @@ class Model {
     const { life } = this
     const world: World = {
       now: () => this.now,
-      append: (fact, recipient, acknowledge) => {
+      append: (fact, { key: recipient }, acknowledge) => {
         if (life === this.life) this.appends.push({ life, fact, recipient, acknowledge })
       },
       submit: (message) => this.leave(life, message),

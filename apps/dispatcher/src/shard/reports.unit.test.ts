@@ -21,7 +21,7 @@ const shardOf = (
   const time = { now: 10 * MINUTE }
   const shard = new MessageShard({
     now: () => time.now,
-    append: (fact, _recipient, onAppended) => {
+    append: (fact, _message, onAppended) => {
       written.push(fact)
       onAppended(written.length - 1)
     },

@@ -132,7 +132,7 @@ export class ShardModel {
     const number = ++this.#members
     const member = new Member(number, this.#committed, (self) => ({
       now: () => this.now,
-      append: (fact, recipient, acknowledge) =>
+      append: (fact, { key: recipient }, acknowledge) =>
         self().appends.push({ fact, recipient, knew: self().positions[2]!, acknowledge }),
       submit: (message) => self().submits.push({ message, outcome: this.#write(self(), message) }),
       resume: () => {},
