@@ -6,7 +6,7 @@
  * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
  * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
  * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
- * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for 20 seconds. A report's offset is
+ * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for `REMEMBERED_MS`. A report's offset is
  * held until what it says is in the log, or it is known to say nothing new.
  *
  * A lane's mark may lie hours behind, at a message that its operator does not take: what a restart reads again from there, and does not
@@ -1100,7 +1100,7 @@ export class MessageShard {
     const lowest = this.#logHolds.lowest()
     const behind = lowest === null ? 0 : logPosition - lowest
     let count = 0
-    for (const message of [...this.#partlyReported]) {
+    for (const message of this.#partlyReported) {
       if (count < CARRIED_AT_ONCE && this.#carryOne(message, now)) count++
     }
     if (behind > (this.#limits.carryBehind ?? CARRY_BEHIND) + CARRY_RATIO * this.#logHolds.size) {
