@@ -6,6 +6,12 @@ import { endFormerSession } from '@hub/kafka/former-session'
 import * as Effect from 'effect/Effect'
 import { APP, membership } from './identity.ts'
 
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+/** Until the app is there to end itself, nothing is held. In a container nobody else would end a process without a handler. */
+const end = (): void => process.exit(0)
+for (const signal of SIGNALS) process.on(signal, end)
 await Effect.runPromise(endFormerSession(APP, membership))
 const { run } = await import('./app.ts')
+for (const signal of SIGNALS) process.off(signal, end)
 run()
