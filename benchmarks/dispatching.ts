@@ -13,7 +13,7 @@ import { bareProduce } from './bare.ts'
 import { freePort, type Servers } from './dispatch-world.ts'
 import { handingOver } from './handing-over.ts'
 import type { Page } from './numbers.ts'
-import { flatness } from './open-messages.ts'
+import { flatnessApart } from './open-messages.ts'
 import { recovery } from './recovery.ts'
 
 /** The issue's own size. Filling the lane takes most of the section's time. */
@@ -83,7 +83,7 @@ export const measureDispatching = async (servers: Servers, say: (line: string) =
   const aged = await recovery(servers, { open: OPEN, afterADay: true })
   say(`recovery of ${OPEN} open messages: ${fresh.ms.toFixed(0)} ms, after a day ${aged.ms.toFixed(0)} ms`)
 
-  const flat = flatness(1000, OPEN, 5)
+  const flat = await flatnessApart(1000, OPEN, 9)
   say(
     `a message among ${flat.few}: ${flat.atFew.toFixed(1)} µs, among ${flat.many}: ${flat.atMany.toFixed(1)} µs`,
   )

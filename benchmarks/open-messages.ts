@@ -1,9 +1,12 @@
 /**
  * What a message costs a shard while others are open: record of the lane in, claim out and acknowledged, answer of the operator,
  * `MessageSent` out and acknowledged, report in, `MessageDelivered` out and acknowledged, its own facts read back. Encoding and decoding
- * included; Kafka, PostgreSQL and the sealed payload are not.
+ * included; Kafka, PostgreSQL and the sealed payload are not. Run alone (`node benchmarks/open-messages.ts 1000 100000 9`), or by the bench in a
+ * process of its own with the dispatcher's flags: what else a process has in its heap is collected with it.
  */
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { promisify } from 'node:util'
 import { Fence } from '@hub/actor'
 import {
   type DispatcherShard,
@@ -20,6 +23,7 @@ import {
   type OutgoingRecord,
   topicNames,
 } from '@hub/kafka'
+import { nodeFlags } from '@hub/local-stack'
 import { Tracing } from '@hub/telemetry'
 import { Context } from 'effect'
 import { accepted } from './bare.ts'
@@ -196,4 +200,19 @@ export const flatness = (few = 1000, many = 100_000, rounds = 9): Flatness => {
     atMany.push(other)
   }
   return { few, many, atFew: median(atFew), atMany: median(atMany) }
+}
+
+/** The same in a process that runs as a dispatcher does. */
+export const flatnessApart = async (few: number, many: number, rounds: number): Promise<Flatness> => {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    ...nodeFlags('dispatcher'),
+    import.meta.filename,
+    ...[few, many, rounds].map(String),
+  ])
+  return JSON.parse(stdout) as Flatness
+}
+
+if (import.meta.main) {
+  const [few = 1000, many = 100_000, rounds = 9] = process.argv.slice(2).map(Number)
+  console.log(JSON.stringify(flatness(few, many, rounds)))
 }
