@@ -24,6 +24,33 @@ export interface Share {
   readonly standby: ReadonlyArray<number>
 }
 
+/** What a member has by the newest generation that it took part in. */
+export interface Holding {
+  /** -1 before the first one. */
+  readonly generation: number
+  readonly shards: ReadonlySet<number>
+  readonly standby: ReadonlySet<number>
+}
+
+/** What a member says of itself when it joins. */
+export const claimOf = (
+  { generation, shards, standby }: Holding,
+  isNewcomer: boolean,
+): { readonly generation: number; readonly shards: ReadonlySet<number> } => {
+  if (isNewcomer) return { generation: NEWCOMER, shards: new Set() }
+  // As from a later generation than any: the owners have to give up just these.
+  if (standby.size > 0) return { generation: generation + 1, shards: standby }
+  return { generation, shards }
+}
+
+/** Shards of which nobody else can have become the owner between two generations, or which were and are but read ahead. */
+export const keptOf = (before: Holding, now: Holding): ReadonlySet<number> =>
+  before.generation >= 0 && now.generation === before.generation + 1
+    ? now.shards
+        .intersection(before.shards.union(before.standby))
+        .union(now.standby.intersection(before.standby))
+    : new Set()
+
 /**
  * Splits shards `0 … count − 1` among members: evenly (no two differ by more than one), and each keeps what it has up
  * to its share. Two that claim the same shard: the later generation is right, the other lost it without knowing.
@@ -74,10 +101,13 @@ export const shareOut = (claims: ReadonlyArray<Claim>, count: number): ReadonlyM
   )
 }
 
+/** Of a member that takes part in no generation. */
+export const NOTHING: Holding = { generation: -1, shards: new Set(), standby: new Set() }
+
 /** Name of the protocol; members of a group must agree on it, so a change of its meaning is a change of its name. */
 const NAME = 'hub-shards'
 
-const claimOf = (memberId: string, metadata: Buffer): Claim => {
+const readClaim = (memberId: string, metadata: Buffer): Claim => {
   const userData = AssignerProtocol.MemberMetadata.decode(metadata)?.userData
   if (userData === undefined || userData === null || userData.length < 4) {
     return { memberId, generation: -1, shards: [] }
@@ -122,7 +152,7 @@ export const shardAssigner =
           topics.map((topic) => [topic, cluster.findTopicPartitionMetadata(topic).length] as const),
         )
         const shares = shareOut(
-          members.map(({ memberId, memberMetadata }) => claimOf(memberId, memberMetadata)),
+          members.map(({ memberId, memberMetadata }) => readClaim(memberId, memberMetadata)),
           Math.max(0, ...partitions.values()),
         )
         return members.map(({ memberId }) => ({

@@ -4,7 +4,7 @@
  */
 import { Cause, Effect, Exit, Layer, type Scope } from 'effect'
 import type { Admin, Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent, KafkaMessage } from 'kafkajs'
-import { NEWCOMER, shardAssigner, shareOf } from './assigner.ts'
+import { claimOf, type Holding, keptOf, NOTHING, shardAssigner, shareOf } from './assigner.ts'
 import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
 import { attachHooks, type InnerBatch, type InnerGroup } from './inner-group.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
@@ -136,11 +136,9 @@ class Member {
   #incarnation: Incarnation | undefined
   readonly #places = new Map<string, Place>()
   readonly #running = new Map<string, Running>()
-  #shards: ReadonlySet<number> = new Set()
-  #standby: ReadonlySet<number> = new Set()
+  #holding: Holding = NOTHING
   /** It can wait for its share on standby; so it is until it owns something. */
   #isNewcomer: boolean
-  #generation = -1
   /** Rises with every revocation: what was fetched before belongs to nobody. */
   #epoch = 0
   #batchEpochs = new WeakMap<object, number>()
@@ -222,7 +220,7 @@ class Member {
       // kafkajs forgets the id when the broker has confirmed the leaving; otherwise the next start leaves for it.
       if (incarnation.group?.memberId === null) this.#removeMemberFile()
     }
-    this.#shards = this.#standby = new Set()
+    this.#holding = NOTHING
     this.#dropAdmin()
   }
 
@@ -273,7 +271,7 @@ class Member {
       allowAutoTopicCreation: false,
       partitionAssigners: [
         shardAssigner(
-          () => this.#claim(),
+          () => claimOf(this.#holding, this.#isNewcomer),
           this.#options.standbyTopic,
           (assigner) => attachHooks(assigner, hooks),
         ),
@@ -299,7 +297,7 @@ class Member {
     }
     consumer.on(consumer.events.GROUP_JOIN, (event) => this.#joined(incarnation, event))
     consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
-      if (incarnation.dead || payload.groupGenerationId !== this.#generation) return
+      if (incarnation.dead || payload.groupGenerationId !== this.#holding.generation) return
       this.#heartbeatAt = now()
       this.#leaseUntil = Math.max(
         this.#leaseUntil,
@@ -350,16 +348,8 @@ class Member {
     incarnation.awaitingSync = true
   }
 
-  /** What it says of itself when it joins. */
-  #claim(): { readonly generation: number; readonly shards: ReadonlySet<number> } {
-    if (this.#isNewcomer) return { generation: NEWCOMER, shards: new Set() }
-    // As from a later generation than any: the owners have to give up just these.
-    if (this.#standby.size > 0) return { generation: this.#generation + 1, shards: this.#standby }
-    return { generation: this.#generation, shards: this.#shards }
-  }
-
   #takeOver(): void {
-    if (!this.#isNewcomer || this.#standby.size === 0) return
+    if (!this.#isNewcomer || this.#holding.standby.size === 0) return
     this.#isNewcomer = false
     if (this.#incarnation !== undefined) this.#incarnation.rejoins = true
   }
@@ -447,13 +437,9 @@ class Member {
     if (incarnation.dead || group === undefined) return
     const generation = group.generationId ?? -1
     const { shards, standby } = shareOf(payload.memberAssignment, this.#options.standbyTopic)
-    const kept =
-      this.#generation >= 0 && generation === this.#generation + 1
-        ? shards.intersection(this.#shards.union(this.#standby)).union(standby.intersection(this.#standby))
-        : new Set<number>()
-    this.#generation = generation
-    this.#shards = shards
-    this.#standby = standby
+    const holding = { generation, shards, standby }
+    const kept = keptOf(this.#holding, holding)
+    this.#holding = holding
     if (shards.size > 0) this.#isNewcomer = false
     this.#memberId = payload.memberId
     this.#writeMemberFile(payload.memberId)
@@ -738,7 +724,7 @@ class Member {
     },
     pause: (topic, partition) => this.#setPaused(topic, partition, true),
     resume: (topic, partition) => this.#setPaused(topic, partition, false),
-    owns: (shard) => this.#shards.has(shard),
+    owns: (shard) => this.#holding.shards.has(shard),
     takeOver: () => this.#takeOver(),
     leaseHolds: () => !this.#rebalancing && now() < this.#leaseUntil,
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
@@ -756,7 +742,8 @@ class Member {
 
   #commit(positions: ReadonlyArray<Position>): Effect.Effect<void, BusUnavailable> {
     const owned = positions.filter(
-      ({ topic, partition }) => this.#shards.has(partition) && this.#places.has(placeOf(topic, partition)),
+      ({ topic, partition }) =>
+        this.#holding.shards.has(partition) && this.#places.has(placeOf(topic, partition)),
     )
     if (owned.length === 0) return Effect.void
     const incarnation = this.#incarnation

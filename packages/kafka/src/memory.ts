@@ -3,7 +3,7 @@
  * the real one. One process, one delivery at a time for each member; nothing is kept.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
-import { NEWCOMER, shareOut } from './assigner.ts'
+import { claimOf, type Holding, keptOf, NOTHING, shareOut } from './assigner.ts'
 import { beforeNewer } from './newer.ts'
 import { partitionFor } from './partitioner.ts'
 import {
@@ -53,22 +53,12 @@ interface Member {
   readonly handler: GroupHandler
   readonly control: GroupControl
   readonly places: Map<string, Place>
-  shards: ReadonlySet<number>
   readonly standbyTopic: string | undefined
-  standby: ReadonlySet<number>
+  holding: Holding
   isNewcomer: boolean
-  generation: number
   rebalancing: boolean
   /** The delivering fiber; none while the group rebalances. */
   delivering: Fiber.Fiber<void> | undefined
-}
-
-/** What a member says of itself; see the other adapter. */
-const claimOf = ({ generation, isNewcomer, shards, standby }: Member) => {
-  if (isNewcomer) return { generation: NEWCOMER, shards: [] }
-  return standby.size > 0
-    ? { generation: generation + 1, shards: [...standby] }
-    : { generation, shards: [...shards] }
 }
 
 interface Group {
@@ -168,14 +158,15 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       },
       pause: (topic, partition) => setPaused(topic, partition, true),
       resume: (topic, partition) => setPaused(topic, partition, false),
-      owns: (shard) => member().shards.has(shard),
+      owns: (shard) => member().holding.shards.has(shard),
       takeOver,
       leaseHolds: () => !member().rebalancing,
       commit: (positions) =>
         unlessDown(() => {
           for (const { topic, partition, offset } of positions) {
             const place = placeOf(topic, partition)
-            if (member().shards.has(partition) && places.has(place)) group.committed.set(place, offset)
+            if (member().holding.shards.has(partition) && places.has(place))
+              group.committed.set(place, offset)
           }
         }),
       standing: (shards) =>
@@ -248,7 +239,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     const drained = Effect.all(
       [
         delivering === undefined ? Effect.void : Fiber.interrupt(delivering),
-        member.generation < 0 ? Effect.void : member.handler.onRevoking,
+        member.holding.generation < 0 ? Effect.void : member.handler.onRevoking,
       ],
       { concurrency: 'unbounded', discard: true },
     )
@@ -260,19 +251,17 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     yield* Effect.forEach(group.members.values(), revoke, { concurrency: 'unbounded', discard: true })
     group.generation++
     const shares = shareOut(
-      [...group.members.values()].map((member) => ({ memberId: member.id, ...claimOf(member) })),
+      [...group.members.values()].map(({ holding, id, isNewcomer }) => {
+        const { generation, shards } = claimOf(holding, isNewcomer)
+        return { memberId: id, generation, shards: [...shards] }
+      }),
       partitions,
     )
     for (const member of group.members.values()) {
       const { shards, standby } = shares.get(member.id)!
-      const kept = new Set(
-        member.generation === group.generation - 1
-          ? [
-              ...shards.filter((shard) => member.shards.has(shard) || member.standby.has(shard)),
-              ...standby.filter((shard) => member.standby.has(shard)),
-            ]
-          : [],
-      )
+      const { generation } = group
+      const holding = { generation, shards: new Set(shards), standby: new Set(standby) }
+      const kept = keptOf(member.holding, holding)
       const earlier = new Map(member.places)
       member.places.clear()
       for (const topic of member.topics) {
@@ -292,12 +281,10 @@ const make = Effect.fnUntraced(function* (partitions: number) {
           )
         }
       }
-      member.shards = new Set(shards)
-      member.standby = new Set(standby)
+      member.holding = holding
       if (shards.length > 0) member.isNewcomer = false
-      member.generation = group.generation
       member.rebalancing = false
-      member.handler.onAssigned({ generation: group.generation, shards, standby, kept }, member.control)
+      member.handler.onAssigned({ generation, shards, standby, kept }, member.control)
       member.delivering = yield* Effect.forkIn(deliver(member), scope)
     }
   })
@@ -315,7 +302,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     const joined = group
     const places = new Map<string, Place>()
     const takeOver = () => {
-      if (!member.isNewcomer || member.standby.size === 0) return
+      if (!member.isNewcomer || member.holding.standby.size === 0) return
       member.isNewcomer = false
       Effect.runForkWith(context)(Effect.forkIn(rebalance(joined).pipe(joined.turn.withPermits(1)), scope))
     }
@@ -325,11 +312,9 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       handler,
       control: controlOf(joined, places, () => member, takeOver),
       places,
-      shards: new Set(),
       standbyTopic: options.standbyTopic,
-      standby: new Set(),
+      holding: NOTHING,
       isNewcomer: options.standbyTopic !== undefined,
-      generation: -1,
       rebalancing: true,
       delivering: undefined,
     }
@@ -342,7 +327,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         Effect.gen(function* () {
           yield* revoke(member)
           joined.members.delete(member.id)
-          member.shards = member.standby = new Set()
+          member.holding = NOTHING
           member.places.clear()
           yield* rebalance(joined)
         }).pipe(joined.turn.withPermits(1)),
