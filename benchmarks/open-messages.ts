@@ -186,7 +186,7 @@ const median = (values: ReadonlyArray<number>): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
 /** The two shards take turns, so that a busy neighbour disturbs both alike. */
-export const flatness = (few = 1000, many = 100_000, rounds = 9): Flatness => {
+const flatness = (few: number, many: number, rounds: number): Flatness => {
   const small = standing(few)
   const large = standing(many)
   const atFew: Array<number> = []
@@ -202,7 +202,7 @@ export const flatness = (few = 1000, many = 100_000, rounds = 9): Flatness => {
   return { few, many, atFew: median(atFew), atMany: median(atMany) }
 }
 
-/** The same in a process that runs as a dispatcher does. */
+/** In a process that runs as a dispatcher does. */
 export const flatnessApart = async (few: number, many: number, rounds: number): Promise<Flatness> => {
   const { stdout } = await promisify(execFile)(process.execPath, [
     ...nodeFlags('dispatcher'),

@@ -15,10 +15,6 @@ export class HeldOffsets<Owner = undefined> {
     return this.#held.size
   }
 
-  has(offset: number): boolean {
-    return this.#held.has(offset)
-  }
-
   /** Holding twice is holding once, for whoever came last. */
   hold(offset: number, owner?: Owner): void {
     const before = this.#held.size

@@ -252,11 +252,6 @@ export class MessageShard {
     return this.#messages.get(messageId)?.key ?? null
   }
 
-  /** The state of a message in memory, or `null`. */
-  stateOf(messageId: string): MessageState | null {
-    return this.#messages.get(messageId)?.state ?? null
-  }
-
   /** About what a payload that is held takes, bytes, over both lanes. */
   get payloadBytes(): number {
     let sum = 0

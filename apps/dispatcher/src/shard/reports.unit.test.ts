@@ -348,7 +348,7 @@ describe('a hand-over', () => {
     shard.claim(message)
     shard.answered(message, { type: 'refused', retryAfterMs: 100 }, 0)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted'])
-    assert.strictEqual(shard.stateOf('msg_a')?.stage, 'handingOver')
+    assert.strictEqual(message.state.stage, 'handingOver')
   })
 
   it('whose key is gone has expired, and says that it was never handed over', () => {
