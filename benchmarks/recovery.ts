@@ -3,7 +3,8 @@
  * a day, in which other messages came and went and the open ones were carried forward.
  */
 import { type LogFact, newId, recipientHash } from '@hub/domain'
-import { logRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
+import { CARRIED_IN_ONE, CARRY_BEHIND, CARRY_RATIO } from '@hub/dispatcher'
+import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeDispatchWorld, residentMiB, type Servers } from './dispatch-world.ts'
@@ -66,23 +67,31 @@ export const recovery = async (
 
     const log: Log = plan.afterADay
       ? function* (open) {
-          // The most that carrying leaves behind the mark (message-shard.ts): 5,000 records, and two for each that is needed.
+          // The most that carrying leaves behind the mark.
           yield opened(1)
-          for (let i = 0; i < open; i++) {
-            const messageId = id()
-            yield record({
-              type: 'OpenMessageCarried',
-              messageId,
+          for (let i = 0; i < open; i += CARRIED_IN_ONE) {
+            const messages = Array.from({ length: Math.min(CARRIED_IN_ONE, open - i) }, () => {
+              const messageId = id()
+              return {
+                messageId,
+                recipient: recipients[made++ % recipients.length]!,
+                operator: OPERATOR,
+                operatorIds: operatorIds(messageId),
+                class: 'service' as const,
+                attempts: 1,
+                sentAt: now - day,
+                reportDeadline,
+                traceparent: null,
+              }
+            })
+            yield openMessagesCarriedRecord(world.topics, {
+              type: 'OpenMessagesCarried',
+              shard: SHARD,
               at: now - 180_000,
-              operator: OPERATOR,
-              operatorIds: operatorIds(messageId),
-              class: 'service',
-              attempts: 1,
-              sentAt: now - day,
-              reportDeadline,
+              messages,
             })
           }
-          const others = 5000 + open
+          const others = CARRY_BEHIND + CARRY_RATIO * open - open / CARRIED_IN_ONE
           for (let i = 0; i < others; i += 3) {
             const messageId = id()
             const at = now - 170_000

@@ -67,8 +67,8 @@ export class MessageTraces {
   }
 
   /** A record of the log was read: what another process began is gone on with. */
-  continued({ traceparent }: IncomingRecord, fact: LogFact): void {
-    if (traceparent === null || !this.#tracing.isOn) return
+  continued(traceparent: string, fact: LogFact): void {
+    if (!this.#tracing.isOn) return
     if (isLast(fact)) this.#followed.delete(fact.messageId)
     else if (!this.#followed.has(fact.messageId) && readTraceparent(traceparent)?.sampled === true) {
       this.#follow(fact.messageId, { traceparent, processing: null })

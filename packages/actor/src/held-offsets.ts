@@ -3,28 +3,44 @@
  * partition's low-water mark.
  *
  * Offsets are held nearly always in rising order and released in any, so they are kept sorted and skipped lazily:
- * holding, releasing and asking for the lowest take constant time on average. Each may have an owner, who needs it.
+ * holding, releasing and asking for the lowest take constant time on average. Each may have an owner, who needs it, or several where
+ * one record is about several things; it is held until the last of them has released it.
  */
 export class HeldOffsets<Owner = undefined> {
   /** Ascending. May contain offsets that are released already; `#held` decides. */
   #sorted: Array<number> = []
   #head = 0
-  readonly #held = new Map<number, Owner | undefined>()
+  readonly #held = new Map<number, Owner | Several<Owner> | undefined>()
+  #size = 0
 
+  /** Offsets held, those of several owners as often as they have owners. */
   get size(): number {
-    return this.#held.size
+    return this.#size
   }
 
-  /** Holding twice is holding once, for whoever came last. */
+  /** Holding twice for one owner is holding once. */
   hold(offset: number, owner?: Owner): void {
-    const before = this.#held.size
-    this.#held.set(offset, owner)
-    if (this.#held.size === before) return
     const last = this.#sorted.at(-1)
     if (last === undefined || this.#head === this.#sorted.length || offset > last) {
+      this.#held.set(offset, owner)
+      this.#size++
       this.#sorted.push(offset)
       return
     }
+    const there = this.#held.get(offset)
+    if (there instanceof Several) {
+      this.#size -= there.size
+      this.#size += there.add(owner).size
+      return
+    }
+    if (there !== undefined || this.#held.has(offset)) {
+      if (there === owner) return
+      this.#held.set(offset, new Several([there, owner]))
+      this.#size++
+      return
+    }
+    this.#held.set(offset, owner)
+    this.#size++
     let low = this.#head
     let high = this.#sorted.length
     while (low < high) {
@@ -36,8 +52,13 @@ export class HeldOffsets<Owner = undefined> {
     if (this.#sorted[low] !== offset) this.#sorted.splice(low, 0, offset)
   }
 
-  release(offset: number): void {
-    this.#held.delete(offset)
+  /** Nothing changes for what this owner does not hold. */
+  release(offset: number, owner?: Owner): void {
+    const there = this.#held.get(offset)
+    if (there instanceof Several) {
+      if (there.delete(owner)) this.#size--
+      if (there.size === 0) this.#held.delete(offset)
+    } else if (there === owner && this.#held.delete(offset)) this.#size--
   }
 
   /** The smallest offset held, or `null` when nothing is. */
@@ -55,8 +76,16 @@ export class HeldOffsets<Owner = undefined> {
   *owners(): Generator<Owner> {
     const sorted = this.#sorted
     for (let i = this.#head; i < sorted.length; i++) {
-      const owner = this.#held.get(sorted[i]!)
-      if (owner !== undefined) yield owner
+      const there = this.#held.get(sorted[i]!)
+      if (there instanceof Several) yield* there.named()
+      else if (there !== undefined) yield there
     }
+  }
+}
+
+/** Owners of one offset. Its own class, so that an owner may be a set. */
+class Several<Owner> extends Set<Owner | undefined> {
+  *named(): Generator<Owner> {
+    for (const owner of this) if (owner !== undefined) yield owner
   }
 }

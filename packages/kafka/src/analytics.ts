@@ -24,7 +24,7 @@ export const TOPIC_CONTENT: Readonly<
   },
   messages: {
     holds: 'The log: what became of each message.',
-    key: 'recipient hash; of `BatchSealed` the batch; of `ShardOpened` the shard',
+    key: 'recipient hash; of `BatchSealed` the batch; of `ShardOpened` and `OpenMessagesCarried` the shard',
     records: [
       'HandoverStarted',
       'HandoverRefused',
@@ -35,6 +35,7 @@ export const TOPIC_CONTENT: Readonly<
       'MessageExpired',
       'MessageSeen',
       'OpenMessageCarried',
+      'OpenMessagesCarried',
       'ShardOpened',
       'BatchSealed',
     ],
@@ -80,12 +81,14 @@ interface Field {
   readonly doc: string
 }
 
-/** Fields by name, those of a record within a record behind a dot. */
+/** Fields by name, those of a record within a record behind a dot, and `[]` where there may be many of it. */
 const fieldsOf = (schema: unknown, within = ''): ReadonlyArray<Field> =>
   ((schema as Part)['fields'] as ReadonlyArray<Field>).flatMap(({ doc, name, type }) =>
     isPart(type) && type['type'] === 'record'
       ? fieldsOf(type, `${within}${name}.`)
-      : [{ name: within + name, type, doc }],
+      : isPart(type) && type['type'] === 'array' && isPart(type['items'])
+        ? fieldsOf(type['items'], `${within}${name}[].`)
+        : [{ name: within + name, type, doc }],
   )
 
 const recordReference = (name: RecordName): string => {

@@ -12,6 +12,7 @@ import type {
   EventRecorded,
   HubRecord,
   InboundMessageReceived,
+  OpenMessagesCarried,
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
@@ -51,6 +52,8 @@ interface Decoder {
   readonly resolver: ReturnType<avro.Type['createResolver']> | undefined
   /** Fields whose enum has the symbol `unknown`: what a writer newer than this code meant. */
   readonly symbols: ReadonlyArray<string>
+  /** The same of records in a list of the record. */
+  readonly inLists: ReadonlyArray<{ readonly list: string; readonly symbols: ReadonlyArray<string> }>
 }
 
 const encoders = {} as Record<RecordName, Encoder>
@@ -58,6 +61,24 @@ const decoders = new Map<number, Decoder>()
 
 const branches = (type: avro.Type): ReadonlyArray<avro.Type> =>
   type.typeName.startsWith('union') ? (type as avro.types.UnwrappedUnionType).types : [type]
+
+type Fields = avro.types.RecordType['fields']
+
+const symbolsOf = (fields: Fields): ReadonlyArray<string> =>
+  fields
+    .filter((f) =>
+      branches(f.type).some(
+        (b) => b.typeName === 'enum' && (b as avro.types.EnumType).symbols.includes('unknown'),
+      ),
+    )
+    .map((f) => f.name)
+
+const symbolsInLists = (fields: Fields): Decoder['inLists'] =>
+  fields.flatMap(({ name: list, type }) => {
+    const items = type.typeName === 'array' ? (type as avro.types.ArrayType).itemsType : null
+    if (items?.typeName !== 'record') return []
+    return [{ list, symbols: symbolsOf((items as avro.types.RecordType).fields) }]
+  })
 
 for (const name of RECORD_NAMES) {
   const versions = SCHEMAS.filter((schema) => schema.name === name)
@@ -70,16 +91,11 @@ for (const name of RECORD_NAMES) {
     type,
     bytes: fields.filter((f) => branches(f.type).some((b) => b.typeName === 'bytes')).map((f) => f.name),
   }
-  const symbols = fields
-    .filter((f) =>
-      branches(f.type).some(
-        (b) => b.typeName === 'enum' && (b as avro.types.EnumType).symbols.includes('unknown'),
-      ),
-    )
-    .map((f) => f.name)
+  const symbols = symbolsOf(fields)
+  const inLists = symbolsInLists(fields)
   for (const { id, schema } of versions) {
     const resolver = id === latest.id ? undefined : type.createResolver(codecType(schema))
-    decoders.set(id, { name, type, resolver, symbols })
+    decoders.set(id, { name, type, resolver, symbols, inLists })
   }
 }
 
@@ -137,6 +153,12 @@ export const decodeRecord = (value: Uint8Array): Result.Result<HubRecord, Undeco
   for (const field of decoder.symbols) {
     if (read.value[field] === 'unknown') return undecodable('unknown_symbol', `${decoder.name}.${field}`)
   }
+  for (const { list, symbols } of decoder.inLists) {
+    for (const item of read.value[list] as ReadonlyArray<Record<string, unknown>>) {
+      const field = symbols.find((symbol) => item[symbol] === 'unknown')
+      if (field !== undefined) return undecodable('unknown_symbol', `${decoder.name}.${list}.${field}`)
+    }
+  }
   return Result.succeed({ type: decoder.name, ...read.value } as HubRecord)
 }
 
@@ -174,6 +196,10 @@ export const decodeFact = decodeAs<MessageFact>(FACTS, 'a fact about a message')
 
 export const encodeShardOpened: (record: ShardOpened) => Uint8Array = encodeRecord
 export const decodeShardOpened = decodeAs<ShardOpened>(new Set(['ShardOpened']), 'ShardOpened')
+export const decodeOpenMessagesCarried = decodeAs<OpenMessagesCarried>(
+  new Set(['OpenMessagesCarried']),
+  'OpenMessagesCarried',
+)
 export const encodeBatchSealed: (record: BatchSealed) => Uint8Array = encodeRecord
 export const decodeBatchSealed = decodeAs<BatchSealed>(new Set(['BatchSealed']), 'BatchSealed')
 export const encodeSubscriptionChanged: (record: SubscriptionChanged) => Uint8Array = encodeRecord

@@ -81,6 +81,35 @@ const examples: ReadonlyArray<HubRecord> = [
     sentAt: at,
     reportDeadline: at,
   },
+  {
+    type: 'OpenMessagesCarried',
+    shard: 47,
+    at,
+    messages: [
+      {
+        messageId: id,
+        recipient: 'ab'.repeat(32),
+        operator: 'sandbox',
+        operatorIds: ['x', 'y'],
+        class: 'otp',
+        attempts: 1,
+        sentAt: at,
+        reportDeadline: at,
+        traceparent: null,
+      },
+      {
+        messageId: id,
+        recipient: 'cd'.repeat(32),
+        operator: 'sandbox',
+        operatorIds: [],
+        class: 'service',
+        attempts: 3,
+        sentAt: at,
+        reportDeadline: at,
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      },
+    ],
+  },
   { type: 'ShardOpened', shard: 47, epoch: 9, member: 'f00d', at },
   {
     type: 'BatchSealed',
@@ -289,6 +318,11 @@ describe('a record that cannot be read', () => {
     )
     const body = type.toBuffer({ account: 'a', mode: 'unknown', subscription: 's', change: 'created', at: 1 })
     assert.strictEqual(reasonOf(Buffer.concat([Buffer.from([0, 0, 0, 0, 13]), body])), 'unknown_symbol')
+    const carried = examples.find((record) => record.type === 'OpenMessagesCarried')!
+    const last = carried.messages.at(-1)!
+    const newer = { ...last, class: 'unknown' } as unknown as typeof last
+    const value = encodeRecord({ ...carried, messages: [...carried.messages, newer] })
+    assert.strictEqual(reasonOf(value), 'unknown_symbol', 'in one of many, too')
   })
 })
 

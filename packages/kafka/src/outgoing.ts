@@ -9,6 +9,7 @@ import type {
   DeliveryReportReceived,
   EventRecorded,
   InboundMessageReceived,
+  OpenMessagesCarried,
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
@@ -72,6 +73,20 @@ export const shardOpenedRecord = (
   occurredAt: record.at,
   value: encodeRecord(record),
   ...envelope(options),
+})
+
+/** Open messages of the shard `record.shard`, for its partition of the log. */
+export const openMessagesCarriedRecord = (
+  topics: TopicNames,
+  record: OpenMessagesCarried,
+): OutgoingRecord => ({
+  topic: topics.messages,
+  key: `shard:${record.shard}`,
+  partition: record.shard,
+  type: record.type,
+  id: factId(`shard:${record.shard}`, `carried:${record.at}:${record.messages[0]?.messageId}`),
+  occurredAt: record.at,
+  value: encodeRecord(record),
 })
 
 /** A batch's outcome, for the log. Key: the batch's id. */

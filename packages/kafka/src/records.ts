@@ -6,6 +6,7 @@ import type {
   ExpiredReason,
   MessageFact,
   Mode,
+  OpenMessageCarried,
   ReasonCode,
   RejectedReason,
   ReportOutcome,
@@ -23,6 +24,39 @@ export interface ShardOpened {
   readonly member: string
   readonly at: number
 }
+
+/** What is known of an open message, as `OpenMessageCarried` says it. */
+export interface CarriedMessage extends Omit<OpenMessageCarried, 'type' | 'at'> {
+  /** Recipient hash. */
+  readonly recipient: string
+  /** W3C trace context, where the message is traced. */
+  readonly traceparent: string | null
+}
+
+/** A shard repeats what it knows of open messages, many in one record. It says nothing that the log has not said before. */
+export interface OpenMessagesCarried {
+  readonly type: 'OpenMessagesCarried'
+  /** The partition. */
+  readonly shard: number
+  readonly at: number
+  readonly messages: ReadonlyArray<CarriedMessage>
+}
+
+/** What the record says of one of its messages. */
+export const carriedFact = (
+  { at }: OpenMessagesCarried,
+  { attempts, class: messageClass, messageId, operator, operatorIds, reportDeadline, sentAt }: CarriedMessage,
+): OpenMessageCarried => ({
+  type: 'OpenMessageCarried',
+  messageId,
+  at,
+  operator,
+  operatorIds,
+  class: messageClass,
+  attempts,
+  sentAt,
+  reportDeadline,
+})
 
 /** The outcome of a batch is known: nothing will join it any more. Its key is the batch's id. */
 export interface BatchSealed {
@@ -116,6 +150,7 @@ export interface InboundMessageReceived {
 export type HubRecord =
   | MessageFact
   | ShardOpened
+  | OpenMessagesCarried
   | BatchSealed
   | SubscriptionChanged
   | EventRecorded

@@ -21,6 +21,7 @@ export const RECORD_NAMES = [
   'MessageExpired',
   'MessageSeen',
   'OpenMessageCarried',
+  'OpenMessagesCarried',
   'ShardOpened',
   'BatchSealed',
   'SubscriptionChanged',

@@ -1,14 +1,17 @@
 /** A `MessageShard` behind the runtime's `Shard`: records are decoded here, and facts encoded. */
-import type { Shard, ShardHandle } from '@hub/actor'
+import type { Fence, Shard, ShardHandle } from '@hub/actor'
 import { DEFAULT_LIFETIMES, type LogFact, type Mode, reportDeadline } from '@hub/domain'
 import {
   deadLetterRecord,
   decodeDeliveryReportReceived,
   decodeFact,
   decodeInboundMessageReceived,
+  decodeOpenMessagesCarried,
+  carriedFact,
   type IncomingRecord,
   isFactType,
   logRecord,
+  openMessagesCarriedRecord,
   reportOutcome,
   type TopicNames,
 } from '@hub/kafka'
@@ -59,6 +62,15 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
         const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
         handle.append(logRecord(topics, fact, message.key, envelope), onAppended)
       },
+      carry: (open, at, onAppended) => {
+        const carried = open.map(({ fact, message }) => ({
+          ...fact,
+          recipient: message.key,
+          traceparent: traces.of(fact) ?? null,
+        }))
+        const record = { type: 'OpenMessagesCarried' as const, shard: handle.shard, at, messages: carried }
+        handle.append(openMessagesCarriedRecord(topics, record), onAppended)
+      },
       submit: (message) => environment.submit(shard, message),
       resume: environment.resume,
       operatorFor: environment.operatorFor,
@@ -90,6 +102,16 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     deadLetter(record, message.failure.reason, () => messages.releaseReport(record.offset))
   }
 
+  const onCarried = (record: IncomingRecord, fence: Fence) => {
+    const carried = decodeOpenMessagesCarried(record)
+    if (Result.isFailure(carried)) return deadLetter(record, carried.failure.reason, () => {})
+    for (const message of carried.success.messages) {
+      const fact = carriedFact(carried.success, message)
+      if (message.traceparent !== null) traces.continued(message.traceparent, fact)
+      messages.onFact(record.offset, message.recipient, fact, fence)
+    }
+  }
+
   const shard: DispatcherShard = {
     messages,
     inbound,
@@ -100,12 +122,14 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       deadLetter(record, 'payload_unreadable', () => messages.releaseReport(record.offset))
     },
     onLog: (record, fence) => {
-      if (messages.isOwn(record.offset) || !isFactType(record.type)) return
+      if (messages.isOwn(record.offset)) return
+      if (record.type === 'OpenMessagesCarried') return onCarried(record, fence)
+      if (!isFactType(record.type)) return
       const fact = decodeFact(record)
       // Whoever wrote it has its copy; nothing here waits for it.
       if (Result.isFailure(fact)) deadLetter(record, fact.failure.reason, () => {})
       else if (fact.success.type !== 'MessageAccepted') {
-        if (record.traceparent !== null) traces.continued(record, fact.success)
+        if (record.traceparent !== null) traces.continued(record.traceparent, fact.success)
         messages.onFact(record.offset, record.key, fact.success, fence)
       }
     },

@@ -6,7 +6,7 @@
  * Marks. A lane offset is held while the payload behind it may still be needed; from the acknowledged `MessageSent`
  * (or a final fact) on the message can be recovered from the log. A log offset is held (a) for every message
  * that was claimed and is not final: the fact from which recovery can go on, which is its newest claim,
- * `HandoverRefused` or `OpenMessageCarried`; (b) for every finished message: its final fact, for `REMEMBERED_MS`. A report's offset is
+ * `HandoverRefused`, or that it was carried forward; (b) for every finished message: its final fact, for `REMEMBERED_MS`. A report's offset is
  * held until what it says is in the log, or it is known to say nothing new.
  *
  * A lane's mark may lie hours behind, at a message that its operator does not take: what a restart reads again from there, and does not
@@ -32,6 +32,7 @@ import {
   type MessageCommand,
   type MessageState,
   type Mode,
+  type OpenMessageCarried,
   underEpoch,
 } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
@@ -66,6 +67,8 @@ export interface World {
   readonly now: () => number
   /** Appends a fact about a message; `onAppended` gets its offset, unless the shard was closed before. */
   readonly append: (fact: LogFact, message: Message, onAppended: (offset: number) => void) => void
+  /** Appends what is known of open messages, one record for all of them; `onAppended` as for `append`. */
+  readonly carry: (open: ReadonlyArray<Carried>, at: number, onAppended: (offset: number) => void) => void
   /** The claim is acknowledged: hand the message over. Answered by `answered`. */
   readonly submit: (message: Message) => void
   /** Messages that were open when the shard was recovered. */
@@ -79,6 +82,12 @@ export interface World {
   /** Until when a report is awaited of a message whose answer was lost, or whose number is not known any more. */
   readonly reportDeadline: (state: MessageState, sentAt: number) => number
   readonly happened: (what: Happening, count?: number) => void
+}
+
+/** An open message that is carried forward. */
+export interface Carried {
+  readonly message: Message
+  readonly fact: OpenMessageCarried
 }
 
 /** Messages in the memory of a process, over all of its shards. */
@@ -96,7 +105,7 @@ export interface ShardLimits {
   /** Finished messages still remembered. */
   readonly finished: number
   /**
-   * Open messages are carried forward once a restart would read more records than these and two for each that is needed. Absent: 5000, which
+   * Open messages are carried forward once a restart would read more records than these and one and a half for each that is needed. Absent: 5000, which
    * a busy shard writes in ten seconds: no more than what it has to remember anyway.
    */
   readonly carryBehind?: number
@@ -129,14 +138,16 @@ const OLD_AFTER_MS = REMEMBERED_MS - CLOCKS_APART_MS
 /** A message whose newest fact is older than this may be carried forward; nearly all have come to their end by then. */
 const CARRIED_AFTER_MS = 20_000
 /** See `ShardLimits.carryBehind`. */
-const CARRY_BEHIND = 5000
+export const CARRY_BEHIND = 5000
 /**
- * And so many for each that is needed: 200,000 with 100,000 open messages, which are read in less than three seconds. With so many
- * open, carrying them then appends about as many records as all other messages do.
+ * And so many for each that is needed: 150,000 with 100,000 open messages, which a restart reads beside what was carried in less than
+ * three seconds.
  */
-const CARRY_RATIO = 2
-/** Carried a second at most: 50 kB of log, and one produce that a code would have to wait for. */
+export const CARRY_RATIO = 1.5
+/** Carried a second at most: 100 kB of log, and one produce that a code would have to wait for. */
 const CARRIED_AT_ONCE = 500
+/** In one record: 20 kB, and some 80 if each has ten parts. */
+export const CARRIED_IN_ONE = 100
 /** Looked through for messages to carry, from the oldest on. */
 const CARRY_SCAN = 2000
 /** A report of which the read model knows nothing after this long may be about a message of its recipient whose answer was lost. */
@@ -176,6 +187,13 @@ interface Remembered {
   readonly finishedAt: number
 }
 
+/** Not while something is under way, nor while it is young. */
+const isCarriable = ({ busy, evidenceAt, recording, state }: Message, now: number): boolean =>
+  !busy &&
+  recording === 0 &&
+  now - evidenceAt >= CARRIED_AFTER_MS &&
+  (state.stage === 'awaitingReport' || state.stage === 'queued')
+
 export class MessageShard {
   readonly #world: World
   readonly #limits: ShardLimits
@@ -192,8 +210,7 @@ export class MessageShard {
   readonly #remembered = new Map<string, Remembered>()
   readonly #queues = new KeyedQueues<Message>(LANES)
   readonly #timers = new TimerHeap<Message>()
-  /** Without an owner: of what is only remembered. */
-  readonly #logHolds = new HeldOffsets<Message>()
+  readonly #logHolds = new HeldOffsets<Message | Remembered>()
   readonly #reportHolds = new HeldOffsets()
   /** Some of their parts have been reported on; those reports are held. */
   readonly #partlyReported = new Set<Message>()
@@ -621,10 +638,10 @@ export class MessageShard {
 
   /** Marks were committed: what need not be remembered any more is forgotten, and what waits long is carried forward. */
   committed(lanes: ReadonlyArray<number>, logPosition: number, now: number): void {
-    for (const [id, { evidence, finishedAt }] of this.#remembered) {
-      if (now - finishedAt < REMEMBERED_MS) break
+    for (const [id, remembered] of this.#remembered) {
+      if (now - remembered.finishedAt < REMEMBERED_MS) break
       this.#remembered.delete(id)
-      this.#logHolds.release(evidence)
+      this.#logHolds.release(remembered.evidence, remembered)
     }
     for (const message of this.#finished) {
       if (now - message.finishedAt < IN_FULL_MS) break
@@ -826,7 +843,7 @@ export class MessageShard {
 
   #dropEvidence(message: Message): void {
     if (message.evidence < 0) return
-    this.#logHolds.release(message.evidence)
+    this.#logHolds.release(message.evidence, message)
     message.evidence = -1
   }
 
@@ -876,11 +893,12 @@ export class MessageShard {
   #abridge(message: Message): void {
     const { evidence, finishedAt, id } = message
     const earlier = this.#remembered.get(id)
-    if (earlier !== undefined) this.#logHolds.release(earlier.evidence)
+    if (earlier !== undefined) this.#logHolds.release(earlier.evidence, earlier)
     this.#remembered.delete(id)
     this.#forget(message)
-    if (evidence >= 0) this.#logHolds.hold(evidence)
-    this.#remembered.set(id, { evidence, finishedAt })
+    const remembered = { evidence, finishedAt }
+    if (evidence >= 0) this.#logHolds.hold(evidence, remembered)
+    this.#remembered.set(id, remembered)
   }
 
   #releaseReports(message: Message): void {
@@ -1094,31 +1112,49 @@ export class MessageShard {
   #carry(logPosition: number, now: number): void {
     const lowest = this.#logHolds.lowest()
     const behind = lowest === null ? 0 : logPosition - lowest
-    let count = 0
+    const chosen = new Set<Message>()
     for (const message of this.#partlyReported) {
-      if (count < CARRIED_AT_ONCE && this.#carryOne(message, now)) count++
+      if (chosen.size < CARRIED_AT_ONCE && isCarriable(message, now)) chosen.add(message)
     }
     if (behind > (this.#limits.carryBehind ?? CARRY_BEHIND) + CARRY_RATIO * this.#logHolds.size) {
       let looked = 0
-      for (const message of this.#logHolds.owners()) {
-        if (count === CARRIED_AT_ONCE || looked++ === CARRY_SCAN) break
-        if (this.#carryOne(message, now)) count++
+      for (const owner of this.#logHolds.owners()) {
+        if (chosen.size === CARRIED_AT_ONCE || looked++ === CARRY_SCAN) break
+        if ('state' in owner && isCarriable(owner, now)) chosen.add(owner)
       }
     }
-    if (count > 0) this.#world.happened('carried', count)
+    if (chosen.size === 0) return
+    let open: Array<Carried> = []
+    for (const message of chosen) {
+      const fact = carry(message.state, now)
+      if (fact === null) {
+        const refused = carryRefused(message.state, now)
+        if (refused !== null) this.#record(message, [refused])
+        continue
+      }
+      const { awaited } = message
+      open.push({ message, fact: awaited === null ? fact : { ...fact, operatorIds: [...awaited] } })
+      if (open.length < CARRIED_IN_ONE) continue
+      this.#recordCarried(open, now)
+      open = []
+    }
+    if (open.length > 0) this.#recordCarried(open, now)
+    this.#world.happened('carried', chosen.size)
   }
 
-  /** Whether it was carried: not while something is under way, nor while it is young. */
-  #carryOne(message: Message, now: number): boolean {
-    if (message.busy || message.recording > 0 || now - message.evidenceAt < CARRIED_AFTER_MS) return false
-    const fact = carry(message.state, now) ?? carryRefused(message.state, now)
-    if (fact === null) return false
-    const carried =
-      message.awaited === null || fact.type === 'HandoverRefused'
-        ? fact
-        : { ...fact, operatorIds: [...message.awaited] }
-    this.#record(message, [carried], () => this.#releaseReports(message))
-    return true
+  /** As `#record`, for several messages; nothing is folded, because it is what their states say. */
+  #recordCarried(open: ReadonlyArray<Carried>, now: number): void {
+    for (const { message } of open) message.recording++
+    this.#world.carry(open, now, (offset) => {
+      if (offset >= this.#logPosition) this.#ownOffsets.add(offset)
+      for (const { fact, message } of open) {
+        message.recording--
+        this.#remember(message, fact, offset)
+        if (message.recording > 0) continue
+        this.#releaseReports(message)
+        this.#settle(message)
+      }
+    })
   }
 
   /**

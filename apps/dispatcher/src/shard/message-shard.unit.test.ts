@@ -16,14 +16,18 @@ const SERVICE = 1
 /** Each mode has an operator of its own, and so a share of each lane's buffer. */
 const OPERATORS = { test: 'op', live: 'live-op' } as const
 
+interface Said {
+  readonly recipient: string
+  readonly fact: LogFact
+}
+
 type LogEntry =
-  | { readonly kind: 'fact'; readonly recipient: string; readonly fact: LogFact }
+  | { readonly kind: 'facts'; readonly said: ReadonlyArray<Said> }
   | { readonly kind: 'opened'; readonly epoch: number; readonly member: string }
 
 interface PendingAppend {
   readonly life: number
-  readonly fact: LogFact
-  readonly recipient: string
+  readonly said: ReadonlyArray<Said>
   readonly acknowledge: (offset: number) => void
 }
 
@@ -57,7 +61,7 @@ class Model {
   epoch = 0
   appends: Array<PendingAppend> = []
   /** Produces that were given up by a life that is gone, and may land late all the same. */
-  strays: Array<{ readonly fact: LogFact; readonly recipient: string }> = []
+  strays: Array<ReadonlyArray<Said>> = []
   /** Offsets of strays in the log. */
   readonly late = new Set<number>()
   submits: Array<PendingSubmit> = []
@@ -84,7 +88,11 @@ class Model {
     const world: World = {
       now: () => this.now,
       append: (fact, { key: recipient }, acknowledge) => {
-        if (life === this.life) this.appends.push({ life, fact, recipient, acknowledge })
+        if (life === this.life) this.appends.push({ life, said: [{ fact, recipient }], acknowledge })
+      },
+      carry: (open, _at, acknowledge) => {
+        const said = open.map(({ fact, message }) => ({ fact, recipient: message.key }))
+        if (life === this.life) this.appends.push({ life, said, acknowledge })
       },
       submit: (message) => this.leave(life, message),
       resume: () => {},
@@ -110,7 +118,7 @@ class Model {
   }
 
   crash(): void {
-    for (const { fact, recipient } of this.appends) this.strays.push({ fact, recipient })
+    for (const { said } of this.appends) this.strays.push(said)
     this.appends = []
     this.submits = []
     this.start()
@@ -156,12 +164,12 @@ class Model {
   /** Lands what is on its way. When the answer is lost, or the produce is overtaken by its repetition, it comes again. */
   land(count: number, how: 'acknowledged' | 'answer lost' | 'overtaken'): void {
     for (const pending of this.appends.slice(0, count)) {
-      const { fact, recipient } = pending
+      const { said } = pending
       if (how === 'overtaken') {
-        this.strays.push({ fact, recipient })
+        this.strays.push(said)
         continue
       }
-      this.log.push({ kind: 'fact', fact, recipient })
+      this.log.push({ kind: 'facts', said })
       if (how === 'answer lost') continue
       this.appends.splice(this.appends.indexOf(pending), 1)
       pending.acknowledge(this.log.length - 1)
@@ -177,7 +185,7 @@ class Model {
     const stray = this.strays.shift()
     if (stray === undefined) return
     this.late.add(this.log.length)
-    this.log.push({ kind: 'fact', ...stray })
+    this.log.push({ kind: 'facts', said: stray })
   }
 
   readLog(): void {
@@ -185,7 +193,9 @@ class Model {
       const offset = this.positions[2]!
       const entry = this.log[offset]!
       if (entry.kind === 'opened') this.fence.observe(offset, entry)
-      else if (!this.shard.isOwn(offset)) this.shard.onFact(offset, entry.recipient, entry.fact, this.fence)
+      else if (!this.shard.isOwn(offset)) {
+        for (const { fact, recipient } of entry.said) this.shard.onFact(offset, recipient, fact, this.fence)
+      }
     }
   }
 
@@ -310,14 +320,16 @@ class Model {
         fence.observe(offset, entry)
         return false
       }
-      const epoch = epochOf(entry.fact)
-      return (
-        entry.fact.messageId === message.id &&
-        SETTLED.has(entry.fact.type) &&
-        (epoch === null || !fence.isVoid(epoch)) &&
-        // What a former life still had on its way, and has not been read, nobody can know.
-        !(this.late.has(offset) && offset >= this.positions[2]!)
-      )
+      return entry.said.some(({ fact }) => {
+        const epoch = epochOf(fact)
+        return (
+          fact.messageId === message.id &&
+          SETTLED.has(fact.type) &&
+          (epoch === null || !fence.isVoid(epoch)) &&
+          // What a former life still had on its way, and has not been read, nobody can know.
+          !(this.late.has(offset) && offset >= this.positions[2]!)
+        )
+      })
     })
     assert.isUndefined(known, 'nothing is handed over whose outcome is in the log')
     const same = this.submits.filter((other) => other.message.key === message.key && other.life === life)
@@ -351,9 +363,8 @@ class Model {
 
   lookUp(): void {
     for (const message of this.shard.messagesToLookUp(100)) {
-      const settled = this.log.some(
-        (entry) =>
-          entry.kind === 'fact' && entry.fact.messageId === message.id && SETTLED.has(entry.fact.type),
+      const settled = this.facts().some(
+        ({ messageId, type }) => messageId === message.id && SETTLED.has(type),
       )
       this.shard.lookedUp(message, settled)
     }
@@ -381,14 +392,21 @@ class Model {
     }
   }
 
+  facts(): ReadonlyArray<LogFact> {
+    return this.log.flatMap((entry) => (entry.kind === 'facts' ? entry.said.map(({ fact }) => fact) : []))
+  }
+
   /** Messages with a claim that no fence has made void. */
   claims(): ReadonlySet<string> {
     const fence = new Fence()
     const claimed = new Set<string>()
     for (const [offset, entry] of this.log.entries()) {
-      if (entry.kind === 'opened') fence.observe(offset, entry)
-      else if (entry.fact.type === 'HandoverStarted' && !fence.isVoid(entry.fact.epoch)) {
-        claimed.add(entry.fact.messageId)
+      if (entry.kind === 'opened') {
+        fence.observe(offset, entry)
+        continue
+      }
+      for (const { fact } of entry.said) {
+        if (fact.type === 'HandoverStarted' && !fence.isVoid(fact.epoch)) claimed.add(fact.messageId)
       }
     }
     return claimed
@@ -396,15 +414,13 @@ class Model {
 
   checkEnd(): void {
     for (const { messageId } of this.accepted) {
-      const finals = this.log.filter(
-        (entry) => entry.kind === 'fact' && entry.fact.messageId === messageId && FINAL.has(entry.fact.type),
-      )
+      const finals = this.facts().filter((fact) => fact.messageId === messageId && FINAL.has(fact.type))
       assert.isAbove(finals.length, 0, `${messageId} has come to an end`)
       const claimed = this.claims().has(messageId)
       const [first] = finals
-      if (first?.kind === 'fact' && first.fact.type === 'MessageExpired' && !claimed) {
+      if (first?.type === 'MessageExpired' && !claimed) {
         assert.strictEqual(
-          first.fact.reason,
+          first.reason,
           'ttl_expired_before_submit',
           'a message that was never validly claimed was not sent',
         )

@@ -25,6 +25,10 @@ const shardOf = (
       written.push(fact)
       onAppended(written.length - 1)
     },
+    carry: (open, _at, onAppended) => {
+      written.push(...open.map(({ fact }) => fact))
+      onAppended(written.length - 1)
+    },
     submit: (message) => submitted.push(message),
     resume: (_operator, open) => resumed.push(...open),
     operatorFor: () => 'op',

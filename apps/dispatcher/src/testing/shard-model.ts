@@ -23,17 +23,23 @@ const QUIET_ROUNDS = 16
 const ROUND_MS = 30_000
 
 type Entry =
-  | ({ readonly kind: 'fact'; readonly by: number } & Written)
+  | ({ readonly kind: 'facts'; readonly by: number } & Written)
   | { readonly kind: 'opened'; readonly by: number; readonly epoch: number; readonly member: string }
 
-interface Written {
+interface Said {
   readonly recipient: string
   readonly fact: LogFact
+}
+
+/** One record: one fact, or several that are carried forward together. */
+interface Written {
+  readonly said: ReadonlyArray<Said>
   /** How far its writer had read the log when it said so. */
   readonly knew: number
 }
 
-interface Landed extends Written {
+interface Landed extends Said {
+  readonly knew: number
   readonly by: number
   readonly offset: number
 }
@@ -133,7 +139,11 @@ export class ShardModel {
     const member = new Member(number, this.#committed, (self) => ({
       now: () => this.now,
       append: (fact, { key: recipient }, acknowledge) =>
-        self().appends.push({ fact, recipient, knew: self().positions[2]!, acknowledge }),
+        self().appends.push({ said: [{ fact, recipient }], knew: self().positions[2]!, acknowledge }),
+      carry: (open, _at, acknowledge) => {
+        const said = open.map(({ fact, message }) => ({ fact, recipient: message.key }))
+        self().appends.push({ said, knew: self().positions[2]!, acknowledge })
+      },
       submit: (message) => self().submits.push({ message, outcome: this.#write(self(), message) }),
       resume: () => {},
       operatorFor: () => OPERATOR,
@@ -178,9 +188,7 @@ export class ShardModel {
   }
 
   #bury(member: Member): void {
-    for (const { fact, knew, recipient } of member.appends) {
-      this.#strays.push({ by: member.number, fact, knew, recipient })
-    }
+    for (const { knew, said } of member.appends) this.#strays.push({ by: member.number, said, knew })
     member.appends = []
     member.submits = []
   }
@@ -234,8 +242,8 @@ export class ShardModel {
   land(zombie: boolean, count: number, acknowledged: boolean): void {
     const member = this.#which(zombie)
     for (const pending of member.appends.slice(0, count)) {
-      const { acknowledge, fact, knew, recipient } = pending
-      this.#log.push({ kind: 'fact', by: member.number, fact, knew, recipient })
+      const { acknowledge, knew, said } = pending
+      this.#log.push({ kind: 'facts', by: member.number, said, knew })
       if (!acknowledged) continue
       member.appends.splice(member.appends.indexOf(pending), 1)
       acknowledge(this.#log.length - 1)
@@ -244,7 +252,7 @@ export class ShardModel {
 
   landStray(): void {
     const stray = this.#strays.shift()
-    if (stray !== undefined) this.#log.push({ kind: 'fact', ...stray })
+    if (stray !== undefined) this.#log.push({ kind: 'facts', ...stray })
   }
 
   readLog(): void {
@@ -256,8 +264,10 @@ export class ShardModel {
       const offset = member.positions[2]!
       const entry = this.#log[offset]!
       if (entry.kind === 'opened') member.fence.observe(offset, entry)
-      else if (!member.shard.isOwn(offset))
-        member.shard.onFact(offset, entry.recipient, entry.fact, member.fence)
+      else if (!member.shard.isOwn(offset)) {
+        for (const { fact, recipient } of entry.said)
+          member.shard.onFact(offset, recipient, fact, member.fence)
+      }
     }
   }
 
@@ -492,8 +502,14 @@ export class ShardModel {
     const fence = new Fence()
     const facts: Array<Landed> = []
     for (const [offset, entry] of this.#log.slice(0, end).entries()) {
-      if (entry.kind === 'opened') fence.observe(offset, entry)
-      else if (entry.fact.messageId === id && !isVoid(entry.fact, fence)) facts.push({ ...entry, offset })
+      if (entry.kind === 'opened') {
+        fence.observe(offset, entry)
+        continue
+      }
+      const { by, knew, said } = entry
+      for (const one of said) {
+        if (one.fact.messageId === id && !isVoid(one.fact, fence)) facts.push({ ...one, by, knew, offset })
+      }
     }
     return facts
   }

@@ -13,6 +13,8 @@ export type Admitted =
   | { readonly kind: 'fence'; readonly epoch: number }
   /** Nothing will join the batch any more. */
   | { readonly kind: 'seal'; readonly seal: BatchSealed }
+  /** It repeats what the log has said before. */
+  | { readonly kind: 'repetition' }
   /** It will never be read. `reason` is a code. */
   | { readonly kind: 'dead'; readonly reason: string }
 
@@ -73,6 +75,8 @@ export const admit = (record: IncomingRecord): Admitted => {
       const fault = faultOfSeal(content)
       return fault === null ? { kind: 'seal', seal: content } : { kind: 'dead', reason: `invalid_${fault}` }
     }
+    case 'OpenMessagesCarried':
+      return { kind: 'repetition' }
     case 'SubscriptionChanged':
     case 'EventRecorded':
     case 'DeliveryReportReceived':

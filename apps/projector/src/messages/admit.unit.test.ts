@@ -62,6 +62,11 @@ describe('admitting a record', () => {
     assert.deepStrictEqual(admitted(seal), { kind: 'seal', seal })
   })
 
+  it('knows what only repeats the log', () => {
+    const carried = { type: 'OpenMessagesCarried' as const, shard: 1, at: 1, messages: [] }
+    assert.deepStrictEqual(admitted(carried), { kind: 'repetition' })
+  })
+
   it('names the fault of what cannot be read', () => {
     const dead = (reason: string) => ({ kind: 'dead', reason }) as const
     assert.deepStrictEqual(admit(recordOf(new Uint8Array())), dead('truncated'))

@@ -71,6 +71,8 @@ export const read = (poll: Poll, faults: Faults): Reading => {
         case 'seal':
           seals.push(admitted.seal)
           break
+        case 'repetition':
+          break
       }
     }
     advances.push({ claim, to, fence })

@@ -115,7 +115,10 @@ export interface MessageSeen extends About {
   readonly type: 'MessageSeen'
 }
 
-/** All that is known of an open message, repeated so that the log's low-water mark can pass its older facts. */
+/**
+ * All that is known of a message that awaits its report. It is a fact of its own where ids come after the answer was given up; repeated for
+ * the log's low-water mark, it stands among others in one record (`OpenMessagesCarried`).
+ */
 export interface OpenMessageCarried extends About {
   readonly type: 'OpenMessageCarried'
   readonly operator: string

@@ -1,0 +1,220 @@
+/** What is carried forward, as records: another member has nothing else to go by. */
+import { Fence } from '@hub/actor'
+import { assert, describe, it } from '@effect/vitest'
+import { encodeId, newId } from '@hub/domain'
+import {
+  acceptedRecord,
+  decodeOpenMessagesCarried,
+  deliveryReportRecord,
+  type IncomingRecord,
+  type OutgoingRecord,
+  topicNames,
+} from '@hub/kafka'
+import type { OpenSubmission } from '@hub/operator'
+import { readTraceparent, Tracing } from '@hub/telemetry'
+import { Context, Result } from 'effect'
+import { randomBytes } from 'node:crypto'
+import { makeMetrics } from '../metrics.ts'
+import { MessageTraces } from '../traces.ts'
+import { type DispatcherShard, makeDispatcherShard } from './dispatcher-shard.ts'
+import type { Message } from './message.ts'
+
+const SERVICE = 1
+const MINUTE = 60_000
+const topics = topicNames('unit.')
+const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+
+const untraced = Context.get(Context.empty(), Tracing)
+/** Whatever has a `traceparent` is followed. */
+const follow = (traceparent: string | null | undefined) => {
+  const parent = readTraceparent(traceparent)
+  return parent === null ? null : untraced.under(parent)
+}
+
+const account = encodeId('acc', '0193a1b2-0000-7000-8000-000000000001')
+
+const incoming = (record: OutgoingRecord, offset: number, now: number): IncomingRecord => ({
+  topic: record.topic,
+  partition: 0,
+  offset,
+  key: record.key,
+  type: record.type,
+  id: record.id,
+  occurredAt: record.occurredAt,
+  traceparent: record.traceparent ?? null,
+  appendedAt: now,
+  value: record.value,
+})
+
+/** A member with one shard, that reads `before` from its log and answers its own produces at once. */
+const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
+  const member = {
+    now,
+    log: [...before],
+    resumed: [] as Array<OpenSubmission>,
+    deadLetters: [] as Array<string>,
+    submitted: [] as Array<Message>,
+  }
+  const fence = new Fence()
+  const shard: DispatcherShard = makeDispatcherShard(
+    {
+      shard: 0,
+      isCurrent: () => true,
+      mayAct: () => true,
+      append: (record, onAppended) => onAppended(member.log.push(record) - 1),
+    },
+    {
+      topics,
+      metrics: makeMetrics(Context.empty()),
+      traces: new MessageTraces({ ...untraced, isOn: true, follow }, 'unit'),
+      now: () => member.now,
+      // Whatever lies behind the mark, what may be carried is.
+      limits: { buffer: 1000, open: 1000, finished: 1000, carryBehind: -10_000 },
+      population: { count: 0, limit: 10_000 },
+      routes: ['op'],
+      operatorFor: () => 'op',
+      dedupes: () => false,
+      submit: (_, message) => member.submitted.push(message),
+      resume: (_operator, open) => member.resumed.push(...open),
+      onDeadLetter: (_record, reason) => member.deadLetters.push(reason),
+    },
+  )
+  for (const [offset, record] of before.entries()) shard.onLog(incoming(record, offset, now), fence)
+  shard.onOpened({ epoch: 1, now, laneEnds: [0, 0], logPosition: before.length })
+  return { ...member, member, shard }
+}
+
+const recipientOf = (i: number): string => i.toString(16).padStart(64, '0')
+
+/** Accepted, handed over, and a minute old. */
+const withOpen = (count: number, traced: number) => {
+  const { member, shard } = memberOf([], 1_700_000_000_000)
+  for (let i = 0; i < count; i++) {
+    const record = acceptedRecord(
+      topics,
+      {
+        type: 'MessageAccepted',
+        messageId: newId('msg', member.now, randomBytes(10)),
+        at: member.now,
+        account,
+        mode: 'live',
+        class: 'service',
+        recipient: recipientOf(i),
+        template: 't',
+        sender: 's',
+        clientRef: null,
+        batch: null,
+        parts: 2,
+        price: { amount: '0.00', currency: 'RUB' },
+        variables: [],
+        expiresAt: member.now + MINUTE,
+        sealingKey: 'k',
+        sealed: Uint8Array.of(1),
+        republished: false,
+      },
+      i === traced ? { traceparent: TRACEPARENT } : {},
+    )
+    shard.onLane(SERVICE, incoming(record, i, member.now))
+  }
+  for (let message = shard.messages.take(SERVICE, 'op'); message !== null;) {
+    shard.messages.claim(message)
+    message = shard.messages.take(SERVICE, 'op')
+  }
+  for (const message of member.submitted) {
+    const operatorIds = [`a-${message.id}`, `b-${message.id}`]
+    shard.messages.answered(message, { type: 'accepted', operatorIds }, member.now + 60 * MINUTE)
+  }
+  member.now += MINUTE
+  return { member, shard }
+}
+
+const reportOf = (member: { readonly now: number }, { key }: Message, operatorId: string) =>
+  deliveryReportRecord(topics, {
+    type: 'DeliveryReportReceived',
+    operator: 'op',
+    operatorId,
+    reference: null,
+    recipient: key,
+    outcome: 'delivered',
+    reason: null,
+    at: member.now,
+    receivedAt: member.now,
+    rawKey: null,
+    rawSealed: null,
+  })
+
+describe('open messages that are carried forward', () => {
+  it('lie a hundred in a record, and are all that another member needs', () => {
+    const { member, shard } = withOpen(250, 7)
+    const [first] = member.submitted
+    shard.onReport(incoming(reportOf(member, first!, `a-${first!.id}`), 0, member.now))
+    assert.strictEqual(shard.needed().reports, 0, 'one part of two: the report is all there is of it')
+
+    const end = member.log.length
+    shard.onCommitted([0, 250], end, member.now)
+    const carried = member.log.slice(end)
+    const read = carried.map((record) => Result.getOrThrow(decodeOpenMessagesCarried(record)))
+    assert.deepStrictEqual(
+      read.map(({ messages }) => messages.length),
+      [100, 100, 50],
+    )
+    assert.deepStrictEqual(shard.needed(), { lanes: [null, null], log: end, reports: null })
+
+    const { member: heir, shard: heirs } = memberOf(carried, member.now)
+    assert.sameDeepMembers(
+      heir.resumed,
+      member.submitted.map(({ id, key }, i) => ({
+        reference: id,
+        recipient: key,
+        operatorIds: i === 0 ? [`b-${id}`] : [`a-${id}`, `b-${id}`],
+        sentAt: 1_700_000_000_000,
+      })),
+    )
+    assert.strictEqual(heirs.messages.openCount, 250)
+    let report = 0
+    for (const message of member.submitted) {
+      for (const part of ['a', 'b']) {
+        heirs.onReport(incoming(reportOf(heir, message, `${part}-${message.id}`), report++, heir.now))
+      }
+    }
+    const told = heir.log.slice(carried.length)
+    assert.deepStrictEqual(
+      told.map(({ key, type }) => `${type} ${key}`),
+      member.submitted.map(({ key }) => `MessageDelivered ${key}`),
+    )
+    assert.strictEqual(heirs.messages.openCount, 0)
+    assert.deepStrictEqual(
+      told.filter(({ traceparent }) => traceparent !== undefined).map(({ key }) => key),
+      [recipientOf(7)],
+      'and a trace goes on',
+    )
+  })
+
+  it('hold the log until the last of a record has come to its end', () => {
+    const { member, shard } = withOpen(3, -1)
+    const end = member.log.length
+    shard.onCommitted([0, 3], end, member.now)
+    assert.strictEqual(member.log.length, end + 1)
+    let report = 0
+    for (const message of member.submitted) {
+      assert.strictEqual(shard.needed().log, end)
+      for (const part of ['a', 'b']) {
+        shard.onReport(incoming(reportOf(member, message, `${part}-${message.id}`), report++, member.now))
+      }
+    }
+    assert.strictEqual(shard.needed().log, end + 1, 'the first final fact')
+  })
+
+  it('are a dead letter where the record is damaged, and the log is read on', () => {
+    const { member, shard } = withOpen(2, -1)
+    const end = member.log.length
+    shard.onCommitted([0, 2], end, member.now)
+    const record = member.log[end]!
+    const { member: heir, shard: heirs } = memberOf(
+      [{ ...record, value: record.value.slice(0, -3) }, record],
+      member.now,
+    )
+    assert.deepStrictEqual(heir.deadLetters, ['truncated'])
+    assert.strictEqual(heirs.messages.openCount, 2)
+  })
+})
