@@ -22,7 +22,11 @@ const PROGRAMS: ReadonlyArray<{
     ends: 1,
   },
   { name: 'projector', words: ['--max-semi-space-size=16', 'apps/projector/src/main.ts'], ends: 1 },
-  { name: 'webhook-fanout', words: ['--max-semi-space-size=8', 'apps/webhook-fanout/src/main.ts'], ends: 1 },
+  {
+    name: 'webhook-fanout',
+    words: ['--max-semi-space-size=4', '--initial-old-space-size=128', 'apps/webhook-fanout/src/main.ts'],
+    ends: 1,
+  },
   { name: 'hubctl', words: ['apps/hubctl/src/main.ts', '--help'], ends: 0 },
 ]
 

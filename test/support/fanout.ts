@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeId, encodeId, newId } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
+import { nodeFlags } from '@hub/local-stack'
 import { migrate, Vault } from '@hub/store'
 import { type CertificateAuthority, eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect } from 'effect'
@@ -121,7 +122,7 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
 
   const start = async (flags: ReadonlyArray<string> = []): Promise<void> => {
     const output = openSync(join(dir, 'fanout.log'), 'a')
-    const running = spawn(process.execPath, ['--max-semi-space-size=8', ...flags, MAIN], {
+    const running = spawn(process.execPath, [...nodeFlags('webhook-fanout'), ...flags, MAIN], {
       stdio: ['ignore', output, output],
       env: {
         PATH: process.env['PATH'],

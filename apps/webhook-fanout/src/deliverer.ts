@@ -15,19 +15,11 @@ import { metrics } from './metrics.ts'
 import { FanoutSettings } from './settings.ts'
 import { Slots } from './slots.ts'
 import { FanoutStore, type Outcome, type QueuedBatch, type Standing } from './store.ts'
-import type { PendingBatch, Subscription } from './subscription.ts'
+import type { Begun, PendingBatch, Subscription } from './subscription.ts'
 import { BatchTraces } from './traces.ts'
 
 /** After PostgreSQL or this process itself stood in the way: a pause before looking again, ms. */
 const TROUBLE_PAUSE_MS = 1000
-
-/** An attempt under way, or one whose outcome is not recorded yet. */
-interface Begun {
-  /** Breaks it off. */
-  giveUp: () => void
-  /** Its outcome is known. */
-  ended: boolean
-}
 
 /** What the deliverer needs of the partition that a subscription belongs to. */
 export interface DeliveryHost {
@@ -78,7 +70,6 @@ export const makeDeliverer: (
     const timers = new TimerHeap<Subscription>()
     const timerAlarm = makeAlarm()
     const idleAlarm = makeAlarm()
-    const attempts = new Map<PendingBatch, Begun>()
     let bodyBytes = 0
 
     const now = () => clock.currentTimeMillisUnsafe()
@@ -140,7 +131,7 @@ export const makeDeliverer: (
     const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
       const { enabled, readTo: behind, record } = subscription
       subscription.readTo = null
-      const without = [...subscription.inFlight.keys(), ...subscription.linedUp.map((batch) => batch.uuid)]
+      const without = [...subscription.inFlight, ...subscription.linedUp].map((batch) => batch.uuid)
       const limit = settings.linedUpEach - subscription.linedUp.length
       const endpoint = record.uuid
       const found = enabled
@@ -172,7 +163,7 @@ export const makeDeliverer: (
         return
       }
       for (const batch of found.batches) {
-        subscription.inFlight.set(batch.uuid, batch)
+        subscription.inFlight.push(batch)
         host.report(subscription, expiry(subscription, batch))
       }
     })
@@ -212,9 +203,9 @@ export const makeDeliverer: (
     }
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
-      subscription.inFlight.set(batch.uuid, batch)
+      subscription.inFlight.push(batch)
       const begun: Begun = { giveUp: () => {}, ended: false }
-      attempts.set(batch, begun)
+      batch.begun = begun
       const startedAt = now()
       if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
         end(subscription, batch, expiry(subscription, batch))
@@ -229,7 +220,7 @@ export const makeDeliverer: (
       begun: Begun,
     ) {
       const body = yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined)
-      if (!attempts.has(batch)) return
+      if (batch.begun !== begun) return
       // Deleted with its subscription, or done by another owner.
       if (body === null) abandon(subscription, batch)
       else if (body === undefined) postpone(subscription, batch)
@@ -238,8 +229,8 @@ export const makeDeliverer: (
 
     /** An attempt has its outcome: its slot is for the next, while this one is recorded. */
     const end = (subscription: Subscription, batch: PendingBatch, outcome: Outcome) => {
-      const begun = attempts.get(batch)
-      if (begun === undefined) return
+      const { begun } = batch
+      if (begun === null) return
       begun.ended = true
       forgetBody(batch)
       slots.ended(subscription)
@@ -248,10 +239,10 @@ export const makeDeliverer: (
     }
 
     const release = (subscription: Subscription, batch: PendingBatch) => {
-      const begun = attempts.get(batch)
+      const { begun } = batch
       // An expiry of a disabled subscription took no slot.
-      if (begun === undefined) return false
-      attempts.delete(batch)
+      if (begun === null) return false
+      batch.begun = null
       if (!begun.ended) slots.ended(subscription)
       slots.recorded(subscription)
       idleAlarm.ring()
@@ -262,7 +253,7 @@ export const makeDeliverer: (
     const abandon = (subscription: Subscription, batch: PendingBatch) => {
       if (!release(subscription, batch)) return
       forgetBody(batch)
-      subscription.inFlight.delete(batch.uuid)
+      subscription.landed(batch)
     }
 
     /** The same, and it is to be made later. */
@@ -334,7 +325,7 @@ export const makeDeliverer: (
     })
 
     const settled: Deliverer['settled'] = (subscription, { batch, kind, reason }, standing, nextDueAt) => {
-      subscription.inFlight.delete(batch.uuid)
+      subscription.landed(batch)
       forgetBody(batch)
       if (reason === null || kind === 'expiry') traces.forget(batch.uuid)
       if (standing !== null) {
@@ -394,8 +385,8 @@ export const makeDeliverer: (
         subscription.closed = true
         timers.clear(subscription)
         clearLine(subscription)
-        for (const batch of subscription.inFlight.values()) {
-          attempts.get(batch)?.giveUp()
+        for (const batch of subscription.inFlight.slice()) {
+          batch.begun?.giveUp()
           abandon(subscription, batch)
         }
         slots.enlist(subscription)

@@ -89,6 +89,7 @@ const pendingOf = ([id, attempts, queuedAt, nextAttemptAt, , redelivery, body]: 
     nextAttemptAt: Math.round(numberOf(nextAttemptAt) / 1000),
     redelivery: redelivery === null ? null : textOf(redelivery),
     body: body === null ? null : kept(body),
+    begun: null,
   }
 }
 
@@ -97,9 +98,12 @@ const columns = (q: Queries, body: Fragment) => q`
   id, attempts, (date_part('epoch', queued_at) * 1000)::bigint, (date_part('epoch', next_attempt_at) * 1000000)::bigint, first_sequence,
   redelivery, ${body}`
 
-const found = async (query: {
-  raw(): PromiseLike<ReadonlyArray<unknown>>
-}): Promise<ReadonlyArray<BatchCells>> => (await query.raw()) as ReadonlyArray<BatchCells>
+/**
+ * The rows of a query, taken out of its result: the driver's queries, and what they hold, stay until V8 collects the whole heap
+ * (docs/decisions/0027).
+ */
+const found = async <Row = BatchCells>(query: { raw(): PromiseLike<unknown> }): Promise<ReadonlyArray<Row>> =>
+  ((await query.raw()) as Array<Row>).splice(0)
 
 /** Where reading goes on behind these rows; `null` when they are all there was. */
 const placeBehind = (rows: ReadonlyArray<BatchCells>, limit: number): Place | null => {
@@ -185,9 +189,7 @@ export const expiredBatches = async (
 
 /** The body of a batch that waits, or `null` when it is gone. */
 export const bodyOfBatch = async (q: Queries, batch: string): Promise<Uint8Array | null> => {
-  const [row] = (await q`SELECT body FROM webhooks.batches WHERE id = ${batch}`.raw()) as ReadonlyArray<
-    ReadonlyArray<Cell>
-  >
+  const [row] = await found<ReadonlyArray<Cell>>(q`SELECT body FROM webhooks.batches WHERE id = ${batch}`)
   const body = row?.[0] ?? null
   return body === null ? null : kept(body)
 }

@@ -399,6 +399,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
                   nextAttemptAt: now,
                   redelivery: redelivery?.id ?? null,
                   body: Buffer.from(text),
+                  begun: null,
                   ...traceparentsOf(fresh),
                 } satisfies PendingBatch,
               },

@@ -49,6 +49,16 @@ export interface PendingBatch {
   readonly traceparents?: ReadonlyArray<string>
   /** `null`: still in PostgreSQL only. */
   body: Uint8Array | null
+  /** While it is attempted, and until the outcome is recorded. */
+  begun: Begun | null
+}
+
+/** An attempt under way, or one whose outcome is not recorded yet. */
+export interface Begun {
+  /** Breaks it off. */
+  giveUp: () => void
+  /** Its outcome is known. */
+  ended: boolean
 }
 
 interface JournalEvent {
@@ -63,8 +73,8 @@ export class Subscription implements SlotHolder {
   readonly partition: number
   /** In the order in which they are attempted. */
   readonly linedUp: Array<PendingBatch> = []
-  /** Attempted or about to be recorded, by UUID. */
-  readonly inFlight = new Map<string, PendingBatch>()
+  /** Attempted or about to be recorded, some dozens, in no order. No `Map`: docs/decisions/0027. */
+  readonly inFlight: Array<PendingBatch> = []
   failing: boolean
   /** The batch (UUID) that is to go out before the rest of a released backlog; `null` once it was looked for. */
   lead: string | null
@@ -92,6 +102,15 @@ export class Subscription implements SlotHolder {
 
   get hasWork(): boolean {
     return this.linedUp.length > 0 && this.enabled && !this.closed
+  }
+
+  /** It is in flight no more. */
+  landed(batch: PendingBatch): void {
+    const place = this.inFlight.indexOf(batch)
+    const last = this.inFlight.at(-1)
+    if (place < 0 || last === undefined) return
+    this.inFlight[place] = last
+    this.inFlight.pop()
   }
 
   wants(event: JournalEvent): boolean {

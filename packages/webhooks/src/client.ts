@@ -10,7 +10,7 @@ import { createSecureContext, getCACertificates } from 'node:tls'
 import { Agent, type Dispatcher } from 'undici'
 import packageJson from '../package.json' with { type: 'json' }
 import { makeSafeConnector } from './connector.ts'
-import { Deadlines } from './deadlines.ts'
+import { Deadlines, type Waiting } from './deadlines.ts'
 import { type FailureReason, reasonOf } from './failure.ts'
 import { AddressPolicy } from './policy.ts'
 import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
@@ -101,7 +101,9 @@ class Attempt implements Dispatcher.DispatchHandler {
   readonly #onError: (error: unknown) => void
   readonly #onDeadline: () => void
   readonly #deadlines: Deadlines<Attempt>
+  readonly #deadline: Waiting<Attempt>
   readonly #discards: Deadlines<Attempt>
+  #discard: Waiting<Attempt> | null = null
   #controller: Dispatcher.DispatchController | null = null
   #state: 'waiting' | 'answered' | 'given up' = 'waiting'
   #discarded = 0
@@ -119,7 +121,7 @@ class Attempt implements Dispatcher.DispatchHandler {
     this.#onDeadline = onDeadline
     this.#deadlines = deadlines
     this.#discards = discards
-    deadlines.add(this)
+    this.#deadline = deadlines.add(this)
   }
 
   /** No answer in time. */
@@ -148,7 +150,7 @@ class Attempt implements Dispatcher.DispatchHandler {
   onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
     // 1xx: not the answer yet.
     if (status < 200 || !this.#leave('answered')) return
-    this.#discards.add(this)
+    this.#discard = this.#discards.add(this)
     this.#onStatus(status)
   }
 
@@ -158,19 +160,24 @@ class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#discards.remove(this)
+    this.#discarding()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
-    this.#discards.remove(this)
+    this.#discarding()
     if (this.#leave('given up')) this.#onError(error)
+  }
+
+  /** Nothing is left of the answer. */
+  #discarding(): void {
+    if (this.#discard !== null) this.#discards.remove(this.#discard)
   }
 
   /** False when somebody was told already, or nobody waits. */
   #leave(state: 'answered' | 'given up'): boolean {
     if (this.#state !== 'waiting') return false
     this.#state = state
-    this.#deadlines.remove(this)
+    this.#deadlines.remove(this.#deadline)
     return true
   }
 }

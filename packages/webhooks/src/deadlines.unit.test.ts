@@ -32,14 +32,31 @@ describe('Deadlines', () => {
   it('forgets who is done, and serves who comes after a pause', () => {
     const ended: Array<string> = []
     const deadlines = new Deadlines<string>(MS, (one) => ended.push(one))
-    deadlines.add('done')
-    deadlines.remove('done')
+    const done = deadlines.add('done')
+    deadlines.remove(done)
+    deadlines.remove(done)
     vi.advanceTimersByTime(MS - 1)
     deadlines.add('late')
     vi.advanceTimersByTime(MS - 1)
     expect(ended).toEqual([])
     vi.advanceTimersByTime(1)
     expect(ended).toEqual(['late'])
+  })
+
+  it('keeps the others, wherever in the line one is done', () => {
+    for (const gone of [0, 1, 2]) {
+      const ended: Array<string> = []
+      const deadlines = new Deadlines<string>(MS, (one) => ended.push(one))
+      const line = ['first', 'second', 'third'].map((one) => deadlines.add(one))
+      deadlines.remove(line[gone]!)
+      deadlines.add('fourth')
+      vi.advanceTimersByTime(MS)
+      expect(ended).toEqual(['first', 'second', 'third', 'fourth'].toSpliced(gone, 1))
+      for (const one of line) deadlines.remove(one)
+      deadlines.add('fifth')
+      vi.advanceTimersByTime(MS)
+      expect(ended.at(-1)).toBe('fifth')
+    }
   })
 
   it('takes on who comes when another has ended', () => {

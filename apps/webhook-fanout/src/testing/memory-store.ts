@@ -163,6 +163,7 @@ export class MemoryStore {
       nextAttemptAt: standing.dueAt ?? standing.queuedAt,
       redelivery,
       body: withBody ? body : null,
+      begun: null,
     }
   }
 
