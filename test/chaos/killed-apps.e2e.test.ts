@@ -133,3 +133,39 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
     )
   })
 })
+
+describe('kill -9 of command-api behind a batch with codes that is not projected yet', () => {
+  it('leaves no batch open: a repeat answers what the batch has accepted, and the batch completes', async () => {
+    const { base_url, keys } = hub.describe()
+    const test = client(base_url, keys.test)
+    const messages = ['otp', 'service', 'otp'].map((kind, index) =>
+      send(kind as 'otp' | 'service', `+79${String(310_000_000 + index)}`, `batch-${index}`),
+    )
+    const projector = hub.app('projector')
+    projector.kill('SIGSTOP')
+    const first = await test.post('/v1/messages/batch', { messages })
+    expect(first.status).toBe(202)
+    const api = hub.app('command-api')
+    api.kill('SIGKILL')
+    await api.exited()
+    await api.restart()
+    const more = send('otp', '+79310000009', 'batch-9')
+    const second = await test.post('/v1/messages/batch', { messages: [...messages, more] })
+    projector.kill('SIGCONT')
+    expect(second.status).toBe(202)
+
+    const results = (answer: typeof first) => answer.body.results.map(({ result }: any) => result)
+    expect(results(first)).toEqual(['accepted', 'accepted', 'accepted'])
+    expect(results(second)).toEqual(['duplicate', 'duplicate', 'duplicate', 'accepted'])
+    await eventually(
+      async () => {
+        const completed = (await allEvents(test))
+          .filter(({ type }) => type === 'batch.completed')
+          .map(({ data }) => data.object.id)
+        expect(new Set(completed)).toEqual(new Set([first.body.id, second.body.id]))
+        return true
+      },
+      { withinMs: 30_000, everyMs: 200 },
+    )
+  })
+})

@@ -9,6 +9,8 @@ export interface BatchOutcome {
   readonly owner: Owner
   readonly total: number
   readonly accepted: number
+  /** Those of the accepted that are codes. */
+  readonly codes: number
   readonly duplicate: number
   readonly rejected: number
   /**
@@ -28,18 +30,23 @@ const WHOLE: ReadonlySet<string> = new Set([
 /** `outcomes`: those that are known. */
 export const batchOutcome = (batch: BatchToBe, outcomes: ReadonlyArray<Outcome>): BatchOutcome => {
   let accepted = 0
+  let codes = 0
   let duplicate = 0
   let whole = false
   for (const outcome of outcomes) {
     if (Result.isFailure(outcome)) whole ||= WHOLE.has(outcome.failure.code)
     else if (outcome.success.duplicate) duplicate++
-    else accepted++
+    else {
+      accepted++
+      if (outcome.success.view.class === 'otp') codes++
+    }
   }
   return {
     id: batch.id,
     owner: batch.owner,
     total: batch.total,
     accepted,
+    codes,
     duplicate,
     rejected: batch.malformed + outcomes.length - accepted - duplicate,
     exists: accepted > 0 || (duplicate === 0 && !whole),

@@ -16,8 +16,8 @@ export interface KnownMessage {
   readonly view: MessageView
   /** Recipient hash. */
   readonly recipient: string
-  /** In the read model, so its record has gone through the bus. */
-  readonly projected: boolean
+  /** Its record has gone through the bus. */
+  readonly published: boolean
 }
 
 /** What is known when a flush is decided. */
@@ -62,7 +62,7 @@ const OTHER_CODE =
 
 /**
  * A repeat. A `service` message is safe once it is recorded. A code is accepted only when the bus has it, which an
- * acknowledgement or the read model proves; until then a repeat publishes it again and waits.
+ * acknowledgement, the read model or a sealed batch proves; until then a repeat publishes it again and waits.
  */
 const decideRepeat = (
   candidate: Candidate,
@@ -73,7 +73,7 @@ const decideRepeat = (
   // Ledger and guard are written together, so this is a damaged or half-restored database.
   if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
   const { view } = known
-  if (view.class === 'service' || known.projected || knowledge.acknowledged(view.id)) {
+  if (view.class === 'service' || known.published || knowledge.acknowledged(view.id)) {
     return { type: 'duplicate', view, byKey, recipient: known.recipient }
   }
   if (knowledge.inFlight(view.id)) return { type: 'join', messageId: view.id, view }

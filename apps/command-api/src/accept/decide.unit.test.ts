@@ -13,7 +13,7 @@ const nothing: Knowledge = {
 
 const knownMessage = (of: Candidate, over: Partial<KnownMessage> = {}): KnownMessage => ({
   recipient: of.recipient,
-  projected: false,
+  published: false,
   view: {
     id: 'msg_earlier',
     mode: 'live',
@@ -108,7 +108,7 @@ describe('a repeat', () => {
   })
   it('of a proven code is a duplicate', () => {
     const repeat = otp('a', { variables: {} })
-    assert.deepStrictEqual(decide(used(repeat, knownMessage(repeat, { projected: true })), repeat), [
+    assert.deepStrictEqual(decide(used(repeat, knownMessage(repeat, { published: true })), repeat), [
       'duplicate',
     ])
     const acknowledged = { ...used(repeat, knownMessage(repeat)), acknowledged: () => true }

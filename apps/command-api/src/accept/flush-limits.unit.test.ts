@@ -8,7 +8,15 @@ import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { jsonAnswer } from '../http/answer.ts'
 import { storedAnswer } from '../idempotency/step.ts'
-import { Doubles, flusherOnDoubles, leaseOf, otp, owner, service } from '../testing/doubles.ts'
+import {
+  anotherProcess,
+  Doubles,
+  flusherOnDoubles,
+  leaseOf,
+  otp,
+  owner,
+  service,
+} from '../testing/doubles.ts'
 import type { Candidate } from './candidate.ts'
 import { Flusher } from './flush.ts'
 import type { OutboxGate } from './outbox-gate.ts'
@@ -28,7 +36,11 @@ const idOf = (outcome: Outcome | undefined): string | null =>
 
 const submit = Effect.fnUntraced(function* (candidates: ReadonlyArray<Candidate>, wish: Wish = {}) {
   const flusher = yield* Flusher
-  return yield* flusher.accept(candidates, wish)
+  const batch = wish.batch?.id ?? null
+  return yield* flusher.accept(
+    candidates.map((candidate) => ({ ...candidate, batch })),
+    wish,
+  )
 })
 const outcomesOf = (...candidates: ReadonlyArray<Candidate>) =>
   Effect.map(submit(candidates), ({ outcomes }) => outcomes)
@@ -325,6 +337,107 @@ describe('a batch', () => {
       assert.deepStrictEqual(again.outcomes.map(word), ['duplicate', 'accepted'])
       assert.deepInclude(ledger.batches.get(OTHER_BATCH), { accepted: 1, duplicate: 1 })
       assert.strictEqual(ledger.rows.size, 2)
+    }),
+  )
+
+  test(
+    'proves its codes once it is sealed: a process that knows nothing of them publishes none again',
+    Effect.gen(function* () {
+      const { bus } = yield* Doubles
+      const { outcomes } = yield* submit([otp('a'), service('b')], { batch: batchOf(BATCH, 2) })
+      const again = yield* Effect.provide(
+        submit([otp('a'), service('b'), otp('c')], { batch: batchOf(OTHER_BATCH, 3) }),
+        anotherProcess,
+      )
+      yield* settle
+      assert.deepStrictEqual(again.outcomes.map(word), ['duplicate', 'duplicate', 'accepted'])
+      assert.deepStrictEqual(again.outcomes.slice(0, 2).map(idOf), outcomes.map(idOf))
+      assert.deepStrictEqual(sealsIn(bus.records), [BATCH, OTHER_BATCH])
+      assert.strictEqual(bus.records.filter(({ type }) => type === 'MessageAccepted').length, 3)
+    }),
+  )
+
+  test(
+    'that is sealed while another process decides to publish its code again keeps it',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      const [code] = (yield* submit([otp('a')], { batch: batchOf(BATCH, 1) })).outcomes
+      const sealed = ledger.batches.get(BATCH)!
+      ledger.batches.set(BATCH, { ...sealed, sealedAt: null })
+      ledger.state.meanwhile = () => void ledger.batches.set(BATCH, sealed)
+      const again = yield* Effect.provide(
+        submit([otp('a')], { batch: batchOf(OTHER_BATCH, 1) }),
+        anotherProcess,
+      )
+      assert.deepStrictEqual(again.outcomes.map(word), ['duplicate'])
+      assert.strictEqual(idOf(again.outcomes[0]), idOf(code))
+      assert.strictEqual(again.batchCreatedAt, null)
+      assert.strictEqual(bus.records.filter(({ type }) => type === 'MessageAccepted').length, 1)
+    }),
+  )
+
+  test(
+    'is left to the sweeper when a code of it has become another batch\u2019s before it was sealed',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      bus.state.barrier = yield* Deferred.make<void>()
+      const first = yield* Effect.forkChild(submit([otp('a'), service('b')], { batch: batchOf(BATCH, 2) }))
+      yield* settle
+      const second = yield* Effect.forkChild(
+        Effect.provide(submit([otp('a')], { batch: batchOf(OTHER_BATCH, 1) }), anotherProcess),
+      )
+      yield* settle
+      yield* Deferred.succeed(bus.state.barrier, undefined)
+      const told = yield* Effect.forEach([first, second], Fiber.join)
+      // Each has published it under its one id, and says so.
+      assert.deepStrictEqual(
+        told.map(({ outcomes }) => outcomes.map(word)),
+        [['accepted', 'accepted'], ['accepted']],
+      )
+      assert.strictEqual(idOf(told[0]!.outcomes[0]), idOf(told[1]!.outcomes[0]))
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+      assert.deepInclude(ledger.batches.get(OTHER_BATCH), { accepted: 1 })
+      assert.isNotNull(ledger.batches.get(OTHER_BATCH)?.sealedAt)
+    }),
+  )
+
+  test(
+    'over several flushes is so as well',
+    Effect.gen(function* () {
+      const { ledger } = yield* Doubles
+      const rest = yield* Deferred.make<void>()
+      ledger.state.meanwhile = () => void (ledger.state.barrier = rest)
+      const many = Array.from({ length: 2500 }, (_, i) => service(`m${i}`))
+      const sending = yield* Effect.forkChild(submit([otp('a'), ...many], { batch: batchOf(BATCH, 2501) }))
+      yield* settle
+      const [id, entry] = [...ledger.rows].find(([, { fact }]) => fact.class === 'otp')!
+      ledger.rows.set(id, { ...entry, fact: { ...entry.fact, batch: OTHER_BATCH } })
+      yield* Deferred.succeed(rest, undefined)
+      const { outcomes } = yield* Fiber.join(sending)
+      assert.isTrue(outcomes.every((outcome) => word(outcome) === 'accepted'))
+      assert.strictEqual(ledger.commits.length, 2)
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+    }),
+  )
+
+  test(
+    'whose unpublished codes could not be given back is left to the sweeper: it would prove them',
+    Effect.gen(function* () {
+      const { bus, ledger } = yield* Doubles
+      bus.state.fate = 'hanging'
+      const sending = yield* Effect.forkChild(submit([otp('a'), service('b')], { batch: batchOf(BATCH, 2) }))
+      yield* settle
+      ledger.state.fate = 'unavailable'
+      yield* TestClock.adjust('1 second')
+      assert.deepStrictEqual((yield* Fiber.join(sending)).outcomes.map(word), [
+        'provider_unavailable',
+        'accepted',
+      ])
+      assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
+      ledger.state.fate = 'ok'
+      bus.state.fate = 'up'
+      const again = yield* Effect.provide(submit([otp('a')]), anotherProcess)
+      assert.deepStrictEqual(again.outcomes.map(word), ['accepted'])
     }),
   )
 

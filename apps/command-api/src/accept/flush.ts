@@ -22,7 +22,7 @@
  *      rows keep the id, unproven, and a repeat publishes the same id again. While the relay has rows to publish, new
  *      `service` records only join them, so that none overtakes.
  *   6. A batch whose outcome came to light elsewhere (codes, several flushes, nothing to record) is sealed at last; what even that
- *      does not reach is the sweeper's.
+ *      does not reach is the sweeper's. Sealed, it proves its codes to every process (docs/decisions/0028).
  *
  * What may happen although it is reported as failed: a commit that timed out is found by the repeat's lookup (and its
  * outbox row by the relay); an append that timed out is published again under the same ids, which readers drop; a place in the
@@ -509,7 +509,8 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       const createdAt = submission.createdAt ?? at
       if (batch !== undefined) {
         const outcome = batchOutcome(batch, all)
-        if (isComplete && outcome.exists) {
+        // With codes it is sealed when all are answered: what they say of each other has to be asked then.
+        if (isComplete && outcome.exists && outcome.codes === 0) {
           const row = rowOf(outcome, createdAt, at)
           batches.push(row)
           seals.push(sealRecord(row, at))
@@ -726,7 +727,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       const at = submission.createdAt + Math.max(0, (yield* Clock.currentTimeMillis) - submission.arrivedAt)
       const row = rowOf(outcome, submission.createdAt, at)
       const seal = sealRecord(row, at)
-      const outboxRow = yield* ledger.seal(row, encodeRecords([seal]))
+      const outboxRow = yield* ledger.seal(row, outcome.codes, encodeRecords([seal]))
       submission.sealed = true
       if (outboxRow !== null) publisher.push({ outboxRow, safe: [seal], codes: [] })
     })

@@ -210,8 +210,35 @@ export const addSpent = (q: Queries, charges: ReadonlyArray<Charge>) => {
 }
 
 /**
+ * Whether an acceptance `a` is of a code that the bus has acknowledged, for its batch is sealed: a process seals a batch when all of its codes
+ * are acknowledged or given back. The sweeper seals one also with codes that were never published, but only when their time is over.
+ */
+export const isAcknowledged = (q: Queries) => q`
+  (a.class = 'otp' AND NOT a.given_back AND a.expires_at > now()
+   AND EXISTS (SELECT 1 FROM command.batches b WHERE b.id = a.batch_id AND b.sealed_at IS NOT NULL))`
+
+/** Holds the batches of messages as they are: whoever seals one of them waits, or is waited for. */
+export const holdBatchesOf = (q: Queries, messageIds: ReadonlyArray<string>) => q`
+  SELECT 1 FROM command.batches
+   WHERE id IN (SELECT batch_id FROM command.acceptances WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]))
+   ORDER BY id FOR SHARE`
+
+/** Holds a batch (`bat_…`) that is to be sealed. */
+export const holdBatch = (q: Queries, batch: string) =>
+  q`SELECT 1 FROM command.batches WHERE id = ${uuidOf('bat', batch)} FOR UPDATE`
+
+/** How many codes of a batch (`bat_…`) are accepted, as far as the ledger knows. */
+export const countCodes = async (q: Queries, batch: string): Promise<number> => {
+  const [row] = await q<[{ codes: number }]>`
+    SELECT count(*)::integer AS codes FROM command.acceptances
+     WHERE batch_id = ${uuidOf('bat', batch)} AND class = 'otp' AND NOT given_back`
+  return row.codes
+}
+
+/**
  * Gives the price of unproven codes back, once each, and marks them as not accepted. With a stamp, only if the row still
- * has it: a repeat that has accepted the code anew meanwhile has charged anew. What is in the read model was published after all.
+ * has it: a repeat that has accepted the code anew meanwhile has charged anew. What is in the read model, or in a sealed batch, was
+ * published after all.
  */
 export const giveBack = (q: Queries, codes: ReadonlyArray<UnprovenCode>) => q`
   WITH undone AS (
@@ -221,6 +248,7 @@ export const giveBack = (q: Queries, codes: ReadonlyArray<UnprovenCode>) => q`
      WHERE a.message_id = code.id AND a.class = 'otp' AND NOT a.given_back
        AND (code.at IS NULL OR a.created_at = timestamptz 'epoch' + code.at * interval '1 millisecond')
        AND NOT coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = a.message_id), false)
+       AND NOT ${isAcknowledged(q)}
     RETURNING a.account, a.mode, a.created_at, a.price),
   months AS (
     SELECT account, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS period, sum(price) AS amount

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, type MessageAccepted, recipientHash } from '@hub/domain'
-import { makeSql, Sealing, Sql, Vault } from '@hub/store'
+import { makeSql, type Queries, Sealing, Sql, Vault } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
@@ -11,7 +11,9 @@ import { type Lease, lockLeases } from '../idempotency/keys.ts'
 import { IdempotencyKeys, idempotencyKeysLayer, newToken } from '../idempotency/store.ts'
 import { freshId } from '../ids.ts'
 import { Messages } from '../messages/store.ts'
-import { type Commit, type Entry, Ledger, ledgerLayer, type Unrecorded } from './ledger.ts'
+import { refKey } from './decide.ts'
+import { type BatchRow, type Commit, type Entry, Ledger, ledgerLayer, type Unrecorded } from './ledger.ts'
+import { holdBatchesOf } from './ledger-statements.ts'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -119,6 +121,19 @@ const spentBy = Effect.fnUntraced(function* (owner: Owner) {
   return row?.spent
 })
 
+/** Until a transaction of this database waits for another one. */
+const untilBlocked = Effect.gen(function* () {
+  const sql = yield* Sql
+  yield* sql
+    .run(
+      (q) =>
+        q<[{ blocked: number }]>`
+          SELECT count(*)::integer AS blocked FROM pg_stat_activity
+           WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0`,
+    )
+    .pipe(Effect.repeat({ until: ([row]) => row.blocked > 0 }), Effect.timeout('5 seconds'))
+})
+
 describe('a commit', () => {
   test('records what did not lose its reference, and nothing of what did', () =>
     Effect.gen(function* () {
@@ -197,6 +212,152 @@ describe('a code that is published again', () => {
       yield* ledger.commit(commitOf([], [againOf(code)]))
       yield* ledger.commit(commitOf([], [againOf(code)]))
       assert.strictEqual(yield* spentBy(owner), '2.00')
+    }))
+})
+
+describe('a sealed batch', () => {
+  const batchOf = (owner: Owner, accepted: number): BatchRow => {
+    const createdAt = Date.now()
+    const counts = { total: accepted, accepted, duplicate: 0, rejected: 0 }
+    return { id: freshId('bat', createdAt), owner, ...counts, createdAt, sealedAt: null }
+  }
+  const codeIn = (batch: BatchRow, over: Partial<MessageAccepted> = {}): Entry =>
+    entryOf(batch.owner, {
+      class: 'otp',
+      template: 'otp_code',
+      clientRef: 'code-1',
+      batch: batch.id,
+      ...over,
+    })
+  const recorded = Effect.fnUntraced(function* (code: Entry, batch: BatchRow) {
+    const ledger = yield* Ledger
+    const commit = commitOf([code])
+    yield* ledger.commit({ ...commit, rest: (lost) => ({ ...commit.rest(lost), batches: [batch] }) })
+  })
+  const seal = (batch: BatchRow) =>
+    Effect.flatMap(Ledger, (ledger) =>
+      ledger.seal({ ...batch, sealedAt: Date.now() }, batch.accepted, Buffer.from('seal')),
+    )
+  const againIn = (code: Entry, batch: BatchRow): Entry => ({
+    ...code,
+    fact: { ...code.fact, at: code.fact.at + 1, batch: batch.id, republished: true },
+  })
+  const isPublished = Effect.fnUntraced(function* ({ fact, owner }: Entry) {
+    const ledger = yield* Ledger
+    const references = [{ owner, clientRef: fact.clientRef! }]
+    const { known } = yield* ledger.lookup({ references, recipients: [], remembered: [] })
+    return known.get(refKey(owner, fact.clientRef!))?.published
+  })
+  const batchIdOf = Effect.fnUntraced(function* ({ fact }: Entry) {
+    const sql = yield* Sql
+    const [row] = yield* sql.run(
+      (q) =>
+        q<
+          { batch_id: string }[]
+        >`SELECT batch_id FROM command.acceptances WHERE message_id = ${decodeId('msg', fact.messageId)}`,
+    )
+    return encodeId('bat', row!.batch_id)
+  })
+  const setCode =
+    ({ fact }: Entry, batch: BatchRow) =>
+    (q: Queries) =>
+      q`UPDATE command.acceptances SET batch_id = ${decodeId('bat', batch.id)}
+       WHERE message_id = ${decodeId('msg', fact.messageId)}`
+
+  test('proves that its codes were published, until their time is over', () =>
+    Effect.gen(function* () {
+      const owner = newOwner()
+      const batch = batchOf(owner, 2)
+      const code = codeIn(batch)
+      const late = codeIn(batch, { clientRef: 'code-2', expiresAt: Date.now() - 1000 })
+      yield* recorded(code, batch)
+      yield* recorded(late, batch)
+      assert.deepStrictEqual(yield* Effect.forEach([code, late], isPublished), [false, false])
+      assert.isNotNull(yield* seal(batch))
+      assert.deepStrictEqual(yield* Effect.forEach([code, late], isPublished), [true, false])
+    }))
+
+  test('does not prove a code that was given back', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const batch = batchOf(newOwner(), 0)
+      const code = codeIn(batch)
+      yield* recorded(code, batch)
+      yield* ledger.giveBack([{ messageId: code.fact.messageId, at: code.fact.at }])
+      assert.isNotNull(yield* seal(batch))
+      assert.isFalse(yield* isPublished(code))
+    }))
+
+  test('keeps its codes, paid for, whoever decided to publish them again before it was sealed', () =>
+    Effect.gen(function* () {
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const [batch, other] = [batchOf(owner, 1), batchOf(owner, 1)]
+      const code = codeIn(batch)
+      yield* recorded(code, batch)
+      yield* seal(batch)
+      const committed = yield* ledger.commit(commitOf([], [againIn(code, other)]))
+      assert.deepStrictEqual([...committed.lost], [code.fact.messageId])
+      assert.strictEqual(yield* batchIdOf(code), batch.id)
+      assert.strictEqual(yield* spentBy(owner), '2.00')
+    }))
+
+  test('is waited for by whoever publishes its codes again while it is being sealed', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const ledger = yield* Ledger
+      const owner = newOwner()
+      const [batch, other] = [batchOf(owner, 1), batchOf(owner, 1)]
+      const code = codeIn(batch)
+      yield* recorded(code, batch)
+      const [locked, end] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const services = yield* Effect.context()
+      const sealing = yield* Effect.forkChild(
+        sql.transaction(async (q) => {
+          await q`UPDATE command.batches SET sealed_at = now() WHERE id = ${decodeId('bat', batch.id)}`
+          Deferred.doneUnsafe(locked, Effect.void)
+          await Effect.runPromiseWith(services)(Deferred.await(end))
+        }),
+      )
+      yield* Deferred.await(locked)
+      const committing = yield* Effect.forkChild(ledger.commit(commitOf([], [againIn(code, other)])))
+      yield* untilBlocked
+      yield* Deferred.succeed(end, undefined)
+      yield* Fiber.join(sealing)
+      assert.deepStrictEqual([...(yield* Fiber.join(committing)).lost], [code.fact.messageId])
+      assert.strictEqual(yield* batchIdOf(code), batch.id)
+    }))
+
+  test('is not one, and is left open, when a code of it is being published again in another', () =>
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const owner = newOwner()
+      const [batch, other] = [batchOf(owner, 1), batchOf(owner, 1)]
+      const code = codeIn(batch)
+      yield* recorded(code, batch)
+      const [locked, end] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const services = yield* Effect.context()
+      const publishing = yield* Effect.forkChild(
+        sql.transaction(async (q) => {
+          await holdBatchesOf(q, [code.fact.messageId])
+          await setCode(code, other)(q)
+          Deferred.doneUnsafe(locked, Effect.void)
+          await Effect.runPromiseWith(services)(Deferred.await(end))
+        }),
+      )
+      yield* Deferred.await(locked)
+      const sealing = yield* Effect.forkChild(seal(batch))
+      yield* untilBlocked
+      yield* Deferred.succeed(end, undefined)
+      yield* Fiber.join(publishing)
+      assert.isNull(yield* Fiber.join(sealing))
+      const [row] = yield* sql.run(
+        (q) =>
+          q<
+            { sealed_at: Date | null }[]
+          >`SELECT sealed_at FROM command.batches WHERE id = ${decodeId('bat', batch.id)}`,
+      )
+      assert.isNull(row?.sealed_at)
     }))
 })
 

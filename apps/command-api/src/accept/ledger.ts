@@ -12,8 +12,11 @@ import { type KnownMessage, refKey } from './decide.ts'
 import {
   addSpent,
   chargesOf,
+  countCodes,
   deleteOutbox,
   giveBack,
+  holdBatch,
+  holdBatchesOf,
   insertAcceptances,
   insertAtOnce,
   insertOutbox,
@@ -82,7 +85,7 @@ export interface BatchRow {
 
 /** Message ids of a commit for which nothing was written. */
 export interface Unrecorded {
-  /** Another process took their `client_ref` between lookup and commit. */
+  /** Between lookup and commit another process took their `client_ref`, or published the code. */
   readonly lost: ReadonlySet<string>
   /** They do not fit the spend limit. */
   readonly overspent: ReadonlySet<string>
@@ -129,8 +132,15 @@ export class Ledger extends Context.Service<
     readonly commit: (commit: Commit) => Effect.Effect<Committed, StorageError>
     /** Gives back what codes were charged that were not published. Idempotent. */
     readonly giveBack: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
-    /** Writes a batch's outcome with its outbox row, and answers the row; `null` where it was sealed before. */
-    readonly seal: (batch: BatchRow, records: Uint8Array) => Effect.Effect<number | null, StorageError>
+    /**
+     * Writes a batch's outcome with its outbox row, and answers the row. `null`: it was sealed before, or fewer than the so many `codes` that
+     * are among its accepted are still in it, because another process has published some again in another batch; then it stays open.
+     */
+    readonly seal: (
+      batch: BatchRow,
+      codes: number,
+      records: Uint8Array,
+    ) => Effect.Effect<number | null, StorageError>
     /** Removes acknowledged outbox rows. */
     readonly settle: (rows: ReadonlyArray<number>) => Effect.Effect<void, StorageError>
   }
@@ -215,11 +225,12 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
           all.filter(({ lease }) => lease !== null && !held.has(lease.token)).map(idOf),
         )
 
-        // What a repeated code cost the last time it is not to cost twice. One that has landed meanwhile stays as it is, paid for:
-        // another process has published it since it was looked up.
+        // What a repeated code cost the last time it is not to cost twice. One that another process has published since it was looked
+        // up stays as it is, paid for, in its batch.
         const repeats = republished.filter((entry) => !abandoned.has(idOf(entry)))
         let unpaid = NONE
         if (repeats.length > 0) {
+          await holdBatchesOf(q, repeats.map(idOf))
           await giveBack(
             q,
             repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
@@ -242,6 +253,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
           }
         }
         const won = lost.size === 0 ? wanted : wanted.filter((entry) => !lost.has(idOf(entry)))
+        for (const entry of repeats) if (!unpaid.has(idOf(entry))) lost.add(idOf(entry))
         const repeated = again.filter(isWanted)
         const { answers, batches, outbox } = rest({ abandoned, lost, overspent })
 
@@ -282,8 +294,12 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
 
       giveBack: (codes) => Effect.asVoid(sql.run((q) => giveBack(q, codes), AFTERWARDS)),
 
-      seal: (batch, records) =>
+      seal: (batch, codes, records) =>
         sql.transaction(async (q) => {
+          if (codes > 0) {
+            await holdBatch(q, batch.id)
+            if ((await countCodes(q, batch.id)) < codes) return null
+          }
           const written = await writeBatches(q, [batch])
           if (written.length === 0) return null
           const [row] = await insertOutbox(q, records)

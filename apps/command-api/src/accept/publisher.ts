@@ -100,15 +100,15 @@ export const makePublisher = Effect.fnUntraced(function* (
     yield* Effect.all(
       [
         limits.giveBack(codes.map(({ claimant }) => claimant)),
-        ledger
-          .giveBack(codes.map(({ view }) => ({ messageId: view.id, at: view.createdAt })))
-          .pipe(
-            Effect.catchCause((cause) =>
-              Effect.logWarning('codes that were not published are still charged', cause).pipe(
-                Effect.annotateLogs({ codes: codes.length }),
-              ),
-            ),
-          ),
+        ledger.giveBack(codes.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))).pipe(
+          Effect.catchCause((cause) => {
+            // Sealed batches prove their codes, and these are none of it: the sweeper seals theirs, when it is known what became of them.
+            for (const { ticket } of codes) ticket.submission.doubtful = true
+            return Effect.logWarning('codes that were not published are still charged', cause).pipe(
+              Effect.annotateLogs({ codes: codes.length }),
+            )
+          }),
+        ),
       ],
       { concurrency: 'unbounded', discard: true },
     )

@@ -13,6 +13,7 @@ import {
 } from '@hub/domain'
 import { type BoxUnreadable, type Queries, Sealing, Sql, type StorageError, Vault } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
+import { isAcknowledged } from '../accept/ledger-statements.ts'
 import type { Owner } from '../accounts/account.ts'
 import { gather } from './gathered.ts'
 import type { MessageContent, MessageView, StatusChange } from './message.ts'
@@ -22,8 +23,8 @@ export interface StoredMessage {
   readonly view: MessageView
   /** `acc_…` */
   readonly account: string
-  /** It is in the read model: its record has gone through the bus. */
-  readonly projected: boolean
+  /** Its record has gone through the bus: it is in the read model, or a code of a sealed batch (`isAcknowledged`). */
+  readonly published: boolean
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
 }
@@ -76,6 +77,7 @@ interface AcceptanceRow extends Row {
   readonly to_masked: string
   readonly sealing_key: string | null
   readonly sealed: Buffer | null
+  readonly acknowledged: boolean
 }
 
 /** Ids of PostgreSQL's sort as their text does. Months outside their range are not opened: docs/decisions/0018. */
@@ -112,8 +114,8 @@ const selectProjected = (q: Queries, ids: ReadonlyArray<string>) => {
 
 const selectAcceptances = (q: Queries, ids: ReadonlyArray<string>) => q<AcceptanceRow[]>`
   SELECT message_id AS id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
-         variables, created_at, to_masked, sealing_key, sealed
-    FROM command.acceptances WHERE message_id = ANY (${[...ids]}::uuid[])`
+         variables, created_at, to_masked, sealing_key, sealed, ${isAcknowledged(q)} AS acknowledged
+    FROM command.acceptances a WHERE message_id = ANY (${[...ids]}::uuid[])`
 
 /** Every status in its order. The ranks decide: two processes stamped these moments, each by its own clock. */
 const historyOf = (row: ProjectedRow): ReadonlyArray<StatusChange> => {
@@ -257,7 +259,7 @@ export class Messages extends Context.Service<
           found.set(view.id, {
             view,
             account: encodeId('acc', row.account),
-            projected: true,
+            published: true,
             recipient: row.recipient.toString('hex'),
           })
         }
@@ -268,7 +270,7 @@ export class Messages extends Context.Service<
           found.set(view.id, {
             view,
             account: encodeId('acc', row.account),
-            projected: false,
+            published: row.acknowledged,
             recipient: row.recipient.toString('hex'),
           })
         }

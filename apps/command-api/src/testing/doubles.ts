@@ -100,13 +100,25 @@ const makeLedger = () => {
   }
   let nextRow = 1
 
+  const codesOf = (batch: string) =>
+    [...rows.values()].filter(
+      ({ fact }) => fact.class === 'otp' && fact.batch === batch && charged.has(fact.messageId),
+    )
+
+  /** Whether it has gone through the bus, as far as PostgreSQL can tell. */
+  const isPublished = (id: string): boolean => {
+    const batch = rows.get(id)?.fact.batch ?? null
+    const isSealed = batch !== null && batches.get(batch)?.sealedAt != null
+    return projected.has(id) || (isSealed && codesOf(batch).some(({ fact }) => fact.messageId === id))
+  }
+
   const knownOf = (id: string): KnownMessage | null => {
     const entry = rows.get(id)
     if (entry === undefined) return null
     const { fact } = entry
     return {
       recipient: fact.recipient,
-      projected: projected.has(id),
+      published: isPublished(id),
       view: acceptedView(fact, entry.toMasked),
     }
   }
@@ -150,8 +162,12 @@ const makeLedger = () => {
         const overspent = new Set<string>()
         const abandoned = new Set<string>()
         const won: Array<Entry> = []
-        for (const entry of republished) charged.delete(entry.fact.messageId)
-        for (const entry of [...accepted, ...republished]) {
+        for (const { fact } of republished) {
+          if (isPublished(fact.messageId)) lost.add(fact.messageId)
+          else charged.delete(fact.messageId)
+        }
+        const repeated = republished.filter(({ fact }) => !lost.has(fact.messageId))
+        for (const entry of [...accepted, ...repeated]) {
           const { clientRef, messageId } = entry.fact
           const key = clientRef === null ? null : refKey(entry.owner, clientRef)
           if (entry.lease !== null && state.lapsed.has(entry.lease.token)) abandoned.add(messageId)
@@ -181,15 +197,16 @@ const makeLedger = () => {
           return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'test' }))
         }
         for (const { messageId } of codes) {
-          if (charged.delete(messageId)) givenBack.push(messageId)
+          if (!isPublished(messageId) && charged.delete(messageId)) givenBack.push(messageId)
         }
         return Effect.void
       }),
-    seal: (batch, records) =>
+    seal: (batch, codes, records) =>
       Effect.suspend(() => {
         const failure = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
         if (state.sealing === 'unavailable') return Effect.fail(failure)
         if (batches.get(batch.id)?.sealedAt != null) return Effect.succeed(null)
+        if (codesOf(batch.id).length < codes) return Effect.succeed(null)
         batches.set(batch.id, batch)
         const row = nextRow++
         outbox.set(row, records)
@@ -203,10 +220,15 @@ const makeLedger = () => {
 /** A bus in memory. */
 const makeBus = () => {
   const records: Array<OutgoingRecord> = []
-  const state = { fate: 'up' as BusFate }
+  const state = {
+    fate: 'up' as BusFate,
+    /** While there, appends wait for it. */
+    barrier: null as Deferred.Deferred<void> | null,
+  }
   const log: EventLog['Service'] = {
     append: (given, options) =>
       Effect.gen(function* () {
+        if (state.barrier !== null) yield* Deferred.await(state.barrier)
         switch (state.fate) {
           case 'refusing':
             return yield* new BusUnavailable({ reason: 'refused', detail: 'test' })
@@ -280,17 +302,23 @@ export class Doubles extends Context.Service<
     readonly ledger: ReturnType<typeof makeLedger>
     readonly bus: ReturnType<typeof makeBus>
     readonly limits: ReturnType<typeof makeLimits>
+    readonly makeMessageId: MakeId
   }
 >()('@hub/command-api/testing/Doubles') {}
 
-/** A flusher on doubles. The gate is the real one, opened as by a relay that found nothing. */
-export const flusherOnDoubles = () => {
-  const ledger = makeLedger()
-  const bus = makeBus()
-  const limits = makeLimits()
+const makeDoubles = (): Doubles['Service'] => {
   let made = 0
-  const makeMessageId: MakeId = () =>
-    encodeId('msg', `01890000-0000-7000-8000-${(++made).toString(16).padStart(12, '0')}`)
+  return {
+    ledger: makeLedger(),
+    bus: makeBus(),
+    limits: makeLimits(),
+    makeMessageId: () =>
+      encodeId('msg', `01890000-0000-7000-8000-${(++made).toString(16).padStart(12, '0')}`),
+  }
+}
+
+/** A flusher on doubles. The gate is the real one, opened as by a relay that found nothing. */
+const flusherOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) => {
   const sealing: Sealing['Service'] = {
     current: (purpose) =>
       Effect.succeed({
@@ -320,9 +348,16 @@ export const flusherOnDoubles = () => {
         Layer.succeed(EventLog)(bus.log),
         Layer.succeed(Sealing)(sealing),
         Layer.succeed(Limits)(limits.limits),
-        Layer.succeed(Doubles)({ ledger, bus, limits }),
-        OutboxGate.layer,
+        Layer.fresh(OutboxGate.layer),
       ),
     ),
   )
 }
+
+export const flusherOnDoubles = () => {
+  const doubles = makeDoubles()
+  return Layer.merge(flusherOn(doubles), Layer.succeed(Doubles)(doubles))
+}
+
+/** The flusher of another process on the same doubles: it remembers nothing of what the first one did. */
+export const anotherProcess = Layer.unwrap(Effect.map(Doubles, flusherOn))
