@@ -15,7 +15,7 @@ import {
   reportOutcome,
   type TopicNames,
 } from '@hub/kafka'
-import type { OpenSubmission } from '@hub/operator'
+import { type OpenSubmission, SANDBOX } from '@hub/operator'
 import { Result } from 'effect'
 import { InboundQueue } from '../inbound/waiting.ts'
 import type { Metrics } from '../metrics.ts'
@@ -77,8 +77,13 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
       routes: environment.routes,
       population: environment.population,
       dedupes: environment.dedupes,
-      reportDeadline: (state, sentAt) =>
-        reportDeadline(DEFAULT_LIFETIMES, { class: state.class, sentAt, scenario: null }),
+      // The sandbox has lost with its process what it would have reported, and knows no ids to tell it by.
+      reportDeadline: ({ class: messageClass, operator }, sentAt) =>
+        reportDeadline(DEFAULT_LIFETIMES, {
+          class: messageClass,
+          sentAt,
+          scenario: operator === SANDBOX ? 'silent' : null,
+        }),
       happened: (what: Happening, count = 1) => metrics.happened(what, count),
     },
     environment.limits,

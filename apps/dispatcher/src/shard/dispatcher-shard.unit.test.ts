@@ -6,6 +6,7 @@ import {
   acceptedRecord,
   decodeOpenMessagesCarried,
   deliveryReportRecord,
+  logRecord,
   type IncomingRecord,
   type OutgoingRecord,
   topicNames,
@@ -142,6 +143,43 @@ const reportOf = (member: { readonly now: number }, { key }: Message, operatorId
     rawKey: null,
     rawSealed: null,
   })
+
+describe('a message that counts as sent because its answer was lost', () => {
+  const started = (operator: string, now: number) =>
+    logRecord(
+      topics,
+      {
+        type: 'HandoverStarted',
+        messageId: newId('msg', now, randomBytes(10)),
+        at: now,
+        attempt: 1,
+        epoch: 0,
+        operator,
+      },
+      recipientOf(1),
+      { partition: 0 },
+    )
+  const HOUR = 60 * MINUTE
+  for (const [operator, after] of [
+    ['sandbox', 10_000],
+    ['op', 26 * HOUR],
+  ] as const) {
+    it(`waits for the report of ${operator} for ${after / 1000} s`, () => {
+      const now = 1_700_000_000_000
+      const { member, shard } = memberOf([started(operator, now)], now)
+      // The lanes are read, and it was not in them.
+      shard.onCommitted([0, 0], 1, now)
+      assert.deepStrictEqual(
+        member.log.slice(1).map(({ type }) => type),
+        ['MessageSent'],
+      )
+      shard.messages.tick(now + after - 1)
+      assert.lengthOf(member.log, 2)
+      shard.messages.tick(now + after)
+      assert.strictEqual(member.log.at(-1)?.type, 'MessageExpired')
+    })
+  }
+})
 
 describe('open messages that are carried forward', () => {
   it('lie a hundred in a record, and are all that another member needs', () => {
