@@ -4,6 +4,7 @@
  */
 import { openDatabase, startHub, type TestHub, eventually } from '@hub/testkit'
 import { decodeId } from '@hub/domain'
+import { SANDBOX_DEFAULTS } from '@hub/operator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
 import { mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
@@ -16,11 +17,11 @@ const SEED = Number(process.env['HUB_CHECKER_SEED'] ?? 20_261_121)
 
 /** The projector twice as often: it is what is checked. One waits for another, so what is to meet requests under way is the first. */
 const KILLED = ['command-api', 'dispatcher', 'projector', 'projector'] as const
-/** From a hand-over by the sandbox to its late report, and a second to tell it (docs/sandbox.md). */
-const LATE_REPORT_MS = 21_000
 /** Each of them once in the small run, and once more for so many messages. */
 const MESSAGES_A_ROUND = 12_500
 const KILLS = KILLED.length * Math.max(1, Math.round(MESSAGES / MESSAGES_A_ROUND))
+/** From a hand-over by the sandbox to its late report, and a second to tell it. */
+const LATE_REPORT_MS = SANDBOX_DEFAULTS.lateReportMs + 1000
 /** Requests under way. */
 const AT_ONCE = 12
 /** A bound on what hangs: a busy machine carries a hundred messages a second. */

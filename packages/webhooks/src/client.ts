@@ -160,16 +160,16 @@ class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    this.#discarding()
+    this.#endDiscard()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
-    this.#discarding()
+    this.#endDiscard()
     if (this.#leave('given up')) this.#onError(error)
   }
 
   /** Nothing is left of the answer. */
-  #discarding(): void {
+  #endDiscard(): void {
     if (this.#discard !== null) this.#discards.remove(this.#discard)
   }
 

@@ -121,6 +121,26 @@ const spentBy = Effect.fnUntraced(function* (owner: Owner) {
   return row?.spent
 })
 
+/** A transaction that has done its work and is still open; `end` commits it. */
+const inTheMidst = Effect.fnUntraced(function* (work: (q: Queries) => Promise<unknown>) {
+  const sql = yield* Sql
+  const done = yield* Deferred.make<void>()
+  const end = yield* Deferred.make<void>()
+  const services = yield* Effect.context()
+  const transaction = yield* Effect.forkChild(
+    sql.transaction(
+      async (q) => {
+        await work(q)
+        Deferred.doneUnsafe(done, Effect.void)
+        await Effect.runPromiseWith(services)(Deferred.await(end))
+      },
+      { deadline: '30 seconds' },
+    ),
+  )
+  yield* Deferred.await(done)
+  return { end: Effect.andThen(Deferred.succeed(end, undefined), Fiber.join(transaction)) }
+})
+
 /** Until a transaction of this database waits for another one. */
 const untilBlocked = Effect.gen(function* () {
   const sql = yield* Sql
@@ -157,27 +177,18 @@ describe('a commit', () => {
 
   test('waits for whoever is taking the same reference, and then knows who has it', () =>
     Effect.gen(function* () {
-      const sql = yield* Sql
       const ledger = yield* Ledger
       const owner = newOwner()
       const theirs = freshId('msg', Date.now())
-      const taken = yield* Deferred.make<void>()
-      const end = yield* Deferred.make<void>()
-      const services = yield* Effect.context()
-      const other = yield* Effect.forkChild(
-        sql.transaction(async (q) => {
-          await q`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
-                  VALUES (${owner.accountUuid}, 'live', 'order-1', ${decodeId('msg', theirs)}, now())`
-          Deferred.doneUnsafe(taken, Effect.void)
-          await Effect.runPromiseWith(services)(Deferred.await(end))
-        }),
+      const taking = yield* inTheMidst(
+        (q) => q`
+          INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+          VALUES (${owner.accountUuid}, 'live', 'order-1', ${decodeId('msg', theirs)}, now())`,
       )
-      yield* Deferred.await(taken)
       const mine = entryOf(owner, { clientRef: 'order-1' })
       const committing = yield* Effect.forkChild(ledger.commit(commitOf([mine])))
-      yield* Deferred.succeed(end, undefined)
+      yield* taking.end
       const committed = yield* Fiber.join(committing)
-      yield* Fiber.join(other)
       assert.deepStrictEqual([...committed.lost], [mine.fact.messageId])
       assert.strictEqual((yield* acceptancesOf(owner)).size, 0)
     }))
@@ -258,11 +269,6 @@ describe('a sealed batch', () => {
     )
     return encodeId('bat', row!.batch_id)
   })
-  const setCode =
-    ({ fact }: Entry, batch: BatchRow) =>
-    (q: Queries) =>
-      q`UPDATE command.acceptances SET batch_id = ${decodeId('bat', batch.id)}
-       WHERE message_id = ${decodeId('msg', fact.messageId)}`
 
   test('proves that its codes were published, until their time is over', () =>
     Effect.gen(function* () {
@@ -304,26 +310,17 @@ describe('a sealed batch', () => {
 
   test('is waited for by whoever publishes its codes again while it is being sealed', () =>
     Effect.gen(function* () {
-      const sql = yield* Sql
       const ledger = yield* Ledger
       const owner = newOwner()
       const [batch, other] = [batchOf(owner, 1), batchOf(owner, 1)]
       const code = codeIn(batch)
       yield* recorded(code, batch)
-      const [locked, end] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-      const services = yield* Effect.context()
-      const sealing = yield* Effect.forkChild(
-        sql.transaction(async (q) => {
-          await q`UPDATE command.batches SET sealed_at = now() WHERE id = ${decodeId('bat', batch.id)}`
-          Deferred.doneUnsafe(locked, Effect.void)
-          await Effect.runPromiseWith(services)(Deferred.await(end))
-        }),
+      const sealing = yield* inTheMidst(
+        (q) => q`UPDATE command.batches SET sealed_at = now() WHERE id = ${decodeId('bat', batch.id)}`,
       )
-      yield* Deferred.await(locked)
       const committing = yield* Effect.forkChild(ledger.commit(commitOf([], [againIn(code, other)])))
       yield* untilBlocked
-      yield* Deferred.succeed(end, undefined)
-      yield* Fiber.join(sealing)
+      yield* sealing.end
       assert.deepStrictEqual([...(yield* Fiber.join(committing)).lost], [code.fact.messageId])
       assert.strictEqual(yield* batchIdOf(code), batch.id)
     }))
@@ -335,21 +332,14 @@ describe('a sealed batch', () => {
       const [batch, other] = [batchOf(owner, 1), batchOf(owner, 1)]
       const code = codeIn(batch)
       yield* recorded(code, batch)
-      const [locked, end] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-      const services = yield* Effect.context()
-      const publishing = yield* Effect.forkChild(
-        sql.transaction(async (q) => {
-          await holdBatchesOf(q, [code.fact.messageId])
-          await setCode(code, other)(q)
-          Deferred.doneUnsafe(locked, Effect.void)
-          await Effect.runPromiseWith(services)(Deferred.await(end))
-        }),
-      )
-      yield* Deferred.await(locked)
+      const { messageId } = code.fact
+      const publishing = yield* inTheMidst(async (q) => {
+        await holdBatchesOf(q, [messageId])
+        await q`UPDATE command.acceptances SET batch_id = ${decodeId('bat', other.id)} WHERE message_id = ${decodeId('msg', messageId)}`
+      })
       const sealing = yield* Effect.forkChild(seal(batch))
       yield* untilBlocked
-      yield* Deferred.succeed(end, undefined)
-      yield* Fiber.join(publishing)
+      yield* publishing.end
       assert.isNull(yield* Fiber.join(sealing))
       const [row] = yield* sql.run(
         (q) =>
@@ -364,7 +354,6 @@ describe('a sealed batch', () => {
 describe('a claim on an idempotency key', () => {
   test('is told at once that its first is running, though a flush holds the row', () =>
     Effect.gen(function* () {
-      const sql = yield* Sql
       const keys = yield* IdempotencyKeys
       const owner = newOwner()
       const wanted = { owner, key: 'k', fingerprint: Buffer.alloc(32), messageId: freshId('msg', Date.now()) }
@@ -372,25 +361,11 @@ describe('a claim on an idempotency key', () => {
       assert.strictEqual(first.type, 'first')
       const { lease } = first as { readonly lease: Lease }
 
-      const locked = yield* Deferred.make<void>()
-      const end = yield* Deferred.make<void>()
-      const services = yield* Effect.context()
-      const flush = yield* Effect.forkChild(
-        sql.transaction(
-          async (q) => {
-            await lockLeases(q, [lease])
-            Deferred.doneUnsafe(locked, Effect.void)
-            await Effect.runPromiseWith(services)(Deferred.await(end))
-          },
-          { deadline: '30 seconds' },
-        ),
-      )
-      yield* Deferred.await(locked)
+      const flush = yield* inTheMidst((q) => lockLeases(q, [lease]))
       // It would fail after its deadline if it waited.
       assert.deepStrictEqual(yield* keys.claim(wanted, newToken()), { type: 'running', retryAfterSeconds: 1 })
       const other = { ...wanted, fingerprint: Buffer.alloc(32, 1) }
       assert.deepStrictEqual(yield* keys.claim(other, newToken()), { type: 'reused' })
-      yield* Deferred.succeed(end, undefined)
-      yield* Fiber.join(flush)
+      yield* flush.end
     }))
 })

@@ -100,16 +100,14 @@ const makeLedger = () => {
   }
   let nextRow = 1
 
-  const codesOf = (batch: string) =>
-    [...rows.values()].filter(
-      ({ fact }) => fact.class === 'otp' && fact.batch === batch && charged.has(fact.messageId),
-    )
+  const isCodeOf = (batch: BatchRow, { fact }: Entry): boolean =>
+    fact.class === 'otp' && fact.batch === batch.id && charged.has(fact.messageId)
 
   /** Whether it has gone through the bus, as far as PostgreSQL can tell. */
   const isPublished = (id: string): boolean => {
-    const batch = rows.get(id)?.fact.batch ?? null
-    const isSealed = batch !== null && batches.get(batch)?.sealedAt != null
-    return projected.has(id) || (isSealed && codesOf(batch).some(({ fact }) => fact.messageId === id))
+    const entry = rows.get(id)
+    const batch = batches.get(entry?.fact.batch ?? '')
+    return projected.has(id) || (entry !== undefined && batch?.sealedAt != null && isCodeOf(batch, entry))
   }
 
   const knownOf = (id: string): KnownMessage | null => {
@@ -206,7 +204,14 @@ const makeLedger = () => {
         const failure = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
         if (state.sealing === 'unavailable') return Effect.fail(failure)
         if (batches.get(batch.id)?.sealedAt != null) return Effect.succeed(null)
-        if (codesOf(batch.id).length < codes) return Effect.succeed(null)
+        if (
+          rows
+            .values()
+            .filter((entry) => isCodeOf(batch, entry))
+            .toArray().length < codes
+        ) {
+          return Effect.succeed(null)
+        }
         batches.set(batch.id, batch)
         const row = nextRow++
         outbox.set(row, records)

@@ -1,4 +1,4 @@
-/** What is carried forward, as records: another member has nothing else to go by. */
+/** What a shard takes over from the log, and what it carries forward there: another member has nothing else to go by. */
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, newId } from '@hub/domain'
@@ -11,7 +11,7 @@ import {
   type OutgoingRecord,
   topicNames,
 } from '@hub/kafka'
-import type { OpenSubmission } from '@hub/operator'
+import { type OpenSubmission, SANDBOX } from '@hub/operator'
 import { readTraceparent, Tracing } from '@hub/telemetry'
 import { Context, Result } from 'effect'
 import { randomBytes } from 'node:crypto'
@@ -161,7 +161,7 @@ describe('a message that counts as sent because its answer was lost', () => {
     )
   const HOUR = 60 * MINUTE
   for (const [operator, after] of [
-    ['sandbox', 10_000],
+    [SANDBOX, 10_000],
     ['op', 26 * HOUR],
   ] as const) {
     it(`waits for the report of ${operator} for ${after / 1000} s`, () => {
