@@ -1,4 +1,5 @@
-/** kill -9 of a fan-out in the middle of a backlog: nothing lost, little repeated, and the next one goes on. */
+/** kill -9 in the middle of a backlog, of a fan-out and of PostgreSQL: nothing lost, little repeated, and it goes on. */
+import { decodeId } from '@hub/domain'
 import {
   answering,
   eventually,
@@ -14,8 +15,10 @@ import { type FanoutWorld, makeFanoutWorld } from '../support/fanout.ts'
 const BATCHES = 10_000
 /** Killed twice, with deliveries behind it and deliveries to come. */
 const KILL_AT = [3000, 6500]
-/** What may be delivered again after each kill: attempts that had begun and were not recorded. */
+/** What may be delivered again after each kill: attempts that had begun and that PostgreSQL had not been given to record. */
 const REPEATED_AT_MOST = 70
+/** The same after a crash of PostgreSQL: what was recorded and not written, `unwritten` of the fan-out, and a group beside it. */
+const FORGOTTEN_AT_MOST = 192 + 48
 /** Until the next process delivers: its start, and the group noticing that the last one is gone. */
 const GOING_ON_WITHIN_MS = 15_000
 
@@ -41,6 +44,26 @@ afterAll(async () => {
 const received = (atLeast: number): Promise<unknown> =>
   Effect.runPromise(receiver.until((requests) => requests.length >= atLeast))
 
+const drained = () =>
+  eventually(
+    async () => {
+      const [row] = await world.sql<{ pending: number }[]>`
+        SELECT count(*)::integer AS pending FROM webhooks.batches`
+      return row?.pending === 0
+    },
+    { withinMs: 90_000, everyMs: 100 },
+  )
+
+const eventOf = (body: Buffer): string => (JSON.parse(body.toString('utf8')) as [{ id: string }])[0].id
+
+/** What the log has of a subscription: a line for each batch, and nothing that counts against it. */
+const logOf = async (endpoint: string) => {
+  const [log] = await world.sql<{ lines: number; batches: number; failures: number }[]>`
+    SELECT count(*)::integer AS lines, count(DISTINCT a.batch_id)::integer AS batches, max(e.consecutive_failures)::integer AS failures
+      FROM webhooks.attempts a JOIN webhooks.endpoints e ON e.id = a.endpoint_id WHERE e.id = ${decodeId('we', endpoint)}`
+  return log
+}
+
 describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
   it('loses none, repeats few, and the next process goes on', async () => {
     const { endpoint } = await world.subscribe(receiver.url())
@@ -51,18 +74,9 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
       await world.kill('SIGKILL')
       await world.start()
     }
-    await eventually(
-      async () => {
-        const [row] = await world.sql<{ pending: number }[]>`
-          SELECT count(*)::integer AS pending FROM webhooks.batches`
-        return row?.pending === 0
-      },
-      { withinMs: 90_000, everyMs: 100 },
-    )
+    await drained()
 
-    const ids = receiver.received.map(
-      ({ body }) => (JSON.parse(body.toString('utf8')) as [{ id: string }])[0].id,
-    )
+    const ids = receiver.received.map(({ body }) => eventOf(body))
     expect(new Set(ids).size).toBe(BATCHES)
     const repeated = ids.length - BATCHES
     // The longest silence is that of a kill: from the last request of a process to the first of the next.
@@ -82,10 +96,34 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
     }
     expect(bodies.size).toBe(BATCHES)
     // Every batch has its line, and the count has suffered nothing.
-    const [log] = await world.sql<{ lines: number; batches: number; failures: number }[]>`
-      SELECT count(*)::integer AS lines, count(DISTINCT batch_id)::integer AS batches,
-             (SELECT consecutive_failures FROM webhooks.endpoints)::integer AS failures FROM webhooks.attempts`
-    expect(log).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
+    expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
     expect(silence).toBeLessThanOrEqual(GOING_ON_WITHIN_MS)
+  })
+  it('of PostgreSQL: what it had not written yet is delivered again, and is in the log once', async () => {
+    await world.kill('SIGTERM')
+    const before = receiver.received.length
+    const deliveries = () => receiver.received.slice(before)
+    const { endpoint } = await world.subscribe(receiver.url())
+    await world.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
+    await world.start()
+    const crashes = 3
+    for (let crash = 1; crash <= crashes; crash++) {
+      await received(before + (crash * BATCHES) / (crashes + 1))
+      // One server process that is killed ends all of them, with the memory that they share: what was in there is gone.
+      const [backend] = await world.sql<{ pid: number }[]>`
+        SELECT pid FROM pg_stat_activity WHERE application_name = 'hub-webhook-fanout' LIMIT 1`
+      process.kill(backend!.pid, 'SIGKILL')
+      await eventually(async () => (await world.sql`SELECT 1`).length === 1, {
+        withinMs: 30_000,
+        everyMs: 50,
+      })
+    }
+    // PostgreSQL has their batches again: the table is empty only when they have all come once more.
+    await drained()
+    expect(new Set(deliveries().map(({ body }) => eventOf(body))).size).toBe(BATCHES)
+    const repeated = deliveries().length - BATCHES
+    console.log(`${BATCHES} batches, ${crashes} crashes of PostgreSQL: ${repeated} delivered again`)
+    expect(repeated).toBeLessThanOrEqual(FORGOTTEN_AT_MOST * crashes)
+    expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
   })
 })

@@ -4,7 +4,7 @@
  *
  * What is due is in PostgreSQL; here are the few batches of each subscription that are next. A new batch is lined up
  * directly, others are read when their subscription's timer goes off or its line runs empty. The next attempts are made while
- * the outcomes of the last are recorded; how many may be unrecorded, which a crash would repeat, is bounded.
+ * the outcomes of the last are recorded; how many may be unrecorded is bounded, and so is how many of them a crash would repeat.
  */
 import { TimerHeap } from '@hub/actor'
 import { Tracing } from '@hub/telemetry'
@@ -38,6 +38,8 @@ export interface Deliverer {
   readonly close: (subscription: Subscription) => void
   /** Batches that were just stored. */
   readonly offer: (subscription: Subscription, batches: ReadonlyArray<QueuedBatch['batch']>) => void
+  /** PostgreSQL has been given an outcome that was reported, and records it whatever becomes of this process. `pump` is to follow. */
+  readonly given: (subscription: Subscription, outcome: Outcome) => void
   /** An outcome is recorded; `standing` is `null` for a subscription that is deleted. */
   readonly settled: (
     subscription: Subscription,
@@ -204,7 +206,7 @@ export const makeDeliverer: (
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
       subscription.inFlight.push(batch)
-      const begun: Begun = { giveUp: () => {}, ended: false }
+      const begun: Begun = { giveUp: () => {}, ended: false, given: false }
       batch.begun = begun
       const startedAt = now()
       if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
@@ -244,7 +246,7 @@ export const makeDeliverer: (
       if (begun === null) return false
       batch.begun = null
       if (!begun.ended) slots.ended(subscription)
-      slots.recorded(subscription)
+      slots.recorded(subscription, begun.given)
       idleAlarm.ring()
       return true
     }
@@ -407,6 +409,12 @@ export const makeDeliverer: (
           else lookAgain(subscription)
         }
         proceed(subscription)
+      },
+      given: (subscription, { batch: { begun } }) => {
+        // Given once more after PostgreSQL was in trouble, or the subscription is gone.
+        if (begun === null || begun.given) return
+        begun.given = true
+        slots.given(subscription)
       },
       settled,
       pump,

@@ -486,13 +486,13 @@ describe('a process that has lost its partition', () => {
         endedAt: Date.now(),
       }
       expect((yield* Effect.flip(store.queue(lost, 7, [cut(events)])))._tag).toBe('PartitionLost')
-      expect((yield* Effect.flip(store.record(lost, [outcome])))._tag).toBe('PartitionLost')
+      expect((yield* Effect.flip(store.record(lost, [outcome], () => {})))._tag).toBe('PartitionLost')
       expect(yield* pendingOf(hub, endpoint)).toBe(1)
       expect(yield* hub.attemptsOf(endpoint)).toEqual([])
       const owner = { partition: 0, epoch: current.epoch }
       // The owner records it, once, also when it does not know that it did.
-      yield* store.record(owner, [outcome])
-      yield* store.record(owner, [outcome])
+      yield* store.record(owner, [outcome], () => {})
+      yield* store.record(owner, [outcome], () => {})
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
       const [second] = yield* store.queue(owner, 2, [cut(events)])
       expect(second?.batch.body?.toString()).toBe(`[${events[1]?.body}]`)

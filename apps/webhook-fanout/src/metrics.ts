@@ -48,7 +48,8 @@ export const metrics = {
     description: 'Attempts under way for subscriptions whose last attempt failed.',
   }),
   unrecorded: Metric.gauge('hub_webhook_attempts_unrecorded', {
-    description: 'Attempts that have begun and are not recorded: what a crash would repeat.',
+    description:
+      'Attempts that have begun and are not recorded. A crash repeats those of them that PostgreSQL has not been given.',
   }),
   openSockets: Metric.gauge('hub_webhook_open_sockets', { description: 'Sockets to receivers.' }),
   bodyBytes: Metric.gauge('hub_webhook_body_bytes', {

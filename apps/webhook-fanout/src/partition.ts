@@ -396,6 +396,13 @@ export const openPartition = Effect.fnUntraced(function* (
         .record(
           ownership,
           ended.map(([, outcome]) => outcome),
+          (successes) => {
+            for (const outcome of successes) {
+              const subscription = subscriptions.get(outcome.endpoint)
+              if (subscription !== undefined) deliverer.given(subscription, outcome)
+            }
+            deliverer.pump()
+          },
         )
         .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
       const gone = new Set<string>()

@@ -23,23 +23,29 @@ export interface Settings extends DeliveryRules {
   /** For one failing subscription: one attempt that hangs, and one that may show that the receiver is back. */
   readonly inFlightEachFailing: number
   /**
-   * Attempts begun and not recorded, for one subscription: what a crash delivers to it a second time. Enough that the next are
-   * on their way while PostgreSQL records the last.
+   * Attempts begun and not given to PostgreSQL to record, for one subscription: what a crash of this process delivers to it a second time.
+   * Enough that the next are gathered while PostgreSQL records the last.
    */
-  readonly unrecordedEach: number
-  /** The same for the process: while PostgreSQL does not record, nothing more is attempted above it. */
+  readonly ungivenEach: number
+  /** Attempts begun and not recorded, for the process: while PostgreSQL does not record, nothing more is attempted above it. */
   readonly unrecorded: number
 
   /**
-   * Successes that are recorded together when there are so many within `recordWithinMs`: half of `unrecordedEach`, so that a subscription
-   * goes on while they are recorded.
+   * Successes that are recorded together when there are so many within `recordWithinMs`: what `ungivenEach` leaves beside `inFlightEach`,
+   * so that a subscription has all its attempts under way while they gather.
    */
   readonly recordTogether: number
   /**
-   * How long a success waits for others, ms. Its slot is free meanwhile, and `unrecordedEach` bounds what a crash repeats however long this
+   * How long a success waits for others, ms. Its slot is free meanwhile, and `ungivenEach` bounds what a crash repeats however long this
    * is, so it is as long as a busy machine needs to gather so many. A failure, and a success behind failures, wait for nothing.
    */
   readonly recordWithinMs: number
+
+  /**
+   * Successes recorded in full groups without waiting for PostgreSQL's disk, before one waits for all of them: what a crash of PostgreSQL, or
+   * the loss of its machine, delivers again beside what one of this process does. A group that is not full waits.
+   */
+  readonly unwritten: number
 
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
   readonly linedUpEach: number
@@ -73,10 +79,11 @@ export const FANOUT_DEFAULTS: Settings = {
   inFlightFailing: 128,
   inFlightEach: 16,
   inFlightEachFailing: 2,
-  unrecordedEach: 64,
+  ungivenEach: 64,
   unrecorded: 1024,
-  recordTogether: 32,
+  recordTogether: 48,
   recordWithinMs: 20,
+  unwritten: 192,
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 2,

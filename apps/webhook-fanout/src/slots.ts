@@ -3,8 +3,8 @@
  * up to a bound of its own, which is lower while it fails. All failing ones together never take more than a part of
  * the slots, so however many receivers hang, the others are served. Source: architecture, Webhooks.
  *
- * A slot is free again when its attempt has ended. What has not been recorded by then has bounds of its own: it is what a
- * crash repeats, and what fills up while PostgreSQL is slow.
+ * A slot is free again when its attempt has ended. What has not been recorded by then has bounds of its own. One is for what PostgreSQL
+ * has not even been given, which is what a crash of this process repeats; the other fills up while PostgreSQL is slow.
  */
 
 /** What a slot is taken for. */
@@ -20,14 +20,17 @@ export interface SlotLimits {
   readonly inFlightFailing: number
   readonly inFlightEach: number
   readonly inFlightEachFailing: number
-  /** Attempts that have begun and are not recorded, in all and for each that does not fail. */
+  /** Attempts that have begun and are not recorded, in all. */
   readonly unrecorded: number
-  readonly unrecordedEach: number
+  /** Of one that does not fail: those that have begun and that PostgreSQL has not been given to record. */
+  readonly ungivenEach: number
 }
 
 interface Held {
   slots: number
   unrecorded: number
+  /** Of the unrecorded ones, those that PostgreSQL has been given. */
+  given: number
   /** As it was counted last. */
   failing: boolean
   /** Stands in a line. */
@@ -93,9 +96,17 @@ export class Slots<H extends SlotHolder> {
     this.enlist(holder)
   }
 
-  /** The outcome of an attempt that had ended is recorded. */
-  recorded(holder: H): void {
-    this.#of(holder).unrecorded -= 1
+  /** PostgreSQL has been given the outcome of an attempt that had ended. */
+  given(holder: H): void {
+    this.#of(holder).given += 1
+    this.enlist(holder)
+  }
+
+  /** The outcome of an attempt that had ended is recorded. `given`: it had been counted as such. */
+  recorded(holder: H, given: boolean): void {
+    const held = this.#of(holder)
+    held.unrecorded -= 1
+    if (given) held.given -= 1
     this.#unrecorded -= 1
     this.enlist(holder)
   }
@@ -128,12 +139,12 @@ export class Slots<H extends SlotHolder> {
   }
 
   #eligible(holder: H, held: Held): boolean {
-    const { inFlightEach, inFlightEachFailing, unrecordedEach } = this.#limits
+    const { inFlightEach, inFlightEachFailing, ungivenEach } = this.#limits
     if (!holder.hasWork) return false
     // One that fails is not tried further before it is known how the last tries stand.
     return holder.failing
       ? held.unrecorded < inFlightEachFailing
-      : held.slots < inFlightEach && held.unrecorded < unrecordedEach
+      : held.slots < inFlightEach && held.unrecorded - held.given < ungivenEach
   }
 
   #recount(holder: H, held: Held): void {
@@ -145,7 +156,7 @@ export class Slots<H extends SlotHolder> {
   #of(holder: H): Held {
     let held = this.#held.get(holder)
     if (held === undefined) {
-      held = { slots: 0, unrecorded: 0, failing: holder.failing, listed: false }
+      held = { slots: 0, unrecorded: 0, given: 0, failing: holder.failing, listed: false }
       this.#held.set(holder, held)
     }
     return held

@@ -22,13 +22,13 @@ const LIMITS = {
   inFlightEach: 3,
   inFlightEachFailing: 1,
   unrecorded: 12,
-  unrecordedEach: 5,
+  ungivenEach: 5,
 }
 
 /** An attempt that has ended and is recorded in the same moment. */
 const release = (slots: Slots<Holder>, holder: Holder) => {
   slots.ended(holder)
-  slots.recorded(holder)
+  slots.recorded(holder, false)
 }
 
 /** Takes slots as the deliverer does, until nobody may. */
@@ -97,9 +97,41 @@ describe('slots', () => {
     expect(slots.taken).toBe(0)
     // Five may be unrecorded.
     expect(takeAll(slots)).toEqual(['a', 'a'])
-    slots.recorded(a)
+    slots.recorded(a, false)
     expect(takeAll(slots)).toEqual(['a'])
     expect([slots.taken, slots.unrecorded]).toEqual([3, 5])
+  })
+
+  it('go on while PostgreSQL has been given what it is to record', () => {
+    const slots = new Slots<Holder>(LIMITS)
+    const a = new Holder('a', 99)
+    slots.enlist(a)
+    const three = () => {
+      const taken = takeAll(slots)
+      for (const _ of taken) slots.ended(a)
+      return taken.length
+    }
+    expect([three(), three(), three()]).toEqual([3, 2, 0])
+    for (let i = 0; i < 5; i++) slots.given(a)
+    expect([three(), three(), three()]).toEqual([3, 2, 0])
+    expect(slots.unrecorded).toBe(10)
+    // What is recorded had been given: there is room for no more than before.
+    for (let i = 0; i < 5; i++) slots.recorded(a, true)
+    expect(three()).toBe(0)
+    slots.given(a)
+    expect(three()).toBe(1)
+  })
+
+  it('of one that fails wait for the record, whatever PostgreSQL has been given', () => {
+    const slots = new Slots<Holder>(LIMITS)
+    const a = new Holder('a', 9, true)
+    slots.enlist(a)
+    expect(takeAll(slots)).toEqual(['a'])
+    slots.ended(a)
+    slots.given(a)
+    expect(takeAll(slots)).toEqual([])
+    slots.recorded(a, true)
+    expect(takeAll(slots)).toEqual(['a'])
   })
 
   it('of one that fails are not taken again before it is known how the last tries stand', () => {
@@ -109,7 +141,7 @@ describe('slots', () => {
     expect(takeAll(slots)).toEqual(['a'])
     slots.ended(a)
     expect(takeAll(slots)).toEqual([])
-    slots.recorded(a)
+    slots.recorded(a, false)
     expect(takeAll(slots)).toEqual(['a'])
   })
 
@@ -127,7 +159,7 @@ describe('slots', () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     const step = fc.record({
       who: fc.constantFrom(...names),
-      what: fc.constantFrom('work', 'end', 'record', 'fail', 'recover', 'drop'),
+      what: fc.constantFrom('work', 'end', 'give', 'record', 'fail', 'recover', 'drop'),
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
@@ -137,15 +169,16 @@ describe('slots', () => {
           inFlightEach: 3,
           inFlightEachFailing: 1,
           unrecorded: 9,
-          unrecordedEach: 4,
+          ungivenEach: 4,
         }
         const slots = new Slots<Holder>(limits)
         const holders = names.map((name) => new Holder(name, 0))
-        const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0 }]))
+        const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0, given: 0 }]))
         const sum = (of: (holder: Holder) => number) =>
           holders.reduce((total, holder) => total + of(holder), 0)
         const slotsOf = (holder: Holder) => held.get(holder)!.slots
         const unrecordedOf = (holder: Holder) => held.get(holder)!.unrecorded
+        const ungivenOf = (holder: Holder) => unrecordedOf(holder) - held.get(holder)!.given
         for (const { what, who } of steps) {
           const holder = holders.find(({ name }) => name === who)!
           const has = held.get(holder)!
@@ -156,9 +189,14 @@ describe('slots', () => {
           if (what === 'end' && has.slots > 0) {
             has.slots -= 1
             slots.ended(holder)
+          } else if (what === 'give' && ungivenOf(holder) > has.slots) {
+            has.given += 1
+            slots.given(holder)
           } else if (what === 'record' && has.unrecorded > has.slots) {
+            const given = has.given > 0
             has.unrecorded -= 1
-            slots.recorded(holder)
+            if (given) has.given -= 1
+            slots.recorded(holder, given)
           } else slots.enlist(holder)
           for (let next = slots.take(); next !== null; next = slots.take()) {
             next.work -= 1
@@ -168,9 +206,8 @@ describe('slots', () => {
             expect(taken.slots).toBeLessThanOrEqual(
               next.failing ? limits.inFlightEachFailing : limits.inFlightEach,
             )
-            expect(taken.unrecorded).toBeLessThanOrEqual(
-              next.failing ? limits.inFlightEachFailing : limits.unrecordedEach,
-            )
+            if (next.failing) expect(taken.unrecorded).toBeLessThanOrEqual(limits.inFlightEachFailing)
+            else expect(ungivenOf(next)).toBeLessThanOrEqual(limits.ungivenEach)
             slots.enlist(next)
           }
           const total = sum(slotsOf)
@@ -184,7 +221,7 @@ describe('slots', () => {
               one.hasWork &&
               (one.failing
                 ? unrecordedOf(one) < limits.inFlightEachFailing
-                : slotsOf(one) < limits.inFlightEach && unrecordedOf(one) < limits.unrecordedEach)
+                : slotsOf(one) < limits.inFlightEach && ungivenOf(one) < limits.ungivenEach)
             if (!idle) continue
             expect(
               total === limits.inFlight ||

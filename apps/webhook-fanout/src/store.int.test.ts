@@ -221,10 +221,10 @@ describe('the store on PostgreSQL', () => {
                 }
               })
               if (outcomes.length > 0) {
-                const [stored, doubled] = yield* both((store) => store.record(OWNER, outcomes))
+                const [stored, doubled] = yield* both((store) => store.record(OWNER, outcomes, () => {}))
                 expect(stored).toEqual(doubled)
                 // Recorded twice, it is recorded once.
-                const again = yield* both((store) => store.record(OWNER, outcomes))
+                const again = yield* both((store) => store.record(OWNER, outcomes, () => {}))
                 expect(again[0].nextDue).toEqual(new Map())
               }
             }

@@ -220,10 +220,14 @@ export interface FanoutStoreShape {
   /**
    * Records outcomes in the order in which they ended: attempts, next attempts, the run of failures and disabling, in
    * one transaction. Repeating it records nothing twice: an attempt counts only behind the one before it.
+   *
+   * `given` is called when PostgreSQL has been given some of them in one statement, if that happens before they are recorded: it carries
+   * that out whether this process lives or not.
    */
   readonly record: (
     owner: Ownership,
     outcomes: ReadonlyArray<Outcome>,
+    given: (outcomes: ReadonlyArray<Outcome>) => void,
   ) => Effect.Effect<Recorded, StorageError | PartitionLost>
   /**
    * Takes trials that were asked for and that nobody has taken, oldest first. One that cannot be signed is not among them, and waits
@@ -434,7 +438,10 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         return queued ?? (yield* new PartitionLost({ partition: owner.partition }))
       })
 
-      const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes) {
+      /** Successes that a crash of PostgreSQL might undo, but for what it has written by itself meanwhile. */
+      let unwritten = 0
+
+      const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes, given) {
         const standings = new Map<string, Standing>()
         let nextDue: Recorded['nextDue'] = new Map()
         // The usual case by far, and one round trip: successes of subscriptions that do not fail.
@@ -445,9 +452,19 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         )
         const calm = outcomes.filter(({ endpoint }) => !troubled.has(endpoint))
         if (calm.length > 0) {
-          const recorded = yield* sql.run((q) => recordSuccesses(q, owner, calm), {
-            deadline: TRANSACTION_DEADLINE,
-          })
+          // What is written for one is written for all before it.
+          const untilWritten =
+            calm.length < settings.recordTogether || unwritten + calm.length > settings.unwritten
+          unwritten = untilWritten ? 0 : unwritten + calm.length
+          const recorded = yield* sql.run(
+            (q) => {
+              const recording = recordSuccesses(q, owner, calm, untilWritten)
+              // In this turn the driver writes it to its socket.
+              setImmediate(() => given(calm))
+              return recording
+            },
+            { deadline: TRANSACTION_DEADLINE },
+          )
           if (recorded === null) return yield* new PartitionLost({ partition: owner.partition })
           for (const [id, standing] of recorded) standings.set(id, standing)
         }

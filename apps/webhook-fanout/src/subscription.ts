@@ -59,6 +59,8 @@ export interface Begun {
   giveUp: () => void
   /** Its outcome is known. */
   ended: boolean
+  /** PostgreSQL has been given its outcome to record. */
+  given: boolean
 }
 
 interface JournalEvent {

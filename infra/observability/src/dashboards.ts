@@ -374,7 +374,7 @@ const webhooks: Dashboard = {
     },
     {
       title: 'Under way',
-      about: 'Unrecorded attempts are what a crash would repeat.',
+      about: 'Of unrecorded attempts a crash would repeat up to 64 a subscription.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_webhook_attempts_in_flight)', legend: 'attempts' },
