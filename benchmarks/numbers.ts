@@ -1,8 +1,15 @@
-/** Percentiles, and the page that the figures end on. */
+/** Percentiles, the median, and the page that the figures end on. */
 
 /** The value below which a share of a sorted list lies. */
 export const percentile = (sorted: ReadonlyArray<number>, share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
+
+/** The middle one of an odd number of values. */
+export const median = (values: ReadonlyArray<number>): number =>
+  percentile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  )
 
 export interface Page {
   readonly machine: string

@@ -27,6 +27,7 @@ import { nodeFlags } from '@hub/local-stack'
 import { Tracing } from '@hub/telemetry'
 import { Context } from 'effect'
 import { accepted } from './bare.ts'
+import { median } from './numbers.ts'
 
 const SERVICE = 1
 const OPERATOR = 'bench'
@@ -181,9 +182,6 @@ export interface Flatness {
   readonly atFew: number
   readonly atMany: number
 }
-
-const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
 /** The two shards take turns, so that a busy neighbour disturbs both alike. */
 const flatness = (few: number, many: number, rounds: number): Flatness => {

@@ -12,6 +12,7 @@ import { client, send } from '../test/support/client.ts'
 import { cpuMs } from '../test/support/cpu.ts'
 import { receiveHooks } from '../test/support/hooks.ts'
 import { type Account, operatorOf } from '../test/support/operator.ts'
+import { median } from './numbers.ts'
 
 /** Of a cycle so much: short enough that no session, lease or deadline notices, long enough that a slice does some work. */
 const AWAKE_MS = 10
@@ -51,9 +52,6 @@ const onTenths = async <A>(processes: ReadonlyArray<Instance>, use: () => Promis
     await Promise.all(turns)
   }
 }
-
-const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 const hooks = await receiveHooks()
 const hub = await startHub({ apiRps: 1_000_000, environment: hooks.environment })

@@ -11,6 +11,7 @@ import { makeTracedAppend, observe } from '@hub/command-api'
 import { EventLog, type OutgoingRecord } from '@hub/kafka'
 import { Tracing, tracingLayer, type TracingShape } from '@hub/telemetry'
 import { ConfigProvider, Context, Effect, Layer } from 'effect'
+import { median } from './numbers.ts'
 
 const ROUNDS = 12
 const REQUESTS = 20_000
@@ -69,9 +70,6 @@ const round = Effect.fnUntraced(function* ({ append, microseconds, tracing }: Va
   const used = process.cpuUsage(before)
   microseconds.push((used.user + used.system) / REQUESTS)
 })
-
-const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
 const program = Effect.gen(function* () {
   const receiver = spawn(process.execPath, ['-e', RECEIVER], { stdio: ['ignore', 'pipe', 'inherit'] })
