@@ -46,14 +46,12 @@ const attemptIds = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<string> => 
 /**
  * Records successes of subscriptions that do not fail, in one statement: nothing changes but the batches and their log. Answers
  * which subscriptions these were and until when what backlog is released; outcomes of any other have changed nothing. `null`: the
- * partition is another's. `untilWritten`: not before PostgreSQL's log is on its disk, as always; where it is not, a crash of PostgreSQL
- * may undo it (docs/decisions/0029).
+ * partition is another's.
  */
 export const recordSuccesses = async (
   q: Queries,
   { epoch, partition }: Ownership,
   outcomes: ReadonlyArray<Outcome>,
-  untilWritten: boolean,
 ): Promise<ReadonlyMap<string, Standing> | null> => {
   const endpoints = [...new Set(outcomes.map(({ endpoint }) => endpoint))]
   const rows = await q<{ held: number; id: string | null; backlog_released_at: Date | null }[]>`
@@ -84,8 +82,7 @@ export const recordSuccesses = async (
              timestamptz 'epoch' + started_at * interval '1 millisecond', redelivery
         FROM done
     )
-    SELECT (SELECT count(*) FROM owner)::integer AS held, calm.id, calm.backlog_released_at,
-           set_config('synchronous_commit', CASE WHEN ${untilWritten} THEN current_setting('synchronous_commit') ELSE 'off' END, true)
+    SELECT (SELECT count(*) FROM owner)::integer AS held, calm.id, calm.backlog_released_at
       FROM (SELECT 1) AS one LEFT JOIN calm ON true`
   if ((rows[0]?.held ?? 0) === 0) return null
   return new Map(

@@ -41,12 +41,6 @@ export interface Settings extends DeliveryRules {
    */
   readonly recordWithinMs: number
 
-  /**
-   * Successes recorded in full groups without waiting for PostgreSQL's disk, before one waits for all of them: what a crash of PostgreSQL, or
-   * the loss of its machine, delivers again beside what one of this process does. A group that is not full waits.
-   */
-  readonly unwritten: number
-
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
   readonly linedUpEach: number
   /** Bodies held for batches that are lined up, bytes; above it a body is read again when its turn comes. */
@@ -83,7 +77,6 @@ export const FANOUT_DEFAULTS: Settings = {
   unrecorded: 1024,
   recordTogether: 48,
   recordWithinMs: 20,
-  unwritten: 192,
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 2,

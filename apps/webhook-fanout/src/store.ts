@@ -438,9 +438,6 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         return queued ?? (yield* new PartitionLost({ partition: owner.partition }))
       })
 
-      /** Successes that a crash of PostgreSQL might undo, but for what it has written by itself meanwhile. */
-      let unwritten = 0
-
       const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes, given) {
         const standings = new Map<string, Standing>()
         let nextDue: Recorded['nextDue'] = new Map()
@@ -452,13 +449,9 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         )
         const calm = outcomes.filter(({ endpoint }) => !troubled.has(endpoint))
         if (calm.length > 0) {
-          // What is written for one is written for all before it.
-          const untilWritten =
-            calm.length < settings.recordTogether || unwritten + calm.length > settings.unwritten
-          unwritten = untilWritten ? 0 : unwritten + calm.length
           const recorded = yield* sql.run(
             (q) => {
-              const recording = recordSuccesses(q, owner, calm, untilWritten)
+              const recording = recordSuccesses(q, owner, calm)
               // In this turn the driver writes it to its socket.
               setImmediate(() => given(calm))
               return recording
