@@ -186,10 +186,10 @@ const prompt: object = {
     connect({ host: host[0]!, port: port[0]!, noDelay: true }),
 }
 
-/** The rows of projected messages into the same tables, by COPY, a transaction a poll. */
 /** A bound on what hangs: one of these has, in some whole runs and never in one of this section alone. What it waits for is told then. */
 const COPY_WITHIN_MS = 60_000
 
+/** The rows of projected messages into the same tables, by COPY, a transaction a poll. */
 export const copyBare = async (
   world: KnowingWorld,
   messageIds: ReadonlyArray<string>,
