@@ -4,7 +4,7 @@
 export const percentile = (sorted: ReadonlyArray<number>, share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
 
-/** The middle one of an odd number of values. */
+/** The middle one, of an even number of values the upper of the two. */
 export const median = (values: ReadonlyArray<number>): number =>
   percentile(
     values.toSorted((a, b) => a - b),

@@ -208,11 +208,12 @@ export const copyBare = async (
       await sql.begin(async (transaction) => {
         for (const { copy, rows } of portions) {
           const copying = await transaction.unsafe(copy).writable()
-          const closed = once(copying, 'close')
-          await pipeline(Readable.from([rows]), copying, { signal: AbortSignal.timeout(COPY_WITHIN_MS) })
           // The driver says CopyFail when it destroys a stream, also one that is done. Behind the next COPY it would abort that one,
           // whose stream then waits for ever.
-          await closed
+          await Promise.all([
+            once(copying, 'close'),
+            pipeline(Readable.from([rows]), copying, { signal: AbortSignal.timeout(COPY_WITHIN_MS) }),
+          ])
         }
       })
     }

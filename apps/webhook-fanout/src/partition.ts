@@ -396,8 +396,8 @@ export const openPartition = Effect.fnUntraced(function* (
         .record(
           ownership,
           ended.map(([, outcome]) => outcome),
-          (successes) => {
-            for (const outcome of successes) {
+          (given) => {
+            for (const outcome of given) {
               const subscription = subscriptions.get(outcome.endpoint)
               if (subscription !== undefined) deliverer.given(subscription, outcome)
             }

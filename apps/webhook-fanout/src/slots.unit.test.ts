@@ -122,28 +122,19 @@ describe('slots', () => {
     expect(three()).toBe(1)
   })
 
-  it('of one that fails wait for the record, whatever PostgreSQL has been given', () => {
-    const slots = new Slots<Holder>(LIMITS)
-    const a = new Holder('a', 9, true)
-    slots.enlist(a)
-    expect(takeAll(slots)).toEqual(['a'])
-    slots.ended(a)
-    slots.given(a)
-    expect(takeAll(slots)).toEqual([])
-    slots.recorded(a, true)
-    expect(takeAll(slots)).toEqual(['a'])
-  })
-
-  it('of one that fails are not taken again before it is known how the last tries stand', () => {
-    const slots = new Slots<Holder>(LIMITS)
-    const a = new Holder('a', 9, true)
-    slots.enlist(a)
-    expect(takeAll(slots)).toEqual(['a'])
-    slots.ended(a)
-    expect(takeAll(slots)).toEqual([])
-    slots.recorded(a, false)
-    expect(takeAll(slots)).toEqual(['a'])
-  })
+  for (const given of [false, true]) {
+    it(`of one that fails are not taken again before it is known how the last tries stand${given ? ', whatever PostgreSQL has been given' : ''}`, () => {
+      const slots = new Slots<Holder>(LIMITS)
+      const a = new Holder('a', 9, true)
+      slots.enlist(a)
+      expect(takeAll(slots)).toEqual(['a'])
+      slots.ended(a)
+      if (given) slots.given(a)
+      expect(takeAll(slots)).toEqual([])
+      slots.recorded(a, given)
+      expect(takeAll(slots)).toEqual(['a'])
+    })
+  }
 
   it('are not taken by anybody while too much is not recorded', () => {
     const slots = new Slots<Holder>(LIMITS)

@@ -366,10 +366,11 @@ export class MemoryStore {
           const batch = this.batches.get(uuid)
           return batch?.standing.status === 'pending' ? batch.body : null
         }),
-      record: (owner, outcomes, given) => {
-        given(outcomes)
-        return owned('record', owner, () => this.#record(outcomes))
-      },
+      record: (owner, outcomes, given) =>
+        Effect.andThen(
+          Effect.sync(() => given(outcomes)),
+          owned('record', owner, () => this.#record(outcomes)),
+        ),
       redeliveries: Effect.succeed<ReadonlyArray<OpenRedelivery>>([]),
       claimTrials: () => Effect.succeed([]),
       recordTrial: () => Effect.void,
