@@ -4,7 +4,7 @@
  *
  * What is due is in PostgreSQL; here are the few batches of each subscription that are next. A new batch is lined up
  * directly, others are read when their subscription's timer goes off or its line runs empty. The next attempts are made while
- * the outcomes of the last are recorded; how many may be unrecorded is bounded, and so is how many of them a crash would repeat.
+ * the outcomes of the last are noted or recorded; how many may be neither is bounded, and so is how many of them a crash would repeat.
  */
 import { TimerHeap } from '@hub/actor'
 import { Tracing } from '@hub/telemetry'
@@ -38,8 +38,12 @@ export interface Deliverer {
   readonly close: (subscription: Subscription) => void
   /** Batches that were just stored. */
   readonly offer: (subscription: Subscription, batches: ReadonlyArray<QueuedBatch['batch']>) => void
-  /** PostgreSQL has been given an outcome that was reported, and records it whatever becomes of this process. `pump` is to follow. */
-  readonly given: (subscription: Subscription, outcome: Outcome) => void
+  /** PostgreSQL has been given a success to note, and does so whatever becomes of this process. `pump` is to follow. */
+  readonly given: (subscription: Subscription, success: Outcome) => void
+  /** A success is noted. Its batch is stored until `notesRecorded`. */
+  readonly noted: (subscription: Subscription, success: Outcome) => void
+  /** So many of the successes that were noted, the first, are recorded. */
+  readonly notesRecorded: (subscription: Subscription, count: number) => void
   /** An outcome is recorded; `standing` is `null` for a subscription that is deleted. */
   readonly settled: (
     subscription: Subscription,
@@ -73,6 +77,8 @@ export const makeDeliverer: (
     const timerAlarm = makeAlarm()
     const idleAlarm = makeAlarm()
     let bodyBytes = 0
+    /** Successes that are noted and not recorded. */
+    let noted = 0
 
     const now = () => clock.currentTimeMillisUnsafe()
 
@@ -134,6 +140,7 @@ export const makeDeliverer: (
       const { enabled, readTo: behind, record } = subscription
       subscription.readTo = null
       const without = [...subscription.inFlight, ...subscription.linedUp].map((batch) => batch.uuid)
+      without.push(...subscription.noted)
       const limit = settings.linedUpEach - subscription.linedUp.length
       const endpoint = record.uuid
       const found = enabled
@@ -357,6 +364,11 @@ export const makeDeliverer: (
       proceed(subscription)
     }
 
+    const forgetNoted = (subscription: Subscription, count: number) => {
+      noted -= subscription.noted.splice(0, count).length
+      idleAlarm.ring()
+    }
+
     // The one timer of the process: whose next batch is due looks what it is.
     yield* Effect.gen(function* () {
       for (;;) {
@@ -391,6 +403,7 @@ export const makeDeliverer: (
           batch.begun?.giveUp()
           abandon(subscription, batch)
         }
+        forgetNoted(subscription, subscription.noted.length)
         slots.enlist(subscription)
       },
       offer: (subscription, batches) => {
@@ -416,19 +429,30 @@ export const makeDeliverer: (
         begun.given = true
         slots.given(subscription)
       },
+      noted: (subscription, { batch }) => {
+        subscription.landed(batch)
+        traces.forget(batch.uuid)
+        // Otherwise the subscription is gone.
+        if (release(subscription, batch)) {
+          subscription.noted.push(batch.uuid)
+          noted += 1
+        }
+        proceed(subscription)
+      },
+      notesRecorded: forgetNoted,
       settled,
       pump,
       inFlight: () => slots.taken,
       observe: Effect.gen(function* () {
         yield* Metric.update(metrics.inFlight, slots.taken)
         yield* Metric.update(metrics.inFlightFailing, slots.takenFailing)
-        yield* Metric.update(metrics.unrecorded, slots.unrecorded)
+        yield* Metric.update(metrics.unrecorded, slots.unrecorded + noted)
         yield* Metric.update(metrics.bodyBytes, bodyBytes)
         yield* Metric.update(metrics.openSockets, client.openSockets())
       }),
       drain: (atMostMs) =>
         Effect.gen(function* () {
-          while (slots.unrecorded > 0) yield* idleAlarm.wait(null)
+          while (slots.unrecorded + noted > 0) yield* idleAlarm.wait(null)
         }).pipe(Effect.timeoutOption(atMostMs), Effect.asVoid),
     }
 

@@ -381,12 +381,12 @@ describe('a hung receiver', () => {
 })
 
 describe('a process', () => {
-  test('that ends between delivery and record repeats the delivery under the same id', (hub) =>
+  test('that ends between delivery and note repeats the delivery under the same id', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
-      const first = yield* hub.start({ store: (real) => ({ ...real, record: () => Effect.never }) })
+      const first = yield* hub.start({ store: (real) => ({ ...real, note: () => Effect.never }) })
       const events = yield* hub.emit(account, 3)
       yield* receiver.until((received) => received.length === 1)
       yield* first.stop
@@ -396,6 +396,27 @@ describe('a process', () => {
       expect(requests.map(eventIds)).toEqual([idsOf(events), idsOf(events)])
       expect(batchOf(requests[1])).toBe(batchOf(requests[0]))
       yield* settled(hub, endpoint, 1)
+    }))
+
+  test('that ends between note and record has the next record the delivery', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url())
+      const noted = yield* Deferred.make<void>()
+      const first = yield* hub.start({
+        store: (real) => ({
+          ...real,
+          recordNotes: () => Effect.andThen(Deferred.succeed(noted, undefined), Effect.never),
+        }),
+      })
+      yield* hub.emit(account, 3)
+      yield* Deferred.await(noted)
+      yield* first.stop
+      expect(yield* pendingOf(hub, endpoint)).toBe(1)
+      yield* hub.start()
+      yield* settled(hub, endpoint, 1)
+      expect(receiver.received.length).toBe(1)
     }))
 
   test('that ends before it has stored a batch loses nothing', (hub) =>
@@ -486,13 +507,13 @@ describe('a process that has lost its partition', () => {
         endedAt: Date.now(),
       }
       expect((yield* Effect.flip(store.queue(lost, 7, [cut(events)])))._tag).toBe('PartitionLost')
-      expect((yield* Effect.flip(store.record(lost, [outcome], () => {})))._tag).toBe('PartitionLost')
+      expect((yield* Effect.flip(store.record(lost, [outcome])))._tag).toBe('PartitionLost')
       expect(yield* pendingOf(hub, endpoint)).toBe(1)
       expect(yield* hub.attemptsOf(endpoint)).toEqual([])
       const owner = { partition: 0, epoch: current.epoch }
       // The owner records it, once, also when it does not know that it did.
-      yield* store.record(owner, [outcome], () => {})
-      yield* store.record(owner, [outcome], () => {})
+      yield* store.record(owner, [outcome])
+      yield* store.record(owner, [outcome])
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
       const [second] = yield* store.queue(owner, 2, [cut(events)])
       expect(second?.batch.body?.toString()).toBe(`[${events[1]?.body}]`)

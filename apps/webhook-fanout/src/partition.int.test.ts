@@ -10,7 +10,7 @@ import {
 import { StorageUnavailable } from '@hub/store'
 import { answering, tlsReceiver } from '@hub/testkit'
 import { WebhookClient } from '@hub/webhooks'
-import { Context, Effect, Layer, type Scope } from 'effect'
+import { Context, Deferred, Effect, Layer, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { makeDeliverer } from './deliverer.ts'
 import { type Account, certificate, clientLayer, type Deployment, makeDeployment } from './fanout.harness.ts'
@@ -32,10 +32,12 @@ const open = Effect.fnUntraced(function* (
   options: {
     readonly settings?: Partial<Settings>
     readonly store?: (real: FanoutStoreShape) => FanoutStoreShape
+    /** Calls of the store that may wait while time stands still. */
+    readonly waiting?: ReadonlyArray<keyof FanoutStoreShape>
   } = {},
 ) {
   // Nothing is recorded while time stands still, unless at once.
-  const settings: Settings = { ...FANOUT_DEFAULTS, recordWithinMs: 0, ...options.settings }
+  const settings: Settings = { ...FANOUT_DEFAULTS, noteWithinMs: 0, recordWithinMs: 0, ...options.settings }
   const real = Context.get(
     yield* Layer.build(Layer.fresh(hub.storeLayer)).pipe(Effect.provideService(FanoutSettings, settings)),
     FanoutStore,
@@ -46,7 +48,7 @@ const open = Effect.fnUntraced(function* (
     Object.fromEntries(
       Object.entries(service).map(([name, method]) => [
         name,
-        typeof method !== 'function'
+        typeof method !== 'function' || options.waiting?.includes(name as keyof FanoutStoreShape) === true
           ? method
           : (...args: Array<unknown>) =>
               Effect.suspend(() => {
@@ -255,7 +257,7 @@ describe('while PostgreSQL is in trouble', () => {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const failing = { queue: 3, record: 3 }
+      const failing = { queue: 3, note: 3, recordNotes: 3 }
       const trouble = <A, E, R>(what: keyof typeof failing, effect: Effect.Effect<A, E, R>) =>
         Effect.suspend((): Effect.Effect<A, E | StorageUnavailable, R> => {
           failing[what] -= 1
@@ -267,7 +269,8 @@ describe('while PostgreSQL is in trouble', () => {
         store: (real) => ({
           ...real,
           queue: (...args) => trouble('queue', real.queue(...args)),
-          record: (...args) => trouble('record', real.record(...args)),
+          note: (...args) => trouble('note', real.note(...args)),
+          recordNotes: (...args) => trouble('recordNotes', real.recordNotes(...args)),
         }),
       })
       yield* read(3)
@@ -275,10 +278,38 @@ describe('while PostgreSQL is in trouble', () => {
       expect(receiver.received.length).toBe(0)
       for (let i = 0; i < 3; i++) yield* pass(5000)
       expect(receiver.received.length).toBe(1)
-      for (let i = 0; i < 3; i++) yield* pass(5000)
+      for (let i = 0; i < 6; i++) yield* pass(5000)
+      expect(failing).toEqual({ queue: -1, note: -1, recordNotes: -1 })
       expect(receiver.received.length).toBe(1)
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
       expect(yield* pending(hub, endpoint)).toEqual([])
+    }))
+
+  test('what is noted and not recorded has a bound, and so has what is not even noted', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const blocked = yield* Deferred.make<void>()
+      const { quiet, read } = yield* open(hub, account, {
+        settings: { batchEvents: 1, noteTogether: 3, notes: 2, inFlightEach: 4, ungivenEach: 5 },
+        store: (real) => ({
+          ...real,
+          recordNotes: (...args) => Effect.andThen(Deferred.await(blocked), real.recordNotes(...args)),
+        }),
+        // It waits for long: nothing of it is under way.
+        waiting: ['recordNotes'],
+      })
+      yield* read(40)
+      // Two notes of at most three, and five that PostgreSQL has not been given.
+      expect(receiver.received.length).toBeGreaterThanOrEqual(2 + 5)
+      expect(receiver.received.length).toBeLessThanOrEqual(2 * 3 + 5)
+      expect((yield* hub.attemptsOf(endpoint)).length).toBe(0)
+      yield* Deferred.succeed(blocked, undefined)
+      yield* receiver.until((received) => received.length === 40)
+      while ((yield* pending(hub, endpoint)).length > 0) yield* quiet
+      expect(receiver.received.length).toBe(40)
+      expect((yield* hub.attemptsOf(endpoint)).length).toBe(40)
     }))
 
   test('reading stops at its bound, and goes on when there is room', (hub) =>

@@ -1,6 +1,6 @@
 /**
- * One partition of `hub.webhooks.v1`: its subscriptions, what has been read and not yet stored, and the two loops that
- * store batches and record outcomes. Source: architecture, Webhooks.
+ * One partition of `hub.webhooks.v1`: its subscriptions, what has been read and not yet stored, and the loops that
+ * store batches, note successes and record outcomes. Source: architecture, Webhooks.
  *
  * The position stored with the batches is the smallest one that some subscription has still to flush. So a crash reads
  * again what no batch has, and nothing else is remembered.
@@ -22,6 +22,7 @@ import { makeAlarm } from './alarm.ts'
 import { Collector } from './collector.ts'
 import type { Deliverer } from './deliverer.ts'
 import { metrics } from './metrics.ts'
+import type { Note } from './notes-sql.ts'
 import { FanoutSettings } from './settings.ts'
 import {
   type BatchCut,
@@ -33,6 +34,9 @@ import {
   type PartitionLost,
 } from './store.ts'
 import { Subscription } from './subscription.ts'
+
+/** An outcome, and whose it is. */
+type Ended = readonly [Subscription, Outcome]
 
 /** What a partition does to its consumer. */
 export interface Reading {
@@ -58,7 +62,7 @@ export interface Partition {
   /** Queues what there is room for of a redelivery, where its subscription is of this partition and enabled. */
   readonly redeliver: (redelivery: OpenRedelivery) => Effect.Effect<void, StorageError | PartitionLost>
   readonly report: (subscription: Subscription, outcome: Outcome) => void
-  /** Stores batches and records outcomes until interrupted; fails when the partition is another's. */
+  /** Stores batches, notes successes and records outcomes until interrupted; fails when the partition is another's. */
   readonly run: Effect.Effect<never, PartitionLost>
   /** Breaks off everything. Synchronous, so that nothing of it happens after the partition was given away. */
   readonly close: () => void
@@ -98,11 +102,25 @@ export const openPartition = Effect.fnUntraced(function* (
   const subscriptions = new Map<string, Subscription>()
   const bySource = new Map<string, Set<Subscription>>()
   const collector = new Collector<Subscription>(settings)
-  /** Known, and not recorded yet, in the order in which they became known. */
-  let outcomes: Array<readonly [Subscription, Outcome]> = []
-  /** Among them is one that waits for nothing: what follows from it decides what is attempted next. */
-  let urgent = false
-  const outcomeAlarm = makeAlarm()
+  /** Outcomes that are known, and neither being noted nor recorded, in the order in which they became known. */
+  let ended: Array<Ended> = []
+  /** When the first of them became known, about. */
+  let endedSince = 0
+  /**
+   * Subscriptions whose outcomes are recorded at once: they fail, or have just failed, so that what follows decides what is attempted
+   * next.
+   */
+  let urgent = new Set<Subscription>()
+  /** The same while they are recorded. */
+  let judging: ReadonlySet<Subscription> = new Set()
+  /** Noted and not recorded, oldest first, each with whose successes it has. */
+  const notes: Array<{ readonly note: Note; readonly of: ReadonlyArray<Subscription> }> = []
+  /** When the first of them was noted. */
+  let notesSince = 0
+  let lastNote = 0
+  let noting = false
+  const noteAlarm = makeAlarm()
+  const recordAlarm = makeAlarm()
   const alarm = makeAlarm()
   let position = startAt
   let stored = startAt
@@ -376,53 +394,119 @@ export const openPartition = Effect.fnUntraced(function* (
     }
   })
 
-  /** The next outcomes to record: a statement costs more than what it records, so successes wait a moment for company. */
-  const gathered = Effect.gen(function* () {
-    while (outcomes.length === 0) yield* outcomeAlarm.wait(null)
-    const latest = now() + settings.recordWithinMs
-    while (!urgent && outcomes.length < settings.recordTogether && now() < latest) {
-      yield* outcomeAlarm.wait(latest)
+  /** The next successes to note: a statement costs more than what it notes, so they wait a moment for company. */
+  const toNote = Effect.gen(function* () {
+    for (;;) {
+      const latest = ended.length === 0 ? null : endedSince + settings.noteWithinMs
+      const ready = ended.length >= settings.noteTogether || (latest !== null && now() >= latest)
+      const held = urgent.size > 0 || notes.length >= settings.notes
+      if (ready && !held) break
+      yield* noteAlarm.wait(held ? null : latest)
     }
-    const ended = outcomes
-    outcomes = []
-    urgent = false
-    return ended
+    const group = ended.slice(0, settings.noteTogether)
+    ended = ended.slice(group.length)
+    endedSince = now()
+    return group
   })
 
+  const noteSuccesses = Effect.gen(function* () {
+    for (;;) {
+      const group = yield* toNote
+      noting = true
+      lastNote += 1
+      const given = () => {
+        for (const [subscription, success] of group) deliverer.given(subscription, success)
+        deliverer.pump()
+      }
+      const note = yield* store
+        .note(
+          ownership,
+          lastNote,
+          group.map(([, success]) => success),
+          given,
+        )
+        .pipe(untilStored('webhook successes could not be noted; trying again', number))
+      noting = false
+      if (notes.length === 0) notesSince = now()
+      notes.push({ note, of: group.map(([subscription]) => subscription) })
+      for (const [subscription, success] of group) deliverer.noted(subscription, success)
+      recordAlarm.ring()
+    }
+  })
+
+  /** Waits until something is to be recorded: outcomes at once, though behind the note under way, and notes by the dozen. */
+  const untilDue = Effect.gen(function* () {
+    for (;;) {
+      const latest = notes.length === 0 ? null : notesSince + settings.recordWithinMs
+      const held = urgent.size > 0 && noting
+      const notesDue = notes.length >= settings.recordNotes || (latest !== null && now() >= latest)
+      if (!held && (urgent.size > 0 || notesDue)) return
+      yield* recordAlarm.wait(held ? null : latest)
+    }
+  })
+
+  const recordNotes = Effect.fnUntraced(function* () {
+    const recorded = notes.slice()
+    if (recorded.length === 0) return
+    const others = yield* store
+      .recordNotes(
+        ownership,
+        recorded.map(({ note }) => note),
+      )
+      .pipe(untilStored('webhook successes could not be recorded; trying again', number))
+    notes.splice(0, recorded.length)
+    notesSince = now()
+    noteAlarm.ring()
+    const counts = new Map<Subscription, number>()
+    for (const { of } of recorded) for (const one of of) counts.set(one, (counts.get(one) ?? 0) + 1)
+    for (const [subscription, count] of counts) deliverer.notesRecorded(subscription, count)
+    yield* Metric.update(
+      Metric.withAttributes(metrics.attempts, { result: 'succeeded' }),
+      recorded.reduce((sum, { note }) => sum + note.size, 0),
+    )
+    yield* reloadAll(others)
+  })
+
+  const recordOutcomes = Effect.fnUntraced(function* (judged: ReadonlyArray<Ended>) {
+    const recorded = yield* store
+      .record(
+        ownership,
+        judged.map(([, outcome]) => outcome),
+      )
+      .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
+    const gone = new Set<string>()
+    const results = Map.groupBy(judged, ([, outcome]) => outcome.reason ?? 'succeeded')
+    for (const [result, those] of results) {
+      yield* Metric.update(Metric.withAttributes(metrics.attempts, { result }), those.length)
+    }
+    for (const [subscription, outcome] of judged) {
+      const standing = recorded.standings.get(outcome.endpoint) ?? null
+      const disabled = standing?.action === 'disable' && subscription.enabled
+      deliverer.settled(subscription, outcome, standing, recorded.nextDue.get(outcome.batch.uuid) ?? null)
+      if (disabled) yield* logDisabled(subscription)
+      // Deleted, and its fact has not come yet: nothing more is attempted.
+      if (standing === null) gone.add(outcome.endpoint)
+    }
+    yield* reloadAll(gone)
+  })
+
+  const reloadAll = (uuids: Iterable<string>) =>
+    Effect.forEach(uuids, reload, { discard: true }).pipe(
+      untilStored('a subscription could not be read; trying again', number),
+    )
+
+  /** Outcomes of a subscription are recorded in the order in which they ended: what was noted of it stands before what is judged. */
   const records = Effect.gen(function* () {
     for (;;) {
-      const ended = yield* gathered
-      const recorded = yield* store
-        .record(
-          ownership,
-          ended.map(([, outcome]) => outcome),
-          (given) => {
-            for (const outcome of given) {
-              const subscription = subscriptions.get(outcome.endpoint)
-              if (subscription !== undefined) deliverer.given(subscription, outcome)
-            }
-            deliverer.pump()
-          },
-        )
-        .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
-      const gone = new Set<string>()
-      const results = Map.groupBy(ended, ([, outcome]) => outcome.reason ?? 'succeeded')
-      for (const [result, those] of results) {
-        yield* Metric.update(Metric.withAttributes(metrics.attempts, { result }), those.length)
-      }
-      for (const [subscription, outcome] of ended) {
-        const standing = recorded.standings.get(outcome.endpoint) ?? null
-        const disabled = standing?.action === 'disable' && subscription.enabled
-        deliverer.settled(subscription, outcome, standing, recorded.nextDue.get(outcome.batch.uuid) ?? null)
-        if (disabled) yield* logDisabled(subscription)
-        // Deleted, and its fact has not come yet: nothing more is attempted.
-        if (standing === null) gone.add(outcome.endpoint)
-      }
-      if (gone.size > 0) {
-        yield* Effect.forEach(gone, reload).pipe(
-          untilStored('a subscription could not be read; trying again', number),
-        )
-      }
+      yield* untilDue
+      const judged = ended.filter(([subscription]) => urgent.has(subscription))
+      if (judged.length > 0) ended = ended.filter(([subscription]) => !urgent.has(subscription))
+      judging = urgent
+      urgent = new Set()
+      noteAlarm.ring()
+      yield* recordNotes()
+      if (judged.length > 0) yield* recordOutcomes(judged)
+      judging = new Set()
     }
   })
 
@@ -443,11 +527,14 @@ export const openPartition = Effect.fnUntraced(function* (
     redeliver,
     report: (subscription, outcome) => {
       if (closed) return
-      outcomes.push([subscription, outcome])
-      if (outcome.reason !== null || subscription.failing) urgent = true
-      if (urgent || outcomes.length === 1 || outcomes.length === settings.recordTogether) outcomeAlarm.ring()
+      if (ended.length === 0) endedSince = now()
+      ended.push([subscription, outcome])
+      if (outcome.reason !== null || subscription.failing || judging.has(subscription))
+        urgent.add(subscription)
+      if (urgent.size > 0) recordAlarm.ring()
+      else if (ended.length === 1 || ended.length === settings.noteTogether) noteAlarm.ring()
     },
-    run: Effect.raceFirst(flushes, records),
+    run: Effect.raceAllFirst([flushes, noteSuccesses, records]),
     close: () => {
       closed = true
       for (const subscription of subscriptions.values()) deliverer.close(subscription)

@@ -1,7 +1,6 @@
 /**
- * The SQL that records outcomes. The rules are the domain's (`judgeOutcome`); here they are read from rows and written back.
+ * The SQL that judges and records outcomes. The rules are the domain's (`judgeOutcome`); here they are read from rows and written back.
  */
-import { randomBytes } from 'node:crypto'
 import {
   type BatchStanding,
   type DeliveryOutcome,
@@ -10,14 +9,13 @@ import {
   type EventType,
   judgeOutcome,
   type Mode,
-  NEW_ID_RANDOM_BYTES,
-  newUuid,
   newSubscription,
   subscriptionDisabled,
   type SubscriptionStanding,
   type SubscriptionStatus,
 } from '@hub/domain'
 import type { Queries } from '@hub/store'
+import { attemptIds } from './attempt-ids.ts'
 import type { Settings } from './settings.ts'
 import type { Outcome, Ownership, Recorded, Standing } from './store.ts'
 import type { PendingBatch } from './subscription.ts'
@@ -33,75 +31,6 @@ export const holds = async (q: Queries, { epoch, partition }: Ownership): Promis
   const rows = await q`
     SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE`
   return rows.length === 1
-}
-
-/** Ids of attempts, UUIDs. Random bytes are drawn for all of them at once. */
-const attemptIds = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<string> => {
-  const random = randomBytes(NEW_ID_RANDOM_BYTES * outcomes.length)
-  return outcomes.map(({ startedAt }, index) =>
-    newUuid(startedAt, random.subarray(index * NEW_ID_RANDOM_BYTES, (index + 1) * NEW_ID_RANDOM_BYTES)),
-  )
-}
-
-/**
- * Records successes of subscriptions that do not fail, in one statement: nothing changes but the batches and their log. Answers
- * which subscriptions these were and until when what backlog is released; outcomes of any other have changed nothing. `null`: the
- * partition is another's.
- */
-export const recordSuccesses = async (
-  q: Queries,
-  { epoch, partition }: Ownership,
-  outcomes: ReadonlyArray<Outcome>,
-): Promise<ReadonlyMap<string, Standing> | null> => {
-  const endpoints = [...new Set(outcomes.map(({ endpoint }) => endpoint))]
-  const rows = await q<{ held: number; id: string | null; backlog_released_at: Date | null }[]>`
-    WITH owner AS MATERIALIZED (
-      SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE
-    ), calm AS MATERIALIZED (
-      SELECT id, backlog_released_at FROM webhooks.endpoints
-       WHERE id = ANY(${array(endpoints)}::uuid[]) AND status = 'enabled' AND consecutive_failures = 0 AND deleted_at IS NULL
-         AND EXISTS (SELECT 1 FROM owner)
-    ), done AS (
-      DELETE FROM webhooks.batches b
-      USING unnest(
-        ${array(outcomes.map(({ batch }) => batch.uuid))}::uuid[],
-        ${array(outcomes.map(({ endpoint }) => endpoint))}::uuid[],
-        ${array(outcomes.map(({ batch }) => batch.attempts))}::integer[],
-        ${array(outcomes.map(({ startedAt }) => startedAt))}::bigint[],
-        ${array(attemptIds(outcomes))}::uuid[],
-        ${array(outcomes.map(({ responseCode }) => responseCode))}::integer[],
-        ${array(outcomes.map(({ durationMs }) => durationMs))}::integer[]
-      ) AS o (id, endpoint_id, attempts, started_at, attempt_id, response_code, duration_ms)
-      JOIN calm ON calm.id = o.endpoint_id
-      WHERE b.id = o.id AND b.attempts = o.attempts
-      RETURNING b.id, b.endpoint_id, b.attempts + 1 AS attempt, b.redelivery, o.attempt_id, o.response_code, o.duration_ms, o.started_at
-    ), logged AS (
-      INSERT INTO webhooks.attempts
-        (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, created_at, redelivery)
-      SELECT attempt_id, endpoint_id, id, attempt, 'succeeded', response_code, duration_ms,
-             timestamptz 'epoch' + started_at * interval '1 millisecond', redelivery
-        FROM done
-    )
-    SELECT (SELECT count(*) FROM owner)::integer AS held, calm.id, calm.backlog_released_at
-      FROM (SELECT 1) AS one LEFT JOIN calm ON true`
-  if ((rows[0]?.held ?? 0) === 0) return null
-  return new Map(
-    rows.flatMap(({ backlog_released_at, id }) =>
-      id === null
-        ? []
-        : [
-            [
-              id,
-              {
-                status: 'enabled',
-                consecutiveFailures: 0,
-                backlogReleasedAt: time(backlog_released_at),
-                action: 'none',
-              },
-            ] as const,
-          ],
-    ),
-  )
 }
 
 /** What the domain judges, and what is told when it says so. */

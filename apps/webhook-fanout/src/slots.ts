@@ -3,8 +3,8 @@
  * up to a bound of its own, which is lower while it fails. All failing ones together never take more than a part of
  * the slots, so however many receivers hang, the others are served. Source: architecture, Webhooks.
  *
- * A slot is free again when its attempt has ended. What has not been recorded by then has bounds of its own. One is for what PostgreSQL
- * has not even been given, which is what a crash of this process repeats; the other fills up while PostgreSQL is slow.
+ * A slot is free again when its attempt has ended. What has not been recorded by then has bounds of its own; what is noted counts as recorded here. One is
+ * for what PostgreSQL has not even been given, which is what a crash of this process repeats; the other fills up while PostgreSQL is slow.
  */
 
 /** What a slot is taken for. */
@@ -22,7 +22,7 @@ export interface SlotLimits {
   readonly inFlightEachFailing: number
   /** Attempts that have begun and are not recorded, in all. */
   readonly unrecorded: number
-  /** Of one that does not fail: those that have begun and that PostgreSQL has not been given to record. */
+  /** Of one that does not fail: those that have begun and that PostgreSQL has not been given. */
   readonly ungivenEach: number
 }
 

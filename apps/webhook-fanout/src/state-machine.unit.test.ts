@@ -128,7 +128,7 @@ type Step =
   | { readonly kind: 'pass'; readonly ms: number }
   | { readonly kind: 'receiver'; readonly which: number; readonly mode: ReceiverMode }
   | { readonly kind: 'enable'; readonly which: number }
-  | { readonly kind: 'crash' | 'rebalance' }
+  | { readonly kind: 'crash' | 'rebalance' | 'database crash' }
 
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -151,7 +151,12 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('enable' as const), which: fc.nat({ max: 1 }) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('crash' as const, 'rebalance' as const) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('crash' as const, 'rebalance' as const, 'database crash' as const),
+    }),
+  },
 )
 
 const take = (simulation: Simulation, step: Step): Effect.Effect<void> => {
@@ -168,6 +173,8 @@ const take = (simulation: Simulation, step: Step): Effect.Effect<void> => {
       return Effect.andThen(simulation.killOwner, simulation.start)
     case 'rebalance':
       return simulation.start
+    case 'database crash':
+      return Effect.sync(() => simulation.store.loseNotes())
   }
 }
 
@@ -307,6 +314,86 @@ describe('a backlog that is sent out', () => {
   )
 })
 
+describe('a success that is noted', () => {
+  const [endpoint] = ENDPOINTS
+  /** Long enough to be delivered and noted, and not to be recorded. */
+  const UNTIL_NOTED = 80
+  const delivered = ({ arrived }: Simulation) => arrived.filter((one) => one.endpoint === endpoint).length
+  const reasons = ({ store }: Simulation) =>
+    store.log.filter((line) => line.endpoint === endpoint).map(({ reason }) => reason)
+  const noted = Effect.gen(function* () {
+    const simulation = yield* makeSimulation({ settings: { batchEvents: 1 } })
+    yield* simulation.start
+    yield* simulation.emit(3)
+    yield* pass(UNTIL_NOTED)
+    expect(delivered(simulation)).toBe(3)
+    expect(reasons(simulation)).toEqual([])
+    expect(simulation.store.notes.length).toBeGreaterThan(0)
+    return simulation
+  })
+
+  it('is recorded a moment later, also when PostgreSQL has lost the note', () =>
+    simulate(
+      Effect.gen(function* () {
+        for (const lost of [false, true]) {
+          const simulation = yield* noted
+          if (lost) simulation.store.loseNotes()
+          yield* pass(simulation.settings.recordWithinMs)
+          expect(reasons(simulation)).toEqual([null, null, null])
+          expect(simulation.store.notes).toEqual([])
+          yield* pass(HOUR)
+          expect(delivered(simulation)).toBe(3)
+          yield* simulation.killAll
+        }
+      }),
+    ))
+
+  it('is recorded by the next owner, and delivered again only if the note was lost with the first', () =>
+    simulate(
+      Effect.gen(function* () {
+        for (const lost of [false, true]) {
+          const simulation = yield* noted
+          yield* simulation.killOwner
+          if (lost) simulation.store.loseNotes()
+          yield* simulation.start
+          yield* pass(1)
+          expect(reasons(simulation)).toEqual(lost ? [] : [null, null, null])
+          yield* pass(HOUR)
+          expect(reasons(simulation)).toEqual([null, null, null])
+          expect(delivered(simulation)).toBe(lost ? 6 : 3)
+          yield* simulation.killAll
+        }
+      }),
+    ))
+
+  it('stands in the log before a failure that comes behind it, and does not end its run', () =>
+    simulate(
+      Effect.gen(function* () {
+        const simulation = yield* noted
+        simulation.modes.set(endpoint, 'down')
+        yield* simulation.emit(1)
+        yield* pass(UNTIL_NOTED)
+        expect(reasons(simulation)).toEqual([null, null, null, 'http_status'])
+        yield* pass(simulation.settings.recordWithinMs)
+        expect(simulation.store.subscriptions.get(endpoint)?.standing.consecutiveFailures).toBe(1)
+        yield* simulation.killAll
+      }),
+    ))
+
+  it('is not looked for again while it is still stored', () =>
+    simulate(
+      Effect.gen(function* () {
+        const simulation = yield* noted
+        // Whatever makes it look: here, that its subscription was changed.
+        yield* simulation.enable(endpoint)
+        yield* pass(UNTIL_NOTED)
+        expect(reasons(simulation)).toEqual([])
+        expect(delivered(simulation)).toBe(3)
+        yield* simulation.killAll
+      }),
+    ))
+})
+
 describe('a process that is stopped between any two steps', () => {
   /** Events of several windows, some delivered and some not, with one receiver that fails at first. */
   const scenario = (stopAt: number) => {
@@ -358,13 +445,17 @@ describe('a process that is stopped between any two steps', () => {
       }
       expect([...stops].toSorted()).toEqual([
         'after an answer',
+        'after note',
         'after queue',
         'after record',
+        'after recordNotes',
         'after take',
         'before a commit',
         'before a request',
+        'before note',
         'before queue',
         'before record',
+        'before recordNotes',
         'before take',
       ])
     },

@@ -16,7 +16,7 @@ import { MemoryStore } from './testing/memory-store.ts'
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const START = Date.UTC(2026, 0, 5, 12)
-const OWNER = { partition: 0, epoch: 1 }
+const PARTITION = 0
 const ALL = 1000
 const PAGE = 7
 
@@ -29,7 +29,14 @@ const settings: Settings = {
 type Step =
   | { readonly kind: 'pass'; readonly ms: number }
   | { readonly kind: 'queue'; readonly batches: number }
-  | { readonly kind: 'attempts'; readonly most: number; readonly fail: boolean; readonly tookMs: number }
+  | {
+      readonly kind: 'attempts'
+      readonly most: number
+      readonly fail: boolean
+      readonly tookMs: number
+      /** Successes are noted, and then recorded: by who noted them, also when PostgreSQL has lost the note; or by the next owner. */
+      readonly noted?: 'recorded' | 'lost' | 'taken over' | undefined
+    }
   | { readonly kind: 'enable' }
 
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
@@ -51,6 +58,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
       most: fc.integer({ min: 1, max: 25 }),
       fail: fc.boolean(),
       tookMs: fc.nat({ max: 5000 }),
+      noted: fc.constantFrom(undefined, 'recorded' as const, 'lost' as const, 'taken over' as const),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('enable' as const) }) },
@@ -59,6 +67,13 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 const queue = (batches: number): Step => ({ kind: 'queue', batches })
 const pass = (ms: number): Step => ({ kind: 'pass', ms })
 const attempts = (most: number, fail: boolean): Step => ({ kind: 'attempts', most, fail, tookMs: 5 })
+const noted = (how: 'recorded' | 'lost' | 'taken over'): Step => ({
+  kind: 'attempts',
+  most: 2,
+  fail: false,
+  tookMs: 5,
+  noted: how,
+})
 
 /**
  * One batch is refused again and again, before its time, because others succeed; until that is enough. Then everything fails, and is
@@ -84,6 +99,15 @@ const REFUSED_TOO_OFTEN: ReadonlyArray<Step> = [
   attempts(25, false),
 ]
 
+/** Noted while nothing fails, and while something does. */
+const NOTED: ReadonlyArray<Step> = (['recorded', 'lost', 'taken over'] as const).flatMap((how) => [
+  queue(6),
+  noted(how),
+  attempts(1, true),
+  noted(how),
+  attempts(25, false),
+])
+
 describe('the store on PostgreSQL', () => {
   it.effect(
     'says of every batch and subscription what the domain says',
@@ -95,7 +119,8 @@ describe('the store on PostgreSQL', () => {
           Effect.provideService(FanoutSettings, settings),
         )
         const real = Context.get(context, FanoutStore)
-        yield* real.take(OWNER.partition)
+        let owner = { partition: PARTITION, epoch: (yield* real.take(PARTITION)).epoch }
+        let lastNote = 0
         const run = Effect.runPromiseWith(yield* Effect.context<Scope.Scope>())
         let life = 0
 
@@ -107,7 +132,7 @@ describe('the store on PostgreSQL', () => {
           const left = yield* real.waiting
           const memory = new MemoryStore({ settings, random: () => 0.5 })
           memory.subscribe(uuid, account.id)
-          memory.positions.set(OWNER.partition, { epoch: OWNER.epoch, position: -1 })
+          memory.positions.set(PARTITION, { epoch: owner.epoch, position: -1 })
           const double = memory.shape()
           let now = START
           let sequence = 0
@@ -187,7 +212,7 @@ describe('the store on PostgreSQL', () => {
                 }
                 return { subscription: { id, uuid }, events: [event] }
               })
-              const [stored, doubled] = yield* both((store) => store.queue(OWNER, sequence, cuts))
+              const [stored, doubled] = yield* both((store) => store.queue(owner, sequence, cuts))
               expect(stored).toEqual(doubled)
             } else if (step.kind === 'enable') {
               memory.enable(uuid, now)
@@ -220,11 +245,38 @@ describe('the store on PostgreSQL', () => {
                   endedAt: now + step.tookMs + index,
                 }
               })
-              if (outcomes.length > 0) {
-                const [stored, doubled] = yield* both((store) => store.record(OWNER, outcomes, () => {}))
+              if (
+                step.noted !== undefined &&
+                outcomes.length > 0 &&
+                outcomes.every(({ reason }) => reason === null)
+              ) {
+                lastNote += 1
+                const [note, noteDoubled] = yield* both((store) =>
+                  store.note(owner, lastNote, outcomes, () => {}),
+                )
+                // Noted, and stored as before.
+                yield* due()
+                if (step.noted === 'lost') {
+                  yield* hub.sql.run((q) => q`TRUNCATE webhooks.noted_successes`)
+                  memory.loseNotes()
+                }
+                if (step.noted === 'taken over') {
+                  const [{ epoch }, { epoch: epochDoubled }] = yield* both((store) => store.take(PARTITION))
+                  expect(epoch).toBe(epochDoubled)
+                  const lost = owner
+                  owner = { partition: PARTITION, epoch }
+                  expect((yield* Effect.flip(real.recordNotes(lost, [note])))._tag).toBe('PartitionLost')
+                } else {
+                  const stored = yield* real.recordNotes(owner, [note])
+                  expect(stored).toEqual(yield* double.recordNotes(owner, [noteDoubled]))
+                  // Recorded twice, it is recorded once.
+                  yield* both((store) => store.recordNotes(owner, [note]))
+                }
+              } else if (outcomes.length > 0) {
+                const [stored, doubled] = yield* both((store) => store.record(owner, outcomes))
                 expect(stored).toEqual(doubled)
                 // Recorded twice, it is recorded once.
-                const again = yield* both((store) => store.record(OWNER, outcomes, () => {}))
+                const again = yield* both((store) => store.record(owner, outcomes))
                 expect(again[0].nextDue).toEqual(new Map())
               }
             }
@@ -256,7 +308,7 @@ describe('the store on PostgreSQL', () => {
             fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 40, size: 'max' }), (steps) =>
               run(live(steps)),
             ),
-            { numRuns: 8, endOnFailure: true, examples: [[REFUSED_TOO_OFTEN]] },
+            { numRuns: 8, endOnFailure: true, examples: [[REFUSED_TOO_OFTEN], [NOTED]] },
           ),
         )
       }),

@@ -24,9 +24,10 @@ import {
   type ExpiredRequest,
   type FoundBatches,
 } from './due-sql.ts'
+import { insertNote, judgeNotes, type Note, noteOf, recordNotes } from './notes-sql.ts'
 import { FanoutSettings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
-import { recordOutcomes, recordSuccesses } from './recording-sql.ts'
+import { recordOutcomes } from './recording-sql.ts'
 import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
 import { traceparentsOf } from './traces.ts'
 import { uuidOf } from './uuid-of.ts'
@@ -168,7 +169,10 @@ export interface Trial {
 }
 
 export interface FanoutStoreShape {
-  /** Takes a partition over: all earlier owners are shut out. `position` is the next offset to read, -1 for none yet. */
+  /**
+   * Takes a partition over: all earlier owners are shut out, and what they noted is recorded. `position` is the next offset to read, -1 for
+   * none yet.
+   */
   readonly take: (
     partition: number,
   ) => Effect.Effect<{ readonly epoch: number; readonly position: number }, StorageError>
@@ -218,16 +222,30 @@ export interface FanoutStoreShape {
   /** The body of a pending batch, or `null` when it is gone. */
   readonly body: (batch: string) => Effect.Effect<Uint8Array | null, StorageError>
   /**
+   * Notes successes of subscriptions that do not fail, for whoever is to record them; `number` is one more than that of the last note.
+   * `given` is called when PostgreSQL has been given the note: it writes it down whether this process lives or not.
+   */
+  readonly note: (
+    owner: Ownership,
+    number: number,
+    successes: ReadonlyArray<Outcome>,
+    given: () => void,
+  ) => Effect.Effect<Note, StorageError>
+  /**
+   * Records notes: all that are not recorded, up to some number. Where they have got lost, they are noted again first. Answers the subscriptions among
+   * them (UUIDs) that are not what they were thought to be: they fail, are disabled or are gone.
+   */
+  readonly recordNotes: (
+    owner: Ownership,
+    notes: ReadonlyArray<Note>,
+  ) => Effect.Effect<ReadonlyArray<string>, StorageError | PartitionLost>
+  /**
    * Records outcomes in the order in which they ended: attempts, next attempts, the run of failures and disabling, in
    * one transaction. Repeating it records nothing twice: an attempt counts only behind the one before it.
-   *
-   * `given` is called when PostgreSQL has been given some of them in one statement, if that happens before they are recorded: it carries
-   * that out whether this process lives or not.
    */
   readonly record: (
     owner: Ownership,
     outcomes: ReadonlyArray<Outcome>,
-    given: (outcomes: ReadonlyArray<Outcome>) => void,
   ) => Effect.Effect<Recorded, StorageError | PartitionLost>
   /**
    * Takes trials that were asked for and that nobody has taken, oldest first. One that cannot be signed is not among them, and waits
@@ -438,37 +456,43 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         return queued ?? (yield* new PartitionLost({ partition: owner.partition }))
       })
 
-      const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes, given) {
-        const standings = new Map<string, Standing>()
-        let nextDue: Recorded['nextDue'] = new Map()
-        // The usual case by far, and one round trip: successes of subscriptions that do not fail.
-        const troubled = new Set(
-          outcomes.flatMap(({ endpoint, kind, reason }) =>
-            kind === 'attempt' && reason === null ? [] : [endpoint],
-          ),
+      const note: FanoutStoreShape['note'] = (owner, number, successes, given) => {
+        const written = noteOf(number, successes)
+        return Effect.as(
+          sql.run((q) => {
+            const insertion = insertNote(q, owner, written)
+            // In this turn the driver writes it to its socket.
+            setImmediate(given)
+            return insertion
+          }),
+          written,
         )
-        const calm = outcomes.filter(({ endpoint }) => !troubled.has(endpoint))
-        if (calm.length > 0) {
-          const recorded = yield* sql.run(
-            (q) => {
-              const recording = recordSuccesses(q, owner, calm)
-              // In this turn the driver writes it to its socket.
-              setImmediate(() => given(calm))
-              return recording
-            },
-            { deadline: TRANSACTION_DEADLINE },
-          )
-          if (recorded === null) return yield* new PartitionLost({ partition: owner.partition })
-          for (const [id, standing] of recorded) standings.set(id, standing)
+      }
+
+      const noteAgain = (owner: Ownership, notes: ReadonlyArray<Note>) =>
+        transaction(async (q) => {
+          for (const one of notes) await insertNote(q, owner, one)
+        })
+
+      const recordAllNotes: FanoutStoreShape['recordNotes'] = Effect.fnUntraced(function* (owner, notes) {
+        const upTo = notes.at(-1)?.number ?? 0
+        const recording = sql.run((q) => recordNotes(q, owner, { count: notes.length, upTo }), {
+          deadline: TRANSACTION_DEADLINE,
+        })
+        let { others, result } = yield* recording
+        while (result === 'missing') {
+          yield* noteAgain(owner, notes)
+          ;({ others, result } = yield* recording)
         }
-        const others = outcomes.filter(({ endpoint }) => !standings.has(endpoint))
-        if (others.length > 0) {
-          const recorded = yield* transaction((q) => recordOutcomes(q, owner, others, settings))
-          if (recorded === null) return yield* new PartitionLost({ partition: owner.partition })
-          for (const [id, standing] of recorded.standings) standings.set(id, standing)
-          nextDue = recorded.nextDue
-        }
-        return { standings, nextDue }
+        const held =
+          result === 'recorded' ||
+          (result === 'troubled' && (yield* transaction((q) => judgeNotes(q, owner, upTo, settings))))
+        return held ? others : yield* new PartitionLost({ partition: owner.partition })
+      })
+
+      const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes) {
+        const recorded = yield* transaction((q) => recordOutcomes(q, owner, outcomes, settings))
+        return recorded ?? (yield* new PartitionLost({ partition: owner.partition }))
       })
 
       return {
@@ -478,7 +502,9 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
               INSERT INTO webhooks.positions (partition, position, epoch) VALUES (${partition}, -1, 1)
               ON CONFLICT (partition) DO UPDATE SET epoch = webhooks.positions.epoch + 1
               RETURNING epoch, position`
-            return { epoch: Number(row?.epoch), position: Number(row?.position) }
+            const epoch = Number(row?.epoch)
+            await judgeNotes(q, { partition, epoch }, 0, settings)
+            return { epoch, position: Number(row?.position) }
           }),
         sources: sql
           .run(
@@ -541,6 +567,8 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           return yield* sql.run((q) => expiredBatches(q, request, now, settings))
         }),
         body: (batch) => sql.run((q) => bodyOfBatch(q, batch)),
+        note,
+        recordNotes: recordAllNotes,
         record,
         redeliveries: sql
           .run(

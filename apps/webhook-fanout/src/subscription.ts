@@ -49,17 +49,17 @@ export interface PendingBatch {
   readonly traceparents?: ReadonlyArray<string>
   /** `null`: still in PostgreSQL only. */
   body: Uint8Array | null
-  /** While it is attempted, and until the outcome is recorded. */
+  /** While it is attempted, and until the outcome is noted or recorded. */
   begun: Begun | null
 }
 
-/** An attempt under way, or one whose outcome is not recorded yet. */
+/** An attempt under way, or one whose outcome is neither noted nor recorded yet. */
 export interface Begun {
   /** Breaks it off. */
   giveUp: () => void
   /** Its outcome is known. */
   ended: boolean
-  /** PostgreSQL has been given its outcome to record. */
+  /** PostgreSQL has been given its outcome to note. */
   given: boolean
 }
 
@@ -75,8 +75,10 @@ export class Subscription implements SlotHolder {
   readonly partition: number
   /** In the order in which they are attempted. */
   readonly linedUp: Array<PendingBatch> = []
-  /** Attempted or about to be recorded, some dozens, in no order. No `Map`: docs/decisions/0027. */
+  /** Attempted, or about to be noted or recorded, some dozens, in no order. No `Map`: docs/decisions/0027. */
   readonly inFlight: Array<PendingBatch> = []
+  /** Delivered, noted and still stored: UUIDs, oldest first. */
+  readonly noted: Array<string> = []
   failing: boolean
   /** The batch (UUID) that is to go out before the rest of a released backlog; `null` once it was looked for. */
   lead: string | null

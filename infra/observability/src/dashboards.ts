@@ -374,7 +374,8 @@ const webhooks: Dashboard = {
     },
     {
       title: 'Under way',
-      about: 'Of unrecorded attempts a crash would repeat up to 64 a subscription.',
+      about:
+        'Of unrecorded attempts a crash would repeat up to 64 a subscription: those that are not even noted.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_webhook_attempts_in_flight)', legend: 'attempts' },

@@ -155,7 +155,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
         return { succeeded: false, responseCode: null, durationMs: deadlineMs, reason: 'timeout' } as const
       }
       // Not two answers take equally long.
-      yield* Effect.sleep(LATENCY_MS * (0.5 + random()))
+      yield* Effect.sleep(Math.round(LATENCY_MS * (0.5 + random())))
       yield* step('after an answer')
       return result
     })
