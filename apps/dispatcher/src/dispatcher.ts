@@ -2,7 +2,7 @@
  * The dispatcher: shards of recipient actors on the group `hub.dispatcher`, the operators, and the read model for what has
  * been forgotten.
  */
-import { makeShardHost, type ShardHost } from '@hub/actor'
+import { makeShardHost, makeVital, type ShardHost } from '@hub/actor'
 import { DEFAULT_LIFETIMES, type Lifetimes, type Mode, type OptOutVocabulary } from '@hub/domain'
 import type { BusUnavailable, ConsumerGroups, EventLog, TopicNames } from '@hub/kafka'
 import {
@@ -20,7 +20,7 @@ import {
 } from '@hub/operator'
 import type { Sealing } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
-import { Cause, Deferred, Effect, FiberSet, Redacted, type Scope } from 'effect'
+import { Effect, FiberSet, Redacted, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
 import { makeHandover } from './handover.ts'
 import { GROUP } from './identity.ts'
@@ -94,15 +94,7 @@ export const makeDispatcher = (
     const now = () => clock.currentTimeMillisUnsafe()
     const fork = yield* FiberSet.makeRuntime<never>()
 
-    // A defect anywhere would leave messages waiting for what never comes: better to end, and recover elsewhere.
-    const died = Deferred.makeUnsafe<never>()
-    const mortal = <A>(effect: Effect.Effect<A>): Effect.Effect<void> =>
-      effect.pipe(
-        Effect.asVoid,
-        Effect.catchCause((cause) =>
-          Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.asVoid(Deferred.failCause(died, cause)),
-        ),
-      )
+    const { failure, vital } = makeVital()
 
     // Shards and hand-overs know each other. The host comes last, so that it stops first: then the rest is still
     // there for what is in flight.
@@ -158,7 +150,7 @@ export const makeDispatcher = (
       now,
       metrics,
       traces,
-      mortal,
+      vital,
       lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
     })
 
@@ -287,7 +279,7 @@ export const makeDispatcher = (
     )
 
     const every = (ms: number, effect: Effect.Effect<void>) =>
-      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(mortal, Effect.forkScoped)
+      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(vital, Effect.forkScoped)
     yield* every(LOOKUP_MS, lookUp)
     yield* every(INBOUND_MS, optOuts)
     yield* every(GAUGES_MS, gauges)
@@ -301,7 +293,7 @@ export const makeDispatcher = (
 
     return {
       isReady: running.isReady,
-      failure: Effect.raceFirst(running.failure, Deferred.await(died)),
+      failure: Effect.raceFirst(running.failure, failure),
       callbackPort,
     }
   })

@@ -127,7 +127,7 @@ export const makeDeployment = Effect.gen(function* () {
         Scope.provide(scope),
       )
       const real = Context.get(context, FanoutStore)
-      yield* makeFanout({ prefix }).pipe(
+      const { failure } = yield* makeFanout({ prefix }).pipe(
         Effect.provideService(FanoutStore, options.store?.(real) ?? real),
         Effect.provideService(EventLog, Context.get(context, EventLog)),
         Effect.provideService(ConsumerGroups, Context.get(context, ConsumerGroups)),
@@ -137,7 +137,7 @@ export const makeDeployment = Effect.gen(function* () {
       )
       const stop = Scope.close(scope, Exit.void)
       yield* Effect.addFinalizer(() => stop)
-      return { stop }
+      return { failure, stop }
     })
 
   const account = Effect.fnUntraced(function* (mode: Mode = 'live') {

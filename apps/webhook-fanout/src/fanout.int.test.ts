@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
 import { answering, type Received, tlsReceiver } from '@hub/testkit'
-import { Deferred, Effect, Fiber, Layer, type Scope } from 'effect'
+import { Cause, Deferred, Effect, Exit, Fiber, Layer, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, makeDeployment, PARTITIONS } from './fanout.harness.ts'
 import { FanoutStore } from './store.ts'
@@ -417,6 +417,17 @@ describe('a process', () => {
       yield* hub.start()
       yield* settled(hub, endpoint, 1)
       expect(receiver.received.length).toBe(1)
+    }))
+
+  test('ends when something in it breaks that nobody has foreseen', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      yield* hub.subscribe(account, receiver.url())
+      const broken = yield* hub.start({ store: (real) => ({ ...real, note: () => Effect.die('broken') }) })
+      yield* hub.emit(account, 3)
+      const exit = yield* Effect.exit(broken.failure)
+      expect(Exit.isFailure(exit) && Cause.squash(exit.cause)).toBe('broken')
     }))
 
   test('that ends before it has stored a batch loses nothing', (hub) =>

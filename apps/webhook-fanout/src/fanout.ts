@@ -2,6 +2,7 @@
  * The fan-out: which partitions are this process's, and what becomes of them when that changes. Source: architecture,
  * Webhooks.
  */
+import { makeVital } from '@hub/actor'
 import {
   type Assignment,
   EventLog,
@@ -11,7 +12,7 @@ import {
   joinPatiently,
 } from '@hub/kafka'
 import { type Lag, makeLagGauge } from '@hub/telemetry'
-import { Effect, FiberSet, Metric, Schedule } from 'effect'
+import { type Duration, Effect, FiberSet, Metric, Schedule } from 'effect'
 import { makeDeliverer } from './deliverer.ts'
 import { metrics } from './metrics.ts'
 import { openPartition, type Partition } from './partition.ts'
@@ -69,6 +70,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   let stopping = false
 
   const fork = yield* FiberSet.makeRuntime<never>()
+  const { failure, vital } = makeVital()
   const deliverer = yield* makeDeliverer({
     mayBegin: () => !handingOver && !stopping && control !== null && control.leaseHolds(),
     report: (subscription, outcome) => owned.get(subscription.partition)?.open?.report(subscription, outcome),
@@ -128,7 +130,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
         yield* Effect.sleep(REOPEN_PAUSE)
       }
     })
-    const fiber = fork(Effect.provideContext(life, context))
+    const fiber = fork(vital(Effect.provideContext(life, context)))
     const entry: Owned = {
       number,
       open: null,
@@ -196,7 +198,9 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     // What was deleted, is another's now or cannot be stored is looked at again with the next turn.
     Effect.catch((error) => Effect.logWarning('redeliveries could not be queued', error)),
   )
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(redeliveries, Effect.sleep(REDELIVERIES_EVERY))))
+  const every = (pause: Duration.Input, step: Effect.Effect<void>) =>
+    Effect.forever(Effect.andThen(step, Effect.sleep(pause))).pipe(vital, Effect.forkScoped)
+  yield* every(REDELIVERIES_EVERY, redeliveries)
 
   // A counter that begins with its first event shows no increase for it.
   for (const counter of [metrics.disabled, metrics.deadLetters, metrics.notMade, metrics.partitionsLost]) {
@@ -220,36 +224,34 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     }
     tellLag(lag)
   }).pipe(Effect.catch((error) => Effect.logWarning('the lag could not be asked for', error)))
-  for (const watch of [watchBacklog, watchLag]) {
-    yield* Effect.forkScoped(Effect.forever(Effect.andThen(watch, Effect.sleep(WATCH_EVERY))))
-  }
+  const observe = Effect.gen(function* () {
+    const open = [...owned.values()].flatMap((entry) => (entry.open === null ? [] : [entry.open]))
+    yield* Metric.update(metrics.partitions, open.length)
+    yield* Metric.update(metrics.pausedPartitions, open.filter((partition) => partition.paused()).length)
+    yield* Metric.update(
+      metrics.collected,
+      open.reduce((sum, partition) => sum + partition.collected(), 0),
+    )
+    const all = open.reduce((sum, partition) => sum + partition.subscriptions(), 0)
+    const disabled = open.reduce((sum, partition) => sum + partition.disabled(), 0)
+    yield* Metric.update(subscriptionsBy.enabled, all - disabled)
+    yield* Metric.update(subscriptionsBy.disabled, disabled)
+    yield* deliverer.observe
+    // The lease may have been in doubt when something was due, and nothing else would come back to it.
+    deliverer.pump()
+  })
+  yield* every(WATCH_EVERY, watchBacklog)
+  yield* every(WATCH_EVERY, watchLag)
+  yield* every(OBSERVE_EVERY, observe)
 
-  yield* runTrials
-  yield* runClearing
-
-  yield* Effect.gen(function* () {
-    for (;;) {
-      const open = [...owned.values()].flatMap((entry) => (entry.open === null ? [] : [entry.open]))
-      yield* Metric.update(metrics.partitions, open.length)
-      yield* Metric.update(metrics.pausedPartitions, open.filter((partition) => partition.paused()).length)
-      yield* Metric.update(
-        metrics.collected,
-        open.reduce((sum, partition) => sum + partition.collected(), 0),
-      )
-      const all = open.reduce((sum, partition) => sum + partition.subscriptions(), 0)
-      const disabled = open.reduce((sum, partition) => sum + partition.disabled(), 0)
-      yield* Metric.update(subscriptionsBy.enabled, all - disabled)
-      yield* Metric.update(subscriptionsBy.disabled, disabled)
-      yield* deliverer.observe
-      // The lease may have been in doubt when something was due, and nothing else would come back to it.
-      deliverer.pump()
-      yield* Effect.sleep(OBSERVE_EVERY)
-    }
-  }).pipe(Effect.forkScoped)
+  yield* runTrials.pipe(vital, Effect.forkScoped)
+  yield* runClearing.pipe(vital, Effect.forkScoped)
 
   return {
     isHealthy: group.isHealthy,
     /** Every partition of this process is open. */
     isOpen: Effect.sync(() => control !== null && [...owned.values()].every((entry) => entry.open !== null)),
+    /** Never succeeds; dies when a part has died that the process cannot do without. */
+    failure,
   }
 })

@@ -33,11 +33,15 @@ const fanout = Layer.effectDiscard(
     const store = yield* FanoutStore
     const readiness = yield* Readiness
     yield* readiness.add('database', store.answers)
-    const { isHealthy, isOpen } = yield* makeFanout({ prefix, memberFile: join(dataDir, 'member-id') })
+    const { failure, isHealthy, isOpen } = yield* makeFanout({
+      prefix,
+      memberFile: join(dataDir, 'member-id'),
+    })
     yield* readiness.add('group', isHealthy)
     yield* readiness.add('partitions', isOpen)
     yield* readiness.started
     yield* Effect.logInfo('the webhook fan-out runs')
+    return yield* failure
   }),
 )
 

@@ -24,7 +24,7 @@ const TROUBLE_PAUSE = '1 second'
 /** Between two steps while there is something to clear. */
 const CLEAR_PAUSE = '100 millis'
 
-/** Makes trials until the scope closes. */
+/** Makes trials, for ever. */
 export const runTrials = Effect.gen(function* () {
   const store = yield* FanoutStore
   const client = yield* WebhookClient
@@ -65,10 +65,10 @@ export const runTrials = Effect.gen(function* () {
       ),
     ),
   )
-  yield* Effect.forkScoped(Effect.forever(look))
+  return yield* Effect.forever(look)
 })
 
-/** Clears what deleted subscriptions have left, until the scope closes. */
+/** Clears what deleted subscriptions have left, for ever. */
 export const runClearing = Effect.gen(function* () {
   const store = yield* FanoutStore
   const { clearEveryMs } = yield* FanoutSettings
@@ -78,5 +78,5 @@ export const runClearing = Effect.gen(function* () {
     ),
     Effect.flatMap((cleared) => Effect.sleep(cleared > 0 ? CLEAR_PAUSE : clearEveryMs)),
   )
-  yield* Effect.forkScoped(Effect.forever(step))
+  return yield* Effect.forever(step)
 })

@@ -18,3 +18,4 @@ export {
   type ShardHostOptions,
 } from './shard-host.ts'
 export { TimerHeap } from './timer-heap.ts'
+export { makeVital, type Vital } from './vital.ts'

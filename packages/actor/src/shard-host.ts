@@ -29,9 +29,10 @@ import {
   type TopicNames,
   joinPatiently,
 } from '@hub/kafka'
-import { Cause, Deferred, Effect, FiberSet, Latch, Result, type Scope } from 'effect'
+import { Effect, FiberSet, Latch, Result, type Scope } from 'effect'
 import { type Appender, makeAppender } from './appender.ts'
 import { Fence, type Opening } from './fence.ts'
+import { makeVital } from './vital.ts'
 
 /** How a shard begins its work. */
 export interface Opened {
@@ -577,16 +578,8 @@ export const makeShardHost = <S extends Shard>(
         }),
     }
 
-    const failure = Deferred.makeUnsafe<never>()
-    const forever = (effect: Effect.Effect<unknown>) =>
-      effect.pipe(
-        Effect.catchCause((cause) =>
-          Cause.hasInterruptsOnly(cause)
-            ? Effect.void
-            : Deferred.failCause(failure, cause as Cause.Cause<never>),
-        ),
-        Effect.forkScoped,
-      )
+    const { failure, vital } = makeVital()
+    const forever = (effect: Effect.Effect<unknown>) => Effect.forkScoped(vital(effect))
 
     yield* forever(appender.run)
     yield* forever(
@@ -663,6 +656,6 @@ export const makeShardHost = <S extends Shard>(
           (all) => all.flat(),
         )
       }),
-      failure: Deferred.await(failure),
+      failure,
     }
   })
