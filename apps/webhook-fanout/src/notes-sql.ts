@@ -40,8 +40,8 @@ export const noteOf = (number: number, successes: ReadonlyArray<Outcome>): Note 
 })
 
 /**
- * Writes a note down; again, it changes nothing. It asks for no ownership: what was delivered was delivered, whoever it was. And whoever is the
- * owner records it, unless it has made that attempt, too.
+ * Writes a note down; again, it changes nothing. It asks for no ownership: what was delivered was delivered, whoever it was. Of an owner that has
+ * lost the partition without knowing, the next one to take it over records what nobody has delivered again.
  */
 export const insertNote = async (q: Queries, { epoch, partition }: Ownership, note: Note): Promise<void> => {
   await q`
@@ -50,6 +50,12 @@ export const insertNote = async (q: Queries, { epoch, partition }: Ownership, no
     VALUES (${partition}, ${epoch}, ${note.number}, ${note.batchIds}, ${note.endpointIds}, ${note.attempts}, ${note.attemptIds},
       ${note.startedAt}, ${note.responseCodes}, ${note.durationsMs})
     ON CONFLICT DO NOTHING`
+}
+
+/** Numbers of notes that follow each other. */
+interface NoteRange {
+  readonly first: number
+  readonly last: number
 }
 
 /** How recording notes ended; only `recorded` has changed anything. */
@@ -64,20 +70,20 @@ export interface NotesOutcome {
 }
 
 /**
- * Records the notes up to a number, and any of earlier owners, in one statement: nothing changes but the batches and their log.
- * `count`: how many of the present owner there should be.
+ * Records notes of this ownership, from a number to a number, in one statement: nothing changes but the batches and their log. That they begin
+ * with a number spares a long look over those that are deleted, and not yet cleared away.
  */
 export const recordNotes = async (
   q: Queries,
   { epoch, partition }: Ownership,
-  { count, upTo }: { readonly count: number; readonly upTo: number },
+  { first, last }: NoteRange,
 ): Promise<NotesOutcome> => {
   const [row] = await q<{ held: number; found: number; troubled: boolean; others: ReadonlyArray<string> }[]>`
     WITH owner AS MATERIALIZED (
       SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE
     ), notes AS MATERIALIZED (
       SELECT * FROM webhooks.noted_successes
-       WHERE partition = ${partition} AND (epoch, number) <= (${epoch}::bigint, ${upTo}::bigint) AND EXISTS (SELECT 1 FROM owner)
+       WHERE partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${first} AND ${last} AND EXISTS (SELECT 1 FROM owner)
     ), noted AS MATERIALIZED (
       SELECT o.* FROM notes, unnest(batch_ids, endpoint_ids, attempts, attempt_ids, started_at, response_codes, durations_ms)
         AS o (batch_id, endpoint_id, attempts, attempt_id, started_at, response_code, duration_ms)
@@ -87,10 +93,10 @@ export const recordNotes = async (
         FROM (SELECT DISTINCT endpoint_id FROM noted) AS ids
         LEFT JOIN webhooks.endpoints e ON e.id = ids.endpoint_id AND e.deleted_at IS NULL
     ), verdict AS MATERIALIZED (
-      SELECT (SELECT count(*) FROM notes WHERE epoch = ${epoch})::integer AS found,
+      SELECT (SELECT count(*) FROM notes)::integer AS found,
              EXISTS (SELECT 1 FROM subscriptions WHERE alive AND NOT calm) AS troubled
     ), go AS MATERIALIZED (
-      SELECT 1 FROM verdict WHERE found = ${count} AND NOT troubled
+      SELECT 1 FROM verdict WHERE found = ${last - first + 1}::integer AND NOT troubled
     ), done AS (
       DELETE FROM webhooks.batches b USING noted o, subscriptions s, go
        WHERE b.id = o.batch_id AND b.attempts = o.attempts AND s.id = o.endpoint_id AND s.calm
@@ -102,15 +108,15 @@ export const recordNotes = async (
              timestamptz 'epoch' + started_at * interval '1 millisecond', redelivery
         FROM done
     ), forgotten AS (
-      DELETE FROM webhooks.noted_successes n USING notes, go
-       WHERE n.partition = notes.partition AND n.epoch = notes.epoch AND n.number = notes.number
+      DELETE FROM webhooks.noted_successes
+       WHERE partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${first} AND ${last} AND EXISTS (SELECT 1 FROM go)
     )
     SELECT (SELECT count(*) FROM owner)::integer AS held, found, troubled,
            ARRAY(SELECT id FROM subscriptions WHERE NOT calm) AS others
       FROM verdict`
   const others = row?.others ?? []
   if ((row?.held ?? 0) === 0) return { result: 'lost', others }
-  if (row?.found !== count) return { result: 'missing', others }
+  if (row?.found !== last - first + 1) return { result: 'missing', others }
   return { result: row.troubled ? 'troubled' : 'recorded', others }
 }
 
@@ -126,28 +132,32 @@ interface NotedRow {
   readonly redelivery: string | null
 }
 
-/** The same with any subscription, for each of them in turn, in a transaction. False: the partition is another's. */
+/**
+ * The same with any subscription, success by success, in a transaction. `earlier`: those of all earlier owners. False: the partition is
+ * another's.
+ */
 export const judgeNotes = async (
   q: Queries,
   owner: Ownership,
-  upTo: number,
+  which: NoteRange | 'earlier',
   settings: Settings,
 ): Promise<boolean> => {
   const { epoch, partition } = owner
+  const meant =
+    which === 'earlier'
+      ? q`partition = ${partition} AND epoch < ${epoch}`
+      : q`partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${which.first} AND ${which.last}`
   const rows = await q<NotedRow[]>`
     SELECT o.*, b.queued_at, b.next_attempt_at, b.redelivery
-      FROM webhooks.noted_successes n,
+      FROM (SELECT * FROM webhooks.noted_successes WHERE ${meant}) AS n,
            unnest(n.batch_ids, n.endpoint_ids, n.attempts, n.started_at, n.response_codes, n.durations_ms) WITH ORDINALITY
              AS o (batch_id, endpoint_id, attempts, started_at, response_code, duration_ms, place)
       JOIN webhooks.batches b ON b.id = o.batch_id AND b.attempts = o.attempts
-     WHERE n.partition = ${partition} AND (n.epoch, n.number) <= (${epoch}::bigint, ${upTo}::bigint)
      ORDER BY n.epoch, n.number, o.place`
   // Two owners may have made the same attempt.
   const outcomes = new Map(rows.map((row) => [row.batch_id, outcomeOf(row)]))
   if ((await recordOutcomes(q, owner, [...outcomes.values()], settings)) === null) return false
-  await q`
-    DELETE FROM webhooks.noted_successes
-     WHERE partition = ${partition} AND (epoch, number) <= (${epoch}::bigint, ${upTo}::bigint)`
+  await q`DELETE FROM webhooks.noted_successes WHERE ${meant}`
   return true
 }
 

@@ -232,8 +232,8 @@ export interface FanoutStoreShape {
     given: () => void,
   ) => Effect.Effect<Note, StorageError>
   /**
-   * Records notes: all that are not recorded, up to some number. Where they have got lost, they are noted again first. Answers the subscriptions among
-   * them (UUIDs) that are not what they were thought to be: they fail, are disabled or are gone.
+   * Records notes, one at least, whose numbers follow each other. Where some have got lost, they are noted again first. Answers the subscriptions
+   * among them (UUIDs) that are not what they were thought to be: they fail, are disabled or are gone.
    */
   readonly recordNotes: (
     owner: Ownership,
@@ -475,10 +475,8 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         })
 
       const recordAllNotes: FanoutStoreShape['recordNotes'] = Effect.fnUntraced(function* (owner, notes) {
-        const upTo = notes.at(-1)?.number ?? 0
-        const recording = sql.run((q) => recordNotes(q, owner, { count: notes.length, upTo }), {
-          deadline: TRANSACTION_DEADLINE,
-        })
+        const range = { first: notes.at(0)?.number ?? 1, last: notes.at(-1)?.number ?? 0 }
+        const recording = sql.run((q) => recordNotes(q, owner, range), { deadline: TRANSACTION_DEADLINE })
         let { others, result } = yield* recording
         while (result === 'missing') {
           yield* noteAgain(owner, notes)
@@ -486,7 +484,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         }
         const held =
           result === 'recorded' ||
-          (result === 'troubled' && (yield* transaction((q) => judgeNotes(q, owner, upTo, settings))))
+          (result === 'troubled' && (yield* transaction((q) => judgeNotes(q, owner, range, settings))))
         return held ? others : yield* new PartitionLost({ partition: owner.partition })
       })
 
@@ -503,7 +501,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
               ON CONFLICT (partition) DO UPDATE SET epoch = webhooks.positions.epoch + 1
               RETURNING epoch, position`
             const epoch = Number(row?.epoch)
-            await judgeNotes(q, { partition, epoch }, 0, settings)
+            await judgeNotes(q, { partition, epoch }, 'earlier', settings)
             return { epoch, position: Number(row?.position) }
           }),
         sources: sql

@@ -59,6 +59,11 @@ const placeOf = ({ firstSequence, standing }: StoredBatch): Place => ({
   sequence: firstSequence,
 })
 
+interface StoredNote {
+  readonly of: Ownership
+  readonly note: Note
+}
+
 const isSame = (a: Ownership, b: Ownership): boolean => a.partition === b.partition && a.epoch === b.epoch
 
 const elementsOf = (text: string): ReadonlyArray<string> => text.slice(1, -1).split(',')
@@ -117,7 +122,7 @@ export class MemoryStore {
   readonly log: Array<LogLine> = []
   readonly positions = new Map<number, { epoch: number; position: number }>()
   /** Successes that are noted and not recorded, and who noted them. */
-  notes: Array<{ readonly of: Ownership; readonly note: Note }> = []
+  notes: Array<StoredNote> = []
   /** The journal of each account. */
   readonly journal = new Map<
     string,
@@ -264,12 +269,9 @@ export class MemoryStore {
   }
 
   /** Answers the subscriptions among them that fail, are disabled or gone. */
-  #recordNotes({ epoch, partition }: Ownership, upTo: number): ReadonlyArray<string> {
+  #recordNotes(which: (one: StoredNote) => boolean): ReadonlyArray<string> {
     const taken = this.notes
-      .filter(
-        ({ note, of }) =>
-          of.partition === partition && (of.epoch < epoch || (of.epoch === epoch && note.number <= upTo)),
-      )
+      .filter(which)
       .toSorted((a, b) => a.of.epoch - b.of.epoch || a.note.number - b.note.number)
     this.notes = this.notes.filter((one) => !taken.includes(one))
     const successes = taken.flatMap(({ note }) => successesOf(note))
@@ -314,7 +316,7 @@ export class MemoryStore {
           const before = this.positions.get(partition) ?? { epoch: 0, position: -1 }
           const after = { epoch: before.epoch + 1, position: before.position }
           this.positions.set(partition, after)
-          this.#recordNotes({ partition, epoch: after.epoch }, 0)
+          this.#recordNotes(({ of }) => of.partition === partition && of.epoch < after.epoch)
           return after
         }),
       waiting: Effect.sync(
@@ -440,7 +442,8 @@ export class MemoryStore {
         return yield* owned('recordNotes', owner, () => {
           // Again, if they have got lost.
           for (const note of notes) this.#note(owner, note)
-          return this.#recordNotes(owner, notes.at(-1)?.number ?? 0)
+          const numbers = new Set(notes.map(({ number }) => number))
+          return this.#recordNotes(({ note, of }) => isSame(of, owner) && numbers.has(note.number))
         })
       }),
       record: (owner, outcomes) => owned('record', owner, () => this.#record(outcomes)),
