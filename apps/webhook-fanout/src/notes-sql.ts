@@ -58,6 +58,9 @@ interface NoteRange {
   readonly last: number
 }
 
+const within = (q: Queries, { epoch, partition }: Ownership, { first, last }: NoteRange) =>
+  q`partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${first} AND ${last}`
+
 /** How recording notes ended; only `recorded` has changed anything. */
 export interface NotesOutcome {
   /**
@@ -73,17 +76,15 @@ export interface NotesOutcome {
  * Records notes of this ownership, from a number to a number, in one statement: nothing changes but the batches and their log. That they begin
  * with a number spares a long look over those that are deleted, and not yet cleared away.
  */
-export const recordNotes = async (
-  q: Queries,
-  { epoch, partition }: Ownership,
-  { first, last }: NoteRange,
-): Promise<NotesOutcome> => {
+export const recordNotes = async (q: Queries, owner: Ownership, range: NoteRange): Promise<NotesOutcome> => {
+  const meant = within(q, owner, range)
+  const count = range.last - range.first + 1
   const [row] = await q<{ held: number; found: number; troubled: boolean; others: ReadonlyArray<string> }[]>`
     WITH owner AS MATERIALIZED (
-      SELECT 1 FROM webhooks.positions WHERE partition = ${partition} AND epoch = ${epoch} FOR SHARE
+      SELECT 1 FROM webhooks.positions WHERE partition = ${owner.partition} AND epoch = ${owner.epoch} FOR SHARE
     ), notes AS MATERIALIZED (
       SELECT * FROM webhooks.noted_successes
-       WHERE partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${first} AND ${last} AND EXISTS (SELECT 1 FROM owner)
+       WHERE ${meant} AND EXISTS (SELECT 1 FROM owner)
     ), noted AS MATERIALIZED (
       SELECT o.* FROM notes, unnest(batch_ids, endpoint_ids, attempts, attempt_ids, started_at, response_codes, durations_ms)
         AS o (batch_id, endpoint_id, attempts, attempt_id, started_at, response_code, duration_ms)
@@ -96,7 +97,7 @@ export const recordNotes = async (
       SELECT (SELECT count(*) FROM notes)::integer AS found,
              EXISTS (SELECT 1 FROM subscriptions WHERE alive AND NOT calm) AS troubled
     ), go AS MATERIALIZED (
-      SELECT 1 FROM verdict WHERE found = ${last - first + 1}::integer AND NOT troubled
+      SELECT 1 FROM verdict WHERE found = ${count}::integer AND NOT troubled
     ), done AS (
       DELETE FROM webhooks.batches b USING noted o, subscriptions s, go
        WHERE b.id = o.batch_id AND b.attempts = o.attempts AND s.id = o.endpoint_id AND s.calm
@@ -109,14 +110,14 @@ export const recordNotes = async (
         FROM done
     ), forgotten AS (
       DELETE FROM webhooks.noted_successes
-       WHERE partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${first} AND ${last} AND EXISTS (SELECT 1 FROM go)
+       WHERE ${meant} AND EXISTS (SELECT 1 FROM go)
     )
     SELECT (SELECT count(*) FROM owner)::integer AS held, found, troubled,
            ARRAY(SELECT id FROM subscriptions WHERE NOT calm) AS others
       FROM verdict`
   const others = row?.others ?? []
   if ((row?.held ?? 0) === 0) return { result: 'lost', others }
-  if (row?.found !== last - first + 1) return { result: 'missing', others }
+  if (row?.found !== count) return { result: 'missing', others }
   return { result: row.troubled ? 'troubled' : 'recorded', others }
 }
 
@@ -144,9 +145,7 @@ export const judgeNotes = async (
 ): Promise<boolean> => {
   const { epoch, partition } = owner
   const meant =
-    which === 'earlier'
-      ? q`partition = ${partition} AND epoch < ${epoch}`
-      : q`partition = ${partition} AND epoch = ${epoch} AND number BETWEEN ${which.first} AND ${which.last}`
+    which === 'earlier' ? q`partition = ${partition} AND epoch < ${epoch}` : within(q, owner, which)
   const rows = await q<NotedRow[]>`
     SELECT o.*, b.queued_at, b.next_attempt_at, b.redelivery
       FROM (SELECT * FROM webhooks.noted_successes WHERE ${meant}) AS n,

@@ -438,14 +438,13 @@ export class MemoryStore {
         yield* change('note', () => this.#note(owner, note))
         return note
       }),
-      recordNotes: Effect.fnUntraced({ self: this }, function* (owner, notes) {
-        return yield* owned('recordNotes', owner, () => {
+      recordNotes: (owner, notes) =>
+        owned('recordNotes', owner, () => {
           // Again, if they have got lost.
           for (const note of notes) this.#note(owner, note)
           const numbers = new Set(notes.map(({ number }) => number))
           return this.#recordNotes(({ note, of }) => isSame(of, owner) && numbers.has(note.number))
-        })
-      }),
+        }),
       record: (owner, outcomes) => owned('record', owner, () => this.#record(outcomes)),
       redeliveries: Effect.succeed<ReadonlyArray<OpenRedelivery>>([]),
       claimTrials: () => Effect.succeed([]),
