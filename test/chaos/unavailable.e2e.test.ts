@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually, type ProcessHandle, type ServerName, startHub, type TestHub } from '@hub/testkit'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { type Answer, type Client, client, send } from '../support/client.ts'
+import { type Answer, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 import { type Account, freshNumber, type Operator, operatorOf } from '../support/operator.ts'
 
 /** Every answer comes within so long. */
@@ -60,19 +60,26 @@ const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): v
   }
 }
 
+/** PostgreSQL serves each connection by a process of its own. */
+const childrenOf = (server: ProcessHandle): ReadonlyArray<number> => {
+  const parent = String(server.pid())
+  const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
+  return table
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/u))
+    .flatMap(([pid, ppid]) => (ppid === parent ? [Number(pid)] : []))
+}
+
 /**
- * Stops or continues a server with everything it has started: PostgreSQL serves each connection by a process in a session of
- * its own. A stopped parent starts no more of them.
+ * Stops or continues a server with everything it has started, which is in sessions of its own. A stopped parent starts no more of
+ * them.
  */
 const signalAll = (server: ProcessHandle, signal: 'SIGSTOP' | 'SIGCONT'): void => {
   server.kill(signal)
-  const parent = String(server.pid())
-  const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
-  for (const line of table.trim().split('\n')) {
-    const [pid, ppid] = line.trim().split(/\s+/u)
-    if (ppid !== parent) continue
+  for (const pid of childrenOf(server)) {
     try {
-      process.kill(Number(pid), signal)
+      process.kill(pid, signal)
     } catch {
       // It has ended in this very moment.
     }
@@ -331,6 +338,54 @@ describe('PostgreSQL', () => {
       await delivered(live, id)
       expect(await timesHandedOver(id)).toBe(1)
     }
+  })
+})
+
+/** One process that is killed ends all connections, wherever their transactions are, with the memory that they share. */
+const crash = (server: ProcessHandle): void => {
+  for (const pid of childrenOf(server).toReversed()) {
+    try {
+      process.kill(pid, 'SIGKILL')
+      return
+    } catch {
+      // It has ended in this very moment.
+    }
+  }
+}
+
+const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
+const CRASHED_SENDS = 600
+/** By progress: each crash meets a PostgreSQL that has come back from the last one. */
+const CRASHES_AT = [100, 250, 400]
+
+describe('PostgreSQL that crashes under load', () => {
+  it('takes no app with it; what was accepted is delivered once', async () => {
+    const { live } = account
+    const server = hub.server('postgres')
+    const apps = APPS.map((name) => hub.app(name))
+    const before = apps.map((app) => app.pid())
+    const ids: Array<string> = []
+    let next = 0
+    await Promise.all(
+      Array.from({ length: 16 }, async () => {
+        for (;;) {
+          const index = next++
+          if (index >= CRASHED_SENDS) return
+          if (CRASHES_AT.includes(index)) crash(server)
+          const body = send(index % 2 === 0 ? 'otp' : 'service', freshNumber(), newRef())
+          ids.push((await sendUntilAccepted(live, body, RECOVERY.withinMs)).id)
+        }
+      }),
+    )
+    await recovered(live)
+    expect(apps.map((app) => app.pid())).toEqual(before)
+    expect(new Set(ids).size).toBe(CRASHED_SENDS)
+    for (const id of ids) {
+      await delivered(live, id)
+      expect(await timesHandedOver(id)).toBe(1)
+    }
+    for (const app of apps) await app.waitReady()
+    expect(apps.map((app) => app.pid())).toEqual(before)
   })
 })
 

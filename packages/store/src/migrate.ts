@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { Data, Effect } from 'effect'
-import postgres from 'postgres'
+import { openPool } from './pool.ts'
 import { Sql, StorageRejected, StorageUnavailable, toStorageError } from './sql.ts'
 
 /** The database and the files tell different stories; nothing was changed. */
@@ -80,8 +80,8 @@ export const migrate = (
   Effect.gen(function* () {
     const migrations = yield* readMigrations
     return yield* Effect.acquireUseRelease(
-      Effect.sync(() => postgres(url, { max: 1, connect_timeout: 5, onnotice: () => {} })),
-      (sql) =>
+      Effect.sync(() => openPool(url, { max: 1, connect_timeout: 5, onnotice: () => {} })),
+      ({ queries: sql, transaction }) =>
         Effect.gen(function* () {
           const query = <A>(run: () => Promise<A>) => Effect.tryPromise({ try: run, catch: toStorageError })
           yield* query(() => sql`SELECT pg_advisory_lock(${LOCK})`)
@@ -107,7 +107,7 @@ export const migrate = (
             }
             if (before !== undefined) continue
             yield* query(() =>
-              sql.begin(async (tx) => {
+              transaction(async (tx) => {
                 await tx.unsafe(text).simple()
                 await tx`INSERT INTO public.hub_migrations (name, checksum) VALUES (${name}, ${checksum})`
               }),
@@ -116,6 +116,6 @@ export const migrate = (
           }
           return done
         }),
-      (sql) => Effect.promise(() => sql.end({ timeout: 1 })),
+      ({ end }) => Effect.promise(() => end(1)),
     )
   })

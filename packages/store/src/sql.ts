@@ -3,10 +3,9 @@
  */
 import { settings } from '@hub/config'
 import { type Config, Context, Data, Duration, Effect, Layer, Redacted, Schedule } from 'effect'
-import postgres from 'postgres'
+import { openPool, type Queries } from './pool.ts'
 
-/** A query interface inside or outside a transaction. */
-export type Queries = postgres.ISql<{}>
+export type { Queries } from './pool.ts'
 
 /**
  * PostgreSQL cannot be reached, does not answer in time, or is shutting down. Retryable. After a *timeout* of a
@@ -88,7 +87,7 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
   Effect.gen(function* () {
     const pool = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        postgres(Redacted.value(url), {
+        openPool(Redacted.value(url), {
           max,
           // A dead server is noticed by the next caller, within the time a client is promised an answer.
           connect_timeout: 2,
@@ -107,7 +106,7 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
         }),
       ),
       // One second for what is under way, then sockets are closed.
-      (pool) => Effect.promise(() => pool.end({ timeout: 1 }).catch(() => undefined)),
+      (pool) => Effect.promise(() => pool.end(1).catch(() => undefined)),
     )
 
     // A timer and no fibers: this is around every statement of the hub.
@@ -129,12 +128,9 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
       })
 
     const sql: SqlShape = {
-      run: (body, options) => bounded(() => body(pool), options),
+      run: (body, options) => bounded(() => body(pool.queries), options),
       transaction: (body, options) =>
-        bounded(
-          () => pool.begin((tx) => body(tx)) as Promise<Awaited<ReturnType<typeof body>>>,
-          options,
-        ).pipe(
+        bounded(() => pool.transaction(body), options).pipe(
           Effect.retry({
             while: (error) => error._tag === 'StorageUnavailable' && error.reason === 'conflict',
             times: CONFLICT_TRIES - 1,
