@@ -51,7 +51,7 @@ export interface Deliverer {
     standing: Standing | null,
     nextDueAt: number | null,
   ) => void
-  /** Begins attempts wherever that is possible now. */
+  /** Begins attempts wherever that is possible, at the end of this turn of the event loop. */
   readonly pump: () => void
   /** Nothing new begins until `pump` may again; waits until nothing is under way, at most so long, ms. */
   readonly drain: (atMostMs: number) => Effect.Effect<void>
@@ -109,7 +109,7 @@ export const makeDeliverer: (
     /** Something may be due that lies before what was read last. */
     const lookAgain = (subscription: Subscription) => {
       subscription.moreDue = true
-      subscription.readTo = null
+      subscription.readOn = null
     }
 
     /** Reads what is due, when there may be something and the line is half empty. */
@@ -137,10 +137,10 @@ export const makeDeliverer: (
     }
 
     const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
-      const { enabled, readTo: behind, record } = subscription
-      subscription.readTo = null
-      const without = [...subscription.inFlight, ...subscription.linedUp].map((batch) => batch.uuid)
-      without.push(...subscription.noted)
+      const { enabled, readOn, record } = subscription
+      subscription.readOn = null
+      const held = readOn?.held ?? subscription.held()
+      const behind = readOn?.behind ?? null
       const limit = settings.linedUpEach - subscription.linedUp.length
       const endpoint = record.uuid
       const found = enabled
@@ -149,23 +149,27 @@ export const makeDeliverer: (
             releasedAt: record.backlogReleasedAt,
             first: subscription.lead,
             behind,
-            without,
+            without: held,
             limit,
             withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
           })
-        : yield* store.expired({ endpoint, without, limit })
+        : yield* store.expired({ endpoint, without: held, limit })
       if (subscription.closed) return
       if (enabled !== subscription.enabled) {
         // It was disabled or enabled meanwhile: what was found answers another question.
         lookAgain(subscription)
         return
       }
-      if (enabled && record.backlogReleasedAt !== null) subscription.lead = null
+      if (enabled && record.backlogReleasedAt !== null && subscription.lead !== null) {
+        // It went before the others, and stands somewhere among them.
+        held.add(subscription.lead)
+        subscription.lead = null
+      }
       if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
       // Behind a place nothing is left: what has become due before it, meanwhile, is looked for from the start.
       if (found.place === null ? behind !== null || found.batches.length === limit : !subscription.moreDue) {
         subscription.moreDue = true
-        subscription.readTo = found.place
+        subscription.readOn = found.place === null ? null : { behind: found.place, held }
       }
       if (enabled) {
         for (const batch of found.batches) lineUp(subscription, batch)
@@ -198,17 +202,26 @@ export const makeDeliverer: (
     }
 
     let pumping = false
+    /**
+     * Begins what may begin, behind all that has arrived in this turn of the event loop: attempts that begin together wake their receiver once, where
+     * each by itself would wake it, and it would fall asleep again before the next.
+     */
     const pump = () => {
-      // An attempt may end in the turn in which it begins; the loop below goes on with what that made possible.
-      if (pumping || !host.mayBegin()) return
+      if (pumping) return
       pumping = true
+      setImmediate(() => {
+        pumping = false
+        if (host.mayBegin()) beginAll()
+      })
+    }
+
+    const beginAll = () => {
       for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
         const batch = subscription.linedUp.shift()
         if (batch !== undefined) begin(subscription, batch)
         refill(subscription)
         slots.enlist(subscription)
       }
-      pumping = false
     }
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {

@@ -39,14 +39,16 @@ export interface DueRequest {
    * many, are not met again. `null`: everything.
    */
   readonly behind: Place | null
-  readonly without: ReadonlyArray<string>
+  /** UUIDs. */
+  readonly without: ReadonlySet<string>
   readonly limit: number
   readonly withBodies: boolean
 }
 
 export interface ExpiredRequest {
   readonly endpoint: string
-  readonly without: ReadonlyArray<string>
+  /** UUIDs. */
+  readonly without: ReadonlySet<string>
   readonly limit: number
 }
 
@@ -134,14 +136,13 @@ export const dueBatches = async (
         : q`${selected} AND ${released} AND first_sequence > ${behind.sequence} ORDER BY first_sequence LIMIT ${limit}`,
     )
     // Hardly any of those lie behind the place, so they are not named to PostgreSQL.
-    const known = new Set(without)
     return {
-      batches: rows.map(pendingOf).filter((batch) => !known.has(batch.uuid)),
+      batches: rows.map(pendingOf).filter((batch) => !without.has(batch.uuid)),
       nextDueAt: null,
       place: placeBehind(rows, limit),
     }
   }
-  const others = q`${selected} AND NOT (id = ANY(${array(without)}::uuid[]))`
+  const others = q`${selected} AND NOT (id = ANY(${array([...without])}::uuid[]))`
   const batches: Array<PendingBatch> = []
   if (releasedAt !== null && first !== null) {
     batches.push(...(await found(q`${others} AND id = ${first} AND ${released}`)).map(pendingOf))
@@ -173,7 +174,7 @@ export const expiredBatches = async (
   // are few, follow their own.
   const selected = q`
     SELECT ${columns(q, q`NULL`)} FROM webhooks.batches
-    WHERE endpoint_id = ${endpoint} AND NOT (id = ANY(${array(without)}::uuid[]))`
+    WHERE endpoint_id = ${endpoint} AND NOT (id = ANY(${array([...without])}::uuid[]))`
   const rows = await found(q`
     (${selected} AND redelivery IS NULL ORDER BY first_sequence LIMIT ${limit})
     UNION ALL

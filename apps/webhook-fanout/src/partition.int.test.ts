@@ -1,5 +1,6 @@
 /** One partition on a real PostgreSQL and a real receiver, with time in the test's hands. */
 import { describe, expect, it } from '@effect/vitest'
+import { encodeId } from '@hub/domain'
 import {
   type EventRecorded,
   encodeEventRecorded,
@@ -248,6 +249,49 @@ describe('a receiver that is down for a day', () => {
       const tries = receiver.received.filter((request) => request.headers['hub-event-id'] === refused).length
       expect(tries).toBe(1 + FANOUT_DEFAULTS.earlyAttempts)
       expect((yield* pending(hub, endpoint)).length).toBe(1)
+    }))
+})
+
+describe('a backlog that takes many reads', () => {
+  test('released by hand: the batch that it was disabled on goes first, and each goes once', (hub) =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate)
+      const account = yield* hub.account()
+      const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
+      const settings = { batchEvents: 1, linedUpEach: 4, inFlightEach: 2, noteTogether: 3 }
+      yield* hub.sql.run(
+        (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()`,
+      )
+      yield* Effect.scoped(Effect.flatMap(open(hub, account, { settings }), ({ read }) => read(40)))
+      const waiting = yield* hub.sql.run(
+        (q) => q<{ id: string }[]>`SELECT id FROM webhooks.batches ORDER BY first_sequence`,
+      )
+      const order = waiting.map(({ id }) => encodeId('evb', id))
+      const [lead] = order.splice(30, 1)
+      yield* hub.sql.run(
+        (q) => q`
+          UPDATE webhooks.endpoints SET status = 'enabled', disabled_at = NULL, disabled_by_batch = ${waiting[30]!.id},
+                 backlog_released_at = ${new Date(START + 1)}`,
+      )
+      const blocked = yield* Deferred.make<void>()
+      const { pass, quiet } = yield* open(hub, account, {
+        settings,
+        // What is delivered stays stored, and must be left out of what is read.
+        store: (real) => ({
+          ...real,
+          recordNotes: (...args) => Effect.andThen(Deferred.await(blocked), real.recordNotes(...args)),
+        }),
+        waiting: ['recordNotes'],
+      })
+      yield* pass(1)
+      const delivered = receiver.received.map(({ headers }) => String(headers['hub-event-id']))
+      expect(delivered).toHaveLength(40)
+      expect(delivered[0]).toBe(lead)
+      expect(new Set(delivered)).toEqual(new Set([lead, ...order]))
+      expect(yield* pending(hub, endpoint)).toHaveLength(40)
+      yield* Deferred.succeed(blocked, undefined)
+      while ((yield* pending(hub, endpoint)).length > 0) yield* quiet
+      expect(yield* hub.attemptsOf(endpoint)).toHaveLength(40)
     }))
 })
 

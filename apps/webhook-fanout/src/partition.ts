@@ -434,7 +434,7 @@ export const openPartition = Effect.fnUntraced(function* (
     }
   })
 
-  /** Waits until something is to be recorded: outcomes at once, though behind the note under way, and notes by the dozen. */
+  /** Waits until something is to be recorded: outcomes at once, though behind the note under way, and notes by the hundred. */
   const untilDue = Effect.gen(function* () {
     for (;;) {
       const latest = notes.length === 0 ? null : notesSince + settings.recordWithinMs

@@ -40,11 +40,14 @@ export interface Settings extends DeliveryRules {
    * is, so it is as long as a busy machine needs to gather so many. A failure, and a success behind failures, are not noted, and wait for nothing.
    */
   readonly noteWithinMs: number
-  /** Notes that are recorded together: deleting a batch costs a third among a thousand of what it costs among fifty, and the disk is waited for once. */
+  /**
+   * Notes that are recorded together: 4,600 successes, some 30 ms of PostgreSQL's time. Deleting a batch costs a third among a thousand of what it costs
+   * among fifty, the disk is waited for once, and PostgreSQL wakes up less often beside those who deliver.
+   */
   readonly recordNotes: number
   /** How long the first note waits for others, ms: what the delivery log lags behind. */
   readonly recordWithinMs: number
-  /** Notes of a partition that are not recorded; above it nothing more is noted. */
+  /** Notes of a partition that are not recorded; above it nothing more is noted. Room for those of the time in which others are recorded, on a slow machine. */
   readonly notes: number
 
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
@@ -83,9 +86,9 @@ export const FANOUT_DEFAULTS: Settings = {
   unrecorded: 1024,
   noteTogether: 48,
   noteWithinMs: 20,
-  recordNotes: 32,
-  recordWithinMs: 200,
-  notes: 96,
+  recordNotes: 96,
+  recordWithinMs: 400,
+  notes: 160,
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 2,

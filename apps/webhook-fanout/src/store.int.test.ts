@@ -172,7 +172,7 @@ describe('the store on PostgreSQL', () => {
             )
           /** What is due, read as a backlog is: a few at a time, each behind the last. */
           const paged = Effect.fnUntraced(function* (record: SubscriptionRecord) {
-            const read: Array<string> = []
+            const read = new Set<string>()
             let behind: Place | null = null
             do {
               const [stored, doubled]: readonly [FoundBatches, FoundBatches] = yield* dueOf(record, {
@@ -181,17 +181,17 @@ describe('the store on PostgreSQL', () => {
                 limit: PAGE,
               })
               expect(plain(stored)).toEqual(plain(doubled))
-              read.push(...stored.batches.map((batch) => batch.uuid))
+              for (const { uuid } of stored.batches) read.add(uuid)
               behind = stored.place
             } while (behind !== null)
-            return read
+            return [...read]
           })
           const due = Effect.fnUntraced(function* () {
             const record = yield* request()
             const enabled = record.status === 'enabled'
             const [stored, doubled] = yield* enabled
-              ? dueOf(record, { behind: null, without: [], limit: ALL })
-              : both((store) => store.expired({ endpoint: uuid, without: [], limit: ALL }))
+              ? dueOf(record, { behind: null, without: new Set(), limit: ALL })
+              : both((store) => store.expired({ endpoint: uuid, without: new Set(), limit: ALL }))
             expect(plain(stored)).toEqual(plain(doubled))
             if (enabled) expect(yield* paged(record)).toEqual(stored.batches.map((batch) => batch.uuid))
             return { record, batches: stored.batches }

@@ -63,6 +63,13 @@ export interface Begun {
   given: boolean
 }
 
+/** Reading that has begun at the start, and goes on behind a place. */
+export interface ReadOn {
+  readonly behind: Place
+  /** What was held at its beginning, and the lead: UUIDs, of which some may lie behind the place. Whatever is held since was read, and lies before it. */
+  readonly held: Set<string>
+}
+
 interface JournalEvent {
   readonly sequence: number
   readonly eventType: string
@@ -84,8 +91,8 @@ export class Subscription implements SlotHolder {
   lead: string | null
   /** There may be batches due that are not lined up. */
   moreDue = false
-  /** How far they were read, when nothing has changed before it since. */
-  readTo: Place | null = null
+  /** Where reading them goes on, when nothing has changed before it since. */
+  readOn: ReadOn | null = null
   /** A read of due batches is under way. */
   reading = false
   /** When to look for due batches again. */
@@ -98,6 +105,14 @@ export class Subscription implements SlotHolder {
     this.partition = partition
     this.failing = record.consecutiveFailures > 0
     this.lead = record.disabledByBatch
+  }
+
+  /** Batches that are stored and must not be attempted: they are lined up, under way, or noted. UUIDs. */
+  held(): Set<string> {
+    const held = new Set(this.noted)
+    for (const { uuid } of this.inFlight) held.add(uuid)
+    for (const { uuid } of this.linedUp) held.add(uuid)
+    return held
   }
 
   get enabled(): boolean {

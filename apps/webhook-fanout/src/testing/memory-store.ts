@@ -376,7 +376,6 @@ export class MemoryStore {
         function* ({ behind, endpoint, first, limit, withBodies, without }) {
           const now = yield* Clock.currentTimeMillis
           const standing = standingOf(endpoint)
-          const excluded = new Set(without)
           const waiting = this.pending(endpoint)
           const isBehind = (batch: StoredBatch, { dueAt, sequence }: Place): boolean => {
             const place = placeOf(batch)
@@ -386,7 +385,7 @@ export class MemoryStore {
           }
           const due = waiting.filter(
             (batch) =>
-              (behind === null ? !excluded.has(batch.uuid) : isBehind(batch, behind)) &&
+              (behind === null ? !without.has(batch.uuid) : isBehind(batch, behind)) &&
               dueFor({ ...standing, status: 'enabled' }, batch.standing, now, settings) !== 'nothing',
           )
           const ordered =
@@ -395,7 +394,7 @@ export class MemoryStore {
               : due.toSorted((a, b) => Number(b.uuid === first) - Number(a.uuid === first))
           const batches = ordered
             .slice(0, limit)
-            .filter((batch) => !excluded.has(batch.uuid))
+            .filter((batch) => !without.has(batch.uuid))
             .map((batch) => this.#pendingOf(batch, withBodies))
           const later = waiting.flatMap(({ standing: { dueAt } }) =>
             dueAt !== null && dueAt > now ? [dueAt] : [],
@@ -414,8 +413,7 @@ export class MemoryStore {
       ),
       expired: Effect.fnUntraced({ self: this }, function* ({ endpoint, limit, without }) {
         const now = yield* Clock.currentTimeMillis
-        const excluded = new Set(without)
-        const waiting = this.pending(endpoint).filter(({ uuid }) => !excluded.has(uuid))
+        const waiting = this.pending(endpoint).filter(({ uuid }) => !without.has(uuid))
         const closesAt = (batch: StoredBatch) => batch.standing.queuedAt + settings.retryWindowMs
         const open = waiting.map(closesAt).filter((at) => at > now)
         return {
