@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
+import { APPS } from '@hub/config'
 import { decodeFact } from '@hub/kafka'
 import { startHub, type TestHub } from '@hub/testkit'
 import { Result } from 'effect'
@@ -35,7 +36,6 @@ const BARE = {
   alone: { rate: 200, durationMs: 6000 },
   beside: { rate: 50, durationMs: 11_000 },
 }
-const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 
 const say = (line: string): void => console.log(line)
 

@@ -2,6 +2,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { APPS } from '@hub/config'
 import {
   answering,
   eventually,
@@ -20,7 +21,6 @@ import { allEvents, type Client, client, send, sendUntilAccepted } from '../supp
 const SENDS = 2000
 /** So many requests under way. The pace follows: the kills spread over it. */
 const AT_ONCE = 16
-const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 
 let hub: TestHub
 let receiver: TlsReceiver

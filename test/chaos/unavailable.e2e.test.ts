@@ -4,6 +4,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { setTimeout as delay } from 'node:timers/promises'
+import { APPS } from '@hub/config'
 import { eventually, type ProcessHandle, type ServerName, startHub, type TestHub } from '@hub/testkit'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
@@ -71,19 +72,22 @@ const childrenOf = (server: ProcessHandle): ReadonlyArray<number> => {
     .flatMap(([pid, ppid]) => (ppid === parent ? [Number(pid)] : []))
 }
 
+/** False: it has ended in this very moment. */
+const tell = (pid: number, signal: NodeJS.Signals): boolean => {
+  try {
+    return process.kill(pid, signal)
+  } catch {
+    return false
+  }
+}
+
 /**
  * Stops or continues a server with everything it has started, which is in sessions of its own. A stopped parent starts no more of
  * them.
  */
 const signalAll = (server: ProcessHandle, signal: 'SIGSTOP' | 'SIGCONT'): void => {
   server.kill(signal)
-  for (const pid of childrenOf(server)) {
-    try {
-      process.kill(pid, signal)
-    } catch {
-      // It has ended in this very moment.
-    }
-  }
+  for (const pid of childrenOf(server)) tell(pid, signal)
 }
 
 /** A way to be away: how it begins and how it ends. */
@@ -342,18 +346,11 @@ describe('PostgreSQL', () => {
 })
 
 /** One process that is killed ends all connections, wherever their transactions are, with the memory that they share. */
-const crash = (server: ProcessHandle): void => {
-  for (const pid of childrenOf(server).toReversed()) {
-    try {
-      process.kill(pid, 'SIGKILL')
-      return
-    } catch {
-      // It has ended in this very moment.
-    }
-  }
-}
+const crash = (server: ProcessHandle): boolean =>
+  childrenOf(server)
+    .toReversed()
+    .some((pid) => tell(pid, 'SIGKILL'))
 
-const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 const CRASHED_SENDS = 600
 /** By progress: each crash meets a PostgreSQL that has come back from the last one. */
 const CRASHES_AT = [100, 250, 400]
@@ -371,7 +368,7 @@ describe('PostgreSQL that crashes under load', () => {
         for (;;) {
           const index = next++
           if (index >= CRASHED_SENDS) return
-          if (CRASHES_AT.includes(index)) crash(server)
+          if (CRASHES_AT.includes(index)) expect(crash(server)).toBe(true)
           const body = send(index % 2 === 0 ? 'otp' : 'service', freshNumber(), newRef())
           ids.push((await sendUntilAccepted(live, body, RECOVERY.withinMs)).id)
         }

@@ -6,6 +6,7 @@
 import { mkdtempSync, chmodSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { APPS } from '@hub/config'
 import { decodeId } from '@hub/domain'
 import { eventually, openDatabase, startHub, startStack, type TestHub, type TestStack } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -34,7 +35,6 @@ const WITHIN_MS = 420_000
 
 /** The topics that read models are made of. */
 const PROJECTED = /^hub\.(?:accepted\.(?:otp|service)|messages)\.v1$/u
-const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 const MODES = ['test', 'live'] as const
 
 let hooks: Hooks

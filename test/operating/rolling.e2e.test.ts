@@ -4,6 +4,7 @@
  *
  *   HUB_ROLLING_RATE=500 HUB_ROLLING_READY_SECONDS=10 npm run test:e2e -- rolling
  */
+import { APPS } from '@hub/config'
 import { type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { percentile } from '../../benchmarks/numbers.ts'
@@ -96,7 +97,7 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
           `  ${process.name}: ended after ${Math.round(ended - asked)} ms, ready ${Math.round(performance.now() - ended)} ms later`,
         )
       }
-      for (const name of ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const) {
+      for (const name of APPS) {
         await restart(hub.app(name))
       }
       await restart(hub.secondCommandApi())

@@ -9,9 +9,9 @@ import {
   shardOpenedRecord,
 } from '@hub/kafka'
 import { Sql, Sealing, waitingInOutbox } from '@hub/store'
+import { doorTo } from '@hub/testkit'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
 import { mkdtempSync, rmSync } from 'node:fs'
-import net from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
@@ -293,17 +293,17 @@ describe('a projector', () => {
   it.live('goes on where it was when the database comes back', () =>
     Effect.gen(function* () {
       const owner = account(5)
-      const door = yield* makeDoor(world.url)
+      const door = yield* doorTo(world.url)
       const other = world.layerThrough(door.url)
       const facts = yield* Effect.forEach(Array.from({ length: 50 }), () => acceptanceOf({ account: owner }))
       const running = yield* Effect.forkScoped(
         Effect.provide(Effect.scoped(Effect.andThen(projector(world), Effect.never)), other),
       )
       yield* applied(world.prefix, yield* append(facts.slice(0, 25).map((fact) => laneRecord(world, fact))))
-      yield* door.close
+      door.close()
       const positions = yield* append(facts.slice(25).map((fact) => laneRecord(world, fact)))
       yield* door.refused
-      yield* door.open
+      door.open()
       yield* applied(world.prefix, positions)
       assert.strictEqual((yield* journalOf(owner)).length, 50)
       yield* Fiber.interrupt(running)
@@ -587,48 +587,4 @@ describe('two projectors, one of them killed', () => {
       }).pipe(Effect.scoped, Effect.provide(world.layer)),
     60_000,
   )
-})
-
-/** A way to the database that can be shut. */
-const makeDoor = Effect.fnUntraced(function* (url: string) {
-  const target = new URL(url)
-  const sockets = new Set<net.Socket>()
-  let shut = false
-  let knocked = Deferred.makeUnsafe<void>()
-  const server = net.createServer((socket) => {
-    if (shut) {
-      Deferred.doneUnsafe(knocked, Effect.void)
-      socket.destroy()
-      return
-    }
-    const inner = net.connect(Number(target.port), target.hostname)
-    for (const [from, to] of [
-      [socket, inner],
-      [inner, socket],
-    ] as const) {
-      sockets.add(from)
-      from.pipe(to)
-      from.on('error', () => to.destroy())
-      from.on('close', () => {
-        sockets.delete(from)
-        to.destroy()
-      })
-    }
-  })
-  yield* Effect.promise(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)))
-  yield* Effect.addFinalizer(() => Effect.sync(() => server.close()))
-  const { port } = server.address() as net.AddressInfo
-  return {
-    url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).toString(),
-    close: Effect.sync(() => {
-      shut = true
-      knocked = Deferred.makeUnsafe()
-      for (const socket of sockets) socket.destroy()
-    }),
-    /** Somebody has tried in vain. */
-    refused: Effect.suspend(() => Deferred.await(knocked)),
-    open: Effect.sync(() => {
-      shut = false
-    }),
-  }
 })

@@ -1,64 +1,12 @@
 /** A pool whose connections break: of what was under way nothing is believed, and nothing of it is left in what comes next. */
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { assert, describe, it } from '@effect/vitest'
-import { eventually, freshDatabase } from '@hub/testkit'
+import { type Door, doorTo, eventually, freshDatabase } from '@hub/testkit'
 import { Deferred, Effect, Fiber, Redacted } from 'effect'
 import { afterAll } from 'vitest'
-import { makeSql, type Queries, type SqlShape } from './index.ts'
+import { makeSql, type Queries, type SqlShape, type StorageError } from './index.ts'
 
 const { drop, url } = await freshDatabase()
 afterAll(drop)
-
-/** PostgreSQL behind a door that can be slammed. */
-const relay = Effect.acquireRelease(
-  Effect.promise(async () => {
-    const { hostname, port } = new URL(url)
-    const open = new Set<Socket>()
-    let refusing = false
-    const server = createServer((client) => {
-      const upstream = connect(Number(port), hostname)
-      open.add(client)
-      for (const socket of [client, upstream]) socket.on('error', () => {})
-      client.on('close', () => {
-        open.delete(client)
-        upstream.destroy()
-      })
-      upstream.on('close', () => client.end())
-      client.once('data', () => {
-        client.on('data', () => {
-          if (refusing) client.end()
-        })
-      })
-      client.pipe(upstream).pipe(client)
-    })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    const own = Object.assign(new URL(url), { port: String((server.address() as AddressInfo).port) })
-    return {
-      url: own.toString(),
-      /** As when the machine behind a connection is gone: with a reset. */
-      reset: () => {
-        for (const client of open) client.resetAndDestroy()
-      },
-      /** As when a server ends in order. */
-      end: () => {
-        for (const client of open) client.end()
-      },
-      /** From now on each connection ends when it asks for anything but to be opened. */
-      refuse: () => {
-        refusing = true
-      },
-      server,
-      open,
-    }
-  }),
-  ({ open, server }) =>
-    Effect.promise(async () => {
-      for (const client of open) client.destroy()
-      server.close()
-      await once(server, 'close')
-    }),
-)
 
 /** One connection, so that a statement meets what the last one has left. */
 const oneConnection = (to: string, name = 'pool-test') => makeSql(Redacted.make(to), 1, name)
@@ -66,9 +14,18 @@ const oneConnection = (to: string, name = 'pool-test') => makeSql(Redacted.make(
 const answers = (sql: SqlShape) =>
   sql.run((q) => q<{ n: number }[]>`SELECT n FROM generate_series(1, 3) AS n`)
 
-/** Waits until a statement under that name sleeps in PostgreSQL. */
-const untilAsleep = (watch: SqlShape, name: string) =>
-  Effect.promise(() =>
+const WAYS = ['reset', 'end'] as const
+
+/** Shuts the door on what sleeps in PostgreSQL under that name: a statement or a transaction, which fails. */
+const breakUnder = Effect.fnUntraced(function* (
+  door: Door,
+  how: (typeof WAYS)[number],
+  name: string,
+  sleeping: Effect.Effect<unknown, StorageError>,
+) {
+  const watch = yield* makeSql(Redacted.make(url), 1, 'pool-test-watch')
+  const broken = yield* Effect.forkChild(Effect.flip(sleeping))
+  yield* Effect.promise(() =>
     eventually(
       async () => {
         const [row] = await Effect.runPromise(
@@ -83,8 +40,9 @@ const untilAsleep = (watch: SqlShape, name: string) =>
       { withinMs: 10_000, everyMs: 10 },
     ),
   )
-
-const watching = makeSql(Redacted.make(url), 1, 'pool-test-watch')
+  door[how]()
+  assert.strictEqual((yield* Fiber.join(broken))._tag, 'StorageUnavailable')
+})
 
 describe('a statement', () => {
   it.live('has all of its rows, from the first, behind one that failed among its own', () =>
@@ -107,30 +65,21 @@ describe('a statement', () => {
     }),
   )
 
-  for (const how of ['reset', 'end'] as const) {
+  for (const how of WAYS) {
     it.live(
       `is answered on a new connection after the last one broke (${how}) in the middle of an answer`,
       () =>
         Effect.gen(function* () {
-          const door = yield* relay
-          const watch = yield* watching
+          const door = yield* doorTo(url)
           const name = `pool-test-answer-${how}`
           const sql = yield* oneConnection(door.url, name)
           // Rows are on their way by the time at which it sleeps.
-          const broken = yield* Effect.forkChild(
-            Effect.flip(
-              sql.run(
-                (q) =>
-                  q`SELECT repeat('x', 1000), pg_sleep(CASE n WHEN 100 THEN 60 ELSE 0 END) FROM generate_series(1, 100) AS n`,
-                {
-                  deadline: '20 seconds',
-                },
-              ),
-            ),
+          const rows = sql.run(
+            (q) =>
+              q`SELECT repeat('x', 1000), pg_sleep(CASE n WHEN 100 THEN 60 ELSE 0 END) FROM generate_series(1, 100) AS n`,
+            { deadline: '20 seconds' },
           )
-          yield* untilAsleep(watch, name)
-          door[how]()
-          assert.strictEqual((yield* Fiber.join(broken))._tag, 'StorageUnavailable')
+          yield* breakUnder(door, how, name, rows)
           assert.deepStrictEqual([...(yield* answers(sql))], [{ n: 1 }, { n: 2 }, { n: 3 }])
         }),
     )
@@ -140,10 +89,10 @@ describe('a statement', () => {
 describe('a connection that breaks while it is made', () => {
   it.live('fails who waits for it, and nothing else', () =>
     Effect.gen(function* () {
-      const door = yield* relay
+      const door = yield* doorTo(url)
       const sql = yield* oneConnection(door.url)
       yield* answers(sql)
-      door.refuse()
+      door.hangUp()
       door.reset()
       // Whatever the first thing is that a new connection asks for: nobody but the caller hears of its failure.
       for (let round = 0; round < 3; round++) {
@@ -176,7 +125,7 @@ describe('a connection that breaks while it is made', () => {
 
   it.live('has arrays read and written by whoever comes after it', () =>
     Effect.gen(function* () {
-      const door = yield* relay
+      const door = yield* doorTo(url)
       const sql = yield* oneConnection(door.url)
       const arrays = sql.run(
         (q) => q<{ all: ReadonlyArray<string> }[]>`SELECT ${['a', 'b']}::text[] || ARRAY['c'] AS all`,
@@ -191,19 +140,18 @@ describe('a connection that breaks while it is made', () => {
 })
 
 describe('a transaction whose connection breaks', () => {
-  for (const how of ['reset', 'end'] as const) {
+  for (const how of WAYS) {
     it.live(`(${how}) under a statement fails, and the next one finds a connection`, () =>
       Effect.gen(function* () {
-        const door = yield* relay
-        const watch = yield* watching
+        const door = yield* doorTo(url)
         const name = `pool-test-transaction-${how}`
         const sql = yield* oneConnection(door.url, name)
-        const broken = yield* Effect.forkChild(
-          Effect.flip(sql.transaction((q) => q`SELECT pg_sleep(60)`, { deadline: '20 seconds' })),
+        yield* breakUnder(
+          door,
+          how,
+          name,
+          sql.transaction((q) => q`SELECT pg_sleep(60)`, { deadline: '20 seconds' }),
         )
-        yield* untilAsleep(watch, name)
-        door[how]()
-        assert.strictEqual((yield* Fiber.join(broken))._tag, 'StorageUnavailable')
         const [row] = yield* sql.transaction((q) => q<{ one: number }[]>`SELECT 1 AS one`)
         assert.strictEqual(row?.one, 1)
       }),
@@ -211,7 +159,7 @@ describe('a transaction whose connection breaks', () => {
 
     it.live(`(${how}) while it waits for something else fails, whatever it does then`, () =>
       Effect.gen(function* () {
-        const door = yield* relay
+        const door = yield* doorTo(url)
         const sql = yield* oneConnection(door.url)
         for (const rest of ['asks again', 'ends', 'fails'] as const) {
           const begun = yield* Deferred.make<void>()

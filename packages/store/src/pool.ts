@@ -122,11 +122,14 @@ export const openPool = (url: string, options: postgres.Options<{}>): Pool => {
    */
   const learn = (q: postgres.Sql): void => {
     const own = q.options as unknown as Learned
-    known ??= own
+    own.fetch_types = false
+    if (known === null) {
+      known = own
+      return
+    }
     Object.assign(own.parsers, known.parsers)
     Object.assign(own.serializers, known.serializers)
     Object.assign(own.shared.typeArrayMap, known.shared.typeArrayMap)
-    own.fetch_types = false
   }
 
   const open = (): Opened => {

@@ -6,6 +6,7 @@ export {
 } from './certificates.ts'
 export { answering, type Received, type Respond, tlsReceiver, type TlsReceiver } from './tls-receiver.ts'
 export { type SecuredKafka, startSecuredKafka } from './secured-kafka.ts'
+export { type Door, doorTo } from './door.ts'
 export { eventually, type EventuallyOptions } from './eventually.ts'
 export {
   type Consumer,
