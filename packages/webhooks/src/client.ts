@@ -7,8 +7,9 @@ import { signatureHeader } from '@hub/domain'
 import { Clock, type Config, Context, Data, Effect, FileSystem, Layer, Redacted } from 'effect'
 import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, getCACertificates } from 'node:tls'
-import { Agent, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
 import packageJson from '../package.json' with { type: 'json' }
+import { type Connection, Connections } from './connections.ts'
 import { makeSafeConnector } from './connector.ts'
 import { Deadlines, type Waiting } from './deadlines.ts'
 import { type FailureReason, reasonOf } from './failure.ts'
@@ -95,89 +96,99 @@ export interface WebhookClientShape {
   readonly openSockets: () => number
 }
 
-/** What undici tells of an attempt, and its deadline. */
+/** Where attempts wait for their answers, and for the end of what is left of those. */
+interface Waits {
+  readonly answers: Deadlines<Attempt>
+  readonly discards: Deadlines<Attempt>
+}
+
+/** An attempt under way: what undici tells of it, and its deadline. */
 class Attempt implements Dispatcher.DispatchHandler {
-  readonly #onStatus: (status: number) => void
-  readonly #onError: (error: unknown) => void
-  readonly #onDeadline: () => void
-  readonly #deadlines: Deadlines<Attempt>
+  readonly #connections: Connections
+  readonly #connection: Connection
+  readonly #waits: Waits
+  readonly #done: (result: DeliveryResult | AttemptNotMade) => void
+  readonly #startedAt = performance.now()
   readonly #deadline: Waiting<Attempt>
-  readonly #discards: Deadlines<Attempt>
   #discard: Waiting<Attempt> | null = null
-  #controller: Dispatcher.DispatchController | null = null
   #state: 'waiting' | 'answered' | 'given up' = 'waiting'
   #discarded = 0
 
-  /** `deadlines` and `discards`: where it waits for its answer, and for the end of what is left of that. */
   constructor(
-    deadlines: Deadlines<Attempt>,
-    discards: Deadlines<Attempt>,
-    onStatus: (status: number) => void,
-    onError: (error: unknown) => void,
-    onDeadline: () => void,
+    connections: Connections,
+    connection: Connection,
+    waits: Waits,
+    done: (result: DeliveryResult | AttemptNotMade) => void,
   ) {
-    this.#onStatus = onStatus
-    this.#onError = onError
-    this.#onDeadline = onDeadline
-    this.#deadlines = deadlines
-    this.#discards = discards
-    this.#deadline = deadlines.add(this)
+    this.#connections = connections
+    this.#connection = connection
+    this.#waits = waits
+    this.#done = done
+    this.#deadline = waits.answers.add(this)
   }
 
   /** No answer in time. */
   expire(): void {
     if (!this.#leave('given up')) return
-    this.#controller?.abort(new Error('given up'))
-    this.#onDeadline()
+    this.#connections.drop(this.#connection)
+    this.#done(failed('timeout', this.#elapsed()))
   }
 
   /** The answer is there, and something behind it has no end. */
   cutOff(): void {
-    this.#controller?.abort(new Error('body not wanted'))
+    this.#connections.drop(this.#connection)
   }
 
-  /** Nobody waits any more. A request that is still queued behind its connection is dropped when its turn comes. */
+  /** Nobody waits any more. */
   giveUp(): void {
-    if (!this.#leave('given up')) return
-    this.#controller?.abort(new Error('given up'))
+    if (this.#leave('given up')) this.#connections.drop(this.#connection)
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    if (this.#state === 'given up') controller.abort(new Error('given up'))
-  }
+  onRequestStart(): void {}
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
     // 1xx: not the answer yet.
     if (status < 200 || !this.#leave('answered')) return
-    this.#discard = this.#discards.add(this)
-    this.#onStatus(status)
+    this.#discard = this.#waits.discards.add(this)
+    this.#done(judge(status, this.#elapsed()))
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#discarded += chunk.length
-    if (this.#discarded > DISCARDED_BODY_BYTES) controller.abort(new Error('body not wanted'))
+    if (this.#discarded > DISCARDED_BODY_BYTES) this.cutOff()
   }
 
   onResponseEnd(): void {
     this.#endDiscard()
+    this.#connections.release(this.#connection)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
     this.#endDiscard()
-    if (this.#leave('given up')) this.#onError(error)
+    this.#connections.drop(this.#connection)
+    if (!this.#leave('given up')) return
+    const reason = reasonOf(error)
+    this.#done(
+      reason === null
+        ? new AttemptNotMade({ detail: error instanceof Error ? error.name : 'unknown' })
+        : failed(reason, this.#elapsed()),
+    )
+  }
+
+  #elapsed(): number {
+    return Math.round(performance.now() - this.#startedAt)
   }
 
   /** Nothing is left of the answer. */
   #endDiscard(): void {
-    if (this.#discard !== null) this.#discards.remove(this.#discard)
+    if (this.#discard !== null) this.#waits.discards.remove(this.#discard)
   }
 
   /** False when somebody was told already, or nobody waits. */
   #leave(state: 'answered' | 'given up'): boolean {
     if (this.#state !== 'waiting') return false
     this.#state = state
-    this.#deadlines.remove(this.#deadline)
+    this.#waits.answers.remove(this.#deadline)
     return true
   }
 }
@@ -224,21 +235,21 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     { policy, secureContext, connectTimeoutMs: RECEIVER_DEADLINE_MS },
     yield* Effect.context<never>(),
   )
-  const agent = yield* Effect.acquireRelease(
+  const connections = yield* Effect.acquireRelease(
     Effect.sync(
       () =>
-        new Agent({
+        new Connections({
           connect: connector.connect,
           pipelining: 1,
           keepAliveTimeout: KEEP_ALIVE_MS,
           // A receiver may ask for longer; a minute of idling is enough for anybody.
           keepAliveMaxTimeout: 60_000,
-          // The deadline of the attempt rules; this one is behind it for what was given up.
-          headersTimeout: RECEIVER_DEADLINE_MS,
-          bodyTimeout: RECEIVER_DEADLINE_MS,
+          // Each attempt has its deadline, and what is left of its answer has one: a second clock for each would be the larger cost.
+          headersTimeout: 0,
+          bodyTimeout: 0,
         }),
     ),
-    (agent) => Effect.promise(() => agent.destroy()),
+    (connections) => Effect.promise(() => connections.close()),
   )
 
   // Read once for many deliveries; forgotten when there are too many.
@@ -264,17 +275,17 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     return key
   }
 
+  const discards = new Deadlines<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.cutOff())
   // Nearly all attempts have as long as each other.
-  const deadlines = new Map<number, Deadlines<Attempt>>()
-  const deadlinesOf = (ms: number): Deadlines<Attempt> => {
-    let those = deadlines.get(ms)
+  const waits = new Map<number, Waits>()
+  const waitsOf = (ms: number): Waits => {
+    let those = waits.get(ms)
     if (those === undefined) {
-      those = new Deadlines(ms, (attempt) => attempt.expire())
-      deadlines.set(ms, those)
+      those = { answers: new Deadlines(ms, (attempt) => attempt.expire()), discards }
+      waits.set(ms, those)
     }
     return those
   }
-  const discards = new Deadlines<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.cutOff())
 
   const begin: WebhookClientShape['begin'] = (delivery, deadlineMs, done) => {
     const url = targetOf(delivery.url)
@@ -283,22 +294,8 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
       done(failed('address_not_public', 0))
       return () => {}
     }
-    const startedAt = performance.now()
-    const elapsed = () => Math.round(performance.now() - startedAt)
-    const attempt = new Attempt(
-      deadlinesOf(deadlineMs),
-      discards,
-      (status) => done(judge(status, elapsed())),
-      (error) => {
-        const reason = reasonOf(error)
-        done(
-          reason === null
-            ? new AttemptNotMade({ detail: error instanceof Error ? error.name : 'unknown' })
-            : failed(reason, elapsed()),
-        )
-      },
-      () => done(failed('timeout', elapsed())),
-    )
+    const connection = connections.take(url.origin)
+    const attempt = new Attempt(connections, connection, waitsOf(deadlineMs), done)
     try {
       const [current, ...others] = delivery.secrets
       const signature = signatureHeader(
@@ -306,9 +303,8 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
         Math.floor(clock.currentTimeMillisUnsafe() / 1000),
         delivery.body,
       )
-      agent.dispatch(
+      connection.client.dispatch(
         {
-          origin: url.origin,
           path: url.path,
           method: 'POST',
           // Name and value in turn, which undici takes as they are.

@@ -1,0 +1,193 @@
+/** What the client does with its connections, seen by real TLS receivers. */
+import { connect, createServer, type Socket } from 'node:net'
+import { describe, expect, it } from '@effect/vitest'
+import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { Effect, Fiber, Redacted } from 'effect'
+import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from './index.ts'
+
+const authority = await makeCertificateAuthority()
+const certificate = await authority.issue(['127.0.0.1'])
+
+const makeClient = Effect.gen(function* () {
+  const policy = makeAddressPolicy({ allowedHosts: new Set(['127.0.0.1']) })
+  const client = yield* makeWebhookClient(authority.pem).pipe(Effect.provideService(AddressPolicy, policy))
+  const delivery = {
+    eventBatch: 'evb_01',
+    body: Buffer.from('[]'),
+    secrets: [Redacted.make('whsec_1')],
+  } as const
+  /** As the fan-out does it: whatever follows an outcome begins in another turn of the event loop. */
+  const deliver = (url: string, deadlineMs = 5000) =>
+    Effect.tap(client.deliver({ url, ...delivery }, { deadlineMs }), nextTurn)
+  return { deliver, openSockets: client.openSockets }
+})
+
+const nextTurn = Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void)))
+
+const succeeded = expect.objectContaining({ succeeded: true })
+
+/** Looks until it is so; the test's own deadline ends a wait in vain. */
+const until = (holds: () => boolean) =>
+  Effect.gen(function* () {
+    while (!holds()) yield* Effect.sleep(5)
+  })
+
+/**
+ * A way to a server below TLS. The first connection is left without an answer for as long as `lost` is not destroyed; the others lead
+ * there.
+ */
+const losesTheFirst = (port: number) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly port: number; readonly lost: Promise<Socket>; readonly close: () => void }>(
+      (resume) => {
+        const lost = Promise.withResolvers<Socket>()
+        const sockets = new Set<Socket>()
+        const server = createServer((socket) => {
+          socket.on('error', () => {})
+          sockets.add(socket)
+          if (sockets.size === 1) {
+            lost.resolve(socket)
+            return
+          }
+          const onwards = connect(port, '127.0.0.1')
+          onwards.on('error', () => socket.destroy())
+          socket.pipe(onwards).pipe(socket)
+        })
+        server.listen(0, '127.0.0.1', () => {
+          const address = server.address()
+          resume(
+            Effect.succeed({
+              port: typeof address === 'object' ? (address?.port ?? 0) : 0,
+              lost: lost.promise,
+              close: () => {
+                server.close()
+                for (const socket of sockets) socket.destroy()
+              },
+            }),
+          )
+        })
+      },
+    ),
+    ({ close }) => Effect.sync(close),
+  )
+
+describe('a receiver', () => {
+  it.live('sees no more connections than attempts are under way at once', () =>
+    Effect.gen(function* () {
+      const { deliver, openSockets } = yield* makeClient
+      const receiver = yield* tlsReceiver(certificate)
+      const one = Effect.gen(function* () {
+        for (let i = 0; i < 25; i++) expect(yield* deliver(receiver.url())).toEqual(succeeded)
+      })
+      yield* Effect.all(
+        Array.from({ length: 8 }, () => one),
+        { concurrency: 'unbounded' },
+      )
+      expect(receiver.received).toHaveLength(200)
+      expect(receiver.connections()).toBe(8)
+      expect(openSockets()).toBe(8)
+    }),
+  )
+
+  it.live('sees the connection again that was used last', () =>
+    Effect.gen(function* () {
+      const { deliver } = yield* makeClient
+      const ports: Array<number | undefined> = []
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response, request) => {
+          ports.push(request.socket.remotePort)
+          response.writeHead(200).end()
+        },
+      })
+      yield* Effect.all([deliver(receiver.url()), deliver(receiver.url())], { concurrency: 2 })
+      const last = ports.at(-1)
+      ports.length = 0
+      for (let i = 0; i < 5; i++) yield* deliver(receiver.url())
+      expect(ports).toEqual([last, last, last, last, last])
+    }),
+  )
+
+  it.live('that says that it closes gets a connection for each delivery, and none is left', () =>
+    Effect.gen(function* () {
+      const { deliver, openSockets } = yield* makeClient
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response) => response.writeHead(200, { connection: 'close' }).end(),
+      })
+      for (let i = 0; i < 5; i++) expect(yield* deliver(receiver.url())).toEqual(succeeded)
+      expect(receiver.connections()).toBe(5)
+      yield* until(() => openSockets() === 0)
+    }),
+  )
+
+  it.live('that closes a free connection without a word gets a new one', () =>
+    Effect.gen(function* () {
+      const { deliver, openSockets } = yield* makeClient
+      const sockets: Array<Socket> = []
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: (_received, response, request) => {
+          sockets.push(request.socket)
+          response.writeHead(200).end()
+        },
+      })
+      for (let i = 0; i < 3; i++) {
+        expect(yield* deliver(receiver.url())).toEqual(succeeded)
+        for (const socket of sockets) socket.destroy()
+        yield* until(() => openSockets() === 0)
+      }
+      expect(receiver.connections()).toBe(3)
+    }),
+  )
+
+  it.live('one of whose connections never comes about serves the others meanwhile', () =>
+    Effect.gen(function* () {
+      const { deliver } = yield* makeClient
+      const receiver = yield* tlsReceiver(certificate)
+      const way = yield* losesTheFirst(receiver.port)
+      const url = `https://127.0.0.1:${way.port}/`
+      const first = yield* Effect.forkChild(deliver(url))
+      const socket = yield* Effect.promise(() => way.lost)
+      expect(yield* deliver(url)).toEqual(succeeded)
+      expect(yield* deliver(url)).toEqual(succeeded)
+      expect(receiver.connections()).toBe(1)
+      socket.destroy()
+      expect(yield* Fiber.join(first)).toMatchObject({ succeeded: false, reason: 'connection_reset' })
+    }),
+  )
+})
+
+describe('an attempt that is given up while it connects', () => {
+  it.live('is not made when the connection comes about, and leaves none behind', () =>
+    Effect.gen(function* () {
+      const { deliver, openSockets } = yield* makeClient
+      const receiver = yield* tlsReceiver(certificate)
+      const way = yield* losesTheFirst(receiver.port)
+      expect(yield* deliver(`https://127.0.0.1:${way.port}/`, 100)).toMatchObject({ reason: 'timeout' })
+      expect(openSockets()).toBe(1)
+      // From here on it leads there after all.
+      const socket = yield* Effect.promise(() => way.lost)
+      const onwards = connect(receiver.port, '127.0.0.1')
+      socket.pipe(onwards).pipe(socket)
+      yield* until(() => openSockets() === 0)
+      expect(receiver.connections()).toBe(1)
+      expect(receiver.received).toEqual([])
+    }),
+  )
+})
+
+describe('a client that ends', () => {
+  it.live('closes its connections, and an attempt under way has not been made', () =>
+    Effect.gen(function* () {
+      const receiver = yield* tlsReceiver(certificate, { respond: () => {} })
+      const { attempt, openSockets } = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const { deliver, openSockets } = yield* makeClient
+          const attempt = yield* Effect.forkDetach(deliver(receiver.url()))
+          yield* receiver.until((received) => received.length === 1)
+          return { attempt, openSockets }
+        }),
+      )
+      expect(yield* Effect.flip(Fiber.join(attempt))).toMatchObject({ _tag: 'AttemptNotMade' })
+      yield* until(() => openSockets() === 0)
+    }),
+  )
+})

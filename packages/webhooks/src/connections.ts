@@ -1,0 +1,83 @@
+/**
+ * Connections to receivers, each for one request at a time. Of those that are free the one that was used last serves next, and the others
+ * close when they have idled long enough: so a receiver sees no more of them than there are attempts under way. Why this is not left to
+ * undici's pool: docs/decisions/0033.
+ */
+import { Client } from 'undici'
+
+/** One of undici's clients: it has a socket, or makes one for its next request. */
+export interface Connection {
+  readonly client: Client
+  readonly receiver: Receiver
+  dropped: boolean
+}
+
+/** The connections to one origin. */
+interface Receiver {
+  readonly origin: string
+  /** All there are, free or not. */
+  open: number
+  /** Those that serve nobody; the last one was used last. */
+  readonly free: Array<Connection>
+}
+
+export class Connections {
+  readonly #options: Client.Options
+  readonly #receivers = new Map<string, Receiver>()
+  readonly #clients = new Set<Client>()
+
+  constructor(options: Client.Options) {
+    this.#options = options
+  }
+
+  /** A connection to an origin, for one request, behind which it is released or dropped. */
+  take(origin: string): Connection {
+    const receiver = this.#receiverOf(origin)
+    return receiver.free.pop() ?? this.#open(receiver)
+  }
+
+  /** Its answer is complete: it may serve the next. */
+  release(connection: Connection): void {
+    if (!connection.dropped) connection.receiver.free.push(connection)
+  }
+
+  /** It is closed. A request that is under way on it fails. */
+  drop(connection: Connection): void {
+    if (connection.dropped) return
+    connection.dropped = true
+    const { client, receiver } = connection
+    receiver.open -= 1
+    if (receiver.open === 0) this.#receivers.delete(receiver.origin)
+    this.#clients.delete(client)
+    void client.destroy()
+  }
+
+  /** Closes them all; what is under way fails. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#clients].map((client) => client.destroy()))
+  }
+
+  #receiverOf(origin: string): Receiver {
+    let receiver = this.#receivers.get(origin)
+    if (receiver === undefined) {
+      receiver = { origin, open: 0, free: [] }
+      this.#receivers.set(origin, receiver)
+    }
+    return receiver
+  }
+
+  #open(receiver: Receiver): Connection {
+    const client = new Client(receiver.origin, this.#options)
+    const connection: Connection = { client, receiver, dropped: false }
+    receiver.open += 1
+    this.#clients.add(client)
+    // Closed while it was free. One that serves makes a new socket where that can help, and fails where it cannot.
+    client.on('disconnect', () => {
+      const place = receiver.free.indexOf(connection)
+      if (place === -1) return
+      receiver.free.splice(place, 1)
+      this.drop(connection)
+    })
+    return connection
+  }
+}
