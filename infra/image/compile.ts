@@ -24,7 +24,12 @@ const PROGRAMS: ReadonlyArray<{
   { name: 'projector', words: ['--max-semi-space-size=16', 'apps/projector/src/main.ts'], ends: 1 },
   {
     name: 'webhook-fanout',
-    words: ['--max-semi-space-size=4', '--initial-old-space-size=128', 'apps/webhook-fanout/src/main.ts'],
+    words: [
+      '--max-semi-space-size=4',
+      '--initial-old-space-size=128',
+      '--no-parallel-scavenge',
+      'apps/webhook-fanout/src/main.ts',
+    ],
     ends: 1,
   },
   { name: 'hubctl', words: ['apps/hubctl/src/main.ts', '--help'], ends: 0 },

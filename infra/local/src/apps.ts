@@ -58,6 +58,12 @@ const OLD_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
  */
 const FIRST_MIB: Readonly<Partial<Record<AppName, number>>> = { 'webhook-fanout': 128 }
 
+/**
+ * The flag of the fan-out alone: V8 collects its young generation with one thread. What outlives a collection is 0.3 MB, a third of a
+ * millisecond's work, and helpers that are woken for it take the cores from those who deliver: without them a backlog goes out a twentieth faster.
+ */
+const ONE_COLLECTS = '--no-parallel-scavenge'
+
 /** The flags of Node that an app is started with. */
 export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
   const old = OLD_MIB[name]
@@ -66,6 +72,7 @@ export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
     `--max-semi-space-size=${YOUNG_MIB[name]}`,
     ...(old === undefined ? [] : [`--max-old-space-size=${old}`]),
     ...(first === undefined ? [] : [`--initial-old-space-size=${first}`]),
+    ...(name === 'webhook-fanout' ? [ONE_COLLECTS] : []),
   ]
 }
 

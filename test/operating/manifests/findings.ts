@@ -430,9 +430,10 @@ export const imageFileFindings = (
       : [`Dockerfile: its version is not ${version}`]),
     ...APPS.filter(
       (app) =>
-        !compile.includes(
-          [...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', '),
-        ),
+        // A list that is long enough stands on several lines.
+        !compile
+          .replaceAll(/\s+/gu, ' ')
+          .includes([...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', ')),
     ).map((app) => `compile.ts: ${app} is compiled with other flags than it runs with`),
   ]
 }
