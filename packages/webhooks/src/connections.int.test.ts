@@ -175,19 +175,21 @@ describe('an attempt that is given up while it connects', () => {
 })
 
 describe('a client that ends', () => {
-  it.live('closes its connections, and an attempt under way has not been made', () =>
+  it.live('closes its connections, and neither an attempt under way nor a later one has been made', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: () => {} })
-      const { attempt, openSockets } = yield* Effect.scoped(
+      const { attempt, deliver, openSockets } = yield* Effect.scoped(
         Effect.gen(function* () {
-          const { deliver, openSockets } = yield* makeClient
-          const attempt = yield* Effect.forkDetach(deliver(receiver.url()))
+          const client = yield* makeClient
+          const attempt = yield* Effect.forkDetach(client.deliver(receiver.url()))
           yield* receiver.until((received) => received.length === 1)
-          return { attempt, openSockets }
+          return { ...client, attempt }
         }),
       )
       expect(yield* Effect.flip(Fiber.join(attempt))).toMatchObject({ _tag: 'AttemptNotMade' })
+      expect(yield* Effect.flip(deliver(receiver.url()))).toMatchObject({ _tag: 'AttemptNotMade' })
       yield* until(() => openSockets() === 0)
+      expect(receiver.connections()).toBe(1)
     }),
   )
 })

@@ -25,6 +25,7 @@ export class Connections {
   readonly #options: Client.Options
   readonly #receivers = new Map<string, Receiver>()
   readonly #clients = new Set<Client>()
+  #closed = false
 
   constructor(options: Client.Options) {
     this.#options = options
@@ -52,8 +53,9 @@ export class Connections {
     void client.destroy()
   }
 
-  /** Closes them all; what is under way fails. */
+  /** Closes them all; what is under way fails, and so does what comes later. */
   async close(): Promise<void> {
+    this.#closed = true
     await Promise.all([...this.#clients].map((client) => client.destroy()))
   }
 
@@ -78,6 +80,7 @@ export class Connections {
       receiver.free.splice(place, 1)
       this.drop(connection)
     })
+    if (this.#closed) void client.destroy()
     return connection
   }
 }
