@@ -5,6 +5,7 @@ import { answering, type Received, tlsReceiver } from '@hub/testkit'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, makeDeployment, PARTITIONS } from './fanout.harness.ts'
+import { FANOUT_DEFAULTS } from './settings.ts'
 import { FanoutStore } from './store.ts'
 
 const HOUR = 3_600_000
@@ -419,16 +420,22 @@ describe('a process', () => {
       expect(receiver.received.length).toBe(1)
     }))
 
-  test('ends when something in it breaks that nobody has foreseen', (hub) =>
-    Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate)
-      const account = yield* hub.account()
-      yield* hub.subscribe(account, receiver.url())
-      const broken = yield* hub.start({ store: (real) => ({ ...real, note: () => Effect.die('broken') }) })
-      yield* hub.emit(account, 3)
-      const exit = yield* Effect.exit(broken.failure)
-      expect(Exit.isFailure(exit) && Cause.squash(exit.cause)).toBe('broken')
-    }))
+  for (const part of ['note', 'body'] as const) {
+    test(`ends when something in it breaks that nobody has foreseen: ${part}`, (hub) =>
+      Effect.gen(function* () {
+        const receiver = yield* tlsReceiver(certificate)
+        const account = yield* hub.account()
+        yield* hub.subscribe(account, receiver.url())
+        const broken = yield* hub.start({
+          store: (real) => ({ ...real, [part]: () => Effect.die('broken') }),
+          // No body is kept while its batch waits.
+          settings: { bodyBytes: part === 'body' ? 0 : FANOUT_DEFAULTS.bodyBytes },
+        })
+        yield* hub.emit(account, 3)
+        const exit = yield* Effect.exit(broken.failure)
+        expect(Exit.isFailure(exit) && Cause.squash(exit.cause)).toBe('broken')
+      }))
+  }
 
   test('that ends before it has stored a batch loses nothing', (hub) =>
     Effect.gen(function* () {

@@ -74,6 +74,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   const deliverer = yield* makeDeliverer({
     mayBegin: () => !handingOver && !stopping && control !== null && control.leaseHolds(),
     report: (subscription, outcome) => owned.get(subscription.partition)?.open?.report(subscription, outcome),
+    vital,
   })
 
   /** Takes a partition over and loads what it needs. */
