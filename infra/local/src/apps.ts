@@ -59,10 +59,10 @@ const OLD_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
 const FIRST_MIB: Readonly<Partial<Record<AppName, number>>> = { 'webhook-fanout': 128 }
 
 /**
- * The flag of the fan-out alone: V8 collects its young generation with one thread. What outlives a collection is 0.3 MB, a third of a
+ * Whose young generation V8 collects with one thread: the fan-out's. What outlives a collection is 0.3 MB, a third of a
  * millisecond's work, and helpers that are woken for it take the cores from those who deliver: without them a backlog goes out a twentieth faster.
  */
-const ONE_COLLECTS = '--no-parallel-scavenge'
+const ONE_COLLECTS: ReadonlyArray<AppName> = ['webhook-fanout']
 
 /** The flags of Node that an app is started with. */
 export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
@@ -72,7 +72,7 @@ export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
     `--max-semi-space-size=${YOUNG_MIB[name]}`,
     ...(old === undefined ? [] : [`--max-old-space-size=${old}`]),
     ...(first === undefined ? [] : [`--initial-old-space-size=${first}`]),
-    ...(name === 'webhook-fanout' ? [ONE_COLLECTS] : []),
+    ...(ONE_COLLECTS.includes(name) ? ['--no-parallel-scavenge'] : []),
   ]
 }
 

@@ -1,7 +1,6 @@
 /** Real TLS receivers on the loopback, each bad in its own way. */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
@@ -17,6 +16,7 @@ import {
   makeWebhookClient,
   WebhookClient,
 } from './index.ts'
+import { tcpServer } from './tcp-server.testing.ts'
 
 const authority = await makeCertificateAuthority()
 const certificate = await authority.issue(['127.0.0.1', 'receiver.test'])
@@ -165,15 +165,7 @@ describe('a receiver that', () => {
 
   it.live('accepts the connection and says nothing: timeout', () =>
     Effect.gen(function* () {
-      const server = yield* Effect.acquireRelease(
-        Effect.callback<ReturnType<typeof createTcpServer>>((resume) => {
-          const server = createTcpServer((socket) => socket.on('error', () => {}))
-          server.listen(0, '127.0.0.1', () => resume(Effect.succeed(server)))
-        }),
-        (server) => Effect.sync(() => server.close()),
-      )
-      const address = server.address()
-      const port = typeof address === 'object' ? address?.port : 0
+      const port = yield* tcpServer(() => {})
       expect(yield* deliver(`https://127.0.0.1:${port}/`, 300)).toEqual(failure('timeout'))
     }).pipe(Effect.provide(layer)),
   )

@@ -1,9 +1,10 @@
 /** What the client does with its connections, seen by real TLS receivers. */
-import { connect, createServer, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { describe, expect, it } from '@effect/vitest'
-import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { eventually, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { Effect, Fiber, Redacted } from 'effect'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from './index.ts'
+import { tcpServer } from './tcp-server.testing.ts'
 
 const authority = await makeCertificateAuthority()
 const certificate = await authority.issue(['127.0.0.1'])
@@ -26,50 +27,26 @@ const nextTurn = Effect.callback<void>((resume) => void setImmediate(() => resum
 
 const succeeded = expect.objectContaining({ succeeded: true })
 
-/** Looks until it is so; the test's own deadline ends a wait in vain. */
-const until = (holds: () => boolean) =>
-  Effect.gen(function* () {
-    while (!holds()) yield* Effect.sleep(5)
-  })
+const noneOpen = (openSockets: () => number) =>
+  Effect.promise(() => eventually(() => openSockets() === 0, { withinMs: 10_000, everyMs: 5 }))
 
-/**
- * A way to a server below TLS. The first connection is left without an answer for as long as `lost` is not destroyed; the others lead
- * there.
- */
-const losesTheFirst = (port: number) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly port: number; readonly lost: Promise<Socket>; readonly close: () => void }>(
-      (resume) => {
-        const lost = Promise.withResolvers<Socket>()
-        const sockets = new Set<Socket>()
-        const server = createServer((socket) => {
-          socket.on('error', () => {})
-          sockets.add(socket)
-          if (sockets.size === 1) {
-            lost.resolve(socket)
-            return
-          }
-          const onwards = connect(port, '127.0.0.1')
-          onwards.on('error', () => socket.destroy())
-          socket.pipe(onwards).pipe(socket)
-        })
-        server.listen(0, '127.0.0.1', () => {
-          const address = server.address()
-          resume(
-            Effect.succeed({
-              port: typeof address === 'object' ? (address?.port ?? 0) : 0,
-              lost: lost.promise,
-              close: () => {
-                server.close()
-                for (const socket of sockets) socket.destroy()
-              },
-            }),
-          )
-        })
-      },
-    ),
-    ({ close }) => Effect.sync(close),
-  )
+/** A way to a server below TLS, on which the first connection, `lost`, is left without an answer. The others lead there. */
+const losesTheFirst = Effect.fnUntraced(function* (port: number) {
+  const lost = Promise.withResolvers<Socket>()
+  let connections = 0
+  const way = yield* tcpServer((socket) => {
+    connections += 1
+    if (connections === 1) lost.resolve(socket)
+    else leadOn(socket, port)
+  })
+  return { url: `https://127.0.0.1:${way}/`, lost: Effect.promise(() => lost.promise) }
+})
+
+const leadOn = (socket: Socket, port: number): void => {
+  const onwards = connect(port, '127.0.0.1')
+  onwards.on('error', () => socket.destroy())
+  socket.pipe(onwards).pipe(socket)
+}
 
 describe('a receiver', () => {
   it.live('sees no more connections than attempts are under way at once', () =>
@@ -115,7 +92,7 @@ describe('a receiver', () => {
       })
       for (let i = 0; i < 5; i++) expect(yield* deliver(receiver.url())).toEqual(succeeded)
       expect(receiver.connections()).toBe(5)
-      yield* until(() => openSockets() === 0)
+      yield* noneOpen(openSockets)
     }),
   )
 
@@ -132,7 +109,7 @@ describe('a receiver', () => {
       for (let i = 0; i < 3; i++) {
         expect(yield* deliver(receiver.url())).toEqual(succeeded)
         for (const socket of sockets) socket.destroy()
-        yield* until(() => openSockets() === 0)
+        yield* noneOpen(openSockets)
       }
       expect(receiver.connections()).toBe(3)
     }),
@@ -142,10 +119,9 @@ describe('a receiver', () => {
     Effect.gen(function* () {
       const { deliver } = yield* makeClient
       const receiver = yield* tlsReceiver(certificate)
-      const way = yield* losesTheFirst(receiver.port)
-      const url = `https://127.0.0.1:${way.port}/`
+      const { lost, url } = yield* losesTheFirst(receiver.port)
       const first = yield* Effect.forkChild(deliver(url))
-      const socket = yield* Effect.promise(() => way.lost)
+      const socket = yield* lost
       expect(yield* deliver(url)).toEqual(succeeded)
       expect(yield* deliver(url)).toEqual(succeeded)
       expect(receiver.connections()).toBe(1)
@@ -160,14 +136,12 @@ describe('an attempt that is given up while it connects', () => {
     Effect.gen(function* () {
       const { deliver, openSockets } = yield* makeClient
       const receiver = yield* tlsReceiver(certificate)
-      const way = yield* losesTheFirst(receiver.port)
-      expect(yield* deliver(`https://127.0.0.1:${way.port}/`, 100)).toMatchObject({ reason: 'timeout' })
+      const { lost, url } = yield* losesTheFirst(receiver.port)
+      expect(yield* deliver(url, 100)).toMatchObject({ reason: 'timeout' })
       expect(openSockets()).toBe(1)
       // From here on it leads there after all.
-      const socket = yield* Effect.promise(() => way.lost)
-      const onwards = connect(receiver.port, '127.0.0.1')
-      socket.pipe(onwards).pipe(socket)
-      yield* until(() => openSockets() === 0)
+      leadOn(yield* lost, receiver.port)
+      yield* noneOpen(openSockets)
       expect(receiver.connections()).toBe(1)
       expect(receiver.received).toEqual([])
     }),
@@ -188,7 +162,7 @@ describe('a client that ends', () => {
       )
       expect(yield* Effect.flip(Fiber.join(attempt))).toMatchObject({ _tag: 'AttemptNotMade' })
       expect(yield* Effect.flip(deliver(receiver.url()))).toMatchObject({ _tag: 'AttemptNotMade' })
-      yield* until(() => openSockets() === 0)
+      yield* noneOpen(openSockets)
       expect(receiver.connections()).toBe(1)
     }),
   )

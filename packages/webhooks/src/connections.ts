@@ -9,14 +9,12 @@ import { Client } from 'undici'
 export interface Connection {
   readonly client: Client
   readonly receiver: Receiver
-  dropped: boolean
 }
 
 /** The connections to one origin. */
 interface Receiver {
   readonly origin: string
-  /** All there are, free or not. */
-  open: number
+  readonly all: Set<Connection>
   /** Those that serve nobody; the last one was used last. */
   readonly free: Array<Connection>
 }
@@ -24,7 +22,6 @@ interface Receiver {
 export class Connections {
   readonly #options: Client.Options
   readonly #receivers = new Map<string, Receiver>()
-  readonly #clients = new Set<Client>()
   #closed = false
 
   constructor(options: Client.Options) {
@@ -37,32 +34,31 @@ export class Connections {
     return receiver.free.pop() ?? this.#open(receiver)
   }
 
-  /** Its answer is complete: it may serve the next. */
+  /** Its answer is complete: it may serve the next, unless it was dropped meanwhile. */
   release(connection: Connection): void {
-    if (!connection.dropped) connection.receiver.free.push(connection)
+    const { all, free } = connection.receiver
+    if (all.has(connection)) free.push(connection)
   }
 
   /** It is closed. A request that is under way on it fails. */
   drop(connection: Connection): void {
-    if (connection.dropped) return
-    connection.dropped = true
-    const { client, receiver } = connection
-    receiver.open -= 1
-    if (receiver.open === 0) this.#receivers.delete(receiver.origin)
-    this.#clients.delete(client)
-    void client.destroy()
+    const { all, origin } = connection.receiver
+    if (!all.delete(connection)) return
+    if (all.size === 0) this.#receivers.delete(origin)
+    void connection.client.destroy()
   }
 
   /** Closes them all; what is under way fails, and so does what comes later. */
   async close(): Promise<void> {
     this.#closed = true
-    await Promise.all([...this.#clients].map((client) => client.destroy()))
+    const all = [...this.#receivers.values()].flatMap((receiver) => [...receiver.all])
+    await Promise.all(all.map(({ client }) => client.destroy()))
   }
 
   #receiverOf(origin: string): Receiver {
     let receiver = this.#receivers.get(origin)
     if (receiver === undefined) {
-      receiver = { origin, open: 0, free: [] }
+      receiver = { origin, all: new Set(), free: [] }
       this.#receivers.set(origin, receiver)
     }
     return receiver
@@ -70,9 +66,8 @@ export class Connections {
 
   #open(receiver: Receiver): Connection {
     const client = new Client(receiver.origin, this.#options)
-    const connection: Connection = { client, receiver, dropped: false }
-    receiver.open += 1
-    this.#clients.add(client)
+    const connection: Connection = { client, receiver }
+    receiver.all.add(connection)
     // Closed while it was free. One that serves makes a new socket where that can help, and fails where it cannot.
     client.on('disconnect', () => {
       const place = receiver.free.indexOf(connection)

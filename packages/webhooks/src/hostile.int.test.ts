@@ -1,11 +1,11 @@
 /** Receivers and name servers that mean harm, with real sockets on the loopback. */
-import { createServer, type Server, type Socket } from 'node:net'
 import { describe, expect, it } from '@effect/vitest'
 import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
-import { Effect, Redacted, type Scope } from 'effect'
+import { Effect, Redacted } from 'effect'
 import { dnsServer } from './dns-server.testing.ts'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from './index.ts'
 import { askNameServers } from './policy.ts'
+import { tcpServer } from './tcp-server.testing.ts'
 
 const authority = await makeCertificateAuthority()
 const NAMES = ['127.0.0.1', 'rebinding.test', 'mixed.test', 'mapped.test', 'silent.test', 'good.test']
@@ -33,23 +33,6 @@ const clientOver = Effect.fnUntraced(function* (nameServer?: string) {
     )
   return { client, deliver, policy }
 })
-
-/** A server below TLS, for what breaks before there is any. */
-const tcpServer = (onSocket: (socket: Socket) => void): Effect.Effect<number, never, Scope.Scope> =>
-  Effect.gen(function* () {
-    const server = yield* Effect.acquireRelease(
-      Effect.callback<Server>((resume) => {
-        const server = createServer((socket) => {
-          socket.on('error', () => {})
-          onSocket(socket)
-        })
-        server.listen(0, '127.0.0.1', () => resume(Effect.succeed(server)))
-      }),
-      (server) => Effect.callback<void>((resume) => void server.close(() => resume(Effect.void))),
-    )
-    const address = server.address()
-    return typeof address === 'object' ? (address?.port ?? 0) : 0
-  })
 
 const failure = (reason: string) => expect.objectContaining({ succeeded: false, reason, responseCode: null })
 

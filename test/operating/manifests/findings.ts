@@ -422,6 +422,8 @@ export const imageFileFindings = (
   const copied = [...dockerfile.matchAll(/^COPY (?!--from)(?<words>.+)$/gmu)].flatMap(({ groups }) =>
     (groups?.['words'] ?? '').split(' ').slice(0, -1),
   )
+  // A list that is long enough stands on several lines.
+  const compiled = compile.replaceAll(/\s+/gu, ' ')
   return [
     ...copied.filter((path) => !exists(path)).map((path) => `Dockerfile: there is no ${path}`),
     ...(dockerfile.includes(`ARG NODE_IMAGE=node:${node}-`) ? [] : [`Dockerfile: its Node is not ${node}`]),
@@ -430,10 +432,9 @@ export const imageFileFindings = (
       : [`Dockerfile: its version is not ${version}`]),
     ...APPS.filter(
       (app) =>
-        // A list that is long enough stands on several lines.
-        !compile
-          .replaceAll(/\s+/gu, ' ')
-          .includes([...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', ')),
+        !compiled.includes(
+          [...nodeFlags(app), `apps/${app}/src/main.ts`].map((word) => `'${word}'`).join(', '),
+        ),
     ).map((app) => `compile.ts: ${app} is compiled with other flags than it runs with`),
   ]
 }
