@@ -6,7 +6,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
 import {
   acceptedRecord,
-  type BusUnavailable,
+  type KafkaUnavailable,
   ConsumerGroups,
   createTopics,
   EventLog,
@@ -15,7 +15,7 @@ import {
   type OutgoingRecord,
   topicCatalogue,
   topicNames,
-  type TopicRefused,
+  type KafkaRequestRejected,
 } from '@hub/kafka'
 import { Effect, Layer, type Scope } from 'effect'
 import { percentile } from './numbers.ts'
@@ -59,7 +59,7 @@ export const accepted = (index: number): MessageAccepted => ({
 const onBus = <A>(
   brokers: ReadonlyArray<string>,
   prefix: string,
-  what: Effect.Effect<A, BusUnavailable | TopicRefused, EventLog | ConsumerGroups | Scope.Scope>,
+  what: Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected, EventLog | ConsumerGroups | Scope.Scope>,
 ): Promise<A> => {
   const connection = { brokers, clientId: 'bench' }
   return Effect.runPromise(

@@ -6,7 +6,7 @@
  */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { acceptedRecord, encodeRecords, EventLog, layerEventLog, topicNames } from '@hub/kafka'
+import { acceptedRecord, encodeOutboxRow, EventLog, layerEventLog, topicNames } from '@hub/kafka'
 import { Effect, ManagedRuntime } from 'effect'
 import postgres from 'postgres'
 import { accepted } from './bare.ts'
@@ -33,7 +33,7 @@ const serve = async (plan: HandlerPlan): Promise<string> => {
     while (waiting.length > 0) {
       const taken = waiting.splice(0)
       const records = taken.map(() => acceptedRecord(topics, accepted(made++)))
-      await sql`INSERT INTO public.bench_flushes (records) VALUES (${Buffer.from(encodeRecords(records))})`
+      await sql`INSERT INTO public.bench_flushes (records) VALUES (${Buffer.from(encodeOutboxRow(records))})`
       await runtime.runPromise(Effect.flatMap(EventLog, (log) => log.append(records)))
       for (const response of taken) {
         response.writeHead(202, { 'content-type': 'application/json' })

@@ -72,7 +72,7 @@ describe('two thousand concurrent repeats across two processes', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
     const ids = new Set(answers.map((answer) => answer.body.id as string))
     expect(ids.size).toBe(1)
-    // Of a code that is still on its way to the bus, the other process may become the one that hears of its arrival.
+    // Of a code that is still on its way to Kafka, the other process may become the one that hears of its arrival.
     const first = answers.filter((answer) => answer.body.duplicate === undefined)
     expect(first.length).toBeGreaterThanOrEqual(1)
     expect(first.length).toBeLessThanOrEqual(kind === 'otp' ? 2 : 1)

@@ -4,7 +4,7 @@
  */
 import {
   DEAD_LETTER_HEADERS,
-  deadLetterOf,
+  deadLetterTopic,
   encodeRecord,
   EventLog,
   layerEventLog,
@@ -167,7 +167,9 @@ describe('records that nobody can read', () => {
 
     const found = await eventually(async () => {
       const letters = (
-        await Promise.all(Object.values(topics).map((topic) => readTopic(kafka.brokers, deadLetterOf(topic))))
+        await Promise.all(
+          Object.values(topics).map((topic) => readTopic(kafka.brokers, deadLetterTopic(topic))),
+        )
       ).flat()
       const places = new Set(letters.map(({ headers }) => sourceOf(headers)))
       expect([...put.keys()].filter((place) => !places.has(place))).toEqual([])

@@ -110,6 +110,6 @@ describe('Kafka stopped for five seconds during sends', () => {
     expect(operator['references']).toBe(ids.size)
     expect(operator['repeated']).toBeLessThanOrEqual(claims.againUnknown)
     const waited = answers.filter(({ status }) => status === 503).length
-    console.log(`${ids.size} sends, ${waited} codes refused while the bus was stopped, all delivered once`)
+    console.log(`${ids.size} sends, ${waited} codes refused while Kafka was stopped, all delivered once`)
   })
 })

@@ -39,7 +39,7 @@ const STOPPED_MS = 9000
 /** Its shards are with the others by then. */
 const AWAY_MS = 12_000
 /**
- * What an overloaded hub may answer for an element: the bus did not confirm a code; Redis did not answer in time, or the place in the
+ * What an overloaded hub may answer for an element: Kafka did not confirm a code; Redis did not answer in time, or the place in the
  * windows of a request that failed has not lapsed yet (decision 8). No recipient gets a second message here.
  */
 const COME_AGAIN: ReadonlySet<string> = new Set(['provider_unavailable', 'recipient_flood_limited'])

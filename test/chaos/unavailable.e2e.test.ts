@@ -181,7 +181,7 @@ const timesHandedOver = async (id: string): Promise<number> => {
 
 describe('Kafka', () => {
   it.each([killed, hung])(
-    '$name: otp is 503 provider_unavailable, service is 202 and goes out when the bus is back, reads work',
+    '$name: otp is 503 provider_unavailable, service is 202 and goes out when Kafka is back, reads work',
     async (way) => {
       const { live } = account
       const before = await service(live)
@@ -261,7 +261,7 @@ describe('Kafka', () => {
     }
   })
 
-  it('a service message accepted while the bus is down survives a kill -9 of command-api and goes out once', async () => {
+  it('a service message accepted while Kafka is down survives a kill -9 of command-api and goes out once', async () => {
     const { live } = account
     const api = hub.app('command-api')
     let id = ''

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
-import { deadLetterOf, decodeRecord, EventLog, layerEventLog, topicNames } from '@hub/kafka'
+import { deadLetterTopic, decodeRecord, EventLog, layerEventLog, topicNames } from '@hub/kafka'
 import { encodeId, recipientHash } from '@hub/domain'
 import {
   enlistJobs,
@@ -322,7 +322,7 @@ describe('a busy hub', () => {
     const sql = openDatabase(hub.describe().database_url)
     const redis = new Redis(hub.describe().redis_url)
     const { deadLetter, log } = {
-      deadLetter: deadLetterOf(topicNames('').messages),
+      deadLetter: deadLetterTopic(topicNames('').messages),
       log: hub.app('projector').logs,
     }
     try {

@@ -42,7 +42,7 @@ export const readTopic = (
         },
       )
       const control = yield* Deferred.await(joined)
-      const bounds = yield* control.bounds(topic)
+      const bounds = yield* control.offsetRanges(topic)
       for (const { high, low, partition } of bounds) if (high > low) missing.set(partition, high)
       if (missing.size === 0) return records
       for (const { low, partition } of bounds) {

@@ -128,7 +128,7 @@ export interface Outcome {
 }
 
 /**
- * What a hub says that is short of processor time, restart or not: the bus did not confirm a code within a second, Redis did not answer
+ * What a hub says that is short of processor time, restart or not: Kafka did not confirm a code within a second, Redis did not answer
  * within a quarter of one. `npm test` shares its two cores with the hub and the starting processes; on a quiet machine there are none.
  */
 const OVERLOADED: ReadonlySet<string> = new Set(['503 provider_unavailable', '422 recipient_flood_limited'])

@@ -1,6 +1,6 @@
 /** What command-api is told by its environment, and the rules for it that only command-api knows. */
 import { refined, settings } from '@hub/config'
-import { catalogueConfig, kafkaAuthorities, kafkaConnectionConfig } from '@hub/kafka'
+import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
 import { allowedHostsConfig } from '@hub/webhooks'
 import { Config, Duration, Result } from 'effect'
 import { networksFrom } from './access/client-address.ts'
@@ -28,4 +28,4 @@ export const configuration = Config.all({
 })
 
 /** What is to be right beside the catalogue before anything connects. */
-export const attached = [trustedProxies, allowedHostsConfig, kafkaAuthorities]
+export const attached = [trustedProxies, allowedHostsConfig, kafkaCaConfig]

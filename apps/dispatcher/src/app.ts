@@ -12,7 +12,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
 import {
   catalogueConfig,
-  kafkaAuthorities,
+  kafkaCaConfig,
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
@@ -67,7 +67,7 @@ const running = dispatcher.pipe(
 
 /** Runs until a signal comes or a part of it dies, which ends the process. */
 export const run = (): void =>
-  checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaAuthorities]).pipe(
+  checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaCaConfig]).pipe(
     Effect.andThen(running),
     reported(APP),
     NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

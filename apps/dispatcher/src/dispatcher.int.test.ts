@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { DEFAULT_LIFETIMES, type LogFact } from '@hub/domain'
-import { BusUnavailable, deadLetterOf, EventLog, type IncomingRecord } from '@hub/kafka'
+import { KafkaUnavailable, deadLetterTopic, EventLog, type IncomingRecord } from '@hub/kafka'
 import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Scope } from 'effect'
@@ -96,7 +96,7 @@ describe('the dispatcher on a real Kafka', () => {
     Effect.gen(function* () {
       const dispatcher = yield* makeDispatcher(options())
       const log = yield* world.follow(world.topics.messages)
-      const aside = yield* world.follow(deadLetterOf(world.topics.acceptedOtp))
+      const aside = yield* world.follow(deadLetterTopic(world.topics.acceptedOtp))
       yield* ready(dispatcher.isReady)
       const bus = yield* EventLog
       for (const partition of [0, 1]) {
@@ -135,7 +135,7 @@ describe('the dispatcher on a real Kafka', () => {
         ...bus,
         append: (records, how) =>
           dead
-            ? Effect.fail(new BusUnavailable({ reason: 'refused', detail: 'dead' }))
+            ? Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'dead' }))
             : bus.append(records, how),
       })
       const first = yield* Scope.fork(yield* Effect.scope)

@@ -4,7 +4,7 @@
  */
 import { makeShardHost, makeVital, type ShardHost } from '@hub/actor'
 import { DEFAULT_LIFETIMES, type Lifetimes, type Mode, type OptOutVocabulary } from '@hub/domain'
-import type { BusUnavailable, ConsumerGroups, EventLog, TopicNames } from '@hub/kafka'
+import type { KafkaUnavailable, ConsumerGroups, EventLog, TopicNames } from '@hub/kafka'
 import {
   HTTP,
   HTTP_DEFAULTS,
@@ -81,7 +81,7 @@ export const makeDispatcher = (
   options: DispatcherOptions,
 ): Effect.Effect<
   Dispatcher,
-  BusUnavailable | CallbackPortUnavailable,
+  KafkaUnavailable | CallbackPortUnavailable,
   ConsumerGroups | EventLog | KnownMessages | OptOuts | Sealing | Scope.Scope
 > =>
   Effect.gen(function* () {
@@ -275,7 +275,7 @@ export const makeDispatcher = (
       Effect.map((all) =>
         metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(options.prefix.length) }))),
       ),
-      Effect.catch((error) => Effect.logDebug('the bus did not tell where its partitions end', error)),
+      Effect.catch((error) => Effect.logDebug('Kafka did not tell where its partitions end', error)),
     )
 
     const every = (ms: number, effect: Effect.Effect<void>) =>

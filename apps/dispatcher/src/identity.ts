@@ -1,7 +1,7 @@
 /** Who this process is to others. By itself, since main.ts needs it before anything else is loaded. */
 import { join } from 'node:path'
 import { settings } from '@hub/config'
-import type { Membership } from '@hub/kafka/former-session'
+import type { Membership } from '@hub/kafka/leave-previous-member'
 import * as Config from 'effect/Config'
 
 /** Its name in logs and traces, and to the brokers. */

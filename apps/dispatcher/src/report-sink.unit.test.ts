@@ -6,7 +6,7 @@ import {
   EventLog,
   type IncomingRecord,
   layerMemory,
-  MemoryBus,
+  MemoryKafka,
   type OutgoingRecord,
   topicNames,
 } from '@hub/kafka'
@@ -96,10 +96,10 @@ const setup = Effect.gen(function* () {
     appended.map((record) =>
       Result.getOrThrow(decodeInboundMessageReceived(record as unknown as IncomingRecord)),
     )
-  return { sink, keys, appended, reports, messages, bus: yield* MemoryBus }
+  return { sink, keys, appended, reports, messages, bus: yield* MemoryKafka }
 })
 
-const withBus = <A, E>(effect: Effect.Effect<A, E, EventLog | MemoryBus | Scope.Scope>) =>
+const withBus = <A, E>(effect: Effect.Effect<A, E, EventLog | MemoryKafka | Scope.Scope>) =>
   effect.pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory(2))))
 
 describe('reports', () => {

@@ -7,7 +7,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
 import {
   catalogueConfig,
-  kafkaAuthorities,
+  kafkaCaConfig,
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
@@ -64,7 +64,7 @@ const app = projector.pipe(
   Layer.provide(loggerLayer(APP)),
 )
 
-checkSettings(APP, [kafkaAuthorities]).pipe(
+checkSettings(APP, [kafkaCaConfig]).pipe(
   Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

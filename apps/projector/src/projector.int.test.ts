@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, type MessageAccepted, type MessageFact } from '@hub/domain'
 import {
-  deadLetterOf,
+  deadLetterTopic,
   decodeEventRecorded,
   EventLog,
   type OutgoingRecord,
@@ -273,7 +273,9 @@ describe('a projector', () => {
         junk('unknown-schema', Buffer.from([0, 0, 0, 3, 231, 1])),
         ...good.slice(12).map((fact) => laneRecord(world, fact)),
       ]
-      const dead = yield* follow(`${world.prefix}dead-reader`, [deadLetterOf(world.topics.acceptedService)])
+      const dead = yield* follow(`${world.prefix}dead-reader`, [
+        deadLetterTopic(world.topics.acceptedService),
+      ])
       // Appended before the projector starts, so that good and bad are in one poll.
       const positions = yield* append(records)
       yield* projector(world)

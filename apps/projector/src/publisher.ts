@@ -1,10 +1,10 @@
 /**
- * Recorded events on their way to the bus. Each transaction left them in an outbox row; here they are published in
+ * Recorded events on their way to Kafka. Each transaction left them in an outbox row; here they are published in
  * the order in which their commits became known and the row goes. What a crash or an absent bus leaves behind is published
  * from the outbox, oldest first, before anything new. So an account's events are published about in their order; who
  * needs it exactly has their sequence numbers.
  */
-import { type BusUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
+import { type KafkaUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Clock, Effect, Fiber, Option, Queue } from 'effect'
 import type { Publication } from './messages/transaction.ts'
@@ -12,7 +12,7 @@ import { failures, observeOutbox } from './metrics.ts'
 import { unpackRow } from './outbox-row.ts'
 import { countOutbox, deleteOutbox } from './sql.ts'
 
-/** Transactions that may be committed and not published. More would only fill memory: the bus is slower than the database. */
+/** Transactions that may be committed and not published. More would only fill memory: Kafka is slower than the database. */
 const CAPACITY = 8
 
 /** Publishing is nobody's wait; a broker that takes this long for some thousand records is as good as away. */
@@ -24,7 +24,7 @@ const IDLE_MS = 5000
 /** A row older than this has nobody left who is publishing it: twice the deadline of the one who would. */
 const ABANDONED_MS = 2 * DEADLINE_MS
 
-/** Between turns while another projector has the relay, or the bus or the database is away. */
+/** Between turns while another projector has the relay, or Kafka or the database is away. */
 const PAUSE_MS = 250
 
 /** How long the end of the process waits for what is committed to be published; the rest is in the outbox. */
@@ -56,7 +56,7 @@ export const makePublisher = Effect.gen(function* () {
   const append = (records: ReadonlyArray<OutgoingRecord>, deadlineMs: number) =>
     Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => failures.add('bus', 1)))
 
-  const publishRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, BusUnavailable> =>
+  const publishRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, KafkaUnavailable> =>
     Effect.suspend(() => append(rows.flatMap(unpackRow), RELAY_DEADLINE_MS))
 
   /** One turn of the relay, for rows older than `since`. Answers how many are left. */
@@ -134,7 +134,7 @@ export const makePublisher = Effect.gen(function* () {
     publish: (publication) =>
       Effect.gen(function* () {
         if (behindSince !== null && Queue.isFullUnsafe(queue)) {
-          // The bus is away: the outbox is the queue until it is back, and the read models do not wait for it.
+          // Kafka is away: the outbox is the queue until it is back, and the read models do not wait for it.
           yield* Queue.clear(queue)
           behindSince = yield* Clock.currentTimeMillis
           return

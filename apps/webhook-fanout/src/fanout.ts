@@ -9,7 +9,7 @@ import {
   type GroupControl,
   topicNames,
   webhooksKey,
-  joinPatiently,
+  joinWithRetry,
 } from '@hub/kafka'
 import { type Lag, makeLagGauge } from '@hub/telemetry'
 import { type Duration, Effect, FiberSet, Metric, Schedule } from 'effect'
@@ -72,7 +72,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   const fork = yield* FiberSet.makeRuntime<never>()
   const { failure, vital } = makeVital()
   const deliverer = yield* makeDeliverer({
-    mayBegin: () => !handingOver && !stopping && control !== null && control.leaseHolds(),
+    mayBegin: () => !handingOver && !stopping && control !== null && control.hasLease(),
     report: (subscription, outcome) => owned.get(subscription.partition)?.open?.report(subscription, outcome),
     vital,
   })
@@ -80,7 +80,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   /** Takes a partition over and loads what it needs. */
   const opening = Effect.fnUntraced(function* (number: number, by: GroupControl) {
     const { epoch, position } = yield* store.take(number)
-    const bounds = (yield* by.bounds(topic)).find((bound) => bound.partition === number)
+    const bounds = (yield* by.offsetRanges(topic)).find((bound) => bound.partition === number)
     const low = bounds?.low ?? 0
     const high = bounds?.high ?? 0
     if (position >= 0 && position < low) {
@@ -145,12 +145,12 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     owned.set(number, entry)
   }
 
-  const onAssigned = ({ kept, shards }: Assignment, by: GroupControl) => {
+  const onAssigned = ({ retained, shards }: Assignment, by: GroupControl) => {
     control = by
     handingOver = false
     const wanted = new Set(shards)
     for (const entry of owned.values()) {
-      if (!wanted.has(entry.number) || !kept.has(entry.number)) entry.stop()
+      if (!wanted.has(entry.number) || !retained.has(entry.number)) entry.stop()
     }
     for (const number of shards) {
       const open = owned.get(number)?.open
@@ -166,7 +166,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     deliverer.pump()
   }
 
-  const group = yield* joinPatiently(
+  const group = yield* joinWithRetry(
     {
       group: `${options.prefix}hub.webhook-fanout`,
       topics: [topic],
@@ -214,7 +214,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   const watchLag = Effect.gen(function* () {
     if (control === null) return
     const lag: Array<Lag> = []
-    for (const { high, partition } of yield* control.bounds(topic)) {
+    for (const { high, partition } of yield* control.offsetRanges(topic)) {
       const open = owned.get(partition)?.open ?? null
       if (open === null) continue
       lag.push({

@@ -5,7 +5,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
 import {
   catalogueConfig,
-  kafkaAuthorities,
+  kafkaCaConfig,
   kafkaConnectionConfig,
   layerConsumerGroups,
   layerEventLog,
@@ -66,7 +66,7 @@ const app = fanout.pipe(
   Layer.provide(loggerLayer(APP)),
 )
 
-checkSettings(APP, [allowedHostsConfig, kafkaAuthorities]).pipe(
+checkSettings(APP, [allowedHostsConfig, kafkaCaConfig]).pipe(
   Effect.andThen(Layer.launch(app)),
   reported(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

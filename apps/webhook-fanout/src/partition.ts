@@ -7,7 +7,7 @@
  */
 import { decodeId, type Mode } from '@hub/domain'
 import {
-  type BusUnavailable,
+  type KafkaUnavailable,
   deadLetterRecord,
   decodeRecord,
   EventLog,
@@ -58,7 +58,7 @@ export interface Partition {
   /** Folds records. Fails where it could not go on; the records from there on must come again. */
   readonly read: (
     records: ReadonlyArray<IncomingRecord>,
-  ) => Effect.Effect<void, StorageError | BusUnavailable>
+  ) => Effect.Effect<void, StorageError | KafkaUnavailable>
   /** Queues what there is room for of a redelivery, where its subscription is of this partition and enabled. */
   readonly redeliver: (redelivery: OpenRedelivery) => Effect.Effect<void, StorageError | PartitionLost>
   readonly report: (subscription: Subscription, outcome: Outcome) => void
@@ -297,7 +297,7 @@ export const openPartition = Effect.fnUntraced(function* (
     )
   })
 
-  const fold = (incoming: IncomingRecord): Effect.Effect<void, StorageError | BusUnavailable> => {
+  const fold = (incoming: IncomingRecord): Effect.Effect<void, StorageError | KafkaUnavailable> => {
     const decoded = decodeRecord(incoming.value)
     if (Result.isFailure(decoded)) return setAside(incoming, decoded.failure.reason)
     const record = decoded.success

@@ -16,7 +16,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import {
-  type BusUnavailable,
+  type KafkaUnavailable,
   type ConsumerGroups,
   decodeShardOpened,
   type EventLog,
@@ -27,7 +27,7 @@ import {
   type Position,
   shardOpenedRecord,
   type TopicNames,
-  joinPatiently,
+  joinWithRetry,
 } from '@hub/kafka'
 import { Effect, FiberSet, Latch, Result, type Scope } from 'effect'
 import { type Appender, makeAppender } from './appender.ts'
@@ -126,7 +126,7 @@ export interface ShardHost<S extends Shard> {
   /** How many records each partition of the shards has that were not read yet. */
   readonly lag: Effect.Effect<
     ReadonlyArray<{ readonly topic: string; readonly partition: number; readonly records: number }>,
-    BusUnavailable
+    KafkaUnavailable
   >
   /** Never succeeds; dies when a part of the runtime has died, which the process should not survive. */
   readonly failure: Effect.Effect<never>
@@ -193,7 +193,7 @@ interface Hosted<S> {
 /** Joins the group and runs its shards until the scope closes: then what is in flight is finished and marks are committed. */
 export const makeShardHost = <S extends Shard>(
   options: ShardHostOptions<S>,
-): Effect.Effect<ShardHost<S>, BusUnavailable, ConsumerGroups | EventLog | Scope.Scope> =>
+): Effect.Effect<ShardHost<S>, KafkaUnavailable, ConsumerGroups | EventLog | Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Effect.clockWith(Effect.succeed)
     const now = () => clock.currentTimeMillisUnsafe()
@@ -258,7 +258,7 @@ export const makeShardHost = <S extends Shard>(
           hosted.phase === 'open' &&
           control !== null &&
           control.owns(number) &&
-          control.leaseHolds(),
+          control.hasLease(),
         append: (record, onAppended) =>
           appender.append(record, {
             isWanted: () => hosted.current,
@@ -368,7 +368,7 @@ export const makeShardHost = <S extends Shard>(
         const wanted = fresh.filter((hosted) => hosted.current)
         if (wanted.length === 0) return
         const standing = yield* by
-          .standing(wanted.map((hosted) => hosted.number))
+          .offsets(wanted.map((hosted) => hosted.number))
           .pipe(
             Effect.catch((error) =>
               Effect.logWarning('the marks of new shards could not be read; trying again', error).pipe(
@@ -521,7 +521,9 @@ export const makeShardHost = <S extends Shard>(
         for (const hosted of shards.values()) {
           // Nobody else had a kept shard meanwhile, or it is read ahead: what has been read of its log stays read, recovered or not.
           const keep =
-            assignment.kept.has(hosted.number) && hosted.phase !== 'locating' && hosted.phase !== 'superseded'
+            assignment.retained.has(hosted.number) &&
+            hosted.phase !== 'locating' &&
+            hosted.phase !== 'superseded'
           if (!keep) close(hosted)
         }
         const fresh: Array<Hosted<S>> = []
@@ -603,12 +605,12 @@ export const makeShardHost = <S extends Shard>(
           Effect.sleep(COMMIT_MS),
           // Nothing is committed while the group changes hands (draining does that), or when it may have done so
           // unnoticed: the broker would take the marks of a member that has lost its shards.
-          Effect.suspend(() => (draining || control?.leaseHolds() !== true ? Effect.void : commitOnce)),
+          Effect.suspend(() => (draining || control?.hasLease() !== true ? Effect.void : commitOnce)),
         ),
       ),
     )
 
-    const joined = yield* joinPatiently(
+    const joined = yield* joinWithRetry(
       {
         group: options.group,
         topics: all,
@@ -629,7 +631,7 @@ export const makeShardHost = <S extends Shard>(
 
     return {
       open: () => open,
-      mayBegin: () => !draining && control !== null && control.leaseHolds(),
+      mayBegin: () => !draining && control !== null && control.hasLease(),
       act: (change) => {
         change()
         settle()
@@ -643,7 +645,7 @@ export const makeShardHost = <S extends Shard>(
         if (by === null) return Effect.succeed([])
         return Effect.map(
           Effect.forEach([...lanes, topics.messages, topics.operatorReports], (topic) =>
-            Effect.map(by.bounds(topic), (bounds) =>
+            Effect.map(by.offsetRanges(topic), (bounds) =>
               bounds.flatMap(({ high, partition }) => {
                 const hosted = shards.get(partition)
                 const position = hosted?.positions.get(topic)

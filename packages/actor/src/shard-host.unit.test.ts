@@ -1,11 +1,11 @@
 import { assert, describe, it } from '@effect/vitest'
-import { EventLog, layerMemory, MemoryBus, type OutgoingRecord, topicNames } from '@hub/kafka'
+import { EventLog, layerMemory, MemoryKafka, type OutgoingRecord, topicNames } from '@hub/kafka'
 import { Deferred, Effect, Latch } from 'effect'
 import { TestClock } from 'effect/testing'
 import { makeShardHost, type Shard, type ShardHandle } from './shard-host.ts'
 
 const SHARDS = 2
-/** Several deliveries of the bus for each shard. */
+/** Several deliveries of Kafka for each shard. */
 const RECORDS = 2000
 const topics = topicNames('')
 
@@ -146,7 +146,7 @@ describe('a shard that goes to a member that has just come', () => {
     () =>
       Effect.gen(function* () {
         yield* filled
-        const bus = yield* MemoryBus
+        const bus = yield* MemoryKafka
         let closed = 0
         const first = yield* member({
           onClosed: () => {

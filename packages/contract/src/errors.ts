@@ -285,7 +285,7 @@ const catalogue = {
       'The code could not be queued and was not accepted. Repeat the request with the same Idempotency-Key.',
     param: 'never',
     retryAfter: 'always',
-    // About as long as the bus needs to elect a new leader.
+    // About as long as Kafka needs to elect a new leader.
     defaultRetryAfter: 5,
     retry: 'Accepts the message anew, with the same Idempotency-Key and client_ref.',
   },

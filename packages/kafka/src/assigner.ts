@@ -44,7 +44,7 @@ export const claimOf = (
 }
 
 /** Shards of which nobody else can have become the owner between two generations, or which were and are but read ahead. */
-export const keptOf = (before: Holding, now: Holding): ReadonlySet<number> =>
+export const retainedOf = (before: Holding, now: Holding): ReadonlySet<number> =>
   before.generation >= 0 && now.generation === before.generation + 1
     ? now.shards
         .intersection(before.shards.union(before.standby))

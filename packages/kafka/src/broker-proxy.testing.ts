@@ -6,10 +6,10 @@
 import { Effect, type Scope } from 'effect'
 import net from 'node:net'
 import type { ISocketFactory } from 'kafkajs'
-import type { BusState } from './memory.ts'
+import type { BrokerState } from './memory.ts'
 
 /** `hanging fetches` stalls only the connections that fetch; heartbeats go on. */
-export type ProxyState = BusState | 'hanging fetches'
+export type ProxyState = BrokerState | 'hanging fetches'
 
 export interface BrokerProxy {
   readonly socketFactory: ISocketFactory

@@ -16,7 +16,7 @@ import kafkajs, {
   type SASLOptions,
 } from 'kafkajs'
 import './inner-request-queue.ts'
-import type { BusUnavailable } from './port.ts'
+import type { KafkaUnavailable } from './port.ts'
 
 // A CommonJS module: Node finds its values through the default export only.
 const { logLevel } = kafkajs
@@ -42,14 +42,14 @@ export interface KafkaConnection {
 }
 
 /** Authorities of the brokers' certificates, PEM. To be attached to the check of the settings: a file is read. */
-export const kafkaAuthorities: Config.Config<string | null> = authoritiesOf(settings.kafkaCaFile)
+export const kafkaCaConfig: Config.Config<string | null> = authoritiesOf(settings.kafkaCaFile)
 
 /** The brokers of the environment, and how to speak to them; the client id is the app's name. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>
   Config.all({
     brokers: settings.kafkaBrokers.config,
     tls: settings.kafkaTls.config,
-    ca: kafkaAuthorities,
+    ca: kafkaCaConfig,
     mechanism: settings.kafkaMechanism.config,
     username: settings.kafkaUsername.config,
     password: settings.kafkaPassword.config,
@@ -176,7 +176,7 @@ const logOf = (entry: LogEntry): Effect.Effect<void> => {
 
 /** What kafkajs threw, in the port's words. */
 export interface FailureReason {
-  readonly reason: BusUnavailable['reason']
+  readonly reason: KafkaUnavailable['reason']
   /** Names of errors only, never a record's content. */
   readonly detail: string
   /** The same request would get the same answer. */

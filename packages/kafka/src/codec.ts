@@ -245,7 +245,7 @@ const outboxType = codecType({
 })
 
 /** Packs records for one outbox row. */
-export const encodeRecords = (records: ReadonlyArray<OutgoingRecord>): Uint8Array => {
+export const encodeOutboxRow = (records: ReadonlyArray<OutgoingRecord>): Uint8Array => {
   const body = outboxType.toBuffer(
     records.map((record) => ({
       ...record,
@@ -268,7 +268,7 @@ interface PackedRecord extends Omit<OutgoingRecord, 'partition' | 'traceparent' 
 }
 
 /** Unpacks an outbox row, in the order packed. */
-export const decodeRecords = (
+export const decodeOutboxRow = (
   row: Uint8Array,
 ): Result.Result<ReadonlyArray<OutgoingRecord>, UndecodableRecord> => {
   if (row.length < 2) return undecodable('truncated', 'outbox row')

@@ -7,10 +7,10 @@ import {
   decodeEventRecorded,
   decodeFact,
   decodeRecord,
-  decodeRecords,
+  decodeOutboxRow,
   encodeFact,
   encodeRecord,
-  encodeRecords,
+  encodeOutboxRow,
   UndecodableRecord,
 } from './codec.ts'
 import type { OutgoingRecord } from './port.ts'
@@ -343,15 +343,15 @@ describe('outbox rows', () => {
   ]
 
   it('come back in order and whole', () => {
-    const read = Result.getOrThrow(decodeRecords(encodeRecords(records)))
+    const read = Result.getOrThrow(decodeOutboxRow(encodeOutboxRow(records)))
     assert.deepStrictEqual(read.map(bytesFirst), records.map(bytesFirst))
-    assert.deepStrictEqual(Result.getOrThrow(decodeRecords(encodeRecords([]))), [])
+    assert.deepStrictEqual(Result.getOrThrow(decodeOutboxRow(encodeOutboxRow([]))), [])
   })
 
   it('are told apart when damaged', () => {
-    const row = encodeRecords(records)
+    const row = encodeOutboxRow(records)
     const reason = (bytes: Uint8Array) => {
-      const read = decodeRecords(bytes)
+      const read = decodeOutboxRow(bytes)
       return Result.isFailure(read) ? read.failure.reason : 'decoded'
     }
     assert.strictEqual(reason(new Uint8Array()), 'truncated')

@@ -4,21 +4,21 @@
  */
 import { Cause, Effect, Exit, Layer, type Scope } from 'effect'
 import type { Admin, Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent, KafkaMessage } from 'kafkajs'
-import { claimOf, type Holding, keptOf, NOTHING, shardAssigner, shareOf } from './assigner.ts'
+import { claimOf, type Holding, retainedOf, NOTHING, shardAssigner, shareOf } from './assigner.ts'
 import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
 import { attachHooks, type InnerBatch, type InnerGroup } from './inner-group.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
 import { beforeNewer, newerSchemaOf } from './newer.ts'
 import { DEAD_LETTER_HEADERS } from './outgoing.ts'
 import {
-  BusUnavailable,
+  KafkaUnavailable,
   ConsumerGroups,
   type GroupControl,
   type GroupHandler,
   type GroupOptions,
   type IncomingRecord,
   type Position,
-  type Standing,
+  type PartitionOffsets,
 } from './port.ts'
 
 export interface ConsumerGroupsOptions {
@@ -152,7 +152,7 @@ class Member {
   #memberId: string | undefined
   #failures = 0
   #closed = false
-  #first: { readonly resolve: () => void; readonly reject: (error: BusUnavailable) => void } | undefined
+  #first: { readonly resolve: () => void; readonly reject: (error: KafkaUnavailable) => void } | undefined
   readonly #timers = new Set<NodeJS.Timeout>()
   #relaunch: NodeJS.Timeout | undefined
   #admin:
@@ -179,7 +179,7 @@ class Member {
       this.#first = { resolve, reject }
     })
     const limit = setTimeout(
-      () => this.#first?.reject(new BusUnavailable({ reason: 'timeout', detail: 'joining the group' })),
+      () => this.#first?.reject(new KafkaUnavailable({ reason: 'timeout', detail: 'joining the group' })),
       JOIN_WITHIN_MS,
     )
     this.#every(this.#heartbeat, () => this.#beat())
@@ -314,7 +314,7 @@ class Member {
   #replace(
     incarnation: Incarnation,
     why: string,
-    { reason, detail }: { reason: BusUnavailable['reason']; detail: string },
+    { reason, detail }: { reason: KafkaUnavailable['reason']; detail: string },
   ) {
     if (incarnation.dead || this.#closed) return
     incarnation.dead = true
@@ -325,7 +325,7 @@ class Member {
     // What waits for a hung broker must not wait for the next consumer too; that one leaves for this one.
     incarnation.client.destroy()
     incarnation.consumer.disconnect().catch(noop)
-    if (this.#first !== undefined) return this.#first.reject(new BusUnavailable({ reason, detail }))
+    if (this.#first !== undefined) return this.#first.reject(new KafkaUnavailable({ reason, detail }))
     this.#failures++
     this.#log('the consumer is built anew', { why, detail, failures: this.#failures })
     this.#relaunch = setTimeout(() => {
@@ -438,14 +438,14 @@ class Member {
     const generation = group.generationId ?? -1
     const { shards, standby } = shareOf(payload.memberAssignment, this.#options.standbyTopic)
     const holding = { generation, shards, standby }
-    const kept = keptOf(this.#holding, holding)
+    const retained = retainedOf(this.#holding, holding)
     this.#holding = holding
     if (shards.size > 0) this.#isNewcomer = false
     this.#memberId = payload.memberId
     this.#writeMemberFile(payload.memberId)
     // A seek on a partition that was lost stays queued until it comes back.
     group.seekOffset.clear()
-    this.#takePlaces(group, payload.memberAssignment, kept)
+    this.#takePlaces(group, payload.memberAssignment, retained)
     this.#heartbeatAt = this.#fetchedAt = now()
     this.#leaseUntil = incarnation.syncSentAt + this.#session - LEASE_MARGIN_MS
     this.#revoked = false
@@ -453,7 +453,7 @@ class Member {
     this.#failures = 0
     try {
       const [owned, ahead] = [shards, standby].map((set) => [...set].sort((a, b) => a - b))
-      this.#handler.onAssigned({ generation, shards: owned!, standby: ahead!, kept }, this.control)
+      this.#handler.onAssigned({ generation, shards: owned!, standby: ahead!, retained }, this.control)
     } catch (error) {
       const name = error instanceof Error ? error.name : typeof error
       return this.#replace(incarnation, 'onAssigned failed', { reason: 'rejected', detail: name })
@@ -465,7 +465,7 @@ class Member {
   #takePlaces(
     group: InnerGroup,
     assignment: Readonly<Record<string, ReadonlyArray<number>>>,
-    kept: ReadonlySet<number>,
+    retained: ReadonlySet<number>,
   ): void {
     const earlier = new Map(this.#places)
     this.#places.clear()
@@ -475,7 +475,7 @@ class Member {
     }
     for (const [topic, partitions] of Object.entries(assignment)) {
       for (const partition of partitions) {
-        const known = kept.has(partition) ? earlier.get(placeOf(topic, partition)) : undefined
+        const known = retained.has(partition) ? earlier.get(placeOf(topic, partition)) : undefined
         const place = known ?? {
           topic,
           partition,
@@ -684,7 +684,9 @@ class Member {
     this.#lagUnderWay = true
     try {
       for (const topic of new Set(suspects.map((place) => place.topic))) {
-        const ends = new Map((await this.#bounds(topic)).map(({ partition, high }) => [partition, high]))
+        const ends = new Map(
+          (await this.#offsetRanges(topic)).map(({ partition, high }) => [partition, high]),
+        )
         for (const place of suspects) {
           if (place.topic !== topic || !this.#suspect(place)) continue
           // Read at the end: it has nothing to progress with until now.
@@ -726,10 +728,10 @@ class Member {
     resume: (topic, partition) => this.#setPaused(topic, partition, false),
     owns: (shard) => this.#holding.shards.has(shard),
     takeOver: () => this.#takeOver(),
-    leaseHolds: () => !this.#rebalancing && now() < this.#leaseUntil,
+    hasLease: () => !this.#rebalancing && now() < this.#leaseUntil,
     commit: (positions) => Effect.suspend(() => this.#commit(positions)),
-    standing: (shards) => this.#asked(() => this.#standing(shards)),
-    bounds: (topic) => this.#asked(() => this.#bounds(topic)),
+    offsets: (shards) => this.#asked(() => this.#offsets(shards)),
+    offsetRanges: (topic) => this.#asked(() => this.#offsetRanges(topic)),
   }
 
   #setPaused(topic: string, partition: number, paused: boolean): void {
@@ -740,7 +742,7 @@ class Member {
     this.#withGroup((group) => this.#applyPause(group, place))
   }
 
-  #commit(positions: ReadonlyArray<Position>): Effect.Effect<void, BusUnavailable> {
+  #commit(positions: ReadonlyArray<Position>): Effect.Effect<void, KafkaUnavailable> {
     const owned = positions.filter(
       ({ topic, partition }) =>
         this.#holding.shards.has(partition) && this.#places.has(placeOf(topic, partition)),
@@ -750,7 +752,7 @@ class Member {
     const group = incarnation?.group
     // The broker takes commits from a member that it has expelled, so this is the place that refuses them.
     if (group === undefined || incarnation?.dead !== false || now() >= this.#leaseUntil) {
-      return Effect.fail(new BusUnavailable({ reason: 'refused', detail: 'the lease is over' }))
+      return Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'the lease is over' }))
     }
     const topics = [...Map.groupBy(owned, ({ topic }) => topic)].map(([topic, places]) => ({
       topic,
@@ -759,23 +761,23 @@ class Member {
     return this.#asked(() => group.commitOffsets({ topics }))
   }
 
-  #asked<A>(request: () => Promise<A>): Effect.Effect<A, BusUnavailable> {
+  #asked<A>(request: () => Promise<A>): Effect.Effect<A, KafkaUnavailable> {
     return Effect.tryPromise({
       try: request,
       catch: (error) => {
         const { reason, detail } = reasonOf(error)
-        return new BusUnavailable({ reason, detail })
+        return new KafkaUnavailable({ reason, detail })
       },
     }).pipe(
       Effect.timeoutOrElse({
         duration: REQUEST_TIMEOUT_MS,
-        orElse: () => Effect.fail(new BusUnavailable({ reason: 'timeout', detail: 'no answer' })),
+        orElse: () => Effect.fail(new KafkaUnavailable({ reason: 'timeout', detail: 'no answer' })),
       }),
     )
   }
 
   /** Three requests, whatever the number of topics and shards. */
-  async #standing(shards: ReadonlyArray<number>): Promise<ReadonlyArray<Standing>> {
+  async #offsets(shards: ReadonlyArray<number>): Promise<ReadonlyArray<PartitionOffsets>> {
     const group = this.#incarnation?.group
     const coordinator = group?.coordinator
     if (group === undefined || coordinator === null || coordinator === undefined)
@@ -803,7 +805,7 @@ class Member {
     )
   }
 
-  async #bounds(topic: string) {
+  async #offsetRanges(topic: string) {
     const offsets = await this.#withAdmin((admin) => admin.fetchTopicOffsets(topic))
     return offsets
       .map(({ partition, low, high }) => ({ partition, low: Number(low), high: Number(high) }))
@@ -925,7 +927,7 @@ const join = Effect.fnUntraced(function* (
   options: ConsumerGroupsOptions,
   group: GroupOptions,
   handler: GroupHandler,
-): Effect.fn.Return<{ readonly isHealthy: Effect.Effect<boolean> }, BusUnavailable, Scope.Scope> {
+): Effect.fn.Return<{ readonly isHealthy: Effect.Effect<boolean> }, KafkaUnavailable, Scope.Scope> {
   const context = yield* Effect.context<never>()
   const exit = Effect.runPromiseExitWith(context)
   const member = new Member(options, group, handler, {
@@ -936,9 +938,9 @@ const join = Effect.fnUntraced(function* (
   yield* Effect.tryPromise({
     try: () => member.start(),
     catch: (error) =>
-      error instanceof BusUnavailable
+      error instanceof KafkaUnavailable
         ? error
-        : new BusUnavailable({ reason: 'rejected', detail: reasonOf(error).detail }),
+        : new KafkaUnavailable({ reason: 'rejected', detail: reasonOf(error).detail }),
   })
   return { isHealthy: Effect.sync(() => member.isHealthy()) }
 })

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { Deferred, Duration, Effect, Option, Result } from 'effect'
 import { decodeRecord, type UndecodableRecord } from './codec.ts'
 import {
-  BusUnavailable,
+  KafkaUnavailable,
   ConsumerGroups,
   type GroupControl,
   type IncomingRecord,
@@ -15,7 +15,7 @@ import {
 } from './port.ts'
 import type { HubRecord } from './records.ts'
 import { DEAD_LETTER_HEADERS } from './outgoing.ts'
-import { deadLetterOf } from './topics.ts'
+import { deadLetterTopic } from './topics.ts'
 
 /** A record that could not be read or applied. */
 export interface DeadLetter {
@@ -39,7 +39,7 @@ export const deadLetterIn = (record: IncomingRecord): DeadLetter => {
   const partition = wholeNumber(record.headers?.[DEAD_LETTER_HEADERS.partition])
   const offset = wholeNumber(record.headers?.[DEAD_LETTER_HEADERS.offset])
   const isSource =
-    topic !== undefined && partition !== null && offset !== null && deadLetterOf(topic) === record.topic
+    topic !== undefined && partition !== null && offset !== null && deadLetterTopic(topic) === record.topic
   return { record, reason: reason ?? null, source: isSource ? { topic, partition, offset } : null }
 }
 
@@ -49,7 +49,7 @@ interface Stretch extends Omit<Position, 'offset'> {
   readonly to: number
 }
 
-type Bounds = Effect.Success<ReturnType<GroupControl['bounds']>>[number]
+type Bounds = Effect.Success<ReturnType<GroupControl['offsetRanges']>>[number]
 
 /** Reads stretches of partitions to their ends, as they are when reading begins. */
 const readStretches = Effect.fnUntraced(
@@ -92,7 +92,7 @@ const readStretches = Effect.fnUntraced(
     )
     const control = yield* Deferred.await(joined)
     for (const topic of topics) {
-      for (const bounds of yield* control.bounds(topic)) {
+      for (const bounds of yield* control.offsetRanges(topic)) {
         const stretch = stretchOf(topic, bounds)
         if (stretch !== null && stretch.from < stretch.to) left.set(placeOf(topic, bounds.partition), stretch)
       }
@@ -106,7 +106,7 @@ const readStretches = Effect.fnUntraced(
   Effect.scoped,
   Effect.timeoutOrElse({
     duration: WITHIN,
-    orElse: () => Effect.fail(new BusUnavailable({ reason: 'timeout', detail: 'reading dead letters' })),
+    orElse: () => Effect.fail(new KafkaUnavailable({ reason: 'timeout', detail: 'reading dead letters' })),
   }),
 )
 
@@ -120,7 +120,7 @@ export interface DeadLetterQuery {
 export const newestDeadLetters = ({
   limit,
   topics,
-}: DeadLetterQuery): Effect.Effect<ReadonlyArray<DeadLetter>, BusUnavailable, ConsumerGroups> =>
+}: DeadLetterQuery): Effect.Effect<ReadonlyArray<DeadLetter>, KafkaUnavailable, ConsumerGroups> =>
   Effect.map(
     readStretches(topics, (topic, { high, low, partition }) => ({
       topic,
@@ -139,7 +139,7 @@ export const newestDeadLetters = ({
 export const deadLettersFrom = (
   at: Position,
   limit: number,
-): Effect.Effect<ReadonlyArray<DeadLetter>, BusUnavailable, ConsumerGroups> =>
+): Effect.Effect<ReadonlyArray<DeadLetter>, KafkaUnavailable, ConsumerGroups> =>
   Effect.map(
     readStretches([at.topic], (topic, { high, low, partition }) =>
       partition === at.partition
@@ -152,7 +152,7 @@ export const deadLettersFrom = (
 /** One dead letter; none where there is nothing at that place, or not any more. */
 export const readDeadLetter = (
   at: Position,
-): Effect.Effect<Option.Option<DeadLetter>, BusUnavailable, ConsumerGroups> =>
+): Effect.Effect<Option.Option<DeadLetter>, KafkaUnavailable, ConsumerGroups> =>
   Effect.map(deadLettersFrom(at, 1), ([letter]) => Option.fromUndefinedOr(letter))
 
 /**
@@ -174,9 +174,9 @@ export const recordToRetry = ({ record, source }: DeadLetter): OutgoingRecord | 
       }
 
 /** A decoded record for people: what is sealed stays sealed, and is shown as its length. */
-export type ShownRecord = Readonly<Record<string, unknown>>
+export type DisplayRecord = Readonly<Record<string, unknown>>
 
-const shown = (record: HubRecord): ShownRecord =>
+const shown = (record: HubRecord): DisplayRecord =>
   Object.fromEntries(
     Object.entries(record).map(([name, value]) => [
       name,
@@ -185,5 +185,5 @@ const shown = (record: HubRecord): ShownRecord =>
   )
 
 /** What a dead letter holds, as far as its schema is known. Of bytes that do not decode, nothing is shown: nobody knows what they are. */
-export const contentOf = (letter: DeadLetter): Result.Result<ShownRecord, UndecodableRecord> =>
+export const displayContent = (letter: DeadLetter): Result.Result<DisplayRecord, UndecodableRecord> =>
   Result.map(decodeRecord(letter.record.value), shown)

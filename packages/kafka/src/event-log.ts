@@ -7,7 +7,7 @@ import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
 import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
 import { partitionFor } from './partitioner.ts'
-import { BusUnavailable, EventLog, type OutgoingRecord, type Position } from './port.ts'
+import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from './port.ts'
 
 export interface EventLogOptions {
   readonly connection: KafkaConnection
@@ -40,7 +40,7 @@ interface Call {
   readonly positions: Array<Position>
   /** By the monotonic clock. */
   readonly deadline: number
-  readonly settle: (result: Effect.Effect<ReadonlyArray<Position>, BusUnavailable>) => void
+  readonly settle: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void
   timer: NodeJS.Timeout | undefined
   settled: boolean
   /** Records before this one are taken into a produce. */
@@ -86,10 +86,10 @@ class Lane {
   push(
     records: ReadonlyArray<OutgoingRecord>,
     deadlineMs: number,
-    resume: (result: Effect.Effect<ReadonlyArray<Position>, BusUnavailable>) => void,
+    resume: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void,
   ): () => void {
-    const refuse = (reason: BusUnavailable['reason'], detail: string) => {
-      resume(Effect.fail(new BusUnavailable({ reason, detail })))
+    const refuse = (reason: KafkaUnavailable['reason'], detail: string) => {
+      resume(Effect.fail(new KafkaUnavailable({ reason, detail })))
       return () => {}
     }
     if (this.#closed) return refuse('refused', 'closed')
@@ -159,10 +159,10 @@ class Lane {
     this.#waitingRecords -= call.records.length - call.taken
   }
 
-  #fail(call: Call, reason: BusUnavailable['reason'], detail: string): void {
+  #fail(call: Call, reason: KafkaUnavailable['reason'], detail: string): void {
     if (call.settled) return
     this.#finish(call)
-    call.settle(Effect.fail(new BusUnavailable({ reason, detail })))
+    call.settle(Effect.fail(new KafkaUnavailable({ reason, detail })))
   }
 
   async #pump(): Promise<void> {
@@ -318,7 +318,7 @@ const LATE = Symbol('late')
 
 /**
  * Acts after so long, when the sockets have been looked at once more: a process that was busy for longer than the deadline finds the timer and
- * the answer waiting together, and must not call the bus away.
+ * the answer waiting together, and must not call Kafka away.
  */
 const afterDeadline = (ms: number, act: () => void): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms)
 

@@ -2,14 +2,14 @@ export * from './port.ts'
 export * from './codec.ts'
 export * from './records.ts'
 export {
-  contentOf,
+  displayContent,
   type DeadLetter,
   type DeadLetterQuery,
   deadLettersFrom,
   newestDeadLetters,
   readDeadLetter,
   recordToRetry,
-  type ShownRecord,
+  type DisplayRecord,
 } from './dead-letters.ts'
 export * from './outgoing.ts'
 export * from './registry.ts'
@@ -17,13 +17,13 @@ export {
   type CatalogueOptions,
   catalogueConfig,
   createTopics,
-  deadLetterOf,
+  deadLetterTopic,
   topicCatalogue,
   type TopicDifference,
-  topicEnds,
+  topicEndOffsets,
   type TopicNames,
   topicNames,
-  TopicRefused,
+  KafkaRequestRejected,
   type TopicReport,
   type TopicSpec,
 } from './topics.ts'
@@ -32,21 +32,21 @@ export {
   type ClusterState,
   compareTopics,
   type GroupState,
-  readCluster,
-  readGroup,
-  readRanges,
+  describeCluster,
+  describeGroup,
+  readOffsetRanges,
   type TopicComparison,
-  type TopicRange,
+  type OffsetRange,
 } from './inspect.ts'
 export { RECORD_NAMES, SCHEMAS, type AvroSchema, type RecordName, type SchemaVersion } from './schemas.ts'
 export { partitionFor } from './partitioner.ts'
 export {
-  kafkaAuthorities,
+  kafkaCaConfig,
   kafkaConnectionConfig,
   type KafkaConnection,
   type KafkaCredentials,
 } from './client.ts'
 export { layerEventLog, type EventLogOptions } from './event-log.ts'
 export { layerConsumerGroups, type ConsumerGroupsOptions } from './consumer-groups.ts'
-export { layerMemory, MemoryBus, type BusState } from './memory.ts'
-export { joinPatiently } from './join.ts'
+export { layerMemory, MemoryKafka, type BrokerState } from './memory.ts'
+export { joinWithRetry } from './join.ts'

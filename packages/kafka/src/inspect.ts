@@ -1,11 +1,11 @@
-/** What an operator of the hub asks the bus: whether it is there, how its topics and groups stand, and how topics are mended. */
+/** What an operator of the hub asks Kafka: whether it is there, how its topics and groups stand, and how topics are mended. */
 import { Effect } from 'effect'
 import kafkajs from 'kafkajs'
 import type { KafkaConnection } from './client.ts'
-import type { BusUnavailable } from './port.ts'
-import { compare, type TopicDifference, TopicRefused, type TopicSpec, withAdmin } from './topics.ts'
+import type { KafkaUnavailable } from './port.ts'
+import { compare, type TopicDifference, KafkaRequestRejected, type TopicSpec, withAdmin } from './topics.ts'
 
-type Asked<A> = Effect.Effect<A, BusUnavailable | TopicRefused>
+type Asked<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
 
 export interface ClusterState {
   readonly cluster: string
@@ -13,7 +13,7 @@ export interface ClusterState {
 }
 
 /** The cluster as the first broker that answers describes it. */
-export const readCluster = (connection: KafkaConnection): Asked<ClusterState> =>
+export const describeCluster = (connection: KafkaConnection): Asked<ClusterState> =>
   withAdmin(connection, async (admin) => {
     const { brokers, clusterId } = await admin.describeCluster()
     return { cluster: clusterId, brokers: brokers.length }
@@ -76,17 +76,17 @@ export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<To
       })
 
 /** From the oldest record that is kept to where the next one will be. */
-export interface TopicRange {
+export interface OffsetRange {
   readonly partition: number
   readonly low: number
   readonly high: number
 }
 
 /** What each of these topics holds now; those that do not exist are left out. */
-export const readRanges = (
+export const readOffsetRanges = (
   connection: KafkaConnection,
   topics: ReadonlyArray<string>,
-): Asked<ReadonlyMap<string, ReadonlyArray<TopicRange>>> =>
+): Asked<ReadonlyMap<string, ReadonlyArray<OffsetRange>>> =>
   withAdmin(connection, async (admin) => {
     const existing = new Set(await admin.listTopics())
     const ranges = await Promise.all(
@@ -117,7 +117,7 @@ export interface GroupState {
 const COORDINATOR_RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200 }
 
 /** A consumer group. One that nobody knows is `Dead` and has no members. */
-export const readGroup = (connection: KafkaConnection, group: string): Asked<GroupState> =>
+export const describeGroup = (connection: KafkaConnection, group: string): Asked<GroupState> =>
   withAdmin(
     connection,
     async (admin) => {

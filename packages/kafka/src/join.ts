@@ -9,7 +9,7 @@ const LONGEST_PAUSE = Duration.seconds(5)
  * Joins a group as `ConsumerGroups.join` does, and where Kafka is not there yet, or not ready for groups, tries again until it is. An
  * app that starts before its broker waits, not ready and saying why.
  */
-export const joinPatiently = (
+export const joinWithRetry = (
   options: GroupOptions,
   handler: GroupHandler,
 ): Effect.Effect<{ readonly isHealthy: Effect.Effect<boolean> }, never, ConsumerGroups | Scope.Scope> =>

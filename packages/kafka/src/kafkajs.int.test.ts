@@ -9,11 +9,11 @@ import { brokerProxy, type BrokerProxy } from './broker-proxy.testing.ts'
 import type { KafkaConnection } from './client.ts'
 import { layerConsumerGroups } from './consumer-groups.ts'
 import { layerEventLog } from './event-log.ts'
-import { leaveForFormer } from './former-session.ts'
+import { leavePreviousMember } from './leave-previous-member.ts'
 import { InnerGroupClass, type InnerGroup } from './inner-group.ts'
 import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
 import {
-  type BusUnavailable,
+  type KafkaUnavailable,
   ConsumerGroups,
   EventLog,
   type Assignment,
@@ -176,13 +176,13 @@ describe('a member that the broker cannot hear', () => {
         const held: Array<boolean> = []
         const other = recorder({
           assigned: ({ shards }) => {
-            if (shards.length === CONTRACT_PARTITIONS) held.push(zombie.state.control!.leaseHolds())
+            if (shards.length === CONTRACT_PARTITIONS) held.push(zombie.state.control!.hasLease())
           },
         })
         yield* zombieGroups.join({ group, topics: [topic] }, zombie.handler)
         yield* otherGroups.join({ group, topics: [topic] }, other.handler)
         yield* zombie.until(() => zombie.state.assignments.length === 2)
-        assert.isTrue(zombie.state.control!.leaseHolds())
+        assert.isTrue(zombie.state.control!.hasLease())
         proxy.set('hanging')
         yield* other.until(() => held.length > 0)
         assert.deepStrictEqual(held, [false])
@@ -195,7 +195,7 @@ describe('a member that the broker cannot hear', () => {
         proxy.set('up')
         yield* zombie.until(() => zombie.state.assignments.length >= 3)
         // A generation went by without it: nothing it knows is still true.
-        assert.strictEqual(zombie.state.assignments[2]!.kept.size, 0)
+        assert.strictEqual(zombie.state.assignments[2]!.retained.size, 0)
       }),
     60_000,
   )
@@ -409,11 +409,11 @@ describe('a process that starts where one was killed', () => {
   live('has the others take its shards before it joins, and before anything else', () =>
     Effect.gen(function* () {
       const { memberFile, membership, other } = yield* dead()
-      yield* leaveForFormer(direct, membership)
+      yield* leavePreviousMember(direct, membership)
       assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
       assert.isFalse(existsSync(memberFile))
       // The next one has nobody to leave for.
-      yield* leaveForFormer(direct, membership)
+      yield* leavePreviousMember(direct, membership)
     }),
   )
 
@@ -428,7 +428,7 @@ describe('a process that starts where one was killed', () => {
       yield* groups.join(options, recorder().handler).pipe(Effect.provideService(Scope.Scope, life))
       yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
       yield* Scope.close(life, Exit.void)
-      yield* leaveForFormer(direct, { group: options.group, memberFile: '/nowhere/member-id' })
+      yield* leavePreviousMember(direct, { group: options.group, memberFile: '/nowhere/member-id' })
       assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
     }),
   )
@@ -441,14 +441,14 @@ describe('a process that starts where one was killed', () => {
         const saved = readFileSync(memberFile, 'utf8')
         const hanging = yield* brokerProxy
         hanging.set('hanging')
-        yield* leaveForFormer(through(hanging), membership)
-        yield* leaveForFormer({ brokers: ['127.0.0.1:1'], clientId: 'kafka-int-test' }, membership)
+        yield* leavePreviousMember(through(hanging), membership)
+        yield* leavePreviousMember({ brokers: ['127.0.0.1:1'], clientId: 'kafka-int-test' }, membership)
         assert.strictEqual(readFileSync(memberFile, 'utf8'), saved)
         writeFileSync(memberFile, JSON.stringify({ ...(JSON.parse(saved) as object), memberId: 'nobody' }))
-        yield* leaveForFormer(direct, membership)
+        yield* leavePreviousMember(direct, membership)
         assert.isTrue(existsSync(memberFile))
         writeFileSync(memberFile, '{"group":')
-        yield* leaveForFormer(direct, membership)
+        yield* leavePreviousMember(direct, membership)
         assert.strictEqual(readFileSync(memberFile, 'utf8'), '{"group":')
       }),
   )
@@ -480,7 +480,7 @@ describe('a position that retention has taken', () => {
       )
       yield* reader.until(() => reader.state.words.length === 2)
       assert.deepStrictEqual(reader.state.words, ['3', '4'])
-      const [bounds] = yield* reader.state.control!.bounds(topic)
+      const [bounds] = yield* reader.state.control!.offsetRanges(topic)
       assert.deepStrictEqual(bounds, { partition: 0, low: 3, high: 5 })
     }),
   )
@@ -515,7 +515,7 @@ describe('a batch that takes longer than the session', () => {
         const before = beats()
         // More heartbeats than a session has time for.
         yield* proxy.until(() => beats() >= before + 14)
-        assert.isTrue(reader.state.control!.leaseHolds())
+        assert.isTrue(reader.state.control!.hasLease())
         yield* Deferred.succeed(release, undefined)
         yield* reader.until(() => reader.state.words.length === 1)
         assert.strictEqual(reader.state.assignments.length, 1)
@@ -586,7 +586,7 @@ describe('createTopics', () => {
     Effect.gen(function* () {
       const [bad] = catalogue('not allowed/', 1)
       const refused = yield* Effect.flip(createTopics(direct, [bad!]))
-      assert.strictEqual(refused._tag, 'TopicRefused')
+      assert.strictEqual(refused._tag, 'KafkaRequestRejected')
     }),
   )
 })
@@ -665,7 +665,7 @@ describe('the event log', () => {
       // One may be under way and one waits; there is no room for a third, whoever they are.
       const calls = yield* Effect.all([call(6), call(6), call(6), call(6)], { concurrency: 'unbounded' })
       const reasons = calls.map((exit) =>
-        Exit.isFailure(exit) ? (Cause.squash(exit.cause) as BusUnavailable).reason : 'appended',
+        Exit.isFailure(exit) ? (Cause.squash(exit.cause) as KafkaUnavailable).reason : 'appended',
       )
       assert.isAtLeast(reasons.filter((reason) => reason === 'refused').length, 2, reasons.join())
       assert.includeMembers(reasons, ['timeout'])

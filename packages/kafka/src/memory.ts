@@ -3,11 +3,11 @@
  * the real one. One process, one delivery at a time for each member; nothing is kept.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
-import { claimOf, type Holding, keptOf, NOTHING, shareOut } from './assigner.ts'
+import { claimOf, type Holding, retainedOf, NOTHING, shareOut } from './assigner.ts'
 import { beforeNewer } from './newer.ts'
 import { partitionFor } from './partitioner.ts'
 import {
-  BusUnavailable,
+  KafkaUnavailable,
   ConsumerGroups,
   EventLog,
   type GroupControl,
@@ -18,18 +18,18 @@ import {
   type Position,
 } from './port.ts'
 
-/** How the bus behaves: it works, it is not there, or it takes what it is given and never answers. */
-export type BusState = 'up' | 'refusing' | 'hanging'
+/** How Kafka behaves: it works, it is not there, or it takes what it is given and never answers. */
+export type BrokerState = 'up' | 'refusing' | 'hanging'
 
-/** What a test can do to the bus and see of it. */
-export class MemoryBus extends Context.Service<
-  MemoryBus,
+/** What a test can do to Kafka and see of it. */
+export class MemoryKafka extends Context.Service<
+  MemoryKafka,
   {
-    readonly set: (state: BusState) => Effect.Effect<void>
+    readonly set: (state: BrokerState) => Effect.Effect<void>
     /** Everything in a topic, partition by partition. */
     readonly records: (topic: string) => ReadonlyArray<ReadonlyArray<IncomingRecord>>
   }
->()('@hub/kafka/MemoryBus') {}
+>()('@hub/kafka/MemoryKafka') {}
 
 const DEADLINE_MS = 1000
 const REVOKE_WITHIN_MS = 2500
@@ -73,7 +73,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const groups = new Map<string, Group>()
   const scope = yield* Effect.scope
   const context = yield* Effect.context<never>()
-  let state: BusState = 'up'
+  let state: BrokerState = 'up'
   let members = 0
   let arrivals = Latch.makeUnsafe(false)
   let restored = Latch.makeUnsafe(true)
@@ -114,26 +114,26 @@ const make = Effect.fnUntraced(function* (partitions: number) {
 
   const append: EventLog['Service']['append'] = Effect.fnUntraced(function* (records, options) {
     if (records.length === 0) return []
-    if (state === 'refusing') return yield* new BusUnavailable({ reason: 'refused', detail: 'not there' })
+    if (state === 'refusing') return yield* new KafkaUnavailable({ reason: 'refused', detail: 'not there' })
     if (records.some(({ partition = 0 }) => partition < 0 || partition >= partitions)) {
-      return yield* new BusUnavailable({ reason: 'rejected', detail: 'no such partition' })
+      return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'no such partition' })
     }
     if (state === 'hanging') {
       yield* restored.await.pipe(
         Effect.timeoutOrElse({
           duration: options?.deadlineMs ?? DEADLINE_MS,
-          orElse: () => Effect.fail(new BusUnavailable({ reason: 'timeout', detail: 'no answer' })),
+          orElse: () => Effect.fail(new KafkaUnavailable({ reason: 'timeout', detail: 'no answer' })),
         }),
       )
     }
     return write(records, yield* Clock.currentTimeMillis)
   })
 
-  const unlessDown = <A>(answer: () => A): Effect.Effect<A, BusUnavailable> =>
+  const unlessDown = <A>(answer: () => A): Effect.Effect<A, KafkaUnavailable> =>
     Effect.suspend(() =>
       state === 'up'
         ? Effect.succeed(answer())
-        : Effect.fail(new BusUnavailable({ reason: 'refused', detail: 'not there' })),
+        : Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'not there' })),
     )
 
   const controlOf = (
@@ -160,7 +160,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       resume: (topic, partition) => setPaused(topic, partition, false),
       owns: (shard) => member().holding.shards.has(shard),
       takeOver,
-      leaseHolds: () => !member().rebalancing,
+      hasLease: () => !member().rebalancing,
       commit: (positions) =>
         unlessDown(() => {
           for (const { topic, partition, offset } of positions) {
@@ -169,7 +169,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
               group.committed.set(place, offset)
           }
         }),
-      standing: (shards) =>
+      offsets: (shards) =>
         unlessDown(() =>
           member().topics.flatMap((topic) =>
             shards.map((partition) => ({
@@ -181,7 +181,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
             })),
           ),
         ),
-      bounds: (topic) =>
+      offsetRanges: (topic) =>
         unlessDown(() => topicOf(topic).map((log, partition) => ({ partition, low: 0, high: log.length }))),
     }
   }
@@ -261,13 +261,13 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       const { shards, standby } = shares.get(member.id)!
       const { generation } = group
       const holding = { generation, shards: new Set(shards), standby: new Set(standby) }
-      const kept = keptOf(member.holding, holding)
+      const retained = retainedOf(member.holding, holding)
       const earlier = new Map(member.places)
       member.places.clear()
       for (const topic of member.topics) {
         for (const partition of topic === member.standbyTopic ? [...shards, ...standby] : shards) {
           const key = placeOf(topic, partition)
-          const known = kept.has(partition) ? earlier.get(key) : undefined
+          const known = retained.has(partition) ? earlier.get(key) : undefined
           member.places.set(
             key,
             known ?? {
@@ -284,7 +284,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       member.holding = holding
       if (shards.length > 0) member.isNewcomer = false
       member.rebalancing = false
-      member.handler.onAssigned({ generation, shards, standby, kept }, member.control)
+      member.handler.onAssigned({ generation, shards, standby, retained }, member.control)
       member.delivering = yield* Effect.forkIn(deliver(member), scope)
     }
   })
@@ -292,8 +292,8 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const join = Effect.fnUntraced(function* (
     options: GroupOptions,
     handler: GroupHandler,
-  ): Effect.fn.Return<{ readonly isHealthy: Effect.Effect<boolean> }, BusUnavailable, Scope.Scope> {
-    if (state !== 'up') return yield* new BusUnavailable({ reason: 'refused', detail: 'not there' })
+  ): Effect.fn.Return<{ readonly isHealthy: Effect.Effect<boolean> }, KafkaUnavailable, Scope.Scope> {
+    if (state !== 'up') return yield* new KafkaUnavailable({ reason: 'refused', detail: 'not there' })
     let group = groups.get(options.group)
     if (group === undefined) {
       group = { members: new Map(), committed: new Map(), turn: Semaphore.makeUnsafe(1), generation: 0 }
@@ -337,7 +337,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
 
   return Context.make(EventLog, { append, partitionOf: (key) => partitionFor(key, partitions) }).pipe(
     Context.add(ConsumerGroups, { join }),
-    Context.add(MemoryBus, {
+    Context.add(MemoryKafka, {
       set: (next) =>
         Effect.sync(() => {
           state = next
@@ -350,5 +350,5 @@ const make = Effect.fnUntraced(function* (partitions: number) {
 })
 
 /** The port's services in memory. Every topic exists, with so many partitions. */
-export const layerMemory = (partitions: number): Layer.Layer<EventLog | ConsumerGroups | MemoryBus> =>
+export const layerMemory = (partitions: number): Layer.Layer<EventLog | ConsumerGroups | MemoryKafka> =>
   Layer.effectContext(make(partitions))

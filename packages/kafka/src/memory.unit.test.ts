@@ -1,12 +1,12 @@
 import { Effect, Layer } from 'effect'
-import { layerMemory, MemoryBus } from './memory.ts'
+import { layerMemory, MemoryKafka } from './memory.ts'
 import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
 
 let names = 0
 
 const testBus = Layer.effect(
   TestBus,
-  Effect.map(MemoryBus, (bus) => ({
+  Effect.map(MemoryKafka, (bus) => ({
     topics: (count: number) => Effect.sync(() => Array.from({ length: count }, () => `topic-${names++}`)),
     group: Effect.sync(() => `group-${names++}`),
     set: bus.set,

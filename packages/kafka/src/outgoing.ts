@@ -13,17 +13,17 @@ import type {
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
-import { deadLetterOf, type TopicNames } from './topics.ts'
+import { deadLetterTopic, type TopicNames } from './topics.ts'
 
 /** What a record says beside its value. */
-export interface Envelope {
+export interface RecordOptions {
   /** W3C trace context. */
   readonly traceparent?: string
   /** The shard that writes; without it the key decides. */
   readonly partition?: number
 }
 
-const envelope = ({ traceparent, partition }: Envelope) => ({
+const envelope = ({ traceparent, partition }: RecordOptions) => ({
   ...(traceparent === undefined ? {} : { traceparent }),
   ...(partition === undefined ? {} : { partition }),
 })
@@ -32,7 +32,7 @@ const envelope = ({ traceparent, partition }: Envelope) => ({
 export const acceptedRecord = (
   topics: TopicNames,
   fact: MessageAccepted,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: fact.class === 'otp' ? topics.acceptedOtp : topics.acceptedService,
   key: fact.recipient,
@@ -48,7 +48,7 @@ export const logRecord = (
   topics: TopicNames,
   fact: LogFact,
   recipient: string,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: topics.messages,
   key: recipient,
@@ -63,7 +63,7 @@ export const logRecord = (
 export const shardOpenedRecord = (
   topics: TopicNames,
   record: ShardOpened,
-  options: Omit<Envelope, 'partition'> = {},
+  options: Omit<RecordOptions, 'partition'> = {},
 ): OutgoingRecord => ({
   topic: topics.messages,
   key: `shard:${record.shard}`,
@@ -93,7 +93,7 @@ export const openMessagesCarriedRecord = (
 export const batchSealedRecord = (
   topics: TopicNames,
   record: BatchSealed,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: topics.messages,
   key: record.batch,
@@ -111,7 +111,7 @@ export const webhooksKey = (account: string, mode: Mode): string => `${account}:
 export const subscriptionChangedRecord = (
   topics: TopicNames,
   record: SubscriptionChanged,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: topics.webhooks,
   key: webhooksKey(record.account, record.mode),
@@ -126,7 +126,7 @@ export const subscriptionChangedRecord = (
 export const eventRecordedRecord = (
   topics: TopicNames,
   record: EventRecorded,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: topics.webhooks,
   key: webhooksKey(record.account, record.mode),
@@ -141,7 +141,7 @@ export const eventRecordedRecord = (
 export const deliveryReportRecord = (
   topics: TopicNames,
   record: DeliveryReportReceived,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: topics.operatorReports,
   key: record.recipient,
@@ -156,7 +156,7 @@ export const deliveryReportRecord = (
 export const inboundMessageRecord = (
   topics: TopicNames,
   record: InboundMessageReceived,
-  options: Envelope = {},
+  options: RecordOptions = {},
 ): OutgoingRecord => ({
   topic: topics.operatorReports,
   key: record.recipient,
@@ -180,7 +180,7 @@ export const DEAD_LETTER_HEADERS = {
  * headers. `reason` is a code (`UndecodableRecord.reason`, an error's tag), never a text with content.
  */
 export const deadLetterRecord = (record: IncomingRecord, reason: string): OutgoingRecord => ({
-  topic: deadLetterOf(record.topic),
+  topic: deadLetterTopic(record.topic),
   key: record.key,
   partition: record.partition,
   type: record.type,

@@ -6,7 +6,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { Cause, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
 import { NEWEST_SCHEMA } from './newer.ts'
 import {
-  BusUnavailable,
+  KafkaUnavailable,
   ConsumerGroups,
   EventLog,
   type Assignment,
@@ -16,7 +16,7 @@ import {
   type OutgoingRecord,
   type Position,
 } from './port.ts'
-import type { BusState } from './memory.ts'
+import type { BrokerState } from './memory.ts'
 
 /** The partitions that the suite expects every topic to have. */
 export const CONTRACT_PARTITIONS = 6
@@ -29,8 +29,8 @@ export class TestBus extends Context.Service<
     readonly topics: (count: number) => Effect.Effect<ReadonlyArray<string>, never, Scope.Scope>
     /** A group id that nobody else uses. */
     readonly group: Effect.Effect<string>
-    /** How the bus behaves towards `append` from here on. */
-    readonly set: (state: BusState) => Effect.Effect<void>
+    /** How Kafka behaves towards `append` from here on. */
+    readonly set: (state: BrokerState) => Effect.Effect<void>
   }
 >()('@hub/kafka/TestBus') {}
 
@@ -116,7 +116,7 @@ const failureOf = <A, E>(exit: Exit.Exit<A, E>): unknown =>
 
 const reasonOf = <A, E>(exit: Exit.Exit<A, E>) => {
   const failure = failureOf(exit)
-  return failure instanceof BusUnavailable ? failure.reason : `no BusUnavailable: ${String(failure)}`
+  return failure instanceof KafkaUnavailable ? failure.reason : `no KafkaUnavailable: ${String(failure)}`
 }
 
 /** The suite. `adapter` gives a bus of its own to every test file. */
@@ -214,7 +214,7 @@ export const portContract = (
         assert.isTrue(Exit.isSuccess(after), 'the call after')
       }))
 
-    test('is refused while the bus is away, times out while it hangs, and works again after', () =>
+    test('is refused while Kafka is away, times out while it hangs, and works again after', () =>
       Effect.gen(function* () {
         const { bus, log, topic } = yield* fresh
         const attempt = (deadlineMs: number) =>
@@ -294,7 +294,7 @@ export const portContract = (
         heard.control().seek({ topic, partition: 0, offset: 8 })
         yield* heard.until(() => heard.seen.length === 5)
         assert.deepStrictEqual(heard.words(), ['7', '8', '9', '8', '9'])
-        const bounds = yield* heard.control().bounds(topic)
+        const bounds = yield* heard.control().offsetRanges(topic)
         assert.deepStrictEqual(bounds[0], { partition: 0, low: 0, high: 10 })
         assert.strictEqual(bounds.length, CONTRACT_PARTITIONS)
       }))
@@ -419,10 +419,10 @@ export const portContract = (
             yield* first.control().commit([place(5)])
             // A low-water mark may go back.
             yield* first.control().commit([place(4)])
-            const standing = yield* first.control().standing([2, 3])
+            const offsets = yield* first.control().offsets([2, 3])
             const untouched = { committed: -1, low: 0, high: 0 }
             assert.sameDeepMembers(
-              [...standing],
+              [...offsets],
               [
                 { topic, partition: 2, committed: 4, low: 0, high: 6 },
                 { topic, partition: 3, ...untouched },
@@ -462,7 +462,7 @@ export const portContract = (
               }),
             onRevoking: Effect.sync(() => {
               order.push('revoking')
-              assert.isFalse(heard.control().leaseHolds())
+              assert.isFalse(heard.control().hasLease())
             }).pipe(Effect.andThen(Deferred.succeed(release, undefined)), Effect.asVoid),
           },
         )
@@ -480,7 +480,7 @@ export const portContract = (
         const b = listener()
         yield* joinWith(a, { group, topics: [topic, other] })
         const alone = a.assignments.at(-1)!
-        assert.strictEqual(alone.kept.size, 0)
+        assert.strictEqual(alone.retained.size, 0)
         const leave = yield* Scope.make()
         yield* joinWith(b, { group, topics: [topic, other] }).pipe(Effect.provideService(Scope.Scope, leave))
         yield* a.until(() => a.assignments.length === 2)
@@ -488,10 +488,10 @@ export const portContract = (
         assert.sameMembers([...mine.shards, ...theirs.shards], [0, 1, 2, 3, 4, 5])
         assert.strictEqual(mine.shards.length, 3)
         assert.strictEqual(mine.generation, theirs.generation)
-        assert.sameMembers([...mine.kept], [...mine.shards])
-        assert.strictEqual(theirs.kept.size, 0)
+        assert.sameMembers([...mine.retained], [...mine.shards])
+        assert.strictEqual(theirs.retained.size, 0)
         assert.isTrue(mine.shards.every((shard) => a.control().owns(shard) && !b.control().owns(shard)))
-        assert.isTrue(a.control().leaseHolds() && b.control().leaseHolds())
+        assert.isTrue(a.control().hasLease() && b.control().hasLease())
         // A seek or a commit of what is not owned does nothing.
         const foreign = theirs.shards[0]!
         a.control().seek({ topic, partition: foreign, offset: 100 })
@@ -507,7 +507,7 @@ export const portContract = (
         yield* a.until(() => a.assignments.length === 3)
         const after = a.assignments.at(-1)!
         assert.deepStrictEqual(after.shards, [0, 1, 2, 3, 4, 5])
-        assert.sameMembers([...after.kept], [...mine.shards])
+        assert.sameMembers([...after.retained], [...mine.shards])
         // Kept shards go on where they were; the others come from the committed offset, here the beginning.
         yield* a.until(() => a.seen.length === 12)
         assert.sameMembers(a.words().slice(6), words(theirs.shards))
@@ -534,10 +534,10 @@ export const portContract = (
 
         yield* joinWith(b, options)
         yield* a.until(() => a.assignments.length === 2)
-        assert.deepInclude(b.assignments[0], { shards: [], standby: [3, 4, 5], kept: new Set<number>() })
+        assert.deepInclude(b.assignments[0], { shards: [], standby: [3, 4, 5], retained: new Set<number>() })
         const meanwhile = a.assignments.at(-1)!
         assert.deepStrictEqual(meanwhile.shards, [0, 1, 2, 3, 4, 5])
-        assert.sameMembers([...meanwhile.kept], [0, 1, 2, 3, 4, 5])
+        assert.sameMembers([...meanwhile.retained], [0, 1, 2, 3, 4, 5])
         // Both read, each once; who is on standby owns nothing and stores nothing.
         yield* both('!')
         yield* Effect.all([a.until(() => a.seen.length === 8), b.until(() => b.seen.length === 2)])
@@ -553,11 +553,11 @@ export const portContract = (
         const [mine, theirs] = [a.assignments.at(-1)!, b.assignments.at(-1)!]
         assert.deepInclude(mine, { shards: [0, 1, 2], standby: [] })
         assert.deepInclude(theirs, { shards: [3, 4, 5], standby: [] })
-        assert.sameMembers([...theirs.kept], [3, 4, 5])
+        assert.sameMembers([...theirs.retained], [3, 4, 5])
         assert.isTrue(b.control().owns(5) && !a.control().owns(5))
-        const standing = yield* b.control().standing([5])
+        const offsets = yield* b.control().offsets([5])
         assert.deepStrictEqual(
-          standing.map(({ committed }) => committed),
+          offsets.map(({ committed }) => committed),
           [-1, -1],
         )
         // What was read ahead is not read again; the other topic is, from its mark.
@@ -583,7 +583,7 @@ export const portContract = (
         yield* b.until(() => b.seen.length === 2)
         const after = b.assignments.at(-1)!
         assert.deepInclude(after, { shards: [0, 1, 2, 3, 4, 5], standby: [] })
-        assert.sameMembers([...after.kept], [3, 4, 5])
+        assert.sameMembers([...after.retained], [3, 4, 5])
         assert.deepStrictEqual(b.words(), ['t', 'o'])
         // Nothing is left to take over, and whoever owns something is no newcomer.
         b.control().takeOver()
@@ -613,7 +613,7 @@ export const portContract = (
         yield* Deferred.await(begun)
         yield* Scope.close(scope, Exit.void)
         assert.isFalse(first.control().owns(0))
-        assert.isFalse(first.control().leaseHolds())
+        assert.isFalse(first.control().hasLease())
         const second = listener()
         const joining = yield* Effect.forkScoped(joinWith(second, { group, topics: [topic] }))
         yield* second.until(() => second.seen.length === 1)

@@ -44,9 +44,9 @@ export interface IncomingRecord extends Position {
 }
 
 /**
- * The bus did not confirm. Retrying may append the record a second time: readers drop by `id`.
+ * Kafka did not confirm. Retrying may append the record a second time: readers drop by `id`.
  */
-export class BusUnavailable extends Data.TaggedError('BusUnavailable')<{
+export class KafkaUnavailable extends Data.TaggedError('KafkaUnavailable')<{
   readonly reason: 'refused' | 'timeout' | 'rejected'
   readonly detail: string
 }> {}
@@ -62,7 +62,7 @@ export class EventLog extends Context.Service<
     readonly append: (
       records: ReadonlyArray<OutgoingRecord>,
       options?: { readonly deadlineMs?: number },
-    ) => Effect.Effect<ReadonlyArray<Position>, BusUnavailable>
+    ) => Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>
     /** The partition a key belongs to. */
     readonly partitionOf: (key: string) => number
   }
@@ -81,11 +81,11 @@ export interface Assignment {
    * Shards, owned or on standby, whose state may be kept: they were so in the generation directly before this one as well, or have come
    * from standby to be owned. All others start afresh.
    */
-  readonly kept: ReadonlySet<number>
+  readonly retained: ReadonlySet<number>
 }
 
 /** Where a topic of a shard stands. */
-export interface Standing {
+export interface PartitionOffsets {
   readonly topic: string
   readonly partition: number
   /** The stored offset, the next to read; -1 where there is none or it has expired. */
@@ -113,17 +113,19 @@ export interface GroupControl {
    * heartbeat that the broker answered is younger than session timeout minus margin, by the monotonic clock.
    * To be checked in the same tick as the act that must not happen twice.
    */
-  readonly leaseHolds: () => boolean
+  readonly hasLease: () => boolean
   /** Stores offsets (the next to read). Positions of shards no longer owned are left out; without a lease it is refused. */
-  readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, BusUnavailable>
+  readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, KafkaUnavailable>
   /** Where every topic of these shards stands. Quick: asked over the connection that the member reads by. */
-  readonly standing: (shards: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Standing>, BusUnavailable>
+  readonly offsets: (
+    shards: ReadonlyArray<number>,
+  ) => Effect.Effect<ReadonlyArray<PartitionOffsets>, KafkaUnavailable>
   /** First offset still there, and the offset the next record will get. */
-  readonly bounds: (
+  readonly offsetRanges: (
     topic: string,
   ) => Effect.Effect<
     ReadonlyArray<{ readonly partition: number; readonly low: number; readonly high: number }>,
-    BusUnavailable
+    KafkaUnavailable
   >
 }
 
@@ -133,7 +135,7 @@ export interface GroupHandler {
    * Runs synchronously between the join and the first fetch, so that a new shard can be paused before it is
    * read. Every owned partition must be given its position here (`seek`) or be paused until it has one:
    * after a join the position is the committed offset (the beginning where there is none), not where reading stopped.
-   * Shards in `assignment.kept` are the exception: they read on where they were, paused as they were.
+   * Shards in `assignment.retained` are the exception: they read on where they were, paused as they were.
    */
   readonly onAssigned: (assignment: Assignment, control: GroupControl) => void
   /** Before every (re)join: finish what is in flight. Bounded by the adapter (2.5 s). Nothing is delivered meanwhile. */
@@ -181,6 +183,6 @@ export class ConsumerGroups extends Context.Service<
     readonly join: (
       options: GroupOptions,
       handler: GroupHandler,
-    ) => Effect.Effect<{ readonly isHealthy: Effect.Effect<boolean> }, BusUnavailable, Scope.Scope>
+    ) => Effect.Effect<{ readonly isHealthy: Effect.Effect<boolean> }, KafkaUnavailable, Scope.Scope>
   }
 >()('@hub/kafka/ConsumerGroups') {}

@@ -6,7 +6,7 @@ import { settings } from '@hub/config'
 import { Config, Data, Duration, Effect, Schedule } from 'effect'
 import kafkajs, { type Admin, type ITopicConfig, type RetryOptions } from 'kafkajs'
 import { makeKafka, reasonOf, type KafkaConnection } from './client.ts'
-import { BusUnavailable } from './port.ts'
+import { KafkaUnavailable } from './port.ts'
 
 const DAY = 24 * 60 * 60 * 1000
 
@@ -57,7 +57,7 @@ export const topicNames = (prefix = ''): TopicNames => ({
 })
 
 /** Where records of a topic go that cannot be read or applied. */
-export const deadLetterOf = (topic: string): string => `${topic}.dead-letter`
+export const deadLetterTopic = (topic: string): string => `${topic}.dead-letter`
 
 /** One topic as it should be. */
 export interface TopicSpec {
@@ -96,7 +96,7 @@ export const topicCatalogue = (options: CatalogueOptions): ReadonlyArray<TopicSp
   })
   return Object.values(BASES).flatMap(({ name, retentionMs }) => [
     spec(options.prefix + name, retentionMs),
-    spec(deadLetterOf(options.prefix + name), DEAD_LETTER_RETENTION_MS),
+    spec(deadLetterTopic(options.prefix + name), DEAD_LETTER_RETENTION_MS),
   ])
 }
 
@@ -122,7 +122,9 @@ export interface TopicReport {
 }
 
 /** What the broker says a topic must not be like (for example a replication factor above its number of brokers). */
-export class TopicRefused extends Data.TaggedError('TopicRefused')<{ readonly detail: string }> {}
+export class KafkaRequestRejected extends Data.TaggedError('KafkaRequestRejected')<{
+  readonly detail: string
+}> {}
 
 /** How long `createTopics` waits for a broker that is starting. */
 const CREATE_WITHIN = Duration.seconds(60)
@@ -140,12 +142,12 @@ export const createTopics = Effect.fn('createTopics')(function* (
   const absent = new Set<string>()
   const report = yield* withAdmin(connection, (admin) => ensure(admin, catalogue, absent)).pipe(
     Effect.retry({
-      while: (error) => error._tag === 'BusUnavailable',
+      while: (error) => error._tag === 'KafkaUnavailable',
       schedule: Schedule.spaced('300 millis'),
     }),
     Effect.timeoutOrElse({
       duration: CREATE_WITHIN,
-      orElse: () => Effect.fail(new BusUnavailable({ reason: 'timeout', detail: 'creating topics' })),
+      orElse: () => Effect.fail(new KafkaUnavailable({ reason: 'timeout', detail: 'creating topics' })),
     }),
   )
   for (const { topic, setting, wanted, found } of report.differences) {
@@ -181,17 +183,17 @@ export const withAdmin = <A>(
         },
         catch: (cause) => {
           const { reason, detail, fatal } = reasonOf(cause)
-          return fatal ? new TopicRefused({ detail }) : new BusUnavailable({ reason, detail })
+          return fatal ? new KafkaRequestRejected({ detail }) : new KafkaUnavailable({ reason, detail })
         },
       }),
     ({ destroy }) => Effect.sync(destroy),
   )
 
 /** The end of each partition of a topic: the offset that its next record will get, in the order of partitions. */
-export const topicEnds = (
+export const topicEndOffsets = (
   connection: KafkaConnection,
   topic: string,
-): Effect.Effect<ReadonlyArray<number>, BusUnavailable | TopicRefused> =>
+): Effect.Effect<ReadonlyArray<number>, KafkaUnavailable | KafkaRequestRejected> =>
   withAdmin(connection, async (admin) =>
     (await admin.fetchTopicOffsets(topic))
       .toSorted((a, b) => a.partition - b.partition)

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { partitionFor } from './partitioner.ts'
-import { deadLetterOf, topicCatalogue, topicNames } from './topics.ts'
+import { deadLetterTopic, topicCatalogue, topicNames } from './topics.ts'
 
 const DAY = 86_400_000
 
@@ -11,7 +11,7 @@ describe('the catalogue', () => {
     const names = Object.values(topicNames())
     assert.sameMembers(
       production.map(({ topic }) => topic),
-      [...names, ...names.map(deadLetterOf)],
+      [...names, ...names.map(deadLetterTopic)],
     )
     assert.deepStrictEqual([...new Set(production.map(({ partitions }) => partitions))], [48])
   })

@@ -1,6 +1,6 @@
 /**
  * The transactional outbox: encoded records are stored in the transaction that they report and published
- * afterwards. A row goes only when the bus has acknowledged all of it, so a crash between the two publishes it a
+ * afterwards. A row goes only when Kafka has acknowledged all of it, so a crash between the two publishes it a
  * second time; readers drop by id.
  */
 import { Effect } from 'effect'

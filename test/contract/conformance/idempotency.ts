@@ -173,7 +173,7 @@ export const idempotency: Section = (world) => {
       let first: Promise<Answer>
       let second: Answer
       try {
-        // A code waits for the bus.
+        // A code waits for Kafka.
         kafka.kill('SIGSTOP')
         first = post()
         await eventually(
@@ -191,7 +191,7 @@ export const idempotency: Section = (world) => {
       expect(refusal(second)).toEqual([409, 'idempotency_conflict', undefined])
       expect(second.body.error.retry_after).toBeGreaterThanOrEqual(1)
       expect(second.body.error.retry_after).toBeLessThanOrEqual(60)
-      // The bus came back in time for the first, or not; the repeat gets its answer or runs as first.
+      // Kafka came back in time for the first, or not; the repeat gets its answer or runs as first.
       const { status, text } = await first
       expect([202, 503]).toContain(status)
       const third = await eventually(

@@ -16,7 +16,7 @@ export interface KnownMessage {
   readonly view: MessageView
   /** Recipient hash. */
   readonly recipient: string
-  /** Its record has gone through the bus. */
+  /** Its record has gone through Kafka. */
   readonly published: boolean
 }
 
@@ -28,7 +28,7 @@ export interface Knowledge {
   readonly recorded: ReadonlyMap<string, KnownMessage>
   /** Recipient hashes. */
   readonly optedOut: ReadonlySet<string>
-  /** Whether this process has seen the bus acknowledge a code. */
+  /** Whether this process has seen Kafka acknowledge a code. */
   readonly acknowledged: (messageId: string) => boolean
   /** Whether this process is publishing a code right now. */
   readonly inFlight: (messageId: string) => boolean
@@ -61,7 +61,7 @@ const OTHER_CODE =
   'This client_ref belongs to a code for another recipient or class that may still be sent. Use a new client_ref.'
 
 /**
- * A repeat. A `service` message is safe once it is recorded. A code is accepted only when the bus has it, which an
+ * A repeat. A `service` message is safe once it is recorded. A code is accepted only when Kafka has it, which an
  * acknowledgement, the read model or a sealed batch proves; until then a repeat publishes it again and waits.
  */
 const decideRepeat = (

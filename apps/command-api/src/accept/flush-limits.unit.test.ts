@@ -3,7 +3,7 @@
  * failed* among them; whatever happens, no 202 is lost, nothing has two ids, and nothing is spent for nothing.
  */
 import { assert, describe, it } from '@effect/vitest'
-import { decodeRecords } from '@hub/kafka'
+import { decodeOutboxRow } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { jsonAnswer } from '../http/answer.ts'
@@ -53,7 +53,7 @@ const test = (name: string, body: Effect.Effect<void, unknown, Flusher | Doubles
 
 const batchOf = (id: string, total: number, malformed = 0): BatchToBe => ({ id, owner, total, malformed })
 
-/** Ids of batches, as the bus has been told of their seals. */
+/** Ids of batches, as Kafka has been told of their seals. */
 const sealsIn = (records: ReadonlyArray<{ readonly type: string; readonly key: string }>) =>
   records.filter(({ type }) => type === 'BatchSealed').map(({ key }) => key)
 
@@ -320,7 +320,7 @@ describe('a batch', () => {
   )
 
   test(
-    'with codes is sealed when the bus has answered for them',
+    'with codes is sealed when Kafka has answered for them',
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
       bus.state.fate = 'hanging'
@@ -499,7 +499,7 @@ describe('a batch', () => {
       yield* settle
       assert.deepStrictEqual(outcomes.map(word), ['accepted'])
       assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
-      const waiting = [...ledger.outbox.values()].flatMap((row) => Result.getOrThrow(decodeRecords(row)))
+      const waiting = [...ledger.outbox.values()].flatMap((row) => Result.getOrThrow(decodeOutboxRow(row)))
       assert.deepStrictEqual([sealsIn(bus.records), sealsIn(waiting)], [[], [BATCH]])
     }),
   )

@@ -38,7 +38,7 @@ import {
   acceptedRecord,
   type BatchSealed,
   batchSealedRecord,
-  encodeRecords,
+  encodeOutboxRow,
   EventLog,
   type OutgoingRecord,
   type TopicNames,
@@ -547,7 +547,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
             .map((one) => one.record)
           const all = [...records, ...concluded.seals]
           return {
-            outbox: all.length === 0 ? null : encodeRecords(all),
+            outbox: all.length === 0 ? null : encodeOutboxRow(all),
             batches: concluded.batches,
             answers: concluded.answers,
           }
@@ -727,7 +727,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       const at = submission.createdAt + Math.max(0, (yield* Clock.currentTimeMillis) - submission.arrivedAt)
       const row = rowOf(outcome, submission.createdAt, at)
       const seal = sealRecord(row, at)
-      const outboxRow = yield* ledger.seal(row, outcome.codes, encodeRecords([seal]))
+      const outboxRow = yield* ledger.seal(row, outcome.codes, encodeOutboxRow([seal]))
       submission.sealed = true
       if (outboxRow !== null) publisher.push({ outboxRow, safe: [seal], codes: [] })
     })

@@ -140,7 +140,7 @@ describe('a flush', () => {
 
 describe('a service message', () => {
   test(
-    'is answered when it is recorded, and published by the relay when the bus fails',
+    'is answered when it is recorded, and published by the relay when Kafka fails',
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
       const gate = yield* OutboxGate
@@ -152,7 +152,7 @@ describe('a service message', () => {
       yield* TestClock.adjust('1 second')
       assert.isTrue(gate.isHolding())
 
-      // The bus is back, but what comes now must not overtake what waits.
+      // Kafka is back, but what comes now must not overtake what waits.
       bus.state.fate = 'up'
       yield* accept(service('b'))
       yield* settle
@@ -169,7 +169,7 @@ describe('a service message', () => {
   )
 
   test(
-    'loses its outbox row once the bus has it',
+    'loses its outbox row once Kafka has it',
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
       const outcomes = yield* accept(service(), service())
@@ -216,7 +216,7 @@ describe('a code', () => {
   )
 
   test(
-    'that landed although the bus did not say so is published again under the same id',
+    'that landed although Kafka did not say so is published again under the same id',
     Effect.gen(function* () {
       const { bus } = yield* Doubles
       bus.state.fate = 'lost reply'
@@ -232,7 +232,7 @@ describe('a code', () => {
   )
 
   test(
-    'that is in the read model is a duplicate, whatever the bus said',
+    'that is in the read model is a duplicate, whatever Kafka said',
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
       bus.state.fate = 'refusing'

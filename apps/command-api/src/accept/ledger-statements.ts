@@ -210,7 +210,7 @@ export const addSpent = (q: Queries, charges: ReadonlyArray<Charge>) => {
 }
 
 /**
- * Whether an acceptance `a` is of a code that the bus has acknowledged, for its batch is sealed: a process seals a batch when all of its codes
+ * Whether an acceptance `a` is of a code that Kafka has acknowledged, for its batch is sealed: a process seals a batch when all of its codes
  * are acknowledged or given back. The sweeper seals one also with codes that were never published, but only when their time is over.
  */
 export const isAcknowledged = (q: Queries) => q`

@@ -108,7 +108,7 @@ export interface Commit {
   readonly republished: ReadonlyArray<Entry>
   /** Called as soon as it is known, or supposed, what is not recorded; called again where that was wrong. */
   readonly rest: (unrecorded: Unrecorded) => Rest
-  /** Outbox rows that the bus has acknowledged. */
+  /** Outbox rows that Kafka has acknowledged. */
   readonly settled: ReadonlyArray<number>
 }
 

@@ -23,7 +23,7 @@ const APPEND_DEADLINE_MS = 1000
 /** Codes remembered as acknowledged: those of the seconds until the projector has them, several times over. */
 const REMEMBERED_CODES = 20_000
 
-/** A code on its way to the bus. */
+/** A code on its way to Kafka. */
 export interface PublishedCode {
   readonly ticket: Ticket
   readonly claimant: Claimant
@@ -63,7 +63,7 @@ export const makePublisher = Effect.fnUntraced(function* (
   /** Codes that are being recorded and published, and the repeats that wait with them. */
   const inFlight = new Map<string, Array<Joiner>>()
   const acknowledged = new Set<string>()
-  /** Outbox rows that the bus has acknowledged; deleted with a later flush. */
+  /** Outbox rows that Kafka has acknowledged; deleted with a later flush. */
   const settledRows: Array<number> = []
   let unpublished = 0
   let publishing = false
@@ -156,7 +156,7 @@ export const makePublisher = Effect.fnUntraced(function* (
           for (const row of rows) gate.hold(row)
           return Effect.andThen(
             disown(codes),
-            Effect.logWarning('the bus did not confirm').pipe(
+            Effect.logWarning('Kafka did not confirm').pipe(
               Effect.annotateLogs({ reason: error.reason, detail: error.detail, records: records.length }),
             ),
           )

@@ -16,14 +16,14 @@
 import { encodeId, type MessageAccepted, type MessageClass, type Mode, republish } from '@hub/domain'
 import {
   acceptedRecord,
-  type BusUnavailable,
-  encodeRecords,
+  type KafkaUnavailable,
+  encodeOutboxRow,
   EventLog,
   type KafkaConnection,
-  topicEnds,
+  topicEndOffsets,
   topicNames,
   type TopicNames,
-  type TopicRefused,
+  type KafkaRequestRejected,
 } from '@hub/kafka'
 import { Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer, Schedule } from 'effect'
@@ -57,13 +57,13 @@ export type LaneEnds = Readonly<Record<MessageClass, ReadonlyArray<number>>>
 /** Where the lanes end; a port, because the event log itself has no such question. */
 export class Lanes extends Context.Service<
   Lanes,
-  { readonly ends: Effect.Effect<LaneEnds, BusUnavailable | TopicRefused> }
+  { readonly ends: Effect.Effect<LaneEnds, KafkaUnavailable | KafkaRequestRejected> }
 >()('@hub/command-api/Lanes') {
   static readonly layer = (connection: KafkaConnection, topics: TopicNames): Layer.Layer<Lanes> =>
     Layer.succeed(Lanes)({
       ends: Effect.all({
-        otp: topicEnds(connection, topics.acceptedOtp),
-        service: topicEnds(connection, topics.acceptedService),
+        otp: topicEndOffsets(connection, topics.acceptedOtp),
+        service: topicEndOffsets(connection, topics.acceptedService),
       }),
     })
 }
@@ -241,7 +241,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
         .toSorted((a, b) => (a.id < b.id ? -1 : 1))
         .map((row) => acceptedRecord(topics, factOf(row)))
       const [outbox] = await q<{ id: string }[]>`
-        INSERT INTO command.outbox (records) VALUES (${encodeRecords(records)}) RETURNING id`
+        INSERT INTO command.outbox (records) VALUES (${encodeOutboxRow(records)}) RETURNING id`
       return { count: rows.length, outboxRow: Number(outbox?.id) }
     }, DEADLINE)
     if (done === null) return 0
@@ -307,7 +307,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
       fenced = gone
     }
     return { republished, givenBack, charged, suspects: suspects.size } satisfies Reconciled
-  }) as Effect.Effect<Reconciled, StorageError | BusUnavailable | TopicRefused>
+  }) as Effect.Effect<Reconciled, StorageError | KafkaUnavailable | KafkaRequestRejected>
 })
 
 /** Runs until its scope closes. */

@@ -2,7 +2,7 @@
  * The relay of `command.outbox`: publishes, in order, what flushes could not publish themselves, and what a process that was killed
  * between commit and produce left behind. One process at a time does it; the others find the rows gone.
  */
-import { type BusUnavailable, decodeRecords, EventLog, type UndecodableRecord } from '@hub/kafka'
+import { type KafkaUnavailable, decodeOutboxRow, EventLog, type UndecodableRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Cause, Duration, Effect, Latch, Layer, Metric, Result } from 'effect'
 import { OutboxGate } from './outbox-gate.ts'
@@ -17,7 +17,7 @@ const OLDER_THAN_MS = 2500
 const IDLE = Duration.seconds(1)
 /** Between turns while rows are held but too young, or another process has the turn. */
 const HOLDING = Duration.millis(200)
-/** After a failure: the bus or the database is down, and asking more often would not bring it back. */
+/** After a failure: Kafka or the database is down, and asking more often would not bring it back. */
 const AFTER_FAILURE = Duration.millis(500)
 /** Records of one append: what the event log sends in one produce. */
 const RECORDS_AN_APPEND = 2000
@@ -27,18 +27,18 @@ const oldestRow = Metric.gauge('hub_accept_outbox_oldest_row_seconds', {
 })
 
 const rows = Metric.gauge('hub_accept_outbox_rows', {
-  description: 'Rows of the outbox: flushes whose records the bus has not acknowledged yet.',
+  description: 'Rows of the outbox: flushes whose records Kafka has not acknowledged yet.',
 })
 
 /** Publishes rows in order; fails when any record was not acknowledged. */
 const publishRows = (
   append: EventLog['Service']['append'],
   rows: ReadonlyArray<Uint8Array>,
-): Effect.Effect<void, BusUnavailable | UndecodableRecord> =>
+): Effect.Effect<void, KafkaUnavailable | UndecodableRecord> =>
   Effect.gen(function* () {
     const records = []
     for (const row of rows) {
-      const decoded = decodeRecords(row)
+      const decoded = decodeOutboxRow(row)
       if (Result.isFailure(decoded)) return yield* Effect.fail(decoded.failure)
       records.push(...decoded.success)
     }

@@ -5,7 +5,7 @@
  * Source: architecture, Accepting.
  */
 import { encodeId, type Mode } from '@hub/domain'
-import { type BatchSealed, batchSealedRecord, encodeRecords, type TopicNames } from '@hub/kafka'
+import { type BatchSealed, batchSealedRecord, encodeOutboxRow, type TopicNames } from '@hub/kafka'
 import { type Queries, Sql } from '@hub/store'
 import { Duration, Effect, Layer, Schedule } from 'effect'
 import { writeBatches } from '../accept/ledger-statements.ts'
@@ -81,7 +81,7 @@ export const sealOpenBatches = (sql: Sql['Service'], topics: TopicNames, openFor
     )
     await writeBatches(q, rows)
     const [outbox] = await q<{ id: string }[]>`
-      INSERT INTO command.outbox (records) VALUES (${encodeRecords(seals)}) RETURNING id`
+      INSERT INTO command.outbox (records) VALUES (${encodeOutboxRow(seals)}) RETURNING id`
     return { sealed: rows.length, outboxRow: Number(outbox?.id) }
   }, DEADLINE)
 

@@ -23,7 +23,7 @@ export interface StoredMessage {
   readonly view: MessageView
   /** `acc_…` */
   readonly account: string
-  /** Its record has gone through the bus: it is in the read model, or a code of a sealed batch (`isAcknowledged`). */
+  /** Its record has gone through Kafka: it is in the read model, or a code of a sealed batch (`isAcknowledged`). */
   readonly published: boolean
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string

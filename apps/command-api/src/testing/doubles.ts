@@ -1,6 +1,6 @@
 /** Doubles of the ports of a flush: a ledger, a bus and limits that fail in every way that the real ones can. */
 import { DEFAULT_SETTINGS, encodeId, fromTimestamp, parseTemplate } from '@hub/domain'
-import { BusUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
+import { KafkaUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
 import { Sealing, StorageRejected, StorageUnavailable } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { type ApiError, apiError, type Send } from '@hub/contract'
@@ -67,7 +67,7 @@ export const service = (clientRef: string | null = null, over: Partial<Send> = {
 
 /** How the next commit goes; `lost reply`: it happened, and is reported as timed out. */
 export type CommitFate = 'ok' | 'unavailable' | 'lost reply'
-/** How the bus behaves; `lost reply`: records land, and the acknowledgement does not come. */
+/** How Kafka behaves; `lost reply`: records land, and the acknowledgement does not come. */
 export type BusFate = 'up' | 'refusing' | 'hanging' | 'lost reply'
 
 /** A ledger in memory. */
@@ -103,7 +103,7 @@ const makeLedger = () => {
   const isCodeOf = (batch: BatchRow, { fact }: Entry): boolean =>
     fact.class === 'otp' && fact.batch === batch.id && charged.has(fact.messageId)
 
-  /** Whether it has gone through the bus, as far as PostgreSQL can tell. */
+  /** Whether it has gone through Kafka, as far as PostgreSQL can tell. */
   const isPublished = (id: string): boolean => {
     const entry = rows.get(id)
     const batch = batches.get(entry?.fact.batch ?? '')
@@ -236,12 +236,12 @@ const makeBus = () => {
         if (state.barrier !== null) yield* Deferred.await(state.barrier)
         switch (state.fate) {
           case 'refusing':
-            return yield* new BusUnavailable({ reason: 'refused', detail: 'test' })
+            return yield* new KafkaUnavailable({ reason: 'refused', detail: 'test' })
           case 'hanging':
           case 'lost reply':
             if (state.fate === 'lost reply') records.push(...given)
             yield* Effect.sleep(Duration.millis(options?.deadlineMs ?? 1000))
-            return yield* new BusUnavailable({ reason: 'timeout', detail: 'test' })
+            return yield* new KafkaUnavailable({ reason: 'timeout', detail: 'test' })
           case 'up':
             records.push(...given)
             return []

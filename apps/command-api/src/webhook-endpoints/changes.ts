@@ -3,7 +3,7 @@
  * change is in force, or after a bound. Source: architecture, Accepting; docs/decisions/0011.
  */
 import {
-  encodeRecords,
+  encodeOutboxRow,
   EventLog,
   type OutgoingRecord,
   type Position,
@@ -37,7 +37,7 @@ export const tell = async (
 ): Promise<Told> => {
   const { account, mode } = owner
   const record = subscriptionChangedRecord(topics, { type: 'SubscriptionChanged', account, mode, ...what })
-  return { outboxId: await leaveInOutbox(q, 'command.outbox', encodeRecords([record])), record }
+  return { outboxId: await leaveInOutbox(q, 'command.outbox', encodeOutboxRow([record])), record }
 }
 
 /** True once the fan-out has read on behind a record. */
@@ -51,7 +51,7 @@ const isPassed = (sql: Sql['Service'], { offset, partition }: Position) =>
 
 /**
  * Publishes a fact whose transaction has been committed, and waits until it is in force, for so long as a client can be
- * kept waiting. Never fails: what is not published here is published from the outbox, in a few seconds or when the bus is back.
+ * kept waiting. Never fails: what is not published here is published from the outbox, in a few seconds or when Kafka is back.
  */
 export const makeInForce = Effect.gen(function* () {
   const sql = yield* Sql

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@effect/vitest'
-import { BusUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
+import { KafkaUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
 import { type Queries, Sql, StorageUnavailable } from '@hub/store'
 import { Effect, Fiber, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -33,7 +33,7 @@ const world = () => {
     )
   const append: EventLog['Service']['append'] = (records) =>
     Effect.suspend(() => {
-      if (!state.bus) return Effect.fail(new BusUnavailable({ reason: 'refused', detail: 'test' }))
+      if (!state.bus) return Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'test' }))
       state.appended.push(...records)
       return Effect.succeed([{ topic: 't', partition: 0, offset: 41 }])
     })
@@ -87,7 +87,7 @@ describe('a change of a subscription', () => {
     }),
   )
 
-  it.effect('stays in the outbox while the bus is away', () =>
+  it.effect('stays in the outbox while Kafka is away', () =>
     Effect.gen(function* () {
       const { inForce, state } = world()
       state.bus = false

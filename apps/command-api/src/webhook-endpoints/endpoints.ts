@@ -84,7 +84,7 @@ export interface WebhookEndpointsOptions {
 export class WebhookEndpoints extends Context.Service<
   WebhookEndpoints,
   {
-    /** Fails with `webhook_url_invalid`, `webhook_endpoint_limit_reached`, or `internal_error` while the bus is down. */
+    /** Fails with `webhook_url_invalid`, `webhook_endpoint_limit_reached`, or `internal_error` while Kafka is down. */
     readonly create: (
       owner: Owner,
       wanted: WebhookEndpointToCreate,

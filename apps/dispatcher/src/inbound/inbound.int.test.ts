@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { DEFAULT_LIFETIMES, recipientHash, signatureHeader } from '@hub/domain'
-import { deadLetterOf, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
+import { deadLetterTopic, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
 import { Sealing, Sql, StorageUnavailable } from '@hub/store'
 import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
@@ -142,7 +142,7 @@ describe('what recipients write', () => {
       const number = '+79003330003'
       const bus = yield* EventLog
       const sealing = yield* Sealing
-      const aside = yield* world.follow(deadLetterOf(world.topics.operatorReports))
+      const aside = yield* world.follow(deadLetterTopic(world.topics.operatorReports))
       const key = yield* sealing.current('report')
       const { callbackPort } = yield* makeDispatcher(options())
       yield* bus.append([

@@ -13,7 +13,7 @@ export const inboundSeal = ({ operator, operatorId }: Named): string => `inbound
 
 /**
  * An operator's own words beyond this are cut off. A PDU is at most 64 KiB and a usual report a few hundred bytes; a record must
- * stay far below what the bus takes at once.
+ * stay far below what Kafka takes at once.
  */
 const MAX_RAW_BYTES = 32 * 1024
 

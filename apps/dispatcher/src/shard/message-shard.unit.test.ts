@@ -124,7 +124,7 @@ class Model {
     this.start()
   }
 
-  // ---- the bus
+  // ---- Kafka
 
   produce(lane: number, recipient: number, lifetime: number): void {
     const messageId = `msg_${this.accepted.length}`

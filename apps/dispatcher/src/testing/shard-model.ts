@@ -198,7 +198,7 @@ export class ShardModel {
     return zombie ? (this.#zombie ?? this.#member) : this.#member
   }
 
-  // ---- the bus
+  // ---- Kafka
 
   accept(lane: number, recipient: number, parts: number, lifetime: number): void {
     const messageId = `msg_${this.#accepted.size}`

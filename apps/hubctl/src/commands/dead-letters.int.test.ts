@@ -3,7 +3,7 @@ import { encodeId } from '@hub/domain'
 import {
   acceptedRecord,
   createTopics,
-  deadLetterOf,
+  deadLetterTopic,
   deadLetterRecord,
   EventLog,
   eventRecordedRecord,
@@ -12,7 +12,7 @@ import {
   logRecord,
   type OutgoingRecord,
   topicCatalogue,
-  topicEnds,
+  topicEndOffsets,
   topicNames,
 } from '@hub/kafka'
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
@@ -75,7 +75,7 @@ const event = (body: string): OutgoingRecord =>
     body,
   })
 
-const endsOf = (topic: string) => Effect.runPromise(topicEnds(connection, topic))
+const endsOf = (topic: string) => Effect.runPromise(topicEndOffsets(connection, topic))
 const sum = (numbers: ReadonlyArray<number>): number => numbers.reduce((all, one) => all + one, 0)
 
 let database: Awaited<ReturnType<typeof freshDatabase>>
@@ -236,7 +236,7 @@ describe('hubctl dead-letters', { timeout: 120_000 }, () => {
   })
 
   it('refuses what is no dead letter, or does not say where it came from', async () => {
-    const topic = deadLetterOf(topics.messages)
+    const topic = deadLetterTopic(topics.messages)
     assert.strictEqual(await refusal('show', `${topic}/0/999999`), 'dead_letter_not_found')
     assert.strictEqual(await refusal('retry', `${topics.messages}/0/0`, '--yes'), 'topic_not_found')
     assert.strictEqual(await refusal('list', '--topic', 'another'), 'topic_not_found')

@@ -2,9 +2,9 @@
 import { toTimestamp } from '@hub/domain'
 import {
   catalogueConfig,
-  contentOf,
+  displayContent,
   type DeadLetter,
-  deadLetterOf,
+  deadLetterTopic,
   deadLettersFrom,
   EventLog,
   newestDeadLetters,
@@ -88,7 +88,7 @@ const handledText = (handled: ReturnType<typeof letterObject>['handled']): strin
 
 const deadLetterTopics = Effect.map(catalogueConfig, ({ prefix }) => {
   const names = Object.values(topicNames(prefix))
-  return { names, letters: names.map(deadLetterOf) }
+  return { names, letters: names.map(deadLetterTopic) }
 })
 
 const list = leaf(
@@ -141,7 +141,7 @@ const list = leaf(
     const found = Option.isSome(from)
       ? yield* deadLettersFrom(from.value, limit)
       : yield* newestDeadLetters({
-          topics: Option.isSome(topic) ? [deadLetterOf(topic.value)] : topics.letters,
+          topics: Option.isSome(topic) ? [deadLetterTopic(topic.value)] : topics.letters,
           limit,
         })
     const markOf = yield* marksOf(found)
@@ -196,7 +196,7 @@ const showOne = leaf(
     const letter = yield* requireLetter(place)
     const markOf = yield* marksOf([letter])
     const { record } = letter
-    const content = contentOf(letter)
+    const content = displayContent(letter)
     const decoded = Result.isSuccess(content)
       ? (JSON.parse(maskNumbers(JSON.stringify(content.success))) as Readonly<Record<string, unknown>>)
       : null

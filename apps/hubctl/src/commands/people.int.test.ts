@@ -1,7 +1,7 @@
 /** Opt-outs and erasures, the hub's limits, and webhooks, as they are typed, over PostgreSQL and Redis. */
 import { randomUUID } from 'node:crypto'
 import { decodeId, encodeId } from '@hub/domain'
-import { decodeRecords, topicNames } from '@hub/kafka'
+import { decodeOutboxRow, topicNames } from '@hub/kafka'
 import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { makeWorld, type World } from '../testing/world.ts'
@@ -141,7 +141,7 @@ describe('webhooks', () => {
     assert.lengthOf((await disabled()).data, 0)
     const rows = await world.sql`SELECT records FROM command.outbox`
     assert.lengthOf(rows, 1)
-    const records = Result.getOrThrow(decodeRecords(rows[0]?.['records'] as Buffer))
+    const records = Result.getOrThrow(decodeOutboxRow(rows[0]?.['records'] as Buffer))
     assert.strictEqual(records[0]?.topic, topicNames('').webhooks)
     assert.strictEqual(
       await world.refusal(['webhooks', 'enable', 'we_00000000000000000000000000']),

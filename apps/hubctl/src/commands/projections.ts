@@ -1,6 +1,6 @@
 /** `hubctl projections`: how far the read models are behind the log, and rebuilding them from it. */
 import { toTimestamp } from '@hub/domain'
-import { catalogueConfig, kafkaConnectionConfig, readRanges, topicNames } from '@hub/kafka'
+import { catalogueConfig, kafkaConnectionConfig, readOffsetRanges, topicNames } from '@hub/kafka'
 import {
   cancelRebuild,
   readRebuild,
@@ -98,7 +98,11 @@ const lags = Effect.gen(function* () {
   const [connection, { prefix }] = yield* Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
   const sql = yield* Sql
   const names = topicNames(prefix)
-  const ranges = yield* readRanges(connection, [names.acceptedOtp, names.acceptedService, names.messages])
+  const ranges = yield* readOffsetRanges(connection, [
+    names.acceptedOtp,
+    names.acceptedService,
+    names.messages,
+  ])
   const rows = yield* sql.run(
     (q) => q<{ topic: string; partition: number; position: string }[]>`
       SELECT topic, partition, position FROM read.checkpoints WHERE projection = ${PROJECTION}`,

@@ -4,7 +4,7 @@ import {
   catalogueConfig,
   decodeEventRecorded,
   kafkaConnectionConfig,
-  readGroup,
+  describeGroup,
   topicNames,
 } from '@hub/kafka'
 import { restoreEvents, restoreLedger } from '@hub/store'
@@ -41,7 +41,7 @@ const journal = leaf(
   {},
   Effect.fnUntraced(function* () {
     const [connection, { prefix }] = yield* Config.all([kafkaConnectionConfig(CLIENT), catalogueConfig])
-    const { members } = yield* readGroup(connection, `${prefix}${PROJECTORS}`)
+    const { members } = yield* describeGroup(connection, `${prefix}${PROJECTORS}`)
     if (members > 0) {
       return yield* refused(
         'projectors_run',

@@ -1,7 +1,7 @@
 /** `hubctl webhooks`: subscriptions of all accounts, enabling them again, and repeating deliveries. */
 import { settings } from '@hub/config'
 import { encodeId, type Mode, SUBSCRIPTION_STATUSES, type SubscriptionStatus, toTimestamp } from '@hub/domain'
-import { encodeRecords, subscriptionChangedRecord, topicNames } from '@hub/kafka'
+import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
 import { leaveInOutbox, type Queries, Sql } from '@hub/store'
 import { enableEndpoint, type Enabling, readRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Clock, Effect, Option } from 'effect'
@@ -137,7 +137,7 @@ const enable = leaf(
           at: now,
         })
         // command-api publishes what lies there.
-        await leaveInOutbox(q, 'command.outbox', encodeRecords([record]))
+        await leaveInOutbox(q, 'command.outbox', encodeOutboxRow([record]))
         return done
       }),
       (done) => ({ outcome: done }),

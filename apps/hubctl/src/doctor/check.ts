@@ -61,7 +61,7 @@ export const DEADLINE = Duration.seconds(6)
 /** Errors of the packages that mean that a server could not be asked. */
 const NOT_THERE: ReadonlySet<string> = new Set([
   'StorageUnavailable',
-  'BusUnavailable',
+  'KafkaUnavailable',
   'RedisUnusable',
   'NoAnswer',
 ])

@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import { settings } from '@hub/config'
 import { readRedis, utcDay } from '@hub/counters'
-import { kafkaConnectionConfig, readCluster } from '@hub/kafka'
+import { kafkaConnectionConfig, describeCluster } from '@hub/kafka'
 import { makeSql, migrationStatus, Sql } from '@hub/store'
 import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
 import { CLIENT } from '../connect.ts'
@@ -179,7 +179,7 @@ const kafka: Check = {
       return ill(`${silent.join(', ')} take no connection`, KAFKA_MEND, { silent })
     }
     const asked = performance.now()
-    const { brokers, cluster } = yield* readCluster(connection)
+    const { brokers, cluster } = yield* describeCluster(connection)
     const latencyMs = performance.now() - asked
     const facts = { cluster, brokers, silent, latency_ms: ms(latencyMs) }
     const said = `${brokers} ${brokers === 1 ? 'broker' : 'brokers'}, connected and described in ${ms(latencyMs)} ms`

@@ -5,13 +5,13 @@ import {
   catalogueConfig,
   compareTopics,
   kafkaConnectionConfig,
-  readGroup,
-  readRanges,
+  describeGroup,
+  readOffsetRanges,
   topicCatalogue,
   type TopicDifference,
   type TopicNames,
   topicNames,
-  type TopicRange,
+  type OffsetRange,
 } from '@hub/kafka'
 import { Sql } from '@hub/store'
 import { Clock, Config, Effect } from 'effect'
@@ -57,7 +57,7 @@ const topics: Check = {
 /** Where a reader stands in its topics: the next offset, by topic and partition. */
 type Positions = ReadonlyMap<string, ReadonlyMap<number, number>>
 
-const lagOf = (ranges: ReadonlyMap<string, ReadonlyArray<TopicRange>>, positions: Positions): number => {
+const lagOf = (ranges: ReadonlyMap<string, ReadonlyArray<OffsetRange>>, positions: Positions): number => {
   let lag = 0
   for (const [topic, partitions] of ranges) {
     for (const { high, low, partition } of partitions) {
@@ -99,8 +99,8 @@ const reader = (
     const names = topicNames(prefix)
     const [group, ranges, stored] = yield* Effect.all(
       [
-        readGroup(connection, `${prefix}hub.${app}`),
-        readRanges(connection, read(names)),
+        describeGroup(connection, `${prefix}hub.${app}`),
+        readOffsetRanges(connection, read(names)),
         positions === null ? Effect.succeed(null) : positions(names, prefix),
       ],
       { concurrency: 'unbounded' },
@@ -194,7 +194,7 @@ const deadLetters: Check = {
   mend: 'See hubctl topics diff.',
   run: Effect.gen(function* () {
     const [connection, options] = yield* bus
-    const ranges = yield* readRanges(
+    const ranges = yield* readOffsetRanges(
       connection,
       topicCatalogue(options)
         .map(({ topic }) => topic)

@@ -1,6 +1,6 @@
 /** One topic from its beginning to where it ends now. */
 import { randomUUID } from 'node:crypto'
-import { type BusUnavailable, ConsumerGroups, type GroupControl, type IncomingRecord } from '@hub/kafka'
+import { type KafkaUnavailable, ConsumerGroups, type GroupControl, type IncomingRecord } from '@hub/kafka'
 import { Deferred, Effect, type Exit } from 'effect'
 
 /**
@@ -10,7 +10,7 @@ import { Deferred, Effect, type Exit } from 'effect'
 export const readToEnd = <E, R>(
   topic: string,
   take: (records: ReadonlyArray<IncomingRecord>) => Effect.Effect<void, E, R>,
-): Effect.Effect<void, BusUnavailable | E, ConsumerGroups | R> =>
+): Effect.Effect<void, KafkaUnavailable | E, ConsumerGroups | R> =>
   Effect.gen(function* () {
     const groups = yield* ConsumerGroups
     const context = yield* Effect.context<R>()
@@ -44,7 +44,7 @@ export const readToEnd = <E, R>(
       },
     )
     const control = yield* Deferred.await(joined)
-    for (const { high, low, partition } of yield* control.bounds(topic)) {
+    for (const { high, low, partition } of yield* control.offsetRanges(topic)) {
       if (high === low) continue
       left.set(partition, high)
       control.seek({ topic, partition, offset: low })

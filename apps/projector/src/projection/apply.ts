@@ -96,7 +96,7 @@ export interface ApplyOptions {
 /** `abandoned`: not wanted any more. */
 export type Applied = 'applied' | 'superseded' | 'abandoned'
 
-/** A dead letter must be on record before its partition moves on, however long the bus is away. Not a client's wait. */
+/** A dead letter must be on record before its partition moves on, however long Kafka is away. Not a client's wait. */
 const DEAD_LETTER_DEADLINE_MS = 5000
 
 export const makeApply = Effect.fnUntraced(function* ({

@@ -5,14 +5,14 @@
  */
 import {
   type Assignment,
-  BusUnavailable,
+  KafkaUnavailable,
   type ConsumerGroups,
   EventLog,
   type GroupControl,
   type GroupHandler,
   type TopicNames,
   topicNames,
-  joinPatiently,
+  joinWithRetry,
 } from '@hub/kafka'
 import { type Sealing, Sql } from '@hub/store'
 import { type Lag, makeLagGauge } from '@hub/telemetry'
@@ -111,7 +111,7 @@ const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
 /** Runs a projector until the scope closes; then it leaves the group and finishes the transaction under way. */
 export const makeProjector = Effect.fnUntraced(function* (
   options: ProjectorOptions,
-): Effect.fn.Return<Projector, BusUnavailable, Sql | EventLog | ConsumerGroups | Sealing | Scope.Scope> {
+): Effect.fn.Return<Projector, KafkaUnavailable, Sql | EventLog | ConsumerGroups | Sealing | Scope.Scope> {
   const sql = yield* Sql
   const topics = topicNames(options.prefix)
   const sources = sourcesOf(topics)
@@ -159,12 +159,12 @@ export const makeProjector = Effect.fnUntraced(function* (
     const checkpoints = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, partitions))
     const claimed: Array<{ source: string; checkpoint: (typeof checkpoints)[number]; from: number }> = []
     for (const [source, topic] of sources) {
-      const bounds = new Map((yield* control.bounds(source)).map((bound) => [bound.partition, bound]))
+      const bounds = new Map((yield* control.offsetRanges(source)).map((bound) => [bound.partition, bound]))
       for (const checkpoint of checkpoints) {
         if (checkpoint.topic !== topic) continue
         const bound = bounds.get(checkpoint.partition)
         if (bound === undefined) {
-          return yield* new BusUnavailable({ reason: 'rejected', detail: 'a partition is missing' })
+          return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'a partition is missing' })
         }
         const { high, low } = bound
         const { partition, position } = checkpoint
@@ -220,7 +220,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     return FiberHandle.run(
       claiming,
       Effect.sleep(RECLAIM_AFTER_MS).pipe(
-        Effect.repeat({ until: () => held.control.leaseHolds() }),
+        Effect.repeat({ until: () => held.control.hasLease() }),
         Effect.andThen(claim(held.assignment, held.control)),
       ),
     ).pipe(Effect.asVoid)
@@ -313,7 +313,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     yield* worker.room.await
   })
 
-  const { isHealthy } = yield* joinPatiently(
+  const { isHealthy } = yield* joinWithRetry(
     {
       group: `${options.prefix}${GROUP}`,
       topics: [...sources.keys()],
@@ -354,7 +354,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     const lag: Array<Lag> = []
     for (const [source, topic] of sources) {
       const bounds = new Map(
-        (yield* held.control.bounds(source)).map((bound) => [bound.partition, bound.high]),
+        (yield* held.control.offsetRanges(source)).map((bound) => [bound.partition, bound.high]),
       )
       for (const { partition, position } of claimed.filter((claim) => claim.source === source)) {
         lag.push({ topic, partition, records: Math.max(0, (bounds.get(partition) ?? position) - position) })

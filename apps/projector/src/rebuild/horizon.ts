@@ -8,7 +8,7 @@ import { ACCEPTED_LATER } from '@hub/store'
 const DAY = 24 * 3_600_000
 
 /**
- * A record is appended at most so long after it happened: a `service` record may wait in the outbox while the bus is away. Retention removes
+ * A record is appended at most so long after it happened: a `service` record may wait in the outbox while Kafka is away. Retention removes
  * records in the order in which they were appended, so what happened this much after the first one that is left is all there.
  */
 const APPENDED_WITHIN = DAY

@@ -5,10 +5,10 @@
 import { randomUUID } from 'node:crypto'
 import {
   type Assignment,
-  BusUnavailable,
+  KafkaUnavailable,
   type ConsumerGroups,
   type GroupControl,
-  joinPatiently,
+  joinWithRetry,
   type TopicNames,
   topicNames,
 } from '@hub/kafka'
@@ -40,13 +40,13 @@ export const keyOf = ({ partition, topic }: { readonly topic: string; readonly p
 
 export interface Reader {
   /** Claims the positions that the rebuild has come to, and reads on from there. `lost`: it is not ours any more. */
-  readonly open: Effect.Effect<'open' | 'lost' | 'not_yet', StorageError | BusUnavailable>
+  readonly open: Effect.Effect<'open' | 'lost' | 'not_yet', StorageError | KafkaUnavailable>
   /** False before `open`, and again when the consumer was built anew. */
   readonly isOpen: () => boolean
   readonly claims: () => ReadonlyArray<Claim>
   /** At most so many records, none at or behind `end` of its partition. */
   readonly take: (limit: number, end: (claim: Claim) => number) => Poll
-  readonly extents: Effect.Effect<ReadonlyArray<Extent>, BusUnavailable>
+  readonly extents: Effect.Effect<ReadonlyArray<Extent>, KafkaUnavailable>
 }
 
 /**
@@ -92,7 +92,7 @@ export const makeReader = Effect.fnUntraced(function* (
     }
   }
 
-  yield* joinPatiently(
+  yield* joinWithRetry(
     {
       group: `${prefix}hub.projector.rebuild.${randomUUID()}`,
       topics: [...sources.keys()],
@@ -136,11 +136,11 @@ export const makeReader = Effect.fnUntraced(function* (
   const extents = Effect.gen(function* () {
     const control = current?.control
     if (control === undefined) {
-      return yield* new BusUnavailable({ reason: 'refused', detail: 'the group is being joined' })
+      return yield* new KafkaUnavailable({ reason: 'refused', detail: 'the group is being joined' })
     }
     const all: Array<Extent> = []
     for (const [source, topic] of sources) {
-      for (const bound of yield* control.bounds(source)) all.push({ topic, ...bound })
+      for (const bound of yield* control.offsetRanges(source)) all.push({ topic, ...bound })
     }
     return all
   })

@@ -1,7 +1,7 @@
 /**
  * One rebuild in the hands of a projector: the log folded up to where the live projection stands, the comparison, the swap. Source: docs/decisions/0020.
  */
-import { BusUnavailable } from '@hub/kafka'
+import { KafkaUnavailable } from '@hub/kafka'
 import {
   operatorIdsSince,
   type Queries,
@@ -116,14 +116,14 @@ export const makeRebuild = Effect.fnUntraced(function* (parts: RebuildParts) {
   const fold = (
     poll: Poll,
     faults: Faults = new Map(),
-  ): Effect.Effect<void, StorageError | Lost | BusUnavailable, Sql> =>
+  ): Effect.Effect<void, StorageError | Lost | KafkaUnavailable, Sql> =>
     Effect.gen(function* () {
       const { accepted, advances, facts, seals } = read(poll, faults)
       yield* restore(accepted)
       const outcome = yield* foldPortion(held, folded, { advances, facts, seals, records: sizeOf(poll) })
       if (outcome === 'lost') return yield* new Lost()
       if (outcome === 'moved') {
-        return yield* new BusUnavailable({ reason: 'rejected', detail: 'the positions were moved' })
+        return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'the positions were moved' })
       }
       for (const { claim, fence, to } of advances) {
         claim.position = to
@@ -187,7 +187,7 @@ export const makeRebuild = Effect.fnUntraced(function* (parts: RebuildParts) {
     const at = endOf(live)
     while (behind(at) > 0) {
       if (!reader.isOpen())
-        return yield* new BusUnavailable({ reason: 'refused', detail: 'the group is being joined' })
+        return yield* new KafkaUnavailable({ reason: 'refused', detail: 'the group is being joined' })
       const poll = reader.take(portion, at)
       if (poll.length === 0) yield* Effect.sleep(READ_PAUSE)
       else yield* fold(poll)
@@ -201,7 +201,7 @@ export const makeRebuild = Effect.fnUntraced(function* (parts: RebuildParts) {
   const meet = (
     before: (q: Queries) => Promise<void>,
     act: (q: Queries) => Promise<boolean>,
-  ): Effect.Effect<void, StorageError | BusUnavailable | Lost, Sql> =>
+  ): Effect.Effect<void, StorageError | KafkaUnavailable | Lost, Sql> =>
     Effect.gen(function* () {
       for (;;) {
         yield* catchUp

@@ -6,7 +6,7 @@
  * in which both stand at the same place → swapping: both at the same place once more → ended.
  */
 import { randomUUID } from 'node:crypto'
-import { BusUnavailable, type ConsumerGroups } from '@hub/kafka'
+import { KafkaUnavailable, type ConsumerGroups } from '@hub/kafka'
 import { type Sealing, Sql, type StorageError } from '@hub/store'
 import { Cause, Clock, Data, Duration, Effect, type Scope } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
@@ -122,7 +122,7 @@ export const runRebuilds = Effect.fnUntraced(function* (
   const lookForHorizon = Effect.fnUntraced(function* (
     held: Held,
     reader: Reader,
-  ): Effect.fn.Return<Horizon, StorageError | BusUnavailable | Lost | LogTooShort> {
+  ): Effect.fn.Return<Horizon, StorageError | KafkaUnavailable | Lost | LogTooShort> {
     yield* opened(reader)
     const extents = yield* reader.extents
     const applied = yield* sql.run(lastApplied)
@@ -141,7 +141,7 @@ export const runRebuilds = Effect.fnUntraced(function* (
         Effect.repeat({ until: (record) => record !== undefined || !reader.isOpen() }),
       )
       if (first === undefined) {
-        return yield* new BusUnavailable({
+        return yield* new KafkaUnavailable({
           reason: 'refused',
           detail: 'the beginning of a topic could not be read',
         })

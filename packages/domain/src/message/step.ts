@@ -32,5 +32,5 @@ export const stepOf = (fact: MessageFact): string => {
   }
 }
 
-/** The id of a fact: canonical UUID text, a function of what the fact reports. It is the record's `id` on the bus. */
+/** The id of a fact: canonical UUID text, a function of what the fact reports. It is the record's `id` on Kafka. */
 export const factIdOf = (fact: MessageFact): string => factId(fact.messageId, stepOf(fact))

@@ -27,7 +27,7 @@ const loadedBy = (
 
 describe('what is loaded before the former session is ended', () => {
   it('is little: of effect only parts, of the hub only settings and the client', () => {
-    const { files, packages } = loadedBy(new URL('./former-session.ts', import.meta.url))
+    const { files, packages } = loadedBy(new URL('./leave-previous-member.ts', import.meta.url))
     assert.include([...packages], 'effect/Config')
     assert.include([...packages], 'kafkajs')
     assert.isFalse(packages.has('effect'), 'the whole of effect takes longer to load than all the rest')

@@ -34,19 +34,22 @@ export interface Membership {
  * take the processor from them, and joining would interrupt them. Takes three seconds at most and never fails: what is not done here is done by
  * `ConsumerGroups.join`, or by the broker when the session is over. To be ended before the group is joined.
  */
-export const leaveForFormer = (connection: KafkaConnection, membership: Membership): Effect.Effect<void> =>
+export const leavePreviousMember = (
+  connection: KafkaConnection,
+  membership: Membership,
+): Effect.Effect<void> =>
   Effect.tryPromise((signal) => makeWay(connection, membership, signal)).pipe(
     Effect.timeoutOption(WITHIN_MS),
     Effect.ignore,
   )
 
-/** `leaveForFormer` by the settings. What is wrong with them is said by the app when it checks them. */
-export const endFormerSession = (
+/** `leavePreviousMember` by the settings. What is wrong with them is said by the app when it checks them. */
+export const leavePreviousMemberFromConfig = (
   clientId: string,
   membership: Config.Config<Membership>,
 ): Effect.Effect<void> =>
   Config.all({ connection: kafkaConnectionConfig(clientId), membership }).pipe(
-    Effect.flatMap((settings) => leaveForFormer(settings.connection, settings.membership)),
+    Effect.flatMap((settings) => leavePreviousMember(settings.connection, settings.membership)),
     Effect.ignore,
   )
 
