@@ -4,7 +4,6 @@
  * chosen are left to the driver to quote; all else goes as `array`.
  */
 import {
-  decodeId,
   encodeId,
   type MessageAccepted,
   type MessageClass,
@@ -13,18 +12,11 @@ import {
   type Status,
   toTimestamp,
 } from '@hub/domain'
-import type { Queries } from '@hub/store'
+import { type Queries, sqlArray, sqlBytesArray, uuidOf } from '@hub/store'
 import { type HistoryLine, type OperatorId, shown } from './messages/fold.ts'
 import type { PersonalBox } from './messages/personal-data.ts'
 import type { MessageRow } from './messages/row.ts'
-import { array, bytesArray } from './sql-array.ts'
 
-/** The UUID of an id that was checked when its record was admitted. */
-export const uuidOf = (prefix: 'msg' | 'acc' | 'bat' | 'evt', id: string): string => {
-  const uuid = decodeId(prefix, id)
-  if (uuid === null) throw new RangeError(`not an id of ${prefix}_`)
-  return uuid
-}
 const msg = (id: string) => uuidOf('msg', id)
 export const flag = (value: boolean) => (value ? 't' : 'f')
 
@@ -166,7 +158,7 @@ export const readMessages = async (
                                                'at', (extract(epoch FROM h.at) * 1000)::bigint))
                FROM ${tableIn(q, schema, 'message_history')} h
               WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) END AS waiting
-      FROM unnest(${array(ids)}::uuid[]) AS w (id)
+      FROM unnest(${sqlArray(ids)}::uuid[]) AS w (id)
      CROSS JOIN LATERAL (
            SELECT * FROM ${tableIn(q, schema, 'messages')} WHERE id = w.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m`
   return new Map(
@@ -222,19 +214,19 @@ export const writeAccepted = (
     SELECT id, account, mode::command.mode, class::command.class, recipient::bytea, template, sender, client_ref, batch_id,
            parts, price, currency, ARRAY(SELECT json_array_elements_text(variables::json)), created_at, updated_at,
            status, rank, final::boolean, reason_code, attempts, handed_over::boolean, seen::boolean
-      FROM unnest(${array(facts.map((f) => msg(f.messageId)))}::uuid[], ${array(facts.map((f) => uuidOf('acc', f.account)))}::uuid[],
-                  ${array(facts.map((f) => f.mode))}::text[], ${array(facts.map((f) => f.class))}::text[],
-                  ${bytesArray(facts.map((f) => f.recipient))}::text[], ${facts.map((f) => f.template)}::text[],
+      FROM unnest(${sqlArray(facts.map((f) => msg(f.messageId)))}::uuid[], ${sqlArray(facts.map((f) => uuidOf('acc', f.account)))}::uuid[],
+                  ${sqlArray(facts.map((f) => f.mode))}::text[], ${sqlArray(facts.map((f) => f.class))}::text[],
+                  ${sqlBytesArray(facts.map((f) => f.recipient))}::text[], ${facts.map((f) => f.template)}::text[],
                   ${facts.map((f) => f.sender)}::text[], ${facts.map((f) => f.clientRef)}::text[],
-                  ${array(rows.map(batchOf))}::uuid[],
-                  ${array(facts.map((f) => f.parts))}::smallint[], ${array(rows.map((r) => r.price?.amount ?? null))}::numeric[],
-                  ${array(facts.map((f) => f.price.currency))}::text[],
+                  ${sqlArray(rows.map(batchOf))}::uuid[],
+                  ${sqlArray(facts.map((f) => f.parts))}::smallint[], ${sqlArray(rows.map((r) => r.price?.amount ?? null))}::numeric[],
+                  ${sqlArray(facts.map((f) => f.price.currency))}::text[],
                   ${facts.map((f) => JSON.stringify(f.variables))}::text[],
-                  ${array(facts.map((f) => toTimestamp(f.at)))}::timestamptz[],
-                  ${array(rows.map((r) => toTimestamp(r.updatedAt)))}::timestamptz[], ${array(rows.map((r) => r.status))}::text[],
-                  ${array(rows.map((r) => r.rank))}::smallint[], ${array(rows.map((r) => flag(r.final)))}::text[],
-                  ${array(rows.map((r) => r.reason))}::text[], ${array(rows.map((r) => r.attempts))}::smallint[],
-                  ${array(rows.map((r) => flag(r.handedOver)))}::text[], ${array(rows.map((r) => flag(r.seen)))}::text[])
+                  ${sqlArray(facts.map((f) => toTimestamp(f.at)))}::timestamptz[],
+                  ${sqlArray(rows.map((r) => toTimestamp(r.updatedAt)))}::timestamptz[], ${sqlArray(rows.map((r) => r.status))}::text[],
+                  ${sqlArray(rows.map((r) => r.rank))}::smallint[], ${sqlArray(rows.map((r) => flag(r.final)))}::text[],
+                  ${sqlArray(rows.map((r) => r.reason))}::text[], ${sqlArray(rows.map((r) => r.attempts))}::smallint[],
+                  ${sqlArray(rows.map((r) => flag(r.handedOver)))}::text[], ${sqlArray(rows.map((r) => flag(r.seen)))}::text[])
         AS m (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency, variables,
               created_at, updated_at, status, rank, final, reason_code, attempts, handed_over, seen)
     ON CONFLICT (id) DO UPDATE SET
@@ -249,16 +241,16 @@ export const writeAccepted = (
 const state = (rows: ReadonlyArray<MessageRow>) => {
   const all = rows.map((row) => ({ ...row, ...shown(row) }))
   return {
-    ids: array(all.map((r) => msg(r.messageId))),
-    updated: array(all.map((r) => toTimestamp(r.updatedAt))),
-    status: array(all.map((r) => r.status)),
-    rank: array(all.map((r) => r.rank)),
-    final: array(all.map((r) => flag(r.final))),
-    reason: array(all.map((r) => r.reason)),
-    attempts: array(all.map((r) => r.attempts)),
-    handedOver: array(all.map((r) => flag(r.handedOver))),
-    seen: array(all.map((r) => flag(r.seen))),
-    price: array(all.map((r) => r.price?.amount ?? null)),
+    ids: sqlArray(all.map((r) => msg(r.messageId))),
+    updated: sqlArray(all.map((r) => toTimestamp(r.updatedAt))),
+    status: sqlArray(all.map((r) => r.status)),
+    rank: sqlArray(all.map((r) => r.rank)),
+    final: sqlArray(all.map((r) => flag(r.final))),
+    reason: sqlArray(all.map((r) => r.reason)),
+    attempts: sqlArray(all.map((r) => r.attempts)),
+    handedOver: sqlArray(all.map((r) => flag(r.handedOver))),
+    seen: sqlArray(all.map((r) => flag(r.seen))),
+    price: sqlArray(all.map((r) => r.price?.amount ?? null)),
   }
 }
 
@@ -275,7 +267,7 @@ export const writeUpdated = (q: Queries, rows: ReadonlyArray<MessageRow>, schema
       FROM unnest(${s.ids}::uuid[], ${s.updated}::timestamptz[], ${s.status}::text[], ${s.rank}::smallint[],
                   ${s.final}::text[], ${s.reason}::text[], ${s.attempts}::smallint[],
                   ${s.handedOver}::text[], ${s.seen}::text[], ${s.price}::numeric[],
-                  ${array(rows.map(batchOf))}::uuid[])
+                  ${sqlArray(rows.map(batchOf))}::uuid[])
         AS w (id, updated_at, status, rank, final, reason_code, attempts, handed_over, seen, price, batch_id)
     ON CONFLICT (id) DO UPDATE SET
       updated_at = excluded.updated_at, status = excluded.status, rank = excluded.rank, final = excluded.final,
@@ -301,9 +293,9 @@ export const writeUnaccepted = (q: Queries, rows: ReadonlyArray<MessageRow>, sch
 
 export const writeHistory = (q: Queries, lines: ReadonlyArray<HistoryLine>, schema: ReadSchema = 'read') => q`
   INSERT INTO ${tableIn(q, schema, 'message_history')} (message_id, fact_id, status, reason_code, at)
-  SELECT * FROM unnest(${array(lines.map((l) => msg(l.messageId)))}::uuid[], ${array(lines.map((l) => l.factId))}::uuid[],
-                       ${array(lines.map((l) => l.status))}::text[], ${array(lines.map((l) => l.reason))}::text[],
-                       ${array(lines.map((l) => toTimestamp(l.at)))}::timestamptz[])
+  SELECT * FROM unnest(${sqlArray(lines.map((l) => msg(l.messageId)))}::uuid[], ${sqlArray(lines.map((l) => l.factId))}::uuid[],
+                       ${sqlArray(lines.map((l) => l.status))}::text[], ${sqlArray(lines.map((l) => l.reason))}::text[],
+                       ${sqlArray(lines.map((l) => toTimestamp(l.at)))}::timestamptz[])
   ON CONFLICT DO NOTHING`
 
 export const writeOperatorIds = (
@@ -313,7 +305,7 @@ export const writeOperatorIds = (
 ) => q`
   INSERT INTO ${tableIn(q, schema, 'operator_ids')} (operator, operator_id, message_id, sent_at)
   SELECT * FROM unnest(${ids.map((i) => i.operator)}::text[], ${ids.map((i) => i.operatorId)}::text[],
-                       ${array(ids.map((i) => msg(i.messageId)))}::uuid[], ${array(ids.map((i) => toTimestamp(i.sentAt)))}::timestamptz[])
+                       ${sqlArray(ids.map((i) => msg(i.messageId)))}::uuid[], ${sqlArray(ids.map((i) => toTimestamp(i.sentAt)))}::timestamptz[])
   ON CONFLICT DO NOTHING`
 
 /** The encrypted number (and text) of a message newly accepted. */
@@ -325,11 +317,11 @@ export interface PersonalRow {
 export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalRow>) => q`
   INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
   SELECT id, recipient::bytea, created_at, sealing_key, sealed::bytea
-    FROM unnest(${array(rows.map(({ fact }) => msg(fact.messageId)))}::uuid[],
-                ${bytesArray(rows.map(({ fact }) => fact.recipient))}::text[],
-                ${array(rows.map(({ fact }) => toTimestamp(fact.at)))}::timestamptz[],
+    FROM unnest(${sqlArray(rows.map(({ fact }) => msg(fact.messageId)))}::uuid[],
+                ${sqlBytesArray(rows.map(({ fact }) => fact.recipient))}::text[],
+                ${sqlArray(rows.map(({ fact }) => toTimestamp(fact.at)))}::timestamptz[],
                 ${rows.map(({ box }) => box.sealingKey)}::text[],
-                ${bytesArray(rows.map(({ box }) => box.sealed.toString('hex')))}::text[])
+                ${sqlBytesArray(rows.map(({ box }) => box.sealed.toString('hex')))}::text[])
       AS p (id, recipient, created_at, sealing_key, sealed)
    WHERE NOT EXISTS (SELECT 1 FROM command.erasures e WHERE e.recipient = p.recipient::bytea AND e.before > p.created_at)
   ON CONFLICT DO NOTHING`
@@ -383,7 +375,7 @@ export const recordedEvents = async (
   since: number,
 ): Promise<ReadonlySet<string>> => {
   const rows = await q<{ id: string }[]>`
-    SELECT e.id FROM unnest(${array(eventIds.map((id) => uuidOf('evt', id)))}::uuid[]) AS w (id)
+    SELECT e.id FROM unnest(${sqlArray(eventIds.map((id) => uuidOf('evt', id)))}::uuid[]) AS w (id)
      CROSS JOIN LATERAL (
            SELECT id FROM read.events WHERE id = w.id AND created_at >= ${new Date(since)} LIMIT 1) AS e`
   return new Set(rows.map((row) => encodeId('evt', row.id)))
@@ -405,9 +397,9 @@ const SEPARATOR = '\u001e'
 export const writeEvents = (q: Queries, events: ReadonlyArray<RecordedEvent>) => q`
   INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
   SELECT account, mode::command.mode, sequence, id, type, created_at, body
-    FROM unnest(${array(events.map((e) => uuidOf('acc', e.account)))}::uuid[], ${array(events.map((e) => e.mode))}::text[],
-                ${array(events.map((e) => e.sequence))}::bigint[], ${array(events.map((e) => uuidOf('evt', e.id)))}::uuid[],
-                ${array(events.map((e) => e.type))}::text[], ${array(events.map((e) => toTimestamp(e.recordedAt)))}::timestamptz[],
+    FROM unnest(${sqlArray(events.map((e) => uuidOf('acc', e.account)))}::uuid[], ${sqlArray(events.map((e) => e.mode))}::text[],
+                ${sqlArray(events.map((e) => e.sequence))}::bigint[], ${sqlArray(events.map((e) => uuidOf('evt', e.id)))}::uuid[],
+                ${sqlArray(events.map((e) => e.type))}::text[], ${sqlArray(events.map((e) => toTimestamp(e.recordedAt)))}::timestamptz[],
                 string_to_array(${events.map((e) => e.body).join(SEPARATOR)}, ${SEPARATOR}))
       AS e (account, mode, sequence, id, type, created_at, body)`
 

@@ -5,10 +5,9 @@
  * events is delivered from there, and is neither made a string nor copied.
  */
 import { encodeId } from '@hub/domain'
-import type { Queries } from '@hub/store'
+import { type Queries, sqlArray } from '@hub/store'
 import type { Fragment } from 'postgres'
 import type { Settings } from './settings.ts'
-import { array } from './sql-array.ts'
 import type { PendingBatch } from './subscription.ts'
 
 /** A place among the batches of a subscription, for the reading that goes on behind it. */
@@ -142,7 +141,7 @@ export const dueBatches = async (
       place: placeBehind(rows, limit),
     }
   }
-  const others = q`${selected} AND NOT (id = ANY(${array([...without])}::uuid[]))`
+  const others = q`${selected} AND NOT (id = ANY(${sqlArray([...without])}::uuid[]))`
   const batches: Array<PendingBatch> = []
   if (releasedAt !== null && first !== null) {
     batches.push(...(await found(q`${others} AND id = ${first} AND ${released}`)).map(pendingOf))
@@ -174,7 +173,7 @@ export const expiredBatches = async (
   // are few, follow their own.
   const selected = q`
     SELECT ${columns(q, q`NULL`)} FROM webhooks.batches
-    WHERE endpoint_id = ${endpoint} AND NOT (id = ANY(${array([...without])}::uuid[]))`
+    WHERE endpoint_id = ${endpoint} AND NOT (id = ANY(${sqlArray([...without])}::uuid[]))`
   const rows = await found(q`
     (${selected} AND redelivery IS NULL ORDER BY first_sequence LIMIT ${limit})
     UNION ALL

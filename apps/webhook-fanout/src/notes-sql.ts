@@ -3,11 +3,10 @@
  * hundred later, by this process or by whoever takes its partition over. Why: docs/decisions/0030.
  */
 import { encodeId } from '@hub/domain'
-import type { Queries } from '@hub/store'
+import { type Queries, sqlArray } from '@hub/store'
 import { attemptIds } from './attempt-ids.ts'
 import { recordOutcomes } from './recording-sql.ts'
 import type { Settings } from './settings.ts'
-import { array } from './sql-array.ts'
 import type { Outcome, Ownership } from './store.ts'
 
 /**
@@ -30,13 +29,13 @@ export interface Note {
 export const noteOf = (number: number, successes: ReadonlyArray<Outcome>): Note => ({
   number,
   size: successes.length,
-  batchIds: array(successes.map(({ batch }) => batch.uuid)),
-  endpointIds: array(successes.map(({ endpoint }) => endpoint)),
-  attempts: array(successes.map(({ batch }) => batch.attempts)),
-  attemptIds: array(attemptIds(successes)),
-  startedAt: array(successes.map(({ startedAt }) => startedAt)),
-  responseCodes: array(successes.map(({ responseCode }) => responseCode)),
-  durationsMs: array(successes.map(({ durationMs }) => durationMs)),
+  batchIds: sqlArray(successes.map(({ batch }) => batch.uuid)),
+  endpointIds: sqlArray(successes.map(({ endpoint }) => endpoint)),
+  attempts: sqlArray(successes.map(({ batch }) => batch.attempts)),
+  attemptIds: sqlArray(attemptIds(successes)),
+  startedAt: sqlArray(successes.map(({ startedAt }) => startedAt)),
+  responseCodes: sqlArray(successes.map(({ responseCode }) => responseCode)),
+  durationsMs: sqlArray(successes.map(({ durationMs }) => durationMs)),
 })
 
 /**

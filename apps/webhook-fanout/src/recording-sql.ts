@@ -14,13 +14,11 @@ import {
   type SubscriptionStanding,
   type SubscriptionStatus,
 } from '@hub/domain'
-import type { Queries } from '@hub/store'
+import { type Queries, sqlArray, uuidOf } from '@hub/store'
 import { attemptIds } from './attempt-ids.ts'
 import type { Settings } from './settings.ts'
 import type { Outcome, Ownership, Recorded, Standing } from './store.ts'
 import type { PendingBatch } from './subscription.ts'
-import { array } from './sql-array.ts'
-import { uuidOf } from './uuid-of.ts'
 
 const time = (date: Date | null): number | null => date?.getTime() ?? null
 const date = (at: number | null): Date | null => (at === null ? null : new Date(at))
@@ -111,8 +109,8 @@ const moveBatches = async (q: Queries, judged: ReadonlyArray<Judged>): Promise<R
     const rows = await q<{ id: string }[]>`
       DELETE FROM webhooks.batches b
       USING unnest(
-        ${array(ended.map(({ outcome }) => outcome.batch.uuid))}::uuid[],
-        ${array(ended.map(({ before }) => before.attempts))}::integer[]
+        ${sqlArray(ended.map(({ outcome }) => outcome.batch.uuid))}::uuid[],
+        ${sqlArray(ended.map(({ before }) => before.attempts))}::integer[]
       ) AS p (id, known)
       WHERE b.id = p.id AND b.attempts = p.known
       RETURNING b.id`
@@ -126,12 +124,12 @@ const moveBatches = async (q: Queries, judged: ReadonlyArray<Judged>): Promise<R
         scheduled_at = p.scheduled_at,
         next_attempt_at = p.due_at
       FROM unnest(
-        ${array(waiting.map(({ outcome }) => outcome.batch.uuid))}::uuid[],
-        ${array(waiting.map(({ before }) => before.attempts))}::integer[],
-        ${array(waiting.map(({ batch }) => batch.attempts))}::integer[],
-        ${array(waiting.map(({ batch }) => batch.earlyAttempts))}::integer[],
-        ${array(waiting.map(({ batch }) => iso(batch.scheduledAt)))}::timestamptz[],
-        ${array(waiting.map(({ batch }) => iso(batch.dueAt)))}::timestamptz[]
+        ${sqlArray(waiting.map(({ outcome }) => outcome.batch.uuid))}::uuid[],
+        ${sqlArray(waiting.map(({ before }) => before.attempts))}::integer[],
+        ${sqlArray(waiting.map(({ batch }) => batch.attempts))}::integer[],
+        ${sqlArray(waiting.map(({ batch }) => batch.earlyAttempts))}::integer[],
+        ${sqlArray(waiting.map(({ batch }) => iso(batch.scheduledAt)))}::timestamptz[],
+        ${sqlArray(waiting.map(({ batch }) => iso(batch.dueAt)))}::timestamptz[]
       ) AS p (id, known, attempts, early, scheduled_at, due_at)
       WHERE b.id = p.id AND b.attempts = p.known
       RETURNING b.id`

@@ -12,7 +12,7 @@ import {
   type SubscriptionStatus,
   trialEvent,
 } from '@hub/domain'
-import { type Queries, Sql, StorageRejected, type StorageError, Vault } from '@hub/store'
+import { type Queries, Sql, StorageRejected, type StorageError, uuidOf, Vault } from '@hub/store'
 import type { Delivery, DeliveryResult, FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
 import type { Cut } from './collector.ts'
@@ -30,7 +30,6 @@ import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
 import { recordOutcomes } from './recording-sql.ts'
 import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
 import { traceparentsOf } from './traces.ts'
-import { uuidOf } from './uuid-of.ts'
 
 /** Another process has taken the partition over. Nothing was changed; nothing will be. */
 export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}

@@ -35,6 +35,8 @@ export {
   StorageRejected,
   StorageUnavailable,
 } from './sql.ts'
+export { sqlArray, sqlBytesArray } from './sql-array.ts'
+export { uuidOf } from './uuid.ts'
 export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
 export {
   ACCEPTED_LATER,

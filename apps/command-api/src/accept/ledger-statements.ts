@@ -3,18 +3,11 @@
  * statements in one order of tables: idempotency keys, months of accounts with a limit, references, the rest, months of accounts
  * without one. So transactions wait for each other in one direction only.
  */
-import { addMoney, CURRENCY, decodeId, encodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
-import type { Queries } from '@hub/store'
+import { addMoney, CURRENCY, encodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
+import { type Queries, uuidOf } from '@hub/store'
 import { refKey } from './decide.ts'
 import type { BatchRow, Entry, Reference, UnprovenCode } from './ledger.ts'
 import { type Charge, periodKey } from './spend.ts'
-
-/** The UUID of an id that we made ourselves. */
-export const uuidOf = (prefix: 'msg' | 'bat', id: string): string => {
-  const uuid = decodeId(prefix, id)
-  if (uuid === null) throw new RangeError(`not an id of kind ${prefix}`)
-  return uuid
-}
 
 /** PostgreSQL's clock, and those of the references that are used: one round trip, since each flush begins with it. */
 export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Reference>) => q<

@@ -3,7 +3,7 @@
  * adapter for PostgreSQL.
  */
 import { encodeId, type MessageAccepted, type Money } from '@hub/domain'
-import { Sql, type StorageError, Vault } from '@hub/store'
+import { Sql, type StorageError, Vault, uuidOf } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import { type Lease, lockLeases, type StoredAnswer, writeAnswers } from '../idempotency/keys.ts'
@@ -25,7 +25,6 @@ import {
   selectGivenBack,
   selectClockAndUsed,
   updateAcceptances,
-  uuidOf,
   writeBatches,
 } from './ledger-statements.ts'
 import { overspending } from './spend.ts'

@@ -10,7 +10,7 @@ import {
   spendThresholdEventId,
 } from '@hub/domain'
 import { type BatchSealed, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+import { type Queries, Sql, type StorageError, uuidOf } from '@hub/store'
 import { Clock, Effect } from 'effect'
 import { packRow } from '../outbox-row.ts'
 import type { Claim } from '../projection/intake.ts'
@@ -25,7 +25,6 @@ import {
   recordedEvents,
   type RecordedEvent,
   takeHeads,
-  uuidOf,
   writeAccepted,
   writeEvents,
   writeHistory,

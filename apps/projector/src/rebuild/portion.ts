@@ -4,7 +4,7 @@
  */
 import type { MessageAccepted, MessageFact } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+import { type Queries, Sql, type StorageError, uuidOf } from '@hub/store'
 import { Effect } from 'effect'
 import { type Changes, fold } from '../messages/fold.ts'
 import { type Advance, PROJECTION } from '../messages/transaction.ts'
@@ -12,7 +12,6 @@ import {
   lockCheckpoints,
   moveCheckpoints,
   readMessages,
-  uuidOf,
   writeAccepted,
   writeHistory,
   writeOperatorIds,

@@ -5,10 +5,9 @@
  */
 import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Mode, toTimestamp } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
-import type { Queries } from '@hub/store'
+import { type Queries, sqlArray, uuidOf } from '@hub/store'
 import type { Charge } from '../messages/fold.ts'
-import { array } from '../sql-array.ts'
-import { flag, type ReadSchema, tableIn, uuidOf } from '../sql.ts'
+import { flag, type ReadSchema, tableIn } from '../sql.ts'
 import type { ClosedBatch, CrossedThreshold, Spender } from './close.ts'
 import type { BatchChange, StatsChange } from './tally.ts'
 
@@ -163,11 +162,11 @@ export const lockSpendPeriods = (
 /** Appends charges and reversals that are not there yet. */
 export const appendCharges = (q: Queries, charges: ReadonlyArray<Charge>, schema: ReadSchema) => q`
   INSERT INTO ${tableIn(q, schema, 'charges')} (message_id, kind, account, period, amount, currency, created_at)
-  SELECT * FROM unnest(${array(charges.map((c) => uuidOf('msg', c.messageId)))}::uuid[], ${array(charges.map((c) => c.kind))}::text[],
-                       ${array(charges.map((c) => uuidOf('acc', c.account)))}::uuid[],
-                       ${array(charges.map((c) => c.period))}::date[], ${array(charges.map((c) => c.amount.amount))}::numeric[],
-                       ${array(charges.map((c) => c.amount.currency))}::text[],
-                       ${array(charges.map((c) => toTimestamp(c.at)))}::timestamptz[])
+  SELECT * FROM unnest(${sqlArray(charges.map((c) => uuidOf('msg', c.messageId)))}::uuid[], ${sqlArray(charges.map((c) => c.kind))}::text[],
+                       ${sqlArray(charges.map((c) => uuidOf('acc', c.account)))}::uuid[],
+                       ${sqlArray(charges.map((c) => c.period))}::date[], ${sqlArray(charges.map((c) => c.amount.amount))}::numeric[],
+                       ${sqlArray(charges.map((c) => c.amount.currency))}::text[],
+                       ${sqlArray(charges.map((c) => toTimestamp(c.at)))}::timestamptz[])
   ON CONFLICT DO NOTHING`
 
 /**
