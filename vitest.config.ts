@@ -27,7 +27,7 @@ export default defineConfig({
           name: 'unit',
           // One project after the other, where several run at once.
           sequence: { groupOrder: 0 },
-          include: ['{packages,apps,infra,scripts,test,benchmarks}/**/*.unit.test.ts'],
+          include: ['{packages,apps,infra,scripts,test,tools,benchmarks}/**/*.unit.test.ts'],
           exclude: ignored,
           // One module graph a worker: half of the time was importing the same modules for each file.
           isolate: false,

@@ -20,7 +20,7 @@ const CHECKS: ReadonlyArray<{
   {
     name: 'contract gate',
     command: process.execPath,
-    args: [join(ROOT, 'packages/contract/scripts/gate.ts')],
+    args: [join(ROOT, 'tools/contract-gate/main.ts')],
   },
   {
     name: 'schema gate',

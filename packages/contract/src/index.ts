@@ -4,7 +4,6 @@ export * from './errors.ts'
 export * from './limits.ts'
 export * from './wire.ts'
 export * from './validate.ts'
-export { type Change, compareDescriptions, DEPRECATED_SINCE, DEPRECATION_DAYS } from './gate.ts'
 export {
   ERROR_PAGE_PATH,
   errorPage,

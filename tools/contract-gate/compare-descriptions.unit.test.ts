@@ -1,17 +1,16 @@
 import { describe, expect, it } from 'vitest'
-import { description } from './describe.ts'
-import { compareDescriptions } from './gate.ts'
-import type { Json, JsonObject } from './validate.ts'
+import { description, type Json, type JsonObject } from '@hub/contract'
+import { compareDescriptions } from './compare-descriptions.ts'
 
 const TODAY = '2026-11-21'
 const daysBefore = (days: number) =>
   new Date(Date.parse(TODAY) - days * 86_400_000).toISOString().slice(0, 10)
 
-/** A description on its way to another one; what is in it is checked by the gate, not by the compiler. */
+/** An API description that a test changes; the compiler does not check its members. */
 // oxlint-disable-next-line typescript/no-explicit-any
 type Changeable = Record<string, any>
 
-/** A small API with one of everything. */
+/** A small API that uses each OpenAPI feature that the gate compares. */
 const base = (): Changeable => ({
   openapi: '3.1.0',
   paths: {
@@ -101,10 +100,10 @@ const base = (): Changeable => ({
 const things = (api: Changeable) => api['paths']['/v1/things'].post
 const thing = (api: Changeable) => api['paths']['/v1/things/{id}'].get
 const body = (api: Changeable) => things(api).requestBody.content['application/json'].schema
-const answer = (api: Changeable) => api['components'].schemas.Thing
+const response = (api: Changeable) => api['components'].schemas.Thing
 
-/** What a change does: `kind rule` of each, without repetitions. */
-const effect = (
+/** The distinct results (`kind rule`) that the gate reports for a change. */
+const reportOf = (
   change: (api: Changeable) => void,
   before: (api: Changeable) => void = () => undefined,
 ): Array<string> => {
@@ -121,15 +120,19 @@ type Case = readonly [string, string, (api: Changeable) => void]
 const BREAKING: ReadonlyArray<Case> = [
   ['an endpoint is removed', 'operation-removed', (api) => delete api['paths']['/v1/things/{id}']],
   ['a method is removed', 'operation-removed', (api) => delete api['paths']['/v1/things'].post],
-  ['an open operation wants a key', 'operation-secured', (api) => (thing(api).security = [{ bearer: [] }])],
-  ['all operations come to want a key', 'operation-secured', (api) => (api['security'] = [{ bearer: [] }])],
   [
-    'another scheme is wanted',
+    'a keyless operation requires a key',
+    'operation-secured',
+    (api) => (thing(api).security = [{ bearer: [] }]),
+  ],
+  ['all operations require a key', 'operation-secured', (api) => (api['security'] = [{ bearer: [] }])],
+  [
+    'another security scheme is required',
     'security-changed',
     (api) => (api['components'].securitySchemes.bearer = { type: 'apiKey', in: 'header', name: 'Key' }),
   ],
   [
-    'a second scheme is wanted besides',
+    'a second security scheme is required',
     'security-changed',
     (api) => (things(api).security = [{ bearer: [], second: [] }]),
   ],
@@ -148,12 +151,12 @@ const BREAKING: ReadonlyArray<Case> = [
   ],
   ['a parameter allows less', 'maximum-tightened', (api) => (thing(api).parameters[1].schema.maximum = 50)],
   [
-    'a parameter means something else when absent',
+    'the default of a parameter changes',
     'default-changed',
     (api) => (thing(api).parameters[1].schema.default = 10),
   ],
   [
-    'a parameter is written otherwise',
+    'the form of a parameter changes',
     'parameter-form-changed',
     (api) => (thing(api).parameters[1].explode = false),
   ],
@@ -168,7 +171,7 @@ const BREAKING: ReadonlyArray<Case> = [
     },
   ],
   [
-    'a request needs a new field',
+    'a required request field is added',
     'required-field-added',
     (api) => {
       body(api).properties.more = { type: 'string' }
@@ -176,18 +179,22 @@ const BREAKING: ReadonlyArray<Case> = [
     },
   ],
   [
-    'a request needs a field without describing it',
+    'a request requires a field without describing it',
     'required-field-added',
     (api) => body(api).required.push('more'),
   ],
-  ['a request needs what was optional', 'field-became-required', (api) => body(api).required.push('size')],
+  [
+    'an optional request field becomes required',
+    'field-became-required',
+    (api) => body(api).required.push('size'),
+  ],
   [
     'a field of a request changes its type',
     'type-changed',
     (api) => (body(api).properties.size.type = 'string'),
   ],
   [
-    'a number of a request becomes whole',
+    'a number of a request becomes an integer',
     'type-changed',
     (api) => (body(api).properties.name = { type: 'integer' }),
   ],
@@ -197,25 +204,33 @@ const BREAKING: ReadonlyArray<Case> = [
     (api) => (body(api).properties.kind.enum = ['a']),
   ],
   [
-    'a free field of a request gets an enumeration',
+    'a string of a request gets an enumeration',
     'enumeration-narrowed',
     (api) => (body(api).properties.name.enum = ['a']),
   ],
-  ['a request allows less length', 'maxLength-tightened', (api) => (body(api).properties.name.maxLength = 9)],
+  [
+    'the maximum length of a request field shrinks',
+    'maxLength-tightened',
+    (api) => (body(api).properties.name.maxLength = 9),
+  ],
   ['a request gets a bound', 'maximum-tightened', (api) => (body(api).properties.size.maximum = 5)],
   ['a request gets another pattern', 'pattern-changed', (api) => (body(api).properties.name.pattern = '^b')],
   ['a request gets a pattern', 'pattern-tightened', (api) => (body(api).properties.kind.pattern = '^a')],
   [
-    'elements of a request change',
+    'the element type of a request list changes',
     'type-changed',
     (api) => (body(api).properties.tags.items.type = 'number'),
   ],
   [
-    'members of a request change',
+    'the member type of a request object changes',
     'type-changed',
     (api) => (body(api).properties.extra.additionalProperties.type = 'number'),
   ],
-  ['a request is closed', 'additionalProperties-closed', (api) => (body(api).additionalProperties = false)],
+  [
+    'a request refuses unknown fields',
+    'additionalProperties-closed',
+    (api) => (body(api).additionalProperties = false),
+  ],
   ['an unknown keyword appears', 'keyword-changed', (api) => (body(api).not = { required: ['size'] })],
   [
     'a body becomes required',
@@ -230,96 +245,96 @@ const BREAKING: ReadonlyArray<Case> = [
   ],
   ['a status is removed', 'response-removed', (api) => delete things(api).responses['422']],
   [
-    'a media type of an answer is removed',
+    'a media type of a response is removed',
     'media-type-removed',
     (api) => (thing(api).responses['200'].content = {}),
   ],
   [
-    'a header of an answer is removed',
+    'a header of a response is removed',
     'header-removed',
     (api) => delete things(api).responses['201'].headers['Request-Id'],
   ],
   [
-    'a header of an answer becomes optional',
+    'a header of a response becomes optional',
     'header-became-optional',
     (api) => delete things(api).responses['201'].headers['Request-Id'].required,
   ],
   [
-    'a field of an answer is removed',
+    'a field of a response is removed',
     'field-removed',
     (api) => {
-      delete answer(api).properties.count
-      answer(api).required = ['id', 'status', 'note']
+      delete response(api).properties.count
+      response(api).required = ['id', 'status', 'note']
     },
   ],
   [
-    'an optional field of an answer is removed',
+    'an optional field of a response is removed',
     'field-removed',
-    (api) => delete answer(api).properties.maybe,
+    (api) => delete response(api).properties.maybe,
   ],
   [
-    'a field of an answer is renamed',
+    'a field of a response is renamed',
     'field-removed',
     (api) => {
-      answer(api).properties.total = answer(api).properties.count
-      delete answer(api).properties.count
+      response(api).properties.total = response(api).properties.count
+      delete response(api).properties.count
     },
   ],
-  ['a field of an answer may be absent', 'field-became-optional', (api) => answer(api).required.pop()],
+  ['a field of a response becomes optional', 'field-became-optional', (api) => response(api).required.pop()],
   [
-    'a field of an answer changes its type',
+    'a field of a response changes its type',
     'type-changed',
-    (api) => (answer(api).properties.id = { type: 'integer' }),
+    (api) => (response(api).properties.id = { type: 'integer' }),
   ],
   [
-    'a whole number of an answer becomes any',
+    'an integer of a response becomes any number',
     'type-changed',
-    (api) => (answer(api).properties.count.type = 'number'),
+    (api) => (response(api).properties.count.type = 'number'),
   ],
   [
-    'a field of an answer may be null',
+    'a field of a response may be null',
     'type-added',
-    (api) => (answer(api).properties.id = { type: ['string', 'null'] }),
+    (api) => (response(api).properties.id = { type: ['string', 'null'] }),
   ],
   [
-    'a field of an answer is never null again',
+    'a field of a response is no longer nullable',
     'type-removed',
-    (api) => (answer(api).properties.note = { type: 'string' }),
+    (api) => (response(api).properties.note = { type: 'string' }),
   ],
   [
-    'a known alternative of an answer goes',
+    'an alternative of a response is removed',
     'field-removed',
-    (api) => answer(api).properties.data.anyOf.shift(),
+    (api) => response(api).properties.data.anyOf.shift(),
   ],
   [
-    'an enumeration of an answer narrows',
+    'an enumeration of a response narrows',
     'enumeration-narrowed',
-    (api) => (answer(api).properties.status.enum = ['new']),
+    (api) => (response(api).properties.status.enum = ['new']),
   ],
   [
     'a value is renamed',
     'enumeration-narrowed',
-    (api) => (answer(api).properties.status.enum = ['new', 'ancient']),
+    (api) => (response(api).properties.status.enum = ['new', 'ancient']),
   ],
   [
-    'an error code goes, deep in a component',
+    'an error code is removed deep in a component',
     'enumeration-narrowed',
     (api) => (api['components'].schemas.Error.properties.code.enum = ['x']),
   ],
   [
-    'an answer keeps to another pattern',
+    'a response field changes its pattern',
     'pattern-changed',
-    (api) => (answer(api).properties.at.pattern = '[+]'),
+    (api) => (response(api).properties.at.pattern = '[+]'),
   ],
   [
-    'an answer keeps to no pattern any more',
+    'a response field loses its pattern',
     'pattern-loosened',
-    (api) => delete answer(api).properties.at.pattern,
+    (api) => delete response(api).properties.at.pattern,
   ],
   [
-    'an answer keeps to no bound any more',
+    'a response field loses its bound',
     'minimum-loosened',
-    (api) => delete answer(api).properties.count.minimum,
+    (api) => delete response(api).properties.count.minimum,
   ],
   ['a deprecation has no date', 'deprecation-without-date', (api) => (thing(api).deprecated = true)],
 ]
@@ -349,7 +364,7 @@ const ADDITIVE: ReadonlyArray<Case> = [
   ],
   ['a field of a request becomes optional', 'field-became-optional', (api) => (body(api).required = [])],
   [
-    'a whole number of a request becomes any',
+    'an integer of a request becomes any number',
     'type-changed',
     (api) => (body(api).properties.size.type = 'number'),
   ],
@@ -363,10 +378,18 @@ const ADDITIVE: ReadonlyArray<Case> = [
     'enumeration-value-added',
     (api) => body(api).properties.kind.enum.push('c'),
   ],
-  ['an enumeration of a request opens', 'enumeration-opened', (api) => delete body(api).properties.kind.enum],
-  ['a request allows more length', 'maxLength-loosened', (api) => (body(api).properties.name.maxLength = 20)],
   [
-    'a request has no pattern any more',
+    'an enumeration of a request is removed',
+    'enumeration-opened',
+    (api) => delete body(api).properties.kind.enum,
+  ],
+  [
+    'the maximum length of a request field grows',
+    'maxLength-loosened',
+    (api) => (body(api).properties.name.maxLength = 20),
+  ],
+  [
+    'a request field loses its pattern',
     'pattern-loosened',
     (api) => delete body(api).properties.name.pattern,
   ],
@@ -378,41 +401,49 @@ const ADDITIVE: ReadonlyArray<Case> = [
   ],
   ['a status is added', 'response-added', (api) => (things(api).responses['409'] = { description: 'busy' })],
   [
-    'a header of an answer is added',
+    'a header of a response is added',
     'header-added',
     (api) => (things(api).responses['201'].headers.More = { schema: {} }),
   ],
   [
-    'an optional field of an answer is added',
+    'an optional field of a response is added',
     'field-added',
-    (api) => (answer(api).properties.more = { type: 'string' }),
+    (api) => (response(api).properties.more = { type: 'string' }),
   ],
   [
-    'a field of an answer is added',
+    'a field of a response is added',
     'field-added',
     (api) => {
-      answer(api).properties.more = { type: 'string' }
-      answer(api).required.push('more')
+      response(api).properties.more = { type: 'string' }
+      response(api).required.push('more')
     },
   ],
   [
-    'a field of an answer is always there',
+    'a field of a response becomes required',
     'field-became-required',
-    (api) => answer(api).required.push('maybe'),
+    (api) => response(api).required.push('maybe'),
   ],
   [
-    'an enumeration of an answer grows',
+    'an enumeration of a response grows',
     'enumeration-value-added',
-    (api) => answer(api).properties.status.enum.push('newest'),
+    (api) => response(api).properties.status.enum.push('newest'),
   ],
   [
     'an error code is added',
     'enumeration-value-added',
     (api) => api['components'].schemas.Error.properties.code.enum.push('z'),
   ],
-  ['an answer keeps to a bound', 'maximum-tightened', (api) => (answer(api).properties.count.maximum = 9)],
-  ['an operation needs no key any more', 'security-relaxed', (api) => (things(api).security = [])],
-  ['another way in is added', 'security-relaxed', (api) => things(api).security.push({})],
+  [
+    'a response field gets a bound',
+    'maximum-tightened',
+    (api) => (response(api).properties.count.maximum = 9),
+  ],
+  ['an operation no longer requires a key', 'security-relaxed', (api) => (things(api).security = [])],
+  [
+    'an alternative security requirement is added',
+    'security-relaxed',
+    (api) => things(api).security.push({}),
+  ],
   [
     'an operation is deprecated, with its date',
     'operation-deprecated',
@@ -423,11 +454,11 @@ const ADDITIVE: ReadonlyArray<Case> = [
   ],
 ]
 
-/** What a program cannot notice. */
+/** Changes that no program can notice. */
 const NOTHING: ReadonlyArray<readonly [string, (api: Changeable) => void]> = [
-  ['nothing', () => undefined],
-  ['a text', (api) => (answer(api).properties.id.description = 'new words')],
-  ['an example', (api) => (answer(api).examples = [{ id: 'x' }])],
+  ['no change', () => undefined],
+  ['a description', (api) => (response(api).properties.id.description = 'new words')],
+  ['an example', (api) => (response(api).examples = [{ id: 'x' }])],
   ['an operation id', (api) => (thing(api).operationId = 'renamed')],
   [
     'the name of a path parameter',
@@ -446,32 +477,35 @@ const NOTHING: ReadonlyArray<readonly [string, (api: Changeable) => void]> = [
     },
   ],
   [
-    'a component written in place',
+    'a component written inline',
     (api) => {
       things(api).responses['422'].content['application/json'].schema = api['components'].schemas.Error
     },
   ],
-  ['null written as a list of types', (api) => (answer(api).properties.note = { type: ['string', 'null'] })],
+  [
+    'null written as a list of types',
+    (api) => (response(api).properties.note = { type: ['string', 'null'] }),
+  ],
   [
     'a constant written as an enumeration',
-    (api) => (answer(api).properties.status = { allOf: [{ type: 'string' }, { enum: ['old', 'new'] }] }),
+    (api) => (response(api).properties.status = { allOf: [{ type: 'string' }, { enum: ['old', 'new'] }] }),
   ],
-  ['the order of fields', (api) => (answer(api).required = answer(api).required.toReversed())],
+  ['the order of fields', (api) => (response(api).required = response(api).required.toReversed())],
 ]
 
 describe('the gate stops', () => {
   it.each(BREAKING)('when %s', (_, rule, change) => {
-    expect(effect(change)).toContain(`breaking ${rule}`)
+    expect(reportOf(change)).toContain(`breaking ${rule}`)
   })
 })
 
-describe('the gate lets pass', () => {
+describe('the gate allows', () => {
   it.each(ADDITIVE)('when %s', (_, rule, change) => {
-    expect(effect(change)).toEqual([`additive ${rule}`])
+    expect(reportOf(change)).toEqual([`additive ${rule}`])
   })
 
-  it.each(NOTHING)('without a word: %s', (_, change) => {
-    expect(effect(change)).toEqual([])
+  it.each(NOTHING)('and does not report %s', (_, change) => {
+    expect(reportOf(change)).toEqual([])
   })
 })
 
@@ -483,42 +517,42 @@ describe('a deprecated operation', () => {
   const newVersion = (api: Changeable) => (api['paths']['/v2/things/{id}'] = { get: { responses: {} } })
   const removal = (api: Changeable) => delete api['paths']['/v1/things/{id}']
 
-  it('may go after 90 days, with a new path version', () => {
-    expect(effect(removal, (api) => [since(90)(api), newVersion(api)])).toEqual([
+  it('may be removed after 90 days, with a new path version', () => {
+    expect(reportOf(removal, (api) => [since(90)(api), newVersion(api)])).toEqual([
       'additive deprecated-operation-removed',
     ])
   })
 
-  it('may not go a day earlier, nor without a new path version', () => {
-    expect(effect(removal, (api) => [since(89)(api), newVersion(api)])).toEqual([
+  it('may not be removed a day earlier, nor without a new path version', () => {
+    expect(reportOf(removal, (api) => [since(89)(api), newVersion(api)])).toEqual([
       'breaking operation-removed-too-early',
     ])
-    expect(effect(removal, since(90))).toEqual(['breaking operation-removed-without-new-version'])
+    expect(reportOf(removal, since(90))).toEqual(['breaking operation-removed-without-new-version'])
   })
 
-  it('keeps its date', () => {
-    expect(effect(since(200), since(10))).toEqual(['breaking deprecation-date-changed'])
+  it('must keep its announcement date', () => {
+    expect(reportOf(since(200), since(10))).toEqual(['breaking deprecation-date-changed'])
   })
 
-  it('may come back', () => {
-    expect(effect((api) => delete thing(api).deprecated, since(10))).toEqual([
+  it('may be reinstated', () => {
+    expect(reportOf((api) => delete thing(api).deprecated, since(10))).toEqual([
       'additive deprecation-withdrawn',
     ])
   })
 })
 
-describe('on the description of this API, the gate', () => {
+describe('the gate on the description of this API', () => {
   const changed = (change: (api: Changeable) => void) => {
     const next = structuredClone(description()) as Changeable
     change(next)
     return compareDescriptions(description(), next as JsonObject, TODAY)
   }
 
-  it('sees nothing where nothing changed', () => {
+  it('reports nothing when nothing changed', () => {
     expect(changed(() => undefined)).toEqual([])
   })
 
-  it('sees a change behind references that are the same as before', () => {
+  it('reports a change in a component behind unchanged references', () => {
     const changes = changed((api) => {
       api['components'].schemas.Money.properties.amount.type = 'number'
     })
@@ -529,7 +563,7 @@ describe('on the description of this API, the gate', () => {
     )
   })
 
-  it('stops at the removal of any operation, and at that of any field of any component', () => {
+  it('stops the removal of any operation and of any field of any component', () => {
     const paths = description()['paths'] as JsonObject
     for (const [path, methods] of Object.entries(paths)) {
       for (const method of Object.keys(methods as JsonObject)) {
@@ -548,7 +582,7 @@ describe('on the description of this API, the gate', () => {
     }
   })
 
-  it('stops at the loss of any value of any enumeration, and lets any grow', () => {
+  it('stops the removal of any enumeration value, and allows new values', () => {
     const enumerations: Array<ReadonlyArray<string>> = []
     const find = (value: Json, path: ReadonlyArray<string>): void => {
       if (typeof value !== 'object' || value === null) return

@@ -1,31 +1,32 @@
 /**
- * The gate of the contract, a part of `npm run verify`: fails when the API as it is defined breaks what it was.
+ * The contract gate, a part of `npm run verify`. It fails when the API definition breaks the contract.
  *
- *   node packages/contract/scripts/gate.ts            compare, and fail on a breaking change
- *   node packages/contract/scripts/gate.ts --accept   the same, and make additive changes part of the baseline
+ *   node tools/contract-gate/main.ts            compare, and fail on a breaking change
+ *   node tools/contract-gate/main.ts --accept   the same, and add additive changes to the baseline
  *
- * What it was is `openapi.baseline.json`: committed, so that a fresh clone compares the same as the one where the change was
- * made, and moved by `--accept` alone, which takes additive changes only. Where there is a git history, the
- * description of the last commit is a second baseline: it covers what was committed and not accepted yet.
+ * The baseline is `packages/contract/openapi.baseline.json`. It is committed, so that a fresh clone compares
+ * against the same document. Only `--accept` changes it, and only by additive changes. Where there is a git
+ * history, the committed `openapi.json` is a second baseline: it covers additions that nobody accepted yet.
  *
- * There is no way to accept a breaking change: it belongs under a new path version (specification, Versioning).
+ * No option accepts a breaking change: it needs a new path version (specification, Versioning).
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import { type Change, compareDescriptions, descriptionText, type JsonObject } from '../src/index.ts'
+import { join } from 'node:path'
+import { descriptionText, type JsonObject } from '@hub/contract'
+import { type Change, compareDescriptions } from './compare-descriptions.ts'
 
-const folder = fileURLToPath(new URL('..', import.meta.url))
-const baselineFile = `${folder}openapi.baseline.json`
+const contractFolder = join(import.meta.dirname, '../../packages/contract')
+const baselineFile = join(contractFolder, 'openapi.baseline.json')
 const today = new Date().toISOString().slice(0, 10)
 
 const parse = (text: string): JsonObject => JSON.parse(text) as JsonObject
 
-/** The description of the last commit; null without git, without a commit, or before the first description. */
+/** The description in the last commit; null without git, without a commit, or before the first description. */
 const lastCommitted = (): JsonObject | null => {
   try {
     const text = execFileSync('git', ['show', 'HEAD:./openapi.json'], {
-      cwd: folder,
+      cwd: contractFolder,
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
       maxBuffer: 64 * 1024 * 1024,
@@ -42,7 +43,7 @@ const list = (changes: ReadonlyArray<Change>): string =>
 const main = (): number => {
   if (!existsSync(baselineFile)) {
     console.error(
-      'contract gate: packages/contract/openapi.baseline.json is missing. Restore it from the history.',
+      'contract gate: packages/contract/openapi.baseline.json is missing. Restore it from the git history.',
     )
     return 1
   }
@@ -57,7 +58,7 @@ const main = (): number => {
   )
   if (breaks.size > 0) {
     console.error(
-      `contract gate: ${breaks.size} breaking change(s). Keep what was, or add a new path version beside it.\n${list([...breaks.values()])}`,
+      `contract gate: ${breaks.size} breaking change(s). Restore the previous definition, or add a new path version.\n${list([...breaks.values()])}`,
     )
     return 1
   }
@@ -67,12 +68,12 @@ const main = (): number => {
     console.log(`contract gate: accepted ${additions.length} additive change(s).`)
   } else if (additions.length > 0) {
     console.log(
-      `contract gate: ${additions.length} additive change(s), allowed. Make them part of the baseline with --accept.\n${list(additions)}`,
+      `contract gate: ${additions.length} additive change(s), allowed. Run with --accept to add them to the baseline.\n${list(additions)}`,
     )
   } else {
-    console.log('contract gate: nothing changed.')
+    console.log('contract gate: no change.')
   }
-  if (readFileSync(`${folder}openapi.json`, 'utf8') !== descriptionText()) {
+  if (readFileSync(join(contractFolder, 'openapi.json'), 'utf8') !== descriptionText()) {
     console.error('contract gate: openapi.json is stale. Run: node packages/contract/scripts/generate.ts')
     return 1
   }

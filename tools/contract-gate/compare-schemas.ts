@@ -1,0 +1,336 @@
+/** Compares two JSON schemas of an OpenAPI document, as they are used in a request or in a response. */
+import type { Json, JsonObject } from '@hub/contract'
+import {
+  additive,
+  breaking,
+  canonical,
+  type Change,
+  type Context,
+  type Direction,
+  isBreaking,
+  isObject,
+  isSame,
+  listAt,
+  objectAt,
+  resolve,
+  textAt,
+} from './document.ts'
+
+/** Keywords that do not restrict values. */
+const ANNOTATIONS = new Set([
+  'title',
+  'description',
+  'examples',
+  'example',
+  'deprecated',
+  '$comment',
+  'readOnly',
+  'writeOnly',
+])
+
+/** Lower bounds (a higher value allows less) and upper bounds (a lower value allows less). */
+const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'] as const
+const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'] as const
+/** Keywords that allow less than their absence. Two of their values cannot be ordered. */
+const FILTERS = [
+  'pattern',
+  'format',
+  'multipleOf',
+  'uniqueItems',
+  'contentEncoding',
+  'contentMediaType',
+  'propertyNames',
+] as const
+
+const COMPARED: ReadonlySet<string> = new Set([
+  'type',
+  'enum',
+  'const',
+  'properties',
+  'required',
+  'additionalProperties',
+  'items',
+  'anyOf',
+  'oneOf',
+  'default',
+  ...LOWER,
+  ...UPPER,
+  ...FILTERS,
+])
+
+/** Merges the members of an `allOf` into the schema that contains it. */
+const flatten = (document: JsonObject, schema: JsonObject): JsonObject => {
+  const resolved = resolve(document, schema)
+  const members = resolved['allOf']
+  if (!Array.isArray(members)) return resolved
+  const { allOf: _, ...rest } = resolved
+  let merged: JsonObject = rest
+  for (const member of members) {
+    if (!isObject(member)) continue
+    const one = flatten(document, member)
+    merged = {
+      ...one,
+      ...merged,
+      ...(one['properties'] === undefined && merged['properties'] === undefined
+        ? undefined
+        : { properties: { ...objectAt(one, 'properties'), ...objectAt(merged, 'properties') } }),
+      ...(one['required'] === undefined && merged['required'] === undefined
+        ? undefined
+        : { required: [...listAt(one, 'required'), ...listAt(merged, 'required')] }),
+    }
+  }
+  return merged
+}
+
+/** Splits `anyOf`, `oneOf` and a list of types into alternatives with at most one type each. */
+const alternatives = (document: JsonObject, schema: JsonObject): ReadonlyArray<JsonObject> => {
+  const flat = flatten(document, schema)
+  for (const keyword of ['anyOf', 'oneOf'] as const) {
+    const members = flat[keyword]
+    if (!Array.isArray(members)) continue
+    const { [keyword]: _, ...rest } = flat
+    return members
+      .filter(isObject)
+      .flatMap((member) => alternatives(document, { ...rest, ...flatten(document, member) }))
+  }
+  const type = flat['type']
+  return Array.isArray(type) ? type.map((one) => ({ ...flat, type: one })) : [flat]
+}
+
+const typeOf = (schema: JsonObject): string | null => {
+  if (typeof schema['type'] === 'string') return schema['type']
+  if (schema['properties'] !== undefined || schema['additionalProperties'] !== undefined) return 'object'
+  return schema['items'] === undefined ? null : 'array'
+}
+
+/** True if every value of type `inner` is also of type `outer`; null means any type. */
+const isTypeWithin = (inner: string | null, outer: string | null): boolean =>
+  outer === null || inner === outer || (inner === 'integer' && outer === 'number')
+
+export const compareSchemas = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): ReadonlyArray<Change> => {
+  const pair = `${direction} ${textAt(base, '$ref')} ${textAt(next, '$ref')}`
+  const named = base['$ref'] !== undefined && next['$ref'] !== undefined
+  if (named && (context.open.has(pair) || isSame(context, base, next))) return []
+  const inside: Context = named ? { ...context, open: new Set([...context.open, pair]) } : context
+
+  const before = alternatives(context.base, base)
+  const after = alternatives(context.next, next)
+  const [only, now] = [before[0], after[0]]
+  if (before.length === 1 && after.length === 1 && only !== undefined && now !== undefined) {
+    return compareAlternative(inside, only, now, direction, where)
+  }
+
+  // Each old alternative must still exist, with additive changes only. In a response, clients must also
+  // know each new alternative.
+  const changes: Array<Change> = []
+  const nearest = (candidates: ReadonlyArray<ReadonlyArray<Change>>): ReadonlyArray<Change> =>
+    candidates.toSorted(
+      (a, b) => a.filter(isBreaking).length - b.filter(isBreaking).length || a.length - b.length,
+    )[0] ?? []
+  for (const one of before) {
+    const candidates = after
+      .filter((other) => typeOf(other) === typeOf(one) || isTypeWithin(typeOf(one), typeOf(other)))
+      .map((other) => compareAlternative(inside, one, other, direction, where))
+    if (candidates.length === 0) changes.push(breaking('type-removed', `${where} (${typeOf(one) ?? 'any'})`))
+    else changes.push(...nearest(candidates))
+  }
+  for (const other of after) {
+    const known = before
+      .filter((one) => isTypeWithin(typeOf(other), typeOf(one)))
+      .some((one) => !compareAlternative(inside, one, other, direction, where).some(isBreaking))
+    const matched = before.some(
+      (one) =>
+        typeOf(one) === typeOf(other) &&
+        !compareAlternative(inside, one, other, direction, where).some(isBreaking),
+    )
+    if (direction === 'response' && !known)
+      changes.push(breaking('type-added', `${where} (${typeOf(other) ?? 'any'})`))
+    if (direction === 'request' && !matched)
+      changes.push(additive('type-added', `${where} (${typeOf(other) ?? 'any'})`))
+  }
+  return changes
+}
+
+const compareAlternative = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): ReadonlyArray<Change> => {
+  const [was, is] = [typeOf(base), typeOf(next)]
+  const fits = direction === 'request' ? isTypeWithin(was, is) : isTypeWithin(is, was)
+  // Other keywords of two different types cannot be compared.
+  if (!fits) return [breaking('type-changed', `${where} (${was ?? 'any'} → ${is ?? 'any'})`)]
+  return [
+    ...(was === is ? [] : [additive('type-changed', `${where} (${was ?? 'any'} → ${is ?? 'any'})`)]),
+    ...compareValues(base, next, direction, where),
+    ...compareBounds(base, next, direction, where),
+    ...compareProperties(context, base, next, direction, where),
+    ...compareOpenness(context, base, next, direction, where),
+    ...compareUnknown(base, next, where),
+  ]
+}
+
+const valuesOf = (schema: JsonObject): ReadonlySet<string> | null => {
+  if (Array.isArray(schema['enum'])) return new Set(schema['enum'].map(canonical))
+  return schema['const'] === undefined ? null : new Set([canonical(schema['const'])])
+}
+
+/** Enumerations may grow in requests and responses, and must never shrink. */
+const compareValues = (
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): Array<Change> => {
+  const [before, after] = [valuesOf(base), valuesOf(next)]
+  if (before === null && after === null) return []
+  if (before === null) {
+    return direction === 'request'
+      ? [breaking('enumeration-narrowed', where)]
+      : [additive('enumeration-added', where)]
+  }
+  if (after === null) return [additive('enumeration-opened', where)]
+  return [
+    ...[...before]
+      .filter((v) => !after.has(v))
+      .map((v) => breaking('enumeration-narrowed', `${where} (${v})`)),
+    ...[...after]
+      .filter((v) => !before.has(v))
+      .map((v) => additive('enumeration-value-added', `${where} (${v})`)),
+  ]
+}
+
+const numberAt = (schema: JsonObject, name: string): number | null => {
+  const value = schema[name]
+  return typeof value === 'number' ? value : null
+}
+
+/** A request may later allow more values, a response fewer. */
+const compareBounds = (
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): Array<Change> => {
+  const changes: Array<Change> = []
+  /** `less`: the change allows fewer values. */
+  const add = (name: string, less: boolean) => {
+    const fine = direction === 'request' ? !less : less
+    changes.push((fine ? additive : breaking)(less ? `${name}-tightened` : `${name}-loosened`, where))
+  }
+  for (const [names, sign] of [
+    [LOWER, 1],
+    [UPPER, -1],
+  ] as const) {
+    for (const name of names) {
+      const [before, after] = [numberAt(base, name), numberAt(next, name)]
+      if (before === after) continue
+      if (before === null) add(name, true)
+      else if (after === null) add(name, false)
+      else add(name, (after - before) * sign > 0)
+    }
+  }
+  for (const name of FILTERS) {
+    const [before, after] = [base[name], next[name]]
+    if (canonical(before) === canonical(after)) continue
+    if (before === undefined) add(name, true)
+    else if (after === undefined) add(name, false)
+    else changes.push(breaking(`${name}-changed`, where))
+  }
+  if (base['default'] !== undefined && canonical(base['default']) !== canonical(next['default'])) {
+    // The meaning of an absent field has changed.
+    changes.push(breaking('default-changed', where))
+  }
+  return changes
+}
+
+const compareProperties = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): Array<Change> => {
+  const changes: Array<Change> = []
+  const [before, after] = [objectAt(base, 'properties'), objectAt(next, 'properties')]
+  const [needed, needs] = [new Set(listAt(base, 'required')), new Set(listAt(next, 'required'))]
+  for (const [name, schema] of Object.entries(before)) {
+    const at = `${where}.${name}`
+    if (!Object.hasOwn(after, name)) {
+      changes.push(breaking('field-removed', at))
+      continue
+    }
+    if (needed.has(name) && !needs.has(name)) {
+      changes.push((direction === 'request' ? additive : breaking)('field-became-optional', at))
+    }
+    if (!needed.has(name) && needs.has(name)) {
+      changes.push((direction === 'request' ? breaking : additive)('field-became-required', at))
+    }
+    const now = after[name]
+    changes.push(...compareSchemas(context, asSchema(schema), asSchema(now), direction, at))
+  }
+  for (const name of Object.keys(after)) {
+    if (Object.hasOwn(before, name)) continue
+    const required = direction === 'request' && needs.has(name)
+    changes.push(
+      (required ? breaking : additive)(required ? 'required-field-added' : 'field-added', `${where}.${name}`),
+    )
+  }
+  // `required` may contain a name that `properties` does not describe.
+  for (const name of needs) {
+    if (typeof name !== 'string' || needed.has(name) || Object.hasOwn(after, name)) continue
+    if (direction === 'request') changes.push(breaking('required-field-added', `${where}.${name}`))
+  }
+  return changes
+}
+
+/** `true` and an absent schema allow any value. */
+export const asSchema = (value: Json | undefined): JsonObject => (isObject(value) ? value : {})
+const allowsAny = (value: Json | undefined): boolean =>
+  value === undefined ||
+  value === true ||
+  (isObject(value) && Object.keys(value).every((key) => ANNOTATIONS.has(key)))
+
+/** Compares the schemas of members without a name: additional properties and list elements. */
+const compareOpenness = (
+  context: Context,
+  base: JsonObject,
+  next: JsonObject,
+  direction: Direction,
+  where: string,
+): Array<Change> => {
+  const changes: Array<Change> = []
+  for (const name of ['additionalProperties', 'items'] as const) {
+    const [before, after] = [base[name], next[name]]
+    const at = name === 'items' ? `${where}[]` : `${where}.*`
+    if (allowsAny(before) && allowsAny(after)) continue
+    if (before === false || after === false) {
+      if (before === after) continue
+      // Opening an object is allowed. Closing one refuses fields that clients may send today.
+      const closed = after === false && direction === 'request'
+      changes.push((closed ? breaking : additive)(after === false ? `${name}-closed` : `${name}-opened`, at))
+    } else if (allowsAny(before)) {
+      changes.push((direction === 'request' ? breaking : additive)(`${name}-restricted`, at))
+    } else if (allowsAny(after)) {
+      changes.push((direction === 'request' ? additive : breaking)(`${name}-opened`, at))
+    } else {
+      changes.push(...compareSchemas(context, asSchema(before), asSchema(after), direction, at))
+    }
+  }
+  return changes
+}
+
+/** A keyword that the gate does not know must not change. */
+const compareUnknown = (base: JsonObject, next: JsonObject, where: string): Array<Change> =>
+  [...new Set([...Object.keys(base), ...Object.keys(next)])]
+    .filter((name) => !COMPARED.has(name) && !ANNOTATIONS.has(name) && !name.startsWith('x-'))
+    .filter((name) => canonical(base[name]) !== canonical(next[name]))
+    .map((name) => breaking('keyword-changed', `${where} (${name})`))

@@ -1,0 +1,108 @@
+/** The change type of the contract gate, and helpers that read an OpenAPI document. */
+import type { Json, JsonObject } from '@hub/contract'
+
+export interface Change {
+  readonly kind: 'breaking' | 'additive'
+  /** The rule that found it, such as `field-removed`. */
+  readonly rule: string
+  /** The place in the description, such as `POST /v1/messages → 202 application/json.price`. */
+  readonly where: string
+}
+
+/** The hub must still understand old requests. Clients must still understand new responses. */
+export type Direction = 'request' | 'response'
+
+export interface Context {
+  readonly base: JsonObject
+  readonly next: JsonObject
+  /** Pairs of references that are being compared, so that the comparison of recursive schemas ends. */
+  readonly open: ReadonlySet<string>
+  /** References to components that are equal in both documents, including everything they refer to. */
+  readonly unchanged: ReadonlySet<string>
+}
+
+export const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export const objectAt = (object: JsonObject | undefined, name: string): JsonObject => {
+  const value = object !== undefined && Object.hasOwn(object, name) ? object[name] : undefined
+  return isObject(value) ? value : {}
+}
+
+export const listAt = (object: JsonObject, name: string): ReadonlyArray<Json> => {
+  const value = object[name]
+  return Array.isArray(value) ? value : []
+}
+
+export const textAt = (object: JsonObject, name: string): string => {
+  const value = object[name]
+  return typeof value === 'string' ? value : ''
+}
+
+/** JSON text with sorted names, so that equal values give equal texts. */
+export const canonical = (value: Json | undefined): string =>
+  JSON.stringify(value, (_, inner: Json) =>
+    isObject(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  ) ?? 'undefined'
+
+export const breaking = (rule: string, where: string): Change => ({ kind: 'breaking', rule, where })
+export const additive = (rule: string, where: string): Change => ({ kind: 'additive', rule, where })
+export const isBreaking = (change: Change): boolean => change.kind === 'breaking'
+
+/** Follows local `$ref`s. Keywords beside a `$ref` win. A `$ref` without a target gives an empty schema. */
+export const resolve = (document: JsonObject, value: JsonObject): JsonObject => {
+  let at = value
+  // A bound for references that form a cycle.
+  for (let hops = 0; hops < 100; hops++) {
+    const target = at['$ref']
+    if (typeof target !== 'string') return at
+    let found: Json | undefined = document
+    for (const step of target.replace(/^#\//u, '').split('/')) {
+      const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
+      found = isObject(found) && Object.hasOwn(found, name) ? found[name] : undefined
+    }
+    const { $ref: _, ...beside } = at
+    const named: JsonObject = isObject(found) ? found : {}
+    at = { ...named, ...beside }
+  }
+  return at
+}
+
+const referencesIn = (text: string): ReadonlyArray<string> =>
+  [...text.matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
+
+/**
+ * References to the components that did not change. Most components do not, so skipping them saves most of
+ * the work. A component that is missing here is compared, and may still turn out to be equal.
+ */
+export const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<string> => {
+  const unchanged = new Map<string, ReadonlyArray<string>>()
+  const [before, after] = [objectAt(base, 'components'), objectAt(next, 'components')]
+  for (const kind of Object.keys(before)) {
+    const now = objectAt(after, kind)
+    for (const [name, component] of Object.entries(objectAt(before, kind))) {
+      const text = JSON.stringify(component)
+      if (Object.hasOwn(now, name) && text === JSON.stringify(now[name])) {
+        unchanged.set(`#/components/${kind}/${name}`, referencesIn(text))
+      }
+    }
+  }
+  for (let settled = false; !settled;) {
+    settled = true
+    for (const [reference, within] of unchanged) {
+      if (within.every((inner) => unchanged.has(inner))) continue
+      unchanged.delete(reference)
+      settled = false
+    }
+  }
+  return new Set(unchanged.keys())
+}
+
+export const isSame = (context: Context, base: JsonObject, next: JsonObject): boolean => {
+  const text = JSON.stringify(base)
+  return (
+    text === JSON.stringify(next) && referencesIn(text).every((reference) => context.unchanged.has(reference))
+  )
+}
