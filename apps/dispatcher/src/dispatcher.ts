@@ -2,7 +2,7 @@
  * The dispatcher: shards of recipient actors on the group `hub.dispatcher`, the operators, and the read model for what has
  * been forgotten.
  */
-import { makeShardHost, makeVital, type ShardHost } from '@hub/actor'
+import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
 import { DEFAULT_LIFETIMES, type Lifetimes, type Mode, type OptOutVocabulary } from '@hub/domain'
 import type { KafkaUnavailable, ConsumerGroups, EventLog, TopicNames } from '@hub/kafka'
 import {
@@ -94,7 +94,7 @@ export const makeDispatcher = (
     const now = () => clock.currentTimeMillisUnsafe()
     const fork = yield* FiberSet.makeRuntime<never>()
 
-    const { failure, vital } = makeVital()
+    const { failure, supervise } = makeSupervisor()
 
     // Shards and hand-overs know each other. The host comes last, so that it stops first: then the rest is still
     // there for what is in flight.
@@ -150,7 +150,7 @@ export const makeDispatcher = (
       now,
       metrics,
       traces,
-      vital,
+      supervise,
       lifetimes: options.lifetimes ?? DEFAULT_LIFETIMES,
     })
 
@@ -279,7 +279,7 @@ export const makeDispatcher = (
     )
 
     const every = (ms: number, effect: Effect.Effect<void>) =>
-      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(vital, Effect.forkScoped)
+      Effect.forever(Effect.andThen(Effect.sleep(ms), effect)).pipe(supervise, Effect.forkScoped)
     yield* every(LOOKUP_MS, lookUp)
     yield* every(INBOUND_MS, optOuts)
     yield* every(GAUGES_MS, gauges)

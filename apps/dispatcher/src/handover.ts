@@ -72,7 +72,7 @@ export interface HandoverOptions {
   readonly metrics: Metrics
   readonly traces: MessageTraces
   /** Tells whoever runs the process when an effect dies. */
-  readonly vital: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
+  readonly supervise: <A>(effect: Effect.Effect<A>) => Effect.Effect<void>
   readonly lifetimes?: Lifetimes
 }
 
@@ -82,7 +82,7 @@ export const makeHandover = (
   Effect.gen(function* () {
     const sealing = yield* Sealing
     const fork = yield* FiberSet.makeRuntime<never>()
-    const { act, metrics, vital, now, traces } = options
+    const { act, metrics, supervise, now, traces } = options
     const lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES
     const lanes = new Map<string, Lane>(
       options.operators.map((operator) => [
@@ -188,7 +188,7 @@ export const makeHandover = (
     const handOver = (lane: Lane, sent: ReadonlyArray<Sent>) => {
       const shards = new Set(sent.map(({ shard }) => shard))
       fork(
-        vital(
+        supervise(
           lane.operator
             .submit(
               sent.map(({ submission }) => submission),
@@ -268,7 +268,7 @@ export const makeHandover = (
         if (shards.length === 0) return
         // Taken first and begun afterwards: beginning one settles, which comes back here.
         for (const lane of lanes.values()) {
-          for (const { message, shard } of take(lane, shards)) fork(vital(prepare(shard, message)))
+          for (const { message, shard } of take(lane, shards)) fork(supervise(prepare(shard, message)))
         }
       },
       submit: (shard, message) => {

@@ -71,7 +71,7 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
       now: () => 0,
       metrics: { handedOver: () => {}, answered: () => {}, leaseStopped: () => {} } as unknown as Metrics,
       traces: new MessageTraces(yield* Tracing, 'group'),
-      vital: (effect) => Effect.asVoid(Effect.orDie(effect)),
+      supervise: (effect) => Effect.asVoid(Effect.orDie(effect)),
     }).pipe(Effect.provideService(Sealing, sealing))
     handover.dispatch()
     yield* Deferred.await(all)

@@ -6,7 +6,7 @@
  * directly, others are read when their subscription's timer goes off or its line runs empty. The next attempts are made while
  * the outcomes of the last are noted or recorded; how many may be neither is bounded, and so is how many of them a crash would repeat.
  */
-import { TimerHeap, type Vital } from '@hub/actor'
+import { TimerHeap, type Supervisor } from '@hub/actor'
 import { Tracing } from '@hub/telemetry'
 import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Clock, Effect, FiberSet, Metric, type Scope, Semaphore } from 'effect'
@@ -28,7 +28,7 @@ export interface DeliveryHost {
   /** Hands an outcome to whoever records; `settled` is called once that is done. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
   /** Runs a part that nobody waits for and the process does not go on without. */
-  readonly vital: Vital['vital']
+  readonly supervise: Supervisor['supervise']
 }
 
 export interface Deliverer {
@@ -233,7 +233,7 @@ export const makeDeliverer: (
       const startedAt = now()
       if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
         end(subscription, batch, expiry(subscription, batch))
-      } else if (batch.body === null) fork(host.vital(attemptFromStore(subscription, batch, begun)))
+      } else if (batch.body === null) fork(host.supervise(attemptFromStore(subscription, batch, begun)))
       else attempt(subscription, batch, begun, batch.body)
     }
 
@@ -395,7 +395,7 @@ export const makeDeliverer: (
           proceed(due)
         }
       }
-    }).pipe(host.vital, Effect.forkScoped)
+    }).pipe(host.supervise, Effect.forkScoped)
 
     const deliverer: Deliverer = {
       open: (subscription) => {

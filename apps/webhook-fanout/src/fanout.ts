@@ -2,7 +2,7 @@
  * The fan-out: which partitions are this process's, and what becomes of them when that changes. Source: architecture,
  * Webhooks.
  */
-import { makeVital } from '@hub/actor'
+import { makeSupervisor } from '@hub/actor'
 import {
   type Assignment,
   EventLog,
@@ -70,11 +70,11 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   let stopping = false
 
   const fork = yield* FiberSet.makeRuntime<never>()
-  const { failure, vital } = makeVital()
+  const { failure, supervise } = makeSupervisor()
   const deliverer = yield* makeDeliverer({
     mayBegin: () => !handingOver && !stopping && control !== null && control.hasLease(),
     report: (subscription, outcome) => owned.get(subscription.partition)?.open?.report(subscription, outcome),
-    vital,
+    supervise,
   })
 
   /** Takes a partition over and loads what it needs. */
@@ -131,7 +131,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
         yield* Effect.sleep(REOPEN_PAUSE)
       }
     })
-    const fiber = fork(vital(Effect.provideContext(life, context)))
+    const fiber = fork(supervise(Effect.provideContext(life, context)))
     const entry: Owned = {
       number,
       open: null,
@@ -200,7 +200,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
     Effect.catch((error) => Effect.logWarning('redeliveries could not be queued', error)),
   )
   const every = (pause: Duration.Input, step: Effect.Effect<void>) =>
-    Effect.forever(Effect.andThen(step, Effect.sleep(pause))).pipe(vital, Effect.forkScoped)
+    Effect.forever(Effect.andThen(step, Effect.sleep(pause))).pipe(supervise, Effect.forkScoped)
   yield* every(REDELIVERIES_EVERY, redeliveries)
 
   // A counter that begins with its first event shows no increase for it.
@@ -245,8 +245,8 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   yield* every(WATCH_EVERY, watchLag)
   yield* every(OBSERVE_EVERY, observe)
 
-  yield* runTrials.pipe(vital, Effect.forkScoped)
-  yield* runClearing.pipe(vital, Effect.forkScoped)
+  yield* runTrials.pipe(supervise, Effect.forkScoped)
+  yield* runClearing.pipe(supervise, Effect.forkScoped)
 
   return {
     isHealthy: group.isHealthy,

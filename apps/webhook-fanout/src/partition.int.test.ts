@@ -1,6 +1,6 @@
 /** One partition on a real PostgreSQL and a real receiver, with time in the test's hands. */
 import { describe, expect, it } from '@effect/vitest'
-import { makeVital } from '@hub/actor'
+import { makeSupervisor } from '@hub/actor'
 import { encodeId } from '@hub/domain'
 import {
   type EventRecorded,
@@ -80,7 +80,7 @@ const open = Effect.fnUntraced(function* (
     const deliverer = yield* makeDeliverer({
       mayBegin: () => true,
       report: (subscription, outcome) => opened?.report(subscription, outcome),
-      vital: makeVital().vital,
+      supervise: makeSupervisor().supervise,
     })
     const { epoch } = yield* real.take(shard)
     opened = yield* openPartition(

@@ -4,9 +4,9 @@
  */
 export { type Appender, makeAppender, type Ticket } from './appender.ts'
 export { Fence, type Opening } from './fence.ts'
-export { HeldOffsets } from './held-offsets.ts'
+export { PinnedOffsets } from './pinned-offsets.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'
-export { LaneReading, type Shares } from './lane-reading.ts'
+export { LaneCursor, type Shares } from './lane-cursor.ts'
 export {
   type HostObserver,
   makeShardHost,
@@ -18,4 +18,4 @@ export {
   type ShardHostOptions,
 } from './shard-host.ts'
 export { TimerHeap } from './timer-heap.ts'
-export { makeVital, type Vital } from './vital.ts'
+export { makeSupervisor, type Supervisor } from './supervisor.ts'

@@ -32,7 +32,7 @@ import {
 import { Effect, FiberSet, Latch, Result, type Scope } from 'effect'
 import { type Appender, makeAppender } from './appender.ts'
 import { Fence, type Opening } from './fence.ts'
-import { makeVital } from './vital.ts'
+import { makeSupervisor } from './supervisor.ts'
 
 /** How a shard begins its work. */
 export interface Opened {
@@ -580,8 +580,8 @@ export const makeShardHost = <S extends Shard>(
         }),
     }
 
-    const { failure, vital } = makeVital()
-    const forever = (effect: Effect.Effect<unknown>) => Effect.forkScoped(vital(effect))
+    const { failure, supervise } = makeSupervisor()
+    const forever = (effect: Effect.Effect<unknown>) => Effect.forkScoped(supervise(effect))
 
     yield* forever(appender.run)
     yield* forever(

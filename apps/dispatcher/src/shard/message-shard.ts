@@ -14,9 +14,9 @@
  */
 import {
   type Fence,
-  HeldOffsets,
+  PinnedOffsets,
   KeyedQueues,
-  LaneReading,
+  LaneCursor,
   type Needed,
   type Opened,
   TimerHeap,
@@ -175,8 +175,8 @@ const REMEMBERED_BYTES = 260
 const ENVELOPE_BYTES = 512
 
 interface Lane {
-  readonly holds: HeldOffsets
-  readonly reading: LaneReading
+  readonly holds: PinnedOffsets
+  readonly reading: LaneCursor
   /** Of payloads held, by operator. */
   readonly bytes: Map<string, number>
 }
@@ -210,8 +210,8 @@ export class MessageShard {
   readonly #remembered = new Map<string, Remembered>()
   readonly #queues = new KeyedQueues<Message>(LANES)
   readonly #timers = new TimerHeap<Message>()
-  readonly #logHolds = new HeldOffsets<Message | Remembered>()
-  readonly #reportHolds = new HeldOffsets()
+  readonly #logHolds = new PinnedOffsets<Message | Remembered>()
+  readonly #reportHolds = new PinnedOffsets()
   /** Some of their parts have been reported on; those reports are held. */
   readonly #partlyReported = new Set<Message>()
   readonly #byOperatorId = new Map<string, Message>()
@@ -229,9 +229,9 @@ export class MessageShard {
     this.#limits = limits
     this.#routes = world.routes ?? [...new Set([world.operatorFor('live'), world.operatorFor('test')])]
     this.#lanes = Array.from({ length: LANES }, (_, lane) => ({
-      holds: new HeldOffsets(),
+      holds: new PinnedOffsets(),
       bytes: new Map<string, number>(),
-      reading: new LaneReading({
+      reading: new LaneCursor({
         isFull: (route) => this.#isShareFull(lane, route),
         hasRoom: (route) => this.#hasShareRoom(lane, route),
       }),
@@ -298,7 +298,7 @@ export class MessageShard {
     )
   }
 
-  /** Where a lane is to be read next, when it is not `position`; see `LaneReading`. */
+  /** Where a lane is to be read next, when it is not `position`; see `LaneCursor`. */
   turn(lane: number, position: number): number | null {
     return this.#lanes[lane]!.reading.turn(position, this.#world.now())
   }

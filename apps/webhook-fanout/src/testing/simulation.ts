@@ -2,7 +2,7 @@
  * A partition, its deliverer and its receivers under a clock that the test moves, over a store and a topic that outlive the
  * processes: so that days pass in milliseconds, and a process can be killed between any two steps.
  */
-import { makeVital } from '@hub/actor'
+import { makeSupervisor } from '@hub/actor'
 import { encodeId, eventId } from '@hub/domain'
 import {
   encodeRecord,
@@ -190,7 +190,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
       const deliverer = yield* makeDeliverer({
         mayBegin: () => !process.dead,
         report: (subscription, outcome) => process.partition?.report(subscription, outcome),
-        vital: makeVital().vital,
+        supervise: makeSupervisor().supervise,
       })
       const { epoch, position } = yield* shape.take(PARTITION)
       owner = process

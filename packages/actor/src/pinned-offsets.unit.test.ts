@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
-import { HeldOffsets } from './held-offsets.ts'
+import { PinnedOffsets } from './pinned-offsets.ts'
 
 const owners = fc.constantFrom('one', 'another', 'a third')
 
@@ -8,7 +8,7 @@ describe('offsets that are still needed', () => {
   it('know the lowest of a set, whatever was held and released in any order', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.boolean(), fc.nat(40), owners), { maxLength: 200 }), (steps) => {
-        const held = new HeldOffsets<string>()
+        const held = new PinnedOffsets<string>()
         const model = new Map<number, Set<string>>()
         for (const [hold, offset, owner] of steps) {
           if (hold) {
@@ -32,7 +32,7 @@ describe('offsets that are still needed', () => {
   })
 
   it('need no owner, and are held once then', () => {
-    const held = new HeldOffsets()
+    const held = new PinnedOffsets()
     held.hold(7)
     held.hold(5)
     held.hold(5)
@@ -43,7 +43,7 @@ describe('offsets that are still needed', () => {
   })
 
   it('stay small however many have passed', () => {
-    const held = new HeldOffsets()
+    const held = new PinnedOffsets()
     for (let offset = 0; offset < 100_000; offset++) {
       held.hold(offset)
       if (offset >= 10) held.release(offset - 10)

@@ -6,7 +6,7 @@
  * holding, releasing and asking for the lowest take constant time on average. Each may have an owner, who needs it, or several where
  * one record is about several things; it is held until the last of them has released it.
  */
-export class HeldOffsets<Owner = undefined> {
+export class PinnedOffsets<Owner = undefined> {
   /** Ascending. May contain offsets that are released already; `#held` decides. */
   #sorted: Array<number> = []
   #head = 0

@@ -35,7 +35,7 @@ const PASS_PAUSE_MS = 500
  */
 const PATIENCE_MS = 200
 
-export class LaneReading {
+export class LaneCursor {
   readonly #shares: Shares
   /** Everything before it has been read at least once. */
   #frontier = -1

@@ -1,7 +1,7 @@
-/** A lane that is only ever read through `LaneReading`, with consumers of very different speeds. */
+/** A lane that is only ever read through `LaneCursor`, with consumers of very different speeds. */
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
-import { LaneReading } from './lane-reading.ts'
+import { LaneCursor } from './lane-cursor.ts'
 
 const ROUTES = ['a', 'b', 'c']
 const SHARE = 4
@@ -13,7 +13,7 @@ class Reader {
   position = 0
   reads = 0
   now = 0
-  readonly reading = new LaneReading({
+  readonly reading = new LaneCursor({
     isFull: (route) => this.waiting.get(route)!.length >= SHARE,
     hasRoom: (route) => this.waiting.get(route)!.length <= SHARE / 2,
   })
