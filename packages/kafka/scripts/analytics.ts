@@ -1,6 +1,6 @@
 /** Writes the reference of topics and records into docs/analytics.md: `node packages/kafka/scripts/analytics.ts`, then `npx oxfmt docs`. */
 import { readFileSync, writeFileSync } from 'node:fs'
-import { withReference } from '../src/analytics.ts'
+import { withReference } from '../src/schemas/analytics-reference.ts'
 
 const page = new URL('../../../docs/analytics.md', import.meta.url)
 writeFileSync(page, withReference(readFileSync(page, 'utf8')))

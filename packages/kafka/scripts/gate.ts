@@ -11,7 +11,7 @@ import {
   publicationsOf,
   schemaProblems,
   SCHEMAS,
-} from '../src/schemas.ts'
+} from '../src/schemas/schemas.ts'
 
 const folder = fileURLToPath(new URL('../schemas', import.meta.url))
 

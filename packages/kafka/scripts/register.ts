@@ -3,7 +3,7 @@
  * release that writes with new versions. A registry that asks who one is gets what `REGISTRY_AUTHORIZATION` holds as `Authorization`.
  */
 import { Effect, Result } from 'effect'
-import { registerSchemas } from '../src/register.ts'
+import { registerSchemas } from '../src/registry/register.ts'
 
 const [url, ...more] = process.argv.slice(2)
 if (url === undefined || more.length > 0 || !URL.canParse(url)) {

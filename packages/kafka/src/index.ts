@@ -1,6 +1,6 @@
 export * from './port.ts'
-export * from './codec.ts'
-export * from './records.ts'
+export * from './records/codec.ts'
+export * from './records/records.ts'
 export {
   displayContent,
   type DeadLetter,
@@ -10,9 +10,9 @@ export {
   readDeadLetter,
   recordToRetry,
   type DisplayRecord,
-} from './dead-letters.ts'
-export * from './outgoing.ts'
-export * from './registry.ts'
+} from './dead-letters/read-dead-letters.ts'
+export * from './records/outgoing.ts'
+export * from './registry/answers.ts'
 export {
   type CatalogueOptions,
   catalogueConfig,
@@ -26,7 +26,7 @@ export {
   KafkaRequestRejected,
   type TopicReport,
   type TopicSpec,
-} from './topics.ts'
+} from './topics/catalogue.ts'
 export {
   alterTopics,
   type ClusterState,
@@ -37,16 +37,22 @@ export {
   readOffsetRanges,
   type TopicComparison,
   type OffsetRange,
-} from './inspect.ts'
-export { RECORD_NAMES, SCHEMAS, type AvroSchema, type RecordName, type SchemaVersion } from './schemas.ts'
-export { partitionFor } from './partitioner.ts'
+} from './topics/inspect.ts'
+export {
+  RECORD_NAMES,
+  SCHEMAS,
+  type AvroSchema,
+  type RecordName,
+  type SchemaVersion,
+} from './schemas/schemas.ts'
+export { partitionFor } from './log/partitioner.ts'
 export {
   kafkaCaConfig,
   kafkaConnectionConfig,
   type KafkaConnection,
   type KafkaCredentials,
-} from './client.ts'
-export { layerEventLog, type EventLogOptions } from './event-log.ts'
-export { layerConsumerGroups, type ConsumerGroupsOptions } from './consumer-groups.ts'
-export { layerMemory, MemoryKafka, type BrokerState } from './memory.ts'
-export { joinWithRetry } from './join.ts'
+} from './connection/client.ts'
+export { layerEventLog, type EventLogOptions } from './log/event-log.ts'
+export { layerConsumerGroups, type ConsumerGroupsOptions } from './consumer/member.ts'
+export { layerMemory, MemoryKafka, type BrokerState } from './testing/memory.ts'
+export { joinWithRetry } from './consumer/join-with-retry.ts'

@@ -5,12 +5,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import kafkajs, { type Admin } from 'kafkajs'
-import { brokerProxy, type BrokerProxy } from './broker-proxy.testing.ts'
-import type { KafkaConnection } from './client.ts'
-import { layerConsumerGroups } from './consumer-groups.ts'
-import { layerEventLog } from './event-log.ts'
-import { leavePreviousMember } from './leave-previous-member.ts'
-import { InnerGroupClass, type InnerGroup } from './inner-group.ts'
+import { brokerProxy, type BrokerProxy } from './testing/broker-proxy.testing.ts'
+import type { KafkaConnection } from './connection/client.ts'
+import { layerConsumerGroups } from './consumer/member.ts'
+import { layerEventLog } from './log/event-log.ts'
+import { leavePreviousMember } from './consumer/leave-previous-member.ts'
+import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/inner-group.ts'
 import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
 import {
   type KafkaUnavailable,
@@ -20,7 +20,7 @@ import {
   type GroupControl,
   type IncomingRecord,
 } from './port.ts'
-import { createTopics, topicCatalogue } from './topics.ts'
+import { createTopics, topicCatalogue } from './topics/catalogue.ts'
 
 const address = process.env['HUB_TEST_KAFKA']
 if (address === undefined) {

@@ -4,7 +4,7 @@
  */
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
-import { NEWEST_SCHEMA } from './newer.ts'
+import { NEWEST_SCHEMA } from './records/newer-schema.ts'
 import {
   KafkaUnavailable,
   ConsumerGroups,
@@ -16,7 +16,7 @@ import {
   type OutgoingRecord,
   type Position,
 } from './port.ts'
-import type { BrokerState } from './memory.ts'
+import type { BrokerState } from './testing/memory.ts'
 
 /** The partitions that the suite expects every topic to have. */
 export const CONTRACT_PARTITIONS = 6

@@ -4,12 +4,12 @@ import { makeCertificateAuthority, type SecuredKafka, startSecuredKafka } from '
 import { assert, describe, it } from '@effect/vitest'
 import { Deferred, Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import type { KafkaConnection, KafkaCredentials } from './client.ts'
-import { layerConsumerGroups } from './consumer-groups.ts'
-import { layerEventLog } from './event-log.ts'
-import { describeCluster } from './inspect.ts'
+import type { KafkaConnection, KafkaCredentials } from './connection/client.ts'
+import { layerConsumerGroups } from './consumer/member.ts'
+import { layerEventLog } from './log/event-log.ts'
+import { describeCluster } from './topics/inspect.ts'
 import { ConsumerGroups, EventLog, type IncomingRecord } from './port.ts'
-import { createTopics } from './topics.ts'
+import { createTopics } from './topics/catalogue.ts'
 
 let kafka: SecuredKafka
 beforeAll(async () => {

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Deferred, Duration, Effect, Option, Result } from 'effect'
-import { decodeRecord, type UndecodableRecord } from './codec.ts'
+import { decodeRecord, type UndecodableRecord } from '../records/codec.ts'
 import {
   KafkaUnavailable,
   ConsumerGroups,
@@ -12,10 +12,10 @@ import {
   type IncomingRecord,
   type OutgoingRecord,
   type Position,
-} from './port.ts'
-import type { HubRecord } from './records.ts'
-import { DEAD_LETTER_HEADERS } from './outgoing.ts'
-import { deadLetterTopic } from './topics.ts'
+} from '../port.ts'
+import type { HubRecord } from '../records/records.ts'
+import { DEAD_LETTER_HEADERS } from '../records/outgoing.ts'
+import { deadLetterTopic } from '../topics/catalogue.ts'
 
 /** A record that could not be read or applied. */
 export interface DeadLetter {

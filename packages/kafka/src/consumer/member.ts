@@ -4,12 +4,18 @@
  */
 import { Cause, Effect, Exit, Layer, type Scope } from 'effect'
 import type { Admin, Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent, KafkaMessage } from 'kafkajs'
-import { claimOf, type Holding, retainedOf, NOTHING, shardAssigner, shareOf } from './assigner.ts'
-import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
-import { attachHooks, type InnerBatch, type InnerGroup } from './inner-group.ts'
+import { claimOf, type Holding, retainedOf, NOTHING, shardAssigner, shareOf } from './assignor.ts'
+import {
+  kafkaWith,
+  reasonOf,
+  type CuttableKafka,
+  type Fork,
+  type KafkaConnection,
+} from '../connection/client.ts'
+import { attachHooks, type InnerBatch, type InnerGroup } from '../kafkajs-patches/inner-group.ts'
 import { readMember, removeMember, writeMember } from './member-file.ts'
-import { beforeNewer, newerSchemaOf } from './newer.ts'
-import { DEAD_LETTER_HEADERS } from './outgoing.ts'
+import { beforeNewer, newerSchemaOf } from '../records/newer-schema.ts'
+import { DEAD_LETTER_HEADERS } from '../records/outgoing.ts'
 import {
   KafkaUnavailable,
   ConsumerGroups,
@@ -19,7 +25,7 @@ import {
   type IncomingRecord,
   type Position,
   type PartitionOffsets,
-} from './port.ts'
+} from '../port.ts'
 
 export interface ConsumerGroupsOptions {
   readonly connection: KafkaConnection

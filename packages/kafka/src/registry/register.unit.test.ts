@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { Effect, Result } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { registerSchemas } from './register.ts'
-import { subjectOf } from './registry.ts'
-import { SCHEMAS } from './schemas.ts'
+import { subjectOf } from './answers.ts'
+import { SCHEMAS } from '../schemas/schemas.ts'
 
 interface Stored {
   readonly id: number

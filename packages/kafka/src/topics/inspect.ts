@@ -1,9 +1,15 @@
 /** What an operator of the hub asks Kafka: whether it is there, how its topics and groups stand, and how topics are mended. */
 import { Effect } from 'effect'
 import kafkajs from 'kafkajs'
-import type { KafkaConnection } from './client.ts'
-import type { KafkaUnavailable } from './port.ts'
-import { compare, type TopicDifference, KafkaRequestRejected, type TopicSpec, withAdmin } from './topics.ts'
+import type { KafkaConnection } from '../connection/client.ts'
+import type { KafkaUnavailable } from '../port.ts'
+import {
+  compare,
+  type TopicDifference,
+  KafkaRequestRejected,
+  type TopicSpec,
+  withAdmin,
+} from './catalogue.ts'
 
 type Asked<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
 

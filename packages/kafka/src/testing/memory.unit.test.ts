@@ -1,6 +1,6 @@
 import { Effect, Layer } from 'effect'
 import { layerMemory, MemoryKafka } from './memory.ts'
-import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
+import { CONTRACT_PARTITIONS, portContract, TestBus } from '../port.contract.ts'
 
 let names = 0
 

@@ -1,6 +1,6 @@
 /** Records of a version of the hub that is newer than this process, as there are while one is rolled out. */
-import type { IncomingRecord } from './port.ts'
-import { SCHEMAS } from './schemas.ts'
+import type { IncomingRecord } from '../port.ts'
+import { SCHEMAS } from '../schemas/schemas.ts'
 
 /** Ids are given one after the other, so this is the end of those that this process can read. */
 export const NEWEST_SCHEMA = Math.max(...SCHEMAS.map(({ id }) => id))

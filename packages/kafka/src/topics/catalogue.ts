@@ -5,8 +5,8 @@
 import { settings } from '@hub/config'
 import { Config, Data, Duration, Effect, Schedule } from 'effect'
 import kafkajs, { type Admin, type ITopicConfig, type RetryOptions } from 'kafkajs'
-import { makeKafka, reasonOf, type KafkaConnection } from './client.ts'
-import { KafkaUnavailable } from './port.ts'
+import { makeKafka, reasonOf, type KafkaConnection } from '../connection/client.ts'
+import { KafkaUnavailable } from '../port.ts'
 
 const DAY = 24 * 60 * 60 * 1000
 

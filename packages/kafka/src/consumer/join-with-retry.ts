@@ -1,5 +1,5 @@
 import { Duration, Effect, Schedule, type Scope } from 'effect'
-import { ConsumerGroups, type GroupHandler, type GroupOptions } from './port.ts'
+import { ConsumerGroups, type GroupHandler, type GroupOptions } from '../port.ts'
 
 /** Pause between attempts, doubled from the first to the longest: Kafka may take its time, and a hub should not need help when it is there. */
 const FIRST_PAUSE = Duration.millis(200)

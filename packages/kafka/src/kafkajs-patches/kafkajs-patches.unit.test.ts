@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { createRequire } from 'node:module'
 import kafkajs, { type Assigner } from 'kafkajs'
-import { RequestQueueClass } from './inner-request-queue.ts'
+import { RequestQueueClass } from './request-queue-timer.ts'
 import { attachHooks, innerCluster, InnerGroupClass, type InnerGroup } from './inner-group.ts'
 
 const require = createRequire(import.meta.url)

@@ -9,7 +9,7 @@ import {
   type AvroSchema,
   type SchemaVersion,
 } from './schemas.ts'
-import { registryAnswer } from './registry.ts'
+import { registryAnswer } from '../registry/answers.ts'
 
 /** A next version of a published schema, honestly published. */
 const next = (of: SchemaVersion, change: (fields: Array<Record<string, unknown>>) => void): SchemaVersion => {

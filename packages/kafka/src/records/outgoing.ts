@@ -3,7 +3,7 @@
  */
 import { factId, factIdOf, type LogFact, type MessageAccepted, type Mode } from '@hub/domain'
 import { encodeRecord } from './codec.ts'
-import type { IncomingRecord, OutgoingRecord } from './port.ts'
+import type { IncomingRecord, OutgoingRecord } from '../port.ts'
 import type {
   BatchSealed,
   DeliveryReportReceived,
@@ -13,7 +13,7 @@ import type {
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
-import { deadLetterTopic, type TopicNames } from './topics.ts'
+import { deadLetterTopic, type TopicNames } from '../topics/catalogue.ts'
 
 /** What a record says beside its value. */
 export interface RecordOptions {

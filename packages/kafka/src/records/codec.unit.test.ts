@@ -13,9 +13,9 @@ import {
   encodeOutboxRow,
   UndecodableRecord,
 } from './codec.ts'
-import type { OutgoingRecord } from './port.ts'
+import type { OutgoingRecord } from '../port.ts'
 import { reportOutcome, type HubRecord } from './records.ts'
-import { SCHEMAS } from './schemas.ts'
+import { SCHEMAS } from '../schemas/schemas.ts'
 
 const id = 'msg_06fs37r7c5yb6k1v9b2h8zq4mt'
 const at = 1_795_000_000_123

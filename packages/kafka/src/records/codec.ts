@@ -16,8 +16,8 @@ import type {
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
-import type { OutgoingRecord } from './port.ts'
-import { codecType, RECORD_NAMES, SCHEMAS, type RecordName } from './schemas.ts'
+import type { OutgoingRecord } from '../port.ts'
+import { codecType, RECORD_NAMES, SCHEMAS, type RecordName } from '../schemas/schemas.ts'
 
 /**
  * Why a record cannot be read. Reading it again gives the same answer: it belongs in the dead-letter topic. The

@@ -3,7 +3,7 @@
  * a unit test holds the page to it, so that it cannot go stale.
  */
 import { type AvroSchema, type RecordName, SCHEMAS } from './schemas.ts'
-import { topicCatalogue, type TopicNames, topicNames } from './topics.ts'
+import { topicCatalogue, type TopicNames, topicNames } from '../topics/catalogue.ts'
 
 /** Which records a topic holds, and what its key is. A record of the lanes is described with the first of them. */
 export const TOPIC_CONTENT: Readonly<

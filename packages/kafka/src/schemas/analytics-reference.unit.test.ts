@@ -1,9 +1,9 @@
 import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
-import { analyticsReference, REFERENCE_BEGINS, TOPIC_CONTENT, withReference } from './analytics.ts'
+import { analyticsReference, REFERENCE_BEGINS, TOPIC_CONTENT, withReference } from './analytics-reference.ts'
 import { RECORD_NAMES } from './schemas.ts'
 
-const page = readFileSync(new URL('../../../docs/analytics.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../../../docs/analytics.md', import.meta.url), 'utf8')
 
 /** Without what a formatter may do to a table. */
 const plain = (text: string): ReadonlyArray<string> =>

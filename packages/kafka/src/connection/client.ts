@@ -15,8 +15,8 @@ import kafkajs, {
   type RetryOptions,
   type SASLOptions,
 } from 'kafkajs'
-import './inner-request-queue.ts'
-import type { KafkaUnavailable } from './port.ts'
+import '../kafkajs-patches/request-queue-timer.ts'
+import type { KafkaUnavailable } from '../port.ts'
 
 // A CommonJS module: Node finds its values through the default export only.
 const { logLevel } = kafkajs

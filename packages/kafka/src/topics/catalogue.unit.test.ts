@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
-import { partitionFor } from './partitioner.ts'
-import { deadLetterTopic, topicCatalogue, topicNames } from './topics.ts'
+import { partitionFor } from '../log/partitioner.ts'
+import { deadLetterTopic, topicCatalogue, topicNames } from './catalogue.ts'
 
 const DAY = 86_400_000
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
-import { assignShards, type Claim, NEWCOMER, shareOf, shareOut } from './assigner.ts'
+import { assignShards, type Claim, NEWCOMER, shareOf, shareOut } from './assignor.ts'
 
 const claim = (memberId: string, shards: ReadonlyArray<number> = [], generation = 1): Claim => ({
   memberId,

@@ -6,7 +6,7 @@
  * several record types, and the same type may live in more than one topic (the two lanes), so neither the topic's
  * name nor topic and record together would name a schema once.
  */
-import { SCHEMAS, type SchemaVersion } from './schemas.ts'
+import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
 /** What to answer: JSON of type `application/vnd.schemaregistry.v1+json`. */
 export interface RegistryAnswer {

@@ -46,7 +46,7 @@ export interface SchemaVersion {
 /** An Avro schema as JSON. */
 export type AvroSchema = string | ReadonlyArray<AvroSchema> | { readonly [key: string]: unknown }
 
-const folder = new URL('../schemas/', import.meta.url)
+const folder = new URL('../../schemas/', import.meta.url)
 const readJson = (file: string): unknown => JSON.parse(readFileSync(new URL(file, folder), 'utf8'))
 
 type Ids = Record<string, ReadonlyArray<{ version: number; id: number; fingerprint: string }>>

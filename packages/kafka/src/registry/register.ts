@@ -3,8 +3,8 @@
  * What is there already is left as it is, so that it can be done again with every release.
  */
 import { Data, Duration, Effect } from 'effect'
-import { REGISTRY_CONTENT_TYPE, subjectOf } from './registry.ts'
-import { SCHEMAS, type SchemaVersion } from './schemas.ts'
+import { REGISTRY_CONTENT_TYPE, subjectOf } from './answers.ts'
+import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
 /** The registry did not answer, or does not take a schema. `detail` is its own words. */
 export class RegistryRefused extends Data.TaggedError('RegistryRefused')<{

@@ -3,9 +3,9 @@
  * the real one. One process, one delivery at a time for each member; nothing is kept.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
-import { claimOf, type Holding, retainedOf, NOTHING, shareOut } from './assigner.ts'
-import { beforeNewer } from './newer.ts'
-import { partitionFor } from './partitioner.ts'
+import { claimOf, type Holding, retainedOf, NOTHING, shareOut } from '../consumer/assignor.ts'
+import { beforeNewer } from '../records/newer-schema.ts'
+import { partitionFor } from '../log/partitioner.ts'
 import {
   KafkaUnavailable,
   ConsumerGroups,
@@ -16,7 +16,7 @@ import {
   type IncomingRecord,
   type OutgoingRecord,
   type Position,
-} from './port.ts'
+} from '../port.ts'
 
 /** How Kafka behaves: it works, it is not there, or it takes what it is given and never answers. */
 export type BrokerState = 'up' | 'refusing' | 'hanging'

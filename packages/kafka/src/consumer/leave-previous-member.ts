@@ -6,8 +6,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
-import { kafkaConnectionConfig, kafkaWith, type KafkaConnection } from './client.ts'
-import { innerCluster, type InnerCoordinator } from './inner-group.ts'
+import { kafkaConnectionConfig, kafkaWith, type KafkaConnection } from '../connection/client.ts'
+import { innerCluster, type InnerCoordinator } from '../kafkajs-patches/inner-group.ts'
 import { readMember, removeMember } from './member-file.ts'
 
 /** Leaving takes some milliseconds, and the others take half a second until they have shared out what was left. */

@@ -5,9 +5,15 @@
  */
 import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
-import { kafkaWith, reasonOf, type CuttableKafka, type Fork, type KafkaConnection } from './client.ts'
+import {
+  kafkaWith,
+  reasonOf,
+  type CuttableKafka,
+  type Fork,
+  type KafkaConnection,
+} from '../connection/client.ts'
 import { partitionFor } from './partitioner.ts'
-import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from './port.ts'
+import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from '../port.ts'
 
 export interface EventLogOptions {
   readonly connection: KafkaConnection

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { encodeRecord } from './codec.ts'
-import { NEWEST_SCHEMA, newerSchemaOf } from './newer.ts'
-import { SCHEMAS } from './schemas.ts'
+import { NEWEST_SCHEMA, newerSchemaOf } from './newer-schema.ts'
+import { SCHEMAS } from '../schemas/schemas.ts'
 
 const headed = (id: number, magic = 0): Uint8Array => {
   const bytes = Buffer.alloc(8, 1)
