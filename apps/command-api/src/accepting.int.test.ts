@@ -4,19 +4,19 @@ import { decodeBatchSealed } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeWorld, type World } from './testing/harness.ts'
+import { type Account, call, facts, makeDeployment, type Deployment } from './testing/harness.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
-  account = await world.addAccount()
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 interface Shown {
@@ -96,7 +96,7 @@ const words = (batch: ShownBatch) => batch.results.map(({ error, result }) => er
 const codeOf = (answer: { readonly body: unknown }) => (answer.body as Shown).error?.code
 
 const spentOf = async (of: Account) => {
-  const [row] = await world.sql<{ spent: string }[]>(
+  const [row] = await deployment.sql<{ spent: string }[]>(
     (q) => q`SELECT spent::text FROM command.spend_periods WHERE account = ${of.uuid}`,
   )
   return row?.spent ?? '0.00'
@@ -104,8 +104,8 @@ const spentOf = async (of: Account) => {
 
 describe('POST /v1/messages/batch', () => {
   it('gives each element its own result, in order, and lists what was accepted', async () => {
-    const lane = await world.tail(world.topics.acceptedService)
-    const log = await world.tail(world.topics.messages)
+    const lane = await deployment.tail(deployment.topics.acceptedService)
+    const log = await deployment.tail(deployment.topics.messages)
     const batch = await sendBatch([
       service({ client_ref: 'b1-0' }),
       otp({ client_ref: 'b1-1' }),
@@ -184,7 +184,7 @@ describe('POST /v1/messages/batch', () => {
     const mixed = await sendBatch([messages[0], service({ client_ref: 'b2-3' })])
     assert.deepInclude(mixed, { id: null, created_at: null, closed: false })
     assert.notStrictEqual(other.id, first.id)
-    const rows = await world.sql<{ count: number }[]>(
+    const rows = await deployment.sql<{ count: number }[]>(
       (q) => q`SELECT count(*)::integer AS count FROM command.batches WHERE id = ANY (
         ${[first, again, other].map(({ id }) => uuidOfBatch(id))}::uuid[])`,
     )
@@ -192,7 +192,7 @@ describe('POST /v1/messages/batch', () => {
   })
 
   it('is closed at once when all of it was rejected', async () => {
-    const log = await world.tail(world.topics.messages)
+    const log = await deployment.tail(deployment.topics.messages)
     const batch = await sendBatch([service({ client_ref: 'b3', template: 'nope' }), { client_ref: 'b3-1' }])
     assert.deepInclude(batch, { closed: true })
     assert.deepInclude(batch.counts, { total: 2, accepted: 0, rejected: 2 })
@@ -238,7 +238,7 @@ describe('POST /v1/messages/batch', () => {
       cursor = `&starting_after=${page.next_cursor}`
     }
     assert.strictEqual(new Set(listed).size, 1000)
-    const [row] = await world.sql<{ accepted: number; sealed: boolean }[]>(
+    const [row] = await deployment.sql<{ accepted: number; sealed: boolean }[]>(
       (q) =>
         q`SELECT accepted, sealed_at IS NOT NULL AS sealed FROM command.batches WHERE id = ${uuidOfBatch(batch.id)}`,
     )
@@ -249,11 +249,11 @@ describe('POST /v1/messages/batch', () => {
     const left = await sendBatch([service({ client_ref: 'b7-0' }), otp({ client_ref: 'b7-1' })])
     const untouched = await sendBatch([service({ client_ref: 'b7-2' })])
     // As the process would have left it that died between the flush and the seal, its code given back.
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.batches SET sealed_at = NULL, accepted = 0, total = 4, duplicate = 1,
                       created_at = now() - interval '59 minutes' WHERE id = ${uuidOfBatch(left.id)}`,
     )
-    await world.sql(
+    await deployment.sql(
       (q) => q`
       UPDATE command.acceptances SET given_back = true WHERE batch_id = ${uuidOfBatch(left.id)} AND class = 'otp'`,
     )
@@ -265,7 +265,7 @@ describe('POST /v1/messages/batch', () => {
       { withinMs: 20_000 },
     )
     assert.deepInclude(sealed.counts, { total: 4, accepted: 1, duplicate: 1, rejected: 2 })
-    const [row] = await world.sql<{ count: number }[]>(
+    const [row] = await deployment.sql<{ count: number }[]>(
       (q) => q`SELECT count(*)::integer AS count FROM command.batches WHERE sealed_at IS NULL`,
     )
     assert.strictEqual(row?.count, 0)
@@ -348,14 +348,14 @@ describe('Idempotency-Key', () => {
     const second = await post('/v1/webhook_endpoints', body, { idempotencyKey: 'i4' })
     assert.deepStrictEqual(second.body, first.body)
     const { secret } = first.body as { secret: string }
-    const [row] = await world.sql<{ answer: Buffer }[]>(
+    const [row] = await deployment.sql<{ answer: Buffer }[]>(
       (q) => q`SELECT answer FROM command.idempotency_keys WHERE key = 'i4'`,
     )
     assert.isFalse(row?.answer.includes(secret))
   })
 
   it('makes one message of 300 repeats at once in two processes', async () => {
-    const second = await world.start()
+    const second = await deployment.start()
     const body = JSON.stringify(otp())
     try {
       const answers = await Promise.all(
@@ -384,7 +384,7 @@ describe('Idempotency-Key', () => {
     const body = service()
     const first = await send(body, { idempotencyKey: 'i6' })
     // As the row was before the answer was stored.
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.idempotency_keys
                   SET status = NULL, answer = NULL, lease_token = gen_random_uuid(), lease_until = now() + interval '30 seconds',
                       message_ids = ARRAY[${decodeId('msg', (first.body as Shown).id)}::uuid]
@@ -393,7 +393,7 @@ describe('Idempotency-Key', () => {
     const running = await send(body, { idempotencyKey: 'i6' })
     assert.deepStrictEqual([running.status, codeOf(running)], [409, 'idempotency_conflict'])
     assert.isAtLeast((running.body as Shown).error?.retry_after ?? 0, 20)
-    await world.sql((q) => q`UPDATE command.idempotency_keys SET lease_until = now() WHERE key = 'i6'`)
+    await deployment.sql((q) => q`UPDATE command.idempotency_keys SET lease_until = now() WHERE key = 'i6'`)
     const again = await send(body, { idempotencyKey: 'i6' })
     assert.deepStrictEqual([again.status, again.body], [202, first.body])
     assert.isNull(again.headers.get('idempotent-replayed'))
@@ -437,8 +437,8 @@ describe('limits', () => {
   })
 
   it('take no more money than there is, in order, and charge nothing for repeats', async () => {
-    const poor = await world.addAccount()
-    await world.sql(
+    const poor = await deployment.addAccount()
+    await deployment.sql(
       (q) =>
         q`INSERT INTO command.account_settings (account, mode, spend_limit) VALUES (${poor.uuid}, 'live', 5)
                ON CONFLICT (account, mode) DO UPDATE SET spend_limit = 5`,
@@ -457,7 +457,7 @@ describe('limits', () => {
     assert.strictEqual(await spentOf(poor), '4.00')
     const to = freshNumber()
     assert.strictEqual(codeOf(await send(service({ to }), { key })), 'spend_limit_reached')
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.account_settings SET spend_limit = 6 WHERE account = ${poor.uuid}`,
     )
     // The refused send has spent no window either.
@@ -478,7 +478,7 @@ describe('limits', () => {
     await send(known)
     const waiting = service({ client_ref: 'l4-1' })
     const settings = (limit: number | null) =>
-      world.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)
+      deployment.sql((q) => q`UPDATE command.hub_settings SET daily_limit = ${limit}`)
     await settings(1)
     try {
       const refused = await eventually(

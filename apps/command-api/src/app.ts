@@ -6,13 +6,13 @@ import { Sealing, Sql, Vault } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Duration, Layer } from 'effect'
-import { flusherLayer } from './accept/flush.ts'
+import { acceptorLayer } from './accept/acceptor.ts'
 import { ledgerLayer } from './accept/ledger.ts'
 import { Limits } from './accept/limits.ts'
-import { OutboxGate } from './accept/outbox-gate.ts'
+import { OutboxMode } from './accept/outbox-mode.ts'
 import { Lanes, reconcilerLayer } from './accept/reconciler.ts'
 import { relayLayer } from './accept/relay.ts'
-import { windowsLayer } from './accept/windows.ts'
+import { countersFromLedgerLayer } from './accept/counters-from-ledger.ts'
 import { Access } from './access/access.ts'
 import type { Networks } from './access/client-address.ts'
 import { ApiKeys } from './access/keys.ts'
@@ -27,8 +27,8 @@ import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
 import { announcedShutdown } from './http/shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
-import { Idempotency } from './idempotency/step.ts'
-import { idempotencyKeysLayer } from './idempotency/store.ts'
+import { Idempotency } from './idempotency/idempotency.ts'
+import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
 import { freshId } from './ids.ts'
 import { maintenanceLayer } from './maintenance.ts'
 import { Messages } from './messages/store.ts'
@@ -59,7 +59,7 @@ export interface AppOptions {
 export const commandApi = (options: AppOptions) => {
   const { baseUrl, hashSecret, kafka, port, tls, topics, trustedProxies } = options
   const shutdownDelay = options.shutdownDelay ?? Duration.zero
-  const accepting = flusherLayer({
+  const accepting = acceptorLayer({
     topics,
     lifetimes: DEFAULT_LIFETIMES,
     makeMessageId: (now) => freshId('msg', now),
@@ -86,10 +86,10 @@ export const commandApi = (options: AppOptions) => {
     Layer.provideMerge(serverLayer(port, tls, shutdownDelay)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling)),
-    Layer.provide(windowsLayer(hashSecret)),
+    Layer.provide(countersFromLedgerLayer(hashSecret)),
     Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer, resources)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),
-    Layer.provide(Layer.mergeAll(Messages.layer, OutboxGate.layer, HttpEdge.layer(baseUrl))),
+    Layer.provide(Layer.mergeAll(Messages.layer, OutboxMode.layer, HttpEdge.layer(baseUrl))),
   ) satisfies Layer.Layer<
     never,
     unknown,

@@ -2,22 +2,22 @@ import { createHash, randomUUID } from 'node:crypto'
 import { decodeId, encodeId, factId } from '@hub/domain'
 import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeWorld, type World } from './testing/harness.ts'
+import { type Account, call, facts, makeDeployment, type Deployment } from './testing/harness.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 let other: Account
 
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
-  account = await world.addAccount()
-  other = await world.addAccount()
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  account = await deployment.addAccount()
+  other = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 interface Shown {
@@ -52,7 +52,7 @@ const accepted = async (body: unknown, key?: string, url?: string): Promise<Show
 
 describe('POST /v1/messages', () => {
   it('accepts, shows the message masked and without its text, and publishes it sealed', async () => {
-    const lane = await world.tail(world.topics.acceptedService)
+    const lane = await deployment.tail(deployment.topics.acceptedService)
     const message = await accepted(service({ client_ref: 'first' }), account.keys.live)
     assert.deepInclude(message, {
       object: 'message',
@@ -109,8 +109,8 @@ describe('POST /v1/messages', () => {
   })
 
   it('makes one message of 200 repeats at once in two processes', async () => {
-    const second = await world.start()
-    const lane = await world.tail(world.topics.acceptedOtp)
+    const second = await deployment.start()
+    const lane = await deployment.tail(deployment.topics.acceptedOtp)
     try {
       const answers = await Promise.all(
         Array.from({ length: 200 }, (_, i) =>
@@ -119,7 +119,7 @@ describe('POST /v1/messages', () => {
       )
       assert.strictEqual(new Set(answers.map(({ id }) => id)).size, 1)
       assert.isAtLeast(answers.filter((answer) => answer['duplicate'] === true).length, 198)
-      const rows = await world.sql<{ count: number }[]>(
+      const rows = await deployment.sql<{ count: number }[]>(
         (q) => q`SELECT count(*)::integer AS count FROM command.acceptances WHERE client_ref = 'at-once'`,
       )
       assert.strictEqual(rows[0]?.count, 1)
@@ -137,7 +137,7 @@ describe('POST /v1/messages', () => {
     await accepted(service())
     await eventually(
       async () => {
-        const [row] = await world.sql<{ count: number }[]>(
+        const [row] = await deployment.sql<{ count: number }[]>(
           (q) => q`SELECT count(*)::integer AS count FROM command.outbox`,
         )
         return row?.count === 0
@@ -148,7 +148,7 @@ describe('POST /v1/messages', () => {
 
   it('never stores the text of a code', async () => {
     const { id } = await accepted(otp({ client_ref: 'no-text' }))
-    const [row] = await world.sql<{ sealed: unknown; sealing_key: unknown }[]>(
+    const [row] = await deployment.sql<{ sealed: unknown; sealing_key: unknown }[]>(
       (q) => q`SELECT sealed, sealing_key FROM command.acceptances WHERE message_id = ${decodeId('msg', id)}`,
     )
     assert.deepEqual({ ...row }, { sealed: null, sealing_key: null })
@@ -162,7 +162,7 @@ describe('POST /v1/messages', () => {
 
   it('refuses an opted-out recipient of the live table', async () => {
     const message = await accepted(service({ to: '+79005550001' }), account.keys.live)
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO command.opt_outs (recipient, source)
                SELECT recipient, 'operator' FROM command.acceptances WHERE message_id = ${decodeId('msg', message.id)}`,
     )
@@ -249,7 +249,7 @@ describe('what a client gets wrong has its code and its parameter', () => {
   it('a template can be used the moment it is approved', async () => {
     const body = service({ to: '+79005550003', template: 'later', variables: {} })
     assert.strictEqual((await send(body, account.keys.live)).status, 422)
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status)
                VALUES (${randomUUID()}, ${account.uuid}, 'live', 'later', 'service', 'HUB', 'x', 'approved')`,
     )
@@ -319,10 +319,10 @@ describe('order of checks', () => {
     assert.strictEqual((await at('/v1/messages/msg_x')).status, 401)
   })
   it('a revoked key ends within seconds', async () => {
-    const third = await world.addAccount()
+    const third = await deployment.addAccount()
     assert.strictEqual((await at('/v1/account', { key: third.keys.test })).status, 200)
     const hash = createHash('sha256').update(third.keys.test).digest()
-    await world.sql((q) => q`UPDATE command.api_keys SET revoked_at = now() WHERE hash = ${hash}`)
+    await deployment.sql((q) => q`UPDATE command.api_keys SET revoked_at = now() WHERE hash = ${hash}`)
     await eventually(async () => (await at('/v1/account', { key: third.keys.test })).status === 401, {
       withinMs: 10_000,
     })
@@ -345,13 +345,13 @@ describe('GET /v1/messages/{id}', () => {
   it('shows the read model as soon as it is there', async () => {
     const { id } = await accepted(service({ client_ref: 'projected' }))
     const uuid = decodeId('msg', id)!
-    const vault = await world.vault()
+    const vault = await deployment.vault()
     const sealed = vault.seal(
       'personal-data',
       id,
       Buffer.from(JSON.stringify({ to: '+79001234567', text: 'Заказ 17 готов', variables: { order: '17' } })),
     )
-    await world.sql(
+    await deployment.sql(
       (
         q,
       ) => q`INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, parts, price, currency,
@@ -360,14 +360,14 @@ describe('GET /v1/messages/{id}', () => {
                       variables, created_at, created_at + interval '1 second', 'rejected', 3, true, 'spam_filter_sender', 1
                  FROM command.acceptances WHERE message_id = ${uuid}`,
     )
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO read.message_history (message_id, fact_id, status, reason_code, at)
                SELECT ${uuid}, gen_random_uuid(), status, reason, created_at + after * interval '1 second'
                  FROM command.acceptances,
                       (VALUES ('rejected', 'spam_filter_sender', 2), ('accepted', NULL, 0), ('sent', NULL, 1)) AS h (status, reason, after)
                 WHERE message_id = ${uuid}`,
     )
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
                SELECT message_id, recipient, created_at, ${sealed} FROM command.acceptances WHERE message_id = ${uuid}`,
     )
@@ -394,7 +394,7 @@ describe('GET /v1/messages/{id}', () => {
       duplicate: true,
     })
     // A year later number and text are gone; the rest stays.
-    await world.sql((q) => q`DELETE FROM read.personal_data WHERE message_id = ${uuid}`)
+    await deployment.sql((q) => q`DELETE FROM read.personal_data WHERE message_id = ${uuid}`)
     assert.deepInclude((await read(id)).body as Shown, {
       to: '',
       text: null,
@@ -424,7 +424,7 @@ describe('webhook endpoints', () => {
   const create = (body: unknown, key = account.keys.test) => call(api.url, path, { key, body })
 
   it('are created with a secret shown once, and announced', async () => {
-    const topic = await world.tail(world.topics.webhooks)
+    const topic = await deployment.tail(deployment.topics.webhooks)
     const answer = await create({ url: 'https://1.1.1.1/hook', event_types: ['message.delivered'] })
     assert.strictEqual(answer.status, 201)
     const made = answer.body as Shown
@@ -434,14 +434,14 @@ describe('webhook endpoints', () => {
     assert.deepStrictEqual(body, rest)
     await eventually(() => topic.some((record) => record.key === `${account.id}:test`), { withinMs: 10_000 })
 
-    const [row] = await world.sql<{ secret: Buffer }[]>(
+    const [row] = await deployment.sql<{ secret: Buffer }[]>(
       (q) => q`SELECT secret FROM webhooks.endpoints WHERE id = ${decodeId('we', made.id)}`,
     )
     assert.notInclude(row?.secret.toString('latin1') ?? '', String(made['secret']))
   })
 
   it('are listed newest first, page by page, for their owner only', async () => {
-    const fresh = await world.addAccount()
+    const fresh = await deployment.addAccount()
     const key = fresh.keys.test
     const ids: Array<string> = []
     for (let i = 0; i < 3; i++)
@@ -497,7 +497,7 @@ describe('webhook endpoints', () => {
   })
 
   it('are at most twenty, also when created at once', async () => {
-    const { keys } = await world.addAccount()
+    const { keys } = await deployment.addAccount()
     const answers = await Promise.all(
       Array.from({ length: 25 }, (_, i) => create({ url: `https://1.1.1.1/${i}` }, keys.test)),
     )
@@ -525,7 +525,7 @@ describe('GET /v1/events', () => {
       // Two of them share a millisecond.
       const at = new Date(Date.UTC(2026, 0, 1) + Math.max(1, i))
       const body = JSON.stringify({ id: ids[i], object: 'event', type })
-      await world.sql(
+      await deployment.sql(
         (q) => q`INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
                  VALUES (${account.uuid}, 'test', ${i + 1}, ${uuid}, ${type}, ${at}, ${body})`,
       )
@@ -575,7 +575,7 @@ describe('GET /v1/events', () => {
 
 describe('GET /v1/account', () => {
   it('tells what is in force', async () => {
-    const fresh = await world.addAccount({ apiRps: null })
+    const fresh = await deployment.addAccount({ apiRps: null })
     const read = async (key: string) => (await call(api.url, '/v1/account', { key })).body
     const common = {
       id: fresh.id,
@@ -588,8 +588,8 @@ describe('GET /v1/account', () => {
     assert.deepStrictEqual(await read(fresh.keys.live), { ...common, mode: 'live', spend_limit: null })
   })
   it('tells what the hub operator has set', async () => {
-    const fresh = await world.addAccount({ apiRps: null })
-    await world.sql(
+    const fresh = await deployment.addAccount({ apiRps: null })
+    await deployment.sql(
       (
         q,
       ) => q`INSERT INTO command.account_settings (account, mode, api_rps, batch_max, flood_per_hour, spend_limit)

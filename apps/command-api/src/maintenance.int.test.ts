@@ -6,22 +6,22 @@ import { eventually } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { resealAll } from './maintenance.ts'
-import { call, makeWorld, type World } from './testing/harness.ts'
+import { call, makeDeployment, type Deployment } from './testing/harness.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
+  deployment = await makeDeployment()
+  api = await deployment.start()
 })
 afterAll(async () => {
   await api?.stop()
-  await world?.remove()
+  await deployment?.remove()
 })
 
 describe('a change of the master key', () => {
   it('seals everything again, and says when nothing needs the old one', async () => {
-    const account = await world.addAccount()
+    const account = await deployment.addAccount()
     const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
       call(api.url, path, { key: account.keys.test, body, headers })
     const made = (await post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })).body as { id: string }
@@ -31,7 +31,7 @@ describe('a change of the master key', () => {
     await eventually(
       async () =>
         (
-          await world.sql<ReadonlyArray<unknown>>(
+          await deployment.sql<ReadonlyArray<unknown>>(
             (q) => q`SELECT 1 FROM command.idempotency_keys WHERE answer IS NOT NULL`,
           )
         ).length === 1,
@@ -39,8 +39,8 @@ describe('a change of the master key', () => {
     )
     const send = { to: '+79001234567', class: 'service', template: 'order_ready', variables: { order: '1' } }
     const sent = (await post('/v1/messages', send)).body as { id: string }
-    const old = await world.vault()
-    await world.sql(
+    const old = await deployment.vault()
+    await deployment.sql(
       (q) => q`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
                VALUES (${decodeId('msg', sent.id)}, ${Buffer.alloc(32)}, now(),
                        ${old.seal('personal-data', sent.id, Buffer.from('{"to":"+79001234567"}'))})`,
@@ -51,19 +51,19 @@ describe('a change of the master key', () => {
         ConfigProvider.layer(
           ConfigProvider.fromUnknown({
             HUB_MASTER_KEY: randomBytes(32).toString('base64'),
-            HUB_PREVIOUS_MASTER_KEYS: world.masterKey,
+            HUB_PREVIOUS_MASTER_KEYS: deployment.masterKey,
           }),
         ),
       ),
     )
-    const sql = Layer.effect(Sql, makeSql(Redacted.make(world.databaseUrl), 2, 'reseal-test'))
+    const sql = Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 2, 'reseal-test'))
     const layer = Layer.mergeAll(sql, vault, Logger.layer([]))
     await Effect.runPromise(
       Effect.gen(function* () {
         const { open, prefix } = yield* Vault
         expect(yield* resealAll).toBe(false)
         const rows = yield* Effect.promise(() =>
-          world.sql<{ of: string; box: Buffer }[]>(
+          deployment.sql<{ of: string; box: Buffer }[]>(
             (q) => q`
               SELECT 'secret' AS of, secret AS box FROM webhooks.endpoints
               UNION ALL SELECT 'previous', previous_secret FROM webhooks.endpoints
@@ -84,7 +84,9 @@ describe('a change of the master key', () => {
         // The stored answer of the rotation holds a secret and has not lived out its day.
         expect(yield* resealAll).toBe(false)
         yield* Effect.promise(() =>
-          world.sql((q) => q`UPDATE command.idempotency_keys SET expires_at = now() - interval '1 second'`),
+          deployment.sql(
+            (q) => q`UPDATE command.idempotency_keys SET expires_at = now() - interval '1 second'`,
+          ),
         )
         expect(yield* resealAll).toBe(true)
       }).pipe(Effect.provide(layer)),

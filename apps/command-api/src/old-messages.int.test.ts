@@ -6,22 +6,22 @@ import { randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, NEW_ID_RANDOM_BYTES, newId, decodeId, recipientHash } from '@hub/domain'
 import { afterAll, beforeAll } from 'vitest'
-import { type Account, call, makeWorld, type World } from './testing/harness.ts'
+import { type Account, call, makeDeployment, type Deployment } from './testing/harness.ts'
 
 const NUMBER = '+79001234567'
 const DAY = 24 * 3_600_000
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
-  account = await world.addAccount()
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 const yearsAgo = (years: number, ms: number): Date => {
@@ -48,12 +48,12 @@ const old = async (at: Date, messageClass: 'otp' | 'service' = 'service'): Promi
   const batchUuid = decodeId('bat', batch)!
   const event = randomUUID()
   const ref = `ref-${place}`
-  const recipient = Buffer.from(recipientHash(world.hashSecret, NUMBER), 'hex')
-  const vault = await world.vault()
+  const recipient = Buffer.from(recipientHash(deployment.hashSecret, NUMBER), 'hex')
+  const vault = await deployment.vault()
   const content = messageClass === 'otp' ? {} : { text: 'Заказ 17 готов', variables: { order: '17' } }
   const box = vault.seal('personal-data', id, Buffer.from(JSON.stringify({ to: NUMBER, ...content })))
   const [template, variable] = messageClass === 'otp' ? ['otp_code', 'code'] : ['order_ready', 'order']
-  await world.sql(async (q) => {
+  await deployment.sql(async (q) => {
     await q`INSERT INTO command.client_refs VALUES (${account.uuid}, 'live', ${ref}, ${uuid}, ${at})`
     await q`
       INSERT INTO read.messages (id, account, mode, class, recipient, template, sender, client_ref, batch_id, parts, price, currency,
@@ -77,7 +77,7 @@ const old = async (at: Date, messageClass: 'otp' | 'service' = 'service'): Promi
 const journal = async (messages: ReadonlyArray<Old>) => {
   const ordered = messages.toSorted((a, b) => a.at.getTime() - b.at.getTime())
   for (const [index, { at, event }] of ordered.entries()) {
-    await world.sql(
+    await deployment.sql(
       (q) => q`
         INSERT INTO read.events VALUES (${account.uuid}, 'live', ${index + 1}, ${event}, 'message.delivered', ${at},
                                         ${JSON.stringify({ id: encodeId('evt', event) })})`,
@@ -221,7 +221,7 @@ describe('old messages', () => {
       at,
       id: newId('whd', at.getTime(), new Uint8Array(NEW_ID_RANDOM_BYTES).fill(index)),
     }))
-    await world.sql(async (q) => {
+    await deployment.sql(async (q) => {
       await q`
         INSERT INTO webhooks.endpoints (id, account, mode, url, secret)
         VALUES (${endpoint}, ${account.uuid}, 'live', 'https://example.com', ''::bytea)`

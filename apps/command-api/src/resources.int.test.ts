@@ -2,20 +2,20 @@
 import { randomUUID } from 'node:crypto'
 import { encodeId, type Mode } from '@hub/domain'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, type Answered, call, makeWorld, type World } from './testing/harness.ts'
+import { type Account, type Answered, call, makeDeployment, type Deployment } from './testing/harness.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
-  account = await world.addAccount()
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 interface Shown {
@@ -83,7 +83,7 @@ describe('templates', () => {
         key,
       )
     assert.strictEqual(refusal(await send())[1], 'template_not_approved')
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.templates SET status = 'declined', reason = 'advertising'
                 WHERE account = ${account.uuid} AND mode = 'live' AND name = 'fresh'`,
     )
@@ -92,7 +92,7 @@ describe('templates', () => {
       status: 'declined',
       reason: 'advertising',
     })
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.templates SET status = 'approved', reason = NULL
                 WHERE account = ${account.uuid} AND mode = 'live' AND name = 'fresh'`,
     )
@@ -100,7 +100,7 @@ describe('templates', () => {
   })
 
   it('have a name of their own in an account and mode, also when created at once', async () => {
-    const { keys } = await world.addAccount()
+    const { keys } = await deployment.addAccount()
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => post('/v1/templates', template({ name: 'once' }), keys.test)),
     )
@@ -242,7 +242,7 @@ describe('senders', () => {
 
 describe('lists of templates and senders', () => {
   it('are newest first, page by page, for their owner only', async () => {
-    const { keys, uuid } = await world.addAccount()
+    const { keys, uuid } = await deployment.addAccount()
     for (const [path, make] of [
       ['/v1/templates', (i: number) => template({ name: `page.${i}` })],
       ['/v1/senders', (i: number) => ({ name: `Page ${i}` })],
@@ -280,7 +280,7 @@ describe('lists of templates and senders', () => {
       }
     }
     // Those of one moment have an order too.
-    await world.sql((q) => q`UPDATE command.templates SET created_at = now() WHERE account = ${uuid}`)
+    await deployment.sql((q) => q`UPDATE command.templates SET created_at = now() WHERE account = ${uuid}`)
     const seen: Array<string> = []
     for (let cursor = ''; ;) {
       const { body } = await get(`/v1/templates?limit=2${cursor}`, keys.test)
@@ -323,12 +323,12 @@ describe('POST /v1/messages/estimate', () => {
     })
   })
   it('accepts nothing, and looks at no limit, sender or recipient', async () => {
-    const { keys, uuid } = await world.addAccount()
+    const { keys, uuid } = await deployment.addAccount()
     for (let i = 0; i < 3; i++) await estimate(send({ to: '+79000000009' }), keys.test)
     assert.strictEqual((await estimate(send({ to: '+79000000013' }), keys.test)).status, 200)
     const unregistered = send({ template: 'unregistered', variables: {} })
     assert.strictEqual((await estimate(unregistered, keys.live)).status, 200)
-    const rows = await world.sql<ReadonlyArray<unknown>>(
+    const rows = await deployment.sql<ReadonlyArray<unknown>>(
       (q) => q`SELECT 1 FROM command.acceptances WHERE account = ${uuid}`,
     )
     assert.lengthOf(rows, 0)
@@ -386,8 +386,8 @@ describe('POST /v1/messages/estimate', () => {
     assert.deepStrictEqual(body.totals, { parts: 3, price: { amount: '6.00', currency: 'RUB' } })
   })
   it('keeps to batch_max', async () => {
-    const { keys, uuid } = await world.addAccount()
-    await world.sql(
+    const { keys, uuid } = await deployment.addAccount()
+    await deployment.sql(
       (q) => q`UPDATE command.account_settings SET batch_max = 3, price_service = 0.10
                 WHERE account = ${uuid} AND mode = 'test'`,
     )
@@ -415,7 +415,7 @@ describe('GET /v1/stats', () => {
   const stats = (query: string, key = fresh.keys.live) => get(`/v1/stats${query}`, key)
 
   beforeAll(async () => {
-    fresh = await world.addAccount()
+    fresh = await deployment.addAccount()
     for (const [day, messageClass, name, accepted, price] of [
       ['2026-02-01', 'otp', 'otp_code', 3, '7.50'],
       ['2026-02-01', 'service', 'order_ready', 2, '4.00'],
@@ -425,7 +425,7 @@ describe('GET /v1/stats', () => {
       // More than three years old: there is nothing to see any more.
       ['2020-01-01', 'otp', 'otp_code', 5, '2.50'],
     ] as const) {
-      await world.sql(
+      await deployment.sql(
         (
           q,
         ) => q`INSERT INTO read.daily_stats (day, account, mode, class, template, currency, accepted, sent, delivered,
@@ -509,12 +509,12 @@ describe('GET /v1/stats', () => {
 
 describe('the spend limit', () => {
   it('tells what was spent in this month', async () => {
-    const { keys, uuid } = await world.addAccount()
-    await world.sql(
+    const { keys, uuid } = await deployment.addAccount()
+    await deployment.sql(
       (q) => q`UPDATE command.account_settings SET spend_limit = 1000, soft_threshold_percent = 50
                 WHERE account = ${uuid} AND mode = 'live'`,
     )
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO command.spend_periods (account, period, spent)
                VALUES (${uuid}, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 412.50),
                       (${uuid}, (date_trunc('month', now() AT TIME ZONE 'UTC') - interval '1 month')::date, 77)`,

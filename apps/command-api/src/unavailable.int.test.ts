@@ -7,18 +7,25 @@ import { decodeId, factId } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
 import { eventually, testRedisUrl } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeWorld, stallingProxy, type World } from './testing/harness.ts'
+import {
+  type Account,
+  call,
+  facts,
+  makeDeployment,
+  stallingProxy,
+  type Deployment,
+} from './testing/harness.ts'
 
 /** The contract's promise for every answer while something is down. */
 const PROMISED_MS = 3000
 
-let world: World
+let deployment: Deployment
 let account: Account
 beforeAll(async () => {
-  world = await makeWorld()
-  account = await world.addAccount()
+  deployment = await makeDeployment()
+  account = await deployment.addAccount()
 })
-afterAll(() => world.remove())
+afterAll(() => deployment.remove())
 
 interface Shown {
   readonly id: string
@@ -70,7 +77,7 @@ const freePort = async (): Promise<number> => {
 }
 
 const outboxIsEmpty = async () => {
-  const [row] = await world.sql<{ count: number }[]>(
+  const [row] = await deployment.sql<{ count: number }[]>(
     (q) => q`SELECT count(*)::integer AS count FROM command.outbox`,
   )
   return row?.count === 0
@@ -79,13 +86,13 @@ const outboxIsEmpty = async () => {
 describe('while Kafka hangs', () => {
   it('codes are not accepted, service messages are, and both arrive once it is back', async () => {
     const proxy = await stallingProxy()
-    const api = await world.start({
+    const api = await deployment.start({
       kafka: {
         socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
       },
     })
-    const otpLane = await world.tail(world.topics.acceptedOtp)
-    const serviceLane = await world.tail(world.topics.acceptedService)
+    const otpLane = await deployment.tail(deployment.topics.acceptedOtp)
+    const serviceLane = await deployment.tail(deployment.topics.acceptedService)
     try {
       assert.strictEqual((await send(api.url, otp('before'))).status, 202)
       proxy.stall(true)
@@ -156,14 +163,14 @@ describe('while Kafka hangs', () => {
       {
         env: {
           ...process.env,
-          HUB_DATABASE_URL: world.databaseUrl,
+          HUB_DATABASE_URL: deployment.databaseUrl,
           HUB_REDIS_URL: testRedisUrl(),
-          HUB_REDIS_PREFIX: `${world.prefix}counters:`,
+          HUB_REDIS_PREFIX: `${deployment.prefix}counters:`,
           HUB_KAFKA_BROKERS: `127.0.0.1:${port}`,
-          HUB_TOPIC_PREFIX: world.prefix,
+          HUB_TOPIC_PREFIX: deployment.prefix,
           HUB_PARTITIONS: '3',
-          HUB_MASTER_KEY: world.masterKey,
-          HUB_NUMBER_HASH_SECRET: world.hashSecret,
+          HUB_MASTER_KEY: deployment.masterKey,
+          HUB_NUMBER_HASH_SECRET: deployment.hashSecret,
           HUB_PORT: String(apiPort),
           HUB_ADMIN_PORT: String(await freePort()),
           HUB_BASE_URL: 'http://hub.test',
@@ -181,8 +188,8 @@ describe('while Kafka hangs', () => {
       child.kill('SIGKILL')
       await ended
 
-      const lane = await world.tail(world.topics.acceptedService)
-      const heir = await world.start()
+      const lane = await deployment.tail(deployment.topics.acceptedService)
+      const heir = await deployment.start()
       try {
         await eventually(() => recordsOf(lane, answer.shown.id).length > 0, { withinMs: 20_000 })
         await eventually(outboxIsEmpty, { withinMs: 10_000 })
@@ -200,7 +207,7 @@ describe('while Kafka hangs', () => {
 
   it('a webhook endpoint is not created by half', async () => {
     const proxy = await stallingProxy()
-    const api = await world.start({
+    const api = await deployment.start({
       kafka: {
         socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
       },
@@ -227,10 +234,10 @@ describe('while Kafka hangs', () => {
 describe('while PostgreSQL hangs', () => {
   it('everything is answered 503 in time, nothing is half done, and work goes on when it is back', async () => {
     const proxy = await stallingProxy()
-    const real = new URL(world.databaseUrl)
+    const real = new URL(deployment.databaseUrl)
     proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
-    const through = Object.assign(new URL(world.databaseUrl), { port: String(proxy.port) }).toString()
-    const api = await world.start({ databaseUrl: through })
+    const through = Object.assign(new URL(deployment.databaseUrl), { port: String(proxy.port) }).toString()
+    const api = await deployment.start({ databaseUrl: through })
     try {
       const before = await send(api.url, service('pg-before'))
       assert.strictEqual(before.status, 202)
@@ -248,7 +255,7 @@ describe('while PostgreSQL hangs', () => {
       assert.include(await api.failing(), 'postgresql')
 
       proxy.stall(false)
-      const lane = await world.tail(world.topics.acceptedService)
+      const lane = await deployment.tail(deployment.topics.acceptedService)
       const after = await eventually(
         async () => {
           const answer = await send(api.url, service('pg-1'))
@@ -257,7 +264,7 @@ describe('while PostgreSQL hangs', () => {
         { withinMs: 20_000 },
       )
       await eventually(() => recordsOf(lane, after.shown.id).length > 0, { withinMs: 20_000 })
-      const rows = await world.sql<unknown[]>(
+      const rows = await deployment.sql<unknown[]>(
         (q) => q`SELECT 1 FROM command.acceptances WHERE message_id = ${decodeId('msg', after.shown.id)}`,
       )
       assert.strictEqual(rows.length, 1)
@@ -273,7 +280,7 @@ describe('while PostgreSQL hangs', () => {
 describe('while Redis is away', () => {
   it('codes pass, service messages are refused without retry_after, and everything else goes on', async () => {
     const nobody = `redis://127.0.0.1:${await freePort()}`
-    const api = await world.start({ redisUrl: nobody })
+    const api = await deployment.start({ redisUrl: nobody })
     try {
       for (const key of [account.keys.live, account.keys.test]) {
         const from = performance.now()
@@ -307,7 +314,7 @@ describe('while Redis is away', () => {
       await api.stop()
     }
     // Nobody has counted what passed, and the process is gone: the next one knows it from the ledger.
-    const next = await world.start()
+    const next = await deployment.start()
     try {
       const answer = await call(next.url, '/v1/messages', {
         key: account.keys.live,
@@ -326,12 +333,12 @@ describe('a request under an idempotency key', () => {
 
   it('is pinned to nothing while Kafka hangs, and its repeat publishes the same message', async () => {
     const proxy = await stallingProxy()
-    const api = await world.start({
+    const api = await deployment.start({
       kafka: {
         socketFactory: ({ host, port, onConnect }) => proxy.connect({ host, port }, onConnect),
       },
     })
-    const lane = await world.tail(world.topics.acceptedOtp)
+    const lane = await deployment.tail(deployment.topics.acceptedOtp)
     // Without a client_ref: only the key makes the repeat a repeat.
     const { client_ref: _, ...code } = otp('none', '+79005557003')
     const messages = [service('key-b0'), otp('key-b1', '+79005557004')]
@@ -360,7 +367,7 @@ describe('a request under an idempotency key', () => {
       )
       assert.isNull(again.headers.get('idempotent-replayed'))
       assert.notProperty(again.body as object, 'duplicate')
-      const rows = await world.sql<unknown[]>(
+      const rows = await deployment.sql<unknown[]>(
         (q) => q`SELECT 1 FROM command.acceptances WHERE to_masked = '+7900***7003'`,
       )
       assert.strictEqual(rows.length, 1)
@@ -380,10 +387,10 @@ describe('a request under an idempotency key', () => {
 
   it('is pinned to nothing while PostgreSQL hangs, a batch included', async () => {
     const proxy = await stallingProxy()
-    const real = new URL(world.databaseUrl)
+    const real = new URL(deployment.databaseUrl)
     proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
-    const through = Object.assign(new URL(world.databaseUrl), { port: String(proxy.port) }).toString()
-    const api = await world.start({ databaseUrl: through })
+    const through = Object.assign(new URL(deployment.databaseUrl), { port: String(proxy.port) }).toString()
+    const api = await deployment.start({ databaseUrl: through })
     const messages = [service('pgk-b0'), service('pgk-b1')]
     try {
       assert.strictEqual((await send(api.url, service('pgk-warm'))).status, 202)
@@ -414,7 +421,7 @@ describe('a request under an idempotency key', () => {
       )
       assert.isString((single.body as Shown).id)
       assert.deepInclude((batch.body as { counts: object }).counts, { total: 2, rejected: 0 })
-      const rows = await world.sql<{ count: number }[]>(
+      const rows = await deployment.sql<{ count: number }[]>(
         (q) => q`SELECT count(*)::integer AS count FROM command.acceptances WHERE client_ref LIKE 'pgk-b%'`,
       )
       assert.strictEqual(rows[0]?.count, 2)
@@ -428,8 +435,8 @@ describe('a request under an idempotency key', () => {
 
 describe('the end of a process', () => {
   it('answers what is in flight, and loses nothing of what it has recorded', async () => {
-    const api = await world.start()
-    const lane = await world.tail(world.topics.acceptedService)
+    const api = await deployment.start()
+    const lane = await deployment.tail(deployment.topics.acceptedService)
     const sends = Array.from({ length: 50 }, (_, i) => send(api.url, service(`drain-${i}`)))
     await Promise.race(sends)
     const stopped = api.stop()
@@ -439,7 +446,7 @@ describe('the end of a process', () => {
     assert.isAtLeast(ids.length, 1)
     // A process that ends before its relay has looked at the outbox for the first time leaves its rows to the next one: they came behind
     // whatever is there already.
-    const heir = await world.start()
+    const heir = await deployment.start()
     try {
       await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0), { withinMs: 10_000 })
       await eventually(outboxIsEmpty, { withinMs: 10_000 })

@@ -5,23 +5,23 @@ import { decodeSubscriptionChanged } from '@hub/kafka'
 import { eventually as eventuallyWithin } from '@hub/testkit'
 import { Effect, Result } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Account, call, makeWorld, type World } from './testing/harness.ts'
+import { type Account, call, makeDeployment, type Deployment } from './testing/harness.ts'
 
-let world: World
+let deployment: Deployment
 let url: string
 let stop: () => Promise<void>
 let account: Account
 
 beforeAll(async () => {
-  world = await makeWorld()
-  const started = await world.start()
+  deployment = await makeDeployment()
+  const started = await deployment.start()
   url = started.url
   stop = started.stop
-  account = await world.addAccount()
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await stop?.()
-  await world?.remove()
+  await deployment?.remove()
 })
 
 type Body = any
@@ -62,11 +62,11 @@ const create = async (): Promise<{
 }
 
 const rowOf = async (uuid: string): Promise<Body> =>
-  (await world.sql<Body[]>((q) => q`SELECT * FROM webhooks.endpoints WHERE id = ${uuid}`))[0]
+  (await deployment.sql<Body[]>((q) => q`SELECT * FROM webhooks.endpoints WHERE id = ${uuid}`))[0]
 
 /** The secrets of a row as they open, the current one first. */
 const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
-  const vault = await world.vault()
+  const vault = await deployment.vault()
   const { previous_secret: previous, secret } = await rowOf(decodeId('we', id)!)
   const open = (box: Buffer) => Effect.runPromise(vault.open('webhook-secret', id, box)).then(String)
   return Promise.all([secret, ...(previous === null ? [] : [previous])].map(open))
@@ -74,7 +74,7 @@ const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
 
 /** What was told to the fan-out about a subscription. */
 const changesOf = async (id: string): Promise<() => ReadonlyArray<string>> => {
-  const records = await world.tail(world.topics.webhooks)
+  const records = await deployment.tail(deployment.topics.webhooks)
   return () =>
     records
       .map((record) => Result.getOrThrow(decodeSubscriptionChanged(record)))
@@ -83,7 +83,7 @@ const changesOf = async (id: string): Promise<() => ReadonlyArray<string>> => {
 }
 
 const disable = (uuid: string) =>
-  world.sql(
+  deployment.sql(
     (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', consecutive_failures = 20,
                     first_failure_at = now() - interval '2 hours', disabled_at = now(), disabled_reason = 'timeout'
               WHERE id = ${uuid}`,
@@ -114,7 +114,7 @@ describe('rotate_secret', () => {
   it('is over when its day is', async () => {
     const { path, uuid } = await create()
     await live().post(`${path}/rotate_secret`)
-    await world.sql(
+    await deployment.sql(
       (q) =>
         q`UPDATE webhooks.endpoints SET secret_rotation_ends_at = now() - interval '1 second' WHERE id = ${uuid}`,
     )
@@ -173,7 +173,7 @@ describe('enable', () => {
   it('of an enabled one changes nothing, its count neither', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
-    await world.sql((q) => q`UPDATE webhooks.endpoints SET consecutive_failures = 7 WHERE id = ${uuid}`)
+    await deployment.sql((q) => q`UPDATE webhooks.endpoints SET consecutive_failures = 7 WHERE id = ${uuid}`)
     const before = await rowOf(uuid)
     const { body, status } = await live().post(`${path}/enable`)
     expect([status, body.consecutive_failures]).toEqual([200, 7])
@@ -186,9 +186,9 @@ describe('enable', () => {
   it('tells the fan-out by way of the outbox, and is answered once it has read of it', async () => {
     const { path, uuid } = await create()
     await disable(uuid)
-    const records = await world.tail(world.topics.webhooks)
+    const records = await deployment.tail(deployment.topics.webhooks)
     for (const partition of [0, 1, 2]) {
-      await world.sql(
+      await deployment.sql(
         (q) => q`INSERT INTO webhooks.positions (partition, position, epoch) VALUES (${partition}, 0, 1)
                  ON CONFLICT (partition) DO UPDATE SET position = 0`,
       )
@@ -201,14 +201,16 @@ describe('enable', () => {
       }),
     )
     // Both the row and the fact are there, and its outbox row is not needed any more.
-    await holds(async () => expect(await world.sql((q) => q`SELECT 1 FROM command.outbox`)).toHaveLength(0))
+    await holds(async () =>
+      expect(await deployment.sql((q) => q`SELECT 1 FROM command.outbox`)).toHaveLength(0),
+    )
     expect((await rowOf(uuid)).status).toBe('enabled')
-    await world.sql(
+    await deployment.sql(
       (q) =>
         q`UPDATE webhooks.positions SET position = ${fact!.offset + 1} WHERE partition = ${fact!.partition}`,
     )
     expect((await answer).status).toBe(200)
-    await world.sql((q) => q`DELETE FROM webhooks.positions`)
+    await deployment.sql((q) => q`DELETE FROM webhooks.positions`)
   })
 })
 
@@ -239,7 +241,7 @@ describe('a deletion', () => {
   })
 
   it('makes room for another', async () => {
-    const crowded = await world.addAccount()
+    const crowded = await deployment.addAccount()
     const client = as(crowded.keys.test)
     const make = () => client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
     const ids: Array<string> = []
@@ -265,7 +267,7 @@ describe('a deletion', () => {
 describe('a subscription of another account or mode', () => {
   it('answers as a missing one, whatever is asked', async () => {
     const { id, path } = await create()
-    const stranger = await world.addAccount()
+    const stranger = await deployment.addAccount()
     const missing = `/v1/webhook_endpoints/${encodeId('we', randomUUID())}`
     for (const key of [stranger.keys.live, account.keys.test]) {
       const client = as(key)
@@ -291,7 +293,7 @@ describe('a subscription of another account or mode', () => {
 describe('the delivery log', () => {
   const addAttempt = (endpoint: string, over: Record<string, unknown> = {}) => {
     const id = decodeId('whd', encodeId('whd', randomUUID()))!
-    return world.sql(
+    return deployment.sql(
       (q) =>
         q`INSERT INTO webhooks.attempts ${q({
           id,
@@ -314,7 +316,7 @@ describe('the delivery log', () => {
     const [event, other] = [randomUUID(), randomUUID()]
     const batch = decodeId('evb', eventBatchId(id, encodeId('evt', event), 2))
     for (const [position, member] of [event, other].entries()) {
-      await world.sql(
+      await deployment.sql(
         (q) => q`INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position)
                  VALUES (${uuid}, ${member}, ${batch}, ${position})`,
       )
@@ -407,7 +409,7 @@ describe('a trial', () => {
   /** Takes the next trial of a subscription, as the fan-out does. Answers the attempt's UUID. */
   const take = (endpoint: string): Promise<string> =>
     eventually(async () => {
-      const [row] = await world.sql<{ id: string }[]>(
+      const [row] = await deployment.sql<{ id: string }[]>(
         (q) =>
           q`UPDATE webhooks.trials SET claimed_at = now() WHERE endpoint_id = ${endpoint} AND claimed_at IS NULL RETURNING id`,
       )
@@ -415,7 +417,7 @@ describe('a trial', () => {
     })
 
   const finish = async (endpoint: string, id: string): Promise<void> => {
-    await world.sql(async (q) => {
+    await deployment.sql(async (q) => {
       await q`INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason, trial, created_at)
               VALUES (${id}, ${endpoint}, ${randomUUID()}, 1, 'failed', 418, 7, 'http_status', true, now())`
       await q`DELETE FROM webhooks.trials WHERE id = ${id}`
@@ -455,7 +457,7 @@ describe('a trial', () => {
       'internal_error',
       'number',
     ])
-    expect(await world.sql((q) => q`SELECT 1 FROM webhooks.trials`)).toHaveLength(0)
+    expect(await deployment.sql((q) => q`SELECT 1 FROM webhooks.trials`)).toHaveLength(0)
   })
 
   it('of a subscription that is deleted meanwhile is not found', async () => {
@@ -468,7 +470,7 @@ describe('a trial', () => {
 
   it('that was abandoned does not stand in the way', async () => {
     const { path, uuid } = await create()
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO webhooks.trials (endpoint_id, id, requested_at, claimed_at)
                VALUES (${uuid}, ${randomUUID()}, now() - interval '21 seconds', now())`,
     )

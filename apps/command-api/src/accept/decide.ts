@@ -1,11 +1,11 @@
 /**
- * What becomes of each send of a flush. Pure: what is known goes in, decisions come out, one for each candidate, in order.
+ * What becomes of each send of a flush. Pure: what is known goes in, decisions come out, one for each checked, in order.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MessageView } from '../messages/message.ts'
-import type { Candidate, Draft } from './candidate.ts'
+import type { CheckedSend, MessageDraft } from './checked-send.ts'
 
 /** What makes a repeat a repeat: the `client_ref` within its account and mode. */
 export const refKey = (owner: Pick<Owner, 'account' | 'mode'>, clientRef: string): string =>
@@ -36,9 +36,9 @@ export interface Knowledge {
 
 export type Decision =
   /** New: to be recorded under a new id. */
-  | { readonly type: 'accept'; readonly draft: Draft }
+  | { readonly type: 'accept'; readonly draft: MessageDraft }
   /** A code whose publication was never acknowledged: to be published again under its id. */
-  | { readonly type: 'republish'; readonly messageId: string; readonly draft: Draft }
+  | { readonly type: 'republish'; readonly messageId: string; readonly draft: MessageDraft }
   /**
    * A repeat: the earlier message as it stands. `byKey`: of the idempotency key alone, whose first answer never arrived, so
    * that this one is the first. `recipient`: the earlier message's, hashed.
@@ -65,7 +65,7 @@ const OTHER_CODE =
  * acknowledgement, the read model or a sealed batch proves; until then a repeat publishes it again and waits.
  */
 const decideRepeat = (
-  candidate: Candidate,
+  checked: CheckedSend,
   known: KnownMessage | null,
   knowledge: Knowledge,
   byKey = false,
@@ -78,54 +78,52 @@ const decideRepeat = (
   }
   if (knowledge.inFlight(view.id)) return { type: 'join', messageId: view.id, view }
   // Under one id there must never be two recipients: if the first publication did land, each would get a message.
-  if (candidate.class !== 'otp' || candidate.recipient !== known.recipient) {
-    const param = candidate.path === '' ? 'client_ref' : `${candidate.path}.client_ref`
+  if (checked.class !== 'otp' || checked.recipient !== known.recipient) {
+    const param = checked.path === '' ? 'client_ref' : `${checked.path}.client_ref`
     return refuse(apiError('invalid_parameter', { param, message: OTHER_CODE }))
   }
-  return Result.isFailure(candidate.draft)
-    ? refuse(candidate.draft.failure)
-    : { type: 'republish', messageId: view.id, draft: candidate.draft.success }
+  return Result.isFailure(checked.draft)
+    ? refuse(checked.draft.failure)
+    : { type: 'republish', messageId: view.id, draft: checked.draft.success }
 }
 
 /** Opt-outs are for `service` only; the sandbox has a number of its own that is opted out. */
-const isOptedOut = (candidate: Candidate, draft: Draft, knowledge: Knowledge): boolean =>
+const isOptedOut = (checked: CheckedSend, draft: MessageDraft, knowledge: Knowledge): boolean =>
   draft.class === 'service' &&
-  (candidate.owner.mode === 'test'
-    ? draft.scenario === 'opted_out'
-    : knowledge.optedOut.has(candidate.recipient))
+  (checked.owner.mode === 'test' ? draft.scenario === 'opted_out' : knowledge.optedOut.has(checked.recipient))
 
-const decideNew = (candidate: Candidate, knowledge: Knowledge): Decision => {
-  if (Result.isFailure(candidate.draft)) return refuse(candidate.draft.failure)
-  const draft = candidate.draft.success
-  if (isOptedOut(candidate, draft, knowledge)) {
-    const param = candidate.path === '' ? 'to' : `${candidate.path}.to`
+const decideNew = (checked: CheckedSend, knowledge: Knowledge): Decision => {
+  if (Result.isFailure(checked.draft)) return refuse(checked.draft.failure)
+  const draft = checked.draft.success
+  if (isOptedOut(checked, draft, knowledge)) {
+    const param = checked.path === '' ? 'to' : `${checked.path}.to`
     return refuse(apiError('recipient_opted_out', { param }))
   }
   return { type: 'accept', draft }
 }
 
 /**
- * Decides a flush. Of several candidates with one new reference the first is decided and the others follow it: what they
+ * Decides a flush. Of several checkedSends with one new reference the first is decided and the others follow it: what they
  * are repeats of is known only when it is recorded.
  */
-export const decideFlush = (
-  candidates: ReadonlyArray<Candidate>,
+export const decideSends = (
+  checkedSends: ReadonlyArray<CheckedSend>,
   knowledge: Knowledge,
 ): ReadonlyArray<Decision> => {
   const taken = new Map<string, number>()
-  return candidates.map((candidate, place) => {
-    if (candidate.clientRef === null) {
-      const recorded = candidate.messageId === null ? undefined : knowledge.recorded.get(candidate.messageId)
+  return checkedSends.map((checked, place) => {
+    if (checked.clientRef === null) {
+      const recorded = checked.messageId === null ? undefined : knowledge.recorded.get(checked.messageId)
       return recorded === undefined
-        ? decideNew(candidate, knowledge)
-        : decideRepeat(candidate, recorded, knowledge, true)
+        ? decideNew(checked, knowledge)
+        : decideRepeat(checked, recorded, knowledge, true)
     }
-    const key = refKey(candidate.owner, candidate.clientRef)
+    const key = refKey(checked.owner, checked.clientRef)
     const leader = taken.get(key)
     if (leader !== undefined) return { type: 'follow', leader }
     const known = knowledge.known.get(key)
     const decision =
-      known === undefined ? decideNew(candidate, knowledge) : decideRepeat(candidate, known, knowledge)
+      known === undefined ? decideNew(checked, knowledge) : decideRepeat(checked, known, knowledge)
     if (decision.type === 'accept' || decision.type === 'republish') taken.set(key, place)
     return decision
   })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
-import { candidate, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
-import { type Decision, decideFlush, type KnownMessage, type Knowledge, refKey } from './decide.ts'
-import type { Candidate } from './candidate.ts'
+import { checkedSend, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
+import { type Decision, decideSends, type KnownMessage, type Knowledge, refKey } from './decide.ts'
+import type { CheckedSend } from './checked-send.ts'
 
 const nothing: Knowledge = {
   known: new Map(),
@@ -11,7 +11,7 @@ const nothing: Knowledge = {
   inFlight: () => false,
 }
 
-const knownMessage = (of: Candidate, over: Partial<KnownMessage> = {}): KnownMessage => ({
+const knownMessage = (of: CheckedSend, over: Partial<KnownMessage> = {}): KnownMessage => ({
   recipient: of.recipient,
   published: false,
   view: {
@@ -36,7 +36,7 @@ const knownMessage = (of: Candidate, over: Partial<KnownMessage> = {}): KnownMes
   ...over,
 })
 
-const used = (of: Candidate, message: KnownMessage | null): Knowledge => ({
+const used = (of: CheckedSend, message: KnownMessage | null): Knowledge => ({
   ...nothing,
   known: new Map([[refKey(of.owner, of.clientRef ?? ''), message]]),
 })
@@ -46,8 +46,8 @@ const word = (decision: Decision | undefined): string =>
   decision?.type === 'refuse'
     ? `${decision.error.code} ${decision.error.param ?? ''}`.trim()
     : (decision?.type ?? 'nothing')
-const decide = (knowledge: Knowledge, ...candidates: ReadonlyArray<Candidate>) =>
-  decideFlush(candidates, knowledge).map(word)
+const decide = (knowledge: Knowledge, ...checkedSends: ReadonlyArray<CheckedSend>) =>
+  decideSends(checkedSends, knowledge).map(word)
 
 describe('a new send', () => {
   it('is accepted', () => {
@@ -65,8 +65,8 @@ describe('a new send', () => {
   it('of a test key asks the sandbox table, not the opt-outs of real people', () => {
     const test = { ...owner, mode: 'test' as const }
     const template = templateOf({ class: 'service' })
-    const ordinary = candidate(otpSend({ class: 'service' }), template, test)
-    const optedOut = candidate(otpSend({ class: 'service', to: '+79000000013' }), template, test)
+    const ordinary = checkedSend(otpSend({ class: 'service' }), template, test)
+    const optedOut = checkedSend(otpSend({ class: 'service', to: '+79000000013' }), template, test)
     const knowledge = { ...nothing, optedOut: new Set([ordinary.recipient]) }
     assert.deepStrictEqual(decide(knowledge, ordinary, optedOut), ['accept', 'recipient_opted_out to'])
   })
@@ -88,7 +88,10 @@ describe('several sends with one new reference', () => {
     ])
   })
   it('of two accounts have nothing to do with each other', () => {
-    const elsewhere = candidate(otpSend({ clientRef: 'a' }), templateOf(), { ...owner, account: 'acc_other' })
+    const elsewhere = checkedSend(otpSend({ clientRef: 'a' }), templateOf(), {
+      ...owner,
+      account: 'acc_other',
+    })
     assert.deepStrictEqual(decide(nothing, otp('a'), elsewhere), ['accept', 'accept'])
   })
 })
@@ -100,7 +103,7 @@ describe('a repeat', () => {
       service('a'),
       service('a', { variables: {} }),
       service('a', { to: '+79007654321' }),
-      candidate(otpSend({ class: 'service', clientRef: 'a' }), null),
+      checkedSend(otpSend({ class: 'service', clientRef: 'a' }), null),
       otp('a'),
     ]) {
       assert.deepStrictEqual(decide(used(repeat, known), repeat), ['duplicate'])

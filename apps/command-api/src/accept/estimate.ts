@@ -14,7 +14,7 @@ import {
 } from '@hub/domain'
 import { Result } from 'effect'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
-import { checkTemplate, renderFault } from './candidate.ts'
+import { checkTemplate, renderFault } from './checked-send.ts'
 
 interface Estimated {
   readonly encoding: Encoding

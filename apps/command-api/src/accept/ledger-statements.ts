@@ -6,7 +6,7 @@
 import { addMoney, CURRENCY, encodeId, type Mode, type Money, spendPeriodOf } from '@hub/domain'
 import { type Queries, uuidOf } from '@hub/store'
 import { refKey } from './decide.ts'
-import type { BatchRow, Entry, Reference, UnprovenCode } from './ledger.ts'
+import type { BatchRow, LedgerEntry, Reference, UnprovenCode } from './ledger.ts'
 import { type Charge, periodKey } from './spend.ts'
 
 /** PostgreSQL's clock, and those of the references that are used: one round trip, since each flush begins with it. */
@@ -30,7 +30,7 @@ export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Referen
  * Takes the references. Whoever finds one taken by a transaction that is still open waits for its end, so rows are sorted: two
  * flushes that meet on several references then wait for each other in one direction only.
  */
-export const insertReferences = (q: Queries, entries: ReadonlyArray<Entry>) => {
+export const insertReferences = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const sorted = entries.toSorted((a, b) => {
     const left = refKey(a.owner, a.fact.clientRef ?? '')
     const right = refKey(b.owner, b.fact.clientRef ?? '')
@@ -50,7 +50,7 @@ export const insertReferences = (q: Queries, entries: ReadonlyArray<Entry>) => {
 }
 
 /** The columns of an acceptance as parallel arrays. Binary values go as hexadecimal text: the driver's arrays are of text. */
-const columns = (entries: ReadonlyArray<Entry>) => ({
+const columns = (entries: ReadonlyArray<LedgerEntry>) => ({
   ids: entries.map(({ fact }) => uuidOf('msg', fact.messageId)),
   accounts: entries.map(({ owner }) => owner.accountUuid),
   modes: entries.map(({ owner }) => owner.mode),
@@ -75,7 +75,7 @@ const columns = (entries: ReadonlyArray<Entry>) => ({
   ),
 })
 
-export const insertAcceptances = (q: Queries, entries: ReadonlyArray<Entry>) => {
+export const insertAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const c = columns(entries)
   return q`
     INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref,
@@ -93,7 +93,7 @@ export const insertAcceptances = (q: Queries, entries: ReadonlyArray<Entry>) => 
 }
 
 /** A code accepted anew under its old id: what was not accepted before has the stamps, and the batch, of now. */
-export const updateAcceptances = (q: Queries, entries: ReadonlyArray<Entry>) => {
+export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const c = columns(entries)
   return q`
     UPDATE command.acceptances a
@@ -114,8 +114,8 @@ export const insertOutbox = (q: Queries, records: Uint8Array) =>
   q<{ id: string }[]>`INSERT INTO command.outbox (records) VALUES (${records}) RETURNING id`
 
 /** What one statement records. The arrays may be empty. */
-export interface AtOnce {
-  readonly entries: ReadonlyArray<Entry>
+export interface OneStatement {
+  readonly entries: ReadonlyArray<LedgerEntry>
   readonly outbox: Uint8Array | null
   readonly batches: ReadonlyArray<BatchRow>
   readonly settled: ReadonlyArray<number>
@@ -126,7 +126,10 @@ export interface AtOnce {
  * Records a flush by one statement, which is a transaction of its own: all references are taken, or everything is undone as a conflict.
  * The references come first, since the others wait for the condition that counts them.
  */
-export const insertAtOnce = (q: Queries, { batches, charges, entries, outbox, settled }: AtOnce) => {
+export const insertInOneStatement = (
+  q: Queries,
+  { batches, charges, entries, outbox, settled }: OneStatement,
+) => {
   const nothing = q`SELECT WHERE false`
   const referring = entries.filter(({ fact }) => fact.clientRef !== null)
   return q<{ id: string | null }[]>`
@@ -144,7 +147,7 @@ export const insertAtOnce = (q: Queries, { batches, charges, entries, outbox, se
 // ---------------------------------------------------------------------------------------------------------
 
 /** What these acceptances charge. Test mode costs nothing. */
-export const chargesOf = (entries: ReadonlyArray<Entry>): ReadonlyArray<Charge> =>
+export const chargesOf = (entries: ReadonlyArray<LedgerEntry>): ReadonlyArray<Charge> =>
   entries
     .filter(({ owner }) => owner.mode === 'live')
     .map(({ fact, owner, spendLimit }) => ({
@@ -211,13 +214,13 @@ export const isAcknowledged = (q: Queries) => q`
    AND EXISTS (SELECT 1 FROM command.batches b WHERE b.id = a.batch_id AND b.sealed_at IS NOT NULL))`
 
 /** Holds the batches of messages as they are: whoever seals one of them waits, or is waited for. */
-export const holdBatchesOf = (q: Queries, messageIds: ReadonlyArray<string>) => q`
+export const lockBatchesOf = (q: Queries, messageIds: ReadonlyArray<string>) => q`
   SELECT 1 FROM command.batches
    WHERE id IN (SELECT batch_id FROM command.acceptances WHERE message_id = ANY (${messageIds.map((id) => uuidOf('msg', id))}::uuid[]))
    ORDER BY id FOR SHARE`
 
 /** Holds a batch (`bat_…`) that is to be sealed. */
-export const holdBatch = (q: Queries, batch: string) =>
+export const lockBatch = (q: Queries, batch: string) =>
   q`SELECT 1 FROM command.batches WHERE id = ${uuidOf('bat', batch)} FOR UPDATE`
 
 /** How many codes of a batch (`bat_…`) are accepted, as far as the ledger knows. */

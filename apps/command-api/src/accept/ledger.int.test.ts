@@ -7,13 +7,20 @@ import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import type { Owner } from '../accounts/account.ts'
-import { type Lease, lockLeases } from '../idempotency/keys.ts'
-import { IdempotencyKeys, idempotencyKeysLayer, newToken } from '../idempotency/store.ts'
+import { type IdempotencyLock, lockHeldKeys } from '../idempotency/idempotency-lock.ts'
+import { IdempotencyKeys, idempotencyKeysLayer, newToken } from '../idempotency/idempotency-keys.ts'
 import { freshId } from '../ids.ts'
 import { Messages } from '../messages/store.ts'
 import { refKey } from './decide.ts'
-import { type BatchRow, type Commit, type Entry, Ledger, ledgerLayer, type Unrecorded } from './ledger.ts'
-import { holdBatchesOf } from './ledger-statements.ts'
+import {
+  type BatchRow,
+  type Commit,
+  type LedgerEntry,
+  Ledger,
+  ledgerLayer,
+  type Unrecorded,
+} from './ledger.ts'
+import { lockBatchesOf } from './ledger-statements.ts'
 
 let database: FreshDatabase
 beforeAll(async () => {
@@ -45,13 +52,13 @@ const newOwner = (): Owner => {
   return { account: encodeId('acc', accountUuid), accountUuid, mode: 'live' }
 }
 
-const entryOf = (owner: Owner, over: Partial<MessageAccepted> = {}): Entry => {
+const entryOf = (owner: Owner, over: Partial<MessageAccepted> = {}): LedgerEntry => {
   const at = over.at ?? Date.now()
   return {
     owner,
     toMasked: '+7900***0000',
     spendLimit: null,
-    lease: null,
+    lock: null,
     fact: {
       type: 'MessageAccepted',
       messageId: freshId('msg', at),
@@ -77,11 +84,14 @@ const entryOf = (owner: Owner, over: Partial<MessageAccepted> = {}): Entry => {
 }
 
 /** A commit whose outbox row names what is recorded by it. */
-const commitOf = (accepted: ReadonlyArray<Entry>, republished: ReadonlyArray<Entry> = []): Commit => ({
+const commitOf = (
+  accepted: ReadonlyArray<LedgerEntry>,
+  republished: ReadonlyArray<LedgerEntry> = [],
+): Commit => ({
   accepted,
   republished,
   settled: [],
-  rest: ({ lost }: Unrecorded) => ({
+  extraWrites: ({ lost }: Unrecorded) => ({
     outbox: Buffer.from(
       accepted
         .map(({ fact }) => fact.messageId)
@@ -196,7 +206,10 @@ describe('a commit', () => {
 
 describe('a code that is published again', () => {
   const codeOf = (owner: Owner) => entryOf(owner, { class: 'otp', template: 'otp_code', clientRef: 'code-1' })
-  const againOf = (code: Entry): Entry => ({ ...code, fact: { ...code.fact, at: code.fact.at + 1000 } })
+  const againOf = (code: LedgerEntry): LedgerEntry => ({
+    ...code,
+    fact: { ...code.fact, at: code.fact.at + 1000 },
+  })
 
   test('costs what it costs once', () =>
     Effect.gen(function* () {
@@ -232,7 +245,7 @@ describe('a sealed batch', () => {
     const counts = { total: accepted, accepted, duplicate: 0, rejected: 0 }
     return { id: freshId('bat', createdAt), owner, ...counts, createdAt, sealedAt: null }
   }
-  const codeIn = (batch: BatchRow, over: Partial<MessageAccepted> = {}): Entry =>
+  const codeIn = (batch: BatchRow, over: Partial<MessageAccepted> = {}): LedgerEntry =>
     entryOf(batch.owner, {
       class: 'otp',
       template: 'otp_code',
@@ -240,26 +253,29 @@ describe('a sealed batch', () => {
       batch: batch.id,
       ...over,
     })
-  const recorded = Effect.fnUntraced(function* (code: Entry, batch: BatchRow) {
+  const recorded = Effect.fnUntraced(function* (code: LedgerEntry, batch: BatchRow) {
     const ledger = yield* Ledger
     const commit = commitOf([code])
-    yield* ledger.commit({ ...commit, rest: (lost) => ({ ...commit.rest(lost), batches: [batch] }) })
+    yield* ledger.commit({
+      ...commit,
+      extraWrites: (lost) => ({ ...commit.extraWrites(lost), batches: [batch] }),
+    })
   })
   const seal = (batch: BatchRow) =>
     Effect.flatMap(Ledger, (ledger) =>
       ledger.seal({ ...batch, sealedAt: Date.now() }, batch.accepted, Buffer.from('seal')),
     )
-  const againIn = (code: Entry, batch: BatchRow): Entry => ({
+  const againIn = (code: LedgerEntry, batch: BatchRow): LedgerEntry => ({
     ...code,
     fact: { ...code.fact, at: code.fact.at + 1, batch: batch.id, republished: true },
   })
-  const isPublished = Effect.fnUntraced(function* ({ fact, owner }: Entry) {
+  const isPublished = Effect.fnUntraced(function* ({ fact, owner }: LedgerEntry) {
     const ledger = yield* Ledger
     const references = [{ owner, clientRef: fact.clientRef! }]
     const { known } = yield* ledger.lookup({ references, recipients: [], remembered: [] })
     return known.get(refKey(owner, fact.clientRef!))?.published
   })
-  const batchIdOf = Effect.fnUntraced(function* ({ fact }: Entry) {
+  const batchIdOf = Effect.fnUntraced(function* ({ fact }: LedgerEntry) {
     const sql = yield* Sql
     const [row] = yield* sql.run(
       (q) =>
@@ -334,7 +350,7 @@ describe('a sealed batch', () => {
       yield* recorded(code, batch)
       const { messageId } = code.fact
       const publishing = yield* inTheMidst(async (q) => {
-        await holdBatchesOf(q, [messageId])
+        await lockBatchesOf(q, [messageId])
         await q`UPDATE command.acceptances SET batch_id = ${decodeId('bat', other.id)} WHERE message_id = ${decodeId('msg', messageId)}`
       })
       const sealing = yield* Effect.forkChild(seal(batch))
@@ -357,15 +373,18 @@ describe('a claim on an idempotency key', () => {
       const keys = yield* IdempotencyKeys
       const owner = newOwner()
       const wanted = { owner, key: 'k', fingerprint: Buffer.alloc(32), messageId: freshId('msg', Date.now()) }
-      const first = yield* keys.claim(wanted, newToken())
+      const first = yield* keys.acquire(wanted, newToken())
       assert.strictEqual(first.type, 'first')
-      const { lease } = first as { readonly lease: Lease }
+      const { lock } = first as { readonly lock: IdempotencyLock }
 
-      const flush = yield* inTheMidst((q) => lockLeases(q, [lease]))
+      const flush = yield* inTheMidst((q) => lockHeldKeys(q, [lock]))
       // It would fail after its deadline if it waited.
-      assert.deepStrictEqual(yield* keys.claim(wanted, newToken()), { type: 'running', retryAfterSeconds: 1 })
+      assert.deepStrictEqual(yield* keys.acquire(wanted, newToken()), {
+        type: 'running',
+        retryAfterSeconds: 1,
+      })
       const other = { ...wanted, fingerprint: Buffer.alloc(32, 1) }
-      assert.deepStrictEqual(yield* keys.claim(other, newToken()), { type: 'reused' })
+      assert.deepStrictEqual(yield* keys.acquire(other, newToken()), { type: 'reused' })
       yield* flush.end
     }))
 })

@@ -6,7 +6,12 @@ import { encodeId, type MessageAccepted, type Money } from '@hub/domain'
 import { Sql, type StorageError, Vault, uuidOf } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { type Lease, lockLeases, type StoredAnswer, writeAnswers } from '../idempotency/keys.ts'
+import {
+  type IdempotencyLock,
+  lockHeldKeys,
+  type StoredAnswer,
+  writeAnswers,
+} from '../idempotency/idempotency-lock.ts'
 import { Messages } from '../messages/store.ts'
 import { type KnownMessage, refKey } from './decide.ts'
 import {
@@ -15,10 +20,10 @@ import {
   countCodes,
   deleteOutbox,
   giveBack,
-  holdBatch,
-  holdBatchesOf,
+  lockBatch,
+  lockBatchesOf,
   insertAcceptances,
-  insertAtOnce,
+  insertInOneStatement,
   insertOutbox,
   insertReferences,
   lockSpent,
@@ -36,7 +41,7 @@ export interface Reference {
 }
 
 /** What a flush asks before it decides. */
-export interface Question {
+export interface LedgerQuery {
   readonly references: ReadonlyArray<Reference>
   /** Recipient hashes. */
   readonly recipients: ReadonlyArray<string>
@@ -45,7 +50,7 @@ export interface Question {
 }
 
 /** What a flush has to know before it decides. */
-export interface Found {
+export interface LedgerSnapshot {
   /** PostgreSQL's clock, milliseconds since the epoch: the flush's stamp. */
   readonly at: number
   /** Used references by `refKey`; unknown ones are absent. */
@@ -57,14 +62,14 @@ export interface Found {
 }
 
 /** One row to be. */
-export interface Entry {
+export interface LedgerEntry {
   readonly owner: Owner
   readonly fact: MessageAccepted
   readonly toMasked: string
   /** `null` where none is set, and in test mode. */
   readonly spendLimit: Money | null
   /** The claim of its request; `null` without one. */
-  readonly lease: Lease | null
+  readonly lock: IdempotencyLock | null
 }
 
 /** A batch as the ledger knows it. */
@@ -89,29 +94,29 @@ export interface Unrecorded {
   /** They do not fit the spend limit. */
   readonly overspent: ReadonlySet<string>
   /** Their request lost its claim on its idempotency key: another one has it, or may have it. */
-  readonly abandoned: ReadonlySet<string>
+  readonly lockLost: ReadonlySet<string>
 }
 
 /** What goes into the transaction beside the messages. */
-export interface Rest {
+export interface ExtraWrites {
   /** The outbox row; `null` when it would be empty. */
   readonly outbox: Uint8Array | null
   readonly batches: ReadonlyArray<BatchRow>
-  readonly answers: ReadonlyArray<{ readonly lease: Lease; readonly answer: StoredAnswer }>
+  readonly answers: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly answer: StoredAnswer }>
 }
 
 /** One transaction's worth. */
 export interface Commit {
-  readonly accepted: ReadonlyArray<Entry>
+  readonly accepted: ReadonlyArray<LedgerEntry>
   /** Codes to be published again: their rows get the new stamp, lifetime, template and batch, and are charged anew. */
-  readonly republished: ReadonlyArray<Entry>
+  readonly republished: ReadonlyArray<LedgerEntry>
   /** Called as soon as it is known, or supposed, what is not recorded; called again where that was wrong. */
-  readonly rest: (unrecorded: Unrecorded) => Rest
+  readonly extraWrites: (unrecorded: Unrecorded) => ExtraWrites
   /** Outbox rows that Kafka has acknowledged. */
   readonly settled: ReadonlyArray<number>
 }
 
-export interface Committed extends Unrecorded {
+export interface CommitResult extends Unrecorded {
   /** Id of the outbox row. */
   readonly outboxRow: number | null
 }
@@ -126,9 +131,9 @@ export interface UnprovenCode {
 export class Ledger extends Context.Service<
   Ledger,
   {
-    readonly lookup: (question: Question) => Effect.Effect<Found, StorageError>
+    readonly lookup: (question: LedgerQuery) => Effect.Effect<LedgerSnapshot, StorageError>
     /** All or nothing. After `StorageUnavailable` it may have happened all the same. */
-    readonly commit: (commit: Commit) => Effect.Effect<Committed, StorageError>
+    readonly commit: (commit: Commit) => Effect.Effect<CommitResult, StorageError>
     /** Gives back what codes were charged that were not published. Idempotent. */
     readonly giveBack: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
     /**
@@ -153,12 +158,12 @@ const DEADLINE = { deadline: Duration.millis(1200) }
 /** What comes after the answer of a flush: whoever waits for it has waited for the flush already. */
 const AFTERWARDS = { deadline: Duration.millis(400) }
 
-const idOf = ({ fact }: Entry): string => fact.messageId
+const idOf = ({ fact }: LedgerEntry): string => fact.messageId
 const NONE: ReadonlySet<string> = new Set()
 
 /** Nothing of it depends on what PostgreSQL has of claims, repeated codes or spend limits. */
 const isPlain = ({ accepted, republished }: Commit): boolean =>
-  republished.length === 0 && accepted.every(({ lease, spendLimit }) => lease === null && spendLimit === null)
+  republished.length === 0 && accepted.every(({ lock, spendLimit }) => lock === null && spendLimit === null)
 
 /** Certain that nothing was written. */
 const isConflict = (error: StorageError): boolean =>
@@ -198,13 +203,13 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
     })
 
     /** The rule: one statement, one round trip. */
-    const atOnce = ({ accepted, rest, settled }: Commit): Effect.Effect<Committed, StorageError> =>
+    const atOnce = ({ accepted, extraWrites, settled }: Commit): Effect.Effect<CommitResult, StorageError> =>
       Effect.suspend(() => {
-        const unrecorded = { abandoned: NONE, lost: NONE, overspent: NONE }
-        const { batches, outbox } = rest(unrecorded)
+        const unrecorded = { lockLost: NONE, lost: NONE, overspent: NONE }
+        const { batches, outbox } = extraWrites(unrecorded)
         const all = { entries: accepted, outbox, batches, settled, charges: chargesOf(accepted) }
         return Effect.map(
-          sql.run((q) => insertAtOnce(q, all), DEADLINE),
+          sql.run((q) => insertInOneStatement(q, all), DEADLINE),
           ([row]) => ({
             ...unrecorded,
             outboxRow: row === undefined || row.id === null ? null : Number(row.id),
@@ -213,23 +218,21 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
       })
 
     /** The exception: what is read here says what is written. */
-    const inTransaction = ({ accepted, republished, rest, settled }: Commit) =>
+    const inTransaction = ({ accepted, republished, extraWrites, settled }: Commit) =>
       sql.transaction(async (q) => {
         const all = [...accepted, ...republished]
 
         // Whoever lost its claim records nothing: its repeat may be under way.
-        const leases = new Map(all.flatMap(({ lease }) => (lease === null ? [] : [[lease.token, lease]])))
-        const held = leases.size === 0 ? NONE : await lockLeases(q, [...leases.values()])
-        const abandoned = new Set(
-          all.filter(({ lease }) => lease !== null && !held.has(lease.token)).map(idOf),
-        )
+        const locks = new Map(all.flatMap(({ lock }) => (lock === null ? [] : [[lock.token, lock]])))
+        const held = locks.size === 0 ? NONE : await lockHeldKeys(q, [...locks.values()])
+        const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
 
         // What a repeated code cost the last time it is not to cost twice. One that another process has published since it was looked
         // up stays as it is, paid for, in its batch.
-        const repeats = republished.filter((entry) => !abandoned.has(idOf(entry)))
+        const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
         let unpaid = NONE
         if (repeats.length > 0) {
-          await holdBatchesOf(q, repeats.map(idOf))
+          await lockBatchesOf(q, repeats.map(idOf))
           await giveBack(
             q,
             repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
@@ -238,10 +241,10 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
         }
         const again = repeats.filter((entry) => unpaid.has(idOf(entry)))
         const limited = chargesOf([...accepted, ...again]).filter(
-          ({ limit, messageId }) => limit !== null && !abandoned.has(messageId),
+          ({ limit, messageId }) => limit !== null && !lockLost.has(messageId),
         )
         const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
-        const isWanted = (entry: Entry) => !abandoned.has(idOf(entry)) && !overspent.has(idOf(entry))
+        const isWanted = (entry: LedgerEntry) => !lockLost.has(idOf(entry)) && !overspent.has(idOf(entry))
 
         const wanted = accepted.filter(isWanted)
         const referring = wanted.filter(({ fact }) => fact.clientRef !== null)
@@ -254,7 +257,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
         const won = lost.size === 0 ? wanted : wanted.filter((entry) => !lost.has(idOf(entry)))
         for (const entry of repeats) if (!unpaid.has(idOf(entry))) lost.add(idOf(entry))
         const repeated = again.filter(isWanted)
-        const { answers, batches, outbox } = rest({ abandoned, lost, overspent })
+        const { answers, batches, outbox } = extraWrites({ lockLost, lost, overspent })
 
         // One round trip: the driver sends these one behind the other, in this order.
         const charges = chargesOf([...won, ...repeated])
@@ -268,7 +271,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
           charges.length > 0 ? addSpent(q, charges) : null,
         ])
         const id = row?.[0]?.id
-        return { abandoned, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
+        return { lockLost, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
       }, DEADLINE)
 
     return {
@@ -296,7 +299,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
       seal: (batch, codes, records) =>
         sql.transaction(async (q) => {
           if (codes > 0) {
-            await holdBatch(q, batch.id)
+            await lockBatch(q, batch.id)
             if ((await countCodes(q, batch.id)) < codes) return null
           }
           const written = await writeBatches(q, [batch])

@@ -13,12 +13,12 @@ import { type ApiError, apiError } from '@hub/contract'
 import { Counters, type FloodMessage, secondsToNextDay, utcDay } from '@hub/counters'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
-import { type Candidate, type Draft, floodKey } from './candidate.ts'
+import { type CheckedSend, type MessageDraft, floodKey } from './checked-send.ts'
 
 /** A send that is about to be accepted under an id. */
-export interface Claimant {
-  readonly candidate: Candidate
-  readonly draft: Draft
+export interface SendReservation {
+  readonly checked: CheckedSend
+  readonly draft: MessageDraft
   readonly messageId: string
 }
 
@@ -28,11 +28,11 @@ const DAILY_LIMIT_MIN_SECONDS = 60
 /** For how long giving back may keep a code's refusal waiting; it goes on behind it. */
 const GIVE_BACK_WITHIN = Duration.millis(300)
 
-const placeOf = ({ candidate, messageId }: Pick<Claimant, 'candidate' | 'messageId'>): FloodMessage => ({
-  account: candidate.owner.accountUuid,
-  mode: candidate.owner.mode,
-  recipient: candidate.recipient,
-  messageId: floodKey(candidate.owner, candidate.clientRef, messageId),
+const placeOf = ({ checked, messageId }: Pick<SendReservation, 'checked' | 'messageId'>): FloodMessage => ({
+  account: checked.owner.accountUuid,
+  mode: checked.owner.mode,
+  recipient: checked.recipient,
+  messageId: floodKey(checked.owner, checked.clientRef, messageId),
 })
 
 export class Limits extends Context.Service<
@@ -41,11 +41,13 @@ export class Limits extends Context.Service<
     /** Whether anything new may be accepted: `null`, or seconds until it may. `at`: PostgreSQL's clock. Never fails: what cannot be read does not stop. */
     readonly daily: (at: number) => Effect.Effect<number | null>
     /** Takes places in the windows. One answer for each, in order: `null`, or why it is refused. */
-    readonly reserve: (claimants: ReadonlyArray<Claimant>) => Effect.Effect<ReadonlyArray<ApiError | null>>
+    readonly reserve: (
+      reservations: ReadonlyArray<SendReservation>,
+    ) => Effect.Effect<ReadonlyArray<ApiError | null>>
     /** They are accepted: makes places final and counts the day. */
-    readonly accepted: (claimants: ReadonlyArray<Claimant>, at: number) => Effect.Effect<void>
+    readonly accepted: (reservations: ReadonlyArray<SendReservation>, at: number) => Effect.Effect<void>
     /** They are not accepted after all. Bounded; what fails lapses by itself. */
-    readonly giveBack: (claimants: ReadonlyArray<Claimant>) => Effect.Effect<void>
+    readonly giveBack: (reservations: ReadonlyArray<SendReservation>) => Effect.Effect<void>
   }
 >()('@hub/command-api/Limits') {
   static readonly layer: Layer.Layer<Limits, never, Counters | HubSettings> = Layer.effect(
@@ -72,9 +74,9 @@ export class Limits extends Context.Service<
         Effect.catch(() => Effect.succeed(true)),
       )
 
-      const reserve = Effect.fnUntraced(function* (claimants: ReadonlyArray<Claimant>) {
-        const counted = claimants.filter(({ draft }) => draft.windows !== null)
-        const asksOnly = claimants.some(({ draft }) => draft.windows === null && draft.class === 'service')
+      const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
+        const counted = reservations.filter(({ draft }) => draft.windows !== null)
+        const asksOnly = reservations.some(({ draft }) => draft.windows === null && draft.class === 'service')
         const [verdicts, away] = yield* Effect.all(
           [
             counted.length === 0
@@ -87,9 +89,9 @@ export class Limits extends Context.Service<
           { concurrency: 'unbounded' },
         )
         const byClaimant = new Map(counted.map((one, i) => [one, verdicts?.[i]]))
-        return claimants.map((one): ApiError | null => {
-          const { candidate, draft } = one
-          const param = candidate.path === '' ? 'to' : `${candidate.path}.to`
+        return reservations.map((one): ApiError | null => {
+          const { checked, draft } = one
+          const param = checked.path === '' ? 'to' : `${checked.path}.to`
           const unavailable = draft.windows === null ? away : verdicts === null
           if (unavailable) {
             return draft.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
@@ -101,8 +103,8 @@ export class Limits extends Context.Service<
         })
       })
 
-      const finalise = (claimants: ReadonlyArray<Claimant>, at: number) => {
-        const counted = claimants.filter(({ draft }) => draft.windows !== null)
+      const finalise = (reservations: ReadonlyArray<SendReservation>, at: number) => {
+        const counted = reservations.filter(({ draft }) => draft.windows !== null)
         return counted.length === 0
           ? Effect.void
           : counters.recordFlood(counted.map((one) => ({ ...placeOf(one), at })))
@@ -111,19 +113,19 @@ export class Limits extends Context.Service<
       return {
         daily,
         reserve,
-        accepted: (claimants, at) =>
-          claimants.length === 0
+        accepted: (reservations, at) =>
+          reservations.length === 0
             ? Effect.void
             : Effect.all(
                 [
-                  finalise(claimants, at),
+                  finalise(reservations, at),
                   // A count that is lost is made good when the counters are rebuilt.
-                  Effect.ignore(counters.daily.count(utcDay(at), claimants.length)),
+                  Effect.ignore(counters.daily.count(utcDay(at), reservations.length)),
                 ],
                 { concurrency: 'unbounded', discard: true },
               ),
-        giveBack: (claimants) => {
-          const counted = claimants.filter(({ draft }) => draft.windows !== null)
+        giveBack: (reservations) => {
+          const counted = reservations.filter(({ draft }) => draft.windows !== null)
           return counted.length === 0
             ? Effect.void
             : counters

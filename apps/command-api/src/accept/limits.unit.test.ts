@@ -3,15 +3,15 @@ import { type Counters, MemoryCounters, memoryCounters } from '@hub/counters'
 import { fromTimestamp } from '@hub/domain'
 import { Effect, Layer, Result } from 'effect'
 import { type HubLimits, HubSettings } from '../accounts/hub-settings.ts'
-import { candidate, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
-import type { Candidate } from './candidate.ts'
-import { type Claimant, Limits } from './limits.ts'
+import { checkedSend, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
+import type { CheckedSend } from './checked-send.ts'
+import { type SendReservation, Limits } from './limits.ts'
 
 /** Half an hour before midnight UTC. */
 const AT = fromTimestamp('2026-11-21T23:30:00.000Z')!
 
-const claim = (of: Candidate, messageId: string): Claimant => ({
-  candidate: of,
+const claim = (of: CheckedSend, messageId: string): SendReservation => ({
+  checked: of,
   draft: Result.getOrThrow(of.draft),
   messageId,
 })
@@ -32,9 +32,9 @@ const test = (
     ),
   )
 
-const reserve = Effect.fnUntraced(function* (...claimants: ReadonlyArray<Claimant>) {
+const reserve = Effect.fnUntraced(function* (...reservations: ReadonlyArray<SendReservation>) {
   const limits = yield* Limits
-  const errors = yield* limits.reserve(claimants)
+  const errors = yield* limits.reserve(reservations)
   return errors.map((error) =>
     error === null
       ? 'passes'
@@ -97,7 +97,7 @@ describe('flood windows', () => {
     Effect.gen(function* () {
       const test = { ...owner, mode: 'test' as const }
       const to = (number: string, id: string) =>
-        claim(candidate(otpSend({ to: number }), templateOf(), test), id)
+        claim(checkedSend(otpSend({ to: number }), templateOf(), test), id)
       assert.deepStrictEqual(
         yield* reserve(
           to('+79000000001', 'msg_1'),
@@ -118,7 +118,7 @@ describe('without counters', () => {
       Effect.gen(function* () {
         const memory = yield* MemoryCounters
         yield* memory.set(state)
-        const sandbox = candidate(
+        const sandbox = checkedSend(
           otpSend({ class: 'service', template: 'order_ready', variables: { order: '1' } }),
           templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}}' }),
           { ...owner, mode: 'test' },

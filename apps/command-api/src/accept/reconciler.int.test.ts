@@ -5,21 +5,21 @@ import { makeSql, Sql } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { Effect, Layer, Logger, ManagedRuntime, Redacted } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeWorld, type World } from '../testing/harness.ts'
-import { OutboxGate } from './outbox-gate.ts'
+import { type Account, call, facts, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { OutboxMode } from './outbox-mode.ts'
 import { Lanes, makeReconciler, type Reconciled } from './reconciler.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
-  account = await world.addAccount()
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 const uuidOf = (id: string): string => decodeId('msg', id) ?? ''
@@ -42,7 +42,7 @@ const send = async (messageClass: 'otp' | 'service'): Promise<string> => {
 
 /** The projector has it. */
 const project = (id: string) =>
-  world.sql(
+  deployment.sql(
     (q) => q`INSERT INTO read.messages (id, account, mode, updated_at, status, rank, final)
              VALUES (${uuidOf(id)}, ${account.uuid}, 'live', now(), 'accepted', 0, false)`,
   )
@@ -54,7 +54,7 @@ const checkpoint = async (ends: Readonly<Record<'otp' | 'service', ReadonlyArray
     ['hub.accepted.service.v1', ends.service],
   ] as const) {
     for (const [partition, position] of positions.entries()) {
-      await world.sql(
+      await deployment.sql(
         (q) => q`INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
                  VALUES ('messages', ${topic}, ${partition}, ${position}, 1)
                  ON CONFLICT (projection, topic, partition) DO UPDATE SET position = ${position}`,
@@ -64,14 +64,14 @@ const checkpoint = async (ends: Readonly<Record<'otp' | 'service', ReadonlyArray
 }
 
 const spent = async (): Promise<string | undefined> => {
-  const [row] = await world.sql<{ spent: string }[]>(
+  const [row] = await deployment.sql<{ spent: string }[]>(
     (q) => q`SELECT spent::text FROM command.spend_periods WHERE account = ${account.uuid}`,
   )
   return row?.spent
 }
 
 const outboxIsEmpty = async () => {
-  const rows = await world.sql<unknown[]>((q) => q`SELECT 1 FROM command.outbox`)
+  const rows = await deployment.sql<unknown[]>((q) => q`SELECT 1 FROM command.outbox`)
   return rows.length === 0
 }
 
@@ -79,19 +79,19 @@ describe('the reconciler', () => {
   it('publishes again what did not land, once that is shown, and nobody pays for what never went out', async () => {
     const runtime = ManagedRuntime.make(
       Layer.mergeAll(
-        Layer.effect(Sql, makeSql(Redacted.make(world.databaseUrl), 3, 'reconciler-test')),
-        layerEventLog({ connection: world.connection, partitions: 3 }),
-        Lanes.layer(world.connection, world.topics),
-        OutboxGate.layer,
+        Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 3, 'reconciler-test')),
+        layerEventLog({ connection: deployment.connection, partitions: 3 }),
+        Lanes.layer(deployment.connection, deployment.topics),
+        OutboxMode.layer,
       ).pipe(Layer.provideMerge(Logger.layer([]))),
     )
     try {
       const reconcile = await runtime.runPromise(
-        makeReconciler({ topics: world.topics, lateAfterSeconds: 0 }),
+        makeReconciler({ topics: deployment.topics, lateAfterSeconds: 0 }),
       )
       const turn = (): Promise<Reconciled> => runtime.runPromise(reconcile)
       const ends = () => runtime.runPromise(Effect.flatMap(Lanes, (lanes) => lanes.ends))
-      const lane = await world.tail(world.topics.acceptedService)
+      const lane = await deployment.tail(deployment.topics.acceptedService)
       const copies = (id: string) => lane.filter((record) => record.id === factId(id, 'accepted'))
 
       const lost = await send('service')
@@ -124,7 +124,7 @@ describe('the reconciler', () => {
       assert.deepInclude(await turn(), { republished: 0 })
 
       // Too late for both.
-      await world.sql(
+      await deployment.sql(
         (q) => q`
         UPDATE command.acceptances SET expires_at = now() - interval '1 second'
          WHERE message_id = ANY (${[uuidOf(lost), uuidOf(code)]}::uuid[])`,

@@ -27,7 +27,7 @@ import {
 } from '@hub/kafka'
 import { Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer, Schedule } from 'effect'
-import { OutboxGate } from './outbox-gate.ts'
+import { OutboxMode } from './outbox-mode.ts'
 
 /** The projector's consumer, as its checkpoints name it. */
 const PROJECTION = 'messages'
@@ -145,7 +145,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
   const sql = yield* Sql
   const log = yield* EventLog
   const lanes = yield* Lanes
-  const gate = yield* OutboxGate
+  const outboxMode = yield* OutboxMode
   const { lateAfterSeconds = LATE_AFTER_SECONDS, topics } = options
 
   let cursor: string | null = null
@@ -245,7 +245,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
       return { count: rows.length, outboxRow: Number(outbox?.id) }
     }, DEADLINE)
     if (done === null) return 0
-    gate.hold(done.outboxRow)
+    outboxMode.leaveToRelay(done.outboxRow)
     return done.count
   })
 
@@ -313,7 +313,7 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
 /** Runs until its scope closes. */
 export const reconcilerLayer = (
   options: ReconcilerOptions,
-): Layer.Layer<never, never, Sql | EventLog | Lanes | OutboxGate> =>
+): Layer.Layer<never, never, Sql | EventLog | Lanes | OutboxMode> =>
   Layer.effectDiscard(
     Effect.gen(function* () {
       const turn = yield* makeReconciler(options)

@@ -5,7 +5,7 @@
 import { type KafkaUnavailable, decodeOutboxRow, EventLog, type UndecodableRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Cause, Duration, Effect, Latch, Layer, Metric, Result } from 'effect'
-import { OutboxGate } from './outbox-gate.ts'
+import { OutboxMode } from './outbox-mode.ts'
 import { makeTracedAppend } from './traced-append.ts'
 
 /**
@@ -48,26 +48,26 @@ const publishRows = (
   })
 
 /** Runs until its scope closes. */
-export const relayLayer: Layer.Layer<never, never, OutboxGate | EventLog | Sql> = Layer.effectDiscard(
+export const relayLayer: Layer.Layer<never, never, OutboxMode | EventLog | Sql> = Layer.effectDiscard(
   Effect.gen(function* () {
-    const gate = yield* OutboxGate
+    const outboxMode = yield* OutboxMode
     const append = yield* makeTracedAppend
     const sql = yield* Sql
     const awake = yield* Latch.make(true)
-    gate.onHold(() => awake.openUnsafe())
+    outboxMode.onLeftToRelay(() => awake.openUnsafe())
 
     /** What an earlier process, or another one, had waiting when this one began. */
     const start = Effect.gen(function* () {
       const [row] = yield* sql.run(
         (q) => q<{ highest: string }[]>`SELECT coalesce(max(id), 0) AS highest FROM command.outbox`,
       )
-      gate.limit(Number(row?.highest))
+      outboxMode.relayExistingRows(Number(row?.highest))
     })
 
     /** One turn: publish what is old enough, then see whether anything held is left. Answers how long to wait. */
     const turn = Effect.gen(function* () {
-      if (gate.held().highest === null) yield* start
-      const { count, highest } = gate.held()
+      if (outboxMode.relayBacklog().highest === null) yield* start
+      const { count, highest } = outboxMode.relayBacklog()
       const published = yield* relayOutbox('command.outbox', (rows) => publishRows(append, rows), {
         olderThanMs: OLDER_THAN_MS,
       })
@@ -82,7 +82,7 @@ export const relayLayer: Layer.Layer<never, never, OutboxGate | EventLog | Sql> 
       )
       yield* Metric.update(oldestRow, left?.age ?? 0)
       yield* Metric.update(rows, left?.count ?? 0)
-      if (left?.held !== true) gate.release(count)
+      if (left?.held !== true) outboxMode.switchToDirect(count)
       return published > 0 ? Duration.zero : HOLDING
     })
 
@@ -99,7 +99,7 @@ export const relayLayer: Layer.Layer<never, never, OutboxGate | EventLog | Sql> 
           ),
         ),
       )
-      yield* gate.isHolding() ? Effect.sleep(pause) : Effect.raceFirst(Effect.sleep(IDLE), awake.await)
+      yield* outboxMode.isRelaying() ? Effect.sleep(pause) : Effect.raceFirst(Effect.sleep(IDLE), awake.await)
     })
 
     yield* Effect.forkScoped(

@@ -8,21 +8,21 @@ import { connect as connectTls, type DetailedPeerCertificate } from 'node:tls'
 import { eventually, makeCertificateAuthority, testRedisUrl } from '@hub/testkit'
 import { Agent, fetch as undiciFetch } from 'undici'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, makeWorld, stallingProxy, type World } from '../testing/harness.ts'
+import { type Account, call, makeDeployment, stallingProxy, type Deployment } from '../testing/harness.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 
 beforeAll(async () => {
-  world = await makeWorld()
+  deployment = await makeDeployment()
   // The tests' own address is a proxy's, so that they can be many clients.
-  api = await world.start({ trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'] })
-  account = await world.addAccount()
+  api = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'] })
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 const from = (address: string) => ({ 'x-forwarded-for': address })
@@ -67,7 +67,7 @@ describe('the failed-login gate', () => {
     assert.strictEqual((await ask('192.0.2.2', { key: account.keys.test })).status, 200)
   })
   it('is of all processes', async () => {
-    const second = await world.start({ trustedProxies: ['127.0.0.0/8', '::1'] })
+    const second = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1'] })
     try {
       await failTimes('192.0.2.3', 21)
       assertGated(await ask('192.0.2.3', { key: account.keys.test, url: second.url }))
@@ -116,10 +116,10 @@ describe('the failed-login gate', () => {
 
 describe('a key with allowed addresses', () => {
   const allow = async (addresses: ReadonlyArray<string> | null) => {
-    const fresh = await world.addAccount()
+    const fresh = await deployment.addAccount()
     const hash = createHash('sha256').update(fresh.keys.live).digest()
     const list = addresses === null ? null : [...addresses]
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.api_keys SET allowed_addresses = ${list}::text[]::cidr[] WHERE hash = ${hash}`,
     )
     return fresh.keys.live
@@ -154,7 +154,7 @@ describe('a key with allowed addresses', () => {
     const key = await allow(null)
     assert.strictEqual((await ask('198.51.100.1', { key })).status, 200)
     const hash = createHash('sha256').update(key).digest()
-    await world.sql(
+    await deployment.sql(
       (q) => q`UPDATE command.api_keys SET allowed_addresses = '{203.0.113.0/24}' WHERE hash = ${hash}`,
     )
     await eventually(async () => (await ask('198.51.100.1', { key })).status === 401, { withinMs: 10_000 })
@@ -164,10 +164,10 @@ describe('a key with allowed addresses', () => {
 
 describe('a rotated key', () => {
   it('works as soon as it is issued, beside the old one until that is revoked', async () => {
-    const fresh = await world.addAccount()
+    const fresh = await deployment.addAccount()
     const next = wrongKey()
     assert.strictEqual((await ask('192.0.2.30', { key: fresh.keys.test })).status, 200)
-    await world.sql(
+    await deployment.sql(
       (q) => q`INSERT INTO command.api_keys (id, account, mode, hash, last_four)
                VALUES (${randomUUID()}, ${fresh.uuid}, 'test', ${createHash('sha256').update(next).digest()}, 'xxxx')`,
     )
@@ -181,14 +181,14 @@ describe('the request rate', () => {
     ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`))
 
   it('is told on success', async () => {
-    const fresh = await world.addAccount({ apiRps: null })
+    const fresh = await deployment.addAccount({ apiRps: null })
     const answer = await ask('192.0.2.40', { key: fresh.keys.test })
     const [limit, remaining, reset] = rateOf(answer)
     assert.deepStrictEqual([limit, remaining], ['100', '99'])
     assert.match(reset ?? '', /^\d+(?:\.\d)?$/u)
   })
   it('is told on refusal, and on errors that come after it', async () => {
-    const fresh = await world.addAccount({ apiRps: 2 })
+    const fresh = await deployment.addAccount({ apiRps: 2 })
     const key = fresh.keys.test
     const missing = await call(api.url, '/v1/messages/msg_x', { key })
     assert.deepStrictEqual([missing.status, rateOf(missing)[0]], [404, '2'])
@@ -205,7 +205,7 @@ describe('the request rate', () => {
     await eventually(async () => (await ask('192.0.2.41', { key })).status === 200, { withinMs: 10_000 })
   })
   it('is taken before the body is looked at, and not told where the request was refused before', async () => {
-    const fresh = await world.addAccount({ apiRps: 2 })
+    const fresh = await deployment.addAccount({ apiRps: 2 })
     const post = (body: string, headers: Readonly<Record<string, string>> = {}) =>
       call(api.url, '/v1/messages', { key: fresh.keys.test, body, headers })
     const bad = await post('not json')
@@ -220,7 +220,7 @@ describe('the request rate', () => {
 describe('without Redis', () => {
   it('everybody gets in, and no rate is told', async () => {
     // Nobody listens there.
-    const apart = await world.start({ redisUrl: 'redis://127.0.0.1:1' })
+    const apart = await deployment.start({ redisUrl: 'redis://127.0.0.1:1' })
     try {
       for (let i = 0; i < 25; i++) {
         assert.strictEqual((await call(apart.url, '/v1/account', { key: wrongKey() })).status, 401)
@@ -237,7 +237,7 @@ describe('without Redis', () => {
     const real = new URL(testRedisUrl())
     proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
     const through = Object.assign(new URL(testRedisUrl()), { port: String(proxy.port) }).toString()
-    const apart = await world.start({ redisUrl: through })
+    const apart = await deployment.start({ redisUrl: through })
     const read = async () => {
       const began = performance.now()
       const answer = await call(apart.url, '/v1/account', { key: account.keys.test })
@@ -286,7 +286,7 @@ describe('with TLS', () => {
       writeFileSync(tls.keyFile, key)
     }
     await replace()
-    const secure = await world.start({ tls })
+    const secure = await deployment.start({ tls })
     const agent = new Agent({ connect: { ca: authority.pem } })
     try {
       const answer = await undiciFetch(`${secure.url}/v1/account`, {

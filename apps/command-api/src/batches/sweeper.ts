@@ -9,7 +9,7 @@ import { type BatchSealed, batchSealedRecord, encodeOutboxRow, type TopicNames }
 import { type Queries, Sql } from '@hub/store'
 import { Duration, Effect, Layer, Schedule } from 'effect'
 import { writeBatches } from '../accept/ledger-statements.ts'
-import { OutboxGate } from '../accept/outbox-gate.ts'
+import { OutboxMode } from '../accept/outbox-mode.ts'
 
 /** By then no request of that batch can be running: three times its hard deadline. */
 const OPEN_FOR_SECONDS = 60
@@ -85,15 +85,15 @@ export const sealOpenBatches = (sql: Sql['Service'], topics: TopicNames, openFor
     return { sealed: rows.length, outboxRow: Number(outbox?.id) }
   }, DEADLINE)
 
-export const batchSweeperLayer = (topics: TopicNames): Layer.Layer<never, never, Sql | OutboxGate> =>
+export const batchSweeperLayer = (topics: TopicNames): Layer.Layer<never, never, Sql | OutboxMode> =>
   Layer.effectDiscard(
     Effect.gen(function* () {
       const sql = yield* Sql
-      const gate = yield* OutboxGate
+      const outboxMode = yield* OutboxMode
       const sweep = sealOpenBatches(sql, topics).pipe(
         Effect.flatMap((done) => {
           if (done === null) return Effect.void
-          gate.hold(done.outboxRow)
+          outboxMode.leaveToRelay(done.outboxRow)
           return Effect.annotateLogs(Effect.logInfo('sealed batches that were left open'), {
             batches: done.sealed,
           })

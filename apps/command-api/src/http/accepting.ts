@@ -10,10 +10,10 @@ import {
 } from '@hub/contract'
 import { type AccountSettings, batchObject } from '@hub/domain'
 import { Clock, Effect, Result } from 'effect'
-import { type Candidate, candidateOf } from '../accept/candidate.ts'
-import { Flusher } from '../accept/flush.ts'
-import { countOutcome } from '../accept/outcomes.ts'
-import { type Outcome, STORAGE_DOWN } from '../accept/waiting.ts'
+import { type CheckedSend, checkSend } from '../accept/checked-send.ts'
+import { BatchingAcceptor } from '../accept/acceptor.ts'
+import { countOutcome } from '../accept/outcome-metrics.ts'
+import { type SendOutcome, STORAGE_DOWN } from '../accept/pending-send.ts'
 import type { Caller, Owner } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import {
@@ -26,9 +26,9 @@ import {
   sharedBatch,
   type Tally,
   tallyOf,
-} from '../batches/answer.ts'
+} from '../batches/batch-response.ts'
 import { Batches } from '../batches/batches.ts'
-import { storedAnswer } from '../idempotency/step.ts'
+import { storedAnswer } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
 import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
@@ -48,38 +48,38 @@ export interface AcceptingOptions {
 export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: AcceptingOptions) {
   const accounts = yield* Accounts
   const batches = yield* Batches
-  const flusher = yield* Flusher
+  const acceptor = yield* BatchingAcceptor
 
-  const sent = (outcome: Outcome): Result.Result<Answer, ApiError> =>
+  const sent = (outcome: SendOutcome): Result.Result<Answer, ApiError> =>
     Result.map(outcome, ({ duplicate, view }) => jsonAnswer(202, acceptedBody(view, duplicate)))
 
-  const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller, claim, trace }) {
+  const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller, idempotency, trace }) {
     const send = yield* Effect.fromResult(Result.flatMap(parseBody(body), (json) => decodeSendRequest(json)))
     const settings = yield* accounts.settings(caller)
     const template = yield* accounts.template(caller, send.template)
-    const messageId = claim?.messageId ?? null
-    const candidate = candidateOf(send, { owner: caller, settings, template, hashSecret, messageId })
+    const messageId = idempotency?.messageId ?? null
+    const checked = checkSend(send, { owner: caller, settings, template, hashSecret, messageId })
     // A refusal of a send without a reference or a remembered id can be no duplicate: it needs no look at the ledger.
-    if (candidate.clientRef === null && messageId === null && Result.isFailure(candidate.draft)) {
-      countOutcome(candidate.class, Result.fail(candidate.draft.failure))
-      return yield* candidate.draft.failure
+    if (checked.clientRef === null && messageId === null && Result.isFailure(checked.draft)) {
+      countOutcome(checked.class, Result.fail(checked.draft.failure))
+      return yield* checked.draft.failure
     }
-    const accepted = yield* flusher.accept(
-      [candidate],
-      claim === null
+    const accepted = yield* acceptor.accept(
+      [checked],
+      idempotency === null
         ? { trace }
         : {
             trace,
-            lease: claim.lease,
+            lock: idempotency.lock,
             answer: ([outcome]) => {
               const answer = outcome === undefined ? null : Result.getOrNull(sent(outcome))
               return answer === null ? null : storedAnswer(answer)
             },
           },
     )
-    if (claim !== null) claim.stored = accepted.stored
+    if (idempotency !== null) idempotency.stored = accepted.stored
     const [outcome] = accepted.outcomes
-    if (outcome !== undefined) countOutcome(candidate.class, outcome)
+    if (outcome !== undefined) countOutcome(checked.class, outcome)
     if (trace !== null && outcome !== undefined && Result.isSuccess(outcome)) {
       trace.attributes['hub.message_id'] = outcome.success.view.id
     }
@@ -102,10 +102,10 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
         { concurrency: TEMPLATES_AT_ONCE },
       ),
     )
-    return elements.flatMap(({ path, send }): ReadonlyArray<Candidate> => {
+    return elements.flatMap(({ path, send }): ReadonlyArray<CheckedSend> => {
       if (Result.isFailure(send)) return []
       const template = templates.get(send.success.template) ?? null
-      return [candidateOf(send.success, { owner: caller, settings, template, hashSecret, batch, path })]
+      return [checkSend(send.success, { owner: caller, settings, template, hashSecret, batch, path })]
     })
   })
 
@@ -119,13 +119,13 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
   })
 
   const sendBatch: Operation = Effect.fnUntraced(function* (call: Call) {
-    const { body, caller, claim, errorObject, trace } = call
+    const { body, caller, idempotency, errorObject, trace } = call
     const settings = yield* accounts.settings(caller)
     const elements = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax)),
     )
     const id = freshId('bat', yield* Clock.currentTimeMillis)
-    const candidates = yield* candidatesOf(caller, settings, elements, id)
+    const checkedSends = yield* candidatesOf(caller, settings, elements, id)
 
     const answerOf = (
       about: { readonly id: string | null; readonly createdAt: number | null; readonly closed: boolean },
@@ -143,17 +143,17 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
       id,
       owner: caller,
       total: elements.length,
-      malformed: elements.length - candidates.length,
+      malformed: elements.length - checkedSends.length,
     }
     if (trace !== null) trace.attributes['hub.batch_id'] = id
-    const accepted = yield* flusher.accept(candidates, {
+    const accepted = yield* acceptor.accept(checkedSends, {
       batch,
       trace,
-      ...(claim === null
+      ...(idempotency === null
         ? undefined
         : {
-            lease: claim.lease,
-            answer: (outcomes: ReadonlyArray<Outcome>, createdAt: number) => {
+            lock: idempotency.lock,
+            answer: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => {
               const results = pair(elements, outcomes)
               const tally = tallyOf(results)
               const isLast = tally.accepted > 0 && failureOf(tally) === null && !isRepeatable(tally)
@@ -161,8 +161,8 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
             },
           }),
     })
-    for (const [i, outcome] of accepted.outcomes.entries()) countOutcome(candidates[i]!.class, outcome)
-    if (claim !== null) claim.stored = accepted.stored
+    for (const [i, outcome] of accepted.outcomes.entries()) countOutcome(checkedSends[i]!.class, outcome)
+    if (idempotency !== null) idempotency.stored = accepted.stored
     const results = pair(elements, accepted.outcomes)
     const tally = tallyOf(results)
     const failure = failureOf(tally)

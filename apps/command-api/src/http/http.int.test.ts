@@ -3,20 +3,20 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, makeWorld, type World } from '../testing/harness.ts'
+import { type Account, call, makeDeployment, type Deployment } from '../testing/harness.ts'
 
-let world: World
-let api: Awaited<ReturnType<World['start']>>
+let deployment: Deployment
+let api: Awaited<ReturnType<Deployment['start']>>
 let account: Account
 
 beforeAll(async () => {
-  world = await makeWorld()
-  api = await world.start()
-  account = await world.addAccount()
+  deployment = await makeDeployment()
+  api = await deployment.start()
+  account = await deployment.addAccount()
 })
 afterAll(async () => {
   await api.stop()
-  await world.remove()
+  await deployment.remove()
 })
 
 /** A connection of one's own; `said` grows with what the server says. */
@@ -105,7 +105,7 @@ describe('a connection', () => {
 
 describe('the end of the process', () => {
   it('answers what is in flight, takes nothing new, and waits for nobody who only keeps a connection', async () => {
-    const closing = await world.start()
+    const closing = await deployment.start()
     const idle = await open(closing.port)
     const { said, socket } = await open(closing.port)
     const body = JSON.stringify({

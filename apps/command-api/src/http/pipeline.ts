@@ -12,7 +12,7 @@ import { Cause, Clock, Duration, Effect } from 'effect'
 import type { HttpServerRequest, HttpServerResponse } from 'effect/http'
 import type { Access, Credentials } from '../access/access.ts'
 import type { Caller } from '../accounts/account.ts'
-import type { Claim, Idempotency } from '../idempotency/step.ts'
+import type { IdempotencyContext, Idempotency } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { withBody } from './body.ts'
@@ -53,7 +53,7 @@ export interface Call extends Pick<Exchange, 'requestId' | 'errorObject' | 'trac
   readonly query: URLSearchParams
   readonly body: Uint8Array
   /** What it holds on an idempotency key; `null` without one. */
-  readonly claim: Claim | null
+  readonly idempotency: IdempotencyContext | null
 }
 
 /**
@@ -139,8 +139,8 @@ export const checked = (
       function* (body) {
         const caller = yield* access.login(credentials)
         yield* withinRate(access, caller, within)
-        const run = (claim: Claim | null) =>
-          operation({ params, query, requestId, errorObject, trace, caller, body, claim })
+        const run = (idempotency: IdempotencyContext | null) =>
+          operation({ params, query, requestId, errorObject, trace, caller, body, idempotency })
         const { method, url } = request
         if (method !== 'POST') return yield* run(null)
         const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))

@@ -106,9 +106,9 @@ describe('the checks', () => {
           access: { login: () => slow(caller), take: () => slow(null) },
           idempotency: {
             run: (_request, work) => {
-              const lease = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
-              const claim = { lease, messageId: 'msg_00000000000000000000000001', stored: false }
-              return Effect.andThen(slow(null), work(claim))
+              const lock = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
+              const idempotency = { lock, messageId: 'msg_00000000000000000000000001', stored: false }
+              return Effect.andThen(slow(null), work(idempotency))
             },
           },
         }

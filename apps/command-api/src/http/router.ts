@@ -7,7 +7,7 @@ import { apiError, ROUTES } from '@hub/contract'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
-import { Idempotency } from '../idempotency/step.ts'
+import { Idempotency } from '../idempotency/idempotency.ts'
 import {
   makeOperations,
   openOperations,

@@ -4,13 +4,13 @@ import { KafkaUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hu
 import { Sealing, StorageRejected, StorageUnavailable } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { type ApiError, apiError, type Send } from '@hub/contract'
-import { candidateOf, type Candidate, floodKey } from '../accept/candidate.ts'
+import { checkSend, type CheckedSend, floodKey } from '../accept/checked-send.ts'
 import { type KnownMessage, refKey } from '../accept/decide.ts'
-import { flusherLayer } from '../accept/flush.ts'
-import { type BatchRow, type Committed, type Entry, Ledger } from '../accept/ledger.ts'
-import { type Claimant, Limits } from '../accept/limits.ts'
-import type { Lease, StoredAnswer } from '../idempotency/keys.ts'
-import { OutboxGate } from '../accept/outbox-gate.ts'
+import { acceptorLayer } from '../accept/acceptor.ts'
+import { type BatchRow, type CommitResult, type LedgerEntry, Ledger } from '../accept/ledger.ts'
+import { type SendReservation, Limits } from '../accept/limits.ts'
+import type { IdempotencyLock, StoredAnswer } from '../idempotency/idempotency-lock.ts'
+import { OutboxMode } from '../accept/outbox-mode.ts'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
 import { acceptedView } from '../messages/message.ts'
@@ -18,7 +18,7 @@ import { acceptedView } from '../messages/message.ts'
 export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
 
 /** A claim on an idempotency key. */
-export const leaseOf = (key: string): Lease => ({
+export const lockOf = (key: string): IdempotencyLock => ({
   accountUuid: owner.accountUuid,
   mode: owner.mode,
   key,
@@ -53,14 +53,14 @@ export const otpSend = (over: Partial<Send> = {}): Send => ({
   ...over,
 })
 
-export const candidate = (send: Send, template: TemplateInUse | null, as: Owner = owner): Candidate =>
-  candidateOf(send, { owner: as, settings: DEFAULT_SETTINGS, template, hashSecret: 'x'.repeat(32) })
+export const checkedSend = (send: Send, template: TemplateInUse | null, as: Owner = owner): CheckedSend =>
+  checkSend(send, { owner: as, settings: DEFAULT_SETTINGS, template, hashSecret: 'x'.repeat(32) })
 
-export const otp = (clientRef: string | null = null, over: Partial<Send> = {}): Candidate =>
-  candidate(otpSend({ clientRef, ...over }), templateOf())
+export const otp = (clientRef: string | null = null, over: Partial<Send> = {}): CheckedSend =>
+  checkedSend(otpSend({ clientRef, ...over }), templateOf())
 
-export const service = (clientRef: string | null = null, over: Partial<Send> = {}): Candidate =>
-  candidate(
+export const service = (clientRef: string | null = null, over: Partial<Send> = {}): CheckedSend =>
+  checkedSend(
     otpSend({ class: 'service', template: 'order_ready', variables: { order: '17' }, clientRef, ...over }),
     templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}} is ready' }),
   )
@@ -73,7 +73,7 @@ export type BusFate = 'up' | 'refusing' | 'hanging' | 'lost reply'
 /** A ledger in memory. */
 const makeLedger = () => {
   const references = new Map<string, string>()
-  const rows = new Map<string, Entry>()
+  const rows = new Map<string, LedgerEntry>()
   const outbox = new Map<number, Uint8Array>()
   const projected = new Set<string>()
   const commits: Array<number> = []
@@ -100,7 +100,7 @@ const makeLedger = () => {
   }
   let nextRow = 1
 
-  const isCodeOf = (batch: BatchRow, { fact }: Entry): boolean =>
+  const isCodeOf = (batch: BatchRow, { fact }: LedgerEntry): boolean =>
     fact.class === 'otp' && fact.batch === batch.id && charged.has(fact.messageId)
 
   /** Whether it has gone through Kafka, as far as PostgreSQL can tell. */
@@ -144,7 +144,7 @@ const makeLedger = () => {
         )
         return Effect.succeed({ at: NOW, known, recorded, optedOut: new Set<string>() })
       }),
-    commit: ({ accepted, republished, rest, settled }) =>
+    commit: ({ accepted, republished, extraWrites, settled }) =>
       Effect.gen(function* () {
         if (state.barrier !== null) yield* Deferred.await(state.barrier)
         state.meanwhile()
@@ -158,8 +158,8 @@ const makeLedger = () => {
         commits.push(accepted.length + republished.length)
         const lost = new Set<string>()
         const overspent = new Set<string>()
-        const abandoned = new Set<string>()
-        const won: Array<Entry> = []
+        const lockLost = new Set<string>()
+        const won: Array<LedgerEntry> = []
         for (const { fact } of republished) {
           if (isPublished(fact.messageId)) lost.add(fact.messageId)
           else charged.delete(fact.messageId)
@@ -168,7 +168,7 @@ const makeLedger = () => {
         for (const entry of [...accepted, ...repeated]) {
           const { clientRef, messageId } = entry.fact
           const key = clientRef === null ? null : refKey(entry.owner, clientRef)
-          if (entry.lease !== null && state.lapsed.has(entry.lease.token)) abandoned.add(messageId)
+          if (entry.lock !== null && state.lapsed.has(entry.lock.token)) lockLost.add(messageId)
           else if (charged.size + won.length >= state.room) overspent.add(messageId)
           else if (key !== null && accepted.includes(entry) && references.has(key)) lost.add(messageId)
           else {
@@ -181,13 +181,13 @@ const makeLedger = () => {
           charged.add(entry.fact.messageId)
         }
         for (const row of settled) outbox.delete(row)
-        const more = rest({ lost, overspent, abandoned })
+        const more = extraWrites({ lost, overspent, lockLost })
         for (const batch of more.batches) batches.set(batch.id, batch)
-        for (const { answer, lease } of more.answers) answers.set(lease.key, answer)
+        for (const { answer, lock } of more.answers) answers.set(lock.key, answer)
         const outboxRow = more.outbox === null ? null : nextRow++
         if (more.outbox !== null && outboxRow !== null) outbox.set(outboxRow, more.outbox)
         if (fate === 'lost reply') return yield* new StorageUnavailable({ reason: 'timeout', detail: 'test' })
-        return { lost, overspent, abandoned, outboxRow } satisfies Committed
+        return { lost, overspent, lockLost, outboxRow } satisfies CommitResult
       }),
     giveBack: (codes) =>
       Effect.suspend(() => {
@@ -267,35 +267,35 @@ const makeLimits = () => {
     full: new Set<string>(),
     counted: 0,
   }
-  const keyOf = ({ candidate, messageId }: Claimant) =>
-    `${candidate.recipient} ${floodKey(candidate.owner, candidate.clientRef, messageId)}`
+  const keyOf = ({ checked, messageId }: SendReservation) =>
+    `${checked.recipient} ${floodKey(checked.owner, checked.clientRef, messageId)}`
   const limits: Limits['Service'] = {
     daily: () =>
       Effect.sync(() => {
         state.dailyAsked++
         return state.daily
       }),
-    reserve: (claimants) =>
+    reserve: (reservations) =>
       Effect.sync(() =>
-        claimants.map((claimant): ApiError | null => {
-          const key = keyOf(claimant)
-          const fits = places.has(key) || !state.full.has(claimant.candidate.recipient)
+        reservations.map((reservation): ApiError | null => {
+          const key = keyOf(reservation)
+          const fits = places.has(key) || !state.full.has(reservation.checked.recipient)
           if (fits && state.fate !== 'away') places.set(key, places.get(key) ?? 'reserved')
           if (state.fate !== 'up') {
-            return claimant.draft.class === 'otp' ? null : apiError('recipient_flood_limited')
+            return reservation.draft.class === 'otp' ? null : apiError('recipient_flood_limited')
           }
           return fits ? null : apiError('recipient_flood_limited', { window: 'pause', retryAfter: 60 })
         }),
       ),
-    accepted: (claimants) =>
+    accepted: (reservations) =>
       Effect.sync(() => {
-        state.counted += claimants.length
-        for (const claimant of claimants) places.set(keyOf(claimant), 'final')
+        state.counted += reservations.length
+        for (const reservation of reservations) places.set(keyOf(reservation), 'final')
       }),
-    giveBack: (claimants) =>
+    giveBack: (reservations) =>
       Effect.sync(() => {
         if (state.fate === 'away') return
-        for (const claimant of claimants) places.delete(keyOf(claimant))
+        for (const reservation of reservations) places.delete(keyOf(reservation))
       }),
   }
   return { limits, state, places }
@@ -322,8 +322,8 @@ const makeDoubles = (): Doubles['Service'] => {
   }
 }
 
-/** A flusher on doubles. The gate is the real one, opened as by a relay that found nothing. */
-const flusherOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) => {
+/** A acceptor on doubles. The gate is the real one, opened as by a relay that found nothing. */
+const acceptorOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) => {
   const sealing: Sealing['Service'] = {
     current: (purpose) =>
       Effect.succeed({
@@ -336,12 +336,12 @@ const flusherOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) =
     ofShares: Effect.die('a flush seals no reports'),
   }
   const open = Layer.effectDiscard(
-    Effect.map(OutboxGate, (gate) => {
-      gate.limit(0)
-      gate.release(0)
+    Effect.map(OutboxMode, (outboxMode) => {
+      outboxMode.relayExistingRows(0)
+      outboxMode.switchToDirect(0)
     }),
   )
-  return flusherLayer({
+  return acceptorLayer({
     topics: topicNames(''),
     lifetimes: { beforeHandover: { otp: 1, service: 2 }, report: { otp: 1, service: 2 }, sandbox: 1 },
     makeMessageId,
@@ -353,16 +353,16 @@ const flusherOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) =
         Layer.succeed(EventLog)(bus.log),
         Layer.succeed(Sealing)(sealing),
         Layer.succeed(Limits)(limits.limits),
-        Layer.fresh(OutboxGate.layer),
+        Layer.fresh(OutboxMode.layer),
       ),
     ),
   )
 }
 
-export const flusherOnDoubles = () => {
+export const acceptorOnDoubles = () => {
   const doubles = makeDoubles()
-  return Layer.merge(flusherOn(doubles), Layer.succeed(Doubles)(doubles))
+  return Layer.merge(acceptorOn(doubles), Layer.succeed(Doubles)(doubles))
 }
 
-/** The flusher of another process on the same doubles: it remembers nothing of what the first one did. */
-export const anotherProcess = Layer.unwrap(Effect.map(Doubles, flusherOn))
+/** The acceptor of another process on the same doubles: it remembers nothing of what the first one did. */
+export const anotherProcess = Layer.unwrap(Effect.map(Doubles, acceptorOn))

@@ -88,7 +88,7 @@ export const stallingProxy = async () => {
 }
 
 /** The deployment that a test's processes share. */
-export const makeWorld = async () => {
+export const makeDeployment = async () => {
   const database = await freshDatabase()
   const prefix = topicPrefix()
   const topics = topicNames(prefix)
@@ -106,7 +106,7 @@ export const makeWorld = async () => {
         Layer.mergeAll(Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'command-api-test')), vault),
       ),
     )
-  /** Keys of this world's own on the shared server. */
+  /** Keys of this deployment's own on the shared server. */
   const counters = (url: string) =>
     Layer.effect(
       Counters,
@@ -255,7 +255,7 @@ export const makeWorld = async () => {
     },
   }
 }
-export type World = Awaited<ReturnType<typeof makeWorld>>
+export type Deployment = Awaited<ReturnType<typeof makeDeployment>>
 
 /** The facts of a lane, in order. */
 export const facts = (records: ReadonlyArray<IncomingRecord>): ReadonlyArray<MessageAccepted> =>

@@ -1,14 +1,14 @@
 /**
  * The flush: how many sends become one transaction and one produce.
  *
- * A send is checked and rendered on its own before it comes here (`candidateOf`). Then it waits, for no timer, only until
+ * A send is checked and rendered on its own before it comes here (`checkSend`). Then it waits, for no timer, only until
  * a flush under way is recorded; whatever has come by then goes together. So a quiet hub answers at once
  * and a busy one shares the cost of a commit among all that wait.
  *
  * One flush:
  *   1. Look up. Used `client_ref`s, ids that idempotency keys remember, opt-outs, and PostgreSQL's clock, which stamps everything
  *      in the flush.
- *   2. Decide (`decideFlush`, pure): new, repeat, or refused. Repeats and refusals are answered here and spend nothing.
+ *   2. Decide (`decideSends`, pure): new, repeat, or refused. Repeats and refusals are answered here and spend nothing.
  *      What is new asks the limits (`limits.ts`): the hub's day, once for a whole request, then the flood windows, where
  *      it takes a place that is given back if it is not accepted in the end.
  *   3. Seal and encode what is new, one record a message.
@@ -60,32 +60,32 @@ import {
 } from 'effect'
 import type { MakeId } from '../ids.ts'
 import { acceptedView, type MessageView } from '../messages/message.ts'
-import { type BatchOutcome, batchOutcome } from './batch-outcome.ts'
-import type { Candidate, Draft } from './candidate.ts'
-import { type Decision, decideFlush, type Knowledge } from './decide.ts'
+import { type BatchOutcome, batchOutcome } from './seal-batch.ts'
+import type { CheckedSend, MessageDraft } from './checked-send.ts'
+import { type Decision, decideSends, type Knowledge } from './decide.ts'
 import {
   type BatchRow,
-  type Committed,
-  type Entry,
-  type Found,
+  type CommitResult,
+  type LedgerEntry,
+  type LedgerSnapshot,
   Ledger,
   type Reference,
-  type Rest,
+  type ExtraWrites,
   type Unrecorded,
 } from './ledger.ts'
-import { type Claimant, Limits } from './limits.ts'
-import type { OutboxGate } from './outbox-gate.ts'
-import { makePublisher, type PublishedCode } from './publisher.ts'
+import { type SendReservation, Limits } from './limits.ts'
+import type { OutboxMode } from './outbox-mode.ts'
+import { makePublisher, type PublishedCode } from './publish.ts'
 import {
   makeWaiting,
   NOT_QUEUED,
-  type Outcome,
+  type SendOutcome,
   OVERLOADED,
   STORAGE_DOWN,
-  type Submission,
-  type Ticket,
-  type Wish,
-} from './waiting.ts'
+  type PendingRequest,
+  type PendingSend,
+  type RequestContext,
+} from './pending-send.ts'
 
 /** Sends of one flush. A transaction of 2,000 rows takes some 30 ms: more would only make those behind it wait longer. */
 const FLUSH_MESSAGES = 2000
@@ -104,7 +104,7 @@ const DRAIN_WITHIN = Duration.seconds(3)
 /** What became of the sends of a request. */
 export interface Accepted {
   /** In the order of the sends. */
-  readonly outcomes: ReadonlyArray<Outcome>
+  readonly outcomes: ReadonlyArray<SendOutcome>
   /** When its batch was created, milliseconds since the epoch; `null` where none was. */
   readonly batchCreatedAt: number | null
   /** Its answer is stored under its idempotency key. */
@@ -112,15 +112,15 @@ export interface Accepted {
 }
 
 interface Decided {
-  readonly ticket: Ticket
+  readonly send: PendingSend
   decision: Decision
 }
 
 /** A new or republished message of a flush. */
-interface Draughted {
-  readonly ticket: Ticket
-  readonly claimant: Claimant
-  readonly entry: Entry
+interface PreparedSend {
+  readonly send: PendingSend
+  readonly reservation: SendReservation
+  readonly entry: LedgerEntry
   readonly record: OutgoingRecord
   readonly view: MessageView
   readonly again: boolean
@@ -142,11 +142,11 @@ const OVER_LIMIT = apiError('spend_limit_reached')
 const ABANDONED = apiError('idempotency_conflict')
 
 /** What a send costs a flush in bytes, roughly: its text twice (in the ledger and in the record) and its names. */
-const weightOf = (candidate: Candidate): number =>
-  Result.isSuccess(candidate.draft) ? 600 + 4 * candidate.draft.success.rendered.text.length : 100
+const weightOf = (checked: CheckedSend): number =>
+  Result.isSuccess(checked.draft) ? 600 + 4 * checked.draft.success.rendered.text.length : 100
 
 /** The sealed payload. A code's variables would be its secret a second time; nothing ever shows them. */
-const payloadOf = (draft: Draft): Buffer =>
+const payloadOf = (draft: MessageDraft): Buffer =>
   Buffer.from(
     JSON.stringify(
       draft.class === 'otp'
@@ -156,39 +156,42 @@ const payloadOf = (draft: Draft): Buffer =>
   )
 
 /** What follows from a send belongs to the trace of its request. */
-const traced = ({ submission }: Ticket): { readonly traceparent?: string } => {
-  const trace = submission.wish.trace ?? null
+const traced = ({ request }: PendingSend): { readonly traceparent?: string } => {
+  const trace = request.context.trace ?? null
   return trace === null ? {} : { traceparent: trace.traceparent }
 }
 
-const isNew = (decision: Decision): decision is Extract<Decision, { readonly draft: Draft }> =>
+const isNew = (decision: Decision): decision is Extract<Decision, { readonly draft: MessageDraft }> =>
   decision.type === 'accept' || decision.type === 'republish'
 
-export interface FlusherOptions {
+export interface AcceptorOptions {
   readonly topics: TopicNames
   readonly lifetimes: Lifetimes
   readonly makeMessageId: MakeId
 }
 
-export class Flusher extends Context.Service<
-  Flusher,
+export class BatchingAcceptor extends Context.Service<
+  BatchingAcceptor,
   {
     /**
      * Accepts the sends of one request; the outcomes are in its order. Never fails and answers within 3 s: what the hub
      * cannot do is an outcome too (`internal_error` or `provider_unavailable`, with `retry_after`).
      */
-    readonly accept: (candidates: ReadonlyArray<Candidate>, wish?: Wish) => Effect.Effect<Accepted>
+    readonly accept: (
+      checkedSends: ReadonlyArray<CheckedSend>,
+      context?: RequestContext,
+    ) => Effect.Effect<Accepted>
   }
->()('@hub/command-api/Flusher') {}
+>()('@hub/command-api/BatchingAcceptor') {}
 
-const make = Effect.fnUntraced(function* (options: FlusherOptions) {
+const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const ledger = yield* Ledger
   const sealing = yield* Sealing
   const limits = yield* Limits
   const tracing = yield* Tracing
   const scope = yield* Effect.scope
 
-  const queue: Array<Ticket> = []
+  const queue: Array<PendingSend> = []
   let flushing = 0
   /** Sends of the flushes under way. */
   let underWay = 0
@@ -205,9 +208,9 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
 
   /** Told when the last send is answered and the last record published; for the end of the process. */
   let whenQuiet = (): void => {}
-  const background = (work: Effect.Effect<void>) => Effect.asVoid(Effect.forkIn(work, scope))
+  const runInBackground = (work: Effect.Effect<void>) => Effect.asVoid(Effect.forkIn(work, scope))
   const waiting = makeWaiting(() => checkQuiet())
-  const publisher = yield* makePublisher(waiting, { background, onQuiet: () => checkQuiet() })
+  const publisher = yield* makePublisher(waiting, { runInBackground, onQuiet: () => checkQuiet() })
   const checkQuiet = (): void => {
     if (waiting.count() === 0 && flushing === 0 && publisher.isQuiet()) whenQuiet()
   }
@@ -217,33 +220,33 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   // Step 1: what is known
   // -------------------------------------------------------------------------------------------------------
 
-  const take = (): ReadonlyArray<Ticket> => {
+  const take = (): ReadonlyArray<PendingSend> => {
     let bytes = 0
     let count = 0
-    for (const ticket of queue) {
-      const weight = weightOf(ticket.candidate)
+    for (const send of queue) {
+      const weight = weightOf(send.checked)
       if (count > 0 && (count >= FLUSH_MESSAGES || bytes + weight > FLUSH_BYTES)) break
       bytes += weight
       count++
     }
     // Nobody waits any more for what was answered meanwhile (too late): it must not be sent.
-    return queue.splice(0, count).filter((ticket) => ticket.outcome === null)
+    return queue.splice(0, count).filter((send) => send.outcome === null)
   }
 
   /** A code is not being published after all: those that waited with it ask again. */
   const requeue = (messageId: string): void => void queue.unshift(...publisher.end(messageId))
 
-  const lookup = (tickets: ReadonlyArray<Ticket>): Effect.Effect<Found, StorageError> => {
+  const lookup = (sends: ReadonlyArray<PendingSend>): Effect.Effect<LedgerSnapshot, StorageError> => {
     const references = new Map<string, Reference>()
     const recipients = new Set<string>()
     const remembered = new Set<string>()
-    for (const { candidate } of tickets) {
-      const { clientRef, messageId, owner } = candidate
+    for (const { checked } of sends) {
+      const { clientRef, messageId, owner } = checked
       if (clientRef !== null) {
         references.set(`${owner.accountUuid}:${owner.mode}:${clientRef}`, { owner, clientRef })
       }
       if (messageId !== null) remembered.add(messageId)
-      if (candidate.class === 'service' && owner.mode === 'live') recipients.add(candidate.recipient)
+      if (checked.class === 'service' && owner.mode === 'live') recipients.add(checked.recipient)
     }
     return ledger.lookup({
       references: [...references.values()],
@@ -252,10 +255,10 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     })
   }
 
-  const keysFor = Effect.fnUntraced(function* (tickets: ReadonlyArray<Ticket>) {
+  const keysFor = Effect.fnUntraced(function* (sends: ReadonlyArray<PendingSend>) {
     const keys = new Map<string, SealingKey>()
-    for (const { candidate } of tickets) {
-      if (!keys.has(candidate.class)) keys.set(candidate.class, yield* sealing.current(candidate.class))
+    for (const { checked } of sends) {
+      if (!keys.has(checked.class)) keys.set(checked.class, yield* sealing.current(checked.class))
     }
     return keys
   })
@@ -268,7 +271,7 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
    * Decides, and in the same turn, as far as other flushes can see, says which codes are being published from here on and
    * which repeats wait with them. Ids rise in the order of the sends, so that a batch lists in that order.
    */
-  const decide = (tickets: ReadonlyArray<Ticket>, found: Found): ReadonlyArray<Decided> => {
+  const decide = (sends: ReadonlyArray<PendingSend>, found: LedgerSnapshot): ReadonlyArray<Decided> => {
     const knowledge: Knowledge = {
       known: found.known,
       recorded: found.recorded,
@@ -276,56 +279,55 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       acknowledged: publisher.isAcknowledged,
       inFlight: publisher.isInFlight,
     }
-    const decisions = decideFlush(
-      tickets.map(({ candidate }) => candidate),
+    const decisions = decideSends(
+      sends.map(({ checked }) => checked),
       knowledge,
     )
-    const decided = tickets.map((ticket, i): Decided => ({ ticket, decision: decisions[i]! }))
+    const decided = sends.map((send, i): Decided => ({ send, decision: decisions[i]! }))
     const nameless = decided.filter(
-      ({ decision, ticket }) =>
-        decision.type === 'accept' && ticket.messageId === null && ticket.candidate.messageId === null,
+      ({ decision, send }) =>
+        decision.type === 'accept' && send.messageId === null && send.checked.messageId === null,
     )
     const ids = nameless.map(() => options.makeMessageId(found.at)).toSorted()
-    for (const [i, { ticket }] of nameless.entries()) ticket.messageId = ids[i]!
-    for (const { decision, ticket } of decided) {
-      ticket.submission.createdAt ??= found.at
-      if (decision.type === 'join') publisher.join(decision.messageId, { ticket, view: decision.view })
-      else if (isNew(decision) && decision.draft.class === 'otp') publisher.begin(idFor(ticket, decision))
+    for (const [i, { send }] of nameless.entries()) send.messageId = ids[i]!
+    for (const { decision, send } of decided) {
+      send.request.createdAt ??= found.at
+      if (decision.type === 'join') publisher.join(decision.messageId, { send, view: decision.view })
+      else if (isNew(decision) && decision.draft.class === 'otp') publisher.begin(idFor(send, decision))
     }
     return decided
   }
 
-  const idFor = (ticket: Ticket, decision: Decision): string => {
-    const id =
-      decision.type === 'republish' ? decision.messageId : (ticket.messageId ?? ticket.candidate.messageId)
+  const idFor = (send: PendingSend, decision: Decision): string => {
+    const id = decision.type === 'republish' ? decision.messageId : (send.messageId ?? send.checked.messageId)
     if (id === null) throw new Error('a send without its id')
     return id
   }
 
   /** Refused by a limit: nothing of it is being published. */
   const stop = (one: Decided, error: ApiError): void => {
-    if (isNew(one.decision)) requeue(idFor(one.ticket, one.decision))
+    if (isNew(one.decision)) requeue(idFor(one.send, one.decision))
     one.decision = { type: 'refuse', error }
   }
 
   /** Once for a whole request, before anything of it is created. */
   const askTheDay = Effect.fnUntraced(function* (at: number, decided: ReadonlyArray<Decided>) {
     const creating = new Set(
-      decided.filter(({ decision }) => isNew(decision)).map(({ ticket }) => ticket.submission),
+      decided.filter(({ decision }) => isNew(decision)).map(({ send }) => send.request),
     )
     if (creating.size === 0) return
     const today = yield* Effect.cached(limits.daily(at))
-    for (const submission of creating) submission.dailyLimit ??= today
-    const stopped = new Map<Submission, ApiError>()
-    for (const submission of creating) {
-      const seconds = yield* submission.dailyLimit ?? today
+    for (const request of creating) request.dailyLimit ??= today
+    const stopped = new Map<PendingRequest, ApiError>()
+    for (const request of creating) {
+      const seconds = yield* request.dailyLimit ?? today
       if (seconds !== null) {
-        stopped.set(submission, apiError('hub_daily_limit_reached', { retryAfter: seconds }))
+        stopped.set(request, apiError('hub_daily_limit_reached', { retryAfter: seconds }))
       }
     }
     if (stopped.size === 0) return
     for (const one of decided) {
-      const error = stopped.get(one.ticket.submission)
+      const error = stopped.get(one.send.request)
       if (error !== undefined && one.decision.type !== 'join') stop(one, error)
     }
   })
@@ -333,40 +335,36 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   const askTheWindows = Effect.fnUntraced(function* (decided: ReadonlyArray<Decided>) {
     const asking = decided.filter(({ decision }) => isNew(decision))
     if (asking.length === 0) return
-    const verdicts = yield* limits.reserve(asking.map(claimantOf))
+    const verdicts = yield* limits.reserve(asking.map(reservationOf))
     for (const [i, one] of asking.entries()) {
       const error = verdicts[i] ?? null
-      if (error === null) one.ticket.reserved = true
+      if (error === null) one.send.reserved = true
       else stop(one, error)
     }
   })
 
-  const claimantOf = ({ decision, ticket }: Decided): Claimant => {
+  const reservationOf = ({ decision, send }: Decided): SendReservation => {
     if (!isNew(decision)) throw new Error('a send that is not new takes no place')
-    return { candidate: ticket.candidate, draft: decision.draft, messageId: idFor(ticket, decision) }
+    return { checked: send.checked, draft: decision.draft, messageId: idFor(send, decision) }
   }
 
   /** Gives places back that are not going to be anybody's. */
-  const giveBack = (claimants: ReadonlyArray<Claimant>): Effect.Effect<void> =>
-    claimants.length === 0 ? Effect.void : background(limits.giveBack(claimants))
+  const giveBack = (reservations: ReadonlyArray<SendReservation>): Effect.Effect<void> =>
+    reservations.length === 0 ? Effect.void : runInBackground(limits.giveBack(reservations))
 
   /** Repeats and refusals have their answer now. */
   const answerWhatIsKnown = Effect.fnUntraced(function* (decided: ReadonlyArray<Decided>) {
-    const unused: Array<Claimant> = []
-    for (const { decision, ticket } of decided) {
-      if (decision.type === 'refuse') waiting.refuse(ticket, decision.error)
+    const unused: Array<SendReservation> = []
+    for (const { decision, send } of decided) {
+      if (decision.type === 'refuse') waiting.refuse(send, decision.error)
       if (decision.type !== 'duplicate') continue
-      const { candidate } = ticket
+      const { checked } = send
       // It lost its reference to a send to another number. To the same one the two have one place between them.
-      if (
-        ticket.reserved &&
-        decision.recipient !== candidate.recipient &&
-        Result.isSuccess(candidate.draft)
-      ) {
-        unused.push({ candidate, draft: candidate.draft.success, messageId: decision.view.id })
+      if (send.reserved && decision.recipient !== checked.recipient && Result.isSuccess(checked.draft)) {
+        unused.push({ checked, draft: checked.draft.success, messageId: decision.view.id })
       }
-      ticket.reserved = false
-      waiting.answer(ticket, decision.view, !decision.byKey)
+      send.reserved = false
+      waiting.answer(send, decision.view, !decision.byKey)
     }
     yield* giveBack(unused)
   })
@@ -375,32 +373,32 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   // Steps 3 and 4: sealing and recording
   // -------------------------------------------------------------------------------------------------------
 
-  const draught = (
+  const prepare = (
     at: number,
     keys: ReadonlyMap<string, SealingKey>,
     decided: ReadonlyArray<Decided>,
-  ): ReadonlyArray<Draughted> => {
-    const draughted: Array<Draughted> = []
+  ): ReadonlyArray<PreparedSend> => {
+    const prepared: Array<PreparedSend> = []
     for (const one of decided) {
-      const { decision, ticket } = one
+      const { decision, send } = one
       if (!isNew(decision)) continue
       const { draft } = decision
       const key = keys.get(draft.class)
       if (key === undefined) throw new Error('a class without its sealing key')
-      const { candidate } = ticket
-      const messageId = idFor(ticket, decision)
+      const { checked } = send
+      const messageId = idFor(send, decision)
       const accepted: MessageAccepted = accept({
         messageId,
         at,
-        account: candidate.owner.account,
-        mode: candidate.owner.mode,
+        account: checked.owner.account,
+        mode: checked.owner.mode,
         class: draft.class,
         recipient: draft.recipient,
         scenario: draft.scenario,
         template: draft.template,
         sender: draft.sender,
-        clientRef: candidate.clientRef,
-        batch: candidate.batch,
+        clientRef: checked.clientRef,
+        batch: checked.batch,
         rendered: draft.rendered,
         pricePerPart: draft.pricePerPart,
         lifetimes: options.lifetimes,
@@ -409,23 +407,23 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       })
       const again = decision.type === 'republish'
       const fact = again ? republish(accepted) : accepted
-      const entry: Entry = {
-        owner: candidate.owner,
+      const entry: LedgerEntry = {
+        owner: checked.owner,
         fact,
         toMasked: draft.toMasked,
         spendLimit: draft.spendLimit,
-        lease: ticket.submission.wish.lease ?? null,
+        lock: send.request.context.lock ?? null,
       }
-      draughted.push({
-        ticket,
-        claimant: claimantOf(one),
+      prepared.push({
+        send,
+        reservation: reservationOf(one),
         entry,
-        record: acceptedRecord(options.topics, fact, traced(ticket)),
+        record: acceptedRecord(options.topics, fact, traced(send)),
         view: acceptedView(fact, draft.toMasked),
         again,
       })
     }
-    return draughted
+    return prepared
   }
 
   const sealRecord = (row: BatchRow, at: number): OutgoingRecord => {
@@ -451,35 +449,35 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   })
 
   /** Whether a send is recorded by a commit that went so. */
-  const isRecorded = (unrecorded: Unrecorded, { view }: Draughted): boolean =>
-    !unrecorded.lost.has(view.id) && !unrecorded.overspent.has(view.id) && !unrecorded.abandoned.has(view.id)
+  const isRecorded = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
+    !unrecorded.lost.has(view.id) && !unrecorded.overspent.has(view.id) && !unrecorded.lockLost.has(view.id)
 
   /**
    * Money that a lost reference did not take after all may be enough for a send that was refused for it: where both happen, the
    * refused ones ask again.
    */
-  const isRefusedForMoney = (unrecorded: Unrecorded, { view }: Draughted): boolean =>
+  const isRefusedForMoney = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
     unrecorded.overspent.has(view.id) && unrecorded.lost.size === 0
 
   /** The outcomes that a commit brings, by send; those of codes come with their publication. */
   const outcomesOf = (
     unrecorded: Unrecorded,
     decided: ReadonlyArray<Decided>,
-    draughted: ReadonlyArray<Draughted>,
-  ): ReadonlyMap<Ticket, Outcome> => {
-    const outcomes = new Map<Ticket, Outcome>()
-    for (const one of draughted) {
-      if (isRefusedForMoney(unrecorded, one)) outcomes.set(one.ticket, Result.fail(OVER_LIMIT))
-      else if (unrecorded.abandoned.has(one.view.id)) outcomes.set(one.ticket, Result.fail(ABANDONED))
+    prepared: ReadonlyArray<PreparedSend>,
+  ): ReadonlyMap<PendingSend, SendOutcome> => {
+    const outcomes = new Map<PendingSend, SendOutcome>()
+    for (const one of prepared) {
+      if (isRefusedForMoney(unrecorded, one)) outcomes.set(one.send, Result.fail(OVER_LIMIT))
+      else if (unrecorded.lockLost.has(one.view.id)) outcomes.set(one.send, Result.fail(ABANDONED))
       else if (one.entry.fact.class === 'service' && isRecorded(unrecorded, one)) {
-        outcomes.set(one.ticket, Result.succeed({ view: one.view, duplicate: false }))
+        outcomes.set(one.send, Result.succeed({ view: one.view, duplicate: false }))
       }
     }
-    for (const { decision, ticket } of decided) {
+    for (const { decision, send } of decided) {
       if (decision.type !== 'follow') continue
-      const leader = outcomes.get(decided[decision.leader]!.ticket)
+      const leader = outcomes.get(decided[decision.leader]!.send)
       if (leader !== undefined && Result.isSuccess(leader)) {
-        outcomes.set(ticket, Result.succeed({ view: leader.success.view, duplicate: true }))
+        outcomes.set(send, Result.succeed({ view: leader.success.view, duplicate: true }))
       }
     }
     return outcomes
@@ -488,25 +486,25 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   /** What a commit makes known of whole requests: batches and answers go into the same transaction. */
   const conclude = (
     at: number,
-    draughted: ReadonlyArray<Draughted>,
+    prepared: ReadonlyArray<PreparedSend>,
     unrecorded: Unrecorded,
-    outcomes: ReadonlyMap<Ticket, Outcome>,
+    outcomes: ReadonlyMap<PendingSend, SendOutcome>,
   ) => {
     const batches: Array<BatchRow> = []
-    const answers: Array<Rest['answers'][number]> = []
+    const answers: Array<ExtraWrites['answers'][number]> = []
     const seals: Array<OutgoingRecord> = []
-    const sealed: Array<Submission> = []
-    const stored: Array<Submission> = []
-    const recorded = new Set<Submission>()
-    for (const one of draughted) if (isRecorded(unrecorded, one)) recorded.add(one.ticket.submission)
-    for (const submission of new Set(draughted.map(({ ticket }) => ticket.submission))) {
-      const { batch, answer, lease } = submission.wish
-      if (batch === undefined && lease === undefined) continue
-      const known = submission.tickets.map((ticket) => ticket.outcome ?? outcomes.get(ticket) ?? null)
+    const sealed: Array<PendingRequest> = []
+    const stored: Array<PendingRequest> = []
+    const recorded = new Set<PendingRequest>()
+    for (const one of prepared) if (isRecorded(unrecorded, one)) recorded.add(one.send.request)
+    for (const request of new Set(prepared.map(({ send }) => send.request))) {
+      const { batch, answer, lock } = request.context
+      if (batch === undefined && lock === undefined) continue
+      const known = request.sends.map((send) => send.outcome ?? outcomes.get(send) ?? null)
       const all = known.filter((outcome) => outcome !== null)
       // Whoever was told before it was known may have been told otherwise: the sweeper counts what the ledger has.
-      const isComplete = all.length === known.length && !submission.doubtful
-      const createdAt = submission.createdAt ?? at
+      const isComplete = all.length === known.length && !request.doubtful
+      const createdAt = request.createdAt ?? at
       if (batch !== undefined) {
         const outcome = batchOutcome(batch, all)
         // With codes it is sealed when all are answered: what they say of each other has to be asked then.
@@ -514,14 +512,14 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
           const row = rowOf(outcome, createdAt, at)
           batches.push(row)
           seals.push(sealRecord(row, at))
-          sealed.push(submission)
-        } else if (recorded.has(submission)) batches.push(rowOf(outcome, createdAt, null))
+          sealed.push(request)
+        } else if (recorded.has(request)) batches.push(rowOf(outcome, createdAt, null))
       }
-      if (isComplete && lease !== undefined && answer !== undefined) {
+      if (isComplete && lock !== undefined && answer !== undefined) {
         const made = answer(all, createdAt)
         if (made !== null) {
-          answers.push({ lease, answer: made })
-          stored.push(submission)
+          answers.push({ lock, answer: made })
+          stored.push(request)
         }
       }
     }
@@ -531,18 +529,18 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   const record = Effect.fnUntraced(function* (
     at: number,
     decided: ReadonlyArray<Decided>,
-    draughted: ReadonlyArray<Draughted>,
+    prepared: ReadonlyArray<PreparedSend>,
   ) {
-    if (draughted.length === 0) return
+    if (prepared.length === 0) return
     const settled = settledRows.splice(0)
     let concluded: ReturnType<typeof conclude> | null = null
     const committed = yield* ledger
       .commit({
-        accepted: draughted.filter(({ again }) => !again).map(({ entry }) => entry),
-        republished: draughted.filter(({ again }) => again).map(({ entry }) => entry),
-        rest: (unrecorded) => {
-          concluded = conclude(at, draughted, unrecorded, outcomesOf(unrecorded, decided, draughted))
-          const records = draughted
+        accepted: prepared.filter(({ again }) => !again).map(({ entry }) => entry),
+        republished: prepared.filter(({ again }) => again).map(({ entry }) => entry),
+        extraWrites: (unrecorded) => {
+          concluded = conclude(at, prepared, unrecorded, outcomesOf(unrecorded, decided, prepared))
+          const records = prepared
             .filter((one) => one.entry.fact.class === 'service' && isRecorded(unrecorded, one))
             .map((one) => one.record)
           const all = [...records, ...concluded.seals]
@@ -557,103 +555,101 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
       .pipe(Effect.tapError(() => Effect.sync(() => settledRows.push(...settled))))
     // Before anybody is answered: whoever waits for a request looks at these.
     const { recorded, sealed, seals, stored } = concluded!
-    for (const submission of recorded) submission.recorded = true
-    for (const submission of sealed) submission.sealed = true
-    for (const submission of stored) submission.stored = true
+    for (const request of recorded) request.recorded = true
+    for (const request of sealed) request.sealed = true
+    for (const request of stored) request.stored = true
     if (tracing.isOn) traceRecorded(recorded)
-    yield* handOn(at, decided, draughted, committed, seals)
+    yield* publishRecorded(at, decided, prepared, committed, seals)
   })
 
   /** From a request's arrival until its sends, or the first of them, were recorded. */
-  const traceRecorded = (recorded: ReadonlySet<Submission>): void => {
-    for (const { arrivedAt, tickets, wish } of recorded) {
-      const trace = wish.trace ?? null
+  const traceRecorded = (recorded: ReadonlySet<PendingRequest>): void => {
+    for (const { arrivedAt, sends, context } of recorded) {
+      const trace = context.trace ?? null
       if (trace === null) continue
       tracing.end(tracing.under(trace.span), {
         name: 'record sends',
         kind: 'internal',
         startedAt: arrivedAt,
-        attributes: { 'hub.sends': tickets.length },
+        attributes: { 'hub.sends': sends.length },
       })
     }
   }
 
   /** Answers what is recorded, and gives it on to be published. */
-  const handOn = Effect.fnUntraced(function* (
+  const publishRecorded = Effect.fnUntraced(function* (
     at: number,
     decided: ReadonlyArray<Decided>,
-    draughted: ReadonlyArray<Draughted>,
-    committed: Committed,
+    prepared: ReadonlyArray<PreparedSend>,
+    committed: CommitResult,
     seals: ReadonlyArray<OutgoingRecord>,
   ) {
-    const outcomes = outcomesOf(committed, decided, draughted)
+    const outcomes = outcomesOf(committed, decided, prepared)
     const codes: Array<PublishedCode> = []
     const safe: Array<OutgoingRecord> = []
-    const accepted: Array<Claimant> = []
-    const unused: Array<Claimant> = []
-    const again: Array<Ticket> = []
-    for (const one of draughted) {
-      const { claimant, record: written, ticket, view } = one
+    const accepted: Array<SendReservation> = []
+    const unused: Array<SendReservation> = []
+    const again: Array<PendingSend> = []
+    for (const one of prepared) {
+      const { reservation, record: written, send, view } = one
       if (!isRecorded(committed, one)) {
         requeue(view.id)
-        const outcome = outcomes.get(ticket)
-        if (outcome === undefined) again.push(ticket)
+        const outcome = outcomes.get(send)
+        if (outcome === undefined) again.push(send)
         else {
           // Whoever has the claim now has the same id, and so the same place.
-          if (!committed.abandoned.has(view.id)) unused.push(claimant)
-          waiting.settle(ticket, outcome)
+          if (!committed.lockLost.has(view.id)) unused.push(reservation)
+          waiting.settle(send, outcome)
         }
       } else if (one.entry.fact.class === 'service') {
         safe.push(written)
-        accepted.push(claimant)
-        ticket.reserved = false
-        waiting.answer(ticket, view, false)
-      } else codes.push({ ticket, claimant, view, record: written })
+        accepted.push(reservation)
+        send.reserved = false
+        waiting.answer(send, view, false)
+      } else codes.push({ send, reservation, view, record: written })
     }
-    for (const { decision, ticket } of decided) {
+    for (const { decision, send } of decided) {
       if (decision.type !== 'follow') continue
-      const outcome = outcomes.get(ticket)
+      const outcome = outcomes.get(send)
       const leader = decided[decision.leader]!
-      const code = codes.find((one) => one.ticket === leader.ticket)
-      if (outcome !== undefined) waiting.settle(ticket, outcome)
-      else if (code !== undefined) publisher.join(code.view.id, { ticket, view: code.view })
-      else again.push(ticket)
+      const code = codes.find((one) => one.send === leader.send)
+      if (outcome !== undefined) waiting.settle(send, outcome)
+      else if (code !== undefined) publisher.join(code.view.id, { send, view: code.view })
+      else again.push(send)
     }
     queue.unshift(...again)
     publisher.push({ outboxRow: committed.outboxRow, safe: [...safe, ...seals], codes })
-    if (accepted.length > 0) yield* background(limits.accepted(accepted, at))
+    if (accepted.length > 0) yield* runInBackground(limits.accepted(accepted, at))
     yield* giveBack(unused)
   })
 
-  const attempt = Effect.fnUntraced(function* (tickets: ReadonlyArray<Ticket>) {
-    const keys = yield* keysFor(tickets)
-    const found = yield* lookup(tickets)
-    const decided = decide(tickets, found)
+  const attempt = Effect.fnUntraced(function* (sends: ReadonlyArray<PendingSend>) {
+    const keys = yield* keysFor(sends)
+    const found = yield* lookup(sends)
+    const decided = decide(sends, found)
     const rest = Effect.gen(function* () {
       yield* askTheDay(found.at, decided)
       yield* askTheWindows(decided)
       yield* answerWhatIsKnown(decided)
-      const draughted = draught(found.at, keys, decided)
-      if (draughted.length > 0) return yield* record(found.at, decided, draughted)
+      const prepared = prepare(found.at, keys, decided)
+      if (prepared.length > 0) return yield* record(found.at, decided, prepared)
       // Their leaders were refused.
-      queue.unshift(
-        ...decided.filter(({ decision }) => decision.type === 'follow').map(({ ticket }) => ticket),
-      )
+      queue.unshift(...decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send))
     })
     yield* Effect.tapCause(rest, () =>
       Effect.sync(() => {
-        for (const { decision, ticket } of decided) {
-          if (isNew(decision)) requeue(idFor(ticket, decision))
+        for (const { decision, send } of decided) {
+          if (isNew(decision)) requeue(idFor(send, decision))
         }
       }),
     )
   })
 
-  /** Never fails: every ticket is answered, queued again, or being published afterwards. */
-  const flush = (tickets: ReadonlyArray<Ticket>): Effect.Effect<void> =>
-    attempt(tickets).pipe(
+  /** Never fails: every send is answered, queued again, or being published afterwards. */
+  const flush = (sends: ReadonlyArray<PendingSend>): Effect.Effect<void> =>
+    attempt(sends).pipe(
       Effect.catch((error) => {
-        const left = tickets.filter((ticket) => ticket.outcome === null && !publisher.hasJoined(ticket))
+        const left = sends.filter((send) => send.outcome === null && !publisher.hasJoined(send))
         if (error._tag === 'StorageRejected' && left.length > 1) {
           const middle = Math.ceil(left.length / 2)
           return Effect.andThen(flush(left.slice(0, middle)), flush(left.slice(middle)))
@@ -662,15 +658,15 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
         // Certain that nothing was recorded. Otherwise places lapse by themselves, unless it was recorded and is repeated.
         const undone = refused || (error._tag === 'StorageUnavailable' && error.reason === 'conflict')
         const answer = refused ? apiError('invalid_parameter') : STORAGE_DOWN
-        const unused: Array<Claimant> = []
-        for (const ticket of left) {
-          const { candidate } = ticket
-          const messageId = ticket.messageId ?? candidate.messageId
-          if (undone && ticket.reserved && messageId !== null && Result.isSuccess(candidate.draft)) {
-            unused.push({ candidate, draft: candidate.draft.success, messageId })
+        const unused: Array<SendReservation> = []
+        for (const send of left) {
+          const { checked } = send
+          const messageId = send.messageId ?? checked.messageId
+          if (undone && send.reserved && messageId !== null && Result.isSuccess(checked.draft)) {
+            unused.push({ checked, draft: checked.draft.success, messageId })
           }
-          if (!undone) ticket.submission.doubtful = true
-          waiting.refuse(ticket, answer)
+          if (!undone) send.request.doubtful = true
+          waiting.refuse(send, answer)
         }
         return Effect.andThen(
           giveBack(unused),
@@ -686,27 +682,27 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     // Whoever came in the same turn goes along.
     yield* Effect.yieldNow
     if (!isWorthIt()) return wake()
-    const tickets = take()
-    if (tickets.length === 0) return wake()
+    const sends = take()
+    if (sends.length === 0) return wake()
     flushing++
-    underWay += tickets.length
+    underWay += sends.length
     wake()
     const from = yield* Clock.currentTimeMillis
-    yield* flush(tickets).pipe(
+    yield* flush(sends).pipe(
       Effect.catchCause((cause) => {
         if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-        for (const ticket of tickets) {
-          ticket.submission.doubtful = true
-          waiting.refuse(ticket, apiError('internal_error'))
+        for (const send of sends) {
+          send.request.doubtful = true
+          waiting.refuse(send, apiError('internal_error'))
         }
         return Effect.logError('a flush failed unexpectedly', cause)
       }),
     )
     flushing--
-    underWay -= tickets.length
+    underWay -= sends.length
     checkQuiet()
     wake()
-    yield* Metric.update(flushSize, tickets.length)
+    yield* Metric.update(flushSize, sends.length)
     yield* Metric.update(flushSeconds, ((yield* Clock.currentTimeMillis) - from) / 1000)
     yield* Metric.update(waitingSends, waiting.count())
   })
@@ -716,19 +712,22 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
   // -------------------------------------------------------------------------------------------------------
 
   /** Seals a batch that no flush could seal. What fails here is the sweeper's, if any of it is in the ledger. */
-  const sealBatch = Effect.fnUntraced(function* (submission: Submission, outcomes: ReadonlyArray<Outcome>) {
-    const { batch } = submission.wish
-    if (batch === undefined || submission.sealed || submission.doubtful) return
+  const sealBatch = Effect.fnUntraced(function* (
+    request: PendingRequest,
+    outcomes: ReadonlyArray<SendOutcome>,
+  ) {
+    const { batch } = request.context
+    if (batch === undefined || request.sealed || request.doubtful) return
     const outcome = batchOutcome(batch, outcomes)
     if (!outcome.exists) return
     const sealing = Effect.gen(function* () {
-      submission.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
+      request.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
       // As much later as this process has seen pass since the request came.
-      const at = submission.createdAt + Math.max(0, (yield* Clock.currentTimeMillis) - submission.arrivedAt)
-      const row = rowOf(outcome, submission.createdAt, at)
+      const at = request.createdAt + Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
+      const row = rowOf(outcome, request.createdAt, at)
       const seal = sealRecord(row, at)
       const outboxRow = yield* ledger.seal(row, outcome.codes, encodeOutboxRow([seal]))
-      submission.sealed = true
+      request.sealed = true
       if (outboxRow !== null) publisher.push({ outboxRow, safe: [seal], codes: [] })
     })
     yield* sealing.pipe(
@@ -780,26 +779,26 @@ const make = Effect.fnUntraced(function* (options: FlusherOptions) {
     ),
   )
 
-  return Flusher.of({
-    accept: Effect.fnUntraced(function* (candidates, wish = {}) {
-      if (!waiting.hasRoomFor(candidates.length)) {
+  return BatchingAcceptor.of({
+    accept: Effect.fnUntraced(function* (checkedSends, context = {}) {
+      if (!waiting.hasRoomFor(checkedSends.length)) {
         return {
-          outcomes: candidates.map(() => Result.fail(OVERLOADED)),
+          outcomes: checkedSends.map(() => Result.fail(OVERLOADED)),
           batchCreatedAt: null,
           stored: false,
         }
       }
-      const submission = waiting.open(candidates, wish, yield* Clock.currentTimeMillis)
-      queue.push(...submission.tickets)
+      const request = waiting.open(checkedSends, context, yield* Clock.currentTimeMillis)
+      queue.push(...request.sends)
       wake()
-      yield* Deferred.await(submission.done)
-      const outcomes = submission.tickets.map(({ outcome }) => outcome ?? Result.fail(NOT_QUEUED))
-      yield* sealBatch(submission, outcomes)
-      const exists = wish.batch !== undefined && (submission.sealed || submission.recorded)
+      yield* Deferred.await(request.done)
+      const outcomes = request.sends.map(({ outcome }) => outcome ?? Result.fail(NOT_QUEUED))
+      yield* sealBatch(request, outcomes)
+      const exists = context.batch !== undefined && (request.sealed || request.recorded)
       return {
         outcomes,
-        batchCreatedAt: exists ? submission.createdAt : null,
-        stored: submission.stored,
+        batchCreatedAt: exists ? request.createdAt : null,
+        stored: request.stored,
       }
     }),
   })
@@ -814,7 +813,7 @@ const describe = (error: object): Record<string, string> => {
   return out
 }
 
-export const flusherLayer = (
-  options: FlusherOptions,
-): Layer.Layer<Flusher, never, Ledger | EventLog | Sealing | OutboxGate | Limits> =>
-  Layer.effect(Flusher, make(options))
+export const acceptorLayer = (
+  options: AcceptorOptions,
+): Layer.Layer<BatchingAcceptor, never, Ledger | EventLog | Sealing | OutboxMode | Limits> =>
+  Layer.effect(BatchingAcceptor, make(options))

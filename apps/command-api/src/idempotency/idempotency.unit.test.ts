@@ -6,9 +6,9 @@ import { TestClock } from 'effect/testing'
 import type { Answer } from '../http/answer.ts'
 import { jsonAnswer } from '../http/answer.ts'
 import { owner } from '../testing/doubles.ts'
-import { fingerprintOf, type Lease, type StoredAnswer } from './keys.ts'
-import { type Claim, Idempotency } from './step.ts'
-import { type Claimed, IdempotencyKeys, retryAfterOf } from './store.ts'
+import { fingerprintOf, type IdempotencyLock, type StoredAnswer } from './idempotency-lock.ts'
+import { type IdempotencyContext, Idempotency } from './idempotency.ts'
+import { type LockResult, IdempotencyKeys, retryAfterOf } from './idempotency-keys.ts'
 
 /** How a call goes; `lost reply`: it happened, and is reported as timed out; `late`: it will happen, long after that. */
 type Fate = 'ok' | 'unavailable' | 'lost reply' | 'late'
@@ -20,7 +20,7 @@ const makeKeys = () => {
     { fingerprint: string; token: string | null; messageId: string; answer: StoredAnswer | null }
   >()
   const state = {
-    claim: 'ok' as Fate,
+    acquire: 'ok' as Fate,
     store: 'ok' as Fate,
     release: 'ok' as Fate,
     /** What a claim that hung will have written when it gets through. */
@@ -35,10 +35,10 @@ const makeKeys = () => {
       return fate() === 'lost reply' ? Effect.fail(away) : Effect.succeed(done)
     })
   const keys: IdempotencyKeys['Service'] = {
-    claim: ({ fingerprint, key, messageId }, token) =>
+    acquire: ({ fingerprint, key, messageId }, token) =>
       call(
-        () => state.claim,
-        (): Claimed => {
+        () => state.acquire,
+        (): LockResult => {
           const row = rows.get(key)
           const same = row?.fingerprint === fingerprint.toString('hex')
           if (row !== undefined && (row.token !== null || row.answer !== null)) {
@@ -54,8 +54,8 @@ const makeKeys = () => {
             messageId: remembered,
             answer: null,
           })
-          const lease: Lease = { accountUuid: owner.accountUuid, mode: owner.mode, key, token }
-          return { type: 'first', lease, messageId: remembered }
+          const lock: IdempotencyLock = { accountUuid: owner.accountUuid, mode: owner.mode, key, token }
+          return { type: 'first', lock, messageId: remembered }
         },
       ),
     store: ({ key, token }, answer) =>
@@ -88,16 +88,16 @@ const world = () => {
   const layer = Idempotency.layer.pipe(Layer.provide(Layer.succeed(IdempotencyKeys)(keys)))
   let ran = 0
   const run = (
-    work: (claim: Claim) => Effect.Effect<Answer, ApiError>,
+    work: (context: IdempotencyContext) => Effect.Effect<Answer, ApiError>,
     over: { readonly body?: Uint8Array; readonly url?: string } = {},
   ) =>
     Effect.flatMap(Idempotency, (idempotency) =>
       idempotency.run(
         { caller, key: 'k', method: 'POST', url: over.url ?? '/v1/messages', body: over.body ?? BODY },
-        (claim) =>
+        (context) =>
           Effect.suspend(() => {
             ran++
-            return work(claim)
+            return work(context)
           }),
         (error) =>
           Effect.succeed(
@@ -153,8 +153,8 @@ describe('an answer', () => {
   test('that the operation has stored itself is not stored again', ({ rows, run, state }) =>
     Effect.gen(function* () {
       state.store = 'unavailable'
-      yield* run((claim) => {
-        claim.stored = true
+      yield* run((context) => {
+        context.stored = true
         return accepted()
       })
       yield* TestClock.adjust('10 seconds')
@@ -190,8 +190,8 @@ describe('a key', () => {
   test('remembers the message id for the repeat of the same request only', ({ run }) =>
     Effect.gen(function* () {
       const ids: Array<string> = []
-      const unqueued = (claim: Claim) => {
-        ids.push(claim.messageId)
+      const unqueued = (context: IdempotencyContext) => {
+        ids.push(context.messageId)
         return Effect.fail(apiError('provider_unavailable'))
       }
       yield* run(unqueued)
@@ -211,7 +211,7 @@ describe('a key', () => {
       assert.isFalse(isReplayed(yield* run(accepted)))
     }))
 
-  test('tells a repeat to come back at once, or when the lease of a dead request ends', () =>
+  test('tells a repeat to come back at once, or when the lock of a dead request ends', () =>
     Effect.sync(() => {
       assert.deepStrictEqual([59, 41, 39.2, 0.1, 0].map(retryAfterOf), [1, 1, 40, 1, 1])
     }))
@@ -220,11 +220,11 @@ describe('a key', () => {
 describe('while PostgreSQL is away', () => {
   test('a claim that happened although it was reported as failed is given back', ({ rows, run, state }) =>
     Effect.gen(function* () {
-      state.claim = 'lost reply'
+      state.acquire = 'lost reply'
       state.release = 'unavailable'
       assert.strictEqual((yield* Effect.flip(run(accepted)))._tag, 'StorageUnavailable')
       assert.isNotNull(rows.get('k')?.token)
-      state.claim = 'ok'
+      state.acquire = 'ok'
       state.release = 'ok'
       yield* TestClock.adjust('2 seconds')
       assert.strictEqual((yield* run(accepted)).status, 202)
@@ -232,13 +232,13 @@ describe('while PostgreSQL is away', () => {
 
   test('a claim that is carried out long after it was given up is given back', ({ rows, run, state }) =>
     Effect.gen(function* () {
-      state.claim = 'late'
+      state.acquire = 'late'
       assert.strictEqual((yield* Effect.flip(run(accepted)))._tag, 'StorageUnavailable')
       yield* TestClock.adjust('1 second')
       // By now it was released once, in vain.
       state.late()
       assert.isNotNull(rows.get('k')?.token)
-      state.claim = 'ok'
+      state.acquire = 'ok'
       yield* TestClock.adjust('20 seconds')
       assert.strictEqual((yield* run(accepted)).status, 202)
     }))

@@ -1,14 +1,14 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Result } from 'effect'
 import type { TemplateInUse } from '../accounts/account.ts'
-import { candidate, otp, otpSend, owner, templateOf } from '../testing/doubles.ts'
-import type { Candidate } from './candidate.ts'
+import { checkedSend, otp, otpSend, owner, templateOf } from '../testing/doubles.ts'
+import type { CheckedSend } from './checked-send.ts'
 
 const test = { ...owner, mode: 'test' as const }
-const word = ({ draft }: Candidate): string =>
+const word = ({ draft }: CheckedSend): string =>
   Result.isSuccess(draft) ? draft.success.rendered.text : `${draft.failure.code} ${draft.failure.param}`
 
-describe('a candidate', () => {
+describe('a checked', () => {
   it('is rendered, counted, priced and masked', () => {
     const { draft, recipient } = otp()
     const { rendered, toMasked, values, ...rest } = Result.getOrThrow(draft)
@@ -68,15 +68,15 @@ describe('a candidate', () => {
   ]
   for (const [name, template, live, sandbox] of cases) {
     it(`with ${name}`, () => {
-      assert.strictEqual(word(candidate(otpSend(), template)), live)
-      assert.strictEqual(word(candidate(otpSend(), template, test)), sandbox)
+      assert.strictEqual(word(checkedSend(otpSend(), template)), live)
+      assert.strictEqual(word(checkedSend(otpSend(), template, test)), sandbox)
     })
   }
 
   it('names the variable at fault, and never its value', () => {
     const faults = [{}, { code: '1', more: '2' }, { code: true }, { code: '\t' }] as const
     assert.deepStrictEqual(
-      faults.map((variables) => word(candidate(otpSend({ variables }), templateOf()))),
+      faults.map((variables) => word(checkedSend(otpSend({ variables }), templateOf()))),
       [
         'template_variable_missing variables.code',
         'template_variable_unknown variables.more',

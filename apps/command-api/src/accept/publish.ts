@@ -6,10 +6,10 @@ import type { OutgoingRecord } from '@hub/kafka'
 import { Cause, Effect, Latch } from 'effect'
 import type { MessageView } from '../messages/message.ts'
 import { Ledger } from './ledger.ts'
-import { type Claimant, Limits } from './limits.ts'
-import { OutboxGate } from './outbox-gate.ts'
+import { type SendReservation, Limits } from './limits.ts'
+import { OutboxMode } from './outbox-mode.ts'
 import { makeTracedAppend } from './traced-append.ts'
-import { NOT_QUEUED, type Ticket, type Waiting } from './waiting.ts'
+import { NOT_QUEUED, type PendingSend, type Waiting } from './pending-send.ts'
 
 /** Records of one append. */
 const APPEND_RECORDS = 2000
@@ -25,8 +25,8 @@ const REMEMBERED_CODES = 20_000
 
 /** A code on its way to Kafka. */
 export interface PublishedCode {
-  readonly ticket: Ticket
-  readonly claimant: Claimant
+  readonly send: PendingSend
+  readonly reservation: SendReservation
   readonly view: MessageView
   readonly record: OutgoingRecord
 }
@@ -42,7 +42,7 @@ export interface Publication {
 
 /** A repeat of a code that is being published: its answer is that publication's. */
 interface Joiner {
-  readonly ticket: Ticket
+  readonly send: PendingSend
   readonly view: MessageView
 }
 
@@ -50,14 +50,14 @@ export const makePublisher = Effect.fnUntraced(function* (
   waiting: Waiting,
   hooks: {
     /** Starts what need not be waited for. */
-    readonly background: (work: Effect.Effect<void>) => Effect.Effect<void>
+    readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
     readonly onQuiet: () => void
   },
 ) {
   const ledger = yield* Ledger
   const append = yield* makeTracedAppend
   const limits = yield* Limits
-  const gate = yield* OutboxGate
+  const outboxMode = yield* OutboxMode
 
   const publications: Array<Publication> = []
   /** Codes that are being recorded and published, and the repeats that wait with them. */
@@ -77,33 +77,33 @@ export const makePublisher = Effect.fnUntraced(function* (
   }
 
   const confirm = (codes: ReadonlyArray<PublishedCode>): Effect.Effect<void> => {
-    for (const { ticket, view } of codes) {
+    for (const { send, view } of codes) {
       const joiners = inFlight.get(view.id) ?? []
       inFlight.delete(view.id)
       remember(view.id)
-      ticket.reserved = false
-      waiting.answer(ticket, view, false)
-      for (const joiner of joiners) waiting.answer(joiner.ticket, joiner.view, true)
+      send.reserved = false
+      waiting.answer(send, view, false)
+      for (const joiner of joiners) waiting.answer(joiner.send, joiner.view, true)
     }
     // All codes of an append are of one or two flushes: milliseconds apart.
     const at = codes[0]?.view.createdAt
-    const claimants = codes.map(({ claimant }) => claimant)
-    return at === undefined ? Effect.void : hooks.background(limits.accepted(claimants, at))
+    const reservations = codes.map(({ reservation }) => reservation)
+    return at === undefined ? Effect.void : hooks.runInBackground(limits.accepted(reservations, at))
   }
 
   /**
    * They are not accepted: money and windows are given back before their clients are told, so that a repeat does not
    * meet what its first spent. What cannot be given back now lapses (windows) or is found by the reconciler (money).
    */
-  const disown = Effect.fnUntraced(function* (codes: ReadonlyArray<PublishedCode>) {
+  const rollBackUnpublished = Effect.fnUntraced(function* (codes: ReadonlyArray<PublishedCode>) {
     if (codes.length === 0) return
     yield* Effect.all(
       [
-        limits.giveBack(codes.map(({ claimant }) => claimant)),
+        limits.giveBack(codes.map(({ reservation }) => reservation)),
         ledger.giveBack(codes.map(({ view }) => ({ messageId: view.id, at: view.createdAt }))).pipe(
           Effect.catchCause((cause) => {
             // Sealed batches prove their codes, and these are none of it: the sweeper seals theirs, when it is known what became of them.
-            for (const { ticket } of codes) ticket.submission.doubtful = true
+            for (const { send } of codes) send.request.doubtful = true
             return Effect.logWarning('codes that were not published are still charged', cause).pipe(
               Effect.annotateLogs({ codes: codes.length }),
             )
@@ -112,12 +112,12 @@ export const makePublisher = Effect.fnUntraced(function* (
       ],
       { concurrency: 'unbounded', discard: true },
     )
-    for (const { ticket, view } of codes) {
+    for (const { send, view } of codes) {
       const joiners = inFlight.get(view.id) ?? []
       inFlight.delete(view.id)
-      ticket.reserved = false
-      waiting.refuse(ticket, NOT_QUEUED)
-      for (const joiner of joiners) waiting.refuse(joiner.ticket, NOT_QUEUED)
+      send.reserved = false
+      waiting.refuse(send, NOT_QUEUED)
+      for (const joiner of joiners) waiting.refuse(joiner.send, NOT_QUEUED)
     }
   })
 
@@ -129,7 +129,7 @@ export const makePublisher = Effect.fnUntraced(function* (
     for (const publication of taken) {
       for (const code of publication.codes) {
         // Its client was told that it was not accepted, so it must not go out now. A repeat publishes it.
-        if (code.ticket.outcome !== null) late.push(code)
+        if (code.send.outcome !== null) late.push(code)
         else {
           codes.push(code)
           records.push(code.record)
@@ -137,13 +137,13 @@ export const makePublisher = Effect.fnUntraced(function* (
       }
       if (publication.outboxRow === null) continue
       unpublished -= publication.safe.length
-      if (gate.isHolding()) gate.hold(publication.outboxRow)
+      if (outboxMode.isRelaying()) outboxMode.leaveToRelay(publication.outboxRow)
       else {
         rows.push(publication.outboxRow)
         records.push(...publication.safe)
       }
     }
-    yield* disown(late)
+    yield* rollBackUnpublished(late)
     if (records.length === 0) return
     yield* append(records, { deadlineMs: APPEND_DEADLINE_MS }).pipe(
       Effect.matchEffect({
@@ -153,9 +153,9 @@ export const makePublisher = Effect.fnUntraced(function* (
             return confirm(codes)
           }),
         onFailure: (error) => {
-          for (const row of rows) gate.hold(row)
+          for (const row of rows) outboxMode.leaveToRelay(row)
           return Effect.andThen(
-            disown(codes),
+            rollBackUnpublished(codes),
             Effect.logWarning('Kafka did not confirm').pipe(
               Effect.annotateLogs({ reason: error.reason, detail: error.detail, records: records.length }),
             ),
@@ -180,9 +180,11 @@ export const makePublisher = Effect.fnUntraced(function* (
     yield* publish(taken).pipe(
       Effect.catchCause((cause) => {
         if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-        for (const { outboxRow } of taken) if (outboxRow !== null) gate.hold(outboxRow)
+        for (const { outboxRow } of taken) if (outboxRow !== null) outboxMode.leaveToRelay(outboxRow)
         return Effect.andThen(
-          disown(taken.flatMap(({ codes }) => codes).filter(({ view }) => inFlight.has(view.id))),
+          rollBackUnpublished(
+            taken.flatMap(({ codes }) => codes).filter(({ view }) => inFlight.has(view.id)),
+          ),
           Effect.logError('a publication failed unexpectedly', cause),
         )
       }),
@@ -197,8 +199,9 @@ export const makePublisher = Effect.fnUntraced(function* (
     isQuiet: () => publications.length === 0 && !publishing,
     /** Takes what was just recorded. What cannot be published in order is left to the relay. */
     push: ({ codes, outboxRow, safe }: Publication): void => {
-      const leave = outboxRow !== null && (gate.isHolding() || unpublished + safe.length > MAX_UNPUBLISHED)
-      if (leave) gate.hold(outboxRow)
+      const leave =
+        outboxRow !== null && (outboxMode.isRelaying() || unpublished + safe.length > MAX_UNPUBLISHED)
+      if (leave) outboxMode.leaveToRelay(outboxRow)
       if (codes.length === 0 && (leave || outboxRow === null)) return
       publications.push(leave ? { outboxRow: null, safe: [], codes } : { outboxRow, safe, codes })
       if (!leave) unpublished += safe.length
@@ -210,14 +213,13 @@ export const makePublisher = Effect.fnUntraced(function* (
     begin: (messageId: string): void => void inFlight.set(messageId, []),
     join: (messageId: string, joiner: Joiner): void => void inFlight.get(messageId)?.push(joiner),
     /** It is not being published after all. Answers those that waited with it. */
-    end: (messageId: string): ReadonlyArray<Ticket> => {
+    end: (messageId: string): ReadonlyArray<PendingSend> => {
       const joiners = inFlight.get(messageId) ?? []
       inFlight.delete(messageId)
-      return joiners.map(({ ticket }) => ticket)
+      return joiners.map(({ send }) => send)
     },
-    hasJoined: (ticket: Ticket): boolean => {
-      for (const joiners of inFlight.values())
-        if (joiners.some((joiner) => joiner.ticket === ticket)) return true
+    hasJoined: (send: PendingSend): boolean => {
+      for (const joiners of inFlight.values()) if (joiners.some((joiner) => joiner.send === send)) return true
       return false
     },
   }

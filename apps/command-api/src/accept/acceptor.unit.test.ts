@@ -2,28 +2,29 @@ import { assert, describe, it } from '@effect/vitest'
 import { decodeFact } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
-import { Doubles, flusherOnDoubles, otp, service } from '../testing/doubles.ts'
-import type { Candidate } from './candidate.ts'
-import { Flusher } from './flush.ts'
-import { OutboxGate } from './outbox-gate.ts'
-import type { Outcome } from './waiting.ts'
+import { Doubles, acceptorOnDoubles, otp, service } from '../testing/doubles.ts'
+import type { CheckedSend } from './checked-send.ts'
+import { BatchingAcceptor } from './acceptor.ts'
+import { OutboxMode } from './outbox-mode.ts'
+import type { SendOutcome } from './pending-send.ts'
 
 /** What became of a send, in a word or two. */
-const word = (outcome: Outcome): string =>
+const word = (outcome: SendOutcome): string =>
   Result.isSuccess(outcome) ? (outcome.success.duplicate ? 'duplicate' : 'accepted') : outcome.failure.code
 
-const idOf = (outcome: Outcome): string | null => (Result.isSuccess(outcome) ? outcome.success.view.id : null)
+const idOf = (outcome: SendOutcome): string | null =>
+  Result.isSuccess(outcome) ? outcome.success.view.id : null
 
-const accept = Effect.fnUntraced(function* (...candidates: ReadonlyArray<Candidate>) {
-  const flusher = yield* Flusher
-  return (yield* flusher.accept(candidates)).outcomes
+const accept = Effect.fnUntraced(function* (...checkedSends: ReadonlyArray<CheckedSend>) {
+  const acceptor = yield* BatchingAcceptor
+  return (yield* acceptor.accept(checkedSends)).outcomes
 })
 
 /** Lets everything run that can run without time passing. */
 const settle = Effect.repeat(Effect.yieldNow, { times: 100 })
 
-const test = (name: string, body: Effect.Effect<void, unknown, Flusher | Doubles | OutboxGate>) =>
-  it.effect(name, () => body.pipe(Effect.provide(flusherOnDoubles()), Effect.provide(Logger.layer([]))))
+const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>) =>
+  it.effect(name, () => body.pipe(Effect.provide(acceptorOnDoubles()), Effect.provide(Logger.layer([]))))
 
 const republishedFlags = (records: ReadonlyArray<{ readonly value: Uint8Array }>) =>
   records.map((record) => {
@@ -143,14 +144,14 @@ describe('a service message', () => {
     'is answered when it is recorded, and published by the relay when Kafka fails',
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
-      const gate = yield* OutboxGate
+      const outboxMode = yield* OutboxMode
       bus.state.fate = 'hanging'
       const [outcome] = yield* accept(service('a'))
       assert.strictEqual(word(outcome!), 'accepted')
       assert.strictEqual(ledger.outbox.size, 1)
-      assert.isFalse(gate.isHolding())
+      assert.isFalse(outboxMode.isRelaying())
       yield* TestClock.adjust('1 second')
-      assert.isTrue(gate.isHolding())
+      assert.isTrue(outboxMode.isRelaying())
 
       // Kafka is back, but what comes now must not overtake what waits.
       bus.state.fate = 'up'
@@ -161,7 +162,7 @@ describe('a service message', () => {
       yield* accept(otp('c'))
       assert.strictEqual(bus.records.length, 1)
 
-      gate.release(gate.held().count)
+      outboxMode.switchToDirect(outboxMode.relayBacklog().count)
       yield* accept(service('d'))
       yield* settle
       assert.strictEqual(bus.records.length, 2)

@@ -2,19 +2,19 @@
 import type { AcceptedBatch, ApiError, BatchElement, BatchResult, ErrorObject } from '@hub/contract'
 import { isFinal, toTimestamp } from '@hub/domain'
 import { Result } from 'effect'
-import type { Outcome } from '../accept/waiting.ts'
+import type { SendOutcome } from '../accept/pending-send.ts'
 import { acceptedBody, type MessageView } from '../messages/message.ts'
 
 /** An element of the request and what became of it. */
 export interface ElementOutcome {
   readonly element: Pick<BatchElement, 'index' | 'clientRef'>
-  readonly outcome: Outcome
+  readonly outcome: SendOutcome
 }
 
 /** Each element with its outcome; `outcomes` are those of the elements that had the right form, in order. */
 export const pair = (
   elements: ReadonlyArray<BatchElement>,
-  outcomes: ReadonlyArray<Outcome>,
+  outcomes: ReadonlyArray<SendOutcome>,
 ): ReadonlyArray<ElementOutcome> => {
   let next = 0
   return elements.map((element) => ({

@@ -8,7 +8,7 @@ import type { Mode } from '@hub/domain'
 import type { Queries, Vault } from '@hub/store'
 
 /** A claim in force. Whoever holds the token may store the answer. */
-export interface Lease {
+export interface IdempotencyLock {
   readonly accountUuid: string
   readonly mode: Mode
   readonly key: string
@@ -26,7 +26,7 @@ export interface StoredAnswer {
 }
 
 /** How long a request may hold a key. Source: specification, Other limits. */
-export const LEASE_SECONDS = 60
+export const LOCK_SECONDS = 60
 /** How long an answer is kept, and the ids of a request that is to be repeated. */
 export const KEPT_HOURS = 24
 
@@ -38,15 +38,18 @@ export const fingerprintOf = (method: string, url: string, body: Uint8Array): Bu
     .digest()
 
 /** What an answer in the database is bound to: moved to another key it does not open. */
-export const answerAad = ({ accountUuid, key, mode }: Omit<Lease, 'token'>): string =>
+export const answerAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
   `${accountUuid} ${mode} ${key}`
 
-/** Locks the leases that are still in force, and names their tokens. Sorted, as everything that several transactions lock. */
-export const lockLeases = async (q: Queries, leases: ReadonlyArray<Lease>): Promise<ReadonlySet<string>> => {
+/** Locks the locks that are still in force, and names their tokens. Sorted, as everything that several transactions lock. */
+export const lockHeldKeys = async (
+  q: Queries,
+  locks: ReadonlyArray<IdempotencyLock>,
+): Promise<ReadonlySet<string>> => {
   const rows = await q<{ lease_token: string }[]>`
     SELECT k.lease_token FROM command.idempotency_keys k
-      JOIN unnest(${leases.map(({ accountUuid }) => accountUuid)}::uuid[], ${leases.map(({ mode }) => mode)}::text[],
-                  ${leases.map(({ key }) => key)}::text[], ${leases.map(({ token }) => token)}::uuid[])
+      JOIN unnest(${locks.map(({ accountUuid }) => accountUuid)}::uuid[], ${locks.map(({ mode }) => mode)}::text[],
+                  ${locks.map(({ key }) => key)}::text[], ${locks.map(({ token }) => token)}::uuid[])
              AS held (account, mode, key, token)
         ON k.account = held.account AND k.mode = held.mode::command.mode AND k.key = held.key AND k.lease_token = held.token
      WHERE k.status IS NULL AND k.lease_until > now()
@@ -54,17 +57,17 @@ export const lockLeases = async (q: Queries, leases: ReadonlyArray<Lease>): Prom
   return new Set(rows.map((row) => row.lease_token))
 }
 
-/** Stores answers under leases that are still held; names the tokens of those that were. */
+/** Stores answers under locks that are still held; names the tokens of those that were. */
 export const writeAnswers = async (
   q: Queries,
   vault: Vault['Service'],
-  answers: ReadonlyArray<{ readonly lease: Lease; readonly answer: StoredAnswer }>,
+  answers: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly answer: StoredAnswer }>,
 ): Promise<ReadonlySet<string>> => {
-  const sealed = answers.map(({ answer, lease }) =>
+  const sealed = answers.map(({ answer, lock }) =>
     vault
       .seal(
         'idempotent-answer',
-        answerAad(lease),
+        answerAad(lock),
         typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body,
       )
       .toString('hex'),
@@ -76,8 +79,8 @@ export const writeAnswers = async (
     UPDATE command.idempotency_keys k
        SET status = new.status, headers = new.headers::jsonb, answer = decode(new.answer, 'hex'), message_ids = NULL,
            lease_token = NULL, lease_until = NULL, expires_at = now() + make_interval(hours => ${KEPT_HOURS})
-      FROM unnest(${answers.map(({ lease }) => lease.accountUuid)}::uuid[], ${answers.map(({ lease }) => lease.mode)}::text[],
-                  ${answers.map(({ lease }) => lease.key)}::text[], ${answers.map(({ lease }) => lease.token)}::uuid[],
+      FROM unnest(${answers.map(({ lock }) => lock.accountUuid)}::uuid[], ${answers.map(({ lock }) => lock.mode)}::text[],
+                  ${answers.map(({ lock }) => lock.key)}::text[], ${answers.map(({ lock }) => lock.token)}::uuid[],
                   ${answers.map(({ answer }) => String(answer.status))}::smallint[], ${headers}::text[], ${sealed}::text[])
            AS new (account, mode, key, token, status, headers, answer)
      WHERE k.account = new.account AND k.mode = new.mode::command.mode AND k.key = new.key AND k.lease_token = new.token

@@ -1,7 +1,7 @@
 /** What a batch came to at acceptance. Pure. Source: specification, Rules of POST /v1/messages/batch; contract, Batch. */
 import { Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { BatchToBe, Outcome } from './waiting.ts'
+import type { NewBatch, SendOutcome } from './pending-send.ts'
 
 export interface BatchOutcome {
   /** `bat_…` */
@@ -28,7 +28,7 @@ const WHOLE: ReadonlySet<string> = new Set([
 ])
 
 /** `outcomes`: those that are known. */
-export const batchOutcome = (batch: BatchToBe, outcomes: ReadonlyArray<Outcome>): BatchOutcome => {
+export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcome>): BatchOutcome => {
   let accepted = 0
   let codes = 0
   let duplicate = 0

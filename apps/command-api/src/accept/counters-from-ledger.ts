@@ -8,7 +8,7 @@ import { encodeId, type Mode, recipientHash, SANDBOX_SCENARIOS } from '@hub/doma
 import { Sql, type StorageError } from '@hub/store'
 import { Clock, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
-import { floodKey } from './candidate.ts'
+import { floodKey } from './checked-send.ts'
 
 /** Rows of one read: some milliseconds of a connection. */
 const ROWS = 5000
@@ -72,7 +72,7 @@ export const acceptancesSince = (
 }
 
 /** Keeps the counters true to the ledger. */
-export const windowsLayer = (
+export const countersFromLedgerLayer = (
   hashSecret: string | Uint8Array,
 ): Layer.Layer<never, never, Sql | Counters | HubSettings> =>
   Layer.effectDiscard(

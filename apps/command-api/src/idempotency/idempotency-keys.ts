@@ -4,19 +4,26 @@ import { decodeId, encodeId } from '@hub/domain'
 import { Sql, type StorageError, StorageUnavailable, Vault } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { answerAad, KEPT_HOURS, type Lease, LEASE_SECONDS, type StoredAnswer, writeAnswers } from './keys.ts'
+import {
+  answerAad,
+  KEPT_HOURS,
+  type IdempotencyLock,
+  LOCK_SECONDS,
+  type StoredAnswer,
+  writeAnswers,
+} from './idempotency-lock.ts'
 
 /** What a claim came to. */
-export type Claimed =
+export type LockResult =
   /** The request runs. `messageId`: what a send without a reference is to be recorded under, again if it is a repeat. */
-  | { readonly type: 'first'; readonly lease: Lease; readonly messageId: string }
+  | { readonly type: 'first'; readonly lock: IdempotencyLock; readonly messageId: string }
   | { readonly type: 'replay'; readonly answer: StoredAnswer }
   /** The first one is still running. */
   | { readonly type: 'running'; readonly retryAfterSeconds: number }
   /** The key belongs to another request. */
   | { readonly type: 'reused' }
 
-export interface ClaimWanted {
+export interface LockRequest {
   readonly owner: Owner
   readonly key: string
   /** 32 bytes. */
@@ -29,14 +36,14 @@ export class IdempotencyKeys extends Context.Service<
   IdempotencyKeys,
   {
     /** Takes the key in one statement. After `StorageUnavailable` it may be taken all the same, even later. */
-    readonly claim: (wanted: ClaimWanted, token: string) => Effect.Effect<Claimed, StorageError>
-    /** Stores the answer, if the lease is still held. Idempotent. */
-    readonly store: (lease: Lease, answer: StoredAnswer) => Effect.Effect<void, StorageError>
+    readonly acquire: (wanted: LockRequest, token: string) => Effect.Effect<LockResult, StorageError>
+    /** Stores the answer, if the lock is still held. Idempotent. */
+    readonly store: (lock: IdempotencyLock, answer: StoredAnswer) => Effect.Effect<void, StorageError>
     /**
      * Frees the key, if it is still held and no answer is stored; says whether it was. Idempotent. Its message id is
      * remembered.
      */
-    readonly release: (lease: Lease) => Effect.Effect<boolean, StorageError>
+    readonly release: (lock: IdempotencyLock) => Effect.Effect<boolean, StorageError>
   }
 >()('@hub/command-api/IdempotencyKeys') {}
 
@@ -44,11 +51,11 @@ export class IdempotencyKeys extends Context.Service<
 export const newToken = (): string => randomUUID()
 
 const DEADLINE = { deadline: Duration.millis(1000) }
-/** By then a request has ended one way or the other: from here on only its lease stands between it and its repeat. */
+/** By then a request has ended one way or the other: from here on only its lock stands between it and its repeat. */
 const REQUEST_SECONDS = 20
 
 interface Row {
-  readonly claimed: boolean
+  readonly acquired: boolean
   readonly message_ids: ReadonlyArray<string> | null
   readonly fingerprint: Buffer
   readonly status: number | null
@@ -59,10 +66,10 @@ interface Row {
 
 /**
  * When a repeat of a running request is worth while: at once again while the request can still be running, which takes
- * milliseconds as a rule; else when its lease ends.
+ * milliseconds as a rule; else when its lock ends.
  */
 export const retryAfterOf = (leaseLeft: number): number =>
-  leaseLeft > LEASE_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(leaseLeft))
+  leaseLeft > LOCK_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(leaseLeft))
 
 export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vault> = Layer.effect(
   IdempotencyKeys,
@@ -71,14 +78,14 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
     const vault = yield* Vault
 
     // It looks before it takes: an insertion that finds the key would wait for its row, which a flush may hold for as long as it hangs.
-    const claimRow = ({ fingerprint, key, messageId, owner }: ClaimWanted, token: string) =>
+    const acquireRow = ({ fingerprint, key, messageId, owner }: LockRequest, token: string) =>
       sql.run(async (q) => {
         const [row] = await q<Row[]>`
-          WITH claimed AS (
+          WITH acquired AS (
             INSERT INTO command.idempotency_keys AS k
               (account, mode, key, fingerprint, lease_token, lease_until, message_ids, expires_at)
             SELECT ${owner.accountUuid}::uuid, ${owner.mode}::command.mode, ${key}, ${fingerprint}::bytea, ${token}::uuid,
-                   now() + make_interval(secs => ${LEASE_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
+                   now() + make_interval(secs => ${LOCK_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
                    now() + make_interval(hours => ${KEPT_HOURS})
              WHERE NOT EXISTS (
                    SELECT 1 FROM command.idempotency_keys
@@ -91,39 +98,39 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
                    status = NULL, headers = NULL, answer = NULL, created_at = now(), expires_at = excluded.expires_at
              WHERE k.expires_at <= now() OR (k.status IS NULL AND (k.lease_until IS NULL OR k.lease_until <= now()))
             RETURNING k.message_ids)
-          SELECT true AS claimed, message_ids, ${fingerprint}::bytea AS fingerprint, NULL::smallint AS status,
+          SELECT true AS acquired, message_ids, ${fingerprint}::bytea AS fingerprint, NULL::smallint AS status,
                  NULL::jsonb AS headers, NULL::bytea AS answer, NULL::float8 AS lease_left
-            FROM claimed
+            FROM acquired
           UNION ALL
           SELECT false, NULL, fingerprint, status, headers, answer, extract(epoch FROM lease_until - now())::float8
             FROM command.idempotency_keys
            WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
-             AND NOT EXISTS (SELECT 1 FROM claimed)`
+             AND NOT EXISTS (SELECT 1 FROM acquired)`
         return row
       }, DEADLINE)
 
     return {
-      claim: Effect.fnUntraced(function* (wanted, token) {
-        const row = yield* claimRow(wanted, token)
+      acquire: Effect.fnUntraced(function* (wanted, token) {
+        const row = yield* acquireRow(wanted, token)
         // Taken by another request between the statement's snapshot and its insertion.
         if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
-        const lease: Lease = {
+        const lock: IdempotencyLock = {
           accountUuid: wanted.owner.accountUuid,
           mode: wanted.owner.mode,
           key: wanted.key,
           token,
         }
-        if (row.claimed) {
+        if (row.acquired) {
           const [remembered] = row.message_ids ?? []
           const messageId = remembered === undefined ? wanted.messageId : encodeId('msg', remembered)
-          return { type: 'first', lease, messageId }
+          return { type: 'first', lock, messageId }
         }
         if (!row.fingerprint.equals(wanted.fingerprint)) return { type: 'reused' }
         if (row.status === null || row.answer === null) {
           return { type: 'running', retryAfterSeconds: retryAfterOf(row.lease_left ?? 0) }
         }
         const body = yield* vault
-          .open('idempotent-answer', answerAad(lease), row.answer)
+          .open('idempotent-answer', answerAad(lock), row.answer)
           // A wrong master key: a fault of the deployment, which its repair ends.
           .pipe(
             Effect.mapError(() => new StorageUnavailable({ reason: 'failed', detail: 'unreadable answer' })),
@@ -132,8 +139,8 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
         return { type: 'replay', answer: { status: row.status, contentType, headers, body } }
       }),
 
-      store: (lease, answer) =>
-        Effect.asVoid(sql.run((q) => writeAnswers(q, vault, [{ lease, answer }]), DEADLINE)),
+      store: (lock, answer) =>
+        Effect.asVoid(sql.run((q) => writeAnswers(q, vault, [{ lock, answer }]), DEADLINE)),
 
       release: ({ accountUuid, key, mode, token }) =>
         sql.run(async (q) => {

@@ -2,7 +2,7 @@
 import type { MessageClass } from '@hub/domain'
 import { makeBound } from '@hub/telemetry'
 import { Context, Metric, Result } from 'effect'
-import type { Outcome } from './waiting.ts'
+import type { SendOutcome } from './pending-send.ts'
 
 const outcomes = Metric.counter('hub_accept_sends_total', {
   description:
@@ -13,11 +13,11 @@ const outcomes = Metric.counter('hub_accept_sends_total', {
 const bound = makeBound()
 const context = Context.empty()
 
-const nameOf = (outcome: Outcome): string =>
+const nameOf = (outcome: SendOutcome): string =>
   Result.isFailure(outcome) ? outcome.failure.code : outcome.success.duplicate ? 'duplicate' : 'accepted'
 
 /** A send has its outcome. */
-export const countOutcome = (messageClass: MessageClass, outcome: Outcome): void =>
+export const countOutcome = (messageClass: MessageClass, outcome: SendOutcome): void =>
   bound(outcomes, { class: messageClass, outcome: nameOf(outcome) }).updateUnsafe(1, context)
 
 // A counter that begins with its first event shows no increase for it.

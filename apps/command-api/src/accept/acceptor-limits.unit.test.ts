@@ -7,22 +7,22 @@ import { decodeOutboxRow } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { jsonAnswer } from '../http/answer.ts'
-import { storedAnswer } from '../idempotency/step.ts'
+import { storedAnswer } from '../idempotency/idempotency.ts'
 import {
   anotherProcess,
   Doubles,
-  flusherOnDoubles,
-  leaseOf,
+  acceptorOnDoubles,
+  lockOf,
   otp,
   owner,
   service,
 } from '../testing/doubles.ts'
-import type { Candidate } from './candidate.ts'
-import { Flusher } from './flush.ts'
-import type { OutboxGate } from './outbox-gate.ts'
-import type { BatchToBe, Outcome, Wish } from './waiting.ts'
+import type { CheckedSend } from './checked-send.ts'
+import { BatchingAcceptor } from './acceptor.ts'
+import type { OutboxMode } from './outbox-mode.ts'
+import type { NewBatch, SendOutcome, RequestContext } from './pending-send.ts'
 
-const word = (outcome: Outcome | undefined): string =>
+const word = (outcome: SendOutcome | undefined): string =>
   outcome === undefined
     ? 'nothing'
     : Result.isSuccess(outcome)
@@ -31,27 +31,30 @@ const word = (outcome: Outcome | undefined): string =>
         : 'accepted'
       : outcome.failure.code
 
-const idOf = (outcome: Outcome | undefined): string | null =>
+const idOf = (outcome: SendOutcome | undefined): string | null =>
   outcome !== undefined && Result.isSuccess(outcome) ? outcome.success.view.id : null
 
-const submit = Effect.fnUntraced(function* (candidates: ReadonlyArray<Candidate>, wish: Wish = {}) {
-  const flusher = yield* Flusher
-  const batch = wish.batch?.id ?? null
-  return yield* flusher.accept(
-    candidates.map((candidate) => ({ ...candidate, batch })),
-    wish,
+const submit = Effect.fnUntraced(function* (
+  checkedSends: ReadonlyArray<CheckedSend>,
+  context: RequestContext = {},
+) {
+  const acceptor = yield* BatchingAcceptor
+  const batch = context.batch?.id ?? null
+  return yield* acceptor.accept(
+    checkedSends.map((checked) => ({ ...checked, batch })),
+    context,
   )
 })
-const outcomesOf = (...candidates: ReadonlyArray<Candidate>) =>
-  Effect.map(submit(candidates), ({ outcomes }) => outcomes)
+const outcomesOf = (...checkedSends: ReadonlyArray<CheckedSend>) =>
+  Effect.map(submit(checkedSends), ({ outcomes }) => outcomes)
 
 /** Lets everything run that can run without time passing. */
 const settle = Effect.repeat(Effect.yieldNow, { times: 100 })
 
-const test = (name: string, body: Effect.Effect<void, unknown, Flusher | Doubles | OutboxGate>) =>
-  it.effect(name, () => body.pipe(Effect.provide(flusherOnDoubles()), Effect.provide(Logger.layer([]))))
+const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>) =>
+  it.effect(name, () => body.pipe(Effect.provide(acceptorOnDoubles()), Effect.provide(Logger.layer([]))))
 
-const batchOf = (id: string, total: number, malformed = 0): BatchToBe => ({ id, owner, total, malformed })
+const batchOf = (id: string, total: number, malformed = 0): NewBatch => ({ id, owner, total, malformed })
 
 /** Ids of batches, as Kafka has been told of their seals. */
 const sealsIn = (records: ReadonlyArray<{ readonly type: string; readonly key: string }>) =>
@@ -232,14 +235,14 @@ describe('a code that was not published', () => {
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
       const messageId = 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw'
-      const remembered: Candidate = { ...otp(), messageId }
+      const remembered: CheckedSend = { ...otp(), messageId }
       for (const fate of ['refusing', 'up'] as const) {
         bus.state.fate = fate
-        const { outcomes } = yield* submit([remembered], { lease: leaseOf('k') })
+        const { outcomes } = yield* submit([remembered], { lock: lockOf('k') })
         assert.strictEqual(word(outcomes[0]), fate === 'up' ? 'accepted' : 'provider_unavailable')
       }
       // And once more, as after an answer that got lost: it is the first that the client hears of it.
-      const { outcomes } = yield* submit([remembered], { lease: leaseOf('k') })
+      const { outcomes } = yield* submit([remembered], { lock: lockOf('k') })
       assert.deepStrictEqual([word(outcomes[0]), idOf(outcomes[0])], ['accepted', messageId])
       assert.deepStrictEqual([ledger.rows.size, bus.records.length], [1, 1])
     }),
@@ -247,8 +250,8 @@ describe('a code that was not published', () => {
 })
 
 describe('a request under an idempotency key', () => {
-  const wish = (key: string): Wish => ({
-    lease: leaseOf(key),
+  const context = (key: string): RequestContext => ({
+    lock: lockOf(key),
     answer: ([outcome]) =>
       outcome !== undefined && Result.isSuccess(outcome)
         ? storedAnswer(jsonAnswer(202, { id: outcome.success.view.id }))
@@ -259,13 +262,13 @@ describe('a request under an idempotency key', () => {
     'has its answer stored with the message where that is service, and only then',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
-      const first = yield* submit([service('a')], wish('s'))
+      const first = yield* submit([service('a')], context('s'))
       assert.isTrue(first.stored)
       assert.strictEqual(ledger.answers.get('s')?.body, JSON.stringify({ id: idOf(first.outcomes[0]) }))
-      const code = yield* submit([otp('b')], wish('o'))
+      const code = yield* submit([otp('b')], context('o'))
       assert.isFalse(code.stored)
       assert.isFalse(ledger.answers.has('o'))
-      const repeat = yield* submit([service('a')], wish('r'))
+      const repeat = yield* submit([service('a')], context('r'))
       assert.isFalse(repeat.stored)
     }),
   )
@@ -275,10 +278,10 @@ describe('a request under an idempotency key', () => {
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.fate = 'unavailable'
-      assert.strictEqual(word((yield* submit([service('a')], wish('s'))).outcomes[0]), 'internal_error')
+      assert.strictEqual(word((yield* submit([service('a')], context('s'))).outcomes[0]), 'internal_error')
       assert.deepStrictEqual([ledger.rows.size, ledger.answers.size], [0, 0])
       ledger.state.fate = 'lost reply'
-      assert.strictEqual(word((yield* submit([service('a')], wish('s'))).outcomes[0]), 'internal_error')
+      assert.strictEqual(word((yield* submit([service('a')], context('s'))).outcomes[0]), 'internal_error')
       assert.deepStrictEqual([ledger.rows.size, ledger.answers.size, ledger.outbox.size], [1, 1, 1])
     }),
   )
@@ -287,9 +290,9 @@ describe('a request under an idempotency key', () => {
     'records nothing once it has lost its claim',
     Effect.gen(function* () {
       const { bus, ledger } = yield* Doubles
-      ledger.state.lapsed.add(leaseOf('s').token)
+      ledger.state.lapsed.add(lockOf('s').token)
       for (const one of [service('a'), otp('b')]) {
-        assert.strictEqual(word((yield* submit([one], wish('s'))).outcomes[0]), 'idempotency_conflict')
+        assert.strictEqual(word((yield* submit([one], context('s'))).outcomes[0]), 'idempotency_conflict')
       }
       assert.deepStrictEqual([ledger.rows.size, bus.records.length], [0, 0])
     }),

@@ -6,43 +6,43 @@ import { type ApiError, apiError } from '@hub/contract'
 import type { Span } from '@hub/telemetry'
 import { Deferred, Effect, Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { Lease, StoredAnswer } from '../idempotency/keys.ts'
+import type { IdempotencyLock, StoredAnswer } from '../idempotency/idempotency-lock.ts'
 import type { MessageView } from '../messages/message.ts'
-import type { Candidate } from './candidate.ts'
+import type { CheckedSend } from './checked-send.ts'
 
 /** What became of a send. */
-export type Outcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>
+export type SendOutcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>
 
 /** A batch that is to be created if anything of it is accepted, or all of it refused. */
-export interface BatchToBe {
+export interface NewBatch {
   /** `bat_…` */
   readonly id: string
   readonly owner: Owner
   /** Elements of the request, those included that were refused for their form. */
   readonly total: number
-  /** Elements that were refused for their form: they are no candidates. */
+  /** Elements that were refused for their form: they are no checkedSends. */
   readonly malformed: number
 }
 
 /** What a request brings along beside its sends. */
-export interface Wish {
-  readonly batch?: BatchToBe
+export interface RequestContext {
+  readonly batch?: NewBatch
   /** Where it is traced. */
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
   /** Its claim on an idempotency key: the transaction that records its sends checks it. */
-  readonly lease?: Lease
+  readonly lock?: IdempotencyLock
   /**
    * The request's answer, given all outcomes in order: it is stored with the sends, where they are all that is needed to
    * know it. `createdAt` is the batch's; `null` where the answer must not be stored.
    */
-  readonly answer?: (outcomes: ReadonlyArray<Outcome>, createdAt: number) => StoredAnswer | null
+  readonly answer?: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => StoredAnswer | null
 }
 
 /** A send and its place in the answer. */
-export interface Ticket {
-  readonly candidate: Candidate
-  readonly submission: Submission
-  outcome: Outcome | null
+export interface PendingSend {
+  readonly checked: CheckedSend
+  readonly request: PendingRequest
+  outcome: SendOutcome | null
   /** The id that it is recorded under if it is new: the same one, however often it is tried. */
   messageId: string | null
   /** It has a place in the flood windows of its recipient, which nobody has made final yet. */
@@ -50,9 +50,9 @@ export interface Ticket {
 }
 
 /** What one request has put in: one send, or a batch. */
-export interface Submission {
-  readonly tickets: Array<Ticket>
-  readonly wish: Wish
+export interface PendingRequest {
+  readonly sends: Array<PendingSend>
+  readonly context: RequestContext
   readonly arrivedAt: number
   readonly done: Deferred.Deferred<void>
   /** Seconds until the hub's daily limit allows it; asked once, when the first of its sends is about to be accepted. */
@@ -84,61 +84,65 @@ export const NOT_QUEUED = apiError('provider_unavailable')
 
 /** `onAnswered` is called when a request has all its outcomes. */
 export const makeWaiting = (onAnswered: () => void) => {
-  const open = new Set<Submission>()
+  const open = new Set<PendingRequest>()
   let waiting = 0
 
-  const settle = (ticket: Ticket, outcome: Outcome): void => {
-    if (ticket.outcome !== null) return
-    ticket.outcome = outcome
+  const settle = (send: PendingSend, outcome: SendOutcome): void => {
+    if (send.outcome !== null) return
+    send.outcome = outcome
     waiting--
-    const { submission } = ticket
-    if (--submission.unanswered > 0) return
-    open.delete(submission)
+    const { request } = send
+    if (--request.unanswered > 0) return
+    open.delete(request)
     onAnswered()
-    Deferred.doneUnsafe(submission.done, Effect.void)
+    Deferred.doneUnsafe(request.done, Effect.void)
   }
-  const refuse = (ticket: Ticket, error: ApiError): void => settle(ticket, Result.fail(error))
+  const refuse = (send: PendingSend, error: ApiError): void => settle(send, Result.fail(error))
 
   return {
     count: () => waiting,
     hasRoomFor: (sends: number) => waiting + sends <= MAX_WAITING,
     /** Takes the sends of a request. One without any is answered already. */
-    open: (candidates: ReadonlyArray<Candidate>, wish: Wish, arrivedAt: number): Submission => {
-      const submission: Submission = {
-        tickets: [],
-        wish,
+    open: (
+      checkedSends: ReadonlyArray<CheckedSend>,
+      context: RequestContext,
+      arrivedAt: number,
+    ): PendingRequest => {
+      const request: PendingRequest = {
+        sends: [],
+        context,
         arrivedAt,
         done: Deferred.makeUnsafe<void>(),
         dailyLimit: null,
-        unanswered: candidates.length,
+        unanswered: checkedSends.length,
         createdAt: null,
         doubtful: false,
         recorded: false,
         sealed: false,
         stored: false,
       }
-      for (const candidate of candidates) {
-        submission.tickets.push({ candidate, submission, outcome: null, messageId: null, reserved: false })
+      for (const checked of checkedSends) {
+        request.sends.push({ checked, request, outcome: null, messageId: null, reserved: false })
       }
-      if (candidates.length === 0) Deferred.doneUnsafe(submission.done, Effect.void)
+      if (checkedSends.length === 0) Deferred.doneUnsafe(request.done, Effect.void)
       else {
-        waiting += candidates.length
-        open.add(submission)
+        waiting += checkedSends.length
+        open.add(request)
       }
-      return submission
+      return request
     },
     settle,
     refuse,
-    answer: (ticket: Ticket, view: MessageView, duplicate: boolean): void =>
-      settle(ticket, Result.succeed({ view, duplicate })),
+    answer: (send: PendingSend, view: MessageView, duplicate: boolean): void =>
+      settle(send, Result.succeed({ view, duplicate })),
     /** Answers what has waited too long. Requests are in order of arrival. */
     sweep: (now: number): void => {
-      for (const submission of open) {
-        if (now - submission.arrivedAt < ANSWER_WITHIN_MS) break
-        submission.doubtful = true
-        for (const ticket of submission.tickets) {
+      for (const request of open) {
+        if (now - request.arrivedAt < ANSWER_WITHIN_MS) break
+        request.doubtful = true
+        for (const send of request.sends) {
           // A code that was not acknowledged is not accepted; anything else is a failure of storage.
-          refuse(ticket, ticket.candidate.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
+          refuse(send, send.checked.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
         }
       }
     },

@@ -1,10 +1,10 @@
 import { assert, describe, it } from '@effect/vitest'
 import { AcceptedBatch, type ApiError, apiError, type BatchElement, type ErrorObject } from '@hub/contract'
 import { Result, Schema } from 'effect'
-import type { Outcome } from '../accept/waiting.ts'
+import type { SendOutcome } from '../accept/pending-send.ts'
 import type { MessageView } from '../messages/message.ts'
 import { otpSend } from '../testing/doubles.ts'
-import { areFinal, batchBody, failureOf, isRepeatable, pair, sharedBatch, tallyOf } from './answer.ts'
+import { areFinal, batchBody, failureOf, isRepeatable, pair, sharedBatch, tallyOf } from './batch-response.ts'
 
 const BATCH = 'bat_06e9c2v5k4r8x1m7n3p0q2s6tw'
 
@@ -29,10 +29,10 @@ const view = (over: Partial<MessageView> = {}): MessageView => ({
   ...over,
 })
 
-const accepted: Outcome = Result.succeed({ view: view(), duplicate: false })
-const duplicate = (over: Partial<MessageView> = {}): Outcome =>
+const accepted: SendOutcome = Result.succeed({ view: view(), duplicate: false })
+const duplicate = (over: Partial<MessageView> = {}): SendOutcome =>
   Result.succeed({ view: view(over), duplicate: true })
-const refused = (code: ApiError['code']): Outcome => Result.fail(apiError(code))
+const refused = (code: ApiError['code']): SendOutcome => Result.fail(apiError(code))
 
 const element = (index: number, send: BatchElement['send']): BatchElement => ({
   index,
@@ -43,7 +43,7 @@ const element = (index: number, send: BatchElement['send']): BatchElement => ({
 const good = (index: number) => element(index, Result.succeed(otpSend({ clientRef: `ref-${index}` })))
 const bad = (index: number) => element(index, Result.fail(apiError('recipient_invalid')))
 
-const tally = (...outcomes: ReadonlyArray<Outcome>) =>
+const tally = (...outcomes: ReadonlyArray<SendOutcome>) =>
   tallyOf(
     pair(
       outcomes.map((_, i) => good(i)),

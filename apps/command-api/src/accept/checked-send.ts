@@ -32,7 +32,7 @@ export interface Windows {
 const SANDBOX_WINDOWS: Windows = { pauseSeconds: 300, perHour: null, perDay: null }
 
 /** A send that could be accepted: rendered, counted and priced. Holds the number and the text: never logged. */
-export interface Draft {
+export interface MessageDraft {
   readonly class: MessageClass
   readonly to: string
   readonly toMasked: string
@@ -52,7 +52,7 @@ export interface Draft {
 }
 
 /** One send on its way into a flush. */
-export interface Candidate {
+export interface CheckedSend {
   readonly owner: Owner
   readonly clientRef: string | null
   /** `bat_…` */
@@ -61,7 +61,7 @@ export interface Candidate {
   readonly messageId: string | null
   readonly class: MessageClass
   readonly recipient: string
-  readonly draft: Result.Result<Draft, ApiError>
+  readonly draft: Result.Result<MessageDraft, ApiError>
   /** Where the send lies in the body: '' for a single one. */
   readonly path: string
 }
@@ -129,7 +129,7 @@ export const renderFault = (error: RenderError, path: string): ApiError => {
  * Checks and renders one send. `template` is the account's template of that name, `null` when there is none;
  * `path` is where the send lies in the body ('' for a single one, `messages[3]` in a batch).
  */
-export const candidateOf = (
+export const checkSend = (
   send: Send,
   context: {
     readonly owner: Owner
@@ -141,10 +141,10 @@ export const candidateOf = (
     readonly messageId?: string | null
     readonly path?: string
   },
-): Candidate => {
+): CheckedSend => {
   const path = context.path ?? ''
   const recipient = recipientHash(context.hashSecret, send.to)
-  const draft = (): Result.Result<Draft, ApiError> => {
+  const draft = (): Result.Result<MessageDraft, ApiError> => {
     const checked = Result.flatMap(checkTemplate(send, context.owner, context.template, path), (found) =>
       checkSender(found, context.owner, path),
     )
