@@ -1,13 +1,13 @@
 /** Counters: request rate, failed logins, flood windows, the hub's daily count. The port and its adapters. */
-export { keepReady } from './keep-ready.ts'
+export { keepFloodWindowsReady } from './keep-flood-windows-ready.ts'
 export { secondsToNextDay, utcDay } from './day.ts'
 export {
   Counters,
   type CountersShape,
   CountersUnavailable,
   type FloodAcceptance,
-  type FloodMessage,
   type FloodReservation,
+  type FloodRequest,
   type FloodVerdict,
   type FloodWindows,
   type GateVerdict,

@@ -17,7 +17,7 @@
  * Flood keys are spread over a fixed number of buckets by account and mode, rather than one tag for each: so there is a known set of
  * places that are marked as rebuilt, a new account needs no mark, and a cluster node that lost its data shows.
  */
-import type { FloodMessage } from './port.ts'
+import type { FloodReservation } from './port.ts'
 
 /** Enough to spread over any cluster, few enough to ask for all their marks at once. */
 export const BUCKETS = 64
@@ -38,14 +38,14 @@ const fnv1a = (text: string): number => {
 }
 
 /** Where the windows of an account and mode are. */
-export const bucketOf = (message: Pick<FloodMessage, 'account' | 'mode'>): number =>
+export const bucketOf = (message: Pick<FloodReservation, 'account' | 'mode'>): number =>
   fnv1a(`${message.account}:${message.mode}`) % BUCKETS
 
 /** Names with `prefix` (which must hold no brace) before each. */
 export const keyNames = (prefix: string) => ({
   rate: (keyId: string) => `${prefix}rate:{${keyId}}`,
   gate: (address: string) => `${prefix}gate:{${address}}`,
-  flood: (bucket: number, message: FloodMessage) =>
+  flood: (bucket: number, message: FloodReservation) =>
     `${prefix}{f${bucket}}:flood:${message.account}:${message.mode}:${message.recipient}`,
   reserved: (bucket: number) => `${prefix}{f${bucket}}:reserved`,
   generation: (bucket: number) => `${prefix}{f${bucket}}:generation`,

@@ -9,8 +9,8 @@ import {
   type CountersShape,
   CountersUnavailable,
   type FloodAcceptance,
-  type FloodMessage,
   type FloodReservation,
+  type FloodRequest,
   type FloodVerdict,
   RESERVATION_LEASE_MS,
 } from './port.ts'
@@ -49,8 +49,8 @@ interface Place {
   readonly at: number
 }
 
-const placeKey = (message: FloodMessage) => `${message.account}:${message.mode}:${message.recipient}`
-const leaseKey = (message: FloodMessage) => `${message.messageId} ${placeKey(message)}`
+const placeKey = (message: FloodReservation) => `${message.account}:${message.mode}:${message.recipient}`
+const leaseKey = (message: FloodReservation) => `${message.reservationId} ${placeKey(message)}`
 
 export interface MemoryCountersOptions {
   /** `ready` (the default), or `empty`: waiting for a rebuild. */
@@ -67,7 +67,7 @@ const make = (options: MemoryCountersOptions) => {
   const failures = new Map<string, ReadonlyArray<number>>()
   /** By number, oldest first. */
   const places = new Map<string, ReadonlyArray<Place>>()
-  const leases = new Map<string, { readonly message: FloodMessage; readonly until: number }>()
+  const leases = new Map<string, { readonly message: FloodReservation; readonly until: number }>()
   const days = new Map<string, number>()
   let unwritten: ReadonlyArray<FloodAcceptance> = []
 
@@ -90,26 +90,26 @@ const make = (options: MemoryCountersOptions) => {
       return answer instanceof CountersUnavailable ? Effect.fail(answer) : Effect.succeed(answer)
     })
 
-  const drop = (message: FloodMessage) => {
+  const drop = (message: FloodReservation) => {
     const key = placeKey(message)
     places.set(
       key,
-      (places.get(key) ?? []).filter(({ id }) => id !== message.messageId),
+      (places.get(key) ?? []).filter(({ id }) => id !== message.reservationId),
     )
     leases.delete(leaseKey(message))
   }
 
-  const add = (message: FloodMessage, at: number) => {
+  const add = (message: FloodReservation, at: number) => {
     const key = placeKey(message)
     places.set(
       key,
-      [...(places.get(key) ?? []), { id: message.messageId, at }].toSorted((a, b) => a.at - b.at),
+      [...(places.get(key) ?? []), { id: message.reservationId, at }].toSorted((a, b) => a.at - b.at),
     )
   }
 
   const record = (items: ReadonlyArray<FloodAcceptance>) => {
     for (const item of items) {
-      const known = (places.get(placeKey(item)) ?? []).some(({ id }) => id === item.messageId)
+      const known = (places.get(placeKey(item)) ?? []).some(({ id }) => id === item.reservationId)
       if (!leases.delete(leaseKey(item)) && !known) add(item, item.at)
     }
   }
@@ -119,12 +119,12 @@ const make = (options: MemoryCountersOptions) => {
     unwritten = []
   }
 
-  const reserve = (item: FloodReservation, now: number): FloodVerdict => {
+  const reserve = (item: FloodRequest, now: number): FloodVerdict => {
     const taken = places.get(placeKey(item)) ?? []
     const lease = { message: item, until: now + RESERVATION_LEASE_MS }
-    if (taken.some(({ id }) => id === item.messageId)) {
+    if (taken.some(({ id }) => id === item.reservationId)) {
       if (leases.has(leaseKey(item))) leases.set(leaseKey(item), lease)
-      return { taken: true }
+      return { reserved: true }
     }
     const waits = [
       { nth: 1, length: Math.min(DAY_MS, item.windows.pauseSeconds * 1000) },
@@ -138,11 +138,11 @@ const make = (options: MemoryCountersOptions) => {
     const tripped = waits.findIndex((wait) => wait > 0)
     const window = WINDOW_NAMES[tripped]
     if (window !== undefined) {
-      return { taken: false, window, retryAfterSeconds: toWaitSeconds(Math.max(...waits)) }
+      return { reserved: false, window, retryAfterSeconds: toWaitSeconds(Math.max(...waits)) }
     }
     add(item, now)
     leases.set(leaseKey(item), lease)
-    return { taken: true }
+    return { reserved: true }
   }
 
   const counters: CountersShape = {
@@ -191,7 +191,7 @@ const make = (options: MemoryCountersOptions) => {
         return items.map((item) => reserve(item, now))
       }),
     releaseFlood: (items) => step(() => items.forEach(drop)),
-    recordFlood: (items) =>
+    confirmFlood: (items) =>
       Effect.sync(() => {
         unwritten = [...unwritten, ...items]
         if (state === 'up') writeKept()
@@ -211,7 +211,7 @@ const make = (options: MemoryCountersOptions) => {
         }),
     },
 
-    answers: step(() => undefined),
+    ping: step(() => undefined),
 
     generation: {
       state: step(() => (typeof generation === 'string' ? generation : 'rebuilding')),

@@ -22,8 +22,8 @@ import {
   Counters,
   type CountersShape,
   CountersUnavailable,
-  type FloodMessage,
   type FloodReservation,
+  type FloodRequest,
   type FloodVerdict,
   type FloodWindows,
   RESERVATION_LEASE_MS,
@@ -54,18 +54,18 @@ const hash = (n: number): string => n.toString(16).padStart(64, '0')
 let ids = 0
 const freshId = (): string => `msg_${String(ids++).padStart(26, '0')}`
 
-const message = (over: Partial<FloodReservation> = {}): FloodReservation => ({
+const message = (over: Partial<FloodRequest> = {}): FloodRequest => ({
   account: 'acc_1',
   mode: 'live',
   recipient: hash(1),
-  messageId: freshId(),
+  reservationId: freshId(),
   windows: DEFAULTS,
   ...over,
 })
 
-const TAKEN: FloodVerdict = { taken: true }
+const RESERVED: FloodVerdict = { reserved: true }
 const refused = (window: 'pause' | 'hour' | 'day', retryAfterSeconds: number): FloodVerdict => ({
-  taken: false,
+  reserved: false,
   window,
   retryAfterSeconds,
 })
@@ -275,16 +275,16 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         const send = Effect.gen(function* () {
           const item = message()
           const [verdict] = yield* counters.reserveFlood([item])
-          if (verdict?.taken === true) yield* counters.recordFlood([{ ...item, at: yield* store.now }])
+          if (verdict?.reserved === true) yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
           return verdict
         })
         assert.deepStrictEqual(yield* counters.reserveFlood([]), [])
-        assert.deepStrictEqual(yield* send, TAKEN)
+        assert.deepStrictEqual(yield* send, RESERVED)
         assert.deepStrictEqual(yield* send, refused('pause', 60))
         yield* store.advance(59_999)
         assert.deepStrictEqual(yield* send, refused('pause', 1))
         yield* store.advance(1)
-        assert.deepStrictEqual(yield* send, TAKEN)
+        assert.deepStrictEqual(yield* send, RESERVED)
       }),
     )
 
@@ -293,32 +293,32 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         const send = Effect.gen(function* () {
           const item = message()
           const [verdict] = yield* counters.reserveFlood([item])
-          if (verdict?.taken === true) yield* counters.recordFlood([{ ...item, at: yield* store.now }])
+          if (verdict?.reserved === true) yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
           return verdict
         })
         // Five in five minutes.
         for (let i = 0; i < 5; i++) {
-          assert.deepStrictEqual(yield* send, TAKEN)
+          assert.deepStrictEqual(yield* send, RESERVED)
           yield* store.advance(MINUTE)
         }
         assert.deepStrictEqual(yield* send, refused('hour', 55 * 60))
         yield* store.advance(55 * MINUTE - 1000)
         assert.deepStrictEqual(yield* send, refused('hour', 1))
         yield* store.advance(1000)
-        assert.deepStrictEqual(yield* send, TAKEN)
+        assert.deepStrictEqual(yield* send, RESERVED)
         // The pause trips first and names itself; the hour decides how long.
         assert.deepStrictEqual(yield* send, refused('pause', 60))
         yield* store.advance(30_000)
         // Twenty in the day: fourteen more, one an hour.
         for (let i = 0; i < 14; i++) {
           yield* store.advance(HOUR)
-          assert.deepStrictEqual(yield* send, TAKEN)
+          assert.deepStrictEqual(yield* send, RESERVED)
         }
         yield* store.advance(HOUR)
         const first = 60 * MINUTE + 30_000 + 15 * HOUR
         assert.deepStrictEqual(yield* send, refused('day', (DAY - first) / 1000))
         yield* store.advance(DAY - first)
-        assert.deepStrictEqual(yield* send, TAKEN)
+        assert.deepStrictEqual(yield* send, RESERVED)
       }),
     )
 
@@ -338,7 +338,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.deepStrictEqual(fourth, refused('hour', 3600))
         const open = { pauseSeconds: 0, perHour: null, perDay: null }
         const all = yield* counters.reserveFlood(Array.from({ length: 50 }, () => message({ windows: open })))
-        assert.isTrue(all.every(({ taken }) => taken))
+        assert.isTrue(all.every(({ reserved }) => reserved))
       }),
     )
 
@@ -353,10 +353,10 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           message({ recipient: hash(2) }),
         ])
         assert.deepStrictEqual(verdicts, [
-          TAKEN,
-          TAKEN,
-          TAKEN,
-          TAKEN,
+          RESERVED,
+          RESERVED,
+          RESERVED,
+          RESERVED,
           refused('pause', 60),
           refused('pause', 60),
         ])
@@ -371,7 +371,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         const verdicts = yield* counters.reserveFlood(items)
         assert.deepStrictEqual(
           verdicts,
-          items.map((_, i) => (i < 700 ? TAKEN : refused('pause', 60))),
+          items.map((_, i) => (i < 700 ? RESERVED : refused('pause', 60))),
         )
       }),
     )
@@ -379,9 +379,9 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
     ready('take a message once, however often it asks', (counters, store) =>
       Effect.gen(function* () {
         const item = message()
-        assert.deepStrictEqual(yield* counters.reserveFlood([item, item]), [TAKEN, TAKEN])
+        assert.deepStrictEqual(yield* counters.reserveFlood([item, item]), [RESERVED, RESERVED])
         yield* store.advance(10_000)
-        assert.deepStrictEqual(yield* counters.reserveFlood([item]), [TAKEN])
+        assert.deepStrictEqual(yield* counters.reserveFlood([item]), [RESERVED])
         // Its time is the first one.
         assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 50)])
       }),
@@ -396,14 +396,14 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.deepStrictEqual(yield* counters.reserveFlood([second]), [refused('pause', 60)])
         yield* counters.releaseFlood([first, first])
         yield* counters.releaseFlood([first])
-        assert.deepStrictEqual(yield* counters.reserveFlood([second]), [TAKEN])
+        assert.deepStrictEqual(yield* counters.reserveFlood([second]), [RESERVED])
         // What is final can be given back as well.
-        yield* counters.recordFlood([{ ...second, at: yield* store.now }])
+        yield* counters.confirmFlood([{ ...second, at: yield* store.now }])
         yield* counters.releaseFlood([second])
-        assert.deepStrictEqual(yield* counters.reserveFlood([late]), [TAKEN])
+        assert.deepStrictEqual(yield* counters.reserveFlood([late]), [RESERVED])
         // One that was given back and then accepted after all counts as any other.
         yield* counters.releaseFlood([late])
-        yield* counters.recordFlood([{ ...late, at: yield* store.now }])
+        yield* counters.confirmFlood([{ ...late, at: yield* store.now }])
         assert.deepStrictEqual(yield* counters.reserveFlood([first]), [refused('pause', 60)])
       }),
     )
@@ -412,12 +412,12 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       Effect.gen(function* () {
         const [lost, kept] = [message(), message({ recipient: hash(2) })]
         yield* counters.reserveFlood([lost, kept])
-        yield* counters.recordFlood([{ ...kept, at: yield* store.now }])
+        yield* counters.confirmFlood([{ ...kept, at: yield* store.now }])
         yield* store.advance(RESERVATION_LEASE_MS - 1)
         assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 41)])
         yield* store.advance(1)
         const after = yield* counters.reserveFlood([message(), message({ recipient: hash(2) })])
-        assert.deepStrictEqual(after, [TAKEN, refused('pause', 40)])
+        assert.deepStrictEqual(after, [RESERVED, refused('pause', 40)])
       }),
     )
 
@@ -441,7 +441,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         yield* store.advance(RESERVATION_LEASE_MS + 5000)
         // Somebody else's call has cleared it meanwhile.
         yield* counters.reserveFlood([message({ recipient: hash(2) })])
-        yield* counters.recordFlood([{ ...item, at }])
+        yield* counters.confirmFlood([{ ...item, at }])
         assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 35)])
       }),
     )
@@ -450,16 +450,16 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       Effect.gen(function* () {
         const now = yield* store.now
         const passed = Array.from({ length: 5 }, (_, i) => ({ ...message(), at: now - i * 10_000 }))
-        yield* counters.recordFlood(passed)
+        yield* counters.confirmFlood(passed)
         // Told again with another time, it keeps the first.
-        yield* counters.recordFlood(passed.slice(0, 3).map((one) => ({ ...one, at: now + 5000 })))
-        yield* counters.recordFlood([])
+        yield* counters.confirmFlood(passed.slice(0, 3).map((one) => ({ ...one, at: now + 5000 })))
+        yield* counters.confirmFlood([])
         assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 3560)])
         yield* counters.releaseFlood(passed.slice(0, 1))
         yield* store.advance(50_000)
         const [verdict] = yield* counters.reserveFlood([message({ windows: { ...DEFAULTS, perHour: 4 } })])
         assert.deepStrictEqual(verdict, refused('hour', 3510))
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [TAKEN])
+        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [RESERVED])
       }),
     )
 
@@ -471,23 +471,23 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           const [verdict] = yield* counters.reserveFlood([item])
           return { item, verdict }
         })
-        const taken: Array<FloodMessage> = []
+        const reserved: Array<FloodReservation> = []
         for (let i = 0; i < 60; i++) {
           const { item, verdict } = yield* send
-          assert.deepStrictEqual(verdict, TAKEN)
-          yield* counters.recordFlood([{ ...item, at: yield* store.now }])
-          taken.push(item)
+          assert.deepStrictEqual(verdict, RESERVED)
+          yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
+          reserved.push(item)
           yield* store.advance(1000)
         }
         assert.deepStrictEqual((yield* send).verdict, refused('hour', 3540))
         // The oldest is known as well as the newest.
-        const first = { ...taken[0]!, windows: wide }
-        assert.deepStrictEqual(yield* counters.reserveFlood([first]), [TAKEN])
+        const first = { ...reserved[0]!, windows: wide }
+        assert.deepStrictEqual(yield* counters.reserveFlood([first]), [RESERVED])
         yield* store.advance(HOUR)
         const more = yield* counters.reserveFlood(
           Array.from({ length: 41 }, () => message({ windows: wide })),
         )
-        assert.strictEqual(more.filter((verdict) => verdict.taken).length, 40)
+        assert.strictEqual(more.filter((verdict) => verdict.reserved).length, 40)
         assert.deepStrictEqual(more.at(-1), refused('day', (DAY - HOUR - MINUTE) / 1000))
       }),
     )
@@ -496,11 +496,11 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       Effect.gen(function* () {
         const item = message({ windows: { ...DEFAULTS, pauseSeconds: 200_000 } })
         yield* counters.reserveFlood([item])
-        yield* counters.recordFlood([{ ...item, at: yield* store.now }])
-        const again = { ...item, messageId: freshId() }
+        yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
+        const again = { ...item, reservationId: freshId() }
         assert.deepStrictEqual(yield* counters.reserveFlood([again]), [refused('pause', 86_400)])
         yield* store.advance(DAY)
-        assert.deepStrictEqual(yield* counters.reserveFlood([again]), [TAKEN])
+        assert.deepStrictEqual(yield* counters.reserveFlood([again]), [RESERVED])
       }),
     )
 
@@ -510,7 +510,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           Array.from({ length: 500 }, () => counters.reserveFlood([message({ windows: NO_PAUSE })])),
           { concurrency: 'unbounded' },
         )
-        assert.strictEqual(verdicts.flat().filter((verdict) => verdict.taken).length, 5)
+        assert.strictEqual(verdicts.flat().filter((verdict) => verdict.reserved).length, 5)
       }),
     )
 
@@ -541,9 +541,9 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
                 Effect.gen(function* () {
                   const item = message({ recipient, windows })
                   const [verdict] = yield* counters.reserveFlood([item])
-                  if (verdict?.taken === true) {
+                  if (verdict?.reserved === true) {
                     const now = yield* store.now
-                    yield* counters.recordFlood([{ ...item, at: now }])
+                    yield* counters.confirmFlood([{ ...item, at: now }])
                     sent.set(recipient, [...(sent.get(recipient) ?? []), now])
                   }
                   return verdict!
@@ -552,14 +552,14 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
                 yield* store.advance(wait)
                 const recipient = hash(1000 + run * 2 + number)
                 const verdict = yield* send(recipient)
-                if (verdict.taken || !patient) continue
+                if (verdict.reserved || !patient) continue
                 yield* store.advance((verdict.retryAfterSeconds - 1) * 1000)
                 const early = yield* send(recipient)
                 // A whole second early is too early, but for what rounding up gave.
-                if (early.taken) continue
+                if (early.reserved) continue
                 assert.strictEqual(early.retryAfterSeconds, 1)
                 yield* store.advance(1000)
-                assert.isTrue((yield* send(recipient)).taken, 'the promised retry')
+                assert.isTrue((yield* send(recipient)).reserved, 'the promised retry')
               }
               const within = (times: ReadonlyArray<number>, end: number, length: number) =>
                 times.filter((at) => at <= end && at > end - length).length
@@ -601,7 +601,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
             message({
               recipient: hash(5000 + run),
               account: `acc_${run}`,
-              messageId: `msg_${run}_${id}`,
+              reservationId: `msg_${run}_${id}`,
               windows,
             })
           for (const { id, kind } of steps) {
@@ -612,7 +612,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
               yield* counters.releaseFlood([item(id)])
               known = known.filter((one) => one.id !== id)
             } else if (kind === 'record') {
-              yield* counters.recordFlood([{ ...item(id), at: now }])
+              yield* counters.confirmFlood([{ ...item(id), at: now }])
               const one = known.find((each) => each.id === id) ?? { id, at: now, until: Infinity }
               known = [...known.filter((each) => each.id !== id), { ...one, until: Infinity }]
             } else {
@@ -630,7 +630,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
                         ? 'day'
                         : 'taken'
               const [verdict] = yield* counters.reserveFlood([item(id)])
-              assert.strictEqual(verdict?.taken === false ? verdict.window : 'taken', expected)
+              assert.strictEqual(verdict?.reserved === false ? verdict.window : 'taken', expected)
               if (expected === 'taken') {
                 const until = held?.until === Infinity ? Infinity : now + RESERVATION_LEASE_MS
                 known = [...known.filter((one) => one.id !== id), { id, at: held?.at ?? now, until }]
@@ -693,7 +693,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           message({ recipient: hash(1000), account: 'acc_0' }),
           { ...accepted[1]!, windows: DEFAULTS },
         ])
-        assert.deepStrictEqual(again, [refused('pause', 60), refused('pause', 20), TAKEN, TAKEN])
+        assert.deepStrictEqual(again, [refused('pause', 60), refused('pause', 20), RESERVED, RESERVED])
       }))
 
     ready('a store that loses its data is empty again', (counters, store) =>
@@ -704,7 +704,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.strictEqual(yield* counters.generation.state, 'empty')
         // Giving back and recording need no windows, and rate and gate are as good as new.
         yield* counters.releaseFlood([message()])
-        yield* counters.recordFlood([{ ...message(), at: yield* store.now }])
+        yield* counters.confirmFlood([{ ...message(), at: yield* store.now }])
         assert.isTrue((yield* counters.takeToken('key', 1)).allowed)
         assert.isTrue((yield* counters.failedLogins.check('192.0.2.1')).allowed)
         assert.strictEqual(yield* counters.generation.rebuild(Stream.empty), 'rebuilt')
@@ -766,7 +766,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       stopped: counters.daily.stopped('2026-11-21', 1),
       count: counters.daily.count('2026-11-21', 1),
       raise: counters.daily.raise('2026-11-21', 1),
-      answers: counters.answers,
+      ping: counters.ping,
       state: counters.generation.state,
       rebuild: counters.generation.rebuild(Stream.die('must not run')),
     })
@@ -801,12 +801,12 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           ...message({ recipient: hash(i) }),
           at: now,
         }))
-        yield* Effect.forEach(passed, (one) => counters.recordFlood([one]), { discard: true })
+        yield* Effect.forEach(passed, (one) => counters.confirmFlood([one]), { discard: true })
         yield* store.set('up')
-        const probe = Effect.fnUntraced(function* (one: FloodMessage) {
-          const another = { ...one, messageId: freshId(), windows: DEFAULTS }
+        const probe = Effect.fnUntraced(function* (one: FloodReservation) {
+          const another = { ...one, reservationId: freshId(), windows: DEFAULTS }
           const [verdict] = yield* counters.reserveFlood([another])
-          if (verdict?.taken === false) return verdict
+          if (verdict?.reserved === false) return verdict
           // It came before what it looks for, and must not be found in its place.
           yield* counters.releaseFlood([another])
           return yield* Effect.fail('not written yet')

@@ -5,7 +5,7 @@
  * One clock: every window is measured by the clock of the store, not by that of the process that asks. Processes differ
  * by up to a second (that is when they stop being ready), and two of them that disagree about *now* would let a number
  * be written to twice within its pause, or refuse a key that waited as long as it was told. So no call but
- * `recordFlood`, which reports the past, brings a time along.
+ * `confirmFlood`, which reports the past, brings a time along.
  */
 import { Context, Data, type Effect, type Stream } from 'effect'
 
@@ -54,29 +54,29 @@ export interface FloodWindows {
 }
 
 /** A message as the flood windows know it. */
-export interface FloodMessage {
+export interface FloodReservation {
   /** Both forms of an id will do, as long as it is always the same one. */
   readonly account: string
   readonly mode: 'live' | 'test'
   /** The recipient's hash, 64 hexadecimal characters; never the number. */
   readonly recipient: string
-  readonly messageId: string
+  readonly reservationId: string
 }
 
-export interface FloodReservation extends FloodMessage {
+export interface FloodRequest extends FloodReservation {
   readonly windows: FloodWindows
 }
 
 /** A message that was accepted. */
-export interface FloodAcceptance extends FloodMessage {
+export interface FloodAcceptance extends FloodReservation {
   /** `created_at`, milliseconds since the epoch. */
   readonly at: number
 }
 
 export type FloodVerdict =
-  | { readonly taken: true }
+  | { readonly reserved: true }
   | {
-      readonly taken: false
+      readonly reserved: false
       /** The first that trips, in the order pause, hour, day. */
       readonly window: 'pause' | 'hour' | 'day'
       /** Whole seconds until a send would pass all windows, if none comes between; at least 1. */
@@ -113,23 +113,23 @@ export interface CountersShape {
   /**
    * Takes a place in the windows for each message that fits, in the order given: messages to one number in one call
    * see each other. Taking is idempotent by message id: a message that has its place is `taken` again, at its first
-   * time. A place is a reservation: to be made final with `recordFlood` once the message is accepted, or given back with
+   * time. A place is a reservation: to be made final with `confirmFlood` once the message is accepted, or given back with
    * `releaseFlood`. With neither it lapses after `RESERVATION_LEASE_MS`, so that a crash or a call that happened and
    * timed out leaves no window spent for a message that was never accepted.
    */
   readonly reserveFlood: (
-    items: ReadonlyArray<FloodReservation>,
+    items: ReadonlyArray<FloodRequest>,
   ) => Effect.Effect<ReadonlyArray<FloodVerdict>, CountersUnavailable>
 
   /** Gives places back, reserved or final. Idempotent; unknown messages are nothing. When it fails, reservations lapse. */
-  readonly releaseFlood: (items: ReadonlyArray<FloodMessage>) => Effect.Effect<void, CountersUnavailable>
+  readonly releaseFlood: (items: ReadonlyArray<FloodReservation>) => Effect.Effect<void, CountersUnavailable>
 
   /**
    * Makes places final, at the time they were reserved; a message without a place (an `otp` that passed while the
    * counters were unavailable) gets one at `at`, whatever the windows say. Idempotent. Never fails: what cannot be
    * written now is kept, within a bound, and written as soon as the store answers.
    */
-  readonly recordFlood: (items: ReadonlyArray<FloodAcceptance>) => Effect.Effect<void>
+  readonly confirmFlood: (items: ReadonlyArray<FloodAcceptance>) => Effect.Effect<void>
 
   /**
    * The hub's daily count, over all accounts and modes. `day` is a UTC date, `2026-11-21` (`utcDay`). The count itself is the stop flag:
@@ -149,7 +149,7 @@ export interface CountersShape {
   }
 
   /** Succeeds while the store answers, whatever it knows. One small call. */
-  readonly answers: Effect.Effect<void, CountersUnavailable>
+  readonly ping: Effect.Effect<void, CountersUnavailable>
 
   /**
    * Whether the flood windows can be trusted. A store that is new, was restarted without its data or was emptied knows of no message

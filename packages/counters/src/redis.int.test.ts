@@ -4,7 +4,7 @@ import { testRedisUrl } from '@hub/testkit'
 import { Context, Effect, Exit, Layer, Logger, Redacted, Schedule, Stream } from 'effect'
 import { Redis } from 'ioredis'
 import { portContract, TestCounters } from './port.contract.ts'
-import { Counters, type CountersShape, type FloodReservation, type FloodWindows } from './port.ts'
+import { Counters, type CountersShape, type FloodRequest, type FloodWindows } from './port.ts'
 import { redisProxy, type RedisProxyOptions } from './redis-proxy.testing.ts'
 import { makeRedisCounters } from './redis.ts'
 
@@ -63,11 +63,11 @@ portContract('redis', Layer.fresh(adapter))
 
 const DEFAULTS: FloodWindows = { pauseSeconds: 60, perHour: 5, perDay: 20 }
 const hash = (n: number): string => n.toString(16).padStart(64, '0')
-const message = (n: number, over: Partial<FloodReservation> = {}): FloodReservation => ({
+const message = (n: number, over: Partial<FloodRequest> = {}): FloodRequest => ({
   account: 'acc_1',
   mode: 'live',
   recipient: hash(1),
-  messageId: `msg_${n}`,
+  reservationId: `msg_${n}`,
   windows: DEFAULTS,
   ...over,
 })
@@ -99,8 +99,8 @@ const useAll = (counters: CountersShape) =>
     yield* counters.takeToken('key_1', 5)
     yield* counters.failedLogins.record('192.0.2.1')
     yield* counters.reserveFlood([message(1), message(2, { recipient: hash(2), mode: 'test' })])
-    yield* counters.recordFlood([{ ...message(1), at: Date.now() }])
-    yield* counters.recordFlood([{ ...message(3, { recipient: hash(3) }), at: Date.now() }])
+    yield* counters.confirmFlood([{ ...message(1), at: Date.now() }])
+    yield* counters.confirmFlood([{ ...message(3, { recipient: hash(3) }), at: Date.now() }])
     yield* counters.daily.count('2026-11-21', 1)
     yield* counters.daily.raise('2026-11-22', 1)
   })
@@ -118,7 +118,7 @@ describe('redis', () => {
       // The test has a minute in all, so this tells seconds from milliseconds and from another clock's epoch.
       assert.isAtMost(Math.abs(at - Number(seconds) * 1000), 60_000)
       const [again] = yield* counters.reserveFlood([message(4)])
-      assert.isFalse(again?.taken)
+      assert.isFalse(again?.reserved)
       const bucket = yield* Effect.all(Array.from({ length: 6 }, () => counters.takeToken('key_2', 2)))
       assert.isTrue(bucket[0]?.allowed)
       yield* Effect.forEach(Array.from({ length: 21 }), () => counters.failedLogins.record('192.0.2.2'))
@@ -165,7 +165,7 @@ describe('redis', () => {
         ),
         { concurrency: 'unbounded' },
       )
-      assert.strictEqual(verdicts.flat().filter(({ taken }) => taken).length, 7)
+      assert.strictEqual(verdicts.flat().filter(({ reserved }) => reserved).length, 7)
     }),
   )
 
@@ -183,11 +183,11 @@ describe('redis', () => {
       assert.strictEqual(reasonOf(exit), 'timeout')
       silent = false
       const [while_] = yield* soon(counters.reserveFlood([message(2)]))
-      assert.isFalse(while_?.taken, 'the first did happen')
+      assert.isFalse(while_?.reserved, 'the first did happen')
       // The same message may ask again and has its place.
-      assert.deepStrictEqual(yield* counters.reserveFlood([message(1)]), [{ taken: true }])
+      assert.deepStrictEqual(yield* counters.reserveFlood([message(1)]), [{ reserved: true }])
       now += 20_000
-      assert.deepStrictEqual(yield* counters.reserveFlood([message(2)]), [{ taken: true }])
+      assert.deepStrictEqual(yield* counters.reserveFlood([message(2)]), [{ reserved: true }])
     }),
   )
 

@@ -10,8 +10,8 @@ import {
   type CountersShape,
   CountersUnavailable,
   type FloodAcceptance,
-  type FloodMessage,
   type FloodReservation,
+  type FloodRequest,
   type FloodVerdict,
   type RateVerdict,
   RESERVATION_LEASE_MS,
@@ -57,7 +57,7 @@ interface Placed<A> {
 }
 
 /** Items by bucket, in order, in chunks; each knows its place in the call. */
-const chunksOf = <A extends FloodMessage>(
+const chunksOf = <A extends FloodReservation>(
   items: ReadonlyArray<A>,
 ): ReadonlyArray<readonly [bucket: number, chunk: ReadonlyArray<Placed<A>>]> => {
   // Most calls are of one account: its bucket is worked out once.
@@ -84,9 +84,9 @@ const chunksOf = <A extends FloodMessage>(
 
 const toVerdict = (code: number): FloodVerdict =>
   code === 0
-    ? { taken: true }
+    ? { reserved: true }
     : {
-        taken: false,
+        reserved: false,
         window: WINDOW_NAMES[(code % 4) - 1] ?? 'pause',
         retryAfterSeconds: toWaitSeconds(Math.floor(code / 4)),
       }
@@ -128,7 +128,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     onReconnected: Effect.suspend(() => catchUp),
   })
 
-  const reserveChunk = (run: RunScript, bucket: number, chunk: ReadonlyArray<Placed<FloodReservation>>) => {
+  const reserveChunk = (run: RunScript, bucket: number, chunk: ReadonlyArray<Placed<FloodRequest>>) => {
     // Nearly always one: the windows of an account change now and then.
     const sets = new Map<string, number>()
     const limits: Array<number> = []
@@ -144,7 +144,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
         limits.push(Math.min(DAY_MS, pauseSeconds * 1000), perHour ?? -1, perDay ?? -1)
       }
       names.push(keys.flood(bucket, item))
-      asked.push(item.messageId, set)
+      asked.push(item.reservationId, set)
     }
     return run('reserveFlood', names, [
       now(),
@@ -164,9 +164,9 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
             Promise.all(
               chunksOf(items).map(([bucket, chunk]) =>
                 run(
-                  'recordFlood',
+                  'confirmFlood',
                   [keys.reserved(bucket), ...chunk.map(({ item }) => keys.flood(bucket, item))],
-                  [now(), TTL.floodMs, ...chunk.flatMap(({ item }) => [item.messageId, item.at])],
+                  [now(), TTL.floodMs, ...chunk.flatMap(({ item }) => [item.reservationId, item.at])],
                 ),
               ),
             ),
@@ -302,14 +302,14 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
                   run(
                     'releaseFlood',
                     [keys.reserved(bucket), ...chunk.map(({ item }) => keys.flood(bucket, item))],
-                    [now(), ...chunk.map(({ item }) => item.messageId)],
+                    [now(), ...chunk.map(({ item }) => item.reservationId)],
                   ),
                 ),
               ),
             ),
           ),
 
-    recordFlood: (items) => Effect.asVoid(writeOrKeep(items)),
+    confirmFlood: (items) => Effect.asVoid(writeOrKeep(items)),
 
     daily: {
       stopped: (day, limit) =>
@@ -326,7 +326,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
         Effect.asVoid(link.call((run) => run('raiseDaily', [keys.daily(day)], [now(), total, TTL.dailyMs]))),
     },
 
-    answers: Effect.asVoid(link.call((_run, redis) => redis.ping())),
+    ping: Effect.asVoid(link.call((_run, redis) => redis.ping())),
 
     generation: {
       state: Effect.flatMap(generationMarks, (marks) =>

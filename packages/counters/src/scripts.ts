@@ -149,7 +149,7 @@ return 0
  * KEYS: reserved, then the flood key of each item. ARGV: now, ttl, then id and time of each. A reservation that still runs is in the window
  * already, so ending its lease makes it final.
  */
-const recordFlood = `
+const confirmFlood = `
 for i = 2, #KEYS do
   local id = ARGV[i * 2 - 1]
   if redis.call('ZREM', KEYS[1], id .. ' ' .. KEYS[i]) == 0 then
@@ -215,7 +215,7 @@ export const SCRIPTS = {
   recordFailure,
   reserveFlood,
   releaseFlood,
-  recordFlood,
+  confirmFlood,
   countDaily,
   raiseDaily,
   beginBuilding,

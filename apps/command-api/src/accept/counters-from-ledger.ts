@@ -3,7 +3,7 @@
  *
  * Source: architecture, Accepting.
  */
-import { Counters, type FloodAcceptance, keepReady, utcDay } from '@hub/counters'
+import { Counters, type FloodAcceptance, keepFloodWindowsReady, utcDay } from '@hub/counters'
 import { encodeId, type Mode, recipientHash, SANDBOX_SCENARIOS } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Clock, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from 'effect'
@@ -37,7 +37,7 @@ const toAcceptance = (row: Row): FloodAcceptance => {
     account: row.account,
     mode: row.mode,
     recipient: row.recipient,
-    messageId: floodKey(owner, row.client_ref, encodeId('msg', row.id)),
+    reservationId: floodKey(owner, row.client_ref, encodeId('msg', row.id)),
     at: row.at,
   }
 }
@@ -102,7 +102,7 @@ export const countersFromLedgerLayer = (
       /** A process that died between its commit and this left places that lapse, of messages that go out. */
       const recordLatest = Stream.runForEachArray(
         acceptancesSince(sql, hashSecret, LATEST_SECONDS),
-        counters.recordFlood,
+        counters.confirmFlood,
       ).pipe(
         Effect.catch((error) =>
           Effect.annotateLogs(Effect.logWarning('the latest places in the windows were not made final'), {
@@ -112,7 +112,7 @@ export const countersFromLedgerLayer = (
       )
 
       yield* Effect.forkScoped(Effect.repeat(correct, Schedule.spaced(COUNT_EVERY)))
-      yield* keepReady(acceptancesSince(sql, hashSecret, DAY_SECONDS))
+      yield* keepFloodWindowsReady(acceptancesSince(sql, hashSecret, DAY_SECONDS))
       // Before the first request is taken, unless it takes long.
       const recording = yield* Effect.forkScoped(recordLatest)
       yield* Effect.timeoutOption(Fiber.await(recording), FIRST_WITHIN)

@@ -10,7 +10,7 @@
  * Source: specification, Limits, and Errors, rules 3 and 4; contract, Unavailability.
  */
 import { type ApiError, apiError } from '@hub/contract'
-import { Counters, type FloodMessage, secondsToNextDay, utcDay } from '@hub/counters'
+import { Counters, type FloodReservation, secondsToNextDay, utcDay } from '@hub/counters'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
 import { type CheckedSend, type MessageDraft, floodKey } from './checked-send.ts'
@@ -28,11 +28,14 @@ const DAILY_LIMIT_MIN_SECONDS = 60
 /** For how long giving back may keep a code's refusal waiting; it goes on behind it. */
 const GIVE_BACK_WITHIN = Duration.millis(300)
 
-const placeOf = ({ checked, messageId }: Pick<SendReservation, 'checked' | 'messageId'>): FloodMessage => ({
+const placeOf = ({
+  checked,
+  messageId,
+}: Pick<SendReservation, 'checked' | 'messageId'>): FloodReservation => ({
   account: checked.owner.accountUuid,
   mode: checked.owner.mode,
   recipient: checked.recipient,
-  messageId: floodKey(checked.owner, checked.clientRef, messageId),
+  reservationId: floodKey(checked.owner, checked.clientRef, messageId),
 })
 
 export class Limits extends Context.Service<
@@ -69,7 +72,7 @@ export class Limits extends Context.Service<
       })
 
       /** The sandbox counts for one number only, but a hub without its counter refuses what is not a code in both modes. */
-      const isAway = counters.answers.pipe(
+      const isAway = counters.ping.pipe(
         Effect.as(false),
         Effect.catch(() => Effect.succeed(true)),
       )
@@ -97,7 +100,7 @@ export class Limits extends Context.Service<
             return draft.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
           }
           const verdict = byClaimant.get(one)
-          if (verdict === undefined || verdict.taken) return null
+          if (verdict === undefined || verdict.reserved) return null
           const { retryAfterSeconds, window } = verdict
           return apiError('recipient_flood_limited', { param, window, retryAfter: retryAfterSeconds })
         })
@@ -107,7 +110,7 @@ export class Limits extends Context.Service<
         const counted = reservations.filter(({ draft }) => draft.windows !== null)
         return counted.length === 0
           ? Effect.void
-          : counters.recordFlood(counted.map((one) => ({ ...placeOf(one), at })))
+          : counters.confirmFlood(counted.map((one) => ({ ...placeOf(one), at })))
       }
 
       return {

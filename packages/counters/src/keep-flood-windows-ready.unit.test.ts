@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Data, Deferred, Effect, Stream } from 'effect'
 import { TestClock } from 'effect/testing'
-import { keepReady } from './keep-ready.ts'
+import { keepFloodWindowsReady } from './keep-flood-windows-ready.ts'
 import { MemoryCounters, memoryCounters } from './memory.ts'
 import { Counters } from './port.ts'
 
@@ -9,13 +9,13 @@ class SourceBroke extends Data.TaggedError('SourceBroke')<{}> {}
 
 const empty = memoryCounters({ generation: 'empty' })
 
-describe('keepReady', () => {
+describe('keepFloodWindowsReady', () => {
   it.effect('rebuilds at the start, and again when the store has lost its data', () =>
     Effect.gen(function* () {
       const { generation } = yield* Counters
       const store = yield* MemoryCounters
       let runs = 0
-      yield* keepReady(Stream.fromEffectDrain(Effect.sync(() => runs++)))
+      yield* keepFloodWindowsReady(Stream.fromEffectDrain(Effect.sync(() => runs++)))
       assert.strictEqual(yield* generation.state, 'ready')
       yield* TestClock.adjust('10 seconds')
       assert.strictEqual(runs, 1)
@@ -33,7 +33,7 @@ describe('keepReady', () => {
       const store = yield* MemoryCounters
       let runs = 0
       yield* store.set('hanging')
-      yield* keepReady(
+      yield* keepFloodWindowsReady(
         Stream.fromEffectDrain(
           Effect.suspend(() => [Effect.fail(new SourceBroke()), Effect.die('broken')][runs++] ?? Effect.void),
         ),
@@ -53,7 +53,9 @@ describe('keepReady', () => {
     Effect.gen(function* () {
       const { generation } = yield* Counters
       const rest = yield* Deferred.make<void>()
-      const start = yield* Effect.forkChild(keepReady(Stream.fromEffectDrain(Deferred.await(rest))))
+      const start = yield* Effect.forkChild(
+        keepFloodWindowsReady(Stream.fromEffectDrain(Deferred.await(rest))),
+      )
       yield* TestClock.adjust('1999 millis')
       assert.isUndefined(start.pollUnsafe())
       yield* TestClock.adjust('1 millis')

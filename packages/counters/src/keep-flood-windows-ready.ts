@@ -13,7 +13,7 @@ const FIRST_LOOK_WITHIN = '2 seconds'
  * `acceptances`: those of the last day that spend windows, read afresh at each run. What fails is tried again at the next look. Ends after
  * the first look, so that a process takes requests with windows that are ready.
  */
-export const keepReady = <E, R>(
+export const keepFloodWindowsReady = <E, R>(
   acceptances: Stream.Stream<FloodAcceptance, E, R>,
 ): Effect.Effect<void, never, Counters | Scope.Scope | R> =>
   Effect.gen(function* () {
