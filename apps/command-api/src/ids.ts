@@ -1,6 +1,6 @@
 /** New identifiers. The domain knows no randomness; this is where it comes in. */
 import { randomFillSync } from 'node:crypto'
-import { decodeId, type IdPrefix, NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
+import { type IdPrefix, NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 
 /** Random bytes are drawn for 400 ids at once: a system call an id shows in the profile of a send. */
 const pool = Buffer.alloc(NEW_ID_RANDOM_BYTES * 400)
@@ -19,10 +19,3 @@ export const freshId = (prefix: IdPrefix, nowMs: number): string => {
 
 /** Makes ids of one kind; a port, so that tests can say what comes out. */
 export type MakeId = (nowMs: number) => string
-
-/** The UUID of an id that was just made. */
-export const uuidOfNew = (prefix: IdPrefix, id: string): string => {
-  const uuid = decodeId(prefix, id)
-  if (uuid === null) throw new RangeError(`not an id of kind ${prefix}`)
-  return uuid
-}

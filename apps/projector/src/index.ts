@@ -6,4 +6,3 @@ export {
   type Projector,
   type ProjectorOptions,
 } from './projection/projector.ts'
-export { PROJECTION } from './messages/transaction.ts'

@@ -8,7 +8,7 @@ import {
   type Position,
   shardOpenedRecord,
 } from '@hub/kafka'
-import { Sql, Sealing, waitingInOutbox } from '@hub/store'
+import { ReadCheckpoints, Sealing, Sql, waitingInOutbox } from '@hub/store'
 import { doorTo } from '@hub/testkit'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeProjector } from './index.ts'
 import type { Claim } from './projection/intake.ts'
-import { applyDigest, PROJECTION } from './messages/transaction.ts'
+import { applyDigest } from './messages/transaction.ts'
 import { claimCheckpoints } from './sql.ts'
 import {
   acceptanceOf,
@@ -319,7 +319,7 @@ describe('a projector', () => {
       const sql = yield* Sql
       // A projector that dies between commit and publication: its transaction, and nothing after it.
       const [checkpoint] = yield* sql.run((q) =>
-        claimCheckpoints(q, PROJECTION, [{ topic: 'elsewhere', partition: 0 }]),
+        claimCheckpoints(q, ReadCheckpoints.PROJECTION, [{ topic: 'elsewhere', partition: 0 }]),
       )
       assert.isDefined(checkpoint)
       const claim: Claim = { ...checkpoint, source: 'elsewhere', next: 0, waiting: [] }
@@ -425,8 +425,8 @@ describe('a projector that has lost its partition', () => {
       const owner = account(8)
       const fact = yield* acceptanceOf({ account: owner })
       const place = [{ topic: 'contested', partition: 0 }]
-      const [zombie] = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, place))
-      const [heir] = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, place))
+      const [zombie] = yield* sql.run((q) => claimCheckpoints(q, ReadCheckpoints.PROJECTION, place))
+      const [heir] = yield* sql.run((q) => claimCheckpoints(q, ReadCheckpoints.PROJECTION, place))
       assert.isDefined(zombie)
       assert.isDefined(heir)
       const digest = (
@@ -507,7 +507,7 @@ describe('the journal', () => {
         Array.from({ length: writers }, (_, partition) => partition),
         Effect.fnUntraced(function* (partition) {
           const [checkpoint] = yield* sql.run((q) =>
-            claimCheckpoints(q, PROJECTION, [{ topic: 'cursor', partition }]),
+            claimCheckpoints(q, ReadCheckpoints.PROJECTION, [{ topic: 'cursor', partition }]),
           )
           assert.isDefined(checkpoint)
           const claim: Claim = { ...checkpoint, source: 'cursor', next: 0, waiting: [] }

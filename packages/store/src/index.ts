@@ -11,7 +11,7 @@ export {
   TEMPLATE_SENDER_EXISTS,
 } from './accounts/index.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
-export { leaveInOutbox, type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
+export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
 export {
   cancelRebuild,
   readRebuild,
@@ -30,6 +30,7 @@ export {
   makeSql,
   type Queries,
   Sql,
+  type SqlFragment,
   type SqlShape,
   type StorageError,
   StorageRejected,
@@ -53,3 +54,4 @@ export {
 } from './retention/index.ts'
 export { BoxUnreadable, type Purpose, Vault } from './vault.ts'
 export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
+export * from './tables/index.ts'

@@ -4,17 +4,9 @@
  * second time; readers drop by id.
  */
 import { Effect } from 'effect'
-import { type Queries, Sql, type StorageError } from './sql.ts'
+import { Sql, type StorageError } from './sql.ts'
 
 export type OutboxTable = 'command.outbox' | 'read.event_outbox'
-
-/** Leaves encoded records in the transaction of what they report, and answers the row's id. Whoever relays the table publishes them. */
-export const leaveInOutbox = async (q: Queries, table: OutboxTable, records: Uint8Array): Promise<string> => {
-  const [row] = await q<
-    { id: string }[]
-  >`INSERT INTO ${q(table)} (records) VALUES (${Buffer.from(records)}) RETURNING id`
-  return row?.id ?? ''
-}
 
 /** Rows published in one go. */
 const ROWS_A_TURN = 50

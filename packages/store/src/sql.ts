@@ -7,6 +7,9 @@ import { openPool, type Queries } from './pool.ts'
 
 export type { Queries } from './pool.ts'
 
+/** A part of a statement, made with the same tag as the statement. */
+export type SqlFragment = ReturnType<Queries>
+
 /**
  * PostgreSQL cannot be reached, does not answer in time, or is shutting down. Retryable. After a *timeout* of a
  * transaction its outcome is unknown: it may have committed.

@@ -25,12 +25,10 @@ import {
   type TopicNames,
   type KafkaRequestRejected,
 } from '@hub/kafka'
-import { Sql, type StorageError } from '@hub/store'
+import { ReadCheckpoints, Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer, Schedule } from 'effect'
 import { OutboxMode } from './outbox-mode.ts'
 
-/** The projector's consumer, as its checkpoints name it. */
-const PROJECTION = 'messages'
 /** The lanes as its checkpoints name them: without the deployment's prefix. */
 const LANES: Readonly<Record<MessageClass, string>> = {
   otp: topicNames().acceptedOtp,
@@ -204,14 +202,9 @@ export const makeReconciler = Effect.fnUntraced(function* (options: ReconcilerOp
 
   /** Those that the projector has shown not to have landed: it is past the fence, and still does not know them. */
   const shown = Effect.fnUntraced(function* (ends: LaneEnds) {
-    const rows = yield* sql.run(
-      (q) => q<{ topic: string; partition: number; position: string }[]>`
-        SELECT topic, partition, position FROM read.checkpoints
-         WHERE projection = ${PROJECTION} AND topic = ANY (${Object.values(LANES)})`,
-      DEADLINE,
-    )
+    const rows = yield* sql.run(ReadCheckpoints.readPositions, DEADLINE)
     const positions = new Map(
-      rows.map(({ partition, position, topic }) => [`${topic}/${partition}`, Number(position)]),
+      rows.map(({ partition, position, topic }) => [`${topic}/${partition}`, position]),
     )
     // Asked after the checkpoint: what it has passed is in the read model by now.
     const gone = yield* ask

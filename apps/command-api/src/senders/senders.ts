@@ -4,10 +4,10 @@
  */
 import { type ApiError, apiError, type Page, type Sender, type SenderToCreate } from '@hub/contract'
 import { decodeId, encodeId, newSenderStatus, toTimestamp } from '@hub/domain'
-import { insertSender, type Queries, Sql, type StorageError, type StoredSender } from '@hub/store'
+import { insertSender, type Queries, Sql, type StorageError, type StoredSender, uuidOf } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { type MakeId, uuidOfNew } from '../ids.ts'
+import { type MakeId } from '../ids.ts'
 import { type Found, foundIn } from '../page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
@@ -55,7 +55,7 @@ export class Senders extends Context.Service<
 
         return {
           create: Effect.fnUntraced(function* (owner, { name, registration }) {
-            const uuid = uuidOfNew('snd', makeSenderId(yield* Clock.currentTimeMillis))
+            const uuid = uuidOf('snd', makeSenderId(yield* Clock.currentTimeMillis))
             const row = yield* sql.run(
               (q) =>
                 insertSender(q, {

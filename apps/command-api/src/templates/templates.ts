@@ -11,10 +11,11 @@ import {
   type StorageError,
   type StoredTemplate,
   TEMPLATE_SENDER_EXISTS,
+  uuidOf,
 } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { type MakeId, uuidOfNew } from '../ids.ts'
+import { type MakeId } from '../ids.ts'
 import { type Found, foundIn } from '../page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
@@ -71,7 +72,7 @@ export class Templates extends Context.Service<
 
         return {
           create: Effect.fnUntraced(function* (owner, { body, class: messageClass, language, name, sender }) {
-            const uuid = uuidOfNew('tpl', makeTemplateId(yield* Clock.currentTimeMillis))
+            const uuid = uuidOf('tpl', makeTemplateId(yield* Clock.currentTimeMillis))
             const row = yield* sql
               .run(
                 (q) =>

@@ -11,7 +11,7 @@ import {
   subscriptionChangedRecord,
   type TopicNames,
 } from '@hub/kafka'
-import { leaveInOutbox, type Queries, Sql } from '@hub/store'
+import { CommandOutbox, type Queries, Sql } from '@hub/store'
 import { Duration, Effect, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 
@@ -37,7 +37,7 @@ export const tell = async (
 ): Promise<Told> => {
   const { account, mode } = owner
   const record = subscriptionChangedRecord(topics, { type: 'SubscriptionChanged', account, mode, ...what })
-  return { outboxId: await leaveInOutbox(q, 'command.outbox', encodeOutboxRow([record])), record }
+  return { outboxId: await CommandOutbox.insert(q, encodeOutboxRow([record])), record }
 }
 
 /** True once the fan-out has read on behind a record. */

@@ -1,13 +1,10 @@
 /** `KnownMessages` over PostgreSQL. */
 import { decodeId, encodeId, type MessageClass, type ReasonCode, type Status } from '@hub/domain'
 import { topicNames } from '@hub/kafka'
-import { Sql } from '@hub/store'
+import { ReadCheckpoints, Sql } from '@hub/store'
 import { Effect, Layer } from 'effect'
 import type { KnownMessage } from '../shard/message.ts'
 import { KnownMessages, type ReportQuestion } from './port.ts'
-
-/** The projection that writes `read.messages`. */
-const PROJECTION = 'messages'
 
 /** Messages that an operator has given the same id, within the months that ids are kept: those of the newest are looked at. */
 const SHARED_IDS = 100
@@ -63,18 +60,12 @@ export const knownMessagesPostgres: Layer.Layer<KnownMessages, never, Sql> = Lay
      * How far the projector has come: the next offset it would apply. To be asked before the messages, so that what is read of
      * them is at least as new.
      */
-    const projected = Effect.map(
-      sql.run(
-        (q) => q<{ topic: string; partition: number; position: string }[]>`
-            SELECT topic, partition, position FROM read.checkpoints WHERE projection = ${PROJECTION}`,
-      ),
-      (checkpoints) => {
-        const positions = new Map(
-          checkpoints.map(({ partition, position, topic }) => [`${topic}:${partition}`, Number(position)]),
-        )
-        return (topic: string, partition: number) => positions.get(`${topic}:${partition}`) ?? 0
-      },
-    )
+    const projected = Effect.map(sql.run(ReadCheckpoints.readPositions), (checkpoints) => {
+      const positions = new Map(
+        checkpoints.map(({ partition, position, topic }) => [`${topic}:${partition}`, position]),
+      )
+      return (topic: string, partition: number) => positions.get(`${topic}:${partition}`) ?? 0
+    })
 
     return {
       handedOver: (questions) =>

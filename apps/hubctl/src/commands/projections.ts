@@ -3,6 +3,7 @@ import { toTimestamp } from '@hub/domain'
 import { catalogueConfig, kafkaConnectionConfig, readOffsetRanges, topicNames } from '@hub/kafka'
 import {
   cancelRebuild,
+  ReadCheckpoints,
   readRebuild,
   readRebuilds,
   type Rebuild,
@@ -18,9 +19,6 @@ import { confirm } from '../confirm.ts'
 import { CLIENT, database } from '../connect.ts'
 import { misused, refused } from '../failure.ts'
 import { fields, note, show, table } from '../output.ts'
-
-/** The projection of the read models in `read.checkpoints`. */
-const PROJECTION = 'messages'
 
 const momentOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
 
@@ -103,12 +101,9 @@ const lags = Effect.gen(function* () {
     names.acceptedService,
     names.messages,
   ])
-  const rows = yield* sql.run(
-    (q) => q<{ topic: string; partition: number; position: string }[]>`
-      SELECT topic, partition, position FROM read.checkpoints WHERE projection = ${PROJECTION}`,
-  )
+  const rows = yield* sql.run(ReadCheckpoints.readPositions)
   const positions = new Map(
-    rows.map(({ partition, position, topic }) => [`${prefix}${topic}/${partition}`, Number(position)]),
+    rows.map(({ partition, position, topic }) => [`${prefix}${topic}/${partition}`, position]),
   )
   return [...ranges].flatMap(([topic, partitions]) =>
     partitions.map(({ high, low, partition }): Lag => {

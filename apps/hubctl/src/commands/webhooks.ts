@@ -2,7 +2,7 @@
 import { settings } from '@hub/config'
 import { encodeId, type Mode, SUBSCRIPTION_STATUSES, type SubscriptionStatus, toTimestamp } from '@hub/domain'
 import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
-import { leaveInOutbox, type Queries, Sql } from '@hub/store'
+import { CommandOutbox, type Queries, Sql } from '@hub/store'
 import { enableEndpoint, type Enabling, readRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Clock, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
@@ -137,7 +137,7 @@ const enable = leaf(
           at: now,
         })
         // command-api publishes what lies there.
-        await leaveInOutbox(q, 'command.outbox', encodeOutboxRow([record]))
+        await CommandOutbox.insert(q, encodeOutboxRow([record]))
         return done
       }),
       (done) => ({ outcome: done }),

@@ -13,7 +13,7 @@ import {
   topicNames,
   type OffsetRange,
 } from '@hub/kafka'
-import { Sql } from '@hub/store'
+import { ReadCheckpoints, Sql } from '@hub/store'
 import { Clock, Config, Effect } from 'effect'
 import { CLIENT } from '../connect.ts'
 import { type Check, ill, note, well } from './check.ts'
@@ -113,9 +113,6 @@ const reader = (
   }),
 })
 
-/** Name of the projector's projection in `read.checkpoints`, where topics have no prefix. */
-const PROJECTION = 'messages'
-
 const readers: ReadonlyArray<Check> = [
   // What it has committed of the log is as far back as open messages reach: no measure of being late.
   reader('dispatcher', (names) => [names.acceptedOtp, names.acceptedService, names.operatorReports], null),
@@ -123,13 +120,11 @@ const readers: ReadonlyArray<Check> = [
     'projector',
     (names) => [names.acceptedOtp, names.acceptedService, names.messages],
     (_, prefix) =>
-      Effect.flatMap(Sql, (sql) =>
-        sql.run(
-          (q) => q<Place[]>`
-            SELECT ${prefix} || topic AS topic, partition, position::float8 AS position
-              FROM read.checkpoints WHERE projection = ${PROJECTION}`,
+      Effect.flatMap(Sql, (sql) => sql.run(ReadCheckpoints.readPositions)).pipe(
+        Effect.map((places) =>
+          positionsOf(places.map((place) => ({ ...place, topic: `${prefix}${place.topic}` }))),
         ),
-      ).pipe(Effect.map(positionsOf)),
+      ),
   ),
   reader(
     'webhook-fanout',

@@ -10,7 +10,7 @@ import {
   spendThresholdEventId,
 } from '@hub/domain'
 import { type BatchSealed, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, Sql, type StorageError, uuidOf } from '@hub/store'
+import { type Queries, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
 import { Clock, Effect } from 'effect'
 import { packRow } from '../outbox-row.ts'
 import type { Claim } from '../projection/intake.ts'
@@ -46,9 +46,6 @@ import {
 import { type Changes, fold, type JournalEntry } from './fold.ts'
 import type { PersonalBox } from './personal-data.ts'
 import { type PollTraces, UNTRACED } from './traces.ts'
-
-/** Name of this projection in `read.checkpoints`. Others read its positions under this name. */
-export const PROJECTION = 'messages'
 
 /** Where a claim's checkpoint goes. */
 export interface Advance {
@@ -257,7 +254,7 @@ export const applyDigest = (
         const [stored, rows] = await Promise.all([
           lockCheckpoints(
             q,
-            PROJECTION,
+            ReadCheckpoints.PROJECTION,
             advances.map(({ claim }) => claim),
           ),
           messageIds.length === 0 ? new Map() : readMessages(q, messageIds),
@@ -283,7 +280,7 @@ export const applyDigest = (
         const writes = [
           moveCheckpoints(
             q,
-            PROJECTION,
+            ReadCheckpoints.PROJECTION,
             advances.map(({ claim, fence, to }) => ({
               topic: claim.topic,
               partition: claim.partition,

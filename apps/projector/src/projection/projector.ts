@@ -14,12 +14,11 @@ import {
   topicNames,
   joinWithRetry,
 } from '@hub/kafka'
-import { type Sealing, Sql } from '@hub/store'
+import { ReadCheckpoints, type Sealing, Sql } from '@hub/store'
 import { type Lag, makeLagGauge } from '@hub/telemetry'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
 import { runEventInbox } from '../event-inbox.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
-import { PROJECTION } from '../messages/transaction.ts'
 import { deadLetters, failures } from '../metrics.ts'
 import { makePublisher } from '../publisher.ts'
 import { claimCheckpoints } from '../sql.ts'
@@ -156,7 +155,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     const partitions = [...sources.values()].flatMap((topic) =>
       assignment.shards.map((partition) => ({ topic, partition })),
     )
-    const checkpoints = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, partitions))
+    const checkpoints = yield* sql.run((q) => claimCheckpoints(q, ReadCheckpoints.PROJECTION, partitions))
     const claimed: Array<{ source: string; checkpoint: (typeof checkpoints)[number]; from: number }> = []
     for (const [source, topic] of sources) {
       const bounds = new Map((yield* control.offsetRanges(source)).map((bound) => [bound.partition, bound]))

@@ -4,10 +4,10 @@
  */
 import type { MessageAccepted, MessageFact } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
-import { type Queries, Sql, type StorageError, uuidOf } from '@hub/store'
+import { type Queries, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
 import { Effect } from 'effect'
 import { type Changes, fold } from '../messages/fold.ts'
-import { type Advance, PROJECTION } from '../messages/transaction.ts'
+import type { Advance } from '../messages/transaction.ts'
 import {
   lockCheckpoints,
   moveCheckpoints,
@@ -78,7 +78,7 @@ export const foldPortion = (
         const [stored, rows] = await Promise.all([
           lockCheckpoints(
             q,
-            PROJECTION,
+            ReadCheckpoints.PROJECTION,
             advances.map(({ claim }) => claim),
             'rebuild',
           ),
@@ -101,7 +101,7 @@ export const foldPortion = (
         await Promise.all([
           moveCheckpoints(
             q,
-            PROJECTION,
+            ReadCheckpoints.PROJECTION,
             advances.map(({ claim, fence, to }) => ({
               topic: claim.topic,
               partition: claim.partition,

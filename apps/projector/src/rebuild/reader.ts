@@ -12,9 +12,8 @@ import {
   type TopicNames,
   topicNames,
 } from '@hub/kafka'
-import { Sql, type StorageError } from '@hub/store'
+import { ReadCheckpoints, Sql, type StorageError } from '@hub/store'
 import { Effect, Latch, type Scope } from 'effect'
-import { PROJECTION } from '../messages/transaction.ts'
 import { type Claim, Intake, type Poll } from '../projection/intake.ts'
 import { type Checkpoint, claimCheckpoints, moveCheckpoints } from '../sql.ts'
 import { type Held, hold } from './held.ts'
@@ -156,13 +155,13 @@ export const makeReader = Effect.fnUntraced(function* (
     )
     const claimed = yield* sql.transaction(async (q): Promise<ReadonlyArray<Checkpoint> | null> => {
       if (!(await hold(q, held))) return null
-      const stored = await claimCheckpoints(q, PROJECTION, wanted, 'rebuild')
+      const stored = await claimCheckpoints(q, ReadCheckpoints.PROJECTION, wanted, 'rebuild')
       // What was removed from a topic before its turn came is not waited for.
       const checkpoints = stored.map((one) => {
         const low = bounds.get(`${one.topic}/${one.partition}`)?.low ?? 0
         return one.position < low ? { ...one, position: low } : one
       })
-      await moveCheckpoints(q, PROJECTION, checkpoints, 'rebuild')
+      await moveCheckpoints(q, ReadCheckpoints.PROJECTION, checkpoints, 'rebuild')
       return checkpoints
     })
     if (claimed === null) return 'lost' as const

@@ -2,8 +2,7 @@
  * The SQL of the moments in which the rebuilt tables meet the live ones: the live projection held at its positions, and the swap. Whoever reads or
  * writes meanwhile waits for a moment and finds the old table or the new one.
  */
-import type { Queries } from '@hub/store'
-import { PROJECTION } from '../messages/transaction.ts'
+import { type Queries, ReadCheckpoints } from '@hub/store'
 import type { Checkpoint } from '../sql.ts'
 import type { Horizon } from './horizon.ts'
 import { NIL, uuidFloor } from './horizon.ts'
@@ -42,7 +41,7 @@ interface Row {
 }
 // In the order in which the projectors take them.
 const rowsOf = (q: Queries, suffix: ReturnType<Queries>) => q<Row[]>`
-  SELECT topic, partition, position, epoch, fence FROM read.checkpoints WHERE projection = ${PROJECTION}
+  SELECT topic, partition, position, epoch, fence FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}
    ORDER BY topic, partition ${suffix}`
 const positionsOf = (rows: ReadonlyArray<Row>): ReadonlyArray<Checkpoint> =>
   rows.map((row) => ({
@@ -56,7 +55,7 @@ const positionsOf = (rows: ReadonlyArray<Row>): ReadonlyArray<Checkpoint> =>
 /** When the position of a partition last moved: its last record was applied then. Milliseconds since the epoch. */
 export const lastApplied = async (q: Queries): Promise<ReadonlyMap<string, number>> => {
   const rows = await q<{ topic: string; partition: number; updated_at: Date }[]>`
-    SELECT topic, partition, updated_at FROM read.checkpoints WHERE projection = ${PROJECTION}`
+    SELECT topic, partition, updated_at FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}`
   return new Map(rows.map((row) => [`${row.topic}/${row.partition}`, row.updated_at.getTime()]))
 }
 

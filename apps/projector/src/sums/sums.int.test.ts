@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, type LogFact, type MessageAccepted, newId } from '@hub/domain'
 import { batchSealedRecord, type BatchSealed } from '@hub/kafka'
-import { Sql } from '@hub/store'
+import { ReadCheckpoints, Sql } from '@hub/store'
 import { Effect, Fiber } from 'effect'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeProjector } from '../index.ts'
-import { applyDigest, type Digest, PROJECTION } from '../messages/transaction.ts'
+import { applyDigest, type Digest } from '../messages/transaction.ts'
 import type { Claim } from '../projection/intake.ts'
 import { claimCheckpoints } from '../sql.ts'
 import {
@@ -94,7 +94,9 @@ const chargesOf = (owner: string) =>
 /** A projector as far as its transactions go: one partition, and what it applies to it. */
 const makeWriter = Effect.fnUntraced(function* (topic: string, partition: number) {
   const sql = yield* Sql
-  const [checkpoint] = yield* sql.run((q) => claimCheckpoints(q, PROJECTION, [{ topic, partition }]))
+  const [checkpoint] = yield* sql.run((q) =>
+    claimCheckpoints(q, ReadCheckpoints.PROJECTION, [{ topic, partition }]),
+  )
   assert.isDefined(checkpoint)
   const claim: Claim = { ...checkpoint, source: topic, next: 0, waiting: [] }
   return Effect.fnUntraced(function* (content: Partial<Pick<Digest, 'facts' | 'seals'>>) {

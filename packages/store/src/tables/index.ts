@@ -1,0 +1,14 @@
+/**
+ * Tables that more than one app uses: one file for each table, in a folder for its schema.
+ *
+ * A file contains the row type and the typed statements that other apps need: a read, an insert, or a
+ * fragment of a larger statement. Its doc comment names the app that writes the table. Statements that
+ * only the owner runs stay in the owner, in a file with the name of the table.
+ *
+ * Each file is exported as one namespace, named after schema and table: `ReadCheckpoints.readPositions(q)`.
+ * Each statement takes `q` first, so that it runs in the transaction of its caller.
+ */
+export * as CommandOutbox from './command/outbox.ts'
+export * as ReadCheckpoints from './read/checkpoints.ts'
+export * as ReadMessages from './read/messages.ts'
+export { TABLE_OWNERS, type TableName, type TableOwner } from './owners.ts'

@@ -1,0 +1,54 @@
+/**
+ * The owner of each table. Only the owner contains SQL for the table. Other apps call the typed
+ * statements in this folder. `scripts/table-ownership.unit.test.ts` checks the sources against this map.
+ *
+ * `store` means a module of this package that several processes run, such as retention.
+ * Two owners of a table write different columns; the file of the table says which.
+ */
+export type TableOwner = 'command-api' | 'dispatcher' | 'projector' | 'webhook-fanout' | 'hubctl' | 'store'
+
+export const TABLE_OWNERS = {
+  'command.acceptances': ['command-api'],
+  'command.account_settings': ['command-api'],
+  'command.accounts': ['command-api'],
+  'command.api_keys': ['command-api'],
+  'command.audit': ['hubctl'],
+  'command.batches': ['command-api'],
+  'command.certifications': ['hubctl'],
+  'command.client_refs': ['command-api'],
+  'command.dead_letters': ['hubctl'],
+  'command.erasures': ['store'],
+  'command.event_inbox': ['store'],
+  'command.hub_settings': ['command-api'],
+  'command.idempotency_keys': ['command-api'],
+  'command.opt_out_words': ['dispatcher'],
+  'command.opt_outs': ['dispatcher'],
+  'command.outbox': ['command-api'],
+  'command.rebuilds': ['store'],
+  'command.retention_jobs': ['store'],
+  'command.sealing_keys': ['store'],
+  'command.senders': ['command-api'],
+  'command.spend_periods': ['command-api'],
+  'command.templates': ['command-api'],
+  'read.batches': ['projector'],
+  'read.charges': ['projector'],
+  'read.checkpoints': ['projector'],
+  'read.daily_stats': ['projector'],
+  'read.event_heads': ['projector'],
+  'read.event_outbox': ['projector'],
+  'read.events': ['projector'],
+  'read.message_history': ['projector'],
+  'read.messages': ['projector'],
+  'read.operator_ids': ['projector'],
+  'read.personal_data': ['projector'],
+  'webhooks.attempts': ['webhook-fanout'],
+  'webhooks.batch_events': ['webhook-fanout'],
+  'webhooks.batches': ['webhook-fanout'],
+  'webhooks.endpoints': ['command-api', 'webhook-fanout'],
+  'webhooks.noted_successes': ['webhook-fanout'],
+  'webhooks.positions': ['webhook-fanout'],
+  'webhooks.redeliveries': ['store', 'webhook-fanout'],
+  'webhooks.trials': ['command-api', 'webhook-fanout'],
+} as const satisfies Readonly<Record<string, ReadonlyArray<TableOwner>>>
+
+export type TableName = keyof typeof TABLE_OWNERS
