@@ -39,7 +39,7 @@ export default defineConfig({
         test: {
           name: 'int',
           sequence: { groupOrder: 1 },
-          include: ['{packages,apps,infra}/**/*.int.test.ts'],
+          include: ['{packages,apps,infra,test}/**/*.int.test.ts'],
           exclude: ignored,
           maxWorkers: INT_WORKERS,
           // Bounds on what hangs, not on what is slow: the machine may be busy.

@@ -5,7 +5,8 @@
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { eventually, openDatabase, startHub } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
+import { startHub } from '../test/support/hub.ts'
 import { client } from '../test/support/client.ts'
 
 const MESSAGES = Number(process.argv[2] ?? 20_000)

@@ -2,7 +2,7 @@
  * The sections about knowing, on a stack of their own (alone: `node benchmarks/knowing.ts`): what the projector carries against a bare COPY, how
  * far it is behind at a steady rate, what command-api carries of reads against the bare SQL, and both again behind fifty times as many rows.
  */
-import { startStack } from '@hub/testkit'
+import { startStack } from '../test/support/hub.ts'
 import postgres from 'postgres'
 import type { Servers } from './dispatch-world.ts'
 import { makeKnowingWorld } from './knowing-world.ts'

@@ -7,7 +7,8 @@
  * it: with one such process, then with three. Medians of some rounds.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Consumer, eventually, type Instance, startHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { type ConsumerApp, type AppProcess, startHub } from '../test/support/hub.ts'
 import { client, send } from '../test/support/client.ts'
 import { cpuMs } from '../test/support/cpu.ts'
 import { receiveHooks } from '../test/support/hooks.ts'
@@ -30,10 +31,10 @@ const ROUNDS = 3
 const WARM_UPS = 3
 const WITHIN = { withinMs: 120_000, everyMs: 50 } as const
 
-const CONSUMERS: ReadonlyArray<Consumer> = ['dispatcher', 'projector', 'webhook-fanout']
+const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webhook-fanout']
 
 /** Lets each of these processes run for a tenth of the time while `use` runs. */
-const onTenths = async <A>(processes: ReadonlyArray<Instance>, use: () => Promise<A>): Promise<A> => {
+const onTenths = async <A>(processes: ReadonlyArray<AppProcess>, use: () => Promise<A>): Promise<A> => {
   let over = false
   const turns = processes.map(async (process, i) => {
     // One after the other, not all at once.
@@ -62,11 +63,11 @@ try {
   for (let i = 0; i < ACCOUNTS; i++) {
     accounts.push(await operator.account())
   }
-  const instances = new Map<Consumer, ReadonlyArray<Instance>>()
+  const instances = new Map<ConsumerApp, ReadonlyArray<AppProcess>>()
   for (const consumer of CONSUMERS) {
-    const first: Instance = { ...hub.app(consumer), metricsUrl: metrics_urls[consumer] }
+    const first: AppProcess = { ...hub.app(consumer), metricsUrl: metrics_urls[consumer] }
     const more = await Promise.all(
-      Array.from({ length: PROCESSES - 1 }, (_, i) => hub.another(consumer, `${consumer}-${i + 2}`)),
+      Array.from({ length: PROCESSES - 1 }, (_, i) => hub.addProcess(consumer, `${consumer}-${i + 2}`)),
     )
     instances.set(consumer, [first, ...more])
   }
@@ -112,7 +113,7 @@ try {
   /** Whether receivers have been told everything. */
   const isTold = (): boolean => {
     for (const { body } of hooks.received) untold -= body.toString('latin1').match(/"evt_/gu)?.length ?? 0
-    hooks.forget()
+    hooks.clear()
     return untold <= 0
   }
   /** When a consumer has done its part of everything that was sent. */

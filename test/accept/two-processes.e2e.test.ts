@@ -2,7 +2,8 @@
  * Two command-api processes behind one contract: what is accepted once is accepted once, whichever of them is asked, however many
  * ask at once, and whoever is killed meanwhile.
  */
-import { eventually, type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readClaims } from '../support/claims.ts'
 import { allEvents, type Answer, type Client, client, send } from '../support/client.ts'

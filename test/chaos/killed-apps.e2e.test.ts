@@ -4,14 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { APPS } from '@hub/config'
 import {
-  answering,
+  statusResponse,
   eventually,
   makeCertificateAuthority,
-  startHub,
-  type TestHub,
   tlsReceiver,
   type TlsReceiver,
 } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readClaims } from '../support/claims.ts'
@@ -31,7 +30,7 @@ beforeAll(async () => {
   const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
   writeFileSync(caFile, authority.pem)
   receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: answering(200) }), scope),
+    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(200) }), scope),
   )
   hub = await startHub({
     apiRps: 10_000,

@@ -1,13 +1,7 @@
 /** kill -9 in the middle of a backlog, of a fan-out and of PostgreSQL: nothing lost, little repeated, and it goes on. */
 import { decodeId } from '@hub/domain'
-import {
-  answering,
-  eventually,
-  startStack,
-  type TestStack,
-  tlsReceiver,
-  type TlsReceiver,
-} from '@hub/testkit'
+import { statusResponse, eventually, tlsReceiver, type TlsReceiver } from '@hub/testkit'
+import { startStack, type TestStack } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type FanoutWorld, makeFanoutWorld } from '../support/fanout.ts'
@@ -30,7 +24,7 @@ beforeAll(async () => {
   world = await makeFanoutWorld(stack)
   const certificate = await world.authority.issue(['127.0.0.1'])
   receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(certificate, { respond: answering(200) }), scope),
+    Scope.provide(tlsReceiver(certificate, { respond: statusResponse(200) }), scope),
   )
 })
 afterAll(async () => {

@@ -13,7 +13,8 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { encodeId } from '@hub/domain'
-import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client, send } from '../support/client.ts'

@@ -1,6 +1,7 @@
 /** SIGSTOP of Kafka for five seconds during sends. Source: contract, Unavailability. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readClaims } from '../support/claims.ts'
 import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'

@@ -1,7 +1,7 @@
 /** Whatever a client sends has an answer of the contract, and it is never a 500. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { startHub, type TestHub } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send } from '../support/client.ts'
 import { operatorOf } from '../support/operator.ts'

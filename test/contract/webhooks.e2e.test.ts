@@ -7,16 +7,15 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  answering,
+  statusResponse,
   eventually,
   makeCertificateAuthority,
   openDatabase,
   type Received,
-  startHub,
-  type TestHub,
   tlsReceiver,
   type TlsReceiver,
 } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { decodeId } from '@hub/domain'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -43,7 +42,7 @@ beforeAll(async () => {
   // Each path is a receiver of its own: what it answers is in its name.
   receiver.respondWith((received, response, request) => {
     const status = /\/answers-(?<status>\d+)/u.exec(received.path)?.groups?.['status']
-    answering(current.get(received.path) ?? Number(status ?? 204))(received, response, request)
+    statusResponse(current.get(received.path) ?? Number(status ?? 204))(received, response, request)
   })
   hub = await startHub({
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },

@@ -1,5 +1,6 @@
 /** A recipient writes to the hub, over SMPP: what the stop and start words do to the next send. */
-import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, send } from '../support/client.ts'
 import { type Operator, operatorOf } from '../support/operator.ts'

@@ -3,14 +3,13 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  answering,
+  statusResponse,
   eventually,
   makeCertificateAuthority,
-  startHub,
-  type TestHub,
   tlsReceiver,
   type TlsReceiver,
 } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -28,7 +27,7 @@ beforeAll(async () => {
   const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
   writeFileSync(caFile, authority.pem)
   receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: answering(204) }), scope),
+    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(204) }), scope),
   )
   hub = await startHub({
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },

@@ -14,7 +14,8 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { ROOT } from '@hub/local-stack'
-import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import avro from 'avsc'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

@@ -4,7 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId } from '@hub/domain'
-import { openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { openDatabase } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { untilAtRest } from '../support/checker/checker.ts'
 import { type Client, send } from '../support/client.ts'

@@ -2,7 +2,8 @@
  * A checker that shares no code with the projector builds every read model again from the topics, after mixed messages with apps killed in
  * their midst, and finds what the tables say. `HUB_CHECKER_MESSAGES` sets how many messages; 50,000 take some minutes.
  */
-import { openDatabase, startHub, type TestHub, eventually } from '@hub/testkit'
+import { openDatabase, eventually } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { decodeId } from '@hub/domain'
 import { SANDBOX_DEFAULTS } from '@hub/operator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

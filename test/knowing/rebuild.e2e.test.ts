@@ -14,7 +14,8 @@ import {
   requestRebuild,
   Sql,
 } from '@hub/store'
-import { eventually, openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'

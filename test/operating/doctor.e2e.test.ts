@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { alterTopics, topicCatalogue } from '@hub/kafka'
-import { startHub, type TestHub } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 

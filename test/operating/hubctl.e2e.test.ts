@@ -4,7 +4,8 @@
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import { eventually, openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import { type Client, client } from '../support/client.ts'
 

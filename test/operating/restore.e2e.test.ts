@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { APPS } from '@hub/config'
 import { decodeId } from '@hub/domain'
-import { eventually, openDatabase, startHub, startStack, type TestHub, type TestStack } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
+import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   backUpDatabase,
@@ -153,7 +154,7 @@ describe('a hub that has lost its servers', () => {
         expect(journal.restored).toBeGreaterThan(behind.length)
         found = await startHub({
           servers: stack,
-          succeeds: lost,
+          takesOverFrom: lost,
           apps: ['projector'],
           liveOperator: 'smpp',
           environment: hooks.environment,

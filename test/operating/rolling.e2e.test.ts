@@ -5,7 +5,7 @@
  *   HUB_ROLLING_RATE=500 HUB_ROLLING_READY_SECONDS=10 npm run test:e2e -- rolling
  */
 import { APPS } from '@hub/config'
-import { type ProcessHandle, startHub, type TestHub } from '@hub/testkit'
+import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { percentile } from '../../benchmarks/numbers.ts'
 import { type Balancer, balancer } from '../support/balancer.ts'

@@ -4,7 +4,8 @@
  *
  *   HUB_SCALING_RATE=400 HUB_SCALING_MESSAGES=6000 npm run test:e2e -- scaling
  */
-import { type Consumer, eventually, type Instance, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { type ConsumerApp, type AppProcess, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
 import { cpuMs } from '../support/cpu.ts'
@@ -16,7 +17,7 @@ const RATE = Number(process.env['HUB_SCALING_RATE'] ?? 60)
 /** Messages of each of the three phases. */
 const MESSAGES = Number(process.env['HUB_SCALING_MESSAGES'] ?? 200)
 
-const CONSUMERS: ReadonlyArray<Consumer> = ['dispatcher', 'projector', 'webhook-fanout']
+const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webhook-fanout']
 const PROCESSES = 3
 const PARTITIONS = 6
 /** A bound on what hangs: starts and rebalances of a busy machine. */
@@ -38,7 +39,7 @@ afterAll(async () => {
 })
 
 /** A figure of a process, summed over its labels; 0 where it has none yet. */
-const metricOf = async (instance: Instance, metric: string): Promise<number> => {
+const metricOf = async (instance: AppProcess, metric: string): Promise<number> => {
   const text = await (await fetch(instance.metricsUrl)).text()
   return text
     .split('\n')
@@ -47,13 +48,13 @@ const metricOf = async (instance: Instance, metric: string): Promise<number> => 
 }
 
 /** Where a process says how many partitions are its own. */
-const OWNED: Readonly<Partial<Record<Consumer, string>>> = {
+const OWNED: Readonly<Partial<Record<ConsumerApp, string>>> = {
   dispatcher: 'hub_dispatcher_open_shards',
   'webhook-fanout': 'hub_webhook_partitions',
 }
 
 /** Waits until these processes of a consumer share all partitions evenly, and each of them does its part. */
-const untilShared = async (consumer: Consumer, instances: ReadonlyArray<Instance>): Promise<void> => {
+const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppProcess>): Promise<void> => {
   await Promise.all(
     instances.map(async (instance) => {
       await instance.waitReady()
@@ -87,11 +88,11 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
         })
         expect(status).toBe(201)
       }
-      const instances = new Map<Consumer, ReadonlyArray<Instance>>()
+      const instances = new Map<ConsumerApp, ReadonlyArray<AppProcess>>()
       for (const consumer of CONSUMERS) {
-        const first: Instance = { ...hub.app(consumer), metricsUrl: metrics_urls[consumer] }
+        const first: AppProcess = { ...hub.app(consumer), metricsUrl: metrics_urls[consumer] }
         const more = Array.from({ length: PROCESSES - 1 }, (_, i) =>
-          hub.another(consumer, `${consumer}-${i + 2}`),
+          hub.addProcess(consumer, `${consumer}-${i + 2}`),
         )
         instances.set(consumer, [first, ...(await Promise.all(more))])
       }
@@ -105,7 +106,7 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
       const lines: Array<string> = []
       /** Sends on with these processes running, and says what that took. */
       const phase = async (
-        running: (all: ReadonlyArray<Instance>) => ReadonlyArray<Instance>,
+        running: (all: ReadonlyArray<AppProcess>) => ReadonlyArray<AppProcess>,
       ): Promise<void> => {
         for (const [consumer, all] of instances) await untilShared(consumer, running(all))
         const cpu = () =>

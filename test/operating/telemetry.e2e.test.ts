@@ -3,14 +3,13 @@ import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  answering,
+  statusResponse,
   eventually,
   makeCertificateAuthority,
-  startHub,
-  type TestHub,
   tlsReceiver,
   type TlsReceiver,
 } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dashboards } from '../../infra/observability/src/dashboards.ts'
@@ -37,7 +36,7 @@ beforeAll(async () => {
   const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
   writeFileSync(caFile, authority.pem)
   receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: answering(204) }), scope),
+    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(204) }), scope),
   )
   hub = await startHub({
     environment: {

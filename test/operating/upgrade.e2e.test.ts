@@ -5,7 +5,8 @@
  * schema; `HUB_UPGRADE_FROM=<commit>` starts from another.
  */
 import { rmSync } from 'node:fs'
-import { openDatabase, startHub, startStack, type TestHub, type TestStack } from '@hub/testkit'
+import { openDatabase } from '@hub/testkit'
+import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Balancer, balancer } from '../support/balancer.ts'
 import { checkOutBefore } from '../support/checkout.ts'
@@ -93,7 +94,7 @@ describe('an upgrade under load', () => {
         // The migrations and topics of this version; the old apps go on.
         next = await startHub({
           servers: stack,
-          succeeds: old,
+          takesOverFrom: old,
           apps: [],
           liveOperator: 'smpp',
           environment: hooks.environment,

@@ -17,7 +17,8 @@ import {
   Sql,
   Vault,
 } from '@hub/store'
-import { eventually, openDatabase, startHub, type TestHub } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
+import { startHub, type TestHub } from '../support/hub.ts'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { Redis } from 'ioredis'

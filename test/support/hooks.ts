@@ -2,7 +2,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { answering, makeCertificateAuthority, tlsReceiver, type TlsReceiver } from '@hub/testkit'
+import { statusResponse, makeCertificateAuthority, tlsReceiver, type TlsReceiver } from '@hub/testkit'
 import { Effect, Exit, Scope } from 'effect'
 
 export interface Hooks extends TlsReceiver {
@@ -17,7 +17,7 @@ export const receiveHooks = async (): Promise<Hooks> => {
   writeFileSync(caFile, authority.pem)
   const scope = Effect.runSync(Scope.make())
   const receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: answering(200) }), scope),
+    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(200) }), scope),
   )
   return {
     ...receiver,

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
-import type { TestHub, TestStack } from '@hub/testkit'
+import type { TestHub, TestStack } from './hub.ts'
 import { runTool } from './tools.ts'
 
 /** A bound on what hangs. */

@@ -5,7 +5,8 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import net from 'node:net'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
-import { eventually, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { type TestHub } from './hub.ts'
 
 export interface ExtraProjector {
   readonly name: string

@@ -4,7 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId } from '@hub/domain'
-import { eventually, openDatabase, type TestHub, type TlsReceiver } from '@hub/testkit'
+import { eventually, openDatabase, type TlsReceiver } from '@hub/testkit'
+import { type TestHub } from './hub.ts'
 import { expect } from 'vitest'
 import { allEvents, type Answer, client, send } from './client.ts'
 import { readHandovers } from './handovers.ts'

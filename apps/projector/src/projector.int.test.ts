@@ -9,7 +9,7 @@ import {
   shardOpenedRecord,
 } from '@hub/kafka'
 import { ReadCheckpoints, Sealing, Sql, waitingInOutbox } from '@hub/store'
-import { doorTo } from '@hub/testkit'
+import { blockableProxy } from '@hub/testkit'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -295,17 +295,17 @@ describe('a projector', () => {
   it.live('goes on where it was when the database comes back', () =>
     Effect.gen(function* () {
       const owner = account(5)
-      const door = yield* doorTo(world.url)
-      const other = world.layerThrough(door.url)
+      const proxy = yield* blockableProxy(world.url)
+      const other = world.layerThrough(proxy.url)
       const facts = yield* Effect.forEach(Array.from({ length: 50 }), () => acceptanceOf({ account: owner }))
       const running = yield* Effect.forkScoped(
         Effect.provide(Effect.scoped(Effect.andThen(projector(world), Effect.never)), other),
       )
       yield* applied(world.prefix, yield* append(facts.slice(0, 25).map((fact) => laneRecord(world, fact))))
-      door.close()
+      proxy.block()
       const positions = yield* append(facts.slice(25).map((fact) => laneRecord(world, fact)))
-      yield* door.refused
-      door.open()
+      yield* proxy.connectionRefused
+      proxy.unblock()
       yield* applied(world.prefix, positions)
       assert.strictEqual((yield* journalOf(owner)).length, 50)
       yield* Fiber.interrupt(running)

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, toTimestamp } from '@hub/domain'
-import { answering, tlsReceiver } from '@hub/testkit'
+import { statusResponse, tlsReceiver } from '@hub/testkit'
 import { Deferred, Effect, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, type Endpoint, makeDeployment } from './fanout.harness.ts'
@@ -77,7 +77,7 @@ describe('a trial delivery', () => {
 
   test('that fails counts for nothing', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.sql.run(
@@ -196,7 +196,7 @@ describe('a deleted subscription', () => {
 
   test('whose deletion has not been read yet is noticed at its next attempt', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const witness = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
@@ -223,7 +223,7 @@ describe('a deleted subscription', () => {
 describe('a subscription that is disabled', () => {
   test('leaves one event for the journal, in the transaction that disables it', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(503) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account('test')
       const endpoint = yield* hub.subscribe(account, receiver.url('/hook'))
       yield* hub.sql.run(

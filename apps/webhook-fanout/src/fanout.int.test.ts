@@ -1,7 +1,7 @@
 /** The fan-out on real Kafka and PostgreSQL, with real TLS receivers on the loopback. */
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
-import { answering, type Received, tlsReceiver } from '@hub/testkit'
+import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, makeDeployment, PARTITIONS } from './fanout.harness.ts'
@@ -173,13 +173,13 @@ describe('a new subscription', () => {
 describe('a failed attempt', () => {
   test('is repeated by the schedule with the same id and bytes, and is on record', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.start()
       yield* hub.emit(account, 2)
       yield* receiver.until((received) => received.length === 2)
-      receiver.respondWith(answering(200))
+      receiver.respondWith(statusResponse(200))
       yield* settled(hub, endpoint, 1)
       const requests = receiver.received
       expect(new Set(requests.map(batchOf)).size).toBe(1)
@@ -202,7 +202,9 @@ describe('a failed attempt', () => {
   test('by a redirect is not followed', (hub) =>
     Effect.gen(function* () {
       const other = yield* tlsReceiver(certificate)
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(307, { location: other.url() }) })
+      const receiver = yield* tlsReceiver(certificate, {
+        respond: statusResponse(307, { location: other.url() }),
+      })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + HOUR } })
@@ -219,7 +221,7 @@ describe('a failed attempt', () => {
 
   test('of a batch does not hold back a new one, whose success sends the others out in event order', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(503) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({
@@ -235,7 +237,7 @@ describe('a failed attempt', () => {
         async (q) =>
           (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === 40,
       )
-      receiver.respondWith(answering(200))
+      receiver.respondWith(statusResponse(200))
       const [trigger] = yield* hub.emit(account, 1)
       yield* settled(hub, endpoint, 41)
       expect(receiver.received.slice(40).flatMap(eventIds)).toEqual([trigger!.id, ...idsOf(backlog)])
@@ -243,7 +245,7 @@ describe('a failed attempt', () => {
 
   test('at the end of a run of failures disables the subscription; what comes later is kept', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.sql.run(
@@ -285,7 +287,7 @@ describe('a failed attempt', () => {
 describe('a batch', () => {
   test('whose window has closed is given up with a line that says so', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({
@@ -371,7 +373,7 @@ describe('a hung receiver', () => {
       yield* hub.start({ settings: { deadlineMs: 200 } })
       yield* hub.emit(account, 1)
       yield* hung.until((received) => received.length === 2)
-      hung.respondWith(answering(204))
+      hung.respondWith(statusResponse(204))
       yield* settled(hub, endpoint, 1)
       expect((yield* hub.attemptsOf(endpoint))[0]).toMatchObject({
         status: 'failed',

@@ -10,7 +10,7 @@ import {
   webhooksKey,
 } from '@hub/kafka'
 import { StorageUnavailable } from '@hub/store'
-import { answering, tlsReceiver } from '@hub/testkit'
+import { statusResponse, tlsReceiver } from '@hub/testkit'
 import { WebhookClient } from '@hub/webhooks'
 import { Context, Deferred, Effect, Layer, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -172,7 +172,7 @@ const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unkno
 describe('a receiver that is down for a day', () => {
   test('is tried after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch gets its last line', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(500) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const { pass, quiet, read } = yield* open(hub, account)
@@ -214,7 +214,7 @@ describe('a receiver that is down for a day', () => {
 
   test('and answers again: what waited goes out at once, long before its time', (hub) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(503) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const { pass, passTo, read } = yield* open(hub, account)
@@ -223,7 +223,7 @@ describe('a receiver that is down for a day', () => {
         yield* pass(1000)
       }
       yield* passTo(endpoint, START + 40 * MINUTE)
-      receiver.respondWith(answering(200))
+      receiver.respondWith(statusResponse(200))
       const waiting = yield* pending(hub, endpoint)
       expect(waiting.length).toBe(10)
       yield* passTo(endpoint, waiting[0]!.next_attempt_at.getTime())

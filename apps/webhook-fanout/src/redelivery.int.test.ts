@@ -1,7 +1,7 @@
 /** Deliveries that the hub's operator has repeated for a period. */
 import { describe, expect, it } from '@effect/vitest'
 import { Sql } from '@hub/store'
-import { answering, type Received, tlsReceiver } from '@hub/testkit'
+import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { readRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Effect, type Scope } from 'effect'
 import { certificate, type Deployment, type Endpoint, makeDeployment, RETRY_MS } from './fanout.harness.ts'
@@ -123,11 +123,11 @@ describe('a period is delivered once more', () => {
           WHERE id = ${endpoint.uuid}`,
       )
       const before = yield* health(hub, endpoint)
-      receiver.respondWith(answering(500))
+      receiver.respondWith(statusResponse(500))
       const id = yield* requestAll(hub, endpoint)
       yield* receiver.until((received) => received.length >= 4)
       expect(yield* health(hub, endpoint)).toEqual(before)
-      receiver.respondWith(answering(200))
+      receiver.respondWith(statusResponse(200))
       yield* done(hub, id)
       expect(yield* health(hub, endpoint)).toEqual(before)
       expect((yield* hub.attemptsOf(endpoint)).at(-1)).toMatchObject({ status: 'succeeded', reason: null })

@@ -1,6 +1,6 @@
 /** A pool whose connections break: of what was under way nothing is believed, and nothing of it is left in what comes next. */
 import { assert, describe, it } from '@effect/vitest'
-import { type Door, doorTo, eventually, freshDatabase } from '@hub/testkit'
+import { type BlockableProxy, blockableProxy, eventually, freshDatabase } from '@hub/testkit'
 import { Deferred, Effect, Fiber, Redacted } from 'effect'
 import { afterAll } from 'vitest'
 import { makeSql, type Queries, type SqlShape, type StorageError } from './index.ts'
@@ -16,9 +16,9 @@ const answers = (sql: SqlShape) =>
 
 const WAYS = ['reset', 'end'] as const
 
-/** Shuts the door on what sleeps in PostgreSQL under that name: a statement or a transaction, which fails. */
+/** Breaks the connection of a statement or transaction that sleeps in PostgreSQL. `name` is its application name. */
 const breakUnder = Effect.fnUntraced(function* (
-  door: Door,
+  proxy: BlockableProxy,
   how: (typeof WAYS)[number],
   name: string,
   sleeping: Effect.Effect<unknown, StorageError>,
@@ -40,7 +40,7 @@ const breakUnder = Effect.fnUntraced(function* (
       { withinMs: 10_000, everyMs: 10 },
     ),
   )
-  door[how]()
+  proxy[how]()
   assert.strictEqual((yield* Fiber.join(broken))._tag, 'StorageUnavailable')
 })
 
@@ -70,16 +70,16 @@ describe('a statement', () => {
       `is answered on a new connection after the last one broke (${how}) in the middle of an answer`,
       () =>
         Effect.gen(function* () {
-          const door = yield* doorTo(url)
+          const proxy = yield* blockableProxy(url)
           const name = `pool-test-answer-${how}`
-          const sql = yield* oneConnection(door.url, name)
+          const sql = yield* oneConnection(proxy.url, name)
           // Rows are on their way by the time at which it sleeps.
           const rows = sql.run(
             (q) =>
               q`SELECT repeat('x', 1000), pg_sleep(CASE n WHEN 100 THEN 60 ELSE 0 END) FROM generate_series(1, 100) AS n`,
             { deadline: '20 seconds' },
           )
-          yield* breakUnder(door, how, name, rows)
+          yield* breakUnder(proxy, how, name, rows)
           assert.deepStrictEqual([...(yield* answers(sql))], [{ n: 1 }, { n: 2 }, { n: 3 }])
         }),
     )
@@ -89,11 +89,11 @@ describe('a statement', () => {
 describe('a connection that breaks while it is made', () => {
   it.live('fails who waits for it, and nothing else', () =>
     Effect.gen(function* () {
-      const door = yield* doorTo(url)
-      const sql = yield* oneConnection(door.url)
+      const proxy = yield* blockableProxy(url)
+      const sql = yield* oneConnection(proxy.url)
       yield* answers(sql)
-      door.hangUp()
-      door.reset()
+      proxy.endAfterFirstPacket()
+      proxy.reset()
       // Whatever the first thing is that a new connection asks for: nobody but the caller hears of its failure.
       for (let round = 0; round < 3; round++) {
         assert.strictEqual((yield* Effect.flip(answers(sql)))._tag, 'StorageUnavailable')
@@ -125,13 +125,13 @@ describe('a connection that breaks while it is made', () => {
 
   it.live('has arrays read and written by whoever comes after it', () =>
     Effect.gen(function* () {
-      const door = yield* doorTo(url)
-      const sql = yield* oneConnection(door.url)
+      const proxy = yield* blockableProxy(url)
+      const sql = yield* oneConnection(proxy.url)
       const arrays = sql.run(
         (q) => q<{ all: ReadonlyArray<string> }[]>`SELECT ${['a', 'b']}::text[] || ARRAY['c'] AS all`,
       )
       assert.deepStrictEqual((yield* arrays)[0]?.all, ['a', 'b', 'c'])
-      door.end()
+      proxy.end()
       // The first may still go to the connection that is about to end.
       const again = yield* Effect.retry(arrays, { times: 1 })
       assert.deepStrictEqual(again[0]?.all, ['a', 'b', 'c'])
@@ -143,11 +143,11 @@ describe('a transaction whose connection breaks', () => {
   for (const how of WAYS) {
     it.live(`(${how}) under a statement fails, and the next one finds a connection`, () =>
       Effect.gen(function* () {
-        const door = yield* doorTo(url)
+        const proxy = yield* blockableProxy(url)
         const name = `pool-test-transaction-${how}`
-        const sql = yield* oneConnection(door.url, name)
+        const sql = yield* oneConnection(proxy.url, name)
         yield* breakUnder(
-          door,
+          proxy,
           how,
           name,
           sql.transaction((q) => q`SELECT pg_sleep(60)`, { deadline: '20 seconds' }),
@@ -159,8 +159,8 @@ describe('a transaction whose connection breaks', () => {
 
     it.live(`(${how}) while it waits for something else fails, whatever it does then`, () =>
       Effect.gen(function* () {
-        const door = yield* doorTo(url)
-        const sql = yield* oneConnection(door.url)
+        const proxy = yield* blockableProxy(url)
+        const sql = yield* oneConnection(proxy.url)
         for (const rest of ['asks again', 'ends', 'fails'] as const) {
           const begun = yield* Deferred.make<void>()
           const told = Promise.withResolvers<void>()
@@ -177,7 +177,7 @@ describe('a transaction whose connection breaks', () => {
             ),
           )
           yield* Deferred.await(begun)
-          door[how]()
+          proxy[how]()
           assert.strictEqual((yield* Fiber.join(broken))._tag, 'StorageUnavailable')
           // What the body does now goes nowhere: not to PostgreSQL, and not to an end of the process.
           told.resolve()

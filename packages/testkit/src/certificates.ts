@@ -1,21 +1,21 @@
-/** Certificates for tests: an authority of one's own and what it signs, made in memory in a few milliseconds. */
-// The X.509 library asks for the metadata polyfill to be there before it.
+/** A certificate authority for tests and the certificates that it signs. All are made in memory, in a few milliseconds. */
+// The X.509 library requires this polyfill to be imported first.
 import 'reflect-metadata'
 import * as x509 from '@peculiar/x509'
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
 const DAY_MS = 86_400_000
 
-/** What a TLS server wants, in PEM. */
+/** The key and certificate of a TLS server, in PEM. */
 export interface ServerCertificate {
   readonly key: string
   readonly cert: string
 }
 
 export interface CertificateAuthority {
-  /** The authority's certificate, PEM. */
+  /** The authority's certificate in PEM. */
   readonly pem: string
-  /** A certificate for names and IP addresses; `expired`: its time ended an hour ago. */
+  /** Signs a certificate for host names and IP addresses. An `expired` one was valid until an hour ago. */
   readonly issue: (
     hosts: ReadonlyArray<string>,
     options?: { readonly expired?: boolean },
@@ -40,13 +40,13 @@ export const makeCertificateAuthority = async (): Promise<CertificateAuthority> 
   return {
     pem: authority.toString('pem'),
     issue: async (hosts, options = {}) => {
-      const own = await makeKeys()
+      const serverKeys = await makeKeys()
       const certificate = await x509.X509CertificateGenerator.create({
         subject: 'CN=receiver',
         issuer: authority.subject,
         notBefore: new Date(Date.now() - DAY_MS),
         notAfter: new Date(Date.now() + (options.expired === true ? -3_600_000 : DAY_MS)),
-        publicKey: own.publicKey,
+        publicKey: serverKeys.publicKey,
         signingKey: keys.privateKey,
         signingAlgorithm: ALGORITHM,
         extensions: [
@@ -58,7 +58,9 @@ export const makeCertificateAuthority = async (): Promise<CertificateAuthority> 
           ),
         ],
       })
-      const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', own.privateKey)).toString('base64')
+      const key = Buffer.from(await crypto.subtle.exportKey('pkcs8', serverKeys.privateKey)).toString(
+        'base64',
+      )
       return {
         cert: certificate.toString('pem'),
         key: `-----BEGIN PRIVATE KEY-----\n${key}\n-----END PRIVATE KEY-----\n`,

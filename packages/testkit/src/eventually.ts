@@ -1,16 +1,16 @@
-/** Waiting for something to become true, with a bound. */
+/** Repeats a check until it succeeds or its time is over. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-export interface EventuallyOptions {
-  /** The bound. After it the last failure is thrown. */
+interface EventuallyOptions {
+  /** The time limit. After it, `eventually` throws the last failure. */
   readonly withinMs: number
-  /** Between two looks; 20 ms by default: a local answer takes less, and a test loses little. */
+  /** Pause between two checks. The default of 20 ms is longer than a local answer takes, and costs a test little time. */
   readonly everyMs?: number
 }
 
 /**
- * Looks again and again until `check` neither throws nor answers `false`, `null` or `undefined`, and answers what it
- * answered. Assertions are fine inside: the last one that failed is what the test fails with.
+ * Repeats `check` until it returns something other than `false`, `null` or `undefined`, and returns that value.
+ * `check` may contain assertions: a failed assertion is a failed check.
  */
 export const eventually = async <A>(
   check: () => A | Promise<A>,
@@ -20,11 +20,11 @@ export const eventually = async <A>(
   for (;;) {
     let failure: unknown
     try {
-      const answer = await check()
-      if (answer !== false && answer !== null && answer !== undefined) {
-        return answer as Exclude<A, false | null | undefined>
+      const result = await check()
+      if (result !== false && result !== null && result !== undefined) {
+        return result as Exclude<A, false | null | undefined>
       }
-      failure = new Error(`the condition was still ${String(answer)} after ${options.withinMs} ms`)
+      failure = new Error(`the condition was still ${String(result)} after ${options.withinMs} ms`)
     } catch (error) {
       failure = error
     }

@@ -1,24 +1,14 @@
-/** What tests across processes need: hubs and stacks of their own, room on the shared servers, patience with a bound. */
+/**
+ * Fixtures for tests of packages and apps: databases on the shared test servers, a proxy that can be blocked, an
+ * HTTPS receiver, certificates, and waiting with a bound. Whole hubs are started by `test/support/hub.ts`.
+ */
+export { type BlockableProxy, blockableProxy } from './blockable-proxy.ts'
 export {
   type CertificateAuthority,
   makeCertificateAuthority,
   type ServerCertificate,
 } from './certificates.ts'
-export { answering, type Received, type Respond, tlsReceiver, type TlsReceiver } from './tls-receiver.ts'
-export { type SecuredKafka, startSecuredKafka } from './secured-kafka.ts'
-export { type Door, doorTo } from './door.ts'
-export { eventually, type EventuallyOptions } from './eventually.ts'
-export {
-  type Consumer,
-  type Instance,
-  type ProcessHandle,
-  type ServerName,
-  startHub,
-  startStack,
-  type TestHub,
-  type TestHubOptions,
-  type TestStack,
-} from './hub.ts'
+export { eventually } from './eventually.ts'
 export {
   freshDatabase,
   type FreshDatabase,
@@ -28,3 +18,4 @@ export {
   testRedisUrl,
   topicPrefix,
 } from './servers.ts'
+export { type Received, statusResponse, tlsReceiver, type TlsReceiver } from './tls-receiver.ts'

@@ -1,4 +1,4 @@
-/** The servers that the test runner has started, and room of one's own on them. */
+/** The servers that the test runner has started, and separate databases and topic prefixes on them. */
 import { randomBytes } from 'node:crypto'
 import { migrate } from '@hub/store'
 import { Effect } from 'effect'
@@ -8,28 +8,28 @@ const required = (name: string): string => {
   const value = process.env[name]
   if (value === undefined || value === '') {
     throw new Error(
-      `${name} is not set: run these tests with \`npm test\` or \`npm run test:int\`, which start the servers.`,
+      `${name} is not set. Run these tests with \`npm test\` or \`npm run test:int\`, which start the servers.`,
     )
   }
   return value
 }
 
-/** `host:port`, comma separated. */
+/** The shared Kafka brokers, each as `host:port`. */
 export const testBrokers = (): ReadonlyArray<string> => required('HUB_TEST_KAFKA').split(',')
 export const testRedisUrl = (): string => required('HUB_TEST_REDIS_URL')
-/** A database from which others may be created and dropped. */
+/** The URL of a database with the right to create and drop other databases. */
 export const testDatabaseUrl = (): string => required('HUB_TEST_DATABASE_URL')
 
-/** A topic prefix that nobody else has. */
+/** A new, random topic prefix. */
 export const topicPrefix = (): string => `t${randomBytes(6).toString('hex')}.`
 
 export interface FreshDatabase {
   readonly url: string
-  /** Drops it, whoever is still connected. */
+  /** Drops the database, even while clients are connected. */
   readonly drop: () => Promise<void>
 }
 
-/** An empty database of one's own with the hub's schema. */
+/** Creates an empty database with the hub's schema. */
 export const freshDatabase = async (): Promise<FreshDatabase> => {
   const admin = testDatabaseUrl()
   const name = `hub_test_${randomBytes(6).toString('hex')}`
@@ -53,5 +53,5 @@ export const freshDatabase = async (): Promise<FreshDatabase> => {
   return { url, drop }
 }
 
-/** A connection or two to a hub's database, for what its operator does by other means than the API. End it with `end`. */
+/** Opens at most two connections to a hub's database. Close them with `end`. */
 export const openDatabase = (url: string): postgres.Sql => postgres(url, { max: 2, onnotice: () => {} })

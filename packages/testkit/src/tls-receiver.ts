@@ -1,11 +1,11 @@
-/** A webhook receiver for tests: a real HTTPS server on the loopback that remembers what came. */
+/** A webhook receiver for tests: an HTTPS server on the loopback address that stores the requests it receives. */
 import { Effect, type Scope } from 'effect'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { ServerCertificate } from './certificates.ts'
 
-/** A request that arrived completely. */
+/** A request that was received completely. */
 export interface Received {
   readonly path: string
   readonly method: string
@@ -16,41 +16,41 @@ export interface Received {
   readonly at: number
 }
 
-/** What the receiver answers. Not answering at all is an answer, too. */
-export type Respond = (received: Received, response: ServerResponse, request: IncomingMessage) => void
+/** Writes the response to a request. It may also leave the request without a response. */
+type Respond = (received: Received, response: ServerResponse, request: IncomingMessage) => void
 
 export interface TlsReceiver {
   readonly port: number
   readonly url: (path?: string) => string
-  /** Everything so far, in the order of arrival. */
+  /** All requests so far, in the order of arrival. */
   readonly received: ReadonlyArray<Received>
-  /** Empties it: the bodies of a load would fill the memory. */
-  readonly forget: () => void
-  /** Waits until there are so many, without a bound of its own: the test's time-out is one. */
+  /** Deletes the stored requests, so that a load test does not fill the memory. */
+  readonly clear: () => void
+  /** Waits until `enough` is true for the requests so far. Only the timeout of the test limits the wait. */
   readonly until: (
     enough: (received: ReadonlyArray<Received>) => boolean,
   ) => Effect.Effect<ReadonlyArray<Received>>
-  /** Changes the answer from now on. */
+  /** Sets the response to all later requests. */
   readonly respondWith: (respond: Respond) => void
-  /** How many TCP connections were accepted. */
+  /** The number of TCP connections accepted so far. */
   readonly connections: () => number
 }
 
-/** Answers a status with an empty body. */
-export const answering =
+/** Responds with a status and an empty body. */
+export const statusResponse =
   (status: number, headers: Record<string, string> = {}): Respond =>
   (_received, response) => {
     response.writeHead(status, headers).end()
   }
 
-/** Starts a receiver; it is closed, with all its connections, when the scope closes. */
+/** Starts a receiver. It closes, with all its connections, when the scope closes. */
 export const tlsReceiver = (
   certificate: ServerCertificate,
   options: { readonly respond?: Respond; readonly host?: string; readonly name?: string } = {},
 ): Effect.Effect<TlsReceiver, never, Scope.Scope> =>
   Effect.gen(function* () {
     const host = options.host ?? '127.0.0.1'
-    let respond = options.respond ?? answering(200)
+    let respond = options.respond ?? statusResponse(200)
     const received: Array<Received> = []
     const waiting = new Set<() => void>()
     let connections = 0
@@ -74,7 +74,7 @@ export const tlsReceiver = (
             for (const check of waiting) check()
           })
         })
-        // Clients that give up, and clients that do not trust us, are part of the tests.
+        // Some tests use clients that abort the handshake or do not trust the certificate.
         server.on('tlsClientError', () => {})
         server.on('connection', () => {
           connections += 1
@@ -92,7 +92,7 @@ export const tlsReceiver = (
     return {
       port,
       received,
-      forget: () => void received.splice(0),
+      clear: () => void received.splice(0),
       url: (path = '/') =>
         `https://${options.name ?? (host.includes(':') ? `[${host}]` : host)}:${port}${path}`,
       connections: () => connections,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import { describe, expect, it } from '@effect/vitest'
-import { answering, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
+import { statusResponse, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { ConfigProvider, Effect, Fiber, Layer, Redacted } from 'effect'
 import { Stripe } from 'stripe'
 import { afterAll } from 'vitest'
@@ -99,14 +99,14 @@ describe('a delivery', () => {
 
   it.live.each([200, 201, 202, 204, 299])('%i is a success', (status) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(status) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(status) })
       expect(yield* deliver(receiver.url())).toMatchObject({ succeeded: true, responseCode: status })
     }).pipe(Effect.provide(layer)),
   )
 
   it.live.each([400, 401, 404, 410, 429, 500, 503])('%i is a failure', (status) =>
     Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { respond: answering(status) })
+      const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(status) })
       expect(yield* deliver(receiver.url())).toEqual(failure('http_status', status))
     }).pipe(Effect.provide(layer)),
   )
@@ -115,7 +115,7 @@ describe('a delivery', () => {
     Effect.gen(function* () {
       const other = yield* tlsReceiver(certificate)
       const receiver = yield* tlsReceiver(certificate, {
-        respond: answering(status, { location: other.url() }),
+        respond: statusResponse(status, { location: other.url() }),
       })
       expect(yield* deliver(receiver.url())).toEqual(failure('redirect', status))
       expect(other.received).toEqual([])

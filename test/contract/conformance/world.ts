@@ -1,7 +1,8 @@
 /** One hub for the whole suite, and what every answer of it has to keep to, whatever a test is about. */
 import { expect } from 'vitest'
 import { ERRORS, type ErrorCode } from '@hub/contract'
-import { eventually, startHub, type TestHub } from '@hub/testkit'
+import { eventually } from '@hub/testkit'
+import { startHub, type TestHub } from '../../support/hub.ts'
 import { type Answer, type Client, client, type ClientOptions, send } from '../../support/client.ts'
 import { type Operator, operatorOf } from '../../support/operator.ts'
 

@@ -2,7 +2,8 @@
  * The checker: reads all topics of a hub from their beginnings, builds every read model once more (`rebuild.ts`), and compares it
  * with the live tables row by row (`compare.ts`). To be asked when the hub is at rest: `untilAtRest`.
  */
-import { eventually, openDatabase, type TestHub } from '@hub/testkit'
+import { eventually, openDatabase } from '@hub/testkit'
+import { type TestHub } from '../hub.ts'
 import { differences } from './compare.ts'
 import { appliedBy, readLive } from './live.ts'
 import { rebuild } from './rebuild.ts'

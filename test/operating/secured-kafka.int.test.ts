@@ -1,15 +1,21 @@
-/** TLS and SASL against a broker that insists on both. */
+/** The Kafka client of the hub against a broker that requires TLS and SASL authentication. */
 import { randomUUID } from 'node:crypto'
-import { makeCertificateAuthority, type SecuredKafka, startSecuredKafka } from '@hub/testkit'
 import { assert, describe, it } from '@effect/vitest'
+import {
+  ConsumerGroups,
+  createTopics,
+  describeCluster,
+  EventLog,
+  type IncomingRecord,
+  type KafkaConnection,
+  type KafkaCredentials,
+  layerConsumerGroups,
+  layerEventLog,
+} from '@hub/kafka'
+import { makeCertificateAuthority } from '@hub/testkit'
 import { Deferred, Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import type { KafkaConnection, KafkaCredentials } from './connection/client.ts'
-import { layerConsumerGroups } from './consumer/member.ts'
-import { layerEventLog } from './log/event-log.ts'
-import { describeCluster } from './topics/inspect.ts'
-import { ConsumerGroups, EventLog, type IncomingRecord } from './port.ts'
-import { createTopics } from './topics/catalogue.ts'
+import { type SecuredKafka, startSecuredKafka } from '../support/secured-kafka.ts'
 
 let kafka: SecuredKafka
 beforeAll(async () => {
@@ -31,9 +37,9 @@ const connection = (over: Partial<KafkaConnection> = {}): KafkaConnection => ({
   ...over,
 })
 
-describe('a broker that wants TLS and a password', () => {
+describe('a broker that requires TLS and a password', () => {
   it.live.each(['scram-sha-512', 'plain'] as const)(
-    'is written to and read by a group, with %s',
+    'accepts writes and serves a consumer group, with %s',
     (mechanism) =>
       Effect.gen(function* () {
         const to = connection({ credentials: credentials({ mechanism }) })
@@ -72,7 +78,7 @@ describe('a broker that wants TLS and a password', () => {
       }),
   )
 
-  it.live('turns a wrong password away, and nothing says what it was', () =>
+  it.live('rejects a wrong password, and the error does not contain the password', () =>
     Effect.gen(function* () {
       const password = 'not the password'
       const error = yield* Effect.flip(
@@ -83,7 +89,7 @@ describe('a broker that wants TLS and a password', () => {
     }),
   )
 
-  it.live('is not believed where its certificate comes from another authority', () =>
+  it.live('is not trusted if another authority signed its certificate', () =>
     Effect.gen(function* () {
       const other = yield* Effect.promise(makeCertificateAuthority)
       const error = yield* Effect.flip(describeCluster(connection({ tls: { ca: other.pem } })))
@@ -91,10 +97,10 @@ describe('a broker that wants TLS and a password', () => {
     }),
   )
 
-  it.live('does not answer in the clear', () =>
+  it.live('does not answer without TLS', () =>
     Effect.gen(function* () {
-      const { tls: _tls, ...inTheClear } = connection()
-      const error = yield* Effect.flip(describeCluster(inTheClear))
+      const { tls: _tls, ...withoutTls } = connection()
+      const error = yield* Effect.flip(describeCluster(withoutTls))
       assert.strictEqual(error._tag, 'KafkaUnavailable')
     }),
   )

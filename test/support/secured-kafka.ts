@@ -1,4 +1,4 @@
-/** A broker that wants to know who one is, and proves by a certificate who it is itself. */
+/** Starts a Kafka broker that requires TLS and SASL authentication. */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,24 +13,23 @@ import {
   STACK_JARS,
   startKafka,
 } from '@hub/local-stack'
-import { makeCertificateAuthority } from './certificates.ts'
-import { eventually } from './eventually.ts'
+import { eventually, makeCertificateAuthority } from '@hub/testkit'
 
 export interface SecuredKafka {
-  /** Where it wants TLS and a password; the user may authenticate by SCRAM-SHA-512 or PLAIN. */
+  /** The addresses with TLS and SASL. The user can authenticate with SCRAM-SHA-512 or PLAIN. */
   readonly brokers: ReadonlyArray<string>
-  /** The authority that its certificate comes from, PEM. */
+  /** The authority that signed the broker's certificate, in PEM. */
   readonly ca: string
   readonly username: string
   readonly password: string
-  /** Ends it and removes its data. */
+  /** Stops the broker and removes its data. */
   readonly stop: () => Promise<void>
 }
 
-/** Bounds on what hangs. */
-const ANSWERS_WITHIN = { withinMs: 45_000, everyMs: 100 } as const
-const ENDS_WITHIN_MS = 10_000
-/** They are there already where tests run: the stack is made of the same. */
+/** These limits only end a start or stop that hangs. */
+const READY_WITHIN = { withinMs: 45_000, everyMs: 100 } as const
+const STOP_WITHIN_MS = 10_000
+/** The test runner has already downloaded the files for its own broker. */
 const JARS_WITHIN_MS = 60_000
 const HOST = '127.0.0.1'
 
@@ -48,15 +47,15 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
     controllerPort: ports.kafkaController,
     log: join(dir, 'kafka.log'),
     runDir: join(dir, 'run'),
-    // No PostgreSQL here: its port is free.
+    // This fixture starts no PostgreSQL, so the port planned for it is free.
     secured: { port: ports.postgres, ...(await authority.issue([HOST])), ...user },
   })
   const stop = async (): Promise<void> => {
-    await running.end(ENDS_WITHIN_MS)
+    await running.end(STOP_WITHIN_MS)
     rmSync(dir, { recursive: true, force: true })
   }
   try {
-    await eventually(() => kafkaAnswers(ports.kafka), ANSWERS_WITHIN)
+    await eventually(() => kafkaAnswers(ports.kafka), READY_WITHIN)
   } catch (error) {
     await stop()
     throw error

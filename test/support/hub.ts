@@ -1,4 +1,4 @@
-/** Whole stacks and hubs for tests across processes: real servers and apps on free ports, gone when the test is. */
+/** Starts server stacks and complete hubs for tests across processes: real servers and apps on free ports. */
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
@@ -22,33 +22,33 @@ import {
   startHub as startLocalHub,
   startStack as startLocalStack,
 } from '@hub/local-stack'
-import { openDatabase } from './servers.ts'
+import { openDatabase } from '@hub/testkit'
 
-/** A process of a hub, to be killed, stopped and started again. */
+/** A process of a hub, which a test can kill, pause and restart. */
 export interface ProcessHandle {
   readonly name: string
-  /** Fails while it does not run. */
+  /** Throws while the process does not run. */
   readonly pid: () => number
   /** Sends a signal: SIGKILL, SIGTERM, SIGSTOP, SIGCONT. */
   readonly kill: (signal: NodeJS.Signals) => void
-  /** Resolves when the process that was started last has ended, with how it did. */
+  /** Waits until the most recent process has ended. */
   readonly exited: () => Promise<Exit>
-  /** Ends it where it still runs, starts it, and waits until it is ready. */
+  /** Stops the process if it runs, starts it, and waits until it is ready. */
   readonly restart: () => Promise<void>
-  /** Waits until it answers (apps: `/readyz` says 200). */
+  /** Waits until the process is ready (apps: `/readyz` answers 200). */
   readonly waitReady: () => Promise<void>
-  /** The file with its output. */
+  /** The path of the file with its output. */
   readonly logs: string
 }
 
-/** A process of an app. */
-export interface Instance extends ProcessHandle {
-  /** Prometheus' text, while it runs. */
+/** One of several processes of an app. */
+export interface AppProcess extends ProcessHandle {
+  /** The address of its metrics in the Prometheus text format. */
   readonly metricsUrl: string
 }
 
-/** The apps that share the partitions of topics out among their processes. */
-export type Consumer = Exclude<AppName, 'command-api'>
+/** The apps that distribute partitions among their processes. */
+export type ConsumerApp = Exclude<AppName, 'command-api'>
 
 export type ServerName = 'kafka' | 'postgres' | 'redis'
 
@@ -59,55 +59,55 @@ export interface TestStack {
   readonly redisUrl: string
   readonly dataDir: string
   readonly server: (name: ServerName) => ProcessHandle
-  /** Ends everything, waits until it is gone, and removes the data. Safe to repeat. */
+  /** Stops all processes, waits for their end, and removes the data. Further calls do nothing. */
   readonly stop: () => Promise<void>
 }
 
 export interface TestHub {
-  /** The content of `hub.json`, with the process ids of now. */
+  /** The content of `hub.json`, with the current process ids. */
   readonly describe: () => HubDescription
   readonly dataDir: string
   readonly ports: Ports
   readonly app: (name: AppName) => ProcessHandle
-  /** The second command-api. Fails where the hub was started without. */
+  /** The second command-api. Throws if the hub was started without one. */
   readonly secondCommandApi: () => ProcessHandle
-  /** Every dispatcher, the first one first. */
+  /** All dispatchers, in the order of their numbers. */
   readonly dispatchers: ReadonlyArray<ProcessHandle>
   readonly server: (name: ServerName) => ProcessHandle
-  /** The operator simulator. Asking for it fails where the hub uses another one's. */
+  /** The operator simulator. Throws if the hub uses the simulator of another hub. */
   readonly operator: ProcessHandle
-  /** A further process of an app, not started yet: `restart` does that. A name is given once. */
-  readonly another: (app: Consumer, name: string) => Promise<Instance>
-  /** Ends everything, waits until it is gone, and removes the data. Safe to repeat. */
+  /** Adds a process of an app under a unique name. `restart` starts it. */
+  readonly addProcess: (app: ConsumerApp, name: string) => Promise<AppProcess>
+  /** Stops all processes, waits for their end, and removes the data. Further calls do nothing. */
   readonly stop: () => Promise<void>
 }
 
-export interface TestHubOptions {
-  /** More environment for the apps, such as `HUB_WEBHOOK_ALLOWED_HOSTS`. */
+interface TestHubOptions {
+  /** Additional environment variables of the apps, such as `HUB_WEBHOOK_ALLOWED_HOSTS`. */
   readonly environment?: Readonly<Record<string, string>>
-  /** Starts a second command-api as well; its address is `second_base_url` of the description. */
+  /** Also starts a second command-api. Its address is `second_base_url` of the description. */
   readonly secondCommandApi?: boolean
-  /** Dispatchers that share the shards, up to three; absent: one. */
+  /** The number of dispatchers, at most three. Default: one. */
   readonly dispatchers?: number
   /**
-   * `limits.api_rps` of the seeded accounts, in place of the contract's 100: for tests and benchmarks that measure something else than
-   * the request rate. It is set as an operator of the hub would set it.
+   * `limits.api_rps` of the seeded accounts, instead of the contract's default of 100. For tests and benchmarks
+   * that the request rate must not limit.
    */
   readonly apiRps?: number
   /**
-   * How live keys reach the operator simulator: `smpp` as in `npm start`, or `http`, whose operator recognises a reference that
-   * comes twice and counts it.
+   * How live messages reach the operator simulator: `smpp` as with `npm start`, or `http`. Over HTTP the simulator
+   * recognises and counts repeated references.
    */
   readonly liveOperator?: LiveOperator
-  /** Servers of one's own; absent: the hub starts some and ends them. */
+  /** Servers that already run. Default: the hub starts and stops its own. */
   readonly servers?: TestStack
-  /** The same hub in other processes: the secrets and the operator simulator of this one, which must reach it over SMPP where both run. */
-  readonly succeeds?: TestHub
-  /** The checkout whose apps, migrations and topics these are; absent: this one. */
+  /** The hub that this one replaces. This hub uses the secrets and the operator simulator of that hub. */
+  readonly takesOverFrom?: TestHub
+  /** The checkout that provides apps, migrations and topics. Default: this one. */
   readonly sources?: string
-  /** The apps to start; absent: all. The others are started by their `restart`. */
+  /** The apps to start now. `restart` starts the others. Default: all. */
   readonly apps?: ReadonlyArray<AppName>
-  /** Called with the lines that `npm start` would show. */
+  /** Receives the progress lines that `npm start` shows. */
   readonly report?: (line: string) => void
 }
 
@@ -132,18 +132,18 @@ const makeHandle = (service: Service): ProcessHandle => ({
   logs: service.log,
 })
 
-/** What `npm test` has not been told about must not reach a test: the servers and ports of the person's own hub. */
+/** The environment without the variables of the developer's own hub: a test must not use its servers or ports. */
 const cleanEnvironment = (): Record<string, string | undefined> =>
   Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR'),
   )
 
-/** A new data folder, below the one that the test runner sweeps at its end. */
+/** Creates a data folder inside the folder that the test runner cleans up at its end. */
 const newDataDir = (): string => {
   const parent = process.env['HUB_TEST_DIR'] ?? tmpdir()
   mkdirSync(parent, { recursive: true })
   const dir = mkdtempSync(join(parent, 'hub-'))
-  // PostgreSQL runs as another user where the tests run as root.
+  // If the tests run as root, PostgreSQL runs as another user.
   chmodSync(dir, 0o755)
   return dir
 }
@@ -154,7 +154,7 @@ const newSettings = async (): Promise<Settings> => ({
   dataDir: newDataDir(),
 })
 
-/** A port that nobody listens on now. */
+/** Finds a port that is free now. */
 const freePort = async (): Promise<number> => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -164,8 +164,8 @@ const freePort = async (): Promise<number> => {
   return port
 }
 
-/** Between finding free ports and listening on them somebody may take one; three times in a row is no accident. */
-const TRIES = 3
+/** Another process may take a free port before the hub listens on it. Three such failures in a row are not a coincidence. */
+const MAX_ATTEMPTS = 3
 
 const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promise<A> => {
   for (let attempt = 1; ; attempt++) {
@@ -174,12 +174,12 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
       return await start(settings)
     } catch (error) {
       removeData(settings.dataDir)
-      if (!(error instanceof PortTaken) || attempt === TRIES) throw error
+      if (!(error instanceof PortTaken) || attempt === MAX_ATTEMPTS) throw error
     }
   }
 }
 
-/** Kills what is left when a test process ends without having stopped its hub: a failed set-up, a crash. */
+/** The services to kill when the test process ends before it stopped its hub, for example after a failed setup. */
 const running = new Set<ReadonlyArray<Service>>()
 process.on('exit', () => {
   for (const services of running) {
@@ -189,13 +189,13 @@ process.on('exit', () => {
       try {
         process.kill(-pid, 'SIGKILL')
       } catch {
-        // It has ended in this very moment.
+        // The process has already ended.
       }
     }
   }
 })
 
-const stopper = (
+const makeStop = (
   services: ReadonlyArray<Service>,
   dataDir: string,
   stop: () => Promise<void>,
@@ -210,20 +210,20 @@ const stopper = (
   return () => (stopped ??= stopOnce())
 }
 
-const finder =
+const makeFind =
   (services: ReadonlyArray<Service>) =>
   (name: string): ProcessHandle => {
-    const service = services.find((one) => one.name === name)
-    if (service === undefined) throw new Error(`there is no ${name} here`)
+    const service = services.find((candidate) => candidate.name === name)
+    if (service === undefined) throw new Error(`this hub has no process named ${name}`)
     return makeHandle(service)
   }
 
-export interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
-  /** A copy of a cluster of PostgreSQL, which goes on from there. It is moved away. */
+interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
+  /** A copy of a PostgreSQL data folder to start from. It is moved into the stack's data folder. */
   readonly database?: string
 }
 
-/** Kafka, PostgreSQL and Redis of one's own, to be killed or stopped. For ordinary use the runner's are there. */
+/** Starts Kafka, PostgreSQL and Redis for a test that kills or stops them. Other tests use the servers of the test runner. */
 export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =>
   onFreePorts(async (settings) => {
     const report = options.report ?? (() => {})
@@ -236,15 +236,15 @@ export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =
       adminDatabaseUrl: stack.adminDatabaseUrl,
       redisUrl: stack.redisUrl,
       dataDir: settings.dataDir,
-      server: finder(stack.services),
-      stop: stopper(stack.services, settings.dataDir, async () => {
+      server: makeFind(stack.services),
+      stop: makeStop(stack.services, settings.dataDir, async () => {
         await stack.stop()
         release()
       }),
     }
   })
 
-/** For every account there is, in both modes. Nobody has asked for their settings yet, so none is remembered. */
+/** Sets the limit of every account in both modes. No app has cached the settings yet. */
 const setApiRps = async (databaseUrl: string, apiRps: number): Promise<void> => {
   const sql = openDatabase(databaseUrl)
   try {
@@ -257,19 +257,19 @@ const setApiRps = async (databaseUrl: string, apiRps: number): Promise<void> => 
   }
 }
 
-/** The settings of a hub that takes over where another one is, or was. */
-const succeeding = (settings: Settings, { dataDir, ports }: TestHub): Settings => {
+/** Settings with the secrets and the operator simulator of the replaced hub. */
+const settingsOfSuccessor = (settings: Settings, { dataDir, ports }: TestHub): Settings => {
   copyFileSync(join(dataDir, 'secrets.json'), join(settings.dataDir, 'secrets.json'))
   const { operatorCallback, operatorSimulator, operatorSmpp } = ports
   return { ...settings, ports: { ...settings.ports, operatorCallback, operatorSimulator, operatorSmpp } }
 }
 
-/** A hub of one's own: servers, operator simulator and the four apps, ready. Nothing is restarted by itself. */
+/** Starts a hub and waits until it is ready: servers, operator simulator and the four apps. Nothing restarts a process that ends. */
 export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
   onFreePorts(async (free) => {
-    const { servers, succeeds } = options
+    const { servers, takesOverFrom } = options
     const settings: Settings = {
-      ...(succeeds === undefined ? free : succeeding(free, succeeds)),
+      ...(takesOverFrom === undefined ? free : settingsOfSuccessor(free, takesOverFrom)),
       ...(servers === undefined
         ? {}
         : { kafkaBrokers: servers.brokers, databaseUrl: servers.databaseUrl, redisUrl: servers.redisUrl }),
@@ -277,7 +277,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
     }
     const hub = await startLocalHub({
       settings,
-      simulator: succeeds === undefined,
+      simulator: takesOverFrom === undefined,
       ...(options.sources === undefined ? {} : { sources: options.sources }),
       ...(options.apps === undefined ? {} : { apps: options.apps }),
       environment: { ...cleanEnvironment(), ...options.environment },
@@ -287,7 +287,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       dispatchers: options.dispatchers ?? 1,
     })
     const services = [...hub.services]
-    const stop = stopper(services, settings.dataDir, hub.stop)
+    const stop = makeStop(services, settings.dataDir, hub.stop)
     if (options.apiRps !== undefined) {
       try {
         await setApiRps(hub.describe().database_url, options.apiRps)
@@ -296,7 +296,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
         throw error
       }
     }
-    const find = finder(services)
+    const find = makeFind(services)
     return {
       describe: hub.describe,
       dataDir: settings.dataDir,
@@ -310,7 +310,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       get operator() {
         return find('operator-simulator')
       },
-      another: async (app, name) => {
+      addProcess: async (app, name) => {
         const adminPort = await freePort()
         const service = hub.another(app, { name, adminPort })
         services.push(service)
