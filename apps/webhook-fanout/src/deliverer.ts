@@ -25,7 +25,7 @@ const TROUBLE_PAUSE_MS = 1000
 export interface DeliveryHost {
   /** Nobody else can own the partitions now: asked in the turn in which attempts begin. */
   readonly mayBegin: () => boolean
-  /** Hands an outcome to whoever records; `settled` is called once that is done. */
+  /** Hands an outcome to whoever records; `recorded` is called once that is done. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
   /** Runs a part that nobody waits for and the process does not go on without. */
   readonly supervise: Supervisor['supervise']
@@ -40,14 +40,8 @@ export interface Deliverer {
   readonly close: (subscription: Subscription) => void
   /** Batches that were just stored. */
   readonly offer: (subscription: Subscription, batches: ReadonlyArray<QueuedBatch['batch']>) => void
-  /** PostgreSQL has been given a success to note, and does so whatever becomes of this process. `pump` is to follow. */
-  readonly given: (subscription: Subscription, success: Outcome) => void
-  /** A success is noted. Its batch is stored until `notesRecorded`. */
-  readonly noted: (subscription: Subscription, success: Outcome) => void
-  /** So many of the successes that were noted, the first, are recorded. */
-  readonly notesRecorded: (subscription: Subscription, count: number) => void
   /** An outcome is recorded; `standing` is `null` for a subscription that is deleted. */
-  readonly settled: (
+  readonly recorded: (
     subscription: Subscription,
     outcome: Outcome,
     standing: Standing | null,
@@ -79,8 +73,6 @@ export const makeDeliverer: (
     const timerAlarm = makeAlarm()
     const idleAlarm = makeAlarm()
     let bodyBytes = 0
-    /** Successes that are noted and not recorded. */
-    let noted = 0
 
     const now = () => clock.currentTimeMillisUnsafe()
 
@@ -228,7 +220,7 @@ export const makeDeliverer: (
 
     const begin = (subscription: Subscription, batch: PendingBatch) => {
       subscription.inFlight.push(batch)
-      const begun: Begun = { giveUp: () => {}, ended: false, given: false }
+      const begun: Begun = { giveUp: () => {}, ended: false }
       batch.begun = begun
       const startedAt = now()
       if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
@@ -268,7 +260,7 @@ export const makeDeliverer: (
       if (begun === null) return false
       batch.begun = null
       if (!begun.ended) slots.ended(subscription)
-      slots.recorded(subscription, begun.given)
+      slots.recorded(subscription)
       idleAlarm.ring()
       return true
     }
@@ -348,7 +340,7 @@ export const makeDeliverer: (
       endedAt: now(),
     })
 
-    const settled: Deliverer['settled'] = (subscription, { batch, kind, reason }, standing, nextDueAt) => {
+    const recorded: Deliverer['recorded'] = (subscription, { batch, kind, reason }, standing, nextDueAt) => {
       subscription.landed(batch)
       forgetBody(batch)
       if (reason === null || kind === 'expiry') traces.forget(batch.uuid)
@@ -377,11 +369,6 @@ export const makeDeliverer: (
       else if (reason !== null && standing !== null && kind === 'attempt') lookAgain(subscription)
       release(subscription, batch)
       proceed(subscription)
-    }
-
-    const forgetNoted = (subscription: Subscription, count: number) => {
-      noted -= subscription.noted.splice(0, count).length
-      idleAlarm.ring()
     }
 
     // The one timer of the process: whose next batch is due looks what it is.
@@ -418,7 +405,6 @@ export const makeDeliverer: (
           batch.begun?.giveUp()
           abandon(subscription, batch)
         }
-        forgetNoted(subscription, subscription.noted.length)
         slots.enlist(subscription)
       },
       offer: (subscription, batches) => {
@@ -438,36 +424,19 @@ export const makeDeliverer: (
         }
         proceed(subscription)
       },
-      given: (subscription, { batch: { begun } }) => {
-        // Given once more after PostgreSQL was in trouble, or the subscription is gone.
-        if (begun === null || begun.given) return
-        begun.given = true
-        slots.given(subscription)
-      },
-      noted: (subscription, { batch }) => {
-        subscription.landed(batch)
-        traces.forget(batch.uuid)
-        // Otherwise the subscription is gone.
-        if (release(subscription, batch)) {
-          subscription.noted.push(batch.uuid)
-          noted += 1
-        }
-        proceed(subscription)
-      },
-      notesRecorded: forgetNoted,
-      settled,
+      recorded,
       pump,
       inFlight: () => slots.taken,
       observe: Effect.gen(function* () {
         yield* Metric.update(metrics.inFlight, slots.taken)
         yield* Metric.update(metrics.inFlightFailing, slots.takenFailing)
-        yield* Metric.update(metrics.unrecorded, slots.unrecorded + noted)
+        yield* Metric.update(metrics.unrecorded, slots.unrecorded)
         yield* Metric.update(metrics.bodyBytes, bodyBytes)
         yield* Metric.update(metrics.openSockets, client.openSockets())
       }),
       drain: (atMostMs) =>
         Effect.gen(function* () {
-          while (slots.unrecorded + noted > 0) yield* idleAlarm.wait(null)
+          while (slots.unrecorded > 0) yield* idleAlarm.wait(null)
         }).pipe(Effect.timeoutOption(atMostMs), Effect.asVoid),
     }
 

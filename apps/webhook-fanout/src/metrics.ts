@@ -49,7 +49,7 @@ export const metrics = {
   }),
   unrecorded: Metric.gauge('hub_webhook_attempts_unrecorded', {
     description:
-      'Attempts that have begun and are not recorded, noted successes among them. A crash repeats those that PostgreSQL has not been given.',
+      'Attempts that have begun and are not recorded. A crash of the process makes their batches be delivered again.',
   }),
   openSockets: Metric.gauge('hub_webhook_open_sockets', { description: 'Sockets to receivers.' }),
   bodyBytes: Metric.gauge('hub_webhook_body_bytes', {

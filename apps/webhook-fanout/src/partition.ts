@@ -17,12 +17,13 @@ import {
   webhooksKey,
 } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
-import { Clock, Effect, Metric, Result, Schedule } from 'effect'
+import { Clock, Effect, Metric, Result } from 'effect'
 import { makeAlarm } from './alarm.ts'
 import { Collector } from './collector.ts'
 import type { Deliverer } from './deliverer.ts'
 import { metrics } from './metrics.ts'
-import type { Note } from './notes-sql.ts'
+import { makeOutcomeRecorder } from './recording/outcome-recorder.ts'
+import { retryStorage } from './retry-storage.ts'
 import { FanoutSettings } from './settings.ts'
 import {
   type BatchCut,
@@ -34,9 +35,6 @@ import {
   type PartitionLost,
 } from './store.ts'
 import { Subscription } from './subscription.ts'
-
-/** An outcome, and whose it is. */
-type Ended = readonly [Subscription, Outcome]
 
 /** What a partition does to its consumer. */
 export interface Reading {
@@ -71,11 +69,6 @@ export interface Partition {
 /** A position without batches, and an offset committed, may trail by so long, ms. */
 const POSITION_EVERY_MS = 1000
 
-/** Between tries of what PostgreSQL did not do. */
-const RETRY_PAUSE = Schedule.jittered(
-  Schedule.min([Schedule.exponential('200 millis'), Schedule.spaced('5 seconds')]),
-)
-
 /** A page of the journal when a new subscription catches up. */
 const CATCH_UP_PAGE = 1000
 
@@ -102,25 +95,6 @@ export const openPartition = Effect.fnUntraced(function* (
   const subscriptions = new Map<string, Subscription>()
   const bySource = new Map<string, Set<Subscription>>()
   const collector = new Collector<Subscription>(settings)
-  /** Outcomes that are known, and neither being noted nor recorded, in the order in which they became known. */
-  let ended: Array<Ended> = []
-  /** When the first of them became known, about. */
-  let endedSince = 0
-  /**
-   * Subscriptions whose outcomes are recorded at once: they fail, or have just failed, so that what follows decides what is attempted
-   * next.
-   */
-  let urgent = new Set<Subscription>()
-  /** The same while they are recorded. */
-  let judging: ReadonlySet<Subscription> = new Set()
-  /** Noted and not recorded, oldest first, each with whose successes it has. */
-  const notes: Array<{ readonly note: Note; readonly of: ReadonlyArray<Subscription> }> = []
-  /** When the first of them was noted. */
-  let notesSince = 0
-  let lastNote = 0
-  let noting = false
-  const noteAlarm = makeAlarm()
-  const recordAlarm = makeAlarm()
   const alarm = makeAlarm()
   let position = startAt
   let stored = startAt
@@ -169,6 +143,8 @@ export const openPartition = Effect.fnUntraced(function* (
     deliverer.changed(known)
     return known
   })
+
+  const recorder = yield* makeOutcomeRecorder({ ownership, deliverer, reload })
 
   const offer = (queued: ReadonlyArray<{ readonly endpoint: string; readonly batch: Outcome['batch'] }>) => {
     for (const [endpoint, batches] of Map.groupBy(queued, (one) => one.endpoint)) {
@@ -390,123 +366,7 @@ export const openPartition = Effect.fnUntraced(function* (
   const flushes = Effect.gen(function* () {
     for (;;) {
       yield* alarm.wait(nextFlush())
-      yield* flush().pipe(untilStored('webhook batches could not be stored; trying again', number))
-    }
-  })
-
-  /** The next successes to note: a statement costs more than what it notes, so they wait a moment for company. */
-  const toNote = Effect.gen(function* () {
-    for (;;) {
-      const latest = ended.length === 0 ? null : endedSince + settings.noteWithinMs
-      const ready = ended.length >= settings.noteTogether || (latest !== null && now() >= latest)
-      const held = urgent.size > 0 || notes.length >= settings.notes
-      if (ready && !held) break
-      yield* noteAlarm.wait(held ? null : latest)
-    }
-    const group = ended.slice(0, settings.noteTogether)
-    ended = ended.slice(group.length)
-    endedSince = now()
-    return group
-  })
-
-  const noteSuccesses = Effect.gen(function* () {
-    for (;;) {
-      const group = yield* toNote
-      noting = true
-      lastNote += 1
-      const given = () => {
-        for (const [subscription, success] of group) deliverer.given(subscription, success)
-        deliverer.pump()
-      }
-      const note = yield* store
-        .note(
-          ownership,
-          lastNote,
-          group.map(([, success]) => success),
-          given,
-        )
-        .pipe(untilStored('webhook successes could not be noted; trying again', number))
-      noting = false
-      if (notes.length === 0) notesSince = now()
-      notes.push({ note, of: group.map(([subscription]) => subscription) })
-      for (const [subscription, success] of group) deliverer.noted(subscription, success)
-      recordAlarm.ring()
-    }
-  })
-
-  /** Waits until something is to be recorded: outcomes at once, though behind the note under way, and notes by the hundred. */
-  const untilDue = Effect.gen(function* () {
-    for (;;) {
-      const latest = notes.length === 0 ? null : notesSince + settings.recordWithinMs
-      const held = urgent.size > 0 && noting
-      const notesDue = notes.length >= settings.recordNotes || (latest !== null && now() >= latest)
-      if (!held && (urgent.size > 0 || notesDue)) return
-      yield* recordAlarm.wait(held ? null : latest)
-    }
-  })
-
-  const recordNotes = Effect.fnUntraced(function* () {
-    const recorded = notes.slice()
-    if (recorded.length === 0) return
-    const others = yield* store
-      .recordNotes(
-        ownership,
-        recorded.map(({ note }) => note),
-      )
-      .pipe(untilStored('webhook successes could not be recorded; trying again', number))
-    notes.splice(0, recorded.length)
-    notesSince = now()
-    noteAlarm.ring()
-    const counts = new Map<Subscription, number>()
-    for (const { of } of recorded) for (const one of of) counts.set(one, (counts.get(one) ?? 0) + 1)
-    for (const [subscription, count] of counts) deliverer.notesRecorded(subscription, count)
-    yield* Metric.update(
-      Metric.withAttributes(metrics.attempts, { result: 'succeeded' }),
-      recorded.reduce((sum, { note }) => sum + note.size, 0),
-    )
-    yield* reloadAll(others)
-  })
-
-  const recordOutcomes = Effect.fnUntraced(function* (judged: ReadonlyArray<Ended>) {
-    const recorded = yield* store
-      .record(
-        ownership,
-        judged.map(([, outcome]) => outcome),
-      )
-      .pipe(untilStored('webhook attempts could not be recorded; trying again', number))
-    const gone = new Set<string>()
-    const results = Map.groupBy(judged, ([, outcome]) => outcome.reason ?? 'succeeded')
-    for (const [result, those] of results) {
-      yield* Metric.update(Metric.withAttributes(metrics.attempts, { result }), those.length)
-    }
-    for (const [subscription, outcome] of judged) {
-      const standing = recorded.standings.get(outcome.endpoint) ?? null
-      const disabled = standing?.action === 'disable' && subscription.enabled
-      deliverer.settled(subscription, outcome, standing, recorded.nextDue.get(outcome.batch.uuid) ?? null)
-      if (disabled) yield* logDisabled(subscription)
-      // Deleted, and its fact has not come yet: nothing more is attempted.
-      if (standing === null) gone.add(outcome.endpoint)
-    }
-    yield* reloadAll(gone)
-  })
-
-  const reloadAll = (uuids: Iterable<string>) =>
-    Effect.forEach(uuids, reload, { discard: true }).pipe(
-      untilStored('a subscription could not be read; trying again', number),
-    )
-
-  /** Outcomes of a subscription are recorded in the order in which they ended: what was noted of it stands before what is judged. */
-  const records = Effect.gen(function* () {
-    for (;;) {
-      yield* untilDue
-      const judged = ended.filter(([subscription]) => urgent.has(subscription))
-      if (judged.length > 0) ended = ended.filter(([subscription]) => !urgent.has(subscription))
-      judging = urgent
-      urgent = new Set()
-      noteAlarm.ring()
-      yield* recordNotes()
-      if (judged.length > 0) yield* recordOutcomes(judged)
-      judging = new Set()
+      yield* flush().pipe(retryStorage('webhook batches could not be stored; trying again', number))
     }
   })
 
@@ -526,15 +386,9 @@ export const openPartition = Effect.fnUntraced(function* (
     read,
     redeliver,
     report: (subscription, outcome) => {
-      if (closed) return
-      if (ended.length === 0) endedSince = now()
-      ended.push([subscription, outcome])
-      if (outcome.reason !== null || subscription.failing || judging.has(subscription))
-        urgent.add(subscription)
-      if (urgent.size > 0) recordAlarm.ring()
-      else if (ended.length === 1 || ended.length === settings.noteTogether) noteAlarm.ring()
+      if (!closed) recorder.report(subscription, outcome)
     },
-    run: Effect.raceAllFirst([flushes, noteSuccesses, records]),
+    run: Effect.raceFirst(flushes, recorder.run),
     close: () => {
       closed = true
       for (const subscription of subscriptions.values()) deliverer.close(subscription)
@@ -543,36 +397,4 @@ export const openPartition = Effect.fnUntraced(function* (
     },
   }
   return partition
-})
-
-/** Tries again for as long as PostgreSQL is in trouble: nothing can go on without it, and nothing is lost meanwhile. */
-const untilStored =
-  (message: string, partition: number) =>
-  <A, E>(effect: Effect.Effect<A, E | StorageError>): Effect.Effect<A, Exclude<E, StorageError>> =>
-    effect.pipe(
-      Effect.tapError((error) =>
-        isStorageError(error)
-          ? Effect.logWarning(message, error).pipe(Effect.annotateLogs({ partition }))
-          : Effect.void,
-      ),
-      Effect.retry({ while: isStorageError, schedule: RETRY_PAUSE }),
-    ) as Effect.Effect<A, Exclude<E, StorageError>>
-
-const isStorageError = (error: unknown): boolean =>
-  typeof error === 'object' &&
-  error !== null &&
-  '_tag' in error &&
-  (error._tag === 'StorageUnavailable' || error._tag === 'StorageRejected')
-
-/** The subscription is disabled in the database, with the attempt that did it and the event that tells the others. */
-const logDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
-  yield* Metric.update(metrics.disabled, 1)
-  yield* Effect.logWarning('a webhook subscription was disabled: it kept failing').pipe(
-    Effect.annotateLogs({
-      subscription: subscription.record.id,
-      account: subscription.record.account,
-      // The host and nothing else of the URL, which may hold secrets.
-      host: URL.parse(subscription.record.url)?.host ?? 'unknown',
-    }),
-  )
 })

@@ -234,22 +234,22 @@ export const recordOutcomes = async (
   }
   if (lines.length > 0) {
     const ids = attemptIds(lines.map((line) => line.judged.outcome))
+    const outcomesOf = lines.map((line) => line.judged.outcome)
     await q`
-      INSERT INTO webhooks.attempts ${q(
-        lines.map(({ judged: { batch, outcome }, nextAttemptAt }, index) => ({
-          id: ids[index] ?? '',
-          endpoint_id: outcome.endpoint,
-          batch_id: outcome.batch.uuid,
-          attempt: batch.attempts,
-          status: outcome.reason === null ? 'succeeded' : 'failed',
-          response_code: outcome.responseCode,
-          duration_ms: outcome.durationMs,
-          reason: outcome.reason,
-          created_at: date(outcome.startedAt),
-          next_attempt_at: date(nextAttemptAt),
-          redelivery: outcome.batch.redelivery,
-        })),
-      )}`
+      INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason,
+        created_at, next_attempt_at, redelivery)
+      SELECT * FROM unnest(
+        ${sqlArray(ids)}::uuid[],
+        ${sqlArray(outcomesOf.map(({ endpoint }) => endpoint))}::uuid[],
+        ${sqlArray(outcomesOf.map(({ batch }) => batch.uuid))}::uuid[],
+        ${sqlArray(lines.map(({ judged: { batch } }) => batch.attempts))}::integer[],
+        ${sqlArray(outcomesOf.map(({ reason }) => (reason === null ? 'succeeded' : 'failed')))}::text[],
+        ${sqlArray(outcomesOf.map(({ responseCode }) => responseCode))}::integer[],
+        ${sqlArray(outcomesOf.map(({ durationMs }) => durationMs))}::integer[],
+        ${sqlArray(outcomesOf.map(({ reason }) => reason))}::text[],
+        ${sqlArray(outcomesOf.map(({ startedAt }) => iso(startedAt)))}::timestamptz[],
+        ${sqlArray(lines.map(({ nextAttemptAt }) => iso(nextAttemptAt)))}::timestamptz[],
+        ${sqlArray(outcomesOf.map(({ batch }) => batch.redelivery))}::uuid[])`
   }
   return {
     standings,

@@ -23,32 +23,23 @@ export interface Settings extends DeliveryRules {
   /** For one failing subscription: one attempt that hangs, and one that may show that the receiver is back. */
   readonly inFlightEachFailing: number
   /**
-   * Attempts begun and not given to PostgreSQL to note or record, for one subscription: what a crash of this process delivers to it a second time.
-   * Enough that the next are gathered while PostgreSQL notes the last.
+   * Attempts of one healthy subscription that have begun and are not recorded. A crash of this process delivers at most
+   * these a second time. It is large enough that 240 successes can wait or be recorded while 16 attempts are in flight.
    */
-  readonly ungivenEach: number
-  /** Attempts begun and neither noted nor recorded, for the process: while PostgreSQL does neither, nothing more is attempted above it. */
+  readonly unrecordedEach: number
+  /** The same for the whole process: no attempt begins above it, so memory stays bounded while PostgreSQL is away. */
   readonly unrecorded: number
 
   /**
-   * Successes that are noted together when there are so many within `noteWithinMs`: what `ungivenEach` leaves beside `inFlightEach`,
-   * so that a subscription has all its attempts under way while they gather.
+   * Outcomes that are recorded at once, without waiting for more: half of what `unrecordedEach` leaves beside
+   * `inFlightEach`. So one group gathers while the other is recorded.
    */
-  readonly noteTogether: number
+  readonly recordTogether: number
   /**
-   * How long a success waits for others, ms. Its slot is free meanwhile, and `ungivenEach` bounds what a crash repeats however long this
-   * is, so it is as long as a busy machine needs to gather so many. A failure, and a success behind failures, are not noted, and wait for nothing.
+   * How long a success waits for others, ms. Its slot is free meanwhile, so this only delays the delivery log. Failures,
+   * and successes of a failing subscription, do not wait: the next attempts depend on them.
    */
-  readonly noteWithinMs: number
-  /**
-   * Notes that are recorded together: 4,600 successes, some 30 ms of PostgreSQL's time. Deleting a batch costs a third among a thousand of what it costs
-   * among fifty, the disk is waited for once, and PostgreSQL wakes up less often beside those who deliver.
-   */
-  readonly recordNotes: number
-  /** How long the first note waits for others, ms: what the delivery log lags behind. */
   readonly recordWithinMs: number
-  /** Notes of a partition that are not recorded; above it nothing more is noted. Room for those of the time in which others are recorded, on a slow machine. */
-  readonly notes: number
 
   /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
   readonly linedUpEach: number
@@ -82,13 +73,10 @@ export const FANOUT_DEFAULTS: Settings = {
   inFlightFailing: 128,
   inFlightEach: 16,
   inFlightEachFailing: 2,
-  ungivenEach: 64,
+  unrecordedEach: 256,
   unrecorded: 1024,
-  noteTogether: 48,
-  noteWithinMs: 20,
-  recordNotes: 96,
-  recordWithinMs: 400,
-  notes: 160,
+  recordTogether: 120,
+  recordWithinMs: 40,
   linedUpEach: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 2,

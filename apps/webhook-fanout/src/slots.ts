@@ -22,15 +22,13 @@ export interface SlotLimits {
   readonly inFlightEachFailing: number
   /** Attempts that have begun and are not recorded, in all. */
   readonly unrecorded: number
-  /** Of one that does not fail: those that have begun and that PostgreSQL has not been given. */
-  readonly ungivenEach: number
+  /** The same for one subscription that does not fail: what a crash of this process delivers again. */
+  readonly unrecordedEach: number
 }
 
 interface Held {
   slots: number
   unrecorded: number
-  /** Of the unrecorded ones, those that PostgreSQL has been given. */
-  given: number
   /** As it was counted last. */
   failing: boolean
   /** Stands in a line. */
@@ -96,17 +94,10 @@ export class Slots<H extends SlotHolder> {
     this.enlist(holder)
   }
 
-  /** PostgreSQL has been given the outcome of an attempt that had ended. */
-  given(holder: H): void {
-    this.#of(holder).given += 1
-    this.enlist(holder)
-  }
-
-  /** The outcome of an attempt that had ended is recorded. `given`: it had been counted as such. */
-  recorded(holder: H, given: boolean): void {
+  /** The outcome of an attempt that had ended is recorded. */
+  recorded(holder: H): void {
     const held = this.#of(holder)
     held.unrecorded -= 1
-    if (given) held.given -= 1
     this.#unrecorded -= 1
     this.enlist(holder)
   }
@@ -139,12 +130,12 @@ export class Slots<H extends SlotHolder> {
   }
 
   #eligible(holder: H, held: Held): boolean {
-    const { inFlightEach, inFlightEachFailing, ungivenEach } = this.#limits
+    const { inFlightEach, inFlightEachFailing, unrecordedEach } = this.#limits
     if (!holder.hasWork) return false
     // One that fails is not tried further before it is known how the last tries stand.
     return holder.failing
       ? held.unrecorded < inFlightEachFailing
-      : held.slots < inFlightEach && held.unrecorded - held.given < ungivenEach
+      : held.slots < inFlightEach && held.unrecorded < unrecordedEach
   }
 
   #recount(holder: H, held: Held): void {
@@ -156,7 +147,7 @@ export class Slots<H extends SlotHolder> {
   #of(holder: H): Held {
     let held = this.#held.get(holder)
     if (held === undefined) {
-      held = { slots: 0, unrecorded: 0, given: 0, failing: holder.failing, listed: false }
+      held = { slots: 0, unrecorded: 0, failing: holder.failing, listed: false }
       this.#held.set(holder, held)
     }
     return held

@@ -22,13 +22,13 @@ const LIMITS = {
   inFlightEach: 3,
   inFlightEachFailing: 1,
   unrecorded: 12,
-  ungivenEach: 5,
+  unrecordedEach: 5,
 }
 
 /** An attempt that has ended and is recorded in the same moment. */
 const release = (slots: Slots<Holder>, holder: Holder) => {
   slots.ended(holder)
-  slots.recorded(holder, false)
+  slots.recorded(holder)
 }
 
 /** Takes slots as the deliverer does, until nobody may. */
@@ -97,44 +97,21 @@ describe('slots', () => {
     expect(slots.taken).toBe(0)
     // Five may be unrecorded.
     expect(takeAll(slots)).toEqual(['a', 'a'])
-    slots.recorded(a, false)
+    slots.recorded(a)
     expect(takeAll(slots)).toEqual(['a'])
     expect([slots.taken, slots.unrecorded]).toEqual([3, 5])
   })
 
-  it('go on while PostgreSQL has been given what it is to record', () => {
+  it('of a failing subscription are not taken again before its last attempts are recorded', () => {
     const slots = new Slots<Holder>(LIMITS)
-    const a = new Holder('a', 99)
+    const a = new Holder('a', 9, true)
     slots.enlist(a)
-    const three = () => {
-      const taken = takeAll(slots)
-      for (const _ of taken) slots.ended(a)
-      return taken.length
-    }
-    expect([three(), three(), three()]).toEqual([3, 2, 0])
-    for (let i = 0; i < 5; i++) slots.given(a)
-    expect([three(), three(), three()]).toEqual([3, 2, 0])
-    expect(slots.unrecorded).toBe(10)
-    // What is recorded had been given: there is room for no more than before.
-    for (let i = 0; i < 5; i++) slots.recorded(a, true)
-    expect(three()).toBe(0)
-    slots.given(a)
-    expect(three()).toBe(1)
+    expect(takeAll(slots)).toEqual(['a'])
+    slots.ended(a)
+    expect(takeAll(slots)).toEqual([])
+    slots.recorded(a)
+    expect(takeAll(slots)).toEqual(['a'])
   })
-
-  for (const given of [false, true]) {
-    it(`of one that fails are not taken again before it is known how the last tries stand${given ? ', whatever PostgreSQL has been given' : ''}`, () => {
-      const slots = new Slots<Holder>(LIMITS)
-      const a = new Holder('a', 9, true)
-      slots.enlist(a)
-      expect(takeAll(slots)).toEqual(['a'])
-      slots.ended(a)
-      if (given) slots.given(a)
-      expect(takeAll(slots)).toEqual([])
-      slots.recorded(a, given)
-      expect(takeAll(slots)).toEqual(['a'])
-    })
-  }
 
   it('are not taken by anybody while too much is not recorded', () => {
     const slots = new Slots<Holder>(LIMITS)
@@ -150,7 +127,7 @@ describe('slots', () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     const step = fc.record({
       who: fc.constantFrom(...names),
-      what: fc.constantFrom('work', 'end', 'give', 'record', 'fail', 'recover', 'drop'),
+      what: fc.constantFrom('work', 'end', 'record', 'fail', 'recover', 'drop'),
     })
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
@@ -160,16 +137,15 @@ describe('slots', () => {
           inFlightEach: 3,
           inFlightEachFailing: 1,
           unrecorded: 9,
-          ungivenEach: 4,
+          unrecordedEach: 4,
         }
         const slots = new Slots<Holder>(limits)
         const holders = names.map((name) => new Holder(name, 0))
-        const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0, given: 0 }]))
+        const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0 }]))
         const sum = (of: (holder: Holder) => number) =>
           holders.reduce((total, holder) => total + of(holder), 0)
         const slotsOf = (holder: Holder) => held.get(holder)!.slots
         const unrecordedOf = (holder: Holder) => held.get(holder)!.unrecorded
-        const ungivenOf = (holder: Holder) => unrecordedOf(holder) - held.get(holder)!.given
         for (const { what, who } of steps) {
           const holder = holders.find(({ name }) => name === who)!
           const has = held.get(holder)!
@@ -180,14 +156,9 @@ describe('slots', () => {
           if (what === 'end' && has.slots > 0) {
             has.slots -= 1
             slots.ended(holder)
-          } else if (what === 'give' && ungivenOf(holder) > has.slots) {
-            has.given += 1
-            slots.given(holder)
           } else if (what === 'record' && has.unrecorded > has.slots) {
-            const given = has.given > 0
             has.unrecorded -= 1
-            if (given) has.given -= 1
-            slots.recorded(holder, given)
+            slots.recorded(holder)
           } else slots.enlist(holder)
           for (let next = slots.take(); next !== null; next = slots.take()) {
             next.work -= 1
@@ -198,7 +169,7 @@ describe('slots', () => {
               next.failing ? limits.inFlightEachFailing : limits.inFlightEach,
             )
             if (next.failing) expect(taken.unrecorded).toBeLessThanOrEqual(limits.inFlightEachFailing)
-            else expect(ungivenOf(next)).toBeLessThanOrEqual(limits.ungivenEach)
+            else expect(taken.unrecorded).toBeLessThanOrEqual(limits.unrecordedEach)
             slots.enlist(next)
           }
           const total = sum(slotsOf)
@@ -212,7 +183,7 @@ describe('slots', () => {
               one.hasWork &&
               (one.failing
                 ? unrecordedOf(one) < limits.inFlightEachFailing
-                : slotsOf(one) < limits.inFlightEach && ungivenOf(one) < limits.ungivenEach)
+                : slotsOf(one) < limits.inFlightEach && unrecordedOf(one) < limits.unrecordedEach)
             if (!idle) continue
             expect(
               total === limits.inFlight ||

@@ -128,7 +128,8 @@ type Step =
   | { readonly kind: 'pass'; readonly ms: number }
   | { readonly kind: 'receiver'; readonly which: number; readonly mode: ReceiverMode }
   | { readonly kind: 'enable'; readonly which: number }
-  | { readonly kind: 'crash' | 'rebalance' | 'database crash' }
+  | { readonly kind: 'crash' | 'rebalance' }
+  | { readonly kind: 'database crash'; readonly when: 'before commit' | 'after commit' }
 
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -154,7 +155,14 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      kind: fc.constantFrom('crash' as const, 'rebalance' as const, 'database crash' as const),
+      kind: fc.constantFrom('crash' as const, 'rebalance' as const),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('database crash' as const),
+      when: fc.constantFrom('before commit' as const, 'after commit' as const),
     }),
   },
 )
@@ -174,7 +182,9 @@ const take = (simulation: Simulation, step: Step): Effect.Effect<void> => {
     case 'rebalance':
       return simulation.start
     case 'database crash':
-      return Effect.sync(() => simulation.store.loseNotes())
+      return Effect.sync(() => {
+        simulation.store.crashNextRecord = step.when
+      })
   }
 }
 
@@ -314,65 +324,63 @@ describe('a backlog that is sent out', () => {
   )
 })
 
-describe('a success that is noted', () => {
+describe('a success that is delivered and not yet recorded', () => {
   const [endpoint] = ENDPOINTS
-  /** Long enough to be delivered and noted, and not to be recorded. */
-  const UNTIL_NOTED = 80
-  const delivered = ({ arrived }: Simulation) => arrived.filter((one) => one.endpoint === endpoint).length
+  /** Long enough for deliveries, shorter than `recordWithinMs`. */
+  const UNTIL_DELIVERED = 80
+  const deliveries = ({ arrived }: Simulation) => arrived.filter((one) => one.endpoint === endpoint)
   const reasons = ({ store }: Simulation) =>
     store.log.filter((line) => line.endpoint === endpoint).map(({ reason }) => reason)
-  const noted = Effect.gen(function* () {
-    const simulation = yield* makeSimulation({ settings: { batchEvents: 1 } })
+  const delivered = Effect.gen(function* () {
+    const simulation = yield* makeSimulation({ settings: { batchEvents: 1, recordWithinMs: 400 } })
     yield* simulation.start
     yield* simulation.emit(3)
-    yield* pass(UNTIL_NOTED)
-    expect(delivered(simulation)).toBe(3)
+    yield* pass(UNTIL_DELIVERED)
+    expect(deliveries(simulation).length).toBe(3)
     expect(reasons(simulation)).toEqual([])
-    expect(simulation.store.notes.length).toBeGreaterThan(0)
     return simulation
   })
 
-  it('is recorded a moment later, also when PostgreSQL has lost the note', () =>
+  it('is recorded a moment later and not delivered again, also when PostgreSQL crashes meanwhile', () =>
     simulate(
       Effect.gen(function* () {
-        for (const lost of [false, true]) {
-          const simulation = yield* noted
-          if (lost) simulation.store.loseNotes()
+        for (const crash of [null, 'before commit', 'after commit'] as const) {
+          const simulation = yield* delivered
+          simulation.store.crashNextRecord = crash
           yield* pass(simulation.settings.recordWithinMs)
+          if (crash === 'before commit') expect(reasons(simulation)).toEqual([])
+          // The first retry.
+          yield* pass(1000)
           expect(reasons(simulation)).toEqual([null, null, null])
-          expect(simulation.store.notes).toEqual([])
           yield* pass(HOUR)
-          expect(delivered(simulation)).toBe(3)
+          expect(reasons(simulation)).toEqual([null, null, null])
+          expect(deliveries(simulation).length).toBe(3)
           yield* simulation.killAll
         }
       }),
     ))
 
-  it('is recorded by the next owner, and delivered again only if the note was lost with the first', () =>
+  it('is delivered again under the same id by the next owner when its process dies', () =>
     simulate(
       Effect.gen(function* () {
-        for (const lost of [false, true]) {
-          const simulation = yield* noted
-          yield* simulation.killOwner
-          if (lost) simulation.store.loseNotes()
-          yield* simulation.start
-          yield* pass(1)
-          expect(reasons(simulation)).toEqual(lost ? [] : [null, null, null])
-          yield* pass(HOUR)
-          expect(reasons(simulation)).toEqual([null, null, null])
-          expect(delivered(simulation)).toBe(lost ? 6 : 3)
-          yield* simulation.killAll
-        }
+        const simulation = yield* delivered
+        yield* simulation.killOwner
+        yield* simulation.start
+        yield* pass(HOUR)
+        expect(reasons(simulation)).toEqual([null, null, null])
+        const ids = deliveries(simulation).map(({ batch }) => batch)
+        expect(ids.slice(3).toSorted()).toEqual(ids.slice(0, 3).toSorted())
+        yield* simulation.killAll
       }),
     ))
 
   it('stands in the log before a failure that comes behind it, and does not end its run', () =>
     simulate(
       Effect.gen(function* () {
-        const simulation = yield* noted
+        const simulation = yield* delivered
         simulation.modes.set(endpoint, 'down')
         yield* simulation.emit(1)
-        yield* pass(UNTIL_NOTED)
+        yield* pass(UNTIL_DELIVERED)
         expect(reasons(simulation)).toEqual([null, null, null, 'http_status'])
         yield* pass(simulation.settings.recordWithinMs)
         expect(simulation.store.subscriptions.get(endpoint)?.standing.consecutiveFailures).toBe(1)
@@ -380,15 +388,15 @@ describe('a success that is noted', () => {
       }),
     ))
 
-  it('is not looked for again while it is still stored', () =>
+  it('is not read as due again', () =>
     simulate(
       Effect.gen(function* () {
-        const simulation = yield* noted
-        // Whatever makes it look: here, that its subscription was changed.
+        const simulation = yield* delivered
+        // A change of the subscription makes it read what is due.
         yield* simulation.enable(endpoint)
-        yield* pass(UNTIL_NOTED)
+        yield* pass(UNTIL_DELIVERED)
         expect(reasons(simulation)).toEqual([])
-        expect(delivered(simulation)).toBe(3)
+        expect(deliveries(simulation).length).toBe(3)
         yield* simulation.killAll
       }),
     ))
@@ -445,17 +453,13 @@ describe('a process that is stopped between any two steps', () => {
       }
       expect([...stops].toSorted()).toEqual([
         'after an answer',
-        'after note',
         'after queue',
         'after record',
-        'after recordNotes',
         'after take',
         'before a commit',
         'before a request',
-        'before note',
         'before queue',
         'before record',
-        'before recordNotes',
         'before take',
       ])
     },

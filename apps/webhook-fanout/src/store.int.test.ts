@@ -34,8 +34,8 @@ type Step =
       readonly most: number
       readonly fail: boolean
       readonly tookMs: number
-      /** Successes are noted, and then recorded: by who noted them, also when PostgreSQL has lost the note; or by the next owner. */
-      readonly noted?: 'recorded' | 'lost' | 'taken over' | undefined
+      /** Another process takes the partition over before the outcomes are recorded. */
+      readonly takenOver?: boolean | undefined
     }
   | { readonly kind: 'enable' }
 
@@ -58,7 +58,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
       most: fc.integer({ min: 1, max: 25 }),
       fail: fc.boolean(),
       tookMs: fc.nat({ max: 5000 }),
-      noted: fc.constantFrom(undefined, 'recorded' as const, 'lost' as const, 'taken over' as const),
+      takenOver: fc.boolean(),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('enable' as const) }) },
@@ -67,13 +67,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 const queue = (batches: number): Step => ({ kind: 'queue', batches })
 const pass = (ms: number): Step => ({ kind: 'pass', ms })
 const attempts = (most: number, fail: boolean): Step => ({ kind: 'attempts', most, fail, tookMs: 5 })
-const noted = (how: 'recorded' | 'lost' | 'taken over'): Step => ({
-  kind: 'attempts',
-  most: 2,
-  fail: false,
-  tookMs: 5,
-  noted: how,
-})
+const takenOver = (fail: boolean): Step => ({ kind: 'attempts', most: 2, fail, tookMs: 5, takenOver: true })
 
 /**
  * One batch is refused again and again, before its time, because others succeed; until that is enough. Then everything fails, and is
@@ -99,14 +93,15 @@ const REFUSED_TOO_OFTEN: ReadonlyArray<Step> = [
   attempts(25, false),
 ]
 
-/** Noted while nothing fails, and while something does. */
-const NOTED: ReadonlyArray<Step> = (['recorded', 'lost', 'taken over'] as const).flatMap((how) => [
+/** The partition changes hands while nothing fails, and while something does. */
+const TAKEN_OVER: ReadonlyArray<Step> = [
   queue(6),
-  noted(how),
+  takenOver(false),
   attempts(1, true),
-  noted(how),
+  takenOver(false),
+  takenOver(true),
   attempts(25, false),
-])
+]
 
 describe('the store on PostgreSQL', () => {
   it.effect(
@@ -120,7 +115,6 @@ describe('the store on PostgreSQL', () => {
         )
         const real = Context.get(context, FanoutStore)
         let owner = { partition: PARTITION, epoch: (yield* real.take(PARTITION)).epoch }
-        let lastNote = 0
         const run = Effect.runPromiseWith(yield* Effect.context<Scope.Scope>())
         let life = 0
 
@@ -245,34 +239,15 @@ describe('the store on PostgreSQL', () => {
                   endedAt: now + step.tookMs + index,
                 }
               })
-              if (
-                step.noted !== undefined &&
-                outcomes.length > 0 &&
-                outcomes.every(({ reason }) => reason === null)
-              ) {
-                lastNote += 1
-                const [note, noteDoubled] = yield* both((store) =>
-                  store.note(owner, lastNote, outcomes, () => {}),
-                )
-                // Noted, and stored as before.
+              if (step.takenOver === true && outcomes.length > 0) {
+                const [{ epoch }, { epoch: epochDoubled }] = yield* both((store) => store.take(PARTITION))
+                expect(epoch).toBe(epochDoubled)
+                const lost = owner
+                owner = { partition: PARTITION, epoch }
+                expect((yield* Effect.flip(real.record(lost, outcomes)))._tag).toBe('PartitionLost')
                 yield* due()
-                if (step.noted === 'lost') {
-                  yield* hub.sql.run((q) => q`TRUNCATE webhooks.noted_successes`)
-                  memory.loseNotes()
-                }
-                if (step.noted === 'taken over') {
-                  const [{ epoch }, { epoch: epochDoubled }] = yield* both((store) => store.take(PARTITION))
-                  expect(epoch).toBe(epochDoubled)
-                  const lost = owner
-                  owner = { partition: PARTITION, epoch }
-                  expect((yield* Effect.flip(real.recordNotes(lost, [note])))._tag).toBe('PartitionLost')
-                } else {
-                  const stored = yield* real.recordNotes(owner, [note])
-                  expect(stored).toEqual(yield* double.recordNotes(owner, [noteDoubled]))
-                  // Recorded twice, it is recorded once.
-                  yield* both((store) => store.recordNotes(owner, [note]))
-                }
-              } else if (outcomes.length > 0) {
+              }
+              if (outcomes.length > 0) {
                 const [stored, doubled] = yield* both((store) => store.record(owner, outcomes))
                 expect(stored).toEqual(doubled)
                 // Recorded twice, it is recorded once.
@@ -308,7 +283,7 @@ describe('the store on PostgreSQL', () => {
             fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 40, size: 'max' }), (steps) =>
               run(live(steps)),
             ),
-            { numRuns: 8, endOnFailure: true, examples: [[REFUSED_TOO_OFTEN], [NOTED]] },
+            { numRuns: 8, endOnFailure: true, examples: [[REFUSED_TOO_OFTEN], [TAKEN_OVER]] },
           ),
         )
       }),

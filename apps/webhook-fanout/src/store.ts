@@ -24,7 +24,6 @@ import {
   type ExpiredRequest,
   type FoundBatches,
 } from './due-sql.ts'
-import { insertNote, judgeNotes, type Note, noteOf, recordNotes } from './notes-sql.ts'
 import { FanoutSettings } from './settings.ts'
 import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
 import { recordOutcomes } from './recording-sql.ts'
@@ -169,7 +168,7 @@ export interface Trial {
 
 export interface FanoutStoreShape {
   /**
-   * Takes a partition over: all earlier owners are shut out, and what they noted is recorded. `position` is the next offset to read, -1 for
+   * Takes a partition over: all earlier owners are shut out. `position` is the next offset to read, -1 for
    * none yet.
    */
   readonly take: (
@@ -220,24 +219,6 @@ export interface FanoutStoreShape {
   readonly expired: (request: ExpiredRequest) => Effect.Effect<FoundBatches, StorageError>
   /** The body of a pending batch, or `null` when it is gone. */
   readonly body: (batch: string) => Effect.Effect<Uint8Array | null, StorageError>
-  /**
-   * Notes successes of subscriptions that do not fail, for whoever is to record them; `number` is one more than that of the last note.
-   * `given` is called when PostgreSQL has been given the note: it writes it down whether this process lives or not.
-   */
-  readonly note: (
-    owner: Ownership,
-    number: number,
-    successes: ReadonlyArray<Outcome>,
-    given: () => void,
-  ) => Effect.Effect<Note, StorageError>
-  /**
-   * Records notes, one at least, whose numbers follow each other. Where some have got lost, they are noted again first. Answers the subscriptions
-   * among them (UUIDs) that are not what they were thought to be: they fail, are disabled or are gone.
-   */
-  readonly recordNotes: (
-    owner: Ownership,
-    notes: ReadonlyArray<Note>,
-  ) => Effect.Effect<ReadonlyArray<string>, StorageError | PartitionLost>
   /**
    * Records outcomes in the order in which they ended: attempts, next attempts, the run of failures and disabling, in
    * one transaction. Repeating it records nothing twice: an attempt counts only behind the one before it.
@@ -455,38 +436,6 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         return queued ?? (yield* new PartitionLost({ partition: owner.partition }))
       })
 
-      const note: FanoutStoreShape['note'] = (owner, number, successes, given) => {
-        const written = noteOf(number, successes)
-        return Effect.as(
-          sql.run((q) => {
-            const insertion = insertNote(q, owner, written)
-            // In this turn the driver writes it to its socket.
-            setImmediate(given)
-            return insertion
-          }),
-          written,
-        )
-      }
-
-      const noteAgain = (owner: Ownership, notes: ReadonlyArray<Note>) =>
-        transaction(async (q) => {
-          for (const one of notes) await insertNote(q, owner, one)
-        })
-
-      const recordAllNotes: FanoutStoreShape['recordNotes'] = Effect.fnUntraced(function* (owner, notes) {
-        const range = { first: notes.at(0)?.number ?? 1, last: notes.at(-1)?.number ?? 0 }
-        const recording = sql.run((q) => recordNotes(q, owner, range), { deadline: TRANSACTION_DEADLINE })
-        let { others, result } = yield* recording
-        while (result === 'missing') {
-          yield* noteAgain(owner, notes)
-          ;({ others, result } = yield* recording)
-        }
-        const held =
-          result === 'recorded' ||
-          (result === 'troubled' && (yield* transaction((q) => judgeNotes(q, owner, range, settings))))
-        return held ? others : yield* new PartitionLost({ partition: owner.partition })
-      })
-
       const record: FanoutStoreShape['record'] = Effect.fnUntraced(function* (owner, outcomes) {
         const recorded = yield* transaction((q) => recordOutcomes(q, owner, outcomes, settings))
         return recorded ?? (yield* new PartitionLost({ partition: owner.partition }))
@@ -499,9 +448,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
               INSERT INTO webhooks.positions (partition, position, epoch) VALUES (${partition}, -1, 1)
               ON CONFLICT (partition) DO UPDATE SET epoch = webhooks.positions.epoch + 1
               RETURNING epoch, position`
-            const epoch = Number(row?.epoch)
-            await judgeNotes(q, { partition, epoch }, 'earlier', settings)
-            return { epoch, position: Number(row?.position) }
+            return { epoch: Number(row?.epoch), position: Number(row?.position) }
           }),
         sources: sql
           .run(
@@ -564,8 +511,6 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
           return yield* sql.run((q) => expiredBatches(q, request, now, settings))
         }),
         body: (batch) => sql.run((q) => bodyOfBatch(q, batch)),
-        note,
-        recordNotes: recordAllNotes,
         record,
         redeliveries: sql
           .run(

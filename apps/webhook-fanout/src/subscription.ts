@@ -59,8 +59,6 @@ export interface Begun {
   giveUp: () => void
   /** Its outcome is known. */
   ended: boolean
-  /** PostgreSQL has been given its outcome to note. */
-  given: boolean
 }
 
 /** Reading that has begun at the start, and goes on behind a place. */
@@ -84,8 +82,6 @@ export class Subscription implements SlotHolder {
   readonly linedUp: Array<PendingBatch> = []
   /** Attempted, or about to be noted or recorded, some dozens, in no order. No `Map`: docs/decisions/0027. */
   readonly inFlight: Array<PendingBatch> = []
-  /** Delivered, noted and still stored: UUIDs, oldest first. */
-  readonly noted: Array<string> = []
   failing: boolean
   /** The batch (UUID) that is to go out before the rest of a released backlog; `null` once it was looked for. */
   lead: string | null
@@ -109,7 +105,7 @@ export class Subscription implements SlotHolder {
 
   /** Batches that are stored and must not be attempted: they are lined up, under way, or noted. UUIDs. */
   held(): Set<string> {
-    const held = new Set(this.noted)
+    const held = new Set<string>()
     for (const { uuid } of this.inFlight) held.add(uuid)
     for (const { uuid } of this.linedUp) held.add(uuid)
     return held

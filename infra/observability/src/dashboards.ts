@@ -374,8 +374,7 @@ const webhooks: Dashboard = {
     },
     {
       title: 'Under way',
-      about:
-        'Of unrecorded attempts a crash would repeat up to 64 a subscription: those that are not even noted.',
+      about: 'A crash of a process delivers its unrecorded attempts again: up to 256 for each subscription.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_webhook_attempts_in_flight)', legend: 'attempts' },

@@ -16,9 +16,9 @@ import {
   queuedBatch,
   type SubscriptionStanding,
 } from '@hub/domain'
+import { StorageUnavailable } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
 import type { Place } from '../due-sql.ts'
-import { type Note, noteOf } from '../notes-sql.ts'
 import type { Settings } from '../settings.ts'
 import {
   type FanoutStoreShape,
@@ -59,42 +59,10 @@ const placeOf = ({ firstSequence, standing }: StoredBatch): Place => ({
   sequence: firstSequence,
 })
 
-interface StoredNote {
-  readonly of: Ownership
-  readonly note: Note
-}
-
-const isSame = (a: Ownership, b: Ownership): boolean => a.partition === b.partition && a.epoch === b.epoch
-
-const elementsOf = (text: string): ReadonlyArray<string> => text.slice(1, -1).split(',')
-
-/** What a note says. */
-const successesOf = (note: Note): ReadonlyArray<Outcome> => {
-  const endpoints = elementsOf(note.endpointIds)
-  const attempts = elementsOf(note.attempts)
-  const startedAt = elementsOf(note.startedAt)
-  const codes = elementsOf(note.responseCodes)
-  const durations = elementsOf(note.durationsMs)
-  return elementsOf(note.batchIds).map((uuid, index) => ({
-    endpoint: endpoints[index]!,
-    batch: {
-      uuid,
-      id: encodeId('evb', uuid),
-      attempts: Number(attempts[index]),
-      queuedAt: 0,
-      nextAttemptAt: 0,
-      redelivery: null,
-      body: null,
-      begun: null,
-    },
-    kind: 'attempt',
-    responseCode: Number(codes[index]),
-    durationMs: Number(durations[index]),
-    reason: null,
-    startedAt: Number(startedAt[index]),
-    endedAt: Number(startedAt[index]) + Number(durations[index]),
-  }))
-}
+const connectionLost = new StorageUnavailable({
+  reason: 'unreachable',
+  detail: 'the test crashed PostgreSQL',
+})
 
 interface StoredSubscription {
   readonly uuid: string
@@ -121,8 +89,8 @@ export class MemoryStore {
   readonly batchOf = new Map<string, string>()
   readonly log: Array<LogLine> = []
   readonly positions = new Map<number, { epoch: number; position: number }>()
-  /** Successes that are noted and not recorded, and who noted them. */
-  notes: Array<StoredNote> = []
+  /** PostgreSQL crashes during the next `record`: before or after its commit. */
+  crashNextRecord: 'before commit' | 'after commit' | null = null
   /** The journal of each account. */
   readonly journal = new Map<
     string,
@@ -263,31 +231,6 @@ export class MemoryStore {
     return { standings, nextDue }
   }
 
-  #note(owner: Ownership, note: Note): void {
-    const known = this.notes.some(({ of, note: { number } }) => number === note.number && isSame(of, owner))
-    if (!known) this.notes.push({ of: owner, note })
-  }
-
-  /** Answers the subscriptions among them that fail, are disabled or gone. */
-  #recordNotes(which: (one: StoredNote) => boolean): ReadonlyArray<string> {
-    const taken = this.notes
-      .filter(which)
-      .toSorted((a, b) => a.of.epoch - b.of.epoch || a.note.number - b.note.number)
-    this.notes = this.notes.filter((one) => !taken.includes(one))
-    const successes = taken.flatMap(({ note }) => successesOf(note))
-    const others = [...new Set(successes.map(({ endpoint }) => endpoint))].filter((endpoint) => {
-      const standing = this.subscriptions.get(endpoint)?.standing
-      return standing === undefined || standing.status !== 'enabled' || standing.consecutiveFailures > 0
-    })
-    this.#record(successes)
-    return others
-  }
-
-  /** As a crash of PostgreSQL does. */
-  loseNotes(): void {
-    this.notes = []
-  }
-
   /** The store as one process sees it. */
   shape(step: Step = () => Effect.void): FanoutStoreShape {
     const { settings } = this.#options
@@ -316,7 +259,6 @@ export class MemoryStore {
           const before = this.positions.get(partition) ?? { epoch: 0, position: -1 }
           const after = { epoch: before.epoch + 1, position: before.position }
           this.positions.set(partition, after)
-          this.#recordNotes(({ of }) => of.partition === partition && of.epoch < after.epoch)
           return after
         }),
       waiting: Effect.sync(
@@ -430,20 +372,14 @@ export class MemoryStore {
           const batch = this.batches.get(uuid)
           return batch?.standing.status === 'pending' ? batch.body : null
         }),
-      note: Effect.fnUntraced({ self: this }, function* (owner, number, successes, given) {
-        const note = noteOf(number, successes)
-        yield* Effect.sync(given)
-        yield* change('note', () => this.#note(owner, note))
-        return note
-      }),
-      recordNotes: (owner, notes) =>
-        owned('recordNotes', owner, () => {
-          // Again, if they have got lost.
-          for (const note of notes) this.#note(owner, note)
-          const numbers = new Set(notes.map(({ number }) => number))
-          return this.#recordNotes(({ note, of }) => isSame(of, owner) && numbers.has(note.number))
+      record: (owner, outcomes) =>
+        Effect.suspend(() => {
+          const crash = this.crashNextRecord
+          this.crashNextRecord = null
+          if (crash === 'before commit') return Effect.fail(connectionLost)
+          const recorded = owned('record', owner, () => this.#record(outcomes))
+          return crash === null ? recorded : Effect.andThen(recorded, Effect.fail(connectionLost))
         }),
-      record: (owner, outcomes) => owned('record', owner, () => this.#record(outcomes)),
       redeliveries: Effect.succeed<ReadonlyArray<OpenRedelivery>>([]),
       claimTrials: () => Effect.succeed([]),
       recordTrial: () => Effect.void,

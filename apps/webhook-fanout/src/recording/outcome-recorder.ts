@@ -1,0 +1,104 @@
+/**
+ * Records the outcomes of delivery attempts of one partition in PostgreSQL, in the order in which the attempts ended.
+ *
+ * Flow: deliverer → `report` → one transaction for a group of outcomes → `Deliverer.recorded`. An outcome stays in
+ * memory until PostgreSQL has committed it, so a crash of PostgreSQL loses none. A crash of this process loses those in
+ * memory: the next owner of the partition delivers their batches again. See docs/decisions/0034.
+ */
+import type { StorageError } from '@hub/store'
+import { Clock, Effect, Metric } from 'effect'
+import { makeAlarm } from '../alarm.ts'
+import type { Deliverer } from '../deliverer.ts'
+import { metrics } from '../metrics.ts'
+import { FanoutSettings } from '../settings.ts'
+import { FanoutStore, type Outcome, type Ownership, type PartitionLost } from '../store.ts'
+import { retryStorage } from '../retry-storage.ts'
+import type { Subscription } from '../subscription.ts'
+
+export interface OutcomeRecorder {
+  /** Adds an outcome to the next group. */
+  readonly report: (subscription: Subscription, outcome: Outcome) => void
+  /** Records groups until it is interrupted; fails when another process owns the partition. */
+  readonly run: Effect.Effect<never, PartitionLost>
+}
+
+export interface RecorderOptions {
+  readonly ownership: Ownership
+  /** Learns what is recorded. */
+  readonly deliverer: Pick<Deliverer, 'recorded'>
+  /** Reads a subscription (UUID) again. It was deleted, and the record of its deletion has not been read yet. */
+  readonly reload: (uuid: string) => Effect.Effect<unknown, StorageError>
+}
+
+export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: RecorderOptions) {
+  const { deliverer, ownership, reload } = options
+  const store = yield* FanoutStore
+  const settings = yield* FanoutSettings
+  const clock = yield* Clock.Clock
+  const alarm = makeAlarm()
+  const now = () => clock.currentTimeMillisUnsafe()
+  /** Outcomes of the next group, oldest first. */
+  let pending: Array<readonly [Subscription, Outcome]> = []
+  /** When the first of them was reported, milliseconds since the epoch. */
+  let pendingSince = 0
+  /** The next group must not wait: the next attempts of a failing subscription depend on it. */
+  let urgent = false
+
+  const untilDue = Effect.gen(function* () {
+    for (;;) {
+      const latest = pending.length === 0 ? null : pendingSince + settings.recordWithinMs
+      if (urgent || pending.length >= settings.recordTogether || (latest !== null && now() >= latest)) return
+      yield* alarm.wait(latest)
+    }
+  })
+
+  const recordGroup = Effect.gen(function* () {
+    const group = pending
+    pending = []
+    urgent = false
+    const outcomes = group.map(([, outcome]) => outcome)
+    const { nextDue, standings } = yield* store
+      .record(ownership, outcomes)
+      .pipe(retryStorage('outcome recorder: could not record outcomes; trying again', ownership.partition))
+    for (const [result, those] of Map.groupBy(outcomes, ({ reason }) => reason ?? 'succeeded')) {
+      yield* Metric.update(Metric.withAttributes(metrics.attempts, { result }), those.length)
+    }
+    const deleted = new Set<string>()
+    for (const [subscription, outcome] of group) {
+      const standing = standings.get(outcome.endpoint) ?? null
+      if (standing === null) deleted.add(outcome.endpoint)
+      const disabled = standing?.action === 'disable' && subscription.enabled
+      deliverer.recorded(subscription, outcome, standing, nextDue.get(outcome.batch.uuid) ?? null)
+      if (disabled) yield* logDisabled(subscription)
+    }
+    // Outcomes reported meanwhile, of subscriptions that fail only now.
+    if (pending.some(([subscription]) => subscription.failing)) urgent = true
+    yield* Effect.forEach(deleted, reload, { discard: true }).pipe(
+      retryStorage('outcome recorder: could not reload a subscription; trying again', ownership.partition),
+    )
+  })
+
+  return {
+    report: (subscription, outcome) => {
+      if (pending.length === 0) pendingSince = now()
+      pending.push([subscription, outcome])
+      if (outcome.reason !== null || subscription.failing) urgent = true
+      if (urgent || pending.length === 1 || pending.length === settings.recordTogether) alarm.ring()
+    },
+    run: Effect.forever(Effect.andThen(untilDue, recordGroup)),
+  } satisfies OutcomeRecorder
+})
+
+/** Logs that PostgreSQL now has the subscription as disabled; the event for the account is in the same transaction. */
+const logDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
+  yield* Metric.update(metrics.disabled, 1)
+  yield* Effect.logWarning('outcome recorder: disabled a webhook subscription, because it kept failing').pipe(
+    Effect.annotateLogs({
+      subscription: subscription.record.id,
+      account: subscription.record.account,
+      partition: subscription.partition,
+      // Only the host of the URL: the rest may contain secrets.
+      host: URL.parse(subscription.record.url)?.host ?? 'unknown',
+    }),
+  )
+})
