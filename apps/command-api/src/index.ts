@@ -1,5 +1,3 @@
-/** The API process: takes commands, answers queries; no state of its own. */
-export { type AppOptions, commandApi } from './app.ts'
-// For the bench of what tracing costs.
+/** Exports for the benchmark that measures what tracing costs. No other app may import them. */
 export { makeTracedAppend } from './accept/traced-append.ts'
 export { observe } from './http/observe.ts'

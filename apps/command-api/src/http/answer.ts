@@ -1,7 +1,7 @@
 /** What is sent back: answers as data, and the headers that every one of them has. */
 import { type ApiError, errorHeaders, httpStatusOf, toErrorBody } from '@hub/contract'
 import { HttpServerResponse } from 'effect/http'
-import type { Found } from '../page.ts'
+import type { Found } from '../paging/page.ts'
 
 /** An answer before it is a response. */
 export interface Answer {

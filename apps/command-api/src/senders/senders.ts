@@ -7,8 +7,8 @@ import { decodeId, encodeId, newSenderStatus, toTimestamp } from '@hub/domain'
 import { insertSender, type Queries, Sql, type StorageError, type StoredSender, uuidOf } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { type MakeId } from '../ids.ts'
-import { type Found, foundIn } from '../page.ts'
+import type { MakeId } from '../ids.ts'
+import { type Found, foundIn } from '../paging/page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 

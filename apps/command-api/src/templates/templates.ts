@@ -15,8 +15,8 @@ import {
 } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { type MakeId } from '../ids.ts'
-import { type Found, foundIn } from '../page.ts'
+import type { MakeId } from '../ids.ts'
+import { type Found, foundIn } from '../paging/page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 

@@ -2,7 +2,7 @@
 import type { DeliveryReason, Page, WebhookDelivery } from '@hub/contract'
 import { decodeId, encodeId, toTimestamp } from '@hub/domain'
 import type { Queries } from '@hub/store'
-import { type Found, foundIn } from '../page.ts'
+import { type Found, foundIn } from '../paging/page.ts'
 
 interface AttemptRow {
   readonly id: string

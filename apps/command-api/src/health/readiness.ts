@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { Sql } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { Clock, Duration, Effect, Layer } from 'effect'
-import { HttpEdge } from './http/edge.ts'
+import { HttpEdge } from '../http/edge.ts'
 
 /**
  * Stamps come from PostgreSQL and lifetimes are judged by this machine's clock as well: a second apart is as much as may go

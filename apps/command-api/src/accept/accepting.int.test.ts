@@ -4,7 +4,7 @@ import { decodeBatchSealed } from '@hub/kafka'
 import { eventually } from '@hub/testkit'
 import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeDeployment, type Deployment } from './testing/harness.ts'
+import { type Account, call, facts, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 let deployment: Deployment
 let api: Awaited<ReturnType<Deployment['start']>>

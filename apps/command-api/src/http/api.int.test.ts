@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { decodeId, encodeId, factId } from '@hub/domain'
 import { eventually } from '@hub/testkit'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, call, facts, makeDeployment, type Deployment } from './testing/harness.ts'
+import { type Account, call, facts, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 let deployment: Deployment
 let api: Awaited<ReturnType<Deployment['start']>>

@@ -5,7 +5,7 @@ import { decodeSubscriptionChanged } from '@hub/kafka'
 import { eventually as eventuallyWithin } from '@hub/testkit'
 import { Effect, Result } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Account, call, makeDeployment, type Deployment } from './testing/harness.ts'
+import { type Account, call, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 let deployment: Deployment
 let url: string

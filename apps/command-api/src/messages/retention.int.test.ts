@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, NEW_ID_RANDOM_BYTES, newId, decodeId, recipientHash } from '@hub/domain'
 import { afterAll, beforeAll } from 'vitest'
-import { type Account, call, makeDeployment, type Deployment } from './testing/harness.ts'
+import { type Account, call, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 const NUMBER = '+79001234567'
 const DAY = 24 * 3_600_000

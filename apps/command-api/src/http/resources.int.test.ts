@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { encodeId, type Mode } from '@hub/domain'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, type Answered, call, makeDeployment, type Deployment } from './testing/harness.ts'
+import { type Account, type Answered, call, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 let deployment: Deployment
 let api: Awaited<ReturnType<Deployment['start']>>

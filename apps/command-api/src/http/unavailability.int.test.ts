@@ -14,7 +14,7 @@ import {
   makeDeployment,
   stallingProxy,
   type Deployment,
-} from './testing/harness.ts'
+} from '../testing/harness.ts'
 
 /** The contract's promise for every answer while something is down. */
 const PROMISED_MS = 3000
@@ -159,7 +159,7 @@ describe('while Kafka hangs', () => {
 
     const child: ChildProcess = spawn(
       process.execPath,
-      [fileURLToPath(new URL('./main.ts', import.meta.url))],
+      [fileURLToPath(new URL('../main.ts', import.meta.url))],
       {
         env: {
           ...process.env,
