@@ -15,8 +15,8 @@ import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } 
 import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
-import { makeFanout } from './fanout.ts'
-import { FanoutStore } from './store.ts'
+import { makeFanout } from './app.ts'
+import { FanoutStore } from './store/store.port.ts'
 
 const APP = 'webhook-fanout'
 

@@ -7,13 +7,13 @@
  */
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Metric } from 'effect'
-import { makeAlarm } from '../alarm.ts'
-import type { Deliverer } from '../deliverer.ts'
+import { makeAlarm } from '../delivery/wake-signal.ts'
+import type { Deliverer } from '../delivery/deliverer.ts'
 import { metrics } from '../metrics.ts'
-import { FanoutSettings } from '../settings.ts'
-import { FanoutStore, type Outcome, type Ownership, type PartitionLost } from '../store.ts'
-import { retryStorage } from '../retry-storage.ts'
-import type { Subscription } from '../subscription.ts'
+import { FanoutSettings } from '../config.ts'
+import { FanoutStore, type Outcome, type Ownership, type PartitionLost } from '../store/store.port.ts'
+import { retryStorage } from '../store/retry.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 
 export interface OutcomeRecorder {
   /** Adds an outcome to the next group. */

@@ -18,8 +18,8 @@ import {
 } from '@hub/domain'
 import { StorageUnavailable } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
-import type { Place } from '../due-sql.ts'
-import type { Settings } from '../settings.ts'
+import type { Place } from '../store/due-batches.ts'
+import type { Settings } from '../config.ts'
 import {
   type FanoutStoreShape,
   type OpenRedelivery,
@@ -28,8 +28,8 @@ import {
   PartitionLost,
   type Recorded,
   type Standing,
-} from '../store.ts'
-import type { PendingBatch, SubscriptionRecord } from '../subscription.ts'
+} from '../store/store.port.ts'
+import type { PendingBatch, SubscriptionRecord } from '../subscriptions/subscription.ts'
 
 interface StoredBatch {
   readonly uuid: string

@@ -15,10 +15,10 @@ import {
 } from '@hub/kafka'
 import { type DeliveryResult, WebhookClient } from '@hub/webhooks'
 import { Clock, Context, Effect, Exit, FiberSet, Layer, type Scope as ScopeType, Scope } from 'effect'
-import { makeDeliverer } from '../deliverer.ts'
-import { openPartition, type Partition } from '../partition.ts'
-import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../settings.ts'
-import { FanoutStore } from '../store.ts'
+import { makeDeliverer } from '../delivery/deliverer.ts'
+import { openPartition, type Partition } from '../batching/partition.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
+import { FanoutStore } from '../store/store.port.ts'
 import { MemoryStore, type Step } from './memory-store.ts'
 
 /** `picky` refuses about every fifth batch for good; the others speak for themselves. */

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Slots } from './slots.ts'
+import { Slots } from './attempt-slots.ts'
 
 class Holder {
   readonly name: string

@@ -19,9 +19,9 @@ import { makeCertificateAuthority } from '@hub/testkit'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient, WebhookClient } from '@hub/webhooks'
 import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from 'effect'
 import postgres from 'postgres'
-import { makeFanout } from './fanout.ts'
-import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './settings.ts'
-import { FanoutStore, type FanoutStoreShape } from './store.ts'
+import { makeFanout } from '../app.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
+import { FanoutStore, type FanoutStoreShape } from '../store/store.port.ts'
 
 const required = (name: string): string => {
   const value = process.env[name]

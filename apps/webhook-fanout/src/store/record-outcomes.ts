@@ -15,10 +15,10 @@ import {
   type SubscriptionStatus,
 } from '@hub/domain'
 import { type Queries, sqlArray, uuidOf } from '@hub/store'
-import { attemptIds } from './attempt-ids.ts'
-import type { Settings } from './settings.ts'
-import type { Outcome, Ownership, Recorded, Standing } from './store.ts'
-import type { PendingBatch } from './subscription.ts'
+import { attemptIds } from './attempts.ts'
+import type { Settings } from '../config.ts'
+import type { Outcome, Ownership, Recorded, Standing } from './store.port.ts'
+import type { PendingBatch } from '../subscriptions/subscription.ts'
 
 const time = (date: Date | null): number | null => date?.getTime() ?? null
 const date = (at: number | null): Date | null => (at === null ? null : new Date(at))

@@ -6,8 +6,8 @@
  */
 import { traceparentOf, type TracingShape } from '@hub/telemetry'
 import type { DeliveryResult } from '@hub/webhooks'
-import type { CollectedEvent } from './collector.ts'
-import type { PendingBatch, Subscription } from './subscription.ts'
+import type { CollectedEvent } from '../batching/collector.ts'
+import type { PendingBatch, Subscription } from '../subscriptions/subscription.ts'
 
 /** Traced batches that are remembered; beyond them the oldest is forgotten. A receiver that is away for a day leaves many. */
 const MOST = 10_000

@@ -5,7 +5,7 @@ import { decodeId, encodeId, eventIdOf, toTimestamp } from '@hub/domain'
 import { statusResponse, tlsReceiver } from '@hub/testkit'
 import { Deferred, Effect, type Scope } from 'effect'
 import { Stripe } from 'stripe'
-import { certificate, type Deployment, type Endpoint, makeDeployment } from './fanout.harness.ts'
+import { certificate, type Deployment, type Endpoint, makeDeployment } from '../testing/harness.ts'
 
 /** Slow machines wait longer; a test that cannot end fails. */
 const TIMEOUT = 30_000

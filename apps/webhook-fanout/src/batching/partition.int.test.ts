@@ -14,11 +14,17 @@ import { statusResponse, tlsReceiver } from '@hub/testkit'
 import { WebhookClient } from '@hub/webhooks'
 import { Context, Deferred, Effect, Layer, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
-import { makeDeliverer } from './deliverer.ts'
-import { type Account, certificate, clientLayer, type Deployment, makeDeployment } from './fanout.harness.ts'
+import { makeDeliverer } from '../delivery/deliverer.ts'
+import {
+  type Account,
+  certificate,
+  clientLayer,
+  type Deployment,
+  makeDeployment,
+} from '../testing/harness.ts'
 import { openPartition, type Partition } from './partition.ts'
-import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './settings.ts'
-import { FanoutStore, type FanoutStoreShape } from './store.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
+import { FanoutStore, type FanoutStoreShape } from '../store/store.port.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

@@ -5,9 +5,9 @@
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
 import { Effect, FiberSet, Metric } from 'effect'
-import { metrics } from './metrics.ts'
-import { FanoutSettings } from './settings.ts'
-import { FanoutStore, type Trial } from './store.ts'
+import { metrics } from '../metrics.ts'
+import { FanoutSettings } from '../config.ts'
+import { FanoutStore, type Trial } from '../store/store.port.ts'
 
 /** How often new ones are looked for. The question costs PostgreSQL some microseconds: the index is empty as a rule. */
 const LOOK_EVERY = '200 millis'

@@ -4,7 +4,7 @@ import { Sql } from '@hub/store'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { readRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Effect, type Scope } from 'effect'
-import { certificate, type Deployment, type Endpoint, makeDeployment, RETRY_MS } from './fanout.harness.ts'
+import { certificate, type Deployment, type Endpoint, makeDeployment, RETRY_MS } from '../testing/harness.ts'
 
 const HOUR = 3_600_000
 

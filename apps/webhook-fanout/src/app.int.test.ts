@@ -4,9 +4,9 @@ import { encodeId, eventBatchId } from '@hub/domain'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
 import { Cause, Deferred, Effect, Exit, Fiber, Layer, type Scope } from 'effect'
 import { Stripe } from 'stripe'
-import { certificate, type Deployment, makeDeployment, PARTITIONS } from './fanout.harness.ts'
-import { FANOUT_DEFAULTS } from './settings.ts'
-import { FanoutStore } from './store.ts'
+import { certificate, type Deployment, makeDeployment, PARTITIONS } from './testing/harness.ts'
+import { FANOUT_DEFAULTS } from './config.ts'
+import { FanoutStore } from './store/store.port.ts'
 
 const HOUR = 3_600_000
 

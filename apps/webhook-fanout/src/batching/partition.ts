@@ -18,13 +18,13 @@ import {
 } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Metric, Result } from 'effect'
-import { makeAlarm } from './alarm.ts'
+import { makeAlarm } from '../delivery/wake-signal.ts'
 import { Collector } from './collector.ts'
-import type { Deliverer } from './deliverer.ts'
-import { metrics } from './metrics.ts'
-import { makeOutcomeRecorder } from './recording/outcome-recorder.ts'
-import { retryStorage } from './retry-storage.ts'
-import { FanoutSettings } from './settings.ts'
+import type { Deliverer } from '../delivery/deliverer.ts'
+import { metrics } from '../metrics.ts'
+import { makeOutcomeRecorder } from '../recording/outcome-recorder.ts'
+import { retryStorage } from '../store/retry.ts'
+import { FanoutSettings } from '../config.ts'
 import {
   type BatchCut,
   FanoutStore,
@@ -33,8 +33,8 @@ import {
   type Outcome,
   type Ownership,
   type PartitionLost,
-} from './store.ts'
-import { Subscription } from './subscription.ts'
+} from '../store/store.port.ts'
+import { Subscription } from '../subscriptions/subscription.ts'
 
 /** What a partition does to its consumer. */
 export interface Reading {

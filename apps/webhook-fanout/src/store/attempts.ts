@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'
-import type { Outcome } from './store.ts'
+import type { Outcome } from './store.port.ts'
 
 /** Ids of attempts, UUIDs. Random bytes are drawn for all of them at once. */
 export const attemptIds = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<string> => {

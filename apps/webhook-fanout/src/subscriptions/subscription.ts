@@ -1,8 +1,8 @@
 /** A subscription as the fan-out knows it: a plain object of the partition that owns it. */
 import type { Mode, SubscriptionStatus } from '@hub/domain'
 import type { Redacted } from 'effect'
-import type { Place } from './due-sql.ts'
-import type { SlotHolder } from './slots.ts'
+import type { Place } from '../store/due-batches.ts'
+import type { SlotHolder } from '../delivery/attempt-slots.ts'
 
 /** What is stored of it, decrypted. */
 export interface SubscriptionRecord {

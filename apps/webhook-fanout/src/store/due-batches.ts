@@ -7,8 +7,8 @@
 import { encodeId } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
 import type { Fragment } from 'postgres'
-import type { Settings } from './settings.ts'
-import type { PendingBatch } from './subscription.ts'
+import type { Settings } from '../config.ts'
+import type { PendingBatch } from '../subscriptions/subscription.ts'
 
 /** A place among the batches of a subscription, for the reading that goes on behind it. */
 export interface Place {

@@ -15,7 +15,7 @@ import {
 import { type Queries, Sql, StorageRejected, type StorageError, uuidOf, Vault } from '@hub/store'
 import type { Delivery, DeliveryResult, FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
-import type { Cut } from './collector.ts'
+import type { Cut } from '../batching/collector.ts'
 import {
   bodyOfBatch,
   dueBatches,
@@ -23,12 +23,12 @@ import {
   expiredBatches,
   type ExpiredRequest,
   type FoundBatches,
-} from './due-sql.ts'
-import { FanoutSettings } from './settings.ts'
-import type { PendingBatch, SubscriptionRecord } from './subscription.ts'
-import { recordOutcomes } from './recording-sql.ts'
-import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials-sql.ts'
-import { traceparentsOf } from './traces.ts'
+} from './due-batches.ts'
+import { FanoutSettings } from '../config.ts'
+import type { PendingBatch, SubscriptionRecord } from '../subscriptions/subscription.ts'
+import { recordOutcomes } from './record-outcomes.ts'
+import { claimTrials, clearDeleted, recordTrial, releaseTrial, type TrialRow } from './trials.ts'
+import { traceparentsOf } from '../delivery/batch-traces.ts'
 
 /** Another process has taken the partition over. Nothing was changed; nothing will be. */
 export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}

@@ -7,7 +7,7 @@ import { Effect, References, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ENDPOINTS, makeSimulation, type ReceiverMode, type Simulation } from './testing/simulation.ts'
+import { ENDPOINTS, makeSimulation, type ReceiverMode, type Simulation } from './simulation.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

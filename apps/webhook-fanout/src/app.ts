@@ -13,12 +13,12 @@ import {
 } from '@hub/kafka'
 import { type Lag, makeLagGauge } from '@hub/telemetry'
 import { type Duration, Effect, FiberSet, Metric, Schedule } from 'effect'
-import { makeDeliverer } from './deliverer.ts'
+import { makeDeliverer } from './delivery/deliverer.ts'
 import { metrics } from './metrics.ts'
-import { openPartition, type Partition } from './partition.ts'
-import { FanoutSettings } from './settings.ts'
-import { FanoutStore } from './store.ts'
-import { runClearing, runTrials } from './trials.ts'
+import { openPartition, type Partition } from './batching/partition.ts'
+import { FanoutSettings } from './config.ts'
+import { FanoutStore } from './store/store.port.ts'
+import { runClearing, runTrials } from './delivery/test-deliveries.ts'
 
 export interface FanoutOptions {
   /** `HUB_TOPIC_PREFIX`. */

@@ -6,12 +6,12 @@ import { describe, expect, it } from '@effect/vitest'
 import { Context, Effect, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import * as fc from 'fast-check'
-import type { DueRequest, FoundBatches, Place } from './due-sql.ts'
-import { makeDeployment } from './fanout.harness.ts'
-import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from './settings.ts'
-import { FanoutStore, type FanoutStoreShape } from './store.ts'
-import type { SubscriptionRecord } from './subscription.ts'
-import { MemoryStore } from './testing/memory-store.ts'
+import type { DueRequest, FoundBatches, Place } from './due-batches.ts'
+import { makeDeployment } from '../testing/harness.ts'
+import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
+import { FanoutStore, type FanoutStoreShape } from './store.port.ts'
+import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
+import { MemoryStore } from '../testing/memory-store.ts'
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
