@@ -50,7 +50,7 @@ export class Lone {
       {
         shard: 0,
         isCurrent: () => true,
-        mayAct: () => true,
+        hasLease: () => true,
         append: (record, onAppended) => this.#pending.push([record, onAppended]),
       },
       {
@@ -125,7 +125,7 @@ export class Lone {
     this.now += ms
     this.shard.onTick(this.now)
     this.#acknowledge()
-    const { lanes } = this.shard.needed()
+    const { lanes } = this.shard.lowestPinned()
     this.shard.onCommitted([0, lanes[SERVICE] ?? this.#lane], this.#log, this.now)
     this.#acknowledge()
   }

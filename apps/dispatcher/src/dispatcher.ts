@@ -145,8 +145,8 @@ export const makeDispatcher = (
     const handover = yield* makeHandover({
       operators: [...operators.values()],
       shards,
-      mayBegin: () => host?.mayBegin() ?? false,
-      act: (change) => host?.act(change),
+      mayBegin: () => host?.mayStart() ?? false,
+      act: (change) => host?.apply(change),
       now,
       metrics,
       traces,
@@ -211,7 +211,7 @@ export const makeDispatcher = (
             logOffset: message.askAt?.log ?? 0,
           })),
         )
-        running.act(() => {
+        running.apply(() => {
           for (const [i, { message, shard }] of messages.entries()) {
             const answer = answers[i] ?? null
             if (answer !== null && shard.handle.isCurrent()) shard.messages.lookedUp(message, answer)
@@ -227,7 +227,7 @@ export const makeDispatcher = (
             logOffset: parked.logOffset,
           })),
         )
-        running.act(() => {
+        running.apply(() => {
           for (const [i, { parked, shard }] of reports.entries()) {
             const answer = answers[i] ?? null
             if (answer === null || !shard.handle.isCurrent()) continue
@@ -246,7 +246,7 @@ export const makeDispatcher = (
     })
     const optOuts = applyInbound.pipe(
       // Whether the reports may be read on.
-      Effect.tap((count) => Effect.sync(() => (count > 0 ? running.act(() => {}) : undefined))),
+      Effect.tap((count) => Effect.sync(() => (count > 0 ? running.apply(() => {}) : undefined))),
       Effect.catch((error) => Effect.logDebug('opt-outs cannot be written; they wait', error)),
       Effect.asVoid,
     )

@@ -192,7 +192,7 @@ export const makeHandover = (
           lane.operator
             .submit(
               sent.map(({ submission }) => submission),
-              () => [...shards].every((shard) => shard.handle.mayAct()),
+              () => [...shards].every((shard) => shard.handle.hasLease()),
             )
             .pipe(
               Effect.flatMap((outcomes) => {

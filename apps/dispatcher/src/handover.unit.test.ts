@@ -38,7 +38,7 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
     let claimed = 0
     let handover: Handover | null = null
     const shard = {
-      handle: { isCurrent: () => true, mayAct: () => true },
+      handle: { isCurrent: () => true, hasLease: () => true },
       messages: {
         take: () => waiting.shift() ?? null,
         handoversAt: () => 0,

@@ -1,56 +1,55 @@
 /**
- * One line to the log for all shards of a process: what is handed in while a produce is under way goes together into
- * the next one. No timer, so a lone record goes out at once.
+ * The produce queue to Kafka, shared by all shards of a process. Records that arrive during a produce
+ * go into the next one together. There is no linger timer, so a single record leaves at once.
  */
 import { EventLog, type OutgoingRecord, type Position } from '@hub/kafka'
 import { Effect, Latch } from 'effect'
 
-/** A produce of more records than this would only make the first wait for the last. */
+/** In a larger produce the first record would wait for the last one. */
 const MAX_BATCH = 1000
 
-/** After a failed produce: long enough not to hammer a broker that is starting, short enough not to be noticed. */
+/** Pauses after a failed produce: they protect a starting broker, and a client does not notice them. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1000
 
-/** What becomes of a record. Both are called synchronously. */
-export interface Ticket {
-  /** Whether the record is still to be written; asked before every try. */
+/** What the appender asks and tells the owner of a record. It calls both functions synchronously. */
+export interface AppendCallbacks {
+  /** Whether the record is still wanted. The appender asks before every try. */
   readonly isWanted: () => boolean
-  /** The log has acknowledged it. Not called when it was not wanted any more. */
+  /** Kafka has acknowledged the record. The appender does not call it for an unwanted record. */
   readonly onAppended: (at: Position) => void
 }
 
 export interface Appender {
-  /** Takes a record over; never blocks. Records of one appender land in the order in which they were handed in. */
-  readonly append: (record: OutgoingRecord, ticket: Ticket) => void
-  /** Records not acknowledged yet. */
-  readonly waiting: () => number
-  /** The line itself; to be run by whoever made it, for as long as it is to work. */
+  /** Queues a record without blocking. Records land in the order of the calls. */
+  readonly append: (record: OutgoingRecord, callbacks: AppendCallbacks) => void
+  /** The produce loop. The owner of the appender must run it. */
   readonly run: Effect.Effect<never>
 }
 
 /**
- * A line. A produce that fails is tried again for as long as any of its records is wanted: it may have landed,
- * so a record can appear twice, under the same id. `onSettled` is called after the records of a produce have been told.
+ * Creates an appender. It repeats a failed produce while any of its records is wanted. A failed produce
+ * may have landed, so a record can appear twice, under the same id. The appender calls `onSettled`
+ * after it has reported all records of a produce.
  */
 export const makeAppender = (onSettled: () => void): Effect.Effect<Appender, never, EventLog> =>
   Effect.gen(function* () {
     const log = yield* EventLog
     const latch = Latch.makeUnsafe(false)
-    const queue: Array<readonly [OutgoingRecord, Ticket]> = []
-    let underWay = 0
+    const queue: Array<readonly [OutgoingRecord, AppendCallbacks]> = []
 
-    const write = Effect.fnUntraced(function* (taken: ReadonlyArray<readonly [OutgoingRecord, Ticket]>) {
+    const write = Effect.fnUntraced(function* (
+      taken: ReadonlyArray<readonly [OutgoingRecord, AppendCallbacks]>,
+    ) {
       let pause = FIRST_PAUSE_MS
       for (;;) {
-        const batch = taken.filter(([, ticket]) => ticket.isWanted())
-        underWay = batch.length
+        const batch = taken.filter(([, callbacks]) => callbacks.isWanted())
         if (batch.length === 0) return
         const positions = yield* log
           .append(batch.map(([record]) => record))
           .pipe(
             Effect.catch((error) =>
-              Effect.logWarning('the log did not confirm; trying again', error).pipe(
+              Effect.logWarning('appender: Kafka did not acknowledge a produce; retrying it', error).pipe(
                 Effect.annotateLogs({ records: batch.length }),
                 Effect.andThen(Effect.sleep(pause)),
                 Effect.as(null),
@@ -58,10 +57,9 @@ export const makeAppender = (onSettled: () => void): Effect.Effect<Appender, nev
             ),
           )
         if (positions !== null) {
-          underWay = 0
-          for (const [i, [, ticket]] of batch.entries()) {
+          for (const [i, [, callbacks]] of batch.entries()) {
             const at = positions[i]
-            if (at !== undefined && ticket.isWanted()) ticket.onAppended(at)
+            if (at !== undefined && callbacks.isWanted()) callbacks.onAppended(at)
           }
           onSettled()
           return
@@ -71,11 +69,10 @@ export const makeAppender = (onSettled: () => void): Effect.Effect<Appender, nev
     })
 
     return {
-      append: (record, ticket) => {
-        queue.push([record, ticket])
+      append: (record, callbacks) => {
+        queue.push([record, callbacks])
         latch.openUnsafe()
       },
-      waiting: () => queue.length + underWay,
       run: Effect.gen(function* () {
         for (;;) {
           yield* latch.await

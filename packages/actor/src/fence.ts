@@ -1,58 +1,60 @@
 /**
- * The fence of a log partition. Kafka fences neither the produces nor the commits of a member that lost its shard
- * without knowing; this does: whoever takes a shard writes `ShardOpened` with an epoch above every one before, and
- * what an older epoch claims behind that record is void for every reader of the log.
+ * The fence of a log partition. Kafka does not reject the produces of a member that lost its shard
+ * without noticing. A new owner therefore appends `ShardOpened` with an epoch above all earlier ones.
+ * Every reader ignores a handover claim of a lower epoch behind that record.
  *
- * It follows that a reader must begin at a fence: from between two of them it could not tell a void claim from a
- * valid one. So the log's low-water mark is the last fence before what is needed, and a member writes its fence again
- * now and then, for the mark to move on.
+ * A reader must start at a fence; otherwise it cannot tell which claims are void. So the low-water mark
+ * of the log is the last fence at or before the lowest pinned offset. The owner appends its fence again
+ * from time to time, so that the mark can advance.
  */
 
-/** A fence as it is read from the log. */
-export interface Opening {
+/** The owner that a fence record names. */
+export interface FenceOwner {
   readonly epoch: number
-  /** Random nonce of the member. */
+  /** A random id of the member. */
   readonly member: string
 }
 
-/** The fold of a partition's fences, in the order of the log. */
+/** The fold of the fence records of a partition, in log order. */
 export class Fence {
-  #current: Opening | null = null
-  /** Offsets, ascending, of the records that put the epoch in force that was in force there. */
-  #places: Array<number> = []
+  #current: FenceOwner | null = null
+  /** Ascending offsets of the fences that had the current epoch of their time. */
+  #offsets: Array<number> = []
 
-  /** The epoch in force; 0 before the first fence. */
+  /** The current epoch; 0 before the first fence. */
   get epoch(): number {
     return this.#current?.epoch ?? 0
   }
 
-  /** Where the newest fence in force was read, or `null`. */
-  get newest(): number | null {
-    return this.#places.at(-1) ?? null
+  /** The offset of the newest fence of the current epoch, or `null`. */
+  get newestOffset(): number | null {
+    return this.#offsets.at(-1) ?? null
   }
 
-  /** Of two fences with one epoch the first counts; the second member has to try again with a higher one. */
-  observe(offset: number, opening: Opening): void {
-    if (this.#current === null || opening.epoch > this.#current.epoch) this.#current = opening
-    if (opening.epoch === this.#current.epoch) this.#places.push(offset)
+  /**
+   * Folds a fence record. If two members append the same epoch, the first wins, and the second must
+   * try again with a higher epoch.
+   */
+  observe(offset: number, owner: FenceOwner): void {
+    if (this.#current === null || owner.epoch > this.#current.epoch) this.#current = owner
+    if (owner.epoch === this.#current.epoch) this.#offsets.push(offset)
   }
 
-  /** Whether the fence in force is this one. */
-  isHeldBy(opening: Opening): boolean {
-    return this.#current?.epoch === opening.epoch && this.#current.member === opening.member
+  isOwnedBy({ epoch, member }: FenceOwner): boolean {
+    return this.#current?.epoch === epoch && this.#current.member === member
   }
 
-  /** Whether a claim of this epoch, read now, counts for nothing. */
+  /** Whether a reader at the current position must ignore a claim of this epoch. */
   isVoid(epoch: number): boolean {
     return epoch < this.epoch
   }
 
-  /** The last fence at or before an offset, or `null` when none was read; earlier ones are forgotten. */
-  before(offset: number): number | null {
+  /** The last fence at or before an offset, or `null`. It forgets all earlier fences. */
+  lastAtOrBefore(offset: number): number | null {
     let last = -1
-    while (last + 1 < this.#places.length && this.#places[last + 1]! <= offset) last++
+    while (last + 1 < this.#offsets.length && this.#offsets[last + 1]! <= offset) last++
     if (last < 0) return null
-    if (last > 0) this.#places = this.#places.slice(last)
-    return this.#places[0]!
+    if (last > 0) this.#offsets = this.#offsets.slice(last)
+    return this.#offsets[0]!
   }
 }

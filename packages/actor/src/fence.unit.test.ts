@@ -1,8 +1,9 @@
+/** Which claims a fence makes void, and where a reader must start. */
 import { assert, describe, it } from '@effect/vitest'
 import { Fence } from './fence.ts'
 
-describe('the fence of a log', () => {
-  it('makes claims of a lower epoch void, from where it stands on', () => {
+describe('Fence', () => {
+  it('makes claims of a lower epoch void from its offset on', () => {
     const fence = new Fence()
     assert.isFalse(fence.isVoid(1))
     fence.observe(10, { epoch: 3, member: 'a' })
@@ -10,27 +11,27 @@ describe('the fence of a log', () => {
     assert.isFalse(fence.isVoid(3))
   })
 
-  it('belongs to the first of two members with one epoch', () => {
+  it('belongs to the first of two members with the same epoch', () => {
     const fence = new Fence()
     fence.observe(10, { epoch: 3, member: 'a' })
     fence.observe(11, { epoch: 3, member: 'b' })
-    assert.isTrue(fence.isHeldBy({ epoch: 3, member: 'a' }))
-    assert.isFalse(fence.isHeldBy({ epoch: 3, member: 'b' }))
+    assert.isTrue(fence.isOwnedBy({ epoch: 3, member: 'a' }))
+    assert.isFalse(fence.isOwnedBy({ epoch: 3, member: 'b' }))
     fence.observe(12, { epoch: 4, member: 'b' })
-    assert.isTrue(fence.isHeldBy({ epoch: 4, member: 'b' }))
+    assert.isTrue(fence.isOwnedBy({ epoch: 4, member: 'b' }))
   })
 
-  it('says where a reader must begin to see what is in force at an offset', () => {
+  it('finds the offset where a reader must start to know the epoch at an offset', () => {
     const fence = new Fence()
-    assert.isNull(fence.before(100))
+    assert.isNull(fence.lastAtOrBefore(100))
     fence.observe(10, { epoch: 1, member: 'a' })
     fence.observe(20, { epoch: 2, member: 'b' })
-    // Left behind by a member that had lost the shard: nothing is in force from there.
+    // A late fence of a former owner: its epoch is not current.
     fence.observe(25, { epoch: 1, member: 'a' })
     fence.observe(30, { epoch: 2, member: 'b' })
-    assert.strictEqual(fence.before(19), 10)
-    assert.strictEqual(fence.before(29), 20)
-    assert.strictEqual(fence.before(30), 30)
-    assert.strictEqual(fence.newest, 30)
+    assert.strictEqual(fence.lastAtOrBefore(19), 10)
+    assert.strictEqual(fence.lastAtOrBefore(29), 20)
+    assert.strictEqual(fence.lastAtOrBefore(30), 30)
+    assert.strictEqual(fence.newestOffset, 30)
   })
 })

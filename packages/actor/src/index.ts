@@ -1,21 +1,12 @@
 /**
- * The shard runtime: many actors on few fibers. Mechanisms only (queue discipline, marks, timers, fence, recovery,
- * back-pressure); what a record means is the app's.
+ * The shard runtime: many actors on few fibers. It contains mechanisms only: queue discipline, pinned
+ * offsets, timers, fence, recovery and back-pressure. The app decides what a record means.
  */
-export { type Appender, makeAppender, type Ticket } from './appender.ts'
-export { Fence, type Opening } from './fence.ts'
-export { PinnedOffsets } from './pinned-offsets.ts'
+export { Fence } from './fence.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'
-export { LaneCursor, type Shares } from './lane-cursor.ts'
-export {
-  type HostObserver,
-  makeShardHost,
-  type Needed,
-  type Opened,
-  type Shard,
-  type ShardHandle,
-  type ShardHost,
-  type ShardHostOptions,
-} from './shard-host.ts'
-export { TimerHeap } from './timer-heap.ts'
+export { LaneCursor } from './lane-cursor.ts'
+export { PinnedOffsets } from './pinned-offsets.ts'
+export type { LowestPinned, OpenedShard, Shard, ShardHandle } from './shard.ts'
+export { makeShardHost, type ShardHost } from './shard-host.ts'
 export { makeSupervisor, type Supervisor } from './supervisor.ts'
+export { TimerHeap } from './timer-heap.ts'

@@ -1,18 +1,17 @@
 /**
- * Who is next: the queue discipline of a shard.
+ * The queue discipline of a shard.
  *
- * An *actor* is what is queued under one key for one route: a queue for each lane, and at most one item taken at a time. Items
- * of an actor and lane leave in the order in which they came; a head that is blocked (it waits for something) holds what
- * is behind it in its lane, and nothing else. Among actors the one that became ready first is next. An actor
- * exists for as long as it has an item, and costs nothing afterwards. Routes know nothing of each other.
+ * An actor holds the items of one key and one route: one FIFO queue for each lane. At most one item of
+ * an actor is taken at a time. A blocked item stops the items behind it in its queue, and no others.
+ * Actors are served in the order in which they became ready. Routes are independent of each other.
  */
 
-/** What a queue needs to know of an item. */
+/** The fields of an item that decide its queue. */
 export interface QueueItem {
   readonly key: string
   /** Index of the lane; lower lanes are more urgent. */
   readonly lane: number
-  /** Items are taken by route: what one route has no room for does not hold another's. */
+  /** The caller takes items by route, so a slow route does not delay the others. */
   readonly route: string
 }
 
@@ -20,11 +19,11 @@ interface Actor<Item> {
   readonly key: string
   readonly queues: Array<Array<Item>>
   taken: Item | null
-  /** For each lane, whether the actor stands in a line of ready actors. */
-  readonly listed: Array<boolean>
+  /** For each lane, whether the actor is in the ready queue. */
+  readonly isReady: Array<boolean>
 }
 
-class Line<Item> {
+class ReadyQueue<Item> {
   #actors: Array<Actor<Item>> = []
   #head = 0
   push(actor: Actor<Item>): void {
@@ -48,9 +47,8 @@ class Line<Item> {
 /** The actors of one route. */
 interface Route<Item> {
   readonly actors: Map<string, Actor<Item>>
-  /** For each lane, who may be next. */
-  readonly ready: ReadonlyArray<Line<Item>>
-  /** For each lane, items, the taken ones included. */
+  readonly ready: ReadonlyArray<ReadyQueue<Item>>
+  /** The number of items in each lane, including taken items. */
   readonly counts: Array<number>
 }
 
@@ -63,14 +61,14 @@ export class KeyedQueues<Item extends QueueItem> {
     this.#lanes = lanes
   }
 
-  /** Keys that have an item, counted once for each route. */
+  /** The number of keys with an item, counted once for each route. */
   get actors(): number {
     let count = 0
     for (const { actors } of this.#routes.values()) count += actors.size
     return count
   }
 
-  /** Items of a lane, of one route or of all, the taken ones included. */
+  /** The number of items in a lane, of one route or of all, including taken items. */
   count(lane: number, route?: string): number {
     if (route !== undefined) return this.#routes.get(route)?.counts[lane] ?? 0
     let count = 0
@@ -78,13 +76,13 @@ export class KeyedQueues<Item extends QueueItem> {
     return count
   }
 
-  /** True while an item of this key is taken. */
+  /** Whether an item of this key is taken. */
   isTaken(key: string): boolean {
     for (const { actors } of this.#routes.values()) if (actors.get(key)?.taken != null) return true
     return false
   }
 
-  /** Adds an item behind all others of its key, lane and route. A blocked one waits for `unblock`. */
+  /** Appends an item to the queue of its key, lane and route. A blocked item waits for `unblock`. */
   push(item: Item, blocked: boolean): void {
     const route = this.#routeOf(item.route)
     let actor = route.actors.get(item.key)
@@ -93,7 +91,7 @@ export class KeyedQueues<Item extends QueueItem> {
         key: item.key,
         queues: Array.from({ length: this.#lanes }, () => []),
         taken: null,
-        listed: Array.from({ length: this.#lanes }, () => false),
+        isReady: Array.from({ length: this.#lanes }, () => false),
       }
       route.actors.set(item.key, actor)
     }
@@ -103,14 +101,17 @@ export class KeyedQueues<Item extends QueueItem> {
     this.#refresh(route, actor)
   }
 
-  /** Takes the next item of a lane for a route, or `null`. It stays at the head of its queue until it is given back or removed. */
+  /**
+   * Takes the next item of a lane and route, or returns `null`. The item stays at the head of its
+   * queue until the caller requeues or removes it.
+   */
   take(lane: number, route: string): Item | null {
-    const line = this.#routes.get(route)?.ready[lane]
-    if (line === undefined) return null
+    const ready = this.#routes.get(route)?.ready[lane]
+    if (ready === undefined) return null
     for (;;) {
-      const actor = line.shift()
+      const actor = ready.shift()
       if (actor === undefined) return null
-      actor.listed[lane] = false
+      actor.isReady[lane] = false
       const head = actor.queues[lane]![0]
       if (actor.taken !== null || head === undefined || this.#blocked.has(head)) continue
       actor.taken = head
@@ -118,8 +119,8 @@ export class KeyedQueues<Item extends QueueItem> {
     }
   }
 
-  /** A taken item is to be taken again later: at once, or when it is unblocked. */
-  giveBack(item: Item, blocked: boolean): void {
+  /** Makes a taken item available again: at once, or after `unblock`. */
+  requeue(item: Item, blocked: boolean): void {
     const route = this.#routes.get(item.route)
     const actor = route?.actors.get(item.key)
     if (route === undefined || actor === undefined || actor.taken !== item) return
@@ -128,7 +129,7 @@ export class KeyedQueues<Item extends QueueItem> {
     this.#refresh(route, actor)
   }
 
-  /** An item that waits for something: it and what is behind it in its lane stay where they are until `unblock`. */
+  /** Blocks an item, and the items behind it in its queue, until `unblock`. */
   block(item: Item): void {
     this.#blocked.add(item)
   }
@@ -140,7 +141,7 @@ export class KeyedQueues<Item extends QueueItem> {
     if (route !== undefined && actor !== undefined) this.#refresh(route, actor)
   }
 
-  /** Takes an item out for good, wherever it stands, taken or not. */
+  /** Removes an item from its queue, whether it is taken or not. */
   remove(item: Item): void {
     const route = this.#routes.get(item.route)
     const actor = route?.actors.get(item.key)
@@ -159,13 +160,13 @@ export class KeyedQueues<Item extends QueueItem> {
     }
   }
 
-  /** There are as many as operators: they stay. */
+  /** Routes are never removed: there is one for each operator. */
   #routeOf(name: string): Route<Item> {
     let route = this.#routes.get(name)
     if (route === undefined) {
       route = {
         actors: new Map(),
-        ready: Array.from({ length: this.#lanes }, () => new Line<Item>()),
+        ready: Array.from({ length: this.#lanes }, () => new ReadyQueue<Item>()),
         counts: Array.from({ length: this.#lanes }, () => 0),
       }
       this.#routes.set(name, route)
@@ -177,9 +178,9 @@ export class KeyedQueues<Item extends QueueItem> {
     if (actor.taken !== null) return
     for (let lane = 0; lane < this.#lanes; lane++) {
       const head = actor.queues[lane]![0]
-      if (head === undefined || actor.listed[lane] === true || this.#blocked.has(head)) continue
+      if (head === undefined || actor.isReady[lane] === true || this.#blocked.has(head)) continue
       route.ready[lane]!.push(actor)
-      actor.listed[lane] = true
+      actor.isReady[lane] = true
     }
   }
 }

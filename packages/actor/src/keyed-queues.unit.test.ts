@@ -1,3 +1,4 @@
+/** The queue discipline, by example and compared with a simple model. */
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
 import { KeyedQueues } from './keyed-queues.ts'
@@ -11,8 +12,8 @@ interface Item {
 
 const item = (id: number, key: string, lane = 1, route = 'r'): Item => ({ id, key, lane, route })
 
-describe('who is next', () => {
-  it('takes one of a key at a time, in the order of its lane', () => {
+describe('KeyedQueues', () => {
+  it('takes one item of a key at a time, in lane order', () => {
     const queues = new KeyedQueues<Item>(2)
     const [a1, a2, b1] = [item(1, 'a'), item(2, 'a'), item(3, 'b')]
     for (const each of [a1, a2, b1]) queues.push(each, false)
@@ -23,7 +24,7 @@ describe('who is next', () => {
     assert.strictEqual(queues.take(1, 'r'), a2)
   })
 
-  it('lets a blocked head hold what is behind it in its lane, and not the more urgent lane', () => {
+  it('stops the items behind a blocked item of a lane, but not the more urgent lane', () => {
     const queues = new KeyedQueues<Item>(2)
     const [first, second, code] = [item(1, 'a'), item(2, 'a'), item(3, 'a', 0)]
     queues.push(first, true)
@@ -34,11 +35,11 @@ describe('who is next', () => {
     queues.remove(code)
     queues.unblock(first)
     assert.strictEqual(queues.take(1, 'r'), first)
-    queues.giveBack(first, true)
+    queues.requeue(first, true)
     assert.isNull(queues.take(1, 'r'))
   })
 
-  it('keeps routes apart', () => {
+  it('takes only items of the requested route', () => {
     const queues = new KeyedQueues<Item>(1)
     const live = item(1, 'a', 0, 'live')
     const test = item(2, 'b', 0, 'test')
@@ -49,7 +50,7 @@ describe('who is next', () => {
     assert.strictEqual(queues.take(0, 'live'), live)
   })
 
-  it('forgets an actor with its last item', () => {
+  it('removes an actor with its last item', () => {
     const queues = new KeyedQueues<Item>(2)
     const items = Array.from({ length: 100 }, (_, i) => item(i, `k${i % 7}`, i % 2))
     for (const each of items) queues.push(each, i(each))
@@ -58,9 +59,9 @@ describe('who is next', () => {
     assert.strictEqual(queues.count(0) + queues.count(1), 0)
   })
 
-  it('keeps its promises in any order of events', () => {
+  it('keeps order, exclusivity and progress in any sequence of operations', () => {
     const step = fc.record({
-      do: fc.constantFrom('push', 'pushBlocked', 'take', 'remove', 'giveBack', 'giveBackBlocked', 'unblock'),
+      do: fc.constantFrom('push', 'pushBlocked', 'take', 'remove', 'requeue', 'requeueBlocked', 'unblock'),
       key: fc.nat(3),
       lane: fc.nat(1),
       which: fc.nat(30),
@@ -93,7 +94,7 @@ describe('who is next', () => {
               const ready = heads.filter(
                 (each) => !blocked.has(each) && ![...taken].some((o) => o.key === each.key),
               )
-              if (got === null) assert.lengthOf(ready, 0, 'nothing that could go is left waiting')
+              if (got === null) assert.lengthOf(ready, 0, '`take` returns null only if no item is ready')
               else {
                 assert.include(ready, got)
                 taken.add(got)
@@ -107,13 +108,13 @@ describe('who is next', () => {
               taken.delete(some)
               blocked.delete(some)
               break
-            case 'giveBack':
-            case 'giveBackBlocked': {
+            case 'requeue':
+            case 'requeueBlocked': {
               const [one] = taken
               if (one === undefined) break
               taken.delete(one)
-              if (next.do === 'giveBackBlocked') blocked.add(one)
-              queues.giveBack(one, next.do === 'giveBackBlocked')
+              if (next.do === 'requeueBlocked') blocked.add(one)
+              queues.requeue(one, next.do === 'requeueBlocked')
               break
             }
             case 'unblock':

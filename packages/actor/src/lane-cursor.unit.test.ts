@@ -1,4 +1,4 @@
-/** A lane that is only ever read through `LaneCursor`, with consumers of very different speeds. */
+/** A lane that is read through `LaneCursor` for routes of very different speeds. */
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
 import { LaneCursor } from './lane-cursor.ts'
@@ -13,7 +13,7 @@ class Reader {
   position = 0
   reads = 0
   now = 0
-  readonly reading = new LaneCursor({
+  readonly cursor = new LaneCursor({
     isFull: (route) => this.waiting.get(route)!.length >= SHARE,
     hasRoom: (route) => this.waiting.get(route)!.length <= SHARE / 2,
   })
@@ -22,43 +22,46 @@ class Reader {
     this.lane = [...lane]
   }
 
-  turn(): void {
-    const next = this.reading.turn(this.position, this.now)
+  seek(): void {
+    const next = this.cursor.seekTarget(this.position, this.now)
     if (next === null) return
-    assert.isAtLeast(next, Math.min(this.reading.lowest() ?? this.reading.frontier, this.reading.frontier))
+    assert.isAtLeast(
+      next,
+      Math.min(this.cursor.lowestSkipped() ?? this.cursor.frontier, this.cursor.frontier),
+    )
     this.position = next
   }
 
   read(count: number): void {
-    this.turn()
-    if (this.reading.waits(this.now)) return
+    this.seek()
+    if (this.cursor.isWaiting(this.now)) return
     for (let i = 0; i < count && this.position < this.lane.length; i++) {
       const offset = this.position++
       this.reads++
       const route = this.lane[offset]!
-      if (route === 'unreadable') this.reading.pass(offset)
-      else if (this.reading.admit(offset, route)) {
+      if (route === 'unreadable') this.cursor.pass(offset)
+      else if (this.cursor.accepts(offset, route)) {
         this.waiting.get(route)!.push(offset)
         this.taken.get(route)!.push(offset)
       }
       this.check()
     }
-    this.turn()
+    this.seek()
   }
 
   check(): void {
-    const lowest = this.reading.lowest()
+    const lowest = this.cursor.lowestSkipped()
     for (const route of ROUTES) {
       assert.isAtMost(this.waiting.get(route)!.length, SHARE)
       const read = this.lane.flatMap((one, offset) =>
-        one === route && offset < this.reading.frontier ? [offset] : [],
+        one === route && offset < this.cursor.frontier ? [offset] : [],
       )
       const taken = this.taken.get(route)!
-      assert.deepStrictEqual(taken, read.slice(0, taken.length), 'the order of the lane, each once')
+      assert.deepStrictEqual(taken, read.slice(0, taken.length), 'each record once, in lane order')
       const missing = read[taken.length]
       if (missing !== undefined) {
         assert.isNotNull(lowest)
-        assert.isAtMost(lowest!, missing, 'what was passed over is still needed')
+        assert.isAtMost(lowest!, missing, 'recovery still needs a skipped record')
       }
     }
   }
@@ -78,8 +81,8 @@ const step = fc.oneof(
   fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(1, 50, 1000) }),
 )
 
-describe('reading a lane for routes of different speeds', () => {
-  it('takes everything once, in order, within the shares', () => {
+describe('LaneCursor', () => {
+  it('accepts every record once, in order, within the shares', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80, size: 'max' }), (steps) => {
         const reader = new Reader([])
@@ -89,7 +92,7 @@ describe('reading a lane for routes of different speeds', () => {
           else if (next.do === 'append') reader.lane.push(...next.routes)
           else reader.now += next.ms
         }
-        // Everybody works from now on.
+        // From now on every route makes progress.
         for (let round = 0; round < 2 * reader.lane.length + 10; round++) {
           reader.now += 1000
           reader.read(5)
@@ -97,7 +100,7 @@ describe('reading a lane for routes of different speeds', () => {
         }
         reader.check()
         assert.strictEqual(reader.position, reader.lane.length)
-        assert.isNull(reader.reading.lowest())
+        assert.isNull(reader.cursor.lowestSkipped())
         for (const route of ROUTES) {
           assert.lengthOf(reader.taken.get(route)!, reader.lane.filter((one) => one === route).length)
         }
@@ -106,19 +109,19 @@ describe('reading a lane for routes of different speeds', () => {
     )
   })
 
-  it('does not hold the others behind a route that takes nothing, and reads little twice', () => {
+  it('does not delay other routes behind a stuck one, and rereads little', () => {
     const reader = new Reader(Array.from({ length: 50_000 }, (_, i) => (i % 100 === 99 ? 'b' : 'a')))
-    // Checking everything at each record would take a minute.
+    // A check after each record would take a minute.
     reader.check = () => {}
-    while (reader.position < reader.lane.length || reader.reading.waits(reader.now)) {
+    while (reader.position < reader.lane.length || reader.cursor.isWaiting(reader.now)) {
       reader.now += 100
       reader.read(500)
       reader.finish('b', SHARE)
-      if (reader.reading.frontier === reader.lane.length) break
+      if (reader.cursor.frontier === reader.lane.length) break
     }
     assert.lengthOf(reader.waiting.get('a')!, SHARE)
-    assert.strictEqual(reader.reading.lowest(), 4)
-    for (let round = 0; round < 500_000 && reader.reading.lowest() !== null; round++) {
+    assert.strictEqual(reader.cursor.lowestSkipped(), 4)
+    for (let round = 0; round < 500_000 && reader.cursor.lowestSkipped() !== null; round++) {
       reader.now += 100
       reader.read(500)
       for (const route of ROUTES) reader.finish(route, SHARE)
@@ -127,17 +130,17 @@ describe('reading a lane for routes of different speeds', () => {
     assert.lengthOf(reader.taken.get('b')!, 500)
   })
 
-  it('waits a moment for a share that has just become full, and then goes on without it', () => {
+  it('waits a moment for a share that has just become full, and then reads on without it', () => {
     const reader = new Reader(Array.from({ length: 20 }, () => 'a'))
     reader.read(6)
-    assert.isTrue(reader.reading.waits(reader.now))
+    assert.isTrue(reader.cursor.isWaiting(reader.now))
     reader.finish('a', SHARE)
-    assert.isFalse(reader.reading.waits(reader.now), 'there is room now')
+    assert.isFalse(reader.cursor.isWaiting(reader.now), 'there is room now')
     reader.read(1)
     assert.deepStrictEqual(reader.taken.get('a'), [0, 1, 2, 3, 4])
     reader.read(10)
-    assert.isTrue(reader.reading.waits(reader.now))
+    assert.isTrue(reader.cursor.isWaiting(reader.now))
     reader.now += 1000
-    assert.isFalse(reader.reading.waits(reader.now))
+    assert.isFalse(reader.cursor.isWaiting(reader.now))
   })
 })

@@ -1,45 +1,44 @@
 /**
- * The offsets of a partition that are still needed. The smallest of them is what may be committed at most: the
- * partition's low-water mark.
+ * The offsets of a partition that recovery still needs. The lowest of them bounds the low-water mark.
  *
- * Offsets are held nearly always in rising order and released in any, so they are kept sorted and skipped lazily:
- * holding, releasing and asking for the lowest take constant time on average. Each may have an owner, who needs it, or several where
- * one record is about several things; it is held until the last of them has released it.
+ * Callers pin offsets nearly always in ascending order and unpin them in any order. So the offsets stay
+ * sorted, and `lowest` skips unpinned ones lazily; every operation takes constant time on average. An
+ * offset may have several owners. It stays pinned until the last owner unpins it.
  */
 export class PinnedOffsets<Owner = undefined> {
-  /** Ascending. May contain offsets that are released already; `#held` decides. */
+  /** Ascending. It may contain unpinned offsets; `#pinned` decides. */
   #sorted: Array<number> = []
   #head = 0
-  readonly #held = new Map<number, Owner | Several<Owner> | undefined>()
+  readonly #pinned = new Map<number, Owner | Owners<Owner> | undefined>()
   #size = 0
 
-  /** Offsets held, those of several owners as often as they have owners. */
+  /** The number of pins. An offset counts once for each of its owners. */
   get size(): number {
     return this.#size
   }
 
-  /** Holding twice for one owner is holding once. */
-  hold(offset: number, owner?: Owner): void {
+  /** Pins an offset for an owner. A second pin for the same owner changes nothing. */
+  pin(offset: number, owner?: Owner): void {
     const last = this.#sorted.at(-1)
     if (last === undefined || this.#head === this.#sorted.length || offset > last) {
-      this.#held.set(offset, owner)
+      this.#pinned.set(offset, owner)
       this.#size++
       this.#sorted.push(offset)
       return
     }
-    const there = this.#held.get(offset)
-    if (there instanceof Several) {
-      this.#size -= there.size
-      this.#size += there.add(owner).size
+    const present = this.#pinned.get(offset)
+    if (present instanceof Owners) {
+      this.#size -= present.size
+      this.#size += present.add(owner).size
       return
     }
-    if (there !== undefined || this.#held.has(offset)) {
-      if (there === owner) return
-      this.#held.set(offset, new Several([there, owner]))
+    if (present !== undefined || this.#pinned.has(offset)) {
+      if (present === owner) return
+      this.#pinned.set(offset, new Owners([present, owner]))
       this.#size++
       return
     }
-    this.#held.set(offset, owner)
+    this.#pinned.set(offset, owner)
     this.#size++
     let low = this.#head
     let high = this.#sorted.length
@@ -48,23 +47,23 @@ export class PinnedOffsets<Owner = undefined> {
       if (this.#sorted[middle]! < offset) low = middle + 1
       else high = middle
     }
-    // Still there from an earlier hold that was released meanwhile.
+    // An earlier pin of the same offset, unpinned since then, may have left it in the array.
     if (this.#sorted[low] !== offset) this.#sorted.splice(low, 0, offset)
   }
 
-  /** Nothing changes for what this owner does not hold. */
-  release(offset: number, owner?: Owner): void {
-    const there = this.#held.get(offset)
-    if (there instanceof Several) {
-      if (there.delete(owner)) this.#size--
-      if (there.size === 0) this.#held.delete(offset)
-    } else if (there === owner && this.#held.delete(offset)) this.#size--
+  /** Unpins an offset for an owner. It changes nothing if this owner does not pin the offset. */
+  unpin(offset: number, owner?: Owner): void {
+    const present = this.#pinned.get(offset)
+    if (present instanceof Owners) {
+      if (present.delete(owner)) this.#size--
+      if (present.size === 0) this.#pinned.delete(offset)
+    } else if (present === owner && this.#pinned.delete(offset)) this.#size--
   }
 
-  /** The smallest offset held, or `null` when nothing is. */
+  /** The lowest pinned offset, or `null`. */
   lowest(): number | null {
-    while (this.#head < this.#sorted.length && !this.#held.has(this.#sorted[this.#head]!)) this.#head++
-    // Copying is worth it only when most of the array is behind.
+    while (this.#head < this.#sorted.length && !this.#pinned.has(this.#sorted[this.#head]!)) this.#head++
+    // A copy pays off only when most of the array lies behind the head.
     if (this.#head > 1024 && this.#head * 2 > this.#sorted.length) {
       this.#sorted = this.#sorted.slice(this.#head)
       this.#head = 0
@@ -72,20 +71,20 @@ export class PinnedOffsets<Owner = undefined> {
     return this.#sorted[this.#head] ?? null
   }
 
-  /** Owners of what is held, from the smallest offset on. What is held and released meanwhile may be among them or not. */
+  /** The owners of pins, by ascending offset. It may or may not include pins that change meanwhile. */
   *owners(): Generator<Owner> {
     const sorted = this.#sorted
     for (let i = this.#head; i < sorted.length; i++) {
-      const there = this.#held.get(sorted[i]!)
-      if (there instanceof Several) yield* there.named()
-      else if (there !== undefined) yield there
+      const present = this.#pinned.get(sorted[i]!)
+      if (present instanceof Owners) yield* present.defined()
+      else if (present !== undefined) yield present
     }
   }
 }
 
-/** Owners of one offset. Its own class, so that an owner may be a set. */
-class Several<Owner> extends Set<Owner | undefined> {
-  *named(): Generator<Owner> {
+/** The owners of one offset. It is a class of its own because an owner may itself be a `Set`. */
+class Owners<Owner> extends Set<Owner | undefined> {
+  *defined(): Generator<Owner> {
     for (const owner of this) if (owner !== undefined) yield owner
   }
 }

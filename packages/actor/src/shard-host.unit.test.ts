@@ -1,11 +1,13 @@
+/** How a shard moves to a new member that first reads its log on standby. */
 import { assert, describe, it } from '@effect/vitest'
 import { EventLog, layerMemory, MemoryKafka, type OutgoingRecord, topicNames } from '@hub/kafka'
 import { Deferred, Effect, Latch } from 'effect'
 import { TestClock } from 'effect/testing'
-import { makeShardHost, type Shard, type ShardHandle } from './shard-host.ts'
+import { makeShardHost } from './shard-host.ts'
+import type { Shard, ShardHandle } from './shard.ts'
 
 const SHARDS = 2
-/** Several deliveries of Kafka for each shard. */
+/** Several fetches for each shard. */
 const RECORDS = 2000
 const topics = topicNames('')
 
@@ -19,12 +21,12 @@ const fact = (partition: number, index: number): OutgoingRecord => ({
   value: new Uint8Array(0),
 })
 
-/** A shard that counts how often each record of its log was read. */
-const counting =
-  (times: Array<Map<number, number>>, onLog: () => void) =>
+/** A shard that counts how often it has read each log record. */
+const countingShard =
+  (reads: Array<Map<number, number>>, onLog: () => void) =>
   ({ shard }: ShardHandle): Shard => ({
     onLog: ({ offset }) => {
-      const read = times[shard]!
+      const read = reads[shard]!
       read.set(offset, (read.get(offset) ?? 0) + 1)
       onLog()
     },
@@ -37,18 +39,18 @@ const counting =
     hasRoom: () => true,
     reportsFull: () => false,
     reportsHaveRoom: () => true,
-    // Marks stay at the beginning, so whoever comes has all of it to read.
-    needed: () => ({ lanes: [null, null], log: 0, reports: null }),
+    // The low-water mark stays at 0, so a new owner must read the whole log.
+    lowestPinned: () => ({ lanes: [null, null], log: 0, reports: null }),
     onCommitted: () => {},
   })
 
-describe('a shard that goes to a member that has just come', () => {
-  /** A member, what it read by shard, and what became of its shards. */
+describe('a shard that moves to a new member', () => {
+  /** A member, the records that each of its shards has read, and its recoveries. */
   const member = Effect.fnUntraced(function* (
-    heard: {
+    on: {
       readonly onRead?: () => void
       readonly onClosed?: (shard: number) => void
-      readonly onMade?: () => void
+      readonly onCreated?: () => void
     } = {},
   ) {
     const times = Array.from({ length: SHARDS }, () => new Map<number, number>())
@@ -58,10 +60,10 @@ describe('a shard that goes to a member that has just come', () => {
       group: 'shards',
       topics,
       makeShard: (handle) => {
-        heard.onMade?.()
+        on.onCreated?.()
         return {
-          ...counting(times, () => heard.onRead?.())(handle),
-          onClosed: () => heard.onClosed?.(handle.shard),
+          ...countingShard(times, () => on.onRead?.())(handle),
+          onClosed: () => on.onClosed?.(handle.shard),
         }
       },
       onSettled: () => {},
@@ -90,7 +92,7 @@ describe('a shard that goes to a member that has just come', () => {
   )
   const once = (read: ReadonlyMap<number, number>) => [...read.values()].every((count) => count === 1)
 
-  it.effect('is read ahead, once, while its owner goes on, and taken over then', () =>
+  it.effect('reads its log once on standby while the owner works, and is then taken over', () =>
     Effect.gen(function* () {
       yield* filled
       let closedAfter = -1
@@ -111,13 +113,17 @@ describe('a shard that goes to a member that has just come', () => {
       assert.strictEqual(second.times[1 - moved!]!.size, 0)
       assert.strictEqual(second.times[moved!]!.size, RECORDS)
       assert.isTrue(once(second.times[moved!]!))
-      assert.strictEqual(closedAfter, RECORDS, 'its owner lost it before it was read')
-      // What is left to read then are the fences.
+      assert.strictEqual(
+        closedAfter,
+        RECORDS,
+        'the owner keeps the shard until the new member has read the log',
+      )
+      // Only the fences are left to read.
       assert.isBelow(second.recovered.get(moved!)!, 5)
     }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
   )
 
-  it.effect('is read on where it was, by its owner, though that one had not read it to its end', () =>
+  it.effect('continues where the owner was, even if the owner had not finished recovery', () =>
     Effect.gen(function* () {
       yield* filled
       const halfway = yield* Deferred.make<void>()
@@ -141,30 +147,28 @@ describe('a shard that goes to a member that has just come', () => {
     }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
   )
 
-  it.effect(
-    'is taken over after ten seconds, however much is left to read, and read to its end before it opens',
-    () =>
-      Effect.gen(function* () {
-        yield* filled
-        const bus = yield* MemoryKafka
-        let closed = 0
-        const first = yield* member({
-          onClosed: () => {
-            closed += 1
-          },
-        })
-        yield* first.hasOpened(SHARDS)
-        // It does not learn how far it would have to read.
-        const second = yield* member({ onMade: () => Effect.runSync(bus.set('refusing')) })
-        yield* TestClock.adjust('9900 millis')
-        assert.strictEqual(closed, 0)
-        yield* TestClock.adjust('300 millis')
-        assert.strictEqual(closed, 1)
-        yield* bus.set('up')
-        yield* TestClock.adjust('300 millis')
-        yield* second.hasOpened(1)
-        const [moved] = [...second.recovered.keys()]
-        assert.strictEqual(second.times[moved!]!.size, RECORDS)
-      }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
+  it.effect('is taken over after ten seconds in any case, and opens only after it has read the rest', () =>
+    Effect.gen(function* () {
+      yield* filled
+      const kafka = yield* MemoryKafka
+      let closed = 0
+      const first = yield* member({
+        onClosed: () => {
+          closed += 1
+        },
+      })
+      yield* first.hasOpened(SHARDS)
+      // It cannot learn where its log ends.
+      const second = yield* member({ onCreated: () => Effect.runSync(kafka.set('refusing')) })
+      yield* TestClock.adjust('9900 millis')
+      assert.strictEqual(closed, 0)
+      yield* TestClock.adjust('300 millis')
+      assert.strictEqual(closed, 1)
+      yield* kafka.set('up')
+      yield* TestClock.adjust('300 millis')
+      yield* second.hasOpened(1)
+      const [moved] = [...second.recovered.keys()]
+      assert.strictEqual(second.times[moved!]!.size, RECORDS)
+    }).pipe(Effect.scoped, Effect.provide(layerMemory(SHARDS))),
   )
 })

@@ -1,11 +1,11 @@
 /**
- * The timers of one shard: one moment a key, ordered by time, over whatever clock the caller reads.
+ * The timers of one shard: one due time for each key, in a binary heap. The caller supplies the clock.
  *
- * A binary heap that knows where each key is, so that a timer which is moved or cleared leaves nothing behind: report
+ * The heap knows the index of each key, so a moved or cleared timer leaves no entry behind. Report
  * deadlines lie a day ahead, and nearly all of them are cleared within seconds.
  */
 export class TimerHeap<K> {
-  /** Side by side, so that a timer is no object of its own: there is one for each open message. */
+  /** Parallel arrays instead of one object for each timer: every open message has a timer. */
   readonly #keys: Array<K> = []
   readonly #times: Array<number> = []
   readonly #index = new Map<K, number>()
@@ -14,12 +14,12 @@ export class TimerHeap<K> {
     return this.#keys.length
   }
 
-  /** When the earliest timer is due, milliseconds since the epoch, or `null`. */
+  /** The due time of the earliest timer in ms since the epoch, or `null`. */
   next(): number | null {
     return this.#times[0] ?? null
   }
 
-  /** Sets or moves the timer of a key. `at` is milliseconds since the epoch; an infinite one clears it. */
+  /** Sets or moves the timer of a key to `at`, in ms since the epoch. An infinite time clears it. */
   set(key: K, at: number): void {
     if (!Number.isFinite(at)) {
       this.clear(key)
@@ -30,8 +30,8 @@ export class TimerHeap<K> {
       const end = this.#keys.length
       this.#keys.push(key)
       this.#times.push(at)
-      this.#settle(end, key, at)
-    } else if (this.#times[found] !== at) this.#settle(found, key, at)
+      this.#sift(end, key, at)
+    } else if (this.#times[found] !== at) this.#sift(found, key, at)
   }
 
   clear(key: K): void {
@@ -40,10 +40,10 @@ export class TimerHeap<K> {
     this.#index.delete(key)
     const last = this.#keys.pop()!
     const time = this.#times.pop()!
-    if (found < this.#keys.length) this.#settle(found, last, time)
+    if (found < this.#keys.length) this.#sift(found, last, time)
   }
 
-  /** Takes the earliest key that is due at `now`, or `undefined`. */
+  /** Removes and returns the earliest key that is due at `now`, or returns `undefined`. */
   takeDue(now: number): K | undefined {
     const at = this.#times[0]
     if (at === undefined || at > now) return undefined
@@ -52,31 +52,31 @@ export class TimerHeap<K> {
     return key
   }
 
-  #put(place: number, key: K, at: number): void {
-    this.#keys[place] = key
-    this.#times[place] = at
-    this.#index.set(key, place)
+  #put(index: number, key: K, at: number): void {
+    this.#keys[index] = key
+    this.#times[index] = at
+    this.#index.set(key, index)
   }
 
-  /** Puts a timer where it belongs, from a place that is free on: what it passes moves up or down by one. */
-  #settle(free: number, key: K, at: number): void {
+  /** Sifts a timer up or down from a free index to its position. */
+  #sift(free: number, key: K, at: number): void {
     const keys = this.#keys
     const times = this.#times
-    let place = free
-    while (place > 0) {
-      const parent = (place - 1) >>> 1
+    let index = free
+    while (index > 0) {
+      const parent = (index - 1) >>> 1
       if (times[parent]! <= at) break
-      this.#put(place, keys[parent]!, times[parent]!)
-      place = parent
+      this.#put(index, keys[parent]!, times[parent]!)
+      index = parent
     }
-    while (place >= free) {
-      const left = 2 * place + 1
+    while (index >= free) {
+      const left = 2 * index + 1
       if (left >= times.length) break
       const least = left + 1 < times.length && times[left + 1]! < times[left]! ? left + 1 : left
       if (times[least]! >= at) break
-      this.#put(place, keys[least]!, times[least]!)
-      place = least
+      this.#put(index, keys[least]!, times[least]!)
+      index = least
     }
-    this.#put(place, key, at)
+    this.#put(index, key, at)
   }
 }

@@ -1,9 +1,10 @@
+/** Timers, compared with a simple model. */
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
 import { TimerHeap } from './timer-heap.ts'
 
-describe('the timers of a shard', () => {
-  it('come due in order, each once, at the time it was set to last', () => {
+describe('TimerHeap', () => {
+  it('returns each timer once, in order, at the time of its last set', () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('set' as const), key: fc.nat(15), at: fc.nat(100) }),
       fc.record({ do: fc.constant('clear' as const), key: fc.nat(15) }),
@@ -41,7 +42,7 @@ describe('the timers of a shard', () => {
     )
   })
 
-  it('are cleared by a moment that never comes', () => {
+  it('clears a timer that is set to an infinite time', () => {
     const heap = new TimerHeap<string>()
     heap.set('a', 5)
     heap.set('a', Number.POSITIVE_INFINITY)

@@ -174,10 +174,10 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     onTick: (now) => messages.tick(now),
     isFull: (lane) => messages.isFull(lane),
     hasRoom: (lane) => messages.hasRoom(lane),
-    turn: (lane, position) => messages.turn(lane, position),
+    seekTarget: (lane, position) => messages.turn(lane, position),
     reportsFull: () => inbound.isFull || messages.reportsFull,
     reportsHaveRoom: () => inbound.hasRoom && messages.reportsHaveRoom,
-    needed: () => {
+    lowestPinned: () => {
       const needed = messages.needed()
       const lowest = inbound.lowest
       if (lowest === null) return needed

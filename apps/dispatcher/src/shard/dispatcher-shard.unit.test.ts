@@ -61,7 +61,7 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
     {
       shard: 0,
       isCurrent: () => true,
-      mayAct: () => true,
+      hasLease: () => true,
       append: (record, onAppended) => onAppended(member.log.push(record) - 1),
     },
     {
@@ -186,7 +186,7 @@ describe('open messages that are carried forward', () => {
     const { member, shard } = withOpen(250, 7)
     const [first] = member.submitted
     shard.onReport(incoming(reportOf(member, first!, `a-${first!.id}`), 0, member.now))
-    assert.strictEqual(shard.needed().reports, 0, 'one part of two: the report is all there is of it')
+    assert.strictEqual(shard.lowestPinned().reports, 0, 'one part of two: the report is all there is of it')
 
     const end = member.log.length
     shard.onCommitted([0, 250], end, member.now)
@@ -196,7 +196,7 @@ describe('open messages that are carried forward', () => {
       read.map(({ messages }) => messages.length),
       [100, 100, 50],
     )
-    assert.deepStrictEqual(shard.needed(), { lanes: [null, null], log: end, reports: null })
+    assert.deepStrictEqual(shard.lowestPinned(), { lanes: [null, null], log: end, reports: null })
 
     const { member: heir, shard: heirs } = memberOf(carried, member.now)
     assert.sameDeepMembers(
@@ -235,12 +235,12 @@ describe('open messages that are carried forward', () => {
     assert.strictEqual(member.log.length, end + 1)
     let report = 0
     for (const message of member.submitted) {
-      assert.strictEqual(shard.needed().log, end)
+      assert.strictEqual(shard.lowestPinned().log, end)
       for (const part of ['a', 'b']) {
         shard.onReport(incoming(reportOf(member, message, `${part}-${message.id}`), report++, member.now))
       }
     }
-    assert.strictEqual(shard.needed().log, end + 1, 'the first final fact')
+    assert.strictEqual(shard.lowestPinned().log, end + 1, 'the first final fact')
   })
 
   it('are a dead letter where the record is damaged, and the log is read on', () => {

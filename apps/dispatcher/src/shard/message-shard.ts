@@ -17,8 +17,8 @@ import {
   PinnedOffsets,
   KeyedQueues,
   LaneCursor,
-  type Needed,
-  type Opened,
+  type LowestPinned,
+  type OpenedShard,
   TimerHeap,
 } from '@hub/actor'
 import {
@@ -285,7 +285,7 @@ export class MessageShard {
     return (
       this.#isCrowded(lane, 1) ||
       this.#routes.every((route) => this.#isShareFull(lane, route)) ||
-      this.#lanes[lane]!.reading.waits(this.#world.now())
+      this.#lanes[lane]!.reading.isWaiting(this.#world.now())
     )
   }
 
@@ -294,13 +294,13 @@ export class MessageShard {
     return (
       !this.#isCrowded(lane, 0.9) &&
       this.#routes.some((route) => this.#hasShareRoom(lane, route)) &&
-      !this.#lanes[lane]!.reading.waits(this.#world.now())
+      !this.#lanes[lane]!.reading.isWaiting(this.#world.now())
     )
   }
 
   /** Where a lane is to be read next, when it is not `position`; see `LaneCursor`. */
   turn(lane: number, position: number): number | null {
-    return this.#lanes[lane]!.reading.turn(position, this.#world.now())
+    return this.#lanes[lane]!.reading.seekTarget(position, this.#world.now())
   }
 
   /** `service` leaves a tenth of everything to `otp`: a campaign without reports must not stop the codes. */
@@ -328,11 +328,11 @@ export class MessageShard {
     )
   }
 
-  needed(): Needed {
+  needed(): LowestPinned {
     return {
       lanes: this.#lanes.map(({ holds, reading }) => {
         const held = holds.lowest()
-        const passedOver = reading.lowest()
+        const passedOver = reading.lowestSkipped()
         return held === null ? passedOver : passedOver === null ? held : Math.min(held, passedOver)
       }),
       log: this.#logHolds.lowest(),
@@ -389,7 +389,7 @@ export class MessageShard {
   }
 
   /** Recovery is over: the fence is ours. */
-  opened({ epoch, laneEnds, logPosition, now }: Opened): void {
+  opened({ epoch, laneEnds, logPosition, now }: OpenedShard): void {
     this.#epoch = epoch
     // Fences are no facts, and at rest there is nothing else behind the mark.
     this.#logPosition = logPosition
@@ -427,7 +427,7 @@ export class MessageShard {
     const now = this.#world.now()
     const known = this.#messages.get(accepted.messageId)
     const route = known?.state.operator ?? this.#world.operatorFor(accepted.mode)
-    const admitted = this.#lanes[lane]!.reading.admit(offset, route)
+    const admitted = this.#lanes[lane]!.reading.accepts(offset, route)
     if (known === undefined && this.#remembered.has(accepted.messageId)) {
       this.#world.happened('duplicate_dropped')
       return
@@ -478,24 +478,24 @@ export class MessageShard {
   /** A record of a lane that cannot be read holds its place until it is in the dead letters. */
   holdLane(lane: number, offset: number): void {
     this.#lanes[lane]!.reading.pass(offset)
-    this.#lanes[lane]!.holds.hold(offset)
+    this.#lanes[lane]!.holds.pin(offset)
   }
   releaseLane(lane: number, offset: number): void {
-    this.#lanes[lane]!.holds.release(offset)
+    this.#lanes[lane]!.holds.unpin(offset)
   }
   /** Whether a record of a lane is read for the first time since the shard was opened. */
   isNew(lane: number, offset: number): boolean {
     return this.#lanes[lane]!.reading.isNew(offset)
   }
   holdReport(offset: number): void {
-    this.#reportHolds.hold(offset)
+    this.#reportHolds.pin(offset)
   }
   releaseReport(offset: number): void {
-    this.#reportHolds.release(offset)
+    this.#reportHolds.unpin(offset)
   }
 
   onReport(report: Report): void {
-    this.#reportHolds.hold(report.offset)
+    this.#reportHolds.pin(report.offset)
     this.#report(report)
   }
 
@@ -641,7 +641,7 @@ export class MessageShard {
     for (const [id, remembered] of this.#remembered) {
       if (now - remembered.finishedAt < REMEMBERED_MS) break
       this.#remembered.delete(id)
-      this.#logHolds.release(remembered.evidence, remembered)
+      this.#logHolds.unpin(remembered.evidence, remembered)
     }
     for (const message of this.#finished) {
       if (now - message.finishedAt < IN_FULL_MS) break
@@ -757,7 +757,7 @@ export class MessageShard {
   // ---- inside
 
   #enqueue(message: Message, blocked: boolean): void {
-    this.#lanes[message.lane]!.holds.hold(message.laneOffset)
+    this.#lanes[message.lane]!.holds.pin(message.laneOffset)
     this.#weigh(message, 1)
     this.#queues.push(message, blocked)
     this.#arm(message)
@@ -772,7 +772,7 @@ export class MessageShard {
     this.#weigh(message, -1)
     message.accepted = null
     this.#queues.remove(message)
-    this.#lanes[message.lane]!.holds.release(message.laneOffset)
+    this.#lanes[message.lane]!.holds.unpin(message.laneOffset)
   }
 
   #weigh({ accepted, lane, route }: Message, sign: 1 | -1): void {
@@ -838,12 +838,12 @@ export class MessageShard {
     this.#dropEvidence(message)
     message.evidence = offset
     message.evidenceAt = fact.at
-    this.#logHolds.hold(offset, message)
+    this.#logHolds.pin(offset, message)
   }
 
   #dropEvidence(message: Message): void {
     if (message.evidence < 0) return
-    this.#logHolds.release(message.evidence, message)
+    this.#logHolds.unpin(message.evidence, message)
     message.evidence = -1
   }
 
@@ -893,16 +893,16 @@ export class MessageShard {
   #abridge(message: Message): void {
     const { evidence, finishedAt, id } = message
     const earlier = this.#remembered.get(id)
-    if (earlier !== undefined) this.#logHolds.release(earlier.evidence, earlier)
+    if (earlier !== undefined) this.#logHolds.unpin(earlier.evidence, earlier)
     this.#remembered.delete(id)
     this.#forget(message)
     const remembered = { evidence, finishedAt }
-    if (evidence >= 0) this.#logHolds.hold(evidence, remembered)
+    if (evidence >= 0) this.#logHolds.pin(evidence, remembered)
     this.#remembered.set(id, remembered)
   }
 
   #releaseReports(message: Message): void {
-    for (const offset of message.heldReports) this.#reportHolds.release(offset)
+    for (const offset of message.heldReports) this.#reportHolds.unpin(offset)
     message.heldReports = NONE
     this.#partlyReported.delete(message)
   }
@@ -969,7 +969,7 @@ export class MessageShard {
     } else {
       message.blockedUntil = notBefore
       const blocked = notBefore > this.#world.now()
-      this.#queues.giveBack(message, blocked)
+      this.#queues.requeue(message, blocked)
       if (!blocked) this.#queues.unblock(message)
     }
     this.#settle(message)
@@ -1080,12 +1080,12 @@ export class MessageShard {
     )
     if (Result.isFailure(decision)) return this.#drop(report, 'report_impossible')
     if (decision.success.length === 0) return this.#drop(report, 'report_duplicate')
-    this.#record(message, decision.success, () => this.#reportHolds.release(report.offset))
+    this.#record(message, decision.success, () => this.#reportHolds.unpin(report.offset))
   }
 
   #drop(report: Report, why: Happening): void {
     this.#world.happened(why)
-    this.#reportHolds.release(report.offset)
+    this.#reportHolds.unpin(report.offset)
   }
 
   #park(report: Report): void {

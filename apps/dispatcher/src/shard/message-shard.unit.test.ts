@@ -232,7 +232,7 @@ class Model {
     const needed = this.shard.needed()
     const mark = (lowest: number | null, i: number) =>
       lowest === null ? this.positions[i]! : Math.min(lowest, this.positions[i]!)
-    const log = this.fence.before(mark(needed.log, 2)) ?? this.logStart
+    const log = this.fence.lastAtOrBefore(mark(needed.log, 2)) ?? this.logStart
     const lanes = needed.lanes.map((lowest, lane) => mark(lowest, lane))
     const reports = mark(needed.reports, 3)
     if (torn === 1) {
@@ -448,7 +448,7 @@ class Model {
     )
     assert.strictEqual(
       this.committed[2],
-      this.fence.newest,
+      this.fence.newestOffset,
       'at rest the log is needed from the newest fence on',
     )
     assert.strictEqual(this.shard.finishedCount, 0, 'and nothing is remembered')

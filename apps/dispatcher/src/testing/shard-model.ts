@@ -304,7 +304,7 @@ export class ShardModel {
     this.#committed = [
       mark(needed.lanes[0]!, 0),
       mark(needed.lanes[1]!, 1),
-      fence.before(mark(needed.log, 2)) ?? logStart,
+      fence.lastAtOrBefore(mark(needed.log, 2)) ?? logStart,
       mark(needed.reports, 3),
     ]
     if (answered) shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now)
@@ -587,7 +587,11 @@ export class ShardModel {
       [this.#lanes[0]!.length, this.#lanes[1]!.length, this.#reports.length],
       'at rest the marks are at the ends',
     )
-    assert.strictEqual(this.#committed[2], fence.newest, 'and the log is needed from the newest fence on')
+    assert.strictEqual(
+      this.#committed[2],
+      fence.newestOffset,
+      'and the log is needed from the newest fence on',
+    )
     assert.strictEqual(positions[2], this.#log.length)
   }
 
