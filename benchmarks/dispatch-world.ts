@@ -31,7 +31,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
-import { migrate, Sealing, type SealingKey, Sql, Vault } from '@hub/store'
+import { migrate, PayloadEncryption, type PayloadKey, Sql, MasterKeyEncryption } from '@hub/store'
 import { ConfigProvider, Effect, Layer, ManagedRuntime } from 'effect'
 import postgres from 'postgres'
 
@@ -96,8 +96,8 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     createTopics(connection, topicCatalogue({ prefix, partitions, replicationFactor: 1 })),
   )
   const runtime = ManagedRuntime.make(
-    Sealing.layer.pipe(
-      Layer.provide(Layer.mergeAll(Sql.layer('bench'), Vault.layer)),
+    PayloadEncryption.layer.pipe(
+      Layer.provide(Layer.mergeAll(Sql.layer('bench'), MasterKeyEncryption.layer)),
       Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
       Layer.provideMerge(
         Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
@@ -105,11 +105,13 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     ),
   )
   const sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
-  const keys = new Map<MessageClass, SealingKey>()
+  const keys = new Map<MessageClass, PayloadKey>()
   for (const messageClass of ['otp', 'service'] as const) {
     keys.set(
       messageClass,
-      await runtime.runPromise(Effect.flatMap(Sealing, (sealing) => sealing.current(messageClass))),
+      await runtime.runPromise(
+        Effect.flatMap(PayloadEncryption, (payloadEncryption) => payloadEncryption.currentKey(messageClass)),
+      ),
     )
   }
   const ownAccount = encodeId('acc', randomUUID())
@@ -142,7 +144,7 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
       expiresAt: now + (messageClass === 'otp' ? 300_000 : 86_400_000),
       sealingKey: key.id,
       sealed: readable
-        ? key.seal(messageId, Buffer.from(JSON.stringify({ to, text, variables: {} })))
+        ? key.encrypt(messageId, Buffer.from(JSON.stringify({ to, text, variables: {} })))
         : randomBytes(120),
       republished: false,
     }

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { decodeId, encodeId, newId } from '@hub/domain'
-import { Sealing } from '@hub/store'
+import { PayloadEncryption } from '@hub/store'
 import { Effect } from 'effect'
 import postgres from 'postgres'
 import type { KnowingWorld } from './knowing-world.ts'
@@ -77,7 +77,9 @@ const writeWhole = async (
   from: number,
   to: number,
 ): Promise<ReadonlyArray<string>> => {
-  const key = await world.runtime.runPromise(Effect.flatMap(Sealing, (sealing) => sealing.ofDay(to)))
+  const key = await world.runtime.runPromise(
+    Effect.flatMap(PayloadEncryption, (payloadEncryption) => payloadEncryption.keyOfDay(to)),
+  )
   const rows = Array.from({ length: WHOLE_MESSAGES }, (_, i) => {
     const at = Math.floor(from + ((i + 0.5) * (to - from)) / WHOLE_MESSAGES)
     const id = newId('msg', at, randomBytes(10))
@@ -86,7 +88,7 @@ const writeWhole = async (
       text: 'Заказ 1234 готов, ждём вас до 20:00',
       variables: { order: '1234' },
     }
-    const box = key!.seal(id, Buffer.from(JSON.stringify(content)))
+    const box = key!.encrypt(id, Buffer.from(JSON.stringify(content)))
     return {
       id,
       uuid: decodeId('msg', id)!,

@@ -7,15 +7,15 @@ import { appendFileSync } from 'node:fs'
 import { deadLetterTopic, decodeRecord, EventLog, layerEventLog, topicNames } from '@hub/kafka'
 import { encodeId, recipientHash } from '@hub/domain'
 import {
-  enlistJobs,
+  registerRetentionJobs,
   eraseRecipient,
-  JOBS,
+  RETENTION_JOBS,
   makeSql,
   readErasures,
-  retentionStep,
-  Sealing,
+  runRetentionStep,
+  PayloadEncryption,
   Sql,
-  Vault,
+  MasterKeyEncryption,
 } from '@hub/store'
 import { eventually, openDatabase } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
@@ -95,15 +95,18 @@ const write = (text: string) =>
 const inbound = () => readTopic(hub.describe().kafka.brokers, topicNames('').operatorReports)
 
 /** The hub's stores, opened as its processes open them. The clock is that of the test. */
-const withStores = <A, E>(effect: Effect.Effect<A, E, Sql | Sealing | Vault>, now = Date.now()): Promise<A> =>
+const withStores = <A, E>(
+  effect: Effect.Effect<A, E, Sql | PayloadEncryption | MasterKeyEncryption>,
+  now = Date.now(),
+): Promise<A> =>
   Effect.runPromise(
     Effect.andThen(TestClock.setTime(now), effect).pipe(
       Effect.provide(
-        Sealing.layer.pipe(
+        PayloadEncryption.layer.pipe(
           Layer.provideMerge(
             Layer.mergeAll(
               Layer.effect(Sql, makeSql(Redacted.make(hub.describe().database_url), 4, 'leaks-test')),
-              Vault.layer.pipe(
+              MasterKeyEncryption.layer.pipe(
                 Layer.provide(
                   ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: masterKey })),
                 ),
@@ -121,7 +124,7 @@ const opened = (now = Date.now()) =>
   withStores(
     Effect.gen(function* () {
       const sql = yield* Sql
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const boxes: Array<{ where: string; keyId: string; aad: string; sealed: Uint8Array }> = []
       const atRest = yield* sql.run(
         (q) => q<{ table: string; id: string; key: string | null; sealed: Buffer | null }[]>`
@@ -162,7 +165,7 @@ const opened = (now = Date.now()) =>
       }
       const found = new Set<string>()
       for (const { aad, keyId, sealed, where } of boxes) {
-        const plain = yield* sealing.open(keyId, aad, sealed)
+        const plain = yield* payloadEncryption.decrypt(keyId, aad, sealed)
         if (plain !== null && findIn(plain, everySecret).length > 0) found.add(where)
       }
       return [...found].toSorted()
@@ -179,7 +182,9 @@ describe('a busy hub', () => {
       await eventually(async () => {
         const rows = await sql<{ job: string; last_finished_at: Date | null; failures: number }[]>`
           SELECT job, last_finished_at, failures FROM command.retention_jobs`
-        expect(rows.map(({ job }) => job).toSorted()).toEqual(JOBS.map(({ name }) => name).toSorted())
+        expect(rows.map(({ job }) => job).toSorted()).toEqual(
+          RETENTION_JOBS.map(({ name }) => name).toSorted(),
+        )
         expect(rows.filter(({ failures }) => failures > 0)).toEqual([])
         return rows.every(({ last_finished_at }) => last_finished_at !== null)
       }, WITHIN)
@@ -291,9 +296,9 @@ describe('a busy hub', () => {
     const later = Date.now() + 72 * 3_600_000
     await withStores(
       Effect.gen(function* () {
-        yield* enlistJobs()
+        yield* registerRetentionJobs()
         for (;;) {
-          const outcome = yield* retentionStep()
+          const outcome = yield* runRetentionStep()
           expect(outcome.type).not.toBe('failed')
           const [receipt] = yield* readErasures(hash)
           if (receipt?.finishedAt !== null) break

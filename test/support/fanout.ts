@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { decodeId, encodeId, newId } from '@hub/domain'
 import { createTopics, topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
-import { migrate, Vault } from '@hub/store'
+import { migrate, MasterKeyEncryption } from '@hub/store'
 import { type CertificateAuthority, eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect } from 'effect'
 import type { Sql } from 'postgres'
@@ -100,11 +100,11 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
       ),
     ),
   )
-  const vault = await Effect.runPromise(
+  const masterKey = await Effect.runPromise(
     Effect.gen(function* () {
-      return yield* Vault
+      return yield* MasterKeyEncryption
     }).pipe(
-      Effect.provide(Vault.layer),
+      Effect.provide(MasterKeyEncryption.layer),
       Effect.provideService(
         ConfigProvider.ConfigProvider,
         ConfigProvider.fromUnknown({ HUB_MASTER_KEY: MASTER_KEY }),
@@ -165,7 +165,7 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
       const account = of === undefined ? randomUUID() : (decodeId('acc', of) ?? '')
       await sql`INSERT INTO command.accounts (id, name) VALUES (${account}, 'fan-out') ON CONFLICT DO NOTHING`
       const endpoint = newId('we', Date.now(), randomBytes(10))
-      const secret = vault.seal(
+      const secret = masterKey.encrypt(
         'webhook-secret',
         endpoint,
         Buffer.from(`whsec_${randomBytes(32).toString('base64')}`),

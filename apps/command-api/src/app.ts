@@ -1,8 +1,8 @@
-/** The process as one layer, over what it stands on: PostgreSQL, Redis, the event log, the vault, the address policy. */
+/** The process as one layer, over what it stands on: PostgreSQL, Redis, the event log, the master key, the address policy. */
 import type { Counters } from '@hub/counters'
 import { DEFAULT_LIFETIMES } from '@hub/domain'
 import { EventLog, type KafkaConnection, type TopicNames } from '@hub/kafka'
-import { Sealing, Sql, Vault } from '@hub/store'
+import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Duration, Layer } from 'effect'
@@ -93,6 +93,6 @@ export const commandApi = (options: AppOptions) => {
   ) satisfies Layer.Layer<
     never,
     unknown,
-    Sql | Vault | Sealing | Counters | EventLog | AddressPolicy | Readiness
+    Sql | MasterKeyEncryption | PayloadEncryption | Counters | EventLog | AddressPolicy | Readiness
   >
 }

@@ -10,7 +10,7 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, topicNames } from '@hub/kafka'
-import { Sealing, Sql, Vault } from '@hub/store'
+import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
@@ -33,12 +33,12 @@ const app = Layer.unwrap(
         hashSecret: Redacted.value(hashSecret),
         shutdownDelay,
       }).pipe(
-        Layer.provide(Sealing.layer),
+        Layer.provide(PayloadEncryption.layer),
         Layer.provide(
           Layer.mergeAll(
             Sql.layer(APP),
             countersLayer(APP),
-            Vault.layer,
+            MasterKeyEncryption.layer,
             layerEventLog({ connection, partitions: catalogue.partitions }),
             AddressPolicy.layer,
           ),

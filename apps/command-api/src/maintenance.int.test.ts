@@ -1,7 +1,7 @@
 /** A change of the master key over everything that the hub keeps encrypted. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
-import { makeSql, Sql, Vault } from '@hub/store'
+import { makeSql, Sql, MasterKeyEncryption } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -39,14 +39,14 @@ describe('a change of the master key', () => {
     )
     const send = { to: '+79001234567', class: 'service', template: 'order_ready', variables: { order: '1' } }
     const sent = (await post('/v1/messages', send)).body as { id: string }
-    const old = await deployment.vault()
+    const old = await deployment.masterKeyEncryption()
     await deployment.sql(
       (q) => q`INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
                VALUES (${decodeId('msg', sent.id)}, ${Buffer.alloc(32)}, now(),
-                       ${old.seal('personal-data', sent.id, Buffer.from('{"to":"+79001234567"}'))})`,
+                       ${old.encrypt('personal-data', sent.id, Buffer.from('{"to":"+79001234567"}'))})`,
     )
 
-    const vault = Vault.layer.pipe(
+    const masterKey = MasterKeyEncryption.layer.pipe(
       Layer.provide(
         ConfigProvider.layer(
           ConfigProvider.fromUnknown({
@@ -57,10 +57,10 @@ describe('a change of the master key', () => {
       ),
     )
     const sql = Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 2, 'reseal-test'))
-    const layer = Layer.mergeAll(sql, vault, Logger.layer([]))
+    const layer = Layer.mergeAll(sql, masterKey, Logger.layer([]))
     await Effect.runPromise(
       Effect.gen(function* () {
-        const { open, prefix } = yield* Vault
+        const { decrypt, keyPrefix } = yield* MasterKeyEncryption
         expect(yield* resealAll).toBe(false)
         const rows = yield* Effect.promise(() =>
           deployment.sql<{ of: string; box: Buffer }[]>(
@@ -75,10 +75,10 @@ describe('a change of the master key', () => {
           new Set(['secret', 'previous', 'sealing', 'personal']),
         )
         for (const { box, of } of rows) {
-          expect(box.subarray(0, prefix.length), of).toEqual(Buffer.from(prefix))
+          expect(box.subarray(0, keyPrefix.length), of).toEqual(Buffer.from(keyPrefix))
         }
         const secret = rows.find(({ of }) => of === 'secret')!.box
-        expect((yield* open('webhook-secret', made.id, secret)).toString()).toBe(
+        expect((yield* decrypt('webhook-secret', made.id, secret)).toString()).toBe(
           (rotated.body as { secret: string }).secret,
         )
         // The stored answer of the rotation holds a secret and has not lived out its day.

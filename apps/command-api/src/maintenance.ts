@@ -3,7 +3,13 @@
  * retention's (`@hub/store`), which runs elsewhere.
  */
 import { encodeId } from '@hub/domain'
-import { type BoxColumn, resealBoxes, Sql, type StorageError, Vault } from '@hub/store'
+import {
+  type EncryptedColumn,
+  reencryptColumn,
+  Sql,
+  type StorageError,
+  MasterKeyEncryption,
+} from '@hub/store'
 import { Cause, Duration, Effect, Layer, Schedule } from 'effect'
 
 /** Days of the ledger made in advance: a weekend without a running process loses nothing. */
@@ -27,7 +33,7 @@ const webhookSecret = {
  * Everything that is encrypted at rest, but for idempotent answers, which live for a day: nothing new comes under a previous key, so
  * these are gone by themselves.
  */
-const BOXES: ReadonlyArray<BoxColumn> = [
+const BOXES: ReadonlyArray<EncryptedColumn> = [
   { ...webhookSecret, column: 'secret' },
   { ...webhookSecret, column: 'previous_secret' },
   {
@@ -45,7 +51,7 @@ const BOXES: ReadonlyArray<BoxColumn> = [
     keyType: 'uuid',
     purpose: 'personal-data',
     aad: (uuid) => encodeId('msg', uuid),
-    unless: 'sealing_key',
+    payloadKeyColumn: 'sealing_key',
   },
 ]
 
@@ -62,12 +68,12 @@ const oldAnswers = (sql: Sql['Service'], prefix: Uint8Array) =>
 /** One pass over all of them. True when nothing is left that a previous master key is needed for. */
 export const resealAll = Effect.gen(function* () {
   const sql = yield* Sql
-  const vault = yield* Vault
+  const masterKey = yield* MasterKeyEncryption
   let resealed = 0
   let unreadable = 0
   for (const column of BOXES) {
-    const done = yield* resealBoxes(column)
-    resealed += done.resealed
+    const done = yield* reencryptColumn(column)
+    resealed += done.reencrypted
     unreadable += done.unreadable
   }
   if (resealed > 0) {
@@ -82,7 +88,7 @@ export const resealAll = Effect.gen(function* () {
     )
   }
   // What was written while this went on, by a process that still had the previous key, is found by the next pass.
-  const isDone = resealed === 0 && unreadable === 0 && !(yield* oldAnswers(sql, vault.prefix))
+  const isDone = resealed === 0 && unreadable === 0 && !(yield* oldAnswers(sql, masterKey.keyPrefix))
   if (isDone)
     yield* Effect.logInfo('nothing is left under a previous master key: HUB_PREVIOUS_MASTER_KEYS can go')
   return isDone
@@ -90,8 +96,8 @@ export const resealAll = Effect.gen(function* () {
 
 /** Goes through everything until it is done, if there is a previous key at all. */
 const resealing = Effect.gen(function* () {
-  const { hasPrevious } = yield* Vault
-  if (!hasPrevious) return
+  const { hasPreviousKeys } = yield* MasterKeyEncryption
+  if (!hasPreviousKeys) return
   yield* resealAll.pipe(
     Effect.catchCause((cause) =>
       Cause.hasInterruptsOnly(cause)
@@ -115,7 +121,7 @@ const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<
     Effect.forkScoped,
   )
 
-export const maintenanceLayer: Layer.Layer<never, never, Sql | Vault> = Layer.effectDiscard(
+export const maintenanceLayer: Layer.Layer<never, never, Sql | MasterKeyEncryption> = Layer.effectDiscard(
   Effect.gen(function* () {
     const sql = yield* Sql
     yield* resealing

@@ -18,7 +18,7 @@ import {
   layerEventLog,
   topicNames,
 } from '@hub/kafka'
-import { Sealing, Sql, Vault } from '@hub/store'
+import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { vocabulary } from './config.ts'
@@ -54,8 +54,8 @@ const dispatcher = Effect.gen(function* () {
 
 const running = dispatcher.pipe(
   Effect.provide(
-    Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, Sealing.layer).pipe(
-      Layer.provide(Layer.mergeAll(Sql.layer(APP), Vault.layer)),
+    Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, PayloadEncryption.layer).pipe(
+      Layer.provide(Layer.mergeAll(Sql.layer(APP), MasterKeyEncryption.layer)),
       Layer.provideMerge(bus),
       Layer.provideMerge(adminLayer),
       Layer.provideMerge(Readiness.layer),

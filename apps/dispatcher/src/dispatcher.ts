@@ -18,7 +18,7 @@ import {
   type SandboxOptions,
   SMPP,
 } from '@hub/operator'
-import type { Sealing } from '@hub/store'
+import type { PayloadEncryption } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Effect, FiberSet, Redacted, type Scope } from 'effect'
 import { type CallbackPortUnavailable, listenForCallbacks } from './callback-listener.ts'
@@ -82,7 +82,7 @@ export const makeDispatcher = (
 ): Effect.Effect<
   Dispatcher,
   KafkaUnavailable | CallbackPortUnavailable,
-  ConsumerGroups | EventLog | KnownMessages | OptOuts | Sealing | Scope.Scope
+  ConsumerGroups | EventLog | KnownMessages | OptOuts | PayloadEncryption | Scope.Scope
 > =>
   Effect.gen(function* () {
     const { topics } = options

@@ -6,7 +6,7 @@
  */
 import { DEFAULT_LIFETIMES, encodingOf, type Lifetimes, reportDeadline, sandboxScenario } from '@hub/domain'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
-import { BoxUnreadable, Sealing } from '@hub/store'
+import { DecryptionFailed, PayloadEncryption } from '@hub/store'
 import { Effect, FiberSet, Result, Schema, type Scope } from 'effect'
 import type { Metrics } from './metrics.ts'
 import { Pace } from './pace.ts'
@@ -78,9 +78,9 @@ export interface HandoverOptions {
 
 export const makeHandover = (
   options: HandoverOptions,
-): Effect.Effect<Handover, never, Sealing | Scope.Scope> =>
+): Effect.Effect<Handover, never, PayloadEncryption | Scope.Scope> =>
   Effect.gen(function* () {
-    const sealing = yield* Sealing
+    const payloadEncryption = yield* PayloadEncryption
     const fork = yield* FiberSet.makeRuntime<never>()
     const { act, metrics, supervise, now, traces } = options
     const lifetimes = options.lifetimes ?? DEFAULT_LIFETIMES
@@ -97,12 +97,12 @@ export const makeHandover = (
     const prepare = (shard: DispatcherShard, message: Message): Effect.Effect<void> => {
       const { accepted } = message
       if (accepted === null) return Effect.sync(() => act(() => shard.messages.postpone(message, 0)))
-      return sealing.open(accepted.sealingKey, accepted.messageId, accepted.sealed).pipe(
+      return payloadEncryption.decrypt(accepted.sealingKey, accepted.messageId, accepted.sealed).pipe(
         Effect.flatMap((box) => {
           if (box === null) return Effect.succeed(null)
           const payload = decodePayload(box.toString('utf8'))
           return Result.isFailure(payload)
-            ? Effect.fail(new BoxUnreadable({ purpose: 'payload' }))
+            ? Effect.fail(new DecryptionFailed({ purpose: 'payload' }))
             : Effect.succeed(payload.success)
         }),
         Effect.matchEffect({

@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'
-import { Sealing } from '@hub/store'
+import { PayloadEncryption } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Deferred, Effect } from 'effect'
 import { type Handover, makeHandover } from './handover.ts'
@@ -54,9 +54,9 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
         },
       },
     } as unknown as DispatcherShard
-    const sealing = {
-      open: () => Effect.succeed(Buffer.from(JSON.stringify({ to: '+79001234567', text: 'Code 1234' }))),
-    } as unknown as Sealing['Service']
+    const payloadEncryption = {
+      decrypt: () => Effect.succeed(Buffer.from(JSON.stringify({ to: '+79001234567', text: 'Code 1234' }))),
+    } as unknown as PayloadEncryption['Service']
     const operator: Operator = {
       name: 'op',
       capabilities: { dedupesByReference: false, window: 10, oneByOne },
@@ -72,7 +72,7 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
       metrics: { handedOver: () => {}, answered: () => {}, leaseStopped: () => {} } as unknown as Metrics,
       traces: new MessageTraces(yield* Tracing, 'group'),
       supervise: (effect) => Effect.asVoid(Effect.orDie(effect)),
-    }).pipe(Effect.provideService(Sealing, sealing))
+    }).pipe(Effect.provideService(PayloadEncryption, payloadEncryption))
     handover.dispatch()
     yield* Deferred.await(all)
     return answered

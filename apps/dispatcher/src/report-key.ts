@@ -3,17 +3,17 @@
  * (docs/decisions/0019). Once they are there, no report waits for PostgreSQL: the next ones are fetched beside the work, and the old ones
  * serve until they have come. What is sealed with them then lives a little shorter.
  */
-import { Sealing, type SealingKey, shareOf } from '@hub/store'
+import { PayloadEncryption, type PayloadKey, recipientShareOf } from '@hub/store'
 import { Clock, Effect, FiberSet, type Scope } from 'effect'
 
 /** Gives the keys for now, by recipient hash; fails only while there have never been any. */
 export const makeReportKey = Effect.gen(function* () {
-  const sealing = yield* Sealing
+  const payloadEncryption = yield* PayloadEncryption
   const fork = yield* FiberSet.makeRuntime<never>()
-  let keys: ReadonlyArray<SealingKey> = []
+  let keys: ReadonlyArray<PayloadKey> = []
   let fetching = false
 
-  const fetch = Effect.tap(sealing.ofShares, (next) =>
+  const fetch = Effect.tap(payloadEncryption.recipientShareKeys, (next) =>
     Effect.sync(() => {
       keys = next
     }),
@@ -27,8 +27,8 @@ export const makeReportKey = Effect.gen(function* () {
     ),
   )
 
-  const keyOf = (recipient: string): SealingKey => {
-    const key = keys[shareOf(recipient)]
+  const keyOf = (recipient: string): PayloadKey => {
+    const key = keys[recipientShareOf(recipient)]
     if (key === undefined) throw new RangeError('a recipient hash has 64 hexadecimal digits')
     return key
   }
@@ -42,4 +42,4 @@ export const makeReportKey = Effect.gen(function* () {
     }
     return keyOf
   })
-}) satisfies Effect.Effect<unknown, never, Sealing | Scope.Scope>
+}) satisfies Effect.Effect<unknown, never, PayloadEncryption | Scope.Scope>

@@ -8,7 +8,7 @@
 import { recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
 import { type OperatorReport, ReportsNotTaken, type ReportSink } from '@hub/operator'
-import type { Sealing } from '@hub/store'
+import type { PayloadEncryption } from '@hub/store'
 import { Clock, Effect, Redacted, type Scope } from 'effect'
 import { encodeInbound, inboundSeal, reportSeal, withinLimit } from './inbound/sealed.ts'
 import { KnownMessages } from './known/port.ts'
@@ -28,7 +28,7 @@ const notTaken = (error: { readonly _tag: string }) => new ReportsNotTaken({ det
 
 export const makeReportSink = (
   options: ReportSinkOptions,
-): Effect.Effect<ReportSink['Service'], never, EventLog | KnownMessages | Scope.Scope | Sealing> =>
+): Effect.Effect<ReportSink['Service'], never, EventLog | KnownMessages | Scope.Scope | PayloadEncryption> =>
   Effect.gen(function* () {
     const log = yield* EventLog
     const known = yield* KnownMessages
@@ -56,7 +56,7 @@ export const makeReportSink = (
           const sealed =
             sealingKey === undefined || raw === null
               ? { rawKey: null, rawSealed: null }
-              : { rawKey: sealingKey.id, rawSealed: sealingKey.seal(reportSeal(report), withinLimit(raw)) }
+              : { rawKey: sealingKey.id, rawSealed: sealingKey.encrypt(reportSeal(report), withinLimit(raw)) }
           return [
             deliveryReportRecord(options.topics, {
               type: 'DeliveryReportReceived',
@@ -94,7 +94,7 @@ export const makeReportSink = (
               serviceAddress: message.serviceAddress,
               receivedAt,
               sealingKey: sealingKey.id,
-              sealed: sealingKey.seal(inboundSeal(message), encodeInbound(message)),
+              sealed: sealingKey.encrypt(inboundSeal(message), encodeInbound(message)),
             })
           }),
         )

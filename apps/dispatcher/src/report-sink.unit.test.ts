@@ -11,7 +11,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import type { InboundMessage, OperatorReport } from '@hub/operator'
-import { RECIPIENT_SHARES, Sealing, shareOf, StorageUnavailable } from '@hub/store'
+import { RECIPIENT_SHARES, PayloadEncryption, recipientShareOf, StorageUnavailable } from '@hub/store'
 import { Context, Effect, Exit, Layer, Redacted, Result, type Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { KnownMessages } from './known/port.ts'
@@ -24,21 +24,26 @@ const HASH = recipientHash(SECRET, NUMBER)
 const topics = topicNames('')
 
 /** Seals visibly: what was sealed, for what, under which key. */
-const sealingOf = (state: { up: boolean; period: number; asked: number }): Sealing['Service'] => ({
-  current: () => Effect.die('reports have keys of their own'),
-  ofDay: () => Effect.die('nothing is stored here'),
-  ofShares: Effect.suspend(() => {
+const payloadEncryptionOf = (state: {
+  up: boolean
+  period: number
+  asked: number
+}): PayloadEncryption['Service'] => ({
+  currentKey: () => Effect.die('reports have keys of their own'),
+  keyOfDay: () => Effect.die('nothing is stored here'),
+  recipientShareKeys: Effect.suspend(() => {
     state.asked++
     if (!state.up) return Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'down' }))
     return Effect.succeed(
       Array.from({ length: RECIPIENT_SHARES }, (_, share) => ({
-        id: `key-${state.period}${share === shareOf(HASH) ? '' : ' of others'}`,
+        id: `key-${state.period}${share === recipientShareOf(HASH) ? '' : ' of others'}`,
         usableUntil: (state.period + 1) * 60_000,
-        seal: (aad: string, plain: Uint8Array) => Buffer.from(`${aad}|${Buffer.from(plain).toString('hex')}`),
+        encrypt: (aad: string, plain: Uint8Array) =>
+          Buffer.from(`${aad}|${Buffer.from(plain).toString('hex')}`),
       })),
     )
   }),
-  open: () => Effect.succeed(null),
+  decrypt: () => Effect.succeed(null),
 })
 
 const report = (more: Partial<OperatorReport> = {}): OperatorReport => ({
@@ -80,7 +85,7 @@ const setup = Effect.gen(function* () {
       append: (records, how) =>
         Effect.tap(bus.append(records, how), () => Effect.sync(() => void appended.push(...records))),
     }),
-    Effect.provideService(Sealing, sealingOf(keys)),
+    Effect.provideService(PayloadEncryption, payloadEncryptionOf(keys)),
     Effect.provideService(KnownMessages, {
       handedOver: () => Effect.succeed([]),
       reportedOn: () => Effect.succeed([]),

@@ -12,7 +12,7 @@ import {
   layerConsumerGroups,
   layerEventLog,
 } from '@hub/kafka'
-import { runRetention, Sealing, Sql, Vault } from '@hub/store'
+import { runRetention, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
@@ -55,7 +55,9 @@ const bus = Layer.unwrap(
       Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
   ),
 )
-const store = Sealing.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), Vault.layer)))
+const store = PayloadEncryption.layer.pipe(
+  Layer.provideMerge(Layer.mergeAll(Sql.layer(`hub-${APP}`), MasterKeyEncryption.layer)),
+)
 
 const app = projector.pipe(
   Layer.provideMerge(adminLayer),

@@ -8,7 +8,7 @@ import {
   type Position,
   shardOpenedRecord,
 } from '@hub/kafka'
-import { ReadCheckpoints, Sealing, Sql, waitingInOutbox } from '@hub/store'
+import { ReadCheckpoints, PayloadEncryption, Sql, countOutboxRows } from '@hub/store'
 import { blockableProxy } from '@hub/testkit'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -88,7 +88,7 @@ const assertJournal = (journal: Effect.Success<ReturnType<typeof journalOf>>) =>
 describe('a projector', () => {
   it.live('turns facts into rows, history, personal data and events, and publishes the events', () =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const sql = yield* Sql
       const owner = account(1)
       const service = yield* acceptanceOf({ account: owner, number: '+79001234567' })
@@ -149,7 +149,7 @@ describe('a projector', () => {
               >`SELECT sealing_key, sealed FROM read.personal_data WHERE message_id = ${decodeId('msg', messageId)}`,
           )
           assert.isDefined(found)
-          const plain = yield* sealing.open(found.sealing_key, messageId, found.sealed)
+          const plain = yield* payloadEncryption.decrypt(found.sealing_key, messageId, found.sealed)
           assert.isNotNull(plain)
           return JSON.parse(plain.toString()) as unknown
         })
@@ -330,7 +330,7 @@ describe('a projector', () => {
         boxes: new Map(),
       })
       assert.strictEqual(outcome.kind, 'applied')
-      assert.isAtLeast(yield* waitingInOutbox('read.event_outbox'), 1)
+      assert.isAtLeast(yield* countOutboxRows('read.event_outbox'), 1)
       const seen = yield* follow(`${world.prefix}outbox-reader`, [world.topics.webhooks])
       yield* projector(world)
       yield* until(async () => seen.some(({ key }) => key === `${owner}:live`))

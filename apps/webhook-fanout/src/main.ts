@@ -10,7 +10,7 @@ import {
   layerConsumerGroups,
   layerEventLog,
 } from '@hub/kafka'
-import { Sql, Vault } from '@hub/store'
+import { Sql, MasterKeyEncryption } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
@@ -53,7 +53,7 @@ const bus = Layer.unwrap(
   ),
 )
 const store = FanoutStore.layer.pipe(
-  Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), Vault.layer)),
+  Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), MasterKeyEncryption.layer)),
 )
 const client = WebhookClient.layer.pipe(
   Layer.provide(Layer.mergeAll(AddressPolicy.layer, NodeFileSystem.layer)),

@@ -1,5 +1,4 @@
-/** PostgreSQL: pool, migrations, outbox, what is encrypted at rest, and how long it is kept. */
-export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
+/** PostgreSQL: connections, migrations, shared tables, outbox, encryption, retention, erasure and restore. */
 export {
   insertAccount,
   insertApiKey,
@@ -8,10 +7,19 @@ export {
   type NewApiKey,
   type StoredSender,
   type StoredTemplate,
-  TEMPLATE_SENDER_EXISTS,
+  TEMPLATE_SENDER_FOREIGN_KEY,
 } from './accounts/index.ts'
+export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
+export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
-export { type OutboxTable, relayOutbox, waitingInOutbox } from './outbox.ts'
+export { countOutboxRows, type OutboxTable, relayOutbox } from './outbox.ts'
+export {
+  PayloadEncryption,
+  type PayloadKey,
+  type PayloadKeyPurpose,
+  RECIPIENT_SHARES,
+  recipientShareOf,
+} from './payload-encryption.ts'
 export {
   cancelRebuild,
   readRebuild,
@@ -19,13 +27,25 @@ export {
   type Rebuild,
   type RebuildComparison,
   type RebuildDifference,
+  RebuildInProgress,
   type RebuildOutcome,
   type RebuildPolicy,
   type RebuildState,
-  RebuildUnderWay,
   requestRebuild,
 } from './rebuild.ts'
-export { RECIPIENT_SHARES, type SealedPurpose, Sealing, type SealingKey, shareOf } from './sealing.ts'
+export { type EncryptedColumn, type Reencrypted, reencryptColumn } from './re-encryption.ts'
+export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
+export {
+  ACCEPTANCE_AFTER_ID_MS,
+  operatorIdsCutoff,
+  personalDataCutoff,
+  recordsCutoff,
+  registerRetentionJobs,
+  RETENTION_JOBS,
+  runRetention,
+  runRetentionStep,
+} from './retention/index.ts'
+export { sqlArray, sqlBytesArray } from './sql-array.ts'
 export {
   makeSql,
   type Queries,
@@ -36,22 +56,5 @@ export {
   StorageRejected,
   StorageUnavailable,
 } from './sql.ts'
-export { sqlArray, sqlBytesArray } from './sql-array.ts'
-export { uuidOf } from './uuid.ts'
-export { type BoxColumn, resealBoxes, type Resealed } from './resealing.ts'
-export {
-  ACCEPTED_LATER,
-  enlistJobs,
-  type Job,
-  JOBS,
-  operatorIdsSince,
-  personalDataSince,
-  recordsSince,
-  type RetentionOutcome,
-  retentionStep,
-  runRetention,
-  type Step,
-} from './retention/index.ts'
-export { BoxUnreadable, type Purpose, Vault } from './vault.ts'
-export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
 export * from './tables/index.ts'
+export { uuidOf } from './uuid.ts'

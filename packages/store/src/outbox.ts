@@ -62,7 +62,7 @@ export const relayOutbox = <E, R>(
   })
 
 /** Number of rows that wait. */
-export const waitingInOutbox = (table: OutboxTable): Effect.Effect<number, StorageError, Sql> =>
+export const countOutboxRows = (table: OutboxTable): Effect.Effect<number, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.run(async (q) => {
       const [row] = await q<{ waiting: number }[]>`SELECT count(*)::integer AS waiting FROM ${q(table)}`

@@ -62,7 +62,7 @@ export interface Rebuild {
 }
 
 /** One is under way; nothing was requested. */
-export class RebuildUnderWay extends Data.TaggedError('RebuildUnderWay')<{ readonly id: string }> {}
+export class RebuildInProgress extends Data.TaggedError('RebuildInProgress')<{ readonly id: string }> {}
 
 interface Row {
   readonly id: string
@@ -99,7 +99,7 @@ const rebuildOf = (row: Row): Rebuild => ({
 /** Asks for a rebuild. A projector takes it up within seconds. */
 export const requestRebuild = Effect.fnUntraced(function* (
   policy: RebuildPolicy,
-): Effect.fn.Return<Rebuild, StorageError | RebuildUnderWay, Sql> {
+): Effect.fn.Return<Rebuild, StorageError | RebuildInProgress, Sql> {
   const sql = yield* Sql
   const id = randomUUID()
   const [made, open] = yield* sql.transaction(async (q) => {
@@ -108,7 +108,7 @@ export const requestRebuild = Effect.fnUntraced(function* (
     const others = await q<Row[]>`SELECT * FROM command.rebuilds WHERE ended_at IS NULL`
     return [rows[0], others[0]] as const
   })
-  return made === undefined ? yield* new RebuildUnderWay({ id: open?.id ?? '' }) : rebuildOf(made)
+  return made === undefined ? yield* new RebuildInProgress({ id: open?.id ?? '' }) : rebuildOf(made)
 })
 
 /** The latest rebuilds, newest first. */

@@ -9,24 +9,24 @@ import {
   migrate,
   relayOutbox,
   RECIPIENT_SHARES,
-  Sealing,
-  shareOf,
+  PayloadEncryption,
+  recipientShareOf,
   Sql,
   type StorageUnavailable,
-  Vault,
-  waitingInOutbox,
+  MasterKeyEncryption,
+  countOutboxRows,
 } from './index.ts'
 
 const { drop, url } = await freshDatabase()
 afterAll(drop)
 
 const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'store-test'))
-const vaultLayer = Vault.layer.pipe(
+const masterKeyLayer = MasterKeyEncryption.layer.pipe(
   Layer.provide(
     ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') })),
   ),
 )
-const layer = Sealing.layer.pipe(Layer.provideMerge(Layer.mergeAll(sqlLayer, vaultLayer)))
+const layer = PayloadEncryption.layer.pipe(Layer.provideMerge(Layer.mergeAll(sqlLayer, masterKeyLayer)))
 
 describe('migrations', () => {
   it.effect('are applied once, also by several processes at once', () =>
@@ -126,7 +126,7 @@ describe('the outbox', () => {
         relayOutbox('command.outbox', () => Effect.fail('bus down' as const)),
       )
       assert.strictEqual(refused, 'bus down')
-      assert.strictEqual(yield* waitingInOutbox('command.outbox'), 3)
+      assert.strictEqual(yield* countOutboxRows('command.outbox'), 3)
 
       const seen: Array<string> = []
       const count = yield* relayOutbox('command.outbox', (rows) =>
@@ -136,7 +136,7 @@ describe('the outbox', () => {
       )
       assert.strictEqual(count, 3)
       assert.deepStrictEqual(seen, ['a', 'b', 'c'])
-      assert.strictEqual(yield* waitingInOutbox('command.outbox'), 0)
+      assert.strictEqual(yield* countOutboxRows('command.outbox'), 0)
     }).pipe(Effect.provide(layer)),
   )
 
@@ -158,82 +158,84 @@ describe('the outbox', () => {
 describe('sealing', () => {
   it.effect('opens what it sealed, for the same message only', () =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
-      const key = yield* sealing.current('service')
-      const sealed = key.seal('msg_a', Buffer.from('payload'))
-      assert.strictEqual((yield* sealing.open(key.id, 'msg_a', sealed))?.toString(), 'payload')
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(sealing.open(key.id, 'msg_b', sealed))))
+      const payloadEncryption = yield* PayloadEncryption
+      const key = yield* payloadEncryption.currentKey('service')
+      const sealed = key.encrypt('msg_a', Buffer.from('payload'))
+      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))?.toString(), 'payload')
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(payloadEncryption.decrypt(key.id, 'msg_b', sealed))))
     }).pipe(Effect.provide(layer)),
   )
 
   it.effect('uses one key for a period, in every process', () =>
     Effect.gen(function* () {
-      const mine = yield* Sealing
-      const sealed = (yield* mine.current('otp')).seal('msg_a', Buffer.from('payload'))
-      const context = yield* Layer.build(Layer.fresh(Sealing.layer))
+      const mine = yield* PayloadEncryption
+      const sealed = (yield* mine.currentKey('otp')).encrypt('msg_a', Buffer.from('payload'))
+      const context = yield* Layer.build(Layer.fresh(PayloadEncryption.layer))
       yield* Effect.gen(function* () {
-        const theirs = yield* Sealing
-        const key = yield* theirs.current('otp')
-        assert.strictEqual((yield* theirs.open(key.id, 'msg_a', sealed))?.toString(), 'payload')
+        const theirs = yield* PayloadEncryption
+        const key = yield* theirs.currentKey('otp')
+        assert.strictEqual((yield* theirs.decrypt(key.id, 'msg_a', sealed))?.toString(), 'payload')
       }).pipe(Effect.provide(context))
     }).pipe(Effect.scoped, Effect.provide(layer)),
   )
 
   it.effect('leaves nothing readable once a key is destroyed', () =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
-      const key = yield* sealing.current('otp')
-      const sealed = key.seal('msg_a', Buffer.from('payload'))
+      const payloadEncryption = yield* PayloadEncryption
+      const key = yield* payloadEncryption.currentKey('otp')
+      const sealed = key.encrypt('msg_a', Buffer.from('payload'))
       yield* TestClock.adjust('30 minutes')
       // Its row may still be there: nobody reads it any more.
-      assert.isNull(yield* sealing.open(key.id, 'msg_a', sealed))
-      assert.notStrictEqual((yield* sealing.current('otp')).id, key.id)
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
+      assert.notStrictEqual((yield* payloadEncryption.currentKey('otp')).id, key.id)
     }).pipe(Effect.provide(layer)),
   )
 
   it.effect('keeps what operators have said for ninety days, and no longer', () =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
-      const key = yield* sealing.current('report')
-      const sealed = key.seal('report', Buffer.from('raw'))
+      const payloadEncryption = yield* PayloadEncryption
+      const key = yield* payloadEncryption.currentKey('report')
+      const sealed = key.encrypt('report', Buffer.from('raw'))
       yield* TestClock.adjust('90 days')
-      assert.strictEqual((yield* sealing.open(key.id, 'report', sealed))?.toString(), 'raw')
+      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'report', sealed))?.toString(), 'raw')
       yield* TestClock.adjust('25 hours')
-      assert.isNull(yield* sealing.open(key.id, 'report', sealed))
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'report', sealed))
     }).pipe(Effect.provide(layer)),
   )
 
   it.effect('keeps numbers and texts under a key of their day, for a year after it', () =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       // The year from then on has a 29th of February.
       const noon = Date.UTC(2027, 10, 21, 12)
       yield* TestClock.setTime(noon)
-      const key = yield* sealing.ofDay(Date.UTC(2027, 10, 20, 9))
+      const key = yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9))
       if (key === null) return assert.fail('the day is not a year ago')
-      assert.strictEqual(key.id, (yield* sealing.ofDay(Date.UTC(2027, 10, 20, 23)))?.id)
-      const sealed = key.seal('msg_a', Buffer.from('number'))
+      assert.strictEqual(key.id, (yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 23)))?.id)
+      const sealed = key.encrypt('msg_a', Buffer.from('number'))
       yield* TestClock.setTime(Date.UTC(2028, 10, 20, 23, 59))
-      assert.strictEqual((yield* sealing.open(key.id, 'msg_a', sealed))?.toString(), 'number')
+      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))?.toString(), 'number')
       yield* TestClock.setTime(Date.UTC(2028, 10, 21))
-      assert.isNull(yield* sealing.open(key.id, 'msg_a', sealed))
-      assert.isNull(yield* sealing.ofDay(Date.UTC(2027, 10, 20, 9)), 'it is not made again')
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
+      assert.isNull(yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9)), 'it is not made again')
     }).pipe(Effect.provide(layer)),
   )
 
   it.effect('has keys for shares of the recipients, and notices when one was destroyed before its time', () =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const sql = yield* Sql
       yield* TestClock.setTime(Date.UTC(2030, 0, 1, 12))
-      const keys = yield* sealing.ofShares
+      const keys = yield* payloadEncryption.recipientShareKeys
       assert.strictEqual(new Set(keys.map(({ id }) => id)).size, RECIPIENT_SHARES)
-      const [mine, other] = [keys[shareOf('07'.repeat(32))], keys[shareOf('ff'.repeat(32))]]
+      const [mine, other] = [keys[recipientShareOf('07'.repeat(32))], keys[recipientShareOf('ff'.repeat(32))]]
       if (mine === undefined || other === undefined) return assert.fail('there is a key for each share')
-      const boxes = [mine, other].map((key) => ({ key, sealed: key.seal('report', Buffer.from('raw')) }))
+      const boxes = [mine, other].map((key) => ({ key, sealed: key.encrypt('report', Buffer.from('raw')) }))
       yield* sql.run((q) => q`DELETE FROM command.sealing_keys WHERE share = 7`)
       yield* TestClock.adjust('61 minutes')
-      const opened = yield* Effect.forEach(boxes, ({ key, sealed }) => sealing.open(key.id, 'report', sealed))
+      const opened = yield* Effect.forEach(boxes, ({ key, sealed }) =>
+        payloadEncryption.decrypt(key.id, 'report', sealed),
+      )
       assert.deepStrictEqual(
         opened.map((plain) => plain?.toString()),
         [undefined, 'raw'],

@@ -43,7 +43,7 @@ import {
   type OutgoingRecord,
   type TopicNames,
 } from '@hub/kafka'
-import { Sealing, type SealingKey, type StorageError } from '@hub/store'
+import { PayloadEncryption, type PayloadKey, type StorageError } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import {
   Cause,
@@ -186,7 +186,7 @@ export class BatchingAcceptor extends Context.Service<
 
 const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   const ledger = yield* Ledger
-  const sealing = yield* Sealing
+  const payloadEncryption = yield* PayloadEncryption
   const limits = yield* Limits
   const tracing = yield* Tracing
   const scope = yield* Effect.scope
@@ -256,9 +256,10 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
   }
 
   const keysFor = Effect.fnUntraced(function* (sends: ReadonlyArray<PendingSend>) {
-    const keys = new Map<string, SealingKey>()
+    const keys = new Map<string, PayloadKey>()
     for (const { checked } of sends) {
-      if (!keys.has(checked.class)) keys.set(checked.class, yield* sealing.current(checked.class))
+      if (!keys.has(checked.class))
+        keys.set(checked.class, yield* payloadEncryption.currentKey(checked.class))
     }
     return keys
   })
@@ -375,7 +376,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   const prepare = (
     at: number,
-    keys: ReadonlyMap<string, SealingKey>,
+    keys: ReadonlyMap<string, PayloadKey>,
     decided: ReadonlyArray<Decided>,
   ): ReadonlyArray<PreparedSend> => {
     const prepared: Array<PreparedSend> = []
@@ -403,7 +404,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
         pricePerPart: draft.pricePerPart,
         lifetimes: options.lifetimes,
         sealingKey: key.id,
-        sealed: key.seal(messageId, payloadOf(draft)),
+        sealed: key.encrypt(messageId, payloadOf(draft)),
       })
       const again = decision.type === 'republish'
       const fact = again ? republish(accepted) : accepted
@@ -815,5 +816,5 @@ const describe = (error: object): Record<string, string> => {
 
 export const acceptorLayer = (
   options: AcceptorOptions,
-): Layer.Layer<BatchingAcceptor, never, Ledger | EventLog | Sealing | OutboxMode | Limits> =>
+): Layer.Layer<BatchingAcceptor, never, Ledger | EventLog | PayloadEncryption | OutboxMode | Limits> =>
   Layer.effect(BatchingAcceptor, make(options))

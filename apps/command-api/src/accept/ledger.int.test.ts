@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, type MessageAccepted, recipientHash } from '@hub/domain'
-import { makeSql, type Queries, Sealing, Sql, Vault } from '@hub/store'
+import { makeSql, type Queries, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
@@ -30,7 +30,7 @@ afterAll(() => database.drop())
 
 const layer = Layer.unwrap(
   Effect.sync(() => {
-    const vault = Vault.layer.pipe(
+    const masterKey = MasterKeyEncryption.layer.pipe(
       Layer.provide(
         ConfigProvider.layer(
           ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
@@ -39,8 +39,8 @@ const layer = Layer.unwrap(
     )
     const sql = Layer.effect(Sql, makeSql(Redacted.make(database.url), 6, 'ledger-test'))
     return Layer.mergeAll(ledgerLayer.pipe(Layer.provide(Messages.layer)), idempotencyKeysLayer).pipe(
-      Layer.provideMerge(Sealing.layer),
-      Layer.provideMerge(Layer.mergeAll(sql, vault)),
+      Layer.provideMerge(PayloadEncryption.layer),
+      Layer.provideMerge(Layer.mergeAll(sql, masterKey)),
     )
   }),
 )

@@ -3,7 +3,7 @@
  * adapter for PostgreSQL.
  */
 import { encodeId, type MessageAccepted, type Money } from '@hub/domain'
-import { Sql, type StorageError, Vault, uuidOf } from '@hub/store'
+import { Sql, type StorageError, MasterKeyEncryption, uuidOf } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import {
@@ -170,11 +170,11 @@ const isConflict = (error: StorageError): boolean =>
   error._tag === 'StorageUnavailable' && error.reason === 'conflict'
 
 /** The ledger in PostgreSQL. */
-export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = Layer.effect(
+export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption | Messages> = Layer.effect(
   Ledger,
   Effect.gen(function* () {
     const sql = yield* Sql
-    const vault = yield* Vault
+    const masterKey = yield* MasterKeyEncryption
     const messages = yield* Messages
 
     const clockAndUsed = Effect.fnUntraced(function* (references: ReadonlyArray<Reference>) {
@@ -266,7 +266,7 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | Vault | Messages> = L
           won.length > 0 ? insertAcceptances(q, won) : null,
           repeated.length > 0 ? updateAcceptances(q, repeated) : null,
           batches.length > 0 ? writeBatches(q, batches) : null,
-          answers.length > 0 ? writeAnswers(q, vault, answers) : null,
+          answers.length > 0 ? writeAnswers(q, masterKey, answers) : null,
           settled.length > 0 ? deleteOutbox(q, settled) : null,
           charges.length > 0 ? addSpent(q, charges) : null,
         ])

@@ -345,8 +345,8 @@ describe('GET /v1/messages/{id}', () => {
   it('shows the read model as soon as it is there', async () => {
     const { id } = await accepted(service({ client_ref: 'projected' }))
     const uuid = decodeId('msg', id)!
-    const vault = await deployment.vault()
-    const sealed = vault.seal(
+    const masterKey = await deployment.masterKeyEncryption()
+    const sealed = masterKey.encrypt(
       'personal-data',
       id,
       Buffer.from(JSON.stringify({ to: '+79001234567', text: 'Заказ 17 готов', variables: { order: '17' } })),

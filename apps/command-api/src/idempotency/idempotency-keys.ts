@@ -1,7 +1,7 @@
 /** Where idempotency keys live: the port, and its adapter for PostgreSQL. */
 import { randomUUID } from 'node:crypto'
 import { decodeId, encodeId } from '@hub/domain'
-import { Sql, type StorageError, StorageUnavailable, Vault } from '@hub/store'
+import { Sql, type StorageError, StorageUnavailable, MasterKeyEncryption } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import {
@@ -71,16 +71,17 @@ interface Row {
 export const retryAfterOf = (leaseLeft: number): number =>
   leaseLeft > LOCK_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(leaseLeft))
 
-export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vault> = Layer.effect(
-  IdempotencyKeys,
-  Effect.gen(function* () {
-    const sql = yield* Sql
-    const vault = yield* Vault
+export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | MasterKeyEncryption> =
+  Layer.effect(
+    IdempotencyKeys,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const masterKey = yield* MasterKeyEncryption
 
-    // It looks before it takes: an insertion that finds the key would wait for its row, which a flush may hold for as long as it hangs.
-    const acquireRow = ({ fingerprint, key, messageId, owner }: LockRequest, token: string) =>
-      sql.run(async (q) => {
-        const [row] = await q<Row[]>`
+      // It looks before it takes: an insertion that finds the key would wait for its row, which a flush may hold for as long as it hangs.
+      const acquireRow = ({ fingerprint, key, messageId, owner }: LockRequest, token: string) =>
+        sql.run(async (q) => {
+          const [row] = await q<Row[]>`
           WITH acquired AS (
             INSERT INTO command.idempotency_keys AS k
               (account, mode, key, fingerprint, lease_token, lease_until, message_ids, expires_at)
@@ -106,50 +107,52 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Vau
             FROM command.idempotency_keys
            WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
              AND NOT EXISTS (SELECT 1 FROM acquired)`
-        return row
-      }, DEADLINE)
+          return row
+        }, DEADLINE)
 
-    return {
-      acquire: Effect.fnUntraced(function* (wanted, token) {
-        const row = yield* acquireRow(wanted, token)
-        // Taken by another request between the statement's snapshot and its insertion.
-        if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
-        const lock: IdempotencyLock = {
-          accountUuid: wanted.owner.accountUuid,
-          mode: wanted.owner.mode,
-          key: wanted.key,
-          token,
-        }
-        if (row.acquired) {
-          const [remembered] = row.message_ids ?? []
-          const messageId = remembered === undefined ? wanted.messageId : encodeId('msg', remembered)
-          return { type: 'first', lock, messageId }
-        }
-        if (!row.fingerprint.equals(wanted.fingerprint)) return { type: 'reused' }
-        if (row.status === null || row.answer === null) {
-          return { type: 'running', retryAfterSeconds: retryAfterOf(row.lease_left ?? 0) }
-        }
-        const body = yield* vault
-          .open('idempotent-answer', answerAad(lock), row.answer)
-          // A wrong master key: a fault of the deployment, which its repair ends.
-          .pipe(
-            Effect.mapError(() => new StorageUnavailable({ reason: 'failed', detail: 'unreadable answer' })),
-          )
-        const { 'content-type': contentType = 'application/json', ...headers } = row.headers ?? {}
-        return { type: 'replay', answer: { status: row.status, contentType, headers, body } }
-      }),
+      return {
+        acquire: Effect.fnUntraced(function* (wanted, token) {
+          const row = yield* acquireRow(wanted, token)
+          // Taken by another request between the statement's snapshot and its insertion.
+          if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
+          const lock: IdempotencyLock = {
+            accountUuid: wanted.owner.accountUuid,
+            mode: wanted.owner.mode,
+            key: wanted.key,
+            token,
+          }
+          if (row.acquired) {
+            const [remembered] = row.message_ids ?? []
+            const messageId = remembered === undefined ? wanted.messageId : encodeId('msg', remembered)
+            return { type: 'first', lock, messageId }
+          }
+          if (!row.fingerprint.equals(wanted.fingerprint)) return { type: 'reused' }
+          if (row.status === null || row.answer === null) {
+            return { type: 'running', retryAfterSeconds: retryAfterOf(row.lease_left ?? 0) }
+          }
+          const body = yield* masterKey
+            .decrypt('idempotent-answer', answerAad(lock), row.answer)
+            // A wrong master key: a fault of the deployment, which its repair ends.
+            .pipe(
+              Effect.mapError(
+                () => new StorageUnavailable({ reason: 'failed', detail: 'unreadable answer' }),
+              ),
+            )
+          const { 'content-type': contentType = 'application/json', ...headers } = row.headers ?? {}
+          return { type: 'replay', answer: { status: row.status, contentType, headers, body } }
+        }),
 
-      store: (lock, answer) =>
-        Effect.asVoid(sql.run((q) => writeAnswers(q, vault, [{ lock, answer }]), DEADLINE)),
+        store: (lock, answer) =>
+          Effect.asVoid(sql.run((q) => writeAnswers(q, masterKey, [{ lock, answer }]), DEADLINE)),
 
-      release: ({ accountUuid, key, mode, token }) =>
-        sql.run(async (q) => {
-          const freed = await q`
+        release: ({ accountUuid, key, mode, token }) =>
+          sql.run(async (q) => {
+            const freed = await q`
             UPDATE command.idempotency_keys SET lease_token = NULL, lease_until = NULL
              WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
                AND status IS NULL`
-          return freed.count > 0
-        }, DEADLINE),
-    }
-  }),
-)
+            return freed.count > 0
+          }, DEADLINE),
+      }
+    }),
+  )

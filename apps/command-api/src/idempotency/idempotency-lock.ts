@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Mode } from '@hub/domain'
-import type { Queries, Vault } from '@hub/store'
+import type { Queries, MasterKeyEncryption } from '@hub/store'
 
 /** A claim in force. Whoever holds the token may store the answer. */
 export interface IdempotencyLock {
@@ -60,12 +60,12 @@ export const lockHeldKeys = async (
 /** Stores answers under locks that are still held; names the tokens of those that were. */
 export const writeAnswers = async (
   q: Queries,
-  vault: Vault['Service'],
+  masterKey: MasterKeyEncryption['Service'],
   answers: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly answer: StoredAnswer }>,
 ): Promise<ReadonlySet<string>> => {
   const sealed = answers.map(({ answer, lock }) =>
-    vault
-      .seal(
+    masterKey
+      .encrypt(
         'idempotent-answer',
         answerAad(lock),
         typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body,

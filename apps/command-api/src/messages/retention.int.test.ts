@@ -49,9 +49,9 @@ const old = async (at: Date, messageClass: 'otp' | 'service' = 'service'): Promi
   const event = randomUUID()
   const ref = `ref-${place}`
   const recipient = Buffer.from(recipientHash(deployment.hashSecret, NUMBER), 'hex')
-  const vault = await deployment.vault()
+  const masterKey = await deployment.masterKeyEncryption()
   const content = messageClass === 'otp' ? {} : { text: 'Заказ 17 готов', variables: { order: '17' } }
-  const box = vault.seal('personal-data', id, Buffer.from(JSON.stringify({ to: NUMBER, ...content })))
+  const box = masterKey.encrypt('personal-data', id, Buffer.from(JSON.stringify({ to: NUMBER, ...content })))
   const [template, variable] = messageClass === 'otp' ? ['otp_code', 'code'] : ['order_ready', 'order']
   await deployment.sql(async (q) => {
     await q`INSERT INTO command.client_refs VALUES (${account.uuid}, 'live', ${ref}, ${uuid}, ${at})`

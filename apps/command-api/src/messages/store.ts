@@ -11,7 +11,14 @@ import {
   type ReasonCode,
   type Status,
 } from '@hub/domain'
-import { type BoxUnreadable, type Queries, Sealing, Sql, type StorageError, Vault } from '@hub/store'
+import {
+  type DecryptionFailed,
+  type Queries,
+  PayloadEncryption,
+  Sql,
+  type StorageError,
+  MasterKeyEncryption,
+} from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { isAcknowledged } from '../accept/ledger-statements.ts'
 import type { Owner } from '../accounts/account.ts'
@@ -201,130 +208,134 @@ export class Messages extends Context.Service<
     ) => Effect.Effect<ReadonlyMap<string, ReadMessage>, StorageError>
   }
 >()('@hub/command-api/Messages') {
-  static readonly layer: Layer.Layer<Messages, never, Sql | Vault | Sealing> = Layer.effect(
-    Messages,
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      const vault = yield* Vault
-      const sealing = yield* Sealing
+  static readonly layer: Layer.Layer<Messages, never, Sql | MasterKeyEncryption | PayloadEncryption> =
+    Layer.effect(
+      Messages,
+      Effect.gen(function* () {
+        const sql = yield* Sql
+        const masterKey = yield* MasterKeyEncryption
+        const payloadEncryption = yield* PayloadEncryption
 
-      /** A box that does not open is a fault of the deployment (a wrong master key); the message is still answered, without. */
-      const orNothing = (id: string, opened: Effect.Effect<Payload | null, StorageError | BoxUnreadable>) =>
-        opened.pipe(
-          Effect.catchTag('BoxUnreadable', (error) =>
-            Effect.logError('a stored payload does not open').pipe(
-              Effect.annotateLogs({ message_id: id, purpose: error.purpose }),
-              Effect.as(null),
+        /** A box that does not open is a fault of the deployment (a wrong master key); the message is still answered, without. */
+        const orNothing = (
+          id: string,
+          opened: Effect.Effect<Payload | null, StorageError | DecryptionFailed>,
+        ) =>
+          opened.pipe(
+            Effect.catchTag('DecryptionFailed', (error) =>
+              Effect.logError('a stored payload does not open').pipe(
+                Effect.annotateLogs({ message_id: id, purpose: error.purpose }),
+                Effect.as(null),
+              ),
             ),
-          ),
-        )
+          )
 
-      const openPersonal = (row: ProjectedRow): Effect.Effect<Payload | null, StorageError> => {
-        if (row.personal === null) return Effect.succeed(null)
-        const id = encodeId('msg', row.id)
-        const opened =
-          row.personal_key === null
-            ? vault.open('personal-data', id, row.personal)
-            : sealing.open(row.personal_key, id, row.personal)
-        return orNothing(
-          id,
-          Effect.map(opened, (plain) => (plain === null ? null : parsePayload(plain))),
-        )
-      }
-
-      const openAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
-        // Without its number it is that of somebody who has been forgotten: what is still to be sent is not shown any more.
-        if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
-          return Effect.succeed(null)
+        const openPersonal = (row: ProjectedRow): Effect.Effect<Payload | null, StorageError> => {
+          if (row.personal === null) return Effect.succeed(null)
+          const id = encodeId('msg', row.id)
+          const opened =
+            row.personal_key === null
+              ? masterKey.decrypt('personal-data', id, row.personal)
+              : payloadEncryption.decrypt(row.personal_key, id, row.personal)
+          return orNothing(
+            id,
+            Effect.map(opened, (plain) => (plain === null ? null : parsePayload(plain))),
+          )
         }
-        const id = encodeId('msg', row.id)
-        return orNothing(
-          id,
-          Effect.map(sealing.open(row.sealing_key, id, row.sealed), (plain) =>
-            plain === null ? null : parsePayload(plain),
-          ),
-        )
-      }
 
-      const maskOf = (payload: Payload | null): string =>
-        payload?.to === undefined ? '' : maskNumber(payload.to)
-
-      const find = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
-        const found = new Map<string, StoredMessage>()
-        if (ids.length === 0) return found
-        // Read model first: what leaves the ledger is in the read model already.
-        const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
-        for (const row of projected) {
-          const view = projectedView(row, maskOf(yield* openPersonal(row)))
-          found.set(view.id, {
-            view,
-            account: encodeId('acc', row.account),
-            published: true,
-            recipient: row.recipient.toString('hex'),
-          })
+        const openAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
+          // Without its number it is that of somebody who has been forgotten: what is still to be sent is not shown any more.
+          if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
+            return Effect.succeed(null)
+          }
+          const id = encodeId('msg', row.id)
+          return orNothing(
+            id,
+            Effect.map(payloadEncryption.decrypt(row.sealing_key, id, row.sealed), (plain) =>
+              plain === null ? null : parsePayload(plain),
+            ),
+          )
         }
-        const missing = ids.filter((id) => !found.has(encodeId('msg', id)))
-        if (missing.length === 0) return found
-        for (const row of yield* sql.run((q) => selectAcceptances(q, missing), DEADLINE)) {
-          const view = acceptedView(row)
-          found.set(view.id, {
-            view,
-            account: encodeId('acc', row.account),
-            published: row.acknowledged,
-            recipient: row.recipient.toString('hex'),
-          })
-        }
-        return found
-      })
 
-      const isOf = (row: Row, owner: Owner) => row.account === owner.accountUuid && row.mode === owner.mode
+        const maskOf = (payload: Payload | null): string =>
+          payload?.to === undefined ? '' : maskNumber(payload.to)
 
-      /** Those of an owner that the ledger has. Only of what the read model was asked for before, and did not have. */
-      const readAccepted = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
-        const read = new Map<string, ReadMessage>()
-        const accepted = yield* sql.run((q) => selectAcceptances(q, ids), DEADLINE)
-        for (const row of accepted.filter((one) => isOf(one, owner))) {
-          const view = acceptedView(row)
-          read.set(view.id, { view, content: contentOf(yield* openAcceptance(row)) })
-        }
-        return read
-      })
+        const find = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+          const found = new Map<string, StoredMessage>()
+          if (ids.length === 0) return found
+          // Read model first: what leaves the ledger is in the read model already.
+          const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
+          for (const row of projected) {
+            const view = projectedView(row, maskOf(yield* openPersonal(row)))
+            found.set(view.id, {
+              view,
+              account: encodeId('acc', row.account),
+              published: true,
+              recipient: row.recipient.toString('hex'),
+            })
+          }
+          const missing = ids.filter((id) => !found.has(encodeId('msg', id)))
+          if (missing.length === 0) return found
+          for (const row of yield* sql.run((q) => selectAcceptances(q, missing), DEADLINE)) {
+            const view = acceptedView(row)
+            found.set(view.id, {
+              view,
+              account: encodeId('acc', row.account),
+              published: row.acknowledged,
+              recipient: row.recipient.toString('hex'),
+            })
+          }
+          return found
+        })
 
-      const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
-        const read = new Map<string, ReadMessage>()
-        if (ids.length === 0) return read
-        const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
-        for (const row of projected.filter((one) => one.is_shown && isOf(one, owner))) {
+        const isOf = (row: Row, owner: Owner) => row.account === owner.accountUuid && row.mode === owner.mode
+
+        /** Those of an owner that the ledger has. Only of what the read model was asked for before, and did not have. */
+        const readAccepted = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
+          const read = new Map<string, ReadMessage>()
+          const accepted = yield* sql.run((q) => selectAcceptances(q, ids), DEADLINE)
+          for (const row of accepted.filter((one) => isOf(one, owner))) {
+            const view = acceptedView(row)
+            read.set(view.id, { view, content: contentOf(yield* openAcceptance(row)) })
+          }
+          return read
+        })
+
+        const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
+          const read = new Map<string, ReadMessage>()
+          if (ids.length === 0) return read
+          const projected = yield* sql.run((q) => selectProjected(q, ids), DEADLINE)
+          for (const row of projected.filter((one) => one.is_shown && isOf(one, owner))) {
+            const payload = yield* openPersonal(row)
+            const view = projectedView(row, maskOf(payload))
+            read.set(view.id, { view, content: contentOf(payload) })
+          }
+          const there = new Set(projected.map((row) => row.id))
+          const missing = ids.filter((id) => !there.has(id))
+          if (missing.length === 0) return read
+          for (const [messageId, found] of yield* readAccepted(owner, missing)) read.set(messageId, found)
+          return read
+        })
+
+        const gathered = yield* gather<ProjectedRow, StorageError>({
+          load: (ids) =>
+            Effect.map(
+              sql.run((q) => selectProjected(q, ids), DEADLINE),
+              (rows) => new Map(rows.map((row) => [row.id, row])),
+            ),
+          atOnce: STATEMENTS,
+          most: GATHERED,
+        })
+
+        const read = Effect.fnUntraced(function* (owner: Owner, id: string) {
+          const row = yield* gathered(id)
+          if (row === null) return (yield* readAccepted(owner, [id])).get(encodeId('msg', id)) ?? null
+          if (!row.is_shown || !isOf(row, owner)) return null
           const payload = yield* openPersonal(row)
-          const view = projectedView(row, maskOf(payload))
-          read.set(view.id, { view, content: contentOf(payload) })
-        }
-        const there = new Set(projected.map((row) => row.id))
-        const missing = ids.filter((id) => !there.has(id))
-        if (missing.length === 0) return read
-        for (const [messageId, found] of yield* readAccepted(owner, missing)) read.set(messageId, found)
-        return read
-      })
+          return { view: projectedView(row, maskOf(payload)), content: contentOf(payload) }
+        })
 
-      const gathered = yield* gather<ProjectedRow, StorageError>({
-        load: (ids) =>
-          Effect.map(
-            sql.run((q) => selectProjected(q, ids), DEADLINE),
-            (rows) => new Map(rows.map((row) => [row.id, row])),
-          ),
-        atOnce: STATEMENTS,
-        most: GATHERED,
-      })
-
-      const read = Effect.fnUntraced(function* (owner: Owner, id: string) {
-        const row = yield* gathered(id)
-        if (row === null) return (yield* readAccepted(owner, [id])).get(encodeId('msg', id)) ?? null
-        if (!row.is_shown || !isOf(row, owner)) return null
-        const payload = yield* openPersonal(row)
-        return { view: projectedView(row, maskOf(payload)), content: contentOf(payload) }
-      })
-
-      return { find, readAll, read }
-    }),
-  )
+        return { find, readAll, read }
+      }),
+    )
 }

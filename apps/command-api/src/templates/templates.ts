@@ -10,7 +10,7 @@ import {
   Sql,
   type StorageError,
   type StoredTemplate,
-  TEMPLATE_SENDER_EXISTS,
+  TEMPLATE_SENDER_FOREIGN_KEY,
   uuidOf,
 } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
@@ -92,7 +92,7 @@ export class Templates extends Context.Service<
               .pipe(
                 Effect.catchTag('StorageRejected', (error) =>
                   Effect.fail(
-                    error.constraint === TEMPLATE_SENDER_EXISTS
+                    error.constraint === TEMPLATE_SENDER_FOREIGN_KEY
                       ? apiError('sender_not_registered', { param: 'sender' })
                       : error,
                   ),

@@ -1,7 +1,7 @@
 /** Doubles of the ports of a flush: a ledger, a bus and limits that fail in every way that the real ones can. */
 import { DEFAULT_SETTINGS, encodeId, fromTimestamp, parseTemplate } from '@hub/domain'
 import { KafkaUnavailable, EventLog, type OutgoingRecord, topicNames } from '@hub/kafka'
-import { Sealing, StorageRejected, StorageUnavailable } from '@hub/store'
+import { PayloadEncryption, StorageRejected, StorageUnavailable } from '@hub/store'
 import { Context, Deferred, Duration, Effect, Layer, Result } from 'effect'
 import { type ApiError, apiError, type Send } from '@hub/contract'
 import { checkSend, type CheckedSend, floodKey } from '../accept/checked-send.ts'
@@ -324,16 +324,16 @@ const makeDoubles = (): Doubles['Service'] => {
 
 /** A acceptor on doubles. The gate is the real one, opened as by a relay that found nothing. */
 const acceptorOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) => {
-  const sealing: Sealing['Service'] = {
-    current: (purpose) =>
+  const payloadEncryption: PayloadEncryption['Service'] = {
+    currentKey: (purpose) =>
       Effect.succeed({
         id: `${purpose}-key`,
         usableUntil: Number.POSITIVE_INFINITY,
-        seal: (_aad, plain) => Buffer.from(plain),
+        encrypt: (_aad, plain) => Buffer.from(plain),
       }),
-    open: () => Effect.succeed(null),
-    ofDay: () => Effect.die('a flush stores no personal data'),
-    ofShares: Effect.die('a flush seals no reports'),
+    decrypt: () => Effect.succeed(null),
+    keyOfDay: () => Effect.die('an acceptance batch stores no personal data'),
+    recipientShareKeys: Effect.die('an acceptance batch encrypts no reports'),
   }
   const open = Layer.effectDiscard(
     Effect.map(OutboxMode, (outboxMode) => {
@@ -351,7 +351,7 @@ const acceptorOn = ({ bus, ledger, limits, makeMessageId }: Doubles['Service']) 
       Layer.mergeAll(
         Layer.succeed(Ledger)(ledger.ledger),
         Layer.succeed(EventLog)(bus.log),
-        Layer.succeed(Sealing)(sealing),
+        Layer.succeed(PayloadEncryption)(payloadEncryption),
         Layer.succeed(Limits)(limits.limits),
         Layer.fresh(OutboxMode.layer),
       ),

@@ -15,7 +15,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { Counters, makeRedisCounters } from '@hub/counters'
-import { makeSql, Sealing, Sql, Vault } from '@hub/store'
+import { makeSql, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
 import { freshDatabase, testBrokers, testRedisUrl, topicPrefix } from '@hub/testkit'
 import { AddressPolicy } from '@hub/webhooks'
@@ -97,13 +97,13 @@ export const makeDeployment = async () => {
   await Effect.runPromise(
     createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
   )
-  const vault = Vault.layer.pipe(
+  const masterKeyLayer = MasterKeyEncryption.layer.pipe(
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: masterKey }))),
   )
   const stores = (url: string) =>
-    Sealing.layer.pipe(
+    PayloadEncryption.layer.pipe(
       Layer.provideMerge(
-        Layer.mergeAll(Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'command-api-test')), vault),
+        Layer.mergeAll(Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'command-api-test')), masterKeyLayer),
       ),
     )
   /** Keys of this deployment's own on the shared server. */
@@ -180,7 +180,7 @@ export const makeDeployment = async () => {
     hashSecret: HASH_SECRET,
     sql,
     start,
-    vault: () => own.runPromise(Vault),
+    masterKeyEncryption: () => own.runPromise(MasterKeyEncryption),
 
     /**
      * An account with a key, the sender `HUB` and the two usual templates in each mode. Tests send as fast as they can, so its

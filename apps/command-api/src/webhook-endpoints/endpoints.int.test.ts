@@ -66,9 +66,9 @@ const rowOf = async (uuid: string): Promise<Body> =>
 
 /** The secrets of a row as they open, the current one first. */
 const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
-  const vault = await deployment.vault()
+  const masterKey = await deployment.masterKeyEncryption()
   const { previous_secret: previous, secret } = await rowOf(decodeId('we', id)!)
-  const open = (box: Buffer) => Effect.runPromise(vault.open('webhook-secret', id, box)).then(String)
+  const open = (box: Buffer) => Effect.runPromise(masterKey.decrypt('webhook-secret', id, box)).then(String)
   return Promise.all([secret, ...(previous === null ? [] : [previous])].map(open))
 }
 

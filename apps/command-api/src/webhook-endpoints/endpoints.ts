@@ -23,7 +23,7 @@ import {
   type SubscriptionStatus,
 } from '@hub/domain'
 import { EventLog, subscriptionChangedRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, Sql, type StorageError, Vault } from '@hub/store'
+import { type Queries, Sql, type StorageError, MasterKeyEncryption } from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
 import type { Owner } from '../accounts/account.ts'
@@ -114,13 +114,13 @@ export class WebhookEndpoints extends Context.Service<
 >()('@hub/command-api/WebhookEndpoints') {
   static readonly layer = (
     options: WebhookEndpointsOptions,
-  ): Layer.Layer<WebhookEndpoints, never, Sql | Vault | EventLog | AddressPolicy> =>
+  ): Layer.Layer<WebhookEndpoints, never, Sql | MasterKeyEncryption | EventLog | AddressPolicy> =>
     Layer.effect(WebhookEndpoints, make(options))
 }
 
 const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
   const sql = yield* Sql
-  const vault = yield* Vault
+  const masterKey = yield* MasterKeyEncryption
   const log = yield* EventLog
   const policy = yield* AddressPolicy
   const inForce = yield* makeInForce
@@ -232,7 +232,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       const secret = newSecret()
       // A client that hangs up between the row and its announcement must not leave half a subscription.
       const row = yield* Effect.uninterruptible(
-        insert(owner, uuid, wanted, vault.seal('webhook-secret', id, Buffer.from(secret))).pipe(
+        insert(owner, uuid, wanted, masterKey.encrypt('webhook-secret', id, Buffer.from(secret))).pipe(
           // Events of the account are on the same partition: what is recorded from here on reaches the subscription.
           Effect.tap((made) =>
             made === null ? Effect.void : announce(owner, id, uuid, made.created_at.getTime()),
@@ -285,7 +285,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       const row = yield* changed(owner, id, 'secret_rotated', async (q, uuid, now) => {
         const [rotated] = await q<EndpointRow[]>`
           UPDATE webhooks.endpoints
-             SET previous_secret = secret, secret = ${vault.seal('webhook-secret', encodeId('we', uuid), Buffer.from(secret))},
+             SET previous_secret = secret, secret = ${masterKey.encrypt('webhook-secret', encodeId('we', uuid), Buffer.from(secret))},
                  secret_rotation_ends_at = ${new Date(now + SECRET_ROTATION_MS)}
            WHERE id = ${uuid} AND ${owned(q, owner)}
           RETURNING ${columns(q)}`

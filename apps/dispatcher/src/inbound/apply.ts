@@ -3,7 +3,7 @@
  * stays where it is, and holds the mark of the reports; nothing later of its shard overtakes it.
  */
 import { optOutWordOf, type OptOutVocabulary } from '@hub/domain'
-import { Sealing, type StorageError } from '@hub/store'
+import { PayloadEncryption, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import type { Metrics } from '../metrics.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
@@ -30,14 +30,14 @@ export interface ApplyInboundOptions {
 /** One round over all shards; succeeds with how many messages were dealt with. */
 export const makeApplyInbound = (
   options: ApplyInboundOptions,
-): Effect.Effect<Effect.Effect<number, StorageError>, never, OptOuts | Sealing> =>
+): Effect.Effect<Effect.Effect<number, StorageError>, never, OptOuts | PayloadEncryption> =>
   Effect.gen(function* () {
-    const sealing = yield* Sealing
+    const payloadEncryption = yield* PayloadEncryption
     const optOuts = yield* OptOuts
     const { metrics, vocabulary } = options
 
     const read = ({ message, record }: WaitingInbound): Effect.Effect<Reading, StorageError> =>
-      sealing.open(message.sealingKey, inboundSeal(message), message.sealed).pipe(
+      payloadEncryption.decrypt(message.sealingKey, inboundSeal(message), message.sealed).pipe(
         Effect.map((plain): Reading => {
           if (plain === null) return { is: 'other' }
           const payload = decodeInbound(plain)
@@ -55,7 +55,7 @@ export const makeApplyInbound = (
             },
           }
         }),
-        Effect.catchTag('BoxUnreadable', () => Effect.succeed<Reading>({ is: 'unreadable' })),
+        Effect.catchTag('DecryptionFailed', () => Effect.succeed<Reading>({ is: 'unreadable' })),
       )
 
     const applyShard = Effect.fnUntraced(function* (shard: DispatcherShard) {

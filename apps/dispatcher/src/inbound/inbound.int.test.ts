@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { DEFAULT_LIFETIMES, recipientHash, signatureHeader } from '@hub/domain'
 import { deadLetterTopic, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
-import { Sealing, Sql, StorageUnavailable } from '@hub/store'
+import { PayloadEncryption, Sql, StorageUnavailable } from '@hub/store'
 import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Result, Scope } from 'effect'
@@ -90,7 +90,7 @@ describe('what recipients write', () => {
       yield* becomes(number, null)
 
       yield* Effect.promise(() => eventually(() => records.length >= 3, WITHIN))
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const texts: Array<string> = []
       for (const record of records) {
         const message = Result.getOrThrow(decodeInboundMessageReceived(record))
@@ -98,7 +98,11 @@ describe('what recipients write', () => {
         assert.include(bytes, '2442')
         assert.notInclude(bytes, number.slice(1))
         assert.notInclude(bytes, 'Спасибо')
-        const plain = yield* sealing.open(message.sealingKey, inboundSeal(message), message.sealed)
+        const plain = yield* payloadEncryption.decrypt(
+          message.sealingKey,
+          inboundSeal(message),
+          message.sealed,
+        )
         const payload = decodeInbound(plain ?? Buffer.alloc(0))
         assert.strictEqual(payload?.from, number)
         texts.push(payload?.text ?? '')
@@ -141,9 +145,9 @@ describe('what recipients write', () => {
     Effect.gen(function* () {
       const number = '+79003330003'
       const bus = yield* EventLog
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const aside = yield* world.follow(deadLetterTopic(world.topics.operatorReports))
-      const key = yield* sealing.current('report')
+      const key = yield* payloadEncryption.currentKey('report')
       const { callbackPort } = yield* makeDispatcher(options())
       yield* bus.append([
         inboundMessageRecord(world.topics, {
@@ -154,7 +158,7 @@ describe('what recipients write', () => {
           serviceAddress: '2442',
           receivedAt: Date.now(),
           sealingKey: key.id,
-          sealed: key.seal('something else', Buffer.from('{}')),
+          sealed: key.encrypt('something else', Buffer.from('{}')),
         }),
       ])
       yield* write(callbackPort, number, 'СТОП')

@@ -33,7 +33,7 @@ import {
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
-import { Sealing, Sql, Vault } from '@hub/store'
+import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { optOutsPostgres } from '../inbound/postgres.ts'
@@ -95,8 +95,8 @@ export const makeWorld = async () => {
     layerEventLog({ connection, partitions: PARTITIONS }),
     layerConsumerGroups({ connection }),
   )
-  const layer = Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, Sealing.layer).pipe(
-    Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), Vault.layer)),
+  const layer = Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, PayloadEncryption.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
     Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
     Layer.provideMerge(bus),
   )
@@ -104,12 +104,12 @@ export const makeWorld = async () => {
   /** A message as command-api would put it into its lane. */
   const seal = (message: Outgoing) =>
     Effect.gen(function* () {
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const messageClass = message.class ?? 'otp'
       const mode = message.mode ?? 'test'
       const now = Date.now()
       const messageId = newId('msg', now, randomBytes(10))
-      const key = yield* sealing.current(messageClass)
+      const key = yield* payloadEncryption.currentKey(messageClass)
       const payload = JSON.stringify({ to: message.to, text: message.text ?? 'Code 1234', variables: {} })
       const accepted: MessageAccepted = {
         type: 'MessageAccepted',
@@ -128,7 +128,7 @@ export const makeWorld = async () => {
         variables: ['code'],
         expiresAt: now + (message.lifetime ?? 300_000),
         sealingKey: key.id,
-        sealed: key.seal(messageId, Buffer.from(payload)),
+        sealed: key.encrypt(messageId, Buffer.from(payload)),
         republished: false,
       }
       return accepted

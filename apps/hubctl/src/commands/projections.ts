@@ -230,7 +230,7 @@ const rebuild = leaf(
     const requested = yield* audited(
       { command: 'projections rebuild', arguments: { policy } },
       requestRebuild(policy).pipe(
-        Effect.catchTag('RebuildUnderWay', ({ id }) =>
+        Effect.catchTag('RebuildInProgress', ({ id }) =>
           Effect.fail(
             refused('rebuild_under_way', `The rebuild ${id} is under way; there is one at a time.`),
           ),

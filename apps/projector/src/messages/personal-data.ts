@@ -4,7 +4,7 @@
  * text is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
-import { Sealing, type StorageError } from '@hub/store'
+import { PayloadEncryption, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import { unreadablePayloads } from '../metrics.ts'
 
@@ -50,12 +50,12 @@ const REMEMBERED = 10_000
  * of old acceptances does not ask PostgreSQL for each of them.
  */
 export const makePersonalData = Effect.gen(function* () {
-  const sealing = yield* Sealing
+  const payloadEncryption = yield* PayloadEncryption
   const destroyed = new Set<string>()
 
   const box = Effect.fnUntraced(
     function* (fact: MessageAccepted) {
-      const plain = yield* sealing.open(fact.sealingKey, fact.messageId, fact.sealed)
+      const plain = yield* payloadEncryption.decrypt(fact.sealingKey, fact.messageId, fact.sealed)
       if (plain === null) {
         if (destroyed.size < REMEMBERED) destroyed.add(fact.sealingKey)
         return null
@@ -64,12 +64,12 @@ export const makePersonalData = Effect.gen(function* () {
       if (payload === null) return yield* Effect.as(unreadable(fact), null)
       const { to, text, variables } = payload
       const kept = fact.class === 'otp' ? { to } : { to, text, variables }
-      const key = yield* sealing.ofDay(fact.at)
+      const key = yield* payloadEncryption.keyOfDay(fact.at)
       return key === null
         ? null
-        : { sealingKey: key.id, sealed: key.seal(fact.messageId, Buffer.from(JSON.stringify(kept))) }
+        : { sealingKey: key.id, sealed: key.encrypt(fact.messageId, Buffer.from(JSON.stringify(kept))) }
     },
-    (effect, fact) => Effect.catchTag(effect, 'BoxUnreadable', () => Effect.as(unreadable(fact), null)),
+    (effect, fact) => Effect.catchTag(effect, 'DecryptionFailed', () => Effect.as(unreadable(fact), null)),
   )
 
   /**

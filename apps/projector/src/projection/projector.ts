@@ -14,7 +14,7 @@ import {
   topicNames,
   joinWithRetry,
 } from '@hub/kafka'
-import { ReadCheckpoints, type Sealing, Sql } from '@hub/store'
+import { ReadCheckpoints, type PayloadEncryption, Sql } from '@hub/store'
 import { type Lag, makeLagGauge } from '@hub/telemetry'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
 import { runEventInbox } from '../event-inbox.ts'
@@ -110,7 +110,11 @@ const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
 /** Runs a projector until the scope closes; then it leaves the group and finishes the transaction under way. */
 export const makeProjector = Effect.fnUntraced(function* (
   options: ProjectorOptions,
-): Effect.fn.Return<Projector, KafkaUnavailable, Sql | EventLog | ConsumerGroups | Sealing | Scope.Scope> {
+): Effect.fn.Return<
+  Projector,
+  KafkaUnavailable,
+  Sql | EventLog | ConsumerGroups | PayloadEncryption | Scope.Scope
+> {
   const sql = yield* Sql
   const topics = topicNames(options.prefix)
   const sources = sourcesOf(topics)

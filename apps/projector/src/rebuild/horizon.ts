@@ -3,7 +3,7 @@
  * carried over as they are. Pure. Source: docs/decisions/0020.
  */
 import { decodeId } from '@hub/domain'
-import { ACCEPTED_LATER } from '@hub/store'
+import { ACCEPTANCE_AFTER_ID_MS } from '@hub/store'
 
 const DAY = 24 * 3_600_000
 
@@ -14,7 +14,7 @@ const DAY = 24 * 3_600_000
 const APPENDED_WITHIN = DAY
 
 /** Sums that nothing changes any more: the last late report comes when operators' ids are forgotten, after ninety days. */
-const SETTLED_AFTER = ACCEPTED_LATER + 95 * DAY
+const SETTLED_AFTER = ACCEPTANCE_AFTER_ID_MS + 95 * DAY
 
 export interface Horizon {
   /** The first moment of a month: messages with an id from here on are rebuilt. `null`: all. */
@@ -34,7 +34,7 @@ export const horizonOf = (firsts: ReadonlyArray<number>, now: number): Horizon |
   if (firsts.length === 0) return EVERYTHING
   const complete = new Date(firsts.reduce((latest, at) => Math.max(latest, at), 0) + APPENDED_WITHIN)
   const since = Date.UTC(complete.getUTCFullYear(), complete.getUTCMonth() + 1, 1)
-  const sumsSince = since + ACCEPTED_LATER + DAY
+  const sumsSince = since + ACCEPTANCE_AFTER_ID_MS + DAY
   return sumsSince <= now - SETTLED_AFTER ? { since, sumsSince } : null
 }
 
@@ -68,9 +68,9 @@ export interface Bounds {
   readonly day: string
 }
 
-/** `operatorIdsSince`: moment from which on operators' ids are kept. */
-export const boundsOf = ({ since, sumsSince }: Horizon, operatorIdsSince: number): Bounds => {
-  const operatorIdsFrom = Math.max(since ?? 0, monthOf(operatorIdsSince))
+/** `operatorIdsCutoff`: moment from which on operators' ids are kept. */
+export const boundsOf = ({ since, sumsSince }: Horizon, operatorIdsCutoff: number): Bounds => {
+  const operatorIdsFrom = Math.max(since ?? 0, monthOf(operatorIdsCutoff))
   return {
     rows: since === null ? NIL : uuidFloor(since),
     operatorIds: uuidFloor(operatorIdsFrom),

@@ -8,7 +8,7 @@ import {
   readRebuild,
   type Rebuild,
   type RebuildPolicy,
-  RebuildUnderWay,
+  RebuildInProgress,
   requestRebuild,
   Sql,
 } from '@hub/store'
@@ -408,7 +408,7 @@ describe('a rebuild', () => {
         assert.isNull(yield* cancelRebuild)
         yield* rebuilder(20)
         const { id } = yield* requestRebuild('swap')
-        assert.deepStrictEqual(yield* Effect.flip(requestRebuild('swap')), new RebuildUnderWay({ id }))
+        assert.deepStrictEqual(yield* Effect.flip(requestRebuild('swap')), new RebuildInProgress({ id }))
         yield* openRow('folding', 20)
         assert.deepInclude(yield* cancelRebuild, { id, outcome: 'cancelled' })
         yield* cleared

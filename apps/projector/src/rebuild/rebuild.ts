@@ -3,7 +3,7 @@
  */
 import { KafkaUnavailable } from '@hub/kafka'
 import {
-  operatorIdsSince,
+  operatorIdsCutoff,
   type Queries,
   type RebuildComparison,
   Sql,
@@ -87,7 +87,7 @@ export const makeRebuild = Effect.fnUntraced(function* (parts: RebuildParts) {
   const { held, horizon, personalData, reader } = parts
   const sql = yield* Sql
   const context = yield* Effect.context<Sql>()
-  const bounds = Effect.map(Clock.currentTimeMillis, (now) => boundsOf(horizon, operatorIdsSince(now)))
+  const bounds = Effect.map(Clock.currentTimeMillis, (now) => boundsOf(horizon, operatorIdsCutoff(now)))
   const folded = yield* bounds
   const portion = parts.portion ?? PORTION
   const near = Math.min(NEAR, portion)

@@ -7,7 +7,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { KafkaUnavailable, type ConsumerGroups } from '@hub/kafka'
-import { type Sealing, Sql, type StorageError } from '@hub/store'
+import { type PayloadEncryption, Sql, type StorageError } from '@hub/store'
 import { Cause, Clock, Data, Duration, Effect, type Scope } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
 import {
@@ -47,7 +47,7 @@ class LogTooShort extends Data.TaggedError('LogTooShort')<{}> {}
 /** Rebuilds what is asked for until the scope closes. */
 export const runRebuilds = Effect.fnUntraced(function* (
   options: RebuildOptions,
-): Effect.fn.Return<void, never, Sql | ConsumerGroups | Sealing | Scope.Scope> {
+): Effect.fn.Return<void, never, Sql | ConsumerGroups | PayloadEncryption | Scope.Scope> {
   const sql = yield* Sql
   const personalData = yield* makePersonalData
 

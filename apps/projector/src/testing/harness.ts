@@ -15,7 +15,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { type LogFact, type MessageAccepted, type Mode, newId, recipientHash } from '@hub/domain'
-import { makeSql, migrate, type Queries, Sealing, Sql, Vault } from '@hub/store'
+import { makeSql, migrate, type Queries, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
 import { ConfigProvider, Effect, Layer, Logger, Redacted, Schedule } from 'effect'
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -71,11 +71,11 @@ export const makeWorld = async (name: string) => {
 export type World = Awaited<ReturnType<typeof makeWorld>>
 
 const layerOf = (url: string, connection: KafkaConnection) =>
-  Sealing.layer.pipe(
+  PayloadEncryption.layer.pipe(
     Layer.provideMerge(
       Layer.mergeAll(
         Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'projector-test')),
-        Vault.layer.pipe(
+        MasterKeyEncryption.layer.pipe(
           Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ HUB_MASTER_KEY: MASTER_KEY }))),
         ),
         layerEventLog({ connection, partitions: PARTITIONS }),
@@ -131,13 +131,13 @@ export interface MessageOptions {
 
 /** An acceptance with a payload that is really sealed. */
 export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions) {
-  const sealing = yield* Sealing
+  const payloadEncryption = yield* PayloadEncryption
   const at = options.at ?? Date.now()
   const messageId = newId('msg', at, randomBytes(10))
   const messageClass = options.class ?? 'service'
   const number =
     options.number ?? `+79${String(randomBytes(4).readUInt32BE() % 1_000_000_000).padStart(9, '0')}`
-  const key = yield* sealing.current(messageClass)
+  const key = yield* payloadEncryption.currentKey(messageClass)
   const payload = JSON.stringify({
     to: number,
     text: `Заказ ${messageId} готов`,
@@ -160,7 +160,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
     variables: ['order'],
     expiresAt: at + 86_400_000,
     sealingKey: key.id,
-    sealed: key.seal(messageId, Buffer.from(payload)),
+    sealed: key.encrypt(messageId, Buffer.from(payload)),
     republished: false,
   }
   return fact

@@ -12,7 +12,14 @@ import {
   type SubscriptionStatus,
   trialEvent,
 } from '@hub/domain'
-import { type Queries, Sql, StorageRejected, type StorageError, uuidOf, Vault } from '@hub/store'
+import {
+  type Queries,
+  Sql,
+  StorageRejected,
+  type StorageError,
+  uuidOf,
+  MasterKeyEncryption,
+} from '@hub/store'
 import type { Delivery, DeliveryResult, FailureReason } from '@hub/webhooks'
 import { Clock, Context, Data, Effect, Layer, Redacted } from 'effect'
 import type { Cut } from '../batching/collector.ts'
@@ -252,11 +259,11 @@ export interface FanoutStoreShape {
 export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>()(
   '@hub/webhook-fanout/FanoutStore',
 ) {
-  static readonly layer: Layer.Layer<FanoutStore, never, Sql | Vault> = Layer.effect(
+  static readonly layer: Layer.Layer<FanoutStore, never, Sql | MasterKeyEncryption> = Layer.effect(
     FanoutStore,
     Effect.gen(function* () {
       const sql = yield* Sql
-      const vault = yield* Vault
+      const masterKey = yield* MasterKeyEncryption
       const settings = yield* FanoutSettings
       const transaction = <A>(body: (q: Queries) => Promise<A>) =>
         sql.transaction(body, { deadline: TRANSACTION_DEADLINE })
@@ -264,9 +271,9 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
       const openSecret = (id: string, box: Buffer | null) =>
         box === null
           ? Effect.succeed(null)
-          : vault.open('webhook-secret', id, box).pipe(
+          : masterKey.decrypt('webhook-secret', id, box).pipe(
               Effect.map((plain) => Redacted.make(plain.toString('utf8'))),
-              Effect.catchTag('BoxUnreadable', () =>
+              Effect.catchTag('DecryptionFailed', () =>
                 Effect.logError('a webhook secret cannot be decrypted; its subscription waits').pipe(
                   Effect.annotateLogs({ subscription: id }),
                   Effect.as(null),

@@ -14,7 +14,7 @@ import {
   topicCatalogue,
   topicNames,
 } from '@hub/kafka'
-import { makeSql, migrate, type Queries, Sql, Vault } from '@hub/store'
+import { makeSql, migrate, type Queries, Sql, MasterKeyEncryption } from '@hub/store'
 import { makeCertificateAuthority } from '@hub/testkit'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient, WebhookClient } from '@hub/webhooks'
 import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope } from 'effect'
@@ -87,7 +87,7 @@ export const makeDeployment = Effect.gen(function* () {
   yield* createTopics(connection, catalogue)
 
   const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 5, 'fanout-test'))
-  const vaultLayer = Vault.layer.pipe(
+  const masterKeyLayer = MasterKeyEncryption.layer.pipe(
     Layer.provide(
       ConfigProvider.layer(
         ConfigProvider.fromUnknown({ HUB_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') }),
@@ -98,9 +98,9 @@ export const makeDeployment = Effect.gen(function* () {
     layerEventLog({ connection, partitions: PARTITIONS }),
     layerConsumerGroups({ connection }),
   )
-  const own = yield* Layer.build(Layer.mergeAll(sqlLayer, vaultLayer, busLayer))
+  const own = yield* Layer.build(Layer.mergeAll(sqlLayer, masterKeyLayer, busLayer))
   const sql = Context.get(own, Sql)
-  const vault = Context.get(own, Vault)
+  const masterKey = Context.get(own, MasterKeyEncryption)
   const log = Context.get(own, EventLog)
 
   /** A fan-out process, but for the process. `stop` ends it as SIGTERM would. */
@@ -121,7 +121,7 @@ export const makeDeployment = Effect.gen(function* () {
         ...options.settings,
       }
       const scope = yield* Scope.make()
-      const storeLayer = FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, vaultLayer)))
+      const storeLayer = FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, masterKeyLayer)))
       const context = yield* Layer.build(Layer.mergeAll(storeLayer, clientLayer, busLayer)).pipe(
         Effect.provideService(FanoutSettings, settings),
         Scope.provide(scope),
@@ -174,7 +174,7 @@ export const makeDeployment = Effect.gen(function* () {
       (q) => q`
         INSERT INTO webhooks.endpoints (id, account, mode, url, event_types, secret)
         VALUES (${uuid}, ${of.uuid}, ${of.mode}, ${target}, ${[...(options.eventTypes ?? [])]}::text[],
-                ${vault.seal('webhook-secret', id, Buffer.from(secret))})`,
+                ${masterKey.encrypt('webhook-secret', id, Buffer.from(secret))})`,
     )
     const endpoint: Endpoint = { id, uuid, secret }
     if (options.announce !== false) yield* change(of, endpoint, 'created')
@@ -190,7 +190,7 @@ export const makeDeployment = Effect.gen(function* () {
     yield* sql.run(
       (q) => q`
         UPDATE webhooks.endpoints
-           SET previous_secret = secret, secret = ${vault.seal('webhook-secret', endpoint.id, Buffer.from(secret))},
+           SET previous_secret = secret, secret = ${masterKey.encrypt('webhook-secret', endpoint.id, Buffer.from(secret))},
                secret_rotation_ends_at = ${new Date(Date.now() + endsInMs)}
          WHERE id = ${endpoint.uuid}`,
     )
@@ -296,7 +296,7 @@ export const makeDeployment = Effect.gen(function* () {
     sql,
     start,
     subscribe,
-    storeLayer: FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, vaultLayer))),
+    storeLayer: FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, masterKeyLayer))),
     topics,
   }
 })

@@ -7,5 +7,5 @@ export {
   type NewApiKey,
   type StoredSender,
   type StoredTemplate,
-  TEMPLATE_SENDER_EXISTS,
+  TEMPLATE_SENDER_FOREIGN_KEY,
 } from './new.ts'

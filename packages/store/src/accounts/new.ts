@@ -101,4 +101,4 @@ export const insertTemplate = async (
 }
 
 /** The constraint that a template of an unknown sender violates. */
-export const TEMPLATE_SENDER_EXISTS = 'templates_account_mode_sender_fkey'
+export const TEMPLATE_SENDER_FOREIGN_KEY = 'templates_account_mode_sender_fkey'

@@ -4,20 +4,20 @@ import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
 import { afterAll } from 'vitest'
-import { enlistJobs, retentionStep } from '../retention/index.ts'
-import { Sealing, shareOf } from '../sealing.ts'
+import { registerRetentionJobs, runRetentionStep } from '../retention/index.ts'
+import { PayloadEncryption, recipientShareOf } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageUnavailable } from '../sql.ts'
-import { Vault } from '../vault.ts'
+import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { eraseRecipient, erasures, readErasures } from './index.ts'
 
 const { drop, url } = await freshDatabase()
 afterAll(drop)
 
-const layer = Sealing.layer.pipe(
+const layer = PayloadEncryption.layer.pipe(
   Layer.provideMerge(
     Layer.mergeAll(
       Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'erasure-test')),
-      Vault.layer.pipe(
+      MasterKeyEncryption.layer.pipe(
         Layer.provide(
           ConfigProvider.layer(
             ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
@@ -88,9 +88,9 @@ const numbersOf = (recipient: Buffer) =>
 const retain = Effect.gen(function* () {
   // Each test has a time of its own.
   yield* run((q) => q`DELETE FROM command.retention_jobs`)
-  yield* enlistJobs([erasures])
+  yield* registerRetentionJobs([erasures])
   for (let steps = 0; steps < 100; steps++) {
-    const outcome = yield* retentionStep([erasures])
+    const outcome = yield* runRetentionStep([erasures])
     if (outcome.type === 'idle') return
     assert.strictEqual(outcome.type, 'step')
     if (outcome.type === 'step' && outcome.ended) return
@@ -133,10 +133,10 @@ describe('an erasure', () => {
   it.effect('lets a message under way run its course, unseen, and ends with its key', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW)
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const person = personOf(5)
       const hash = person.toString('hex')
-      yield* sealing.current('service')
+      yield* payloadEncryption.currentKey('service')
       const open = yield* message({ recipient: person, at: NOW - 1000, projected: false })
       const { sealedUntil } = yield* eraseRecipient(hash)
       assert.strictEqual(sealedUntil, NOW + 49 * HOUR, 'the key of this hour')
@@ -218,13 +218,13 @@ describe('an erasure', () => {
   it.effect('takes the words of their share along once nothing waits for them', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW - 10 * 24 * HOUR)
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const person = personOf(8)
       const hash = person.toString('hex')
-      const before = (yield* sealing.ofShares)[shareOf(hash)]
+      const before = (yield* payloadEncryption.recipientShareKeys)[recipientShareOf(hash)]
       yield* TestClock.setTime(NOW)
-      const today = (yield* sealing.ofShares)[shareOf(hash)]
-      const others = (yield* sealing.ofShares)[9]
+      const today = (yield* payloadEncryption.recipientShareKeys)[recipientShareOf(hash)]
+      const others = (yield* payloadEncryption.recipientShareKeys)[9]
       if (before === undefined || today === undefined || others === undefined) return assert.fail('keys')
       const exists = (id: string) =>
         Effect.map(

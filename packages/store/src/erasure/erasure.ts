@@ -11,7 +11,7 @@
 import { randomUUID } from 'node:crypto'
 import { Clock, Effect } from 'effect'
 import { done, type Job, ROWS_A_STEP } from '../retention/job.ts'
-import { shareOf } from '../sealing.ts'
+import { recipientShareOf } from '../payload-encryption.ts'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
 
 const HOUR_MS = 3_600_000
@@ -138,7 +138,7 @@ const clearLedger = async (q: Queries, row: Row, now: number): Promise<boolean> 
 const destroyKeys = async (q: Queries, row: Row, now: number): Promise<void> => {
   const gone = await q`
     DELETE FROM command.sealing_keys
-     WHERE share = ${shareOf(row.recipient.toString('hex'))}
+     WHERE share = ${recipientShareOf(row.recipient.toString('hex'))}
        AND usable_until <= ${new Date(Math.min(now, row.before.getTime() + 2 * APPLIED_WITHIN_MS) - APPLIED_WITHIN_MS)}`
   if (gone.count > 0) await note(q, row.id, { sealingKeys: gone.count })
 }
@@ -148,7 +148,7 @@ const sealedUntil = async (q: Queries, row: Row): Promise<Date> => {
   const [found] = await q<{ until: Date | null }[]>`
     SELECT greatest(
              max(destroy_after) FILTER (WHERE class IN ('otp', 'service')),
-             max(usable_until) FILTER (WHERE class = 'report' AND share = ${shareOf(row.recipient.toString('hex'))})
+             max(usable_until) FILTER (WHERE class = 'report' AND share = ${recipientShareOf(row.recipient.toString('hex'))})
                + make_interval(secs => ${APPLIED_WITHIN_MS / 1000})) AS until
       FROM command.sealing_keys`
   const least = row.before.getTime() + LEAST_MS

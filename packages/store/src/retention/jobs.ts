@@ -20,14 +20,14 @@ import type { Queries } from '../sql.ts'
 import { done, type Job, ROWS_A_STEP, type Step } from './job.ts'
 import { drop, type Partition, partitionsOf, patiently } from './partitions.ts'
 import {
-  ACCEPTED_LATER,
+  ACCEPTANCE_AFTER_ID_MS,
   dayEnd,
   ledgerHeldSince,
   ledgerSince,
   monthEnd,
-  operatorIdsSince,
-  personalDataSince,
-  recordsSince,
+  operatorIdsCutoff,
+  personalDataCutoff,
+  recordsCutoff,
 } from './periods.ts'
 
 const MINUTE = 60_000
@@ -72,13 +72,13 @@ const personalData: Job = {
   everyMs: HOUR,
   // The keys of the days are gone by then. What is under the master key, as rows were once, goes with its month.
   step: (q, now) =>
-    dropMonths(q, 'read.personal_data', 'message_id', personalDataSince(now) - ACCEPTED_LATER),
+    dropMonths(q, 'read.personal_data', 'message_id', personalDataCutoff(now) - ACCEPTANCE_AFTER_ID_MS),
 }
 
 const operatorIds: Job = {
   name: 'operator_ids',
   everyMs: HOUR,
-  step: (q, now) => dropMonths(q, 'read.operator_ids', 'message_id', operatorIdsSince(now)),
+  step: (q, now) => dropMonths(q, 'read.operator_ids', 'message_id', operatorIdsCutoff(now)),
 }
 
 /**
@@ -112,7 +112,7 @@ const messages: Job = {
   name: 'messages',
   everyMs: HOUR,
   step: async (q, now, position) => {
-    const before = recordsSince(now) - ACCEPTED_LATER
+    const before = recordsCutoff(now) - ACCEPTANCE_AFTER_ID_MS
     const month = await oldest(q, 'read.messages', before)
     if (month !== null) {
       const { freed, last } = await freeReferences(q, month.table, position ?? NIL, null)
@@ -142,7 +142,7 @@ const batches: Job = {
   name: 'batches',
   everyMs: HOUR,
   step: async (q, now) => {
-    const before = await floorOf(q, recordsSince(now))
+    const before = await floorOf(q, recordsCutoff(now))
     const read = await deleteBatches(q, 'read.batches', before)
     const command = await deleteBatches(q, 'command.batches', before)
     return { removed: read + command, position: read + command === 0 ? null : 'more' }
@@ -153,7 +153,7 @@ const events: Job = {
   name: 'events',
   everyMs: HOUR,
   step: async (q, now) => {
-    const before = recordsSince(now)
+    const before = recordsCutoff(now)
     const month = await oldest(q, 'read.events', before)
     if (month !== null) {
       await drop(q, month.table)
@@ -196,7 +196,7 @@ const deliveries: Job = {
   name: 'deliveries',
   everyMs: HOUR,
   step: async (q, now, position) => {
-    const before = recordsSince(now)
+    const before = recordsCutoff(now)
     const month = await oldest(q, 'webhooks.attempts', before)
     if (month !== null) {
       const [endpoint = NIL, id = NIL] = position?.split(' ') ?? []
@@ -317,7 +317,7 @@ const partitions: Job = {
 }
 
 /** All of them. */
-export const JOBS: ReadonlyArray<Job> = [
+export const RETENTION_JOBS: ReadonlyArray<Job> = [
   sealingKeys,
   personalData,
   messages,

@@ -11,15 +11,15 @@ const yearsBefore = (now: number, years: number): number => {
 }
 
 /** Recipient number and text: one year. */
-export const personalDataSince = (now: number): number => yearsBefore(now, 1)
+export const personalDataCutoff = (now: number): number => yearsBefore(now, 1)
 
 /** De-identified records with their history, events and webhook attempt logs: three years. */
-export const recordsSince = (now: number): number => yearsBefore(now, 3)
+export const recordsCutoff = (now: number): number => yearsBefore(now, 3)
 
 /**
  * Operators' ids of messages, by which late reports are matched: as long as what operators say is kept at all, 90 days.
  */
-export const operatorIdsSince = (now: number): number => now - 90 * DAY
+export const operatorIdsCutoff = (now: number): number => now - 90 * DAY
 
 /**
  * Days of the ledger: what was accepted is read from it until the projector has it, and the reconciler looks a day back. So a projector may be
@@ -40,7 +40,7 @@ export const ledgerHeldSince = (now: number): number => now - LEDGER_HELD_DAYS *
  * By so much a message may have been accepted after the moment in its id: a code that was not published is accepted anew under its id for as
  * long as the ledger has it.
  */
-export const ACCEPTED_LATER = LEDGER_HELD_DAYS * DAY
+export const ACCEPTANCE_AFTER_ID_MS = LEDGER_HELD_DAYS * DAY
 
 /** The first moment of the month (UTC) after the one that is named `YYYYMM`. */
 export const monthEnd = (month: string): number =>

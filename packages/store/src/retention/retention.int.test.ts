@@ -6,11 +6,11 @@ import { TestClock } from 'effect/testing'
 import postgres from 'postgres'
 import { afterAll, beforeAll } from 'vitest'
 import { migrate } from '../migrate.ts'
-import { Sealing } from '../sealing.ts'
+import { PayloadEncryption } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageRejected } from '../sql.ts'
-import { Vault } from '../vault.ts'
+import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { done, type Job } from './job.ts'
-import { enlistJobs, JOBS, retentionStep } from './index.ts'
+import { registerRetentionJobs, RETENTION_JOBS, runRetentionStep } from './index.ts'
 
 const admin = process.env['HUB_TEST_DATABASE_URL']
 if (admin === undefined)
@@ -39,11 +39,11 @@ const layer = Layer.unwrap(
       Effect.promise(() => asAdmin(`CREATE DATABASE ${database} TEMPLATE ${template}`)),
       () => Effect.promise(() => asAdmin(`DROP DATABASE ${database} WITH (FORCE)`)),
     )
-    return Sealing.layer.pipe(
+    return PayloadEncryption.layer.pipe(
       Layer.provideMerge(
         Layer.mergeAll(
           Layer.effect(Sql, makeSql(Redacted.make(urlOf(database)), 4, 'retention-test')),
-          Vault.layer.pipe(
+          MasterKeyEncryption.layer.pipe(
             Layer.provide(
               ConfigProvider.layer(
                 ConfigProvider.fromUnknown({ HUB_MASTER_KEY: randomBytes(32).toString('base64') }),
@@ -83,12 +83,12 @@ const count = (table: string, where = 'true') =>
   )
 
 /** The hub at a moment, after every job that is due has come to its end. Answers the jobs that removed something. */
-const live = Effect.fnUntraced(function* (at: number, jobs: ReadonlyArray<Job> = JOBS) {
+const live = Effect.fnUntraced(function* (at: number, jobs: ReadonlyArray<Job> = RETENTION_JOBS) {
   yield* TestClock.setTime(at)
-  yield* enlistJobs(jobs)
+  yield* registerRetentionJobs(jobs)
   const removed = new Map<string, number>()
   for (;;) {
-    const outcome = yield* retentionStep(jobs)
+    const outcome = yield* runRetentionStep(jobs)
     if (outcome.type === 'idle') {
       const [waiting] = yield* run(
         (q) => q`SELECT 1 FROM command.retention_jobs WHERE started_at IS NOT NULL`,
@@ -126,21 +126,21 @@ describe('retention', () => {
   it.effect('makes numbers and texts unreadable when they are a year old, to the day', () =>
     Effect.gen(function* () {
       yield* live(START)
-      const sealing = yield* Sealing
+      const payloadEncryption = yield* PayloadEncryption
       const id = idAt(START)
-      const key = yield* sealing.ofDay(START)
+      const key = yield* payloadEncryption.keyOfDay(START)
       if (key === null) return assert.fail('the day is not a year ago')
-      const sealed = key.seal(id, Buffer.from('+79001234567'))
+      const sealed = key.encrypt(id, Buffer.from('+79001234567'))
       yield* run(
         (q) => q`
           INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
           VALUES (${id}, ${Buffer.alloc(32, 7)}, ${new Date(START)}, ${key.id}, ${sealed})`,
       )
       yield* live(after(1, -DAY))
-      assert.strictEqual((yield* sealing.open(key.id, id, sealed))?.toString(), '+79001234567')
+      assert.strictEqual((yield* payloadEncryption.decrypt(key.id, id, sealed))?.toString(), '+79001234567')
       yield* live(after(1, DAY))
       assert.strictEqual(yield* count('command.sealing_keys', `id = '${key.id}'`), 0)
-      assert.isNull(yield* sealing.open(key.id, id, sealed))
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, id, sealed))
       // The noise that is left goes with its month.
       yield* live(after(1, 62 * DAY))
       assert.strictEqual(yield* count('read.personal_data'), 0)
@@ -282,18 +282,21 @@ describe('retention', () => {
   it.effect('keeps what operators have said, and their ids, for ninety days', () =>
     Effect.gen(function* () {
       yield* live(START)
-      const sealing = yield* Sealing
-      const [key] = yield* sealing.ofShares
+      const payloadEncryption = yield* PayloadEncryption
+      const [key] = yield* payloadEncryption.recipientShareKeys
       if (key === undefined) return assert.fail('there are keys')
-      const sealed = key.seal('report', Buffer.from('stat:DELIVRD'))
+      const sealed = key.encrypt('report', Buffer.from('stat:DELIVRD'))
       yield* run(
         (q) => q`INSERT INTO read.operator_ids VALUES ('smpp', 'op-1', ${idAt(START)}, ${new Date(START)})`,
       )
       yield* live(START + 89 * DAY)
-      assert.strictEqual((yield* sealing.open(key.id, 'report', sealed))?.toString(), 'stat:DELIVRD')
+      assert.strictEqual(
+        (yield* payloadEncryption.decrypt(key.id, 'report', sealed))?.toString(),
+        'stat:DELIVRD',
+      )
       assert.strictEqual(yield* count('read.operator_ids'), 1)
       yield* live(START + 91 * DAY)
-      assert.isNull(yield* sealing.open(key.id, 'report', sealed))
+      assert.isNull(yield* payloadEncryption.decrypt(key.id, 'report', sealed))
       assert.strictEqual(yield* count('command.sealing_keys', `class = 'report'`), 0)
       yield* live(START + 121 * DAY)
       assert.strictEqual(yield* count('read.operator_ids'), 0)
@@ -303,8 +306,11 @@ describe('retention', () => {
   it.effect('destroys the keys of payloads on time: codes in minutes, messages in two days', () =>
     Effect.gen(function* () {
       yield* live(START)
-      const sealing = yield* Sealing
-      const keys = [(yield* sealing.current('otp')).id, (yield* sealing.current('service')).id]
+      const payloadEncryption = yield* PayloadEncryption
+      const keys = [
+        (yield* payloadEncryption.currentKey('otp')).id,
+        (yield* payloadEncryption.currentKey('service')).id,
+      ]
       const left = Effect.map(
         run((q) => q<{ id: string }[]>`SELECT id FROM command.sealing_keys ORDER BY id`),
         (rows) => rows.map((row) => row.id),
@@ -416,18 +422,18 @@ describe('the runner', () => {
         return positions.length === 3 ? done(1) : { removed: 10, position: `at ${positions.length}` }
       })
       yield* TestClock.setTime(START)
-      yield* enlistJobs([job])
-      yield* retentionStep([job])
+      yield* registerRetentionJobs([job])
+      yield* runRetentionStep([job])
       const halfway = yield* stateOf
       assert.deepInclude(halfway, { position: 'at 1', removed: '10', last_finished_at: null })
-      assert.deepStrictEqual(yield* retentionStep([job]), { type: 'idle' }, 'others go first')
+      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' }, 'others go first')
       const removed = yield* live(START + 1000, [job])
       assert.strictEqual(removed.get('test'), 11)
       assert.deepStrictEqual(positions, [null, 'at 1', 'at 2'])
       const ended = yield* stateOf
       assert.deepInclude(ended, { position: null, started_at: null, last_removed: '21', last_steps: 3 })
       assert.deepStrictEqual(ended?.['last_started_at'], new Date(START))
-      assert.deepStrictEqual(yield* retentionStep([job]), { type: 'idle' })
+      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' })
     }).pipe(Effect.provide(layer)),
   )
 
@@ -441,14 +447,14 @@ describe('the runner', () => {
       })
       const other = jobOf(async () => done(5), 'other')
       yield* TestClock.setTime(START)
-      yield* enlistJobs([job, other])
-      const outcomes = [yield* retentionStep([job, other]), yield* retentionStep([job, other])]
+      yield* registerRetentionJobs([job, other])
+      const outcomes = [yield* runRetentionStep([job, other]), yield* runRetentionStep([job, other])]
       assert.deepStrictEqual(outcomes.map(({ type }) => type).toSorted(), ['failed', 'step'])
       const failed = outcomes.find((one) => one.type === 'failed')
       assert.instanceOf(failed?.error, StorageRejected)
       assert.strictEqual(yield* count('command.hub_settings'), 1)
       assert.deepInclude(yield* stateOf, { failures: 1, failure: '22012', last_finished_at: null })
-      assert.deepStrictEqual(yield* retentionStep([job]), { type: 'idle' }, 'not at once again')
+      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' }, 'not at once again')
       broken = false
       yield* live(START + 60_000, [job])
       assert.strictEqual(yield* count('command.hub_settings'), 0)
@@ -469,10 +475,10 @@ describe('the runner', () => {
         return ++steps < 10 ? { removed: 1, position: 'on' } : done()
       })
       yield* TestClock.setTime(START)
-      yield* enlistJobs([job])
+      yield* registerRetentionJobs([job])
       const runner = Effect.gen(function* () {
         while (steps < 10) {
-          yield* retentionStep([job])
+          yield* runRetentionStep([job])
           yield* TestClock.adjust('20 millis')
           yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
         }

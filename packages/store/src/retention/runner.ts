@@ -5,7 +5,7 @@
 import { Cause, Clock, Duration, Effect, type Scope } from 'effect'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
 import type { Job } from './job.ts'
-import { JOBS } from './jobs.ts'
+import { RETENTION_JOBS } from './jobs.ts'
 import { observeFailure, observeFinished, observeStep } from './metrics.ts'
 
 /** A step takes some tens of milliseconds; to drop a partition it may wait for others. */
@@ -35,7 +35,9 @@ export type Outcome =
   | { readonly type: 'failed'; readonly job: string; readonly error: StorageError }
 
 /** Puts the jobs that are new to this database on its list. */
-export const enlistJobs = (jobs: ReadonlyArray<Job> = JOBS): Effect.Effect<void, StorageError, Sql> =>
+export const registerRetentionJobs = (
+  jobs: ReadonlyArray<Job> = RETENTION_JOBS,
+): Effect.Effect<void, StorageError, Sql> =>
   Effect.flatMap(Effect.all([Sql, Clock.currentTimeMillis]), ([sql, now]) =>
     Effect.asVoid(
       sql.run(
@@ -58,8 +60,8 @@ const takeJob = async (q: Queries, jobs: ReadonlyArray<Job>, now: number) => {
 }
 
 /** Makes one step of whichever job is due. */
-export const retentionStep = Effect.fnUntraced(function* (
-  jobs: ReadonlyArray<Job> = JOBS,
+export const runRetentionStep = Effect.fnUntraced(function* (
+  jobs: ReadonlyArray<Job> = RETENTION_JOBS,
 ): Effect.fn.Return<Outcome, StorageError, Sql> {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
@@ -117,7 +119,7 @@ export const retentionStep = Effect.fnUntraced(function* (
 
 /** Keeps to the periods until the scope closes. */
 export const runRetention: Effect.Effect<void, never, Sql | Scope.Scope> = Effect.gen(function* () {
-  const turn = Effect.andThen(enlistJobs(), retentionStep()).pipe(
+  const turn = Effect.andThen(registerRetentionJobs(), runRetentionStep()).pipe(
     Effect.map((outcome) =>
       outcome.type === 'step' && !outcome.ended
         ? Duration.millis(STEP_PAUSE_MS)

@@ -4,7 +4,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { ConfigProvider, Effect, Exit, Layer, Redacted } from 'effect'
 import postgres from 'postgres'
 import { afterAll, beforeAll } from 'vitest'
-import { type BoxColumn, makeSql, resealBoxes, Sql, Vault } from './index.ts'
+import { type EncryptedColumn, makeSql, reencryptColumn, Sql, MasterKeyEncryption } from './index.ts'
 
 const admin = process.env['HUB_TEST_DATABASE_URL']
 if (admin === undefined)
@@ -21,14 +21,14 @@ beforeAll(() => asAdmin(`CREATE DATABASE ${name}`))
 afterAll(() => asAdmin(`DROP DATABASE ${name} WITH (FORCE)`))
 
 const [oldKey, newKey] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')]
-const vaultLayer = (environment: Readonly<Record<string, string>>) =>
-  Vault.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
-const before = vaultLayer({ HUB_MASTER_KEY: oldKey })
-const during = vaultLayer({ HUB_MASTER_KEY: newKey, HUB_PREVIOUS_MASTER_KEYS: oldKey })
-const after = vaultLayer({ HUB_MASTER_KEY: newKey })
+const masterKeyLayer = (environment: Readonly<Record<string, string>>) =>
+  MasterKeyEncryption.layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
+const before = masterKeyLayer({ HUB_MASTER_KEY: oldKey })
+const during = masterKeyLayer({ HUB_MASTER_KEY: newKey, HUB_PREVIOUS_MASTER_KEYS: oldKey })
+const after = masterKeyLayer({ HUB_MASTER_KEY: newKey })
 const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'reseal-test'))
 
-const columnOf = (table: string): BoxColumn => ({
+const columnOf = (table: string): EncryptedColumn => ({
   table,
   column: 'box',
   key: 'id',
@@ -40,13 +40,13 @@ const columnOf = (table: string): BoxColumn => ({
 /** A table with boxes under whatever key is current. */
 const fill = Effect.fnUntraced(function* (table: string, ids: ReadonlyArray<string>) {
   const sql = yield* Sql
-  const vault = yield* Vault
+  const masterKey = yield* MasterKeyEncryption
   yield* sql.run(async (q) => {
     await q`CREATE TABLE IF NOT EXISTS ${q(table)} (id uuid PRIMARY KEY, box bytea)`
     await q`
       INSERT INTO ${q(table)} SELECT id, decode(box, 'hex')
         FROM unnest(${[...ids]}::uuid[], ${ids.map((id) =>
-          vault.seal('webhook-secret', `we_${id}`, Buffer.from(`secret of ${id}`)).toString('hex'),
+          masterKey.encrypt('webhook-secret', `we_${id}`, Buffer.from(`secret of ${id}`)).toString('hex'),
         )}::text[]) AS n (id, box)`
   })
 })
@@ -54,12 +54,12 @@ const fill = Effect.fnUntraced(function* (table: string, ids: ReadonlyArray<stri
 /** Of each row whether it opens to what it was. */
 const readable = Effect.fnUntraced(function* (table: string) {
   const sql = yield* Sql
-  const vault = yield* Vault
+  const masterKey = yield* MasterKeyEncryption
   const rows = yield* sql.run(
     (q) => q<{ id: string; box: Buffer }[]>`SELECT id, box FROM ${q(table)} WHERE octet_length(box) > 0`,
   )
   return yield* Effect.forEach(rows, ({ box, id }) =>
-    Effect.map(Effect.exit(vault.open('webhook-secret', `we_${id}`, box)), (exit) =>
+    Effect.map(Effect.exit(masterKey.decrypt('webhook-secret', `we_${id}`, box)), (exit) =>
       Exit.isSuccess(exit) ? exit.value.toString() === `secret of ${id}` : false,
     ),
   )
@@ -83,22 +83,22 @@ describe('a change of the master key', () => {
       )
       assert.isFalse(all(yield* Effect.provide(readable(table), after), 2351))
       const passes = yield* Effect.all(
-        [resealBoxes(columnOf(table)), resealBoxes(columnOf(table))].map((pass) =>
+        [reencryptColumn(columnOf(table)), reencryptColumn(columnOf(table))].map((pass) =>
           Effect.provide(pass, during),
         ),
         { concurrency: 2 },
       )
       // Whichever of the two was first at a box: each was sealed again once.
       assert.strictEqual(
-        passes.reduce((sum, { resealed }) => sum + resealed, 0),
+        passes.reduce((sum, { reencrypted }) => sum + reencrypted, 0),
         2300,
       )
       assert.deepStrictEqual(
         passes.map(({ unreadable }) => unreadable),
         [1, 1],
       )
-      assert.deepStrictEqual(yield* Effect.provide(resealBoxes(columnOf(table)), during), {
-        resealed: 0,
+      assert.deepStrictEqual(yield* Effect.provide(reencryptColumn(columnOf(table)), during), {
+        reencrypted: 0,
         unreadable: 1,
       })
       yield* sql.run((q) => q`DELETE FROM many WHERE id = ${broken}`)
@@ -120,11 +120,11 @@ describe('a change of the master key', () => {
             sql.run((q) => q`UPDATE contended SET box = 'another'::bytea WHERE box <> 'another'::bytea`),
           ),
       }
-      const { resealed } = yield* resealBoxes(columnOf(table)).pipe(
+      const { reencrypted } = yield* reencryptColumn(columnOf(table)).pipe(
         Effect.provideService(Sql, between),
         Effect.provide(during),
       )
-      assert.strictEqual(resealed, 0)
+      assert.strictEqual(reencrypted, 0)
       const [row] = yield* sql.run((q) => q<{ box: Buffer }[]>`SELECT box FROM contended`)
       assert.strictEqual(row?.box.toString(), 'another')
     }).pipe(Effect.provide(sqlLayer)),
@@ -141,8 +141,8 @@ describe('a change of the master key', () => {
         await q`UPDATE mixed SET own_key = 'k', box = 'sealed with k'::bytea WHERE id = ${own}`
       })
       assert.deepStrictEqual(
-        yield* Effect.provide(resealBoxes({ ...columnOf(table), unless: 'own_key' }), during),
-        { resealed: 1, unreadable: 0 },
+        yield* Effect.provide(reencryptColumn({ ...columnOf(table), payloadKeyColumn: 'own_key' }), during),
+        { reencrypted: 1, unreadable: 0 },
       )
       const [row] = yield* sql.run((q) => q<{ box: Buffer }[]>`SELECT box FROM mixed WHERE id = ${own}`)
       assert.strictEqual(row?.box.toString(), 'sealed with k')

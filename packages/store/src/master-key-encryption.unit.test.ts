@@ -1,17 +1,20 @@
 import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { ConfigProvider, Effect, Exit, Layer } from 'effect'
-import { sealBox, Vault } from './vault.ts'
+import { encryptWithKey, MasterKeyEncryption } from './master-key-encryption.ts'
 
 const [first, second, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [
   string,
   string,
   string,
 ]
-const vaultOf = (current: string, previous?: string): Effect.Effect<Vault['Service'], unknown> =>
+const masterKeyOf = (
+  current: string,
+  previous?: string,
+): Effect.Effect<MasterKeyEncryption['Service'], unknown> =>
   Effect.provide(
-    Effect.flatMap(Vault, (vault) => Effect.succeed(vault)),
-    Vault.layer.pipe(
+    Effect.flatMap(MasterKeyEncryption, (masterKey) => Effect.succeed(masterKey)),
+    MasterKeyEncryption.layer.pipe(
       Layer.provide(
         ConfigProvider.layer(
           ConfigProvider.fromUnknown({
@@ -23,44 +26,46 @@ const vaultOf = (current: string, previous?: string): Effect.Effect<Vault['Servi
     ),
   )
 const plain = Buffer.from('whsec_secret')
-const opens = (vault: Vault['Service'], box: Uint8Array, aad = 'we_1') =>
-  Effect.map(Effect.exit(vault.open('webhook-secret', aad, box)), (exit) =>
+const opens = (masterKey: MasterKeyEncryption['Service'], box: Uint8Array, aad = 'we_1') =>
+  Effect.map(Effect.exit(masterKey.decrypt('webhook-secret', aad, box)), (exit) =>
     Exit.isSuccess(exit) ? exit.value.toString() : null,
   )
 
 describe('a box', () => {
   it.effect('says which master key it is under, and opens for what it belongs to only', () =>
     Effect.gen(function* () {
-      const vault = yield* vaultOf(first)
-      const box = vault.seal('webhook-secret', 'we_1', plain)
-      expect(box.subarray(0, 5)).toEqual(Buffer.from(vault.prefix))
+      const masterKey = yield* masterKeyOf(first)
+      const box = masterKey.encrypt('webhook-secret', 'we_1', plain)
+      expect(box.subarray(0, 5)).toEqual(Buffer.from(masterKey.keyPrefix))
       expect(box.includes(plain)).toBe(false)
-      expect(yield* opens(vault, box)).toBe('whsec_secret')
-      expect(yield* opens(vault, box, 'we_2')).toBeNull()
-      expect(yield* Effect.exit(vault.open('personal-data', 'we_1', box))).toMatchObject({ _tag: 'Failure' })
+      expect(yield* opens(masterKey, box)).toBe('whsec_secret')
+      expect(yield* opens(masterKey, box, 'we_2')).toBeNull()
+      expect(yield* Effect.exit(masterKey.decrypt('personal-data', 'we_1', box))).toMatchObject({
+        _tag: 'Failure',
+      })
       for (let at = 0; at < box.length; at++) {
         const damaged = Buffer.from(box)
         damaged[at]! ^= 1
-        expect(yield* opens(vault, damaged), String(at)).toBeNull()
+        expect(yield* opens(masterKey, damaged), String(at)).toBeNull()
       }
-      expect(yield* opens(vault, Buffer.alloc(0))).toBeNull()
-      expect(yield* opens(vault, box.subarray(0, 7))).toBeNull()
+      expect(yield* opens(masterKey, Buffer.alloc(0))).toBeNull()
+      expect(yield* opens(masterKey, box.subarray(0, 7))).toBeNull()
     }),
   )
 
   it.effect('under a previous master key opens; a new one is under the current key', () =>
     Effect.gen(function* () {
-      const old = yield* vaultOf(first)
-      const box = old.seal('webhook-secret', 'we_1', plain)
-      expect(yield* opens(yield* vaultOf(second), box)).toBeNull()
-      const vault = yield* vaultOf(second, `${third}, ${first}`)
-      expect(yield* opens(vault, box)).toBe('whsec_secret')
-      expect([old.hasPrevious, vault.hasPrevious]).toEqual([false, true])
-      const fresh = vault.seal('webhook-secret', 'we_1', plain)
+      const old = yield* masterKeyOf(first)
+      const box = old.encrypt('webhook-secret', 'we_1', plain)
+      expect(yield* opens(yield* masterKeyOf(second), box)).toBeNull()
+      const masterKey = yield* masterKeyOf(second, `${third}, ${first}`)
+      expect(yield* opens(masterKey, box)).toBe('whsec_secret')
+      expect([old.hasPreviousKeys, masterKey.hasPreviousKeys]).toEqual([false, true])
+      const fresh = masterKey.encrypt('webhook-secret', 'we_1', plain)
       expect(fresh.subarray(0, 5)).not.toEqual(box.subarray(0, 5))
-      expect(yield* opens(yield* vaultOf(second), fresh)).toBe('whsec_secret')
+      expect(yield* opens(yield* masterKeyOf(second), fresh)).toBe('whsec_secret')
       // Before the exchange, the processes that have the new key among the others open what the first one writes.
-      expect(yield* opens(yield* vaultOf(first, second), fresh)).toBe('whsec_secret')
+      expect(yield* opens(yield* masterKeyOf(first, second), fresh)).toBe('whsec_secret')
     }),
   )
 
@@ -73,10 +78,10 @@ describe('a box', () => {
         'sms-delivery-hub/webhook-secret',
         32,
       )
-      const box = sealBox(createSecretKey(new Uint8Array(derived)), 'we_1', plain)
-      expect(yield* opens(yield* vaultOf(first), box)).toBe('whsec_secret')
-      expect(yield* opens(yield* vaultOf(second, first), box)).toBe('whsec_secret')
-      expect(yield* opens(yield* vaultOf(second), box)).toBeNull()
+      const box = encryptWithKey(createSecretKey(new Uint8Array(derived)), 'we_1', plain)
+      expect(yield* opens(yield* masterKeyOf(first), box)).toBe('whsec_secret')
+      expect(yield* opens(yield* masterKeyOf(second, first), box)).toBe('whsec_secret')
+      expect(yield* opens(yield* masterKeyOf(second), box)).toBeNull()
     }),
   )
 })
@@ -89,7 +94,7 @@ describe('a master key', () => {
         [short, undefined, 'HUB_MASTER_KEY'],
         [first, `${second},${short}`, 'HUB_PREVIOUS_MASTER_KEYS'],
       ] as const) {
-        const exit = yield* Effect.exit(vaultOf(current, previous))
+        const exit = yield* Effect.exit(masterKeyOf(current, previous))
         const told = JSON.stringify(exit) + String(exit)
         expect(Exit.isFailure(exit)).toBe(true)
         expect(told).toContain(name)

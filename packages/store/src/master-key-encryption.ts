@@ -1,0 +1,154 @@
+/**
+ * Encryption at rest under the master key (`HUB_MASTER_KEY`), which is not stored in PostgreSQL or Kafka.
+ *
+ * A ciphertext is `version (1) | nonce (12) | tag (16) | encrypted bytes`, AES-256-GCM. Under the master key,
+ * `2 | key id (4)` precedes it. HKDF derives one key for each purpose. The additional data (`aad`) binds a
+ * ciphertext to its row, so that it cannot be decrypted in another row.
+ *
+ * To change the master key: add the new key to `HUB_PREVIOUS_MASTER_KEYS` of every process. Then exchange the
+ * two settings. Then wait until the log says that the previous key is no longer needed (`reencryptColumn`).
+ */
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
+import { settings } from '@hub/config'
+import { type Config, Context, Data, Effect, Layer, Redacted } from 'effect'
+
+/** What a derived key encrypts. These texts are part of the key derivation and must not change. */
+export type EncryptionPurpose = 'webhook-secret' | 'personal-data' | 'sealing-key' | 'idempotent-answer'
+
+/** The ciphertext belongs to another key, purpose or row, or is damaged. A retry fails again. */
+export class DecryptionFailed extends Data.TaggedError('DecryptionFailed')<{ readonly purpose: string }> {}
+
+const VERSION = 1
+/** The first byte of a ciphertext under a master key; the key id follows it. */
+const WITH_KEY_ID = 2
+const KEY_ID = 4
+const PREFIX = 1 + KEY_ID
+const NONCE = 12
+const TAG = 16
+const HEADER = 1 + NONCE + TAG
+
+/** One call for random bytes costs as much as the cipher, so it yields this many nonces. Each is used once. */
+const NONCES_PER_CALL = 256
+let unusedNonces = Buffer.alloc(0)
+const nextNonce = (): Buffer => {
+  if (unusedNonces.length === 0) unusedNonces = randomBytes(NONCES_PER_CALL * NONCE)
+  const nonce = unusedNonces.subarray(0, NONCE)
+  unusedNonces = unusedNonces.subarray(NONCE)
+  return nonce
+}
+
+/**
+ * Encrypts with AES-256-GCM and a random nonce. 2^32 ciphertexts for one key are safe; no key here comes close.
+ * The key is a `KeyObject` because a key of plain bytes makes each call three times as expensive.
+ */
+export const encryptWithKey = (key: KeyObject, aad: string, plain: Uint8Array): Buffer => {
+  const nonce = nextNonce()
+  const cipher = createCipheriv('aes-256-gcm', key, nonce)
+  cipher.setAAD(Buffer.from(aad))
+  const body = cipher.update(plain)
+  const rest = cipher.final()
+  return Buffer.concat([Buffer.of(VERSION), nonce, cipher.getAuthTag(), body, rest])
+}
+
+/** Returns `null` when the key, the additional data or the bytes do not match. */
+export const decryptWithKey = (key: KeyObject, aad: string, ciphertext: Uint8Array): Buffer | null => {
+  if (ciphertext.length < HEADER || ciphertext[0] !== VERSION) return null
+  const decipher = createDecipheriv('aes-256-gcm', key, ciphertext.subarray(1, 1 + NONCE))
+  decipher.setAAD(Buffer.from(aad))
+  decipher.setAuthTag(ciphertext.subarray(1 + NONCE, HEADER))
+  try {
+    return Buffer.concat([decipher.update(ciphertext.subarray(HEADER)), decipher.final()])
+  } catch {
+    return null
+  }
+}
+
+/** A master key and the keys derived from it. */
+class Keyring {
+  /** The first bytes of every ciphertext under this master key. */
+  readonly prefix: Buffer
+  readonly #master: Buffer
+  readonly #keys = new Map<EncryptionPurpose, KeyObject>()
+
+  constructor(master: Buffer) {
+    this.#master = master
+    // The key id is a truncated derived key: it identifies the master key and reveals nothing about it.
+    this.prefix = Buffer.concat([Buffer.of(WITH_KEY_ID), this.#derive('key-id').subarray(0, KEY_ID)])
+  }
+
+  keyOf(purpose: EncryptionPurpose): KeyObject {
+    let key = this.#keys.get(purpose)
+    if (key === undefined) {
+      key = createSecretKey(this.#derive(purpose))
+      this.#keys.set(purpose, key)
+    }
+    return key
+  }
+
+  #derive(purpose: string): Uint8Array {
+    return new Uint8Array(
+      hkdfSync('sha256', this.#master, Buffer.alloc(0), `sms-delivery-hub/${purpose}`, 32),
+    )
+  }
+}
+
+export class MasterKeyEncryption extends Context.Service<
+  MasterKeyEncryption,
+  {
+    /** Encrypts under the current master key. `aad`: the public id of the object that owns the ciphertext. */
+    readonly encrypt: (purpose: EncryptionPurpose, aad: string, plain: Uint8Array) => Buffer
+    readonly decrypt: (
+      purpose: EncryptionPurpose,
+      aad: string,
+      ciphertext: Uint8Array,
+    ) => Effect.Effect<Buffer, DecryptionFailed>
+    /** The first bytes of every ciphertext under the current master key. */
+    readonly keyPrefix: Uint8Array
+    /** Whether previous master keys are configured, so that ciphertexts under them may exist. */
+    readonly hasPreviousKeys: boolean
+  }
+>()('@hub/store/MasterKeyEncryption') {
+  /** Settings: `masterKey`, `previousMasterKeys`. */
+  static readonly layer: Layer.Layer<MasterKeyEncryption, Config.ConfigError> = Layer.effect(
+    MasterKeyEncryption,
+    Effect.gen(function* () {
+      const current = new Keyring(Redacted.value(yield* settings.masterKey.config))
+      const others = yield* settings.previousMasterKeys.config
+      const previous = (others === null ? [] : Redacted.value(others)).map((master) => new Keyring(master))
+      const keyrings = [current, ...previous]
+
+      const decrypt = (purpose: EncryptionPurpose, aad: string, ciphertext: Uint8Array): Buffer | null => {
+        if (ciphertext[0] === WITH_KEY_ID) {
+          const keyring = keyrings.find(({ prefix }) => prefix.equals(ciphertext.subarray(0, PREFIX)))
+          return keyring === undefined
+            ? null
+            : decryptWithKey(keyring.keyOf(purpose), aad, ciphertext.subarray(PREFIX))
+        }
+        // Ciphertexts of the first version have no key id: try every key.
+        for (const keyring of keyrings) {
+          const plain = decryptWithKey(keyring.keyOf(purpose), aad, ciphertext)
+          if (plain !== null) return plain
+        }
+        return null
+      }
+
+      return {
+        encrypt: (purpose, aad, plain) =>
+          Buffer.concat([current.prefix, encryptWithKey(current.keyOf(purpose), aad, plain)]),
+        decrypt: (purpose, aad, ciphertext) => {
+          const plain = decrypt(purpose, aad, ciphertext)
+          return plain === null ? Effect.fail(new DecryptionFailed({ purpose })) : Effect.succeed(plain)
+        },
+        keyPrefix: current.prefix,
+        hasPreviousKeys: previous.length > 0,
+      }
+    }),
+  )
+}

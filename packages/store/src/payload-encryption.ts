@@ -1,0 +1,255 @@
+/**
+ * Payload encryption: Kafka and the ledger contain recipient number and text only encrypted under short-lived
+ * payload keys. `command.sealing_keys` stores these keys, wrapped by the master key.
+ *
+ * A payload key is destroyed when its messages can no longer be handed over, or when their retention ends.
+ * Its destruction makes every ciphertext in the topics unreadable: such a payload has expired.
+ */
+import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
+import { Clock, Context, Effect, Layer, Metric, Semaphore } from 'effect'
+import {
+  DecryptionFailed,
+  decryptWithKey,
+  encryptWithKey,
+  MasterKeyEncryption,
+} from './master-key-encryption.ts'
+import { Sql, type StorageError } from './sql.ts'
+
+/**
+ * What a key encrypts: payloads of a message class, operator reports and inbound messages (`report`), or
+ * numbers and texts at rest (`personal`).
+ */
+export type PayloadKeyPurpose = 'otp' | 'service' | 'report' | 'personal'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+/**
+ * How long one key encrypts new payloads, ms. A one-time code is valuable to a thief for minutes, a message
+ * for longer. Data that is kept for months is destroyed to the day.
+ */
+const USED_FOR: Record<PayloadKeyPurpose, number> = {
+  otp: 5 * MINUTE,
+  service: HOUR,
+  report: DAY,
+  personal: DAY,
+}
+
+/**
+ * When a key is destroyed, from the end of its use; both in ms since the epoch. `otp` and `service`: the
+ * lifetime before handover (5 min, 24 h), and the same again for a projector that lags behind. Raw operator
+ * reports and inbound messages: 90 days. Numbers and texts: one year (specification, Retention).
+ */
+const DESTROYED_AT: Record<PayloadKeyPurpose, (usableUntil: number) => number> = {
+  otp: (end) => end + 15 * MINUTE,
+  service: (end) => end + 48 * HOUR,
+  report: (end) => end + 90 * DAY,
+  personal: (end) => {
+    const date = new Date(end)
+    return date.setUTCFullYear(date.getUTCFullYear() + 1)
+  },
+}
+
+/**
+ * Reports are kept for months but must be erasable for one recipient. So recipients are divided into shares,
+ * and each share has its own `report` key. An erasure then also destroys the reports of 1/256 of the other
+ * recipients, at most 90 days of them (docs/decisions/0019). 256 keys per day are a small table.
+ */
+export const RECIPIENT_SHARES = 256
+
+/** The share of a recipient hash (hexadecimal). The shares are even, because the hash is. */
+export const recipientShareOf = (recipient: string): number =>
+  // Text that is not hexadecimal falls into share 0.
+  (Number.parseInt(recipient.slice(0, 2), 16) || 0) % RECIPIENT_SHARES
+
+const keyAge = Metric.gauge('hub_sealing_key_age_seconds', {
+  description: 'Age of the key that payloads are sealed with now, by purpose.',
+})
+/** The gauge of each purpose, bound once because every acceptance batch updates it. */
+const keyAges = new Map<PayloadKeyPurpose, Metric.Metric<number, unknown>>()
+const keyAgeOf = (purpose: PayloadKeyPurpose) => {
+  const bound = keyAges.get(purpose) ?? Metric.withAttributes(keyAge, { purpose })
+  keyAges.set(purpose, bound)
+  return bound
+}
+
+/** Enough for a year of `personal` keys, two days of `service` keys and the `report` keys of today. */
+const CACHE_SIZE = 1024
+
+/** How long the cache uses a key without a check in PostgreSQL that nobody has destroyed it. */
+const CACHED_FOR = HOUR
+
+/** A payload key in use. */
+export interface PayloadKey {
+  readonly id: string
+  /** When a new key replaces it for new payloads, ms since the epoch. */
+  readonly usableUntil: number
+  /** `aad` names the owner of the payload: the message id; for reports see the dispatcher's report sink. */
+  readonly encrypt: (aad: string, plain: Uint8Array) => Buffer
+}
+
+export class PayloadEncryption extends Context.Service<
+  PayloadEncryption,
+  {
+    /** The key for new payloads of a purpose. Creates the key of the current period if it does not exist. */
+    readonly currentKey: (
+      purpose: PayloadKeyPurpose,
+    ) => Effect.Effect<PayloadKey, StorageError | DecryptionFailed>
+    /**
+     * Decrypts a payload. Returns `null` when the key was destroyed: the payload has expired. Fails with
+     * `DecryptionFailed` when the key exists but does not match the ciphertext.
+     */
+    readonly decrypt: (
+      keyId: string,
+      aad: string,
+      ciphertext: Uint8Array,
+    ) => Effect.Effect<Buffer | null, StorageError | DecryptionFailed>
+    /** The `personal` key for messages accepted at `at` (ms); `null` when that is over a year ago. */
+    readonly keyOfDay: (at: number) => Effect.Effect<PayloadKey | null, StorageError | DecryptionFailed>
+    /** The `report` keys of today, indexed by `recipientShareOf`. */
+    readonly recipientShareKeys: Effect.Effect<ReadonlyArray<PayloadKey>, StorageError | DecryptionFailed>
+  }
+>()('@hub/store/PayloadEncryption') {
+  static readonly layer: Layer.Layer<PayloadEncryption, never, Sql | MasterKeyEncryption> = Layer.effect(
+    PayloadEncryption,
+    Effect.gen(function* () {
+      const sql = yield* Sql
+      const masterKey = yield* MasterKeyEncryption
+      const cache = new Map<string, { readonly key: KeyObject; readonly until: number }>()
+      // When a period ends, concurrent callers create its key with one query.
+      const creation = yield* Semaphore.make(1)
+
+      const remember = (id: string, key: KeyObject, until: number) => {
+        if (cache.size >= CACHE_SIZE) {
+          const oldest = cache.keys().next().value
+          if (oldest !== undefined) cache.delete(oldest)
+        }
+        cache.set(id, { key, until })
+        return key
+      }
+
+      const unwrap = Effect.fnUntraced(function* (row: {
+        readonly id: string
+        readonly wrapped: Buffer
+        readonly destroy_after: Date
+      }) {
+        const now = yield* Clock.currentTimeMillis
+        const until = row.destroy_after.getTime()
+        if (until <= now) return null
+        const key = createSecretKey(yield* masterKey.decrypt('sealing-key', row.id, row.wrapped))
+        return remember(row.id, key, Math.min(until, now + CACHED_FOR))
+      })
+
+      const load = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+        const rows = yield* sql.run(
+          (q) => q<{ id: string; wrapped: Buffer; destroy_after: Date }[]>`
+            SELECT id, wrapped, destroy_after FROM command.sealing_keys WHERE id = ANY (${[...ids]})`,
+        )
+        const keys = new Map<string, KeyObject>()
+        for (const row of rows) {
+          const key = yield* unwrap(row)
+          if (key !== null) keys.set(row.id, key)
+        }
+        return keys
+      })
+
+      /** A key from the cache. An entry never outlives `destroy_after`: a destroyed key is gone everywhere. */
+      const cached = (id: string, now: number): KeyObject | null => {
+        const entry = cache.get(id)
+        if (entry === undefined) return null
+        if (entry.until > now) return entry.key
+        cache.delete(id)
+        return null
+      }
+
+      const keyById = Effect.fnUntraced(function* (id: string) {
+        const key = cached(id, yield* Clock.currentTimeMillis)
+        return key ?? (yield* load([id])).get(id) ?? null
+      })
+
+      /** Creates the missing keys of the period that begins at `start`, and returns all of them by id. */
+      const create = Effect.fnUntraced(function* (
+        purpose: PayloadKeyPurpose,
+        start: number,
+        wanted: ReadonlyArray<{ readonly id: string; readonly share: number | null }>,
+      ) {
+        const usableUntil = start + USED_FOR[purpose]
+        const rows = wanted.map(({ id, share }) => ({
+          id,
+          class: purpose,
+          wrapped: masterKey.encrypt('sealing-key', id, randomBytes(32)),
+          usable_until: new Date(usableUntil),
+          destroy_after: new Date(DESTROYED_AT[purpose](usableUntil)),
+          share,
+        }))
+        yield* sql.run((q) => q`INSERT INTO command.sealing_keys ${q(rows)} ON CONFLICT (id) DO NOTHING`)
+        return yield* load(wanted.map(({ id }) => id))
+      })
+
+      const idOf = (purpose: PayloadKeyPurpose, start: number) =>
+        `${purpose}-${new Date(start).toISOString().slice(0, 16)}Z`
+      const payloadKeyOf = (id: string, key: KeyObject, usableUntil: number): PayloadKey => ({
+        id,
+        usableUntil,
+        encrypt: (aad, plain) => encryptWithKey(key, aad, plain),
+      })
+      const destroyedEarly = Effect.die(
+        new Error('A payload key was deleted from command.sealing_keys while it was created'),
+      )
+
+      const keyAt = Effect.fnUntraced(function* (purpose: PayloadKeyPurpose, at: number) {
+        const start = at - (at % USED_FOR[purpose])
+        const id = idOf(purpose, start)
+        const now = yield* Clock.currentTimeMillis
+        const key =
+          cached(id, now) ??
+          (yield* creation.withPermits(1)(
+            Effect.suspend(() => {
+              const created = cached(id, now)
+              return created === null
+                ? Effect.map(create(purpose, start, [{ id, share: null }]), (keys) => keys.get(id))
+                : Effect.succeed(created)
+            }),
+          ))
+        yield* Metric.update(keyAgeOf(purpose), (now - start) / 1000)
+        return key === undefined ? yield* destroyedEarly : payloadKeyOf(id, key, start + USED_FOR[purpose])
+      })
+
+      return {
+        currentKey: (purpose) => Effect.flatMap(Clock.currentTimeMillis, (now) => keyAt(purpose, now)),
+        keyOfDay: Effect.fnUntraced(function* (at) {
+          const end = at - (at % USED_FOR.personal) + USED_FOR.personal
+          const isOver = DESTROYED_AT.personal(end) <= (yield* Clock.currentTimeMillis)
+          return isOver ? null : yield* keyAt('personal', at)
+        }),
+        recipientShareKeys: Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const start = now - (now % USED_FOR.report)
+          const wanted = Array.from({ length: RECIPIENT_SHARES }, (_, share) => ({
+            id: `${idOf('report', start)}-${share}`,
+            share,
+          }))
+          const keys = yield* creation.withPermits(1)(
+            wanted.every(({ id }) => cached(id, now) !== null)
+              ? Effect.succeed(new Map(wanted.map(({ id }) => [id, cached(id, now)] as const)))
+              : create('report', start, wanted),
+          )
+          return yield* Effect.forEach(wanted, ({ id }) => {
+            const key = keys.get(id)
+            return key === undefined || key === null
+              ? destroyedEarly
+              : Effect.succeed(payloadKeyOf(id, key, start + USED_FOR.report))
+          })
+        }),
+        decrypt: (keyId, aad, ciphertext) =>
+          Effect.gen(function* () {
+            const key = yield* keyById(keyId)
+            if (key === null) return null
+            const plain = decryptWithKey(key, aad, ciphertext)
+            return plain ?? (yield* new DecryptionFailed({ purpose: 'payload' }))
+          }),
+      }
+    }),
+  )
+}
