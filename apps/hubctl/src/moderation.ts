@@ -1,18 +1,18 @@
 /** Decisions of the operator about templates and senders, written down: the row and the event that tells it are one transaction. */
 import {
-  type Decided,
+  type ModerationState,
   decodeId,
   encodeId,
   type MessageClass,
   type Mode,
   moderateTemplate,
   type PublicEvent,
-  registerSender,
+  moderateSender,
   senderDecided,
   type SenderStatus,
   templateDecided,
   type TemplateStatus,
-  type Verdict,
+  type ModerationDecision,
 } from '@hub/domain'
 import { type Queries, Sql } from '@hub/store'
 import { Clock, Effect } from 'effect'
@@ -98,7 +98,7 @@ const told = <R>(outcome: R | typeof NOT_FOUND | typeof UNCHANGED, what: string,
 }
 
 /** Decides about a template. Fails with `template_not_found`, or `already_decided`. */
-export const decideTemplate = Effect.fnUntraced(function* (template: Id, verdict: Verdict) {
+export const decideTemplate = Effect.fnUntraced(function* (template: Id, verdict: ModerationDecision) {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
   const outcome = yield* sql.transaction(
@@ -107,7 +107,7 @@ export const decideTemplate = Effect.fnUntraced(function* (template: Id, verdict
         SELECT id, account, mode, name, class, sender, body, language, status, reason, created_at FROM command.templates
          WHERE id = ${template.uuid} FOR UPDATE`
       if (row === undefined) return NOT_FOUND
-      const after: Decided<TemplateStatus> | null = moderateTemplate(row, verdict)
+      const after: ModerationState<TemplateStatus> | null = moderateTemplate(row, verdict)
       if (after === null) return UNCHANGED
       await q`UPDATE command.templates SET status = ${after.status}, reason = ${after.reason} WHERE id = ${row.id}`
       const decided = { ...row, ...after }
@@ -126,7 +126,7 @@ export const decideTemplate = Effect.fnUntraced(function* (template: Id, verdict
 })
 
 /** Decides about a sender. Fails with `sender_not_found`, or `already_decided`. */
-export const decideSender = Effect.fnUntraced(function* (sender: Id, verdict: Verdict) {
+export const decideSender = Effect.fnUntraced(function* (sender: Id, verdict: ModerationDecision) {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
   const outcome = yield* sql.transaction(
@@ -135,7 +135,7 @@ export const decideSender = Effect.fnUntraced(function* (sender: Id, verdict: Ve
         SELECT id, account, mode, name, registration, status, reason, created_at FROM command.senders
          WHERE id = ${sender.uuid} FOR UPDATE`
       if (row === undefined) return NOT_FOUND
-      const after: Decided<SenderStatus> | null = registerSender(row, verdict)
+      const after: ModerationState<SenderStatus> | null = moderateSender(row, verdict)
       if (after === null) return UNCHANGED
       await q`UPDATE command.senders SET status = ${after.status}, reason = ${after.reason} WHERE id = ${row.id}`
       const decided = { ...row, ...after }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { settings } from '@hub/config'
 import {
-  BELIEVED_FOR_MS,
+  CACHE_TTL_MS,
   characterCount,
   decodeId,
   fromTimestamp,
@@ -132,8 +132,8 @@ export const momentFlag = (name: string, about: string) =>
   )
 
 /** How soon running processes have seen a change, as a help text says it. */
-export const inForceWithin = (what: keyof typeof BELIEVED_FOR_MS): string =>
-  `Running processes act on it within ${BELIEVED_FOR_MS[what] / 1000} seconds.`
+export const inForceWithin = (what: keyof typeof CACHE_TTL_MS): string =>
+  `Running processes act on it within ${CACHE_TTL_MS[what] / 1000} seconds.`
 
 /** Everything on standard input, as text. What is larger than `mostBytes` is refused. */
 export const standardInput = Effect.fnUntraced(function* (

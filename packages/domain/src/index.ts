@@ -95,16 +95,16 @@ export {
   type TemplateStatus,
 } from './template/admission.ts'
 export {
-  type Decided,
+  type ModerationState,
   moderateTemplate,
   newSenderStatus,
   newTemplateStatus,
-  registerSender,
+  moderateSender,
   senderDecided,
-  type SenderDecision,
+  type DecidedSender,
   templateDecided,
-  type TemplateDecision,
-  type Verdict,
+  type DecidedTemplate,
+  type ModerationDecision,
 } from './template/moderation.ts'
 
 // Message
@@ -128,7 +128,7 @@ export {
   REJECTED_REASONS,
   type RejectedReason,
   UNDELIVERED_REASONS,
-  underEpoch,
+  withEpoch,
   type UndeliveredReason,
 } from './message/fact.ts'
 export type {
@@ -159,14 +159,14 @@ export {
 export {
   AcceptanceUnknown,
   AlreadyHandedOver,
-  LifetimeOver,
+  LifetimeExpired,
   type MessageError,
   MessageUnknown,
   NotHandedOver,
-  NotYet,
+  RetryNotDue,
   OutcomeUnknown,
 } from './message/errors.ts'
-export { carry, carryRefused, decide, type Decision } from './message/decide.ts'
+export { reappendOpen, reappendRefusal, decide, type Decision } from './message/decide.ts'
 export { evolve, statusOf } from './message/evolve.ts'
 export { factIdOf, stepOf } from './message/step.ts'
 export { DEFAULT_LIFETIMES, expiresAt, type Lifetimes, reportDeadline } from './message/lifetimes.ts'
@@ -176,7 +176,7 @@ export {
   eventsOf,
   type MessageEvent,
   type MessageEventObject,
-  priceIn,
+  billedPrice,
 } from './message/events.ts'
 
 // Batch
@@ -197,20 +197,20 @@ export {
   apiKeyFrom,
 } from './account/api-key.ts'
 export {
-  certificationPoints,
-  type CertificationPoint,
+  certificationChecklist,
+  type CertificationCheck,
   type Confirmation,
   CONFIRMATION_NAMES,
   CONFIRMATIONS,
-  type Evidence,
+  type ObservedActivity,
 } from './account/certification.ts'
 export {
   type AccountOverrides,
   type AccountSettings,
-  BELIEVED_FOR_MS,
+  CACHE_TTL_MS,
   CURRENCY,
   DEFAULT_SETTINGS,
-  settingsInForce,
+  effectiveSettings,
 } from './account/settings.ts'
 export {
   DEFAULT_SOFT_THRESHOLD_PERCENT,
@@ -238,19 +238,19 @@ export {
 
 // Webhook subscription
 export {
-  type BatchStanding,
+  type BatchDeliveryState,
   DELIVERY_RULES,
   type DeliveryOutcome,
   type DeliveryRules,
-  type DeliveryVerdict,
-  dueFor,
+  type DeliveryDecision,
+  dueAction,
   EARLY_ATTEMPTS,
   enableSubscription,
-  forgetEarlyAttempts,
-  judgeOutcome,
-  newSubscription,
-  queuedBatch,
-  type SubscriptionStanding,
+  resetEarlyAttempts,
+  applyOutcome,
+  newEndpointHealth,
+  newBatchDelivery,
+  type EndpointHealth,
   windowClosed,
 } from './subscription/delivery.ts'
 export {
@@ -259,9 +259,9 @@ export {
   DISABLE_AFTER_MS,
   enable,
   type HealthAction,
-  type HealthVerdict,
+  type HealthDecision,
   healthy,
-  judgeAttempt,
+  applyAttempt,
   SUBSCRIPTION_STATUSES,
   type SubscriptionHealth,
   type SubscriptionStatus,
@@ -274,5 +274,5 @@ export {
   subscriptionObject,
   type SubscriptionObject,
   type SubscriptionView,
-  trialEvent,
+  testDeliveryEvent,
 } from './subscription/subscription.ts'

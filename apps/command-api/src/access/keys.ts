@@ -1,5 +1,5 @@
 /** API keys: which account and mode a request speaks for. Source: specification, Authentication. */
-import { API_KEY_PATTERN, apiKeyDigest, BELIEVED_FOR_MS, encodeId, type Mode } from '@hub/domain'
+import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type Mode } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Caller } from '../accounts/account.ts'
@@ -7,7 +7,7 @@ import { type ClientAddress, isWithin, networkFrom, type Networks } from './clie
 
 const BEARER = /^bearer +(\S+) *$/i
 
-const KNOWN_FOR = Duration.millis(BELIEVED_FOR_MS.apiKey)
+const KNOWN_FOR = Duration.millis(CACHE_TTL_MS.apiKey)
 /** A key just issued must work at once, so a miss is kept only to take the edge off a client that hammers with a wrong one. */
 const UNKNOWN_FOR = Duration.millis(250)
 /** Keys in memory; some 300 bytes each. */

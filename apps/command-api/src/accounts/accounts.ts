@@ -2,14 +2,14 @@
 import {
   type AccountOverrides,
   type AccountSettings,
-  BELIEVED_FOR_MS,
+  CACHE_TTL_MS,
   CURRENCY,
   DEFAULT_SETTINGS,
   type MessageClass,
   type Mode,
   type Money,
   parseTemplate,
-  settingsInForce,
+  effectiveSettings,
   type SpendPeriod,
   spendPeriodOf,
 } from '@hub/domain'
@@ -18,7 +18,7 @@ import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Owner, TemplateInUse } from './account.ts'
 
 /** How long settings and usable templates are believed. */
-const BELIEVED_FOR = Duration.millis(BELIEVED_FOR_MS.settings)
+const BELIEVED_FOR = Duration.millis(CACHE_TTL_MS.settings)
 /** Accounts and templates in memory. A parsed template is a few kilobytes at most. */
 const CAPACITY = 5000
 
@@ -74,7 +74,7 @@ export class Accounts extends Context.Service<
                  WHERE a.id = ${account}`,
               DEADLINE,
             ),
-            ([row]) => (row === undefined ? DEFAULT_SETTINGS : settingsInForce(row)),
+            ([row]) => (row === undefined ? DEFAULT_SETTINGS : effectiveSettings(row)),
           )
         },
         {

@@ -1,5 +1,5 @@
 /** Settings of the whole hub, from PostgreSQL through a short cache: every flush asks. */
-import { BELIEVED_FOR_MS } from '@hub/domain'
+import { CACHE_TTL_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, Metric } from 'effect'
 
@@ -10,7 +10,7 @@ export interface HubLimits {
   readonly stoppedUntil: number | null
 }
 
-const BELIEVED_FOR = Duration.millis(BELIEVED_FOR_MS.hubSettings)
+const BELIEVED_FOR = Duration.millis(CACHE_TTL_MS.hubSettings)
 const DEADLINE = { deadline: Duration.millis(500) }
 
 const stopped = Metric.gauge('hub_accept_stopped', {

@@ -6,7 +6,7 @@ import {
   type MessageClass,
   type Mode,
   type Money,
-  priceIn,
+  billedPrice,
   type ReasonCode,
   type Status,
   toTimestamp,
@@ -89,7 +89,7 @@ export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMes
   sender: view.sender,
   attempts: view.attempts,
   parts: view.parts,
-  price: priceIn(view.price, view.status, view.reason),
+  price: billedPrice(view.price, view.status, view.reason),
   history: view.history.map(({ status, reason, at }) => ({
     status,
     reason_code: reason,

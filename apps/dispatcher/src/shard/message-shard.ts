@@ -22,8 +22,8 @@ import {
   TimerHeap,
 } from '@hub/actor'
 import {
-  carry,
-  carryRefused,
+  reappendOpen,
+  reappendRefusal,
   decide,
   epochOf,
   evolve,
@@ -33,7 +33,7 @@ import {
   type MessageState,
   type Mode,
   type OpenMessageCarried,
-  underEpoch,
+  withEpoch,
 } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
 import { Result } from 'effect'
@@ -533,9 +533,9 @@ export class MessageShard {
       return
     }
     switch (decision.failure._tag) {
-      case 'NotYet':
+      case 'RetryNotDue':
         return this.#release(message, decision.failure.retryAt)
-      case 'LifetimeOver':
+      case 'LifetimeExpired':
       case 'OutcomeUnknown':
         return this.discard(message)
       case 'AlreadyHandedOver':
@@ -942,7 +942,7 @@ export class MessageShard {
     if (message.accepted !== null) this.#queues.block(message)
     message.recording += facts.length
     for (const said of facts) {
-      const fact = underEpoch(said, this.#epoch)
+      const fact = withEpoch(said, this.#epoch)
       this.#world.append(fact, message, (offset) => {
         message.recording--
         if (offset >= this.#logPosition) this.#ownOffsets.add(offset)
@@ -1126,9 +1126,9 @@ export class MessageShard {
     if (chosen.size === 0) return
     let open: Array<Carried> = []
     for (const message of chosen) {
-      const fact = carry(message.state, now)
+      const fact = reappendOpen(message.state, now)
       if (fact === null) {
-        const refused = carryRefused(message.state, now)
+        const refused = reappendRefusal(message.state, now)
         if (refused !== null) this.#record(message, [refused])
         continue
       }

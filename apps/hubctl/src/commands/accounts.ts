@@ -6,7 +6,7 @@ import {
   encodeId,
   type Mode,
   MODES,
-  settingsInForce,
+  effectiveSettings,
   spendPeriodOf,
 } from '@hub/domain'
 import { insertAccount, type Queries, Sql } from '@hub/store'
@@ -118,7 +118,7 @@ const overridesOf = async (q: Queries, account: Id): Promise<ReadonlyArray<Setti
      ORDER BY m.mode`
 
 const inForce = (name: string, row: SettingsRow) => {
-  const settings = settingsInForce({ name, ...row })
+  const settings = effectiveSettings({ name, ...row })
   return {
     mode: row.mode,
     in_force: {

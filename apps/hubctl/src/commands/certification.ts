@@ -1,10 +1,10 @@
 /** `hubctl certification`: the checklist before an account gets live keys. */
 import {
-  type CertificationPoint,
-  certificationPoints,
+  type CertificationCheck,
+  certificationChecklist,
   type Confirmation,
   CONFIRMATION_NAMES,
-  type Evidence,
+  type ObservedActivity,
 } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Effect } from 'effect'
@@ -39,7 +39,7 @@ export const isCertified = (account: Id) => Effect.map(certificationOf(account),
 const evidenceOf = Effect.fnUntraced(function* (account: Id) {
   const sql = yield* Sql
   const [row] = yield* sql.run(
-    (q) => q<Evidence[]>`
+    (q) => q<ObservedActivity[]>`
       SELECT (SELECT count(*) FROM command.api_keys WHERE account = a.id AND mode = 'test')::integer AS "testKeys",
              s.delivered, s.failed,
              (SELECT count(*) FROM (
@@ -63,7 +63,7 @@ const evidenceOf = Effect.fnUntraced(function* (account: Id) {
   return row ?? (yield* refused('account_not_found', `There is no account ${account.id}.`))
 })
 
-const pointsTable = (points: ReadonlyArray<CertificationPoint>): string =>
+const pointsTable = (points: ReadonlyArray<CertificationCheck>): string =>
   table(points, {
     point: (point) => point.name,
     '': (point) => (point.fulfilled ? 'ok' : point.by === 'seen' ? 'MISSING' : 'to be confirmed'),
@@ -84,7 +84,7 @@ const check = leaf(
   Effect.fnUntraced(function* ({ account }) {
     const name = yield* requireAccount(account)
     const certification = yield* certificationOf(account)
-    const points = certificationPoints(
+    const points = certificationChecklist(
       yield* evidenceOf(account),
       new Set<string>(certification?.confirmed ?? []),
     )
@@ -139,7 +139,7 @@ const grant = leaf(
     const sql = yield* Sql
     yield* requireAccount(account)
     const confirmed = CONFIRMATION_NAMES.filter((name) => given.includes(name))
-    const points = certificationPoints(yield* evidenceOf(account), new Set(confirmed))
+    const points = certificationChecklist(yield* evidenceOf(account), new Set(confirmed))
     yield* audited(
       { command: 'certification grant', arguments: { account: account.id, confirmed } },
       Effect.gen(function* () {

@@ -1,5 +1,5 @@
 /** `hubctl senders`: the names that recipients see, and their registration with the SMS operator. */
-import { encodeId, SENDER_STATUSES, type Verdict } from '@hub/domain'
+import { encodeId, SENDER_STATUSES, type ModerationDecision } from '@hub/domain'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { audited } from '../audit.ts'
@@ -111,7 +111,7 @@ const showOne = leaf(
   }),
 )
 
-const decide = Effect.fnUntraced(function* (command: string, sender: Id, verdict: Verdict) {
+const decide = Effect.fnUntraced(function* (command: string, sender: Id, verdict: ModerationDecision) {
   const decided = yield* audited(
     { command, arguments: { sender: sender.id, ...(verdict.approved ? {} : { reason: verdict.reason }) } },
     decideSender(sender, verdict),

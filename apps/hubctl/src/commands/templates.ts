@@ -1,5 +1,5 @@
 /** `hubctl templates`: the moderation queue, and what was decided. */
-import { encodeId, TEMPLATE_STATUSES, type Verdict } from '@hub/domain'
+import { encodeId, TEMPLATE_STATUSES, type ModerationDecision } from '@hub/domain'
 import { Effect, Option } from 'effect'
 import { Flag } from 'effect/cli'
 import { audited } from '../audit.ts'
@@ -119,7 +119,7 @@ const showOne = leaf(
   }),
 )
 
-const decide = Effect.fnUntraced(function* (command: string, template: Id, verdict: Verdict) {
+const decide = Effect.fnUntraced(function* (command: string, template: Id, verdict: ModerationDecision) {
   const decided = yield* audited(
     {
       command,

@@ -16,7 +16,7 @@ import {
   type MessageFact,
   type Mode,
   type Money,
-  priceIn,
+  billedPrice,
   type PublicEvent,
   rank,
   supersedes,
@@ -274,5 +274,5 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
 export const shown = (row: MessageRow) => ({
   final: isFinal(row.status),
   rank: rank(row.status, row.reason),
-  price: row.subject === null ? null : priceIn(row.subject.price, row.status, row.reason),
+  price: row.subject === null ? null : billedPrice(row.subject.price, row.status, row.reason),
 })

@@ -9,7 +9,7 @@ import {
   minorUnits,
   type Mode,
   moneyOf,
-  priceIn,
+  billedPrice,
   type Status,
   toTimestamp,
 } from '@hub/domain'
@@ -71,7 +71,7 @@ const addsTheSame = (a: MessageRow, b: MessageRow): boolean =>
   a.subject?.batch === b.subject?.batch
 
 const unitsOf = (row: MessageRow): bigint =>
-  row.subject === null ? 0n : minorUnits(priceIn(row.subject.price, row.status, row.reason))
+  row.subject === null ? 0n : minorUnits(billedPrice(row.subject.price, row.status, row.reason))
 
 const moved = (counts: StatusCounts): boolean =>
   counts.delivered !== 0 || counts.undelivered !== 0 || counts.rejected !== 0 || counts.expired !== 0

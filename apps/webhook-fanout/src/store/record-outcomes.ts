@@ -1,17 +1,17 @@
 /**
- * The SQL that judges and records outcomes. The rules are the domain's (`judgeOutcome`); here they are read from rows and written back.
+ * The SQL that judges and records outcomes. The rules are the domain's (`applyOutcome`); here they are read from rows and written back.
  */
 import {
-  type BatchStanding,
+  type BatchDeliveryState,
   type DeliveryOutcome,
-  type DeliveryVerdict,
+  type DeliveryDecision,
   encodeId,
   type EventType,
-  judgeOutcome,
+  applyOutcome,
   type Mode,
-  newSubscription,
+  newEndpointHealth,
   subscriptionDisabled,
-  type SubscriptionStanding,
+  type EndpointHealth,
   type SubscriptionStatus,
 } from '@hub/domain'
 import { type Queries, sqlArray, uuidOf } from '@hub/store'
@@ -73,7 +73,7 @@ const tellDisabled = async (
 }
 
 /** As the deliverer knows it. How often it was early is counted where it is stored. */
-const batchStanding = (batch: PendingBatch): BatchStanding => ({
+const batchStanding = (batch: PendingBatch): BatchDeliveryState => ({
   status: 'pending',
   attempts: batch.attempts,
   earlyAttempts: 0,
@@ -87,15 +87,15 @@ const batchStanding = (batch: PendingBatch): BatchStanding => ({
 interface Judged {
   readonly outcome: Outcome
   readonly ended: DeliveryOutcome
-  readonly before: BatchStanding
-  readonly batch: BatchStanding
+  readonly before: BatchDeliveryState
+  readonly batch: BatchDeliveryState
 }
 
 const judgedOf = (settings: Settings, outcome: Outcome): Judged => {
   const { endedAt, kind, reason, startedAt } = outcome
   const ended = { kind, succeeded: reason === null, startedAt, endedAt, random: Math.random() }
   const before = batchStanding(outcome.batch)
-  return { outcome, ended, before, batch: judgeOutcome(newSubscription, before, ended, settings).batch }
+  return { outcome, ended, before, batch: applyOutcome(newEndpointHealth, before, ended, settings).batch }
 }
 
 /**
@@ -142,7 +142,7 @@ const moveBatches = async (q: Queries, judged: ReadonlyArray<Judged>): Promise<R
 const moveSubscription = async (
   q: Queries,
   row: StandingRow,
-  after: SubscriptionStanding,
+  after: EndpointHealth,
   disabled: Judged | null,
 ): Promise<void> => {
   await q`
@@ -159,7 +159,7 @@ const moveSubscription = async (
     UPDATE webhooks.endpoints SET disabled_at = ${date(outcome.endedAt)}, disabled_reason = ${reason},
            disabled_by_batch = ${outcome.batch.uuid}
     WHERE id = ${row.id}`
-  // `forgetEarlyAttempts`: enabling sends all of them out once more.
+  // `resetEarlyAttempts`: enabling sends all of them out once more.
   await q`
     UPDATE webhooks.batches SET early_attempts = 0
     WHERE endpoint_id = ${row.id} AND early_attempts > 0`
@@ -176,8 +176,8 @@ const judgeSubscription = async (
   row: StandingRow,
   own: ReadonlyArray<Judged>,
   settings: Settings,
-): Promise<{ readonly standing: Standing; readonly verdicts: ReadonlyArray<DeliveryVerdict> }> => {
-  const before: SubscriptionStanding = {
+): Promise<{ readonly standing: Standing; readonly verdicts: ReadonlyArray<DeliveryDecision> }> => {
+  const before: EndpointHealth = {
     status: row.status,
     consecutiveFailures: row.consecutive_failures,
     firstFailureAt: time(row.first_failure_at),
@@ -187,7 +187,7 @@ const judgeSubscription = async (
   let action: Standing['action'] = 'none'
   let disabled: Judged | null = null
   const verdicts = own.map((judged) => {
-    const verdict = judgeOutcome(after, judged.before, judged.ended, settings)
+    const verdict = applyOutcome(after, judged.before, judged.ended, settings)
     after = verdict.subscription
     if (verdict.action !== 'none') action = verdict.action
     if (verdict.action === 'disable') disabled = judged

@@ -10,7 +10,7 @@ import {
   type HealthAction,
   type Mode,
   type SubscriptionStatus,
-  trialEvent,
+  testDeliveryEvent,
 } from '@hub/domain'
 import {
   type Queries,
@@ -318,7 +318,7 @@ export class FanoutStore extends Context.Service<FanoutStore, FanoutStoreShape>(
         if (secret === null) return null
         const previous =
           rotationEndsAt !== null && rotationEndsAt > now ? yield* openSecret(id, row.previous_secret) : null
-        const event = trialEvent(
+        const event = testDeliveryEvent(
           encodeId('whd', row.trial_id),
           {
             id,

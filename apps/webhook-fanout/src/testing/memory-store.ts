@@ -4,17 +4,17 @@
  * `memory-store.int.test.ts`.
  */
 import {
-  type BatchStanding,
+  type BatchDeliveryState,
   decodeId,
-  dueFor,
+  dueAction,
   enableSubscription,
   encodeId,
   eventBatchId,
-  forgetEarlyAttempts,
-  judgeOutcome,
-  newSubscription,
-  queuedBatch,
-  type SubscriptionStanding,
+  resetEarlyAttempts,
+  applyOutcome,
+  newEndpointHealth,
+  newBatchDelivery,
+  type EndpointHealth,
 } from '@hub/domain'
 import { StorageUnavailable } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
@@ -38,7 +38,7 @@ interface StoredBatch {
   readonly events: ReadonlyArray<string>
   readonly body: Buffer
   readonly redelivery: string | null
-  standing: BatchStanding
+  standing: BatchDeliveryState
 }
 
 /** A line of the delivery log. */
@@ -68,7 +68,7 @@ interface StoredSubscription {
   readonly uuid: string
   readonly account: string
   readonly afterSequence: number
-  standing: SubscriptionStanding
+  standing: EndpointHealth
   disabledByBatch: string | null
 }
 
@@ -112,7 +112,7 @@ export class MemoryStore {
       uuid,
       account,
       afterSequence,
-      standing: newSubscription,
+      standing: newEndpointHealth,
       disabledByBatch: null,
     })
   }
@@ -188,7 +188,7 @@ export class MemoryStore {
         batch.standing.status === 'pending' &&
         batch.standing.attempts === outcome.batch.attempts
       ) {
-        const verdict = judgeOutcome(
+        const verdict = applyOutcome(
           subscription.standing,
           batch.standing,
           {
@@ -205,7 +205,7 @@ export class MemoryStore {
         if (verdict.action !== 'none') actions.set(subscription.uuid, verdict.action)
         if (verdict.action === 'disable') {
           subscription.disabledByBatch = batch.uuid
-          for (const one of this.pending(subscription.uuid)) one.standing = forgetEarlyAttempts(one.standing)
+          for (const one of this.pending(subscription.uuid)) one.standing = resetEarlyAttempts(one.standing)
         }
         this.log.push({
           endpoint: subscription.uuid,
@@ -251,7 +251,7 @@ export class MemoryStore {
             ? Effect.fail(new PartitionLost({ partition: owner.partition }))
             : Effect.succeed(outcome.done),
       )
-    const standingOf = (endpoint: string) => this.subscriptions.get(endpoint)?.standing ?? newSubscription
+    const standingOf = (endpoint: string) => this.subscriptions.get(endpoint)?.standing ?? newEndpointHealth
 
     return {
       take: (partition) =>
@@ -305,7 +305,7 @@ export class MemoryStore {
               events: fresh.map((event) => event.id),
               body: Buffer.from(`[${fresh.map((event) => event.body).join()}]`),
               redelivery: redelivery?.id ?? null,
-              standing: queuedBatch(now, redelivery !== null),
+              standing: newBatchDelivery(now, redelivery !== null),
             }
             this.batches.set(batch.uuid, batch)
             for (const event of fresh) this.batchOf.set(place(event.id), batch.uuid)
@@ -328,7 +328,7 @@ export class MemoryStore {
           const due = waiting.filter(
             (batch) =>
               (behind === null ? !without.has(batch.uuid) : isBehind(batch, behind)) &&
-              dueFor({ ...standing, status: 'enabled' }, batch.standing, now, settings) !== 'nothing',
+              dueAction({ ...standing, status: 'enabled' }, batch.standing, now, settings) !== 'nothing',
           )
           const ordered =
             standing.backlogReleasedAt === null

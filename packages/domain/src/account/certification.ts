@@ -4,7 +4,7 @@
  */
 
 /** What the hub has seen of an account, in test mode unless it says otherwise. */
-export interface Evidence {
+export interface ObservedActivity {
   readonly testKeys: number
   readonly delivered: number
   /** Final without having arrived. */
@@ -34,7 +34,7 @@ export const CONFIRMATIONS = {
 export type Confirmation = keyof typeof CONFIRMATIONS
 export const CONFIRMATION_NAMES = Object.keys(CONFIRMATIONS) as ReadonlyArray<Confirmation>
 
-export interface CertificationPoint {
+export interface CertificationCheck {
   readonly name: string
   /** What is asked for. */
   readonly wanted: string
@@ -43,7 +43,7 @@ export interface CertificationPoint {
   readonly by: 'seen' | 'confirmed'
 }
 
-const seen = (name: string, fulfilled: boolean, wanted: string): CertificationPoint => ({
+const seen = (name: string, fulfilled: boolean, wanted: string): CertificationCheck => ({
   name,
   wanted,
   fulfilled,
@@ -51,10 +51,10 @@ const seen = (name: string, fulfilled: boolean, wanted: string): CertificationPo
 })
 
 /** The whole checklist. The account is ready for live keys when each point is fulfilled. */
-export const certificationPoints = (
-  evidence: Evidence,
+export const certificationChecklist = (
+  evidence: ObservedActivity,
   confirmed: ReadonlySet<string>,
-): ReadonlyArray<CertificationPoint> => [
+): ReadonlyArray<CertificationCheck> => [
   seen('test_key', evidence.testKeys > 0, 'A test key was issued (Authentication, 2)'),
   seen('delivered', evidence.delivered > 0, 'A test message was delivered (Rules of POST /v1/messages, 1)'),
   seen(
@@ -78,7 +78,7 @@ export const certificationPoints = (
     evidence.liveTemplates > 0,
     'A template of a registered sender is approved in live mode (What the service does)',
   ),
-  ...CONFIRMATION_NAMES.map((name): CertificationPoint => ({
+  ...CONFIRMATION_NAMES.map((name): CertificationCheck => ({
     name,
     wanted: CONFIRMATIONS[name],
     fulfilled: confirmed.has(name),

@@ -1,7 +1,7 @@
 import { assert, describe, it } from 'vitest'
-import { CONFIRMATION_NAMES, certificationPoints, type Evidence } from './certification.ts'
+import { CONFIRMATION_NAMES, certificationChecklist, type ObservedActivity } from './certification.ts'
 
-const ALL: Evidence = {
+const ALL: ObservedActivity = {
   testKeys: 1,
   delivered: 1,
   failed: 1,
@@ -10,8 +10,8 @@ const ALL: Evidence = {
   liveSenders: 1,
   liveTemplates: 1,
 }
-const open = (evidence: Evidence, confirmed: ReadonlyArray<string>) =>
-  certificationPoints(evidence, new Set(confirmed)).flatMap(({ fulfilled, name }) =>
+const open = (evidence: ObservedActivity, confirmed: ReadonlyArray<string>) =>
+  certificationChecklist(evidence, new Set(confirmed)).flatMap(({ fulfilled, name }) =>
     fulfilled ? [] : [name],
   )
 
@@ -22,7 +22,7 @@ describe('the checklist before a live key', () => {
   })
 
   it('misses each thing that was not seen, and nothing confirms it in its place', () => {
-    const points = Object.keys(ALL) as ReadonlyArray<keyof Evidence>
+    const points = Object.keys(ALL) as ReadonlyArray<keyof ObservedActivity>
     const missed = points.map((name) => open({ ...ALL, [name]: 0 }, [...CONFIRMATION_NAMES, name]))
     assert.deepStrictEqual(missed, [
       ['test_key'],

@@ -52,7 +52,7 @@ const money = (amount: string | null): Money | null =>
   amount === null ? null : { amount, currency: CURRENCY }
 
 /** Defaults, with what the hub operator has set put over them. */
-export const settingsInForce = (row: AccountOverrides & { readonly name: string }): AccountSettings => {
+export const effectiveSettings = (row: AccountOverrides & { readonly name: string }): AccountSettings => {
   const { floodWindows, pricePerPart } = DEFAULT_SETTINGS
   return {
     name: row.name,
@@ -76,7 +76,7 @@ export const settingsInForce = (row: AccountOverrides & { readonly name: string 
  * How long running processes believe what they have read, milliseconds: a change by the hub operator is in force everywhere after so long. Every send
  * asks for all of them, and asking PostgreSQL each time would cost more than the send itself.
  */
-export const BELIEVED_FOR_MS = {
+export const CACHE_TTL_MS = {
   /** A key that was found: a revoked one works at most so much longer. */
   apiKey: 3000,
   /** Settings of an account, and a template that can be used. One that cannot is asked for each time: it works the moment it may. */

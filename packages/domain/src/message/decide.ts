@@ -7,11 +7,11 @@ import type { HandOver, MessageCommand, RecordRejection, ReportOutcome } from '.
 import {
   AcceptanceUnknown,
   AlreadyHandedOver,
-  LifetimeOver,
+  LifetimeExpired,
   type MessageError,
   MessageUnknown,
   NotHandedOver,
-  NotYet,
+  RetryNotDue,
   OutcomeUnknown,
 } from './errors.ts'
 import {
@@ -70,7 +70,7 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
         case 'awaitingReport': {
           // `MessageSent` was said without ids; they are told the way open messages are carried forward.
           if (state.operatorIds.length > 0 || command.operatorIds.length === 0) return NOTHING
-          const carried = carry({ ...state, operatorIds: command.operatorIds }, command.at)
+          const carried = reappendOpen({ ...state, operatorIds: command.operatorIds }, command.at)
           return carried === null ? NOTHING : facts(carried)
         }
         case 'final':
@@ -144,7 +144,7 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
  * claim and the refusal before it are not needed any more. `null` when it was never refused. The name of the operator
  * that refused is not in it.
  */
-export const carryRefused = (state: MessageState, at: number): HandoverRefused | null =>
+export const reappendRefusal = (state: MessageState, at: number): HandoverRefused | null =>
   state.stage === 'queued' && state.attempts > 0
     ? { type: 'HandoverRefused', messageId: state.id, at, attempt: state.attempts, retryAt: state.retryAt }
     : null
@@ -153,7 +153,7 @@ export const carryRefused = (state: MessageState, at: number): HandoverRefused |
  * What is known of a message that awaits its report, as a fact that stands for the older ones; `null` when there is
  * nothing to carry (queued, claimed without an answer, or final).
  */
-export const carry = (state: MessageState, at: number): OpenMessageCarried | null =>
+export const reappendOpen = (state: MessageState, at: number): OpenMessageCarried | null =>
   state.stage === 'awaitingReport' &&
   state.operator !== null &&
   state.sentAt !== null &&
@@ -185,9 +185,9 @@ const handOver = (state: MessageState, command: HandOver): Decision => {
     return Result.fail(new OutcomeUnknown({ messageId }))
   }
   if (command.at >= state.expiresAt) {
-    return Result.fail(new LifetimeOver({ messageId, expiresAt: state.expiresAt }))
+    return Result.fail(new LifetimeExpired({ messageId, expiresAt: state.expiresAt }))
   }
-  if (command.at < state.retryAt) return Result.fail(new NotYet({ messageId, retryAt: state.retryAt }))
+  if (command.at < state.retryAt) return Result.fail(new RetryNotDue({ messageId, retryAt: state.retryAt }))
   return facts({
     type: 'HandoverStarted',
     messageId,

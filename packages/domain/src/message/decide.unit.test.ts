@@ -171,7 +171,7 @@ describe('a queued message', () => {
   it('is not claimed once its lifetime has ended', () => {
     given(accepted)
       .when(handOver({ at: EXPIRES_AT }))
-      .thenFails('LifetimeOver', { expiresAt: EXPIRES_AT })
+      .thenFails('LifetimeExpired', { expiresAt: EXPIRES_AT })
     given(accepted)
       .when(handOver({ at: EXPIRES_AT - 1 }))
       .then({ ...claimed(), at: EXPIRES_AT - 1 })
@@ -244,7 +244,7 @@ describe('a message that was told "not now"', () => {
   it('waits', () => {
     given(accepted, claimed(), throttled(1, at + 1))
       .when(handOver())
-      .thenFails('NotYet', { retryAt: at + 1 })
+      .thenFails('RetryNotDue', { retryAt: at + 1 })
   })
 
   it('is claimed again when it may be, as the next attempt', () => {
@@ -294,7 +294,7 @@ describe('a claim whose answer was lost', () => {
   it('is not repeated when the lifetime has ended', () => {
     given(accepted, claimed())
       .when(handOver({ dedupes: true, at: EXPIRES_AT }))
-      .thenFails('LifetimeOver')
+      .thenFails('LifetimeExpired')
   })
 
   it('counts as sent otherwise, without ids', () => {

@@ -36,13 +36,13 @@ export class OutcomeUnknown extends Data.TaggedError('OutcomeUnknown')<{
 }> {}
 
 /** The lifetime has ended: `PassDeadline` while queued, `AssumeSent` after a claim without an answer. */
-export class LifetimeOver extends Data.TaggedError('LifetimeOver')<{
+export class LifetimeExpired extends Data.TaggedError('LifetimeExpired')<{
   readonly messageId: string
   readonly expiresAt: number
 }> {}
 
 /** A refused hand-over waits until `retryAt` (milliseconds since the epoch). */
-export class NotYet extends Data.TaggedError('NotYet')<{
+export class RetryNotDue extends Data.TaggedError('RetryNotDue')<{
   readonly messageId: string
   readonly retryAt: number
 }> {}
@@ -53,5 +53,5 @@ export type MessageError =
   | NotHandedOver
   | AlreadyHandedOver
   | OutcomeUnknown
-  | LifetimeOver
-  | NotYet
+  | LifetimeExpired
+  | RetryNotDue

@@ -51,7 +51,7 @@ const typeOf = (fact: MessageFact): MessageEventType | null => {
 }
 
 /** What was charged for a message in a status: nothing for one that was never billed. Source: contract, Message. */
-export const priceIn = (charged: Money, status: Status, reason: ReasonCode | null): Money =>
+export const billedPrice = (charged: Money, status: Status, reason: ReasonCode | null): Money =>
   isBilled(status, reason) ? charged : zeroMoney(charged.currency)
 
 /**
@@ -80,7 +80,7 @@ export const eventsOf = (message: AcceptedMessage, fact: MessageFact): ReadonlyA
         template: message.template,
         created_at: toTimestamp(message.at),
         parts: message.parts,
-        price: priceIn(message.price, status, reason),
+        price: billedPrice(message.price, status, reason),
       },
     },
   ]

@@ -163,7 +163,7 @@ export const epochOf = (fact: MessageFact): number | null => {
 }
 
 /** The fact as the shard of this epoch says it. */
-export const underEpoch = (fact: LogFact, epoch: number): LogFact =>
+export const withEpoch = (fact: LogFact, epoch: number): LogFact =>
   fact.type === 'HandoverRefused' ||
   (fact.type === 'MessageSent' && fact.operatorIds.length === 0) ||
   (fact.type === 'MessageExpired' && fact.reason !== 'dlr_timeout')

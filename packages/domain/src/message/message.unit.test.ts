@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { EVENT_TYPES } from '../event/event.ts'
 import { factId } from '../id/id.ts'
 import type { MessageCommand, ReportOutcome } from './command.ts'
-import { carry, carryRefused, decide } from './decide.ts'
+import { reappendOpen, reappendRefusal, decide } from './decide.ts'
 import { eventsOf } from './events.ts'
 import { evolve, statusOf } from './evolve.ts'
 import {
@@ -17,7 +17,7 @@ import {
   type ReasonCode,
   REJECTED_REASONS,
   UNDELIVERED_REASONS,
-  underEpoch,
+  withEpoch,
 } from './fact.ts'
 import {
   deadlineOf,
@@ -277,7 +277,7 @@ describe('whatever is asked of a message', () => {
   it('what is carried forward stands for all that came before', () => {
     always(({ facts }) => {
       const state = fold(facts)!
-      const carried = carry(state, 1000)
+      const carried = reappendOpen(state, 1000)
       expect(carried !== null).toBe(state.status === 'sent')
       if (carried === null) return
       expect(evolve(state, carried)).toEqual(state)
@@ -288,7 +288,7 @@ describe('whatever is asked of a message', () => {
   it('a refusal carried forward stands for all that came before, but for who refused', () => {
     always(({ facts }) => {
       const state = fold(facts)!
-      const carried = carryRefused(state, 1000)
+      const carried = reappendRefusal(state, 1000)
       expect(carried !== null).toBe(state.stage === 'queued' && state.attempts > 0)
       if (carried === null) return
       expect(evolve(state, carried)).toEqual(state)
@@ -578,7 +578,7 @@ describe('epochs', () => {
     ]
     for (const fact of said) {
       expect(epochOf(fact)).toBeNull()
-      expect(epochOf(underEpoch(fact, 7))).toBe(7)
+      expect(epochOf(withEpoch(fact, 7))).toBe(7)
     }
   })
 
@@ -590,7 +590,7 @@ describe('epochs', () => {
       { type: 'MessageExpired', ...about, reason: 'dlr_timeout' },
     ]
     for (const fact of told) {
-      expect(underEpoch(fact, 7)).toEqual(fact)
+      expect(withEpoch(fact, 7)).toEqual(fact)
       expect(epochOf({ ...fact, epoch: 7 } as LogFact)).toBeNull()
     }
   })

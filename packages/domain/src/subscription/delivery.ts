@@ -2,7 +2,7 @@
  * What becomes of a subscription and its batches: one place for the rules of schedule, run of failures, release of a backlog and
  * window. Pure. Source: specification, Delivery of events (5 to 9) and Webhook endpoint states; contract, Webhook subscription.
  */
-import { enable, type HealthAction, judgeAttempt, type SubscriptionHealth } from './health.ts'
+import { enable, type HealthAction, applyAttempt, type SubscriptionHealth } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS } from './retry.ts'
 
 /**
@@ -24,11 +24,11 @@ export const DELIVERY_RULES: DeliveryRules = {
 }
 
 /** A subscription as far as deliveries change it. Moments are milliseconds since the epoch. */
-export interface SubscriptionStanding extends SubscriptionHealth {
+export interface EndpointHealth extends SubscriptionHealth {
   /** Batches scheduled before this are due at once; `null` while nothing is released. */
   readonly backlogReleasedAt: number | null
 }
-export const newSubscription: SubscriptionStanding = {
+export const newEndpointHealth: EndpointHealth = {
   status: 'enabled',
   consecutiveFailures: 0,
   firstFailureAt: null,
@@ -36,7 +36,7 @@ export const newSubscription: SubscriptionStanding = {
 }
 
 /** A batch as far as deliveries change it. */
-export interface BatchStanding {
+export interface BatchDeliveryState {
   readonly status: 'pending' | 'succeeded' | 'failed'
   readonly attempts: number
   /** How many of them came before their time because of a release. */
@@ -51,7 +51,7 @@ export interface BatchStanding {
 }
 
 /** A batch that is formed is due at once. */
-export const queuedBatch = (at: number, redelivery = false): BatchStanding => ({
+export const newBatchDelivery = (at: number, redelivery = false): BatchDeliveryState => ({
   status: 'pending',
   attempts: 0,
   earlyAttempts: 0,
@@ -63,15 +63,15 @@ export const queuedBatch = (at: number, redelivery = false): BatchStanding => ({
 
 /** The window has closed at `at`: the batch is not delivered any more. */
 export const windowClosed = (
-  batch: Pick<BatchStanding, 'queuedAt'>,
+  batch: Pick<BatchDeliveryState, 'queuedAt'>,
   at: number,
   rules: DeliveryRules,
 ): boolean => at >= batch.queuedAt + rules.retryWindowMs
 
 /** What there is to do for a batch at `at`: an attempt, its last line, or nothing yet. */
-export const dueFor = (
-  subscription: SubscriptionStanding,
-  batch: BatchStanding,
+export const dueAction = (
+  subscription: EndpointHealth,
+  batch: BatchDeliveryState,
   at: number,
   rules: DeliveryRules,
 ): 'attempt' | 'expiry' | 'nothing' => {
@@ -97,9 +97,9 @@ export interface DeliveryOutcome {
   readonly random: number
 }
 
-export interface DeliveryVerdict {
-  readonly subscription: SubscriptionStanding
-  readonly batch: BatchStanding
+export interface DeliveryDecision {
+  readonly subscription: EndpointHealth
+  readonly batch: BatchDeliveryState
   readonly action: HealthAction
   /** What the delivery log says of the next attempt. */
   readonly nextAttemptAt: number | null
@@ -107,10 +107,10 @@ export interface DeliveryVerdict {
 
 /** The batch alone. Without a next attempt it stays until its window closes: a release may still send it out. */
 const judgeBatch = (
-  batch: BatchStanding,
+  batch: BatchDeliveryState,
   { endedAt, kind, random, startedAt, succeeded }: DeliveryOutcome,
   rules: DeliveryRules,
-): { readonly batch: BatchStanding; readonly nextAttemptAt: number | null } => {
+): { readonly batch: BatchDeliveryState; readonly nextAttemptAt: number | null } => {
   if (kind === 'expiry') {
     return { batch: { ...batch, status: 'failed', scheduledAt: endedAt, dueAt: null }, nextAttemptAt: null }
   }
@@ -134,17 +134,17 @@ const judgeBatch = (
  * Judges an outcome. The subscription changes with attempts of its ordinary batches only; a run of failures that is long enough
  * disables it, and then nobody knows of a next attempt.
  */
-export const judgeOutcome = (
-  subscription: SubscriptionStanding,
-  batch: BatchStanding,
+export const applyOutcome = (
+  subscription: EndpointHealth,
+  batch: BatchDeliveryState,
   outcome: DeliveryOutcome,
   rules: DeliveryRules,
-): DeliveryVerdict => {
+): DeliveryDecision => {
   const judged = judgeBatch(batch, outcome, rules)
   const { backlogReleasedAt } = subscription
   const verdict =
     outcome.kind === 'attempt' && !batch.redelivery
-      ? judgeAttempt(subscription, { succeeded: outcome.succeeded, at: outcome.endedAt })
+      ? applyAttempt(subscription, { succeeded: outcome.succeeded, at: outcome.endedAt })
       : { health: subscription, action: 'none' as const }
   // A release ends where failures begin again: what is left of it goes back to its own schedule.
   const released =
@@ -163,7 +163,7 @@ export const judgeOutcome = (
 }
 
 /** Enables by hand: the run begins anew, and everything that waits is due. An enabled one stays as it is. */
-export const enableSubscription = (subscription: SubscriptionStanding, at: number): SubscriptionStanding => {
+export const enableSubscription = (subscription: EndpointHealth, at: number): EndpointHealth => {
   const { action, health } = enable(subscription)
   return action === 'releaseBacklog' ? { ...health, backlogReleasedAt: at } : subscription
 }
@@ -172,5 +172,5 @@ export const enableSubscription = (subscription: SubscriptionStanding, at: numbe
  * The batches of a disabled subscription forget their early attempts: enabling sends all of them out once more, whatever was
  * tried before.
  */
-export const forgetEarlyAttempts = (batch: BatchStanding): BatchStanding =>
+export const resetEarlyAttempts = (batch: BatchDeliveryState): BatchDeliveryState =>
   batch.status === 'pending' ? { ...batch, earlyAttempts: 0 } : batch

@@ -27,7 +27,7 @@ export interface AttemptOutcome {
  */
 export type HealthAction = 'none' | 'disable' | 'releaseBacklog'
 
-export interface HealthVerdict {
+export interface HealthDecision {
   readonly health: SubscriptionHealth
   readonly action: HealthAction
 }
@@ -35,7 +35,7 @@ export interface HealthVerdict {
 /**
  * Judges an attempt. One that was still under way when its subscription was disabled changes nothing: only enabling by hand does.
  */
-export const judgeAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome): HealthVerdict => {
+export const applyAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome): HealthDecision => {
   if (health.status === 'disabled_by_failures') return { health, action: 'none' }
   if (outcome.succeeded) {
     return { health: healthy, action: health.consecutiveFailures > 0 ? 'releaseBacklog' : 'none' }
@@ -51,5 +51,5 @@ export const judgeAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome
 }
 
 /** Enables by hand; the run begins anew. An enabled subscription stays as it is. */
-export const enable = (health: SubscriptionHealth): HealthVerdict =>
+export const enable = (health: SubscriptionHealth): HealthDecision =>
   health.status === 'enabled' ? { health, action: 'none' } : { health: healthy, action: 'releaseBacklog' }

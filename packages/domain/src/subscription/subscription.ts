@@ -67,7 +67,7 @@ export const subscriptionDisabled = (
 })
 
 /** What a trial delivers. `attempt`: the `whd_…` that it will be in the log. */
-export const trialEvent = (
+export const testDeliveryEvent = (
   attempt: string,
   view: SubscriptionView,
   now: number,

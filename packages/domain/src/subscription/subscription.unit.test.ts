@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
-import { enable, healthy, judgeAttempt, type SubscriptionHealth } from './health.ts'
+import { enable, healthy, applyAttempt, type SubscriptionHealth } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS, retryInterval, retryWindowExpired } from './retry.ts'
 import { SIGNATURE_TOLERANCE_SECONDS, signatureHeader, verifySignature } from './signature.ts'
 
@@ -158,7 +158,7 @@ describe('a subscription', () => {
     let health: SubscriptionHealth = healthy
     let disabledAfter: number | null = null
     for (let i = 0; i < count; i++) {
-      const verdict = judgeAttempt(health, { succeeded: false, at: Math.round((over * i) / (count - 1)) })
+      const verdict = applyAttempt(health, { succeeded: false, at: Math.round((over * i) / (count - 1)) })
       health = verdict.health
       if (verdict.action === 'disable') disabledAfter ??= i + 1
     }
@@ -187,17 +187,17 @@ describe('a subscription', () => {
 
   it('is healthy again after one success, which sends the rest out', () => {
     const { health } = failing(19, HOUR)
-    expect(judgeAttempt(health, { succeeded: true, at: HOUR })).toEqual({
+    expect(applyAttempt(health, { succeeded: true, at: HOUR })).toEqual({
       health: healthy,
       action: 'releaseBacklog',
     })
-    expect(judgeAttempt(healthy, { succeeded: true, at: HOUR })).toEqual({ health: healthy, action: 'none' })
+    expect(applyAttempt(healthy, { succeeded: true, at: HOUR })).toEqual({ health: healthy, action: 'none' })
   })
 
   it('counts from the first failure after a success', () => {
     const { health } = failing(19, HOUR)
-    const recovered = judgeAttempt(health, { succeeded: true, at: HOUR }).health
-    expect(judgeAttempt(recovered, { succeeded: false, at: 2 * HOUR })).toEqual({
+    const recovered = applyAttempt(health, { succeeded: true, at: HOUR }).health
+    expect(applyAttempt(recovered, { succeeded: false, at: 2 * HOUR })).toEqual({
       health: { status: 'enabled', consecutiveFailures: 1, firstFailureAt: 2 * HOUR },
       action: 'none',
     })
@@ -206,7 +206,7 @@ describe('a subscription', () => {
   it('is disabled once: attempts still under way change nothing, successes included', () => {
     const { health } = failing(20, HOUR)
     for (const succeeded of [true, false]) {
-      expect(judgeAttempt(health, { succeeded, at: 2 * HOUR })).toEqual({ health, action: 'none' })
+      expect(applyAttempt(health, { succeeded, at: 2 * HOUR })).toEqual({ health, action: 'none' })
     }
   })
 
@@ -240,7 +240,7 @@ describe('a subscription', () => {
         for (const [failed, later] of attempts) {
           at += later
           run = failed ? [...run, at] : []
-          const verdict = judgeAttempt(health, { succeeded: !failed, at })
+          const verdict = applyAttempt(health, { succeeded: !failed, at })
           const reached = run.length >= 20 && at - run[0]! >= HOUR
           expect(verdict.action === 'disable').toBe(reached)
           expect(verdict.health.consecutiveFailures).toBe(run.length)

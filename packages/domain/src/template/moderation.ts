@@ -14,20 +14,22 @@ export const newTemplateStatus = (mode: Mode): TemplateStatus =>
 export const newSenderStatus = (mode: Mode): SenderStatus => (mode === 'test' ? 'registered' : 'pending')
 
 /** What was decided, with the reason of a refusal. */
-export type Verdict = { readonly approved: true } | { readonly approved: false; readonly reason: string }
+export type ModerationDecision =
+  | { readonly approved: true }
+  | { readonly approved: false; readonly reason: string }
 
 /** What is different after a decision. */
-export interface Decided<Status> {
+export interface ModerationState<Status> {
   readonly status: Status
   readonly reason: string | null
 }
 
 const decided = <Status>(
-  before: Decided<Status>,
-  verdict: Verdict,
+  before: ModerationState<Status>,
+  verdict: ModerationDecision,
   statuses: { readonly approved: Status; readonly declined: Status },
-): Decided<Status> | null => {
-  const after: Decided<Status> = verdict.approved
+): ModerationState<Status> | null => {
+  const after: ModerationState<Status> = verdict.approved
     ? { status: statuses.approved, reason: null }
     : { status: statuses.declined, reason: verdict.reason }
   return after.status === before.status && after.reason === before.reason ? null : after
@@ -38,15 +40,17 @@ const decided = <Status>(
  * the operator changes its mind, and what was declined is approved once it has been set right with them.
  */
 export const moderateTemplate = (
-  before: Decided<TemplateStatus>,
-  verdict: Verdict,
-): Decided<TemplateStatus> | null => decided(before, verdict, { approved: 'approved', declined: 'declined' })
+  before: ModerationState<TemplateStatus>,
+  verdict: ModerationDecision,
+): ModerationState<TemplateStatus> | null =>
+  decided(before, verdict, { approved: 'approved', declined: 'declined' })
 
 /** A sender after a decision, in the same way. */
-export const registerSender = (
-  before: Decided<SenderStatus>,
-  verdict: Verdict,
-): Decided<SenderStatus> | null => decided(before, verdict, { approved: 'registered', declined: 'declined' })
+export const moderateSender = (
+  before: ModerationState<SenderStatus>,
+  verdict: ModerationDecision,
+): ModerationState<SenderStatus> | null =>
+  decided(before, verdict, { approved: 'registered', declined: 'declined' })
 
 interface Named {
   readonly id: string
@@ -57,17 +61,17 @@ interface Named {
 }
 
 /** What the account is told of a template: all but its text, since events hold none. */
-export interface TemplateDecision extends Named, Decided<TemplateStatus> {
+export interface DecidedTemplate extends Named, ModerationState<TemplateStatus> {
   readonly class: MessageClass
   readonly sender: string
 }
 
 /** And of a sender: all but what was given for its registration. */
-export interface SenderDecision extends Named, Decided<SenderStatus> {}
+export interface DecidedSender extends Named, ModerationState<SenderStatus> {}
 
 /** Tells a decision that was made at `at` (milliseconds since the epoch). There may be several about one template, so the event's id is of both. */
 export const templateDecided = (
-  template: TemplateDecision,
+  template: DecidedTemplate,
   at: number,
 ): PublicEvent<object, 'template.approved' | 'template.declined'> => {
   const type = template.status === 'approved' ? 'template.approved' : 'template.declined'
@@ -90,7 +94,7 @@ export const templateDecided = (
 
 /** The same for a sender. */
 export const senderDecided = (
-  sender: SenderDecision,
+  sender: DecidedSender,
   at: number,
 ): PublicEvent<object, 'sender.registered' | 'sender.declined'> => {
   const type = sender.status === 'registered' ? 'sender.registered' : 'sender.declined'

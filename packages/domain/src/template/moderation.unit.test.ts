@@ -3,7 +3,7 @@ import {
   moderateTemplate,
   newSenderStatus,
   newTemplateStatus,
-  registerSender,
+  moderateSender,
   senderDecided,
   templateDecided,
 } from './moderation.ts'
@@ -37,7 +37,7 @@ describe('moderation', () => {
       status: 'approved',
       reason: null,
     })
-    assert.deepStrictEqual(registerSender({ status: 'pending', reason: null }, { approved: true }), {
+    assert.deepStrictEqual(moderateSender({ status: 'pending', reason: null }, { approved: true }), {
       status: 'registered',
       reason: null,
     })
