@@ -47,8 +47,8 @@ export const bindTo = (
       password: Redacted.make(password),
     }).pipe(
       Effect.provideService(ReportSink, {
-        take: (told) => Effect.sync(() => void reports.push(...told)),
-        takeInbound: (told) => Effect.sync(() => void inbound.push(...told)),
+        store: (told) => Effect.sync(() => void reports.push(...told)),
+        storeInbound: (told) => Effect.sync(() => void inbound.push(...told)),
       }),
       // That a centre comes and goes is what these tests are about.
       Effect.provide(Logger.layer([])),

@@ -1,11 +1,11 @@
 /** What command-api is told by its environment, and the rules for it that only command-api knows. */
-import { refined, settings } from '@hub/config'
+import { refineSetting, settings } from '@hub/config'
 import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
 import { allowedHostsConfig } from '@hub/webhooks'
 import { Config, Duration, Result } from 'effect'
 import { networksFrom } from './access/client-address.ts'
 
-const trustedProxies = refined(settings.trustedProxies, (entries) =>
+const trustedProxies = refineSetting(settings.trustedProxies, (entries) =>
   Result.mapError(networksFrom(entries.join(',')), () => 'holds something that is no network'),
 )
 

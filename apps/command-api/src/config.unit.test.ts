@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { findMistakes } from '@hub/config'
+import { findInvalidSettings } from '@hub/config'
 import { ConfigProvider, Effect } from 'effect'
 import { attached, configuration } from './config.ts'
 
@@ -41,7 +41,7 @@ describe('the environment', () => {
   )
   it.effect('is refused with a network or a host that is none, and no value is repeated', () =>
     Effect.gen(function* () {
-      const mistakes = yield* findMistakes('command-api', attached).pipe(
+      const mistakes = yield* findInvalidSettings('command-api', attached).pipe(
         Effect.provide(
           ConfigProvider.layer(
             ConfigProvider.fromUnknown({

@@ -11,7 +11,7 @@ import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, topicNames } from '@hub/kafka'
 import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
 import { commandApi } from './app.ts'
@@ -53,6 +53,6 @@ const app = Layer.unwrap(
 
 checkSettings(APP, attached).pipe(
   Effect.andThen(Layer.launch(app)),
-  reported(APP),
+  withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

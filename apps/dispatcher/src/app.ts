@@ -19,7 +19,7 @@ import {
   topicNames,
 } from '@hub/kafka'
 import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { Effect, Layer } from 'effect'
 import { vocabulary } from './config.ts'
 import { makeDispatcher } from './dispatcher.ts'
@@ -69,6 +69,6 @@ const running = dispatcher.pipe(
 export const run = (): void =>
   checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaCaConfig]).pipe(
     Effect.andThen(running),
-    reported(APP),
+    withFailureLog(APP),
     NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
   )

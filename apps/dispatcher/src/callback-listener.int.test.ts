@@ -1,6 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
 import { signatureHeader } from '@hub/domain'
-import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotTaken } from '@hub/operator'
+import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotStored } from '@hub/operator'
 import { Effect, Redacted } from 'effect'
 import { listenForCallbacks } from './callback-listener.ts'
 
@@ -16,15 +16,15 @@ const REPORTS = JSON.stringify([
 ])
 
 const listener = (
-  take: ReportSink['Service']['take'],
-  takeInbound: ReportSink['Service']['takeInbound'] = () => Effect.void,
+  store: ReportSink['Service']['store'],
+  storeInbound: ReportSink['Service']['storeInbound'] = () => Effect.void,
 ) =>
   Effect.gen(function* () {
     const port = yield* listenForCallbacks({
       host: '127.0.0.1',
       port: 0,
       secret: Redacted.make(SECRET),
-    }).pipe(Effect.provideService(ReportSink, { take, takeInbound }))
+    }).pipe(Effect.provideService(ReportSink, { store, storeInbound }))
     return (path: string, init: { method?: string; body?: string | Buffer; secret?: string } = {}) =>
       Effect.promise(async () => {
         const body = Buffer.from(init.body ?? REPORTS)
@@ -53,7 +53,7 @@ describe('the listener for callbacks', () => {
       let up = false
       const post = yield* listener((reports) =>
         Effect.suspend(() => {
-          if (!up) return Effect.fail(new ReportsNotTaken({ detail: 'down' }))
+          if (!up) return Effect.fail(new ReportsNotStored({ detail: 'down' }))
           taken.push(...reports)
           return Effect.void
         }),
@@ -77,7 +77,7 @@ describe('the listener for callbacks', () => {
         () => Effect.void,
         (messages) =>
           Effect.suspend(() => {
-            if (!up) return Effect.fail(new ReportsNotTaken({ detail: 'down' }))
+            if (!up) return Effect.fail(new ReportsNotStored({ detail: 'down' }))
             taken.push(...messages)
             return Effect.void
           }),

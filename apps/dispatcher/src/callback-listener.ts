@@ -65,8 +65,8 @@ export const listenForCallbacks = (options: {
       const now = yield* Clock.currentTimeMillis
       const taking =
         path === '/reports'
-          ? Result.map(readCallback(options.secret, signature, body, now), sink.take)
-          : Result.map(readInbound(options.secret, signature, body, now), sink.takeInbound)
+          ? Result.map(readCallback(options.secret, signature, body, now), sink.store)
+          : Result.map(readInbound(options.secret, signature, body, now), sink.storeInbound)
       if (Result.isFailure(taking)) return yield* respond(response, taking.failure.status)
       return yield* taking.success.pipe(
         Effect.matchEffect({

@@ -1,5 +1,5 @@
 /** What the dispatcher is told by its environment, and the rules for it that only the dispatcher knows. */
-import { mistaken, settings } from '@hub/config'
+import { settingError, settings } from '@hub/config'
 import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
 import { Config, Effect } from 'effect'
 
@@ -12,7 +12,7 @@ export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
     const words = optOutVocabulary(stop ?? DEFAULT_STOP_WORDS, start ?? DEFAULT_START_WORDS)
     return words === null
       ? Effect.fail(
-          mistaken(
+          settingError(
             settings.stopWords,
             `does not go together with ${settings.startWords.name}`,
             'words separated by commas, none of them empty and none of them in both',

@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { findMistakes } from '@hub/config'
+import { findInvalidSettings } from '@hub/config'
 import { ConfigProvider, Effect } from 'effect'
 import { vocabulary } from './config.ts'
 
@@ -21,7 +21,7 @@ describe('the words of recipients', () => {
     { HUB_STOP_WORDS: 'нет', HUB_START_WORDS: 'НЕТ' },
   ])('are refused where one is empty or means both: %o', (environment) =>
     Effect.gen(function* () {
-      const mistakes = yield* findMistakes('dispatcher', [vocabulary]).pipe(from(environment))
+      const mistakes = yield* findInvalidSettings('dispatcher', [vocabulary]).pipe(from(environment))
       assert.deepInclude(
         mistakes.map(({ variable }) => variable),
         'HUB_STOP_WORDS',

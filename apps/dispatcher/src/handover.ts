@@ -225,7 +225,7 @@ export const makeHandover = (
         const validitySeconds = Math.max(1, Math.ceil((known.expiresAt - at) / 1000))
         return [{ message, shard, submission: { ...known.submission, validitySeconds } }]
       })
-      if (lane.operator.capabilities.oneByOne === true) {
+      if (lane.operator.capabilities.submitsIndividually === true) {
         for (const one of sent) handOver(lane, [one])
       } else if (sent.length > 0) {
         handOver(lane, sent)

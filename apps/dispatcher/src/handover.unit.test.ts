@@ -10,7 +10,7 @@ import type { Message } from './shard/message.ts'
 import { MessageTraces } from './traces.ts'
 
 /** What a shard and its messages are to the hand-over, and nothing else of them. */
-const world = (submit: Operator['submit'], oneByOne: boolean) =>
+const world = (submit: Operator['submit'], submitsIndividually: boolean) =>
   Effect.gen(function* () {
     const answered = new Map<string, string>()
     const all = yield* Deferred.make<void>()
@@ -50,7 +50,8 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
         },
         answered: (message: Message, outcome: SubmitOutcome) => {
           answered.set(message.id, outcome.type)
-          if (answered.size >= (oneByOne ? count - 1 : count)) Deferred.doneUnsafe(all, Effect.void)
+          if (answered.size >= (submitsIndividually ? count - 1 : count))
+            Deferred.doneUnsafe(all, Effect.void)
         },
       },
     } as unknown as DispatcherShard
@@ -59,7 +60,7 @@ const world = (submit: Operator['submit'], oneByOne: boolean) =>
     } as unknown as PayloadEncryption['Service']
     const operator: Operator = {
       name: 'op',
-      capabilities: { dedupesByReference: false, window: 10, oneByOne },
+      capabilities: { dedupesByReference: false, window: 10, submitsIndividually },
       submit,
       resume: () => Effect.void,
     }

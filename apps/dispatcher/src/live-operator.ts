@@ -1,5 +1,5 @@
 /** Who takes the messages of live keys, from the environment: an operator that speaks SMPP, one that speaks HTTP, or nobody. */
-import { authoritiesOf, mistaken, refined, type Setting, settings } from '@hub/config'
+import { caFileConfig, settingError, refineSetting, type Setting, settings } from '@hub/config'
 import { HTTP, parseSmppErrors, SMPP, SMPP_DEFAULTS, type SmppErrors, type SmppSettings } from '@hub/operator'
 import { type Config, Effect, type Redacted, Result } from 'effect'
 
@@ -30,18 +30,18 @@ const httpSettings = (url: string): Effect.Effect<HttpOperatorSettings, Config.C
 /** A setting that the catalogue's rules ask for beside another one. */
 const present = <A>(setting: Setting<A | null>): Effect.Effect<A, Config.ConfigError> =>
   Effect.flatMap(setting.config, (value) =>
-    value === null ? Effect.fail(mistaken(setting, 'is not set')) : Effect.succeed(value),
+    value === null ? Effect.fail(settingError(setting, 'is not set')) : Effect.succeed(value),
   )
 
 /** What the operator's own codes mean. */
-export const smppErrors: Config.Config<SmppErrors> = refined(settings.operatorSmppErrors, (json) =>
+export const smppErrors: Config.Config<SmppErrors> = refineSetting(settings.operatorSmppErrors, (json) =>
   json === null
     ? Result.succeed(SMPP_DEFAULTS.errors)
     : Result.mapError(parseSmppErrors(json), ({ detail }) => `is no mapping of codes: ${detail}`),
 )
 
 /** PEM, or `null` for the usual authorities. */
-export const authorities: Config.Config<string | null> = authoritiesOf(settings.operatorSmppCaFile)
+export const authorities: Config.Config<string | null> = caFileConfig(settings.operatorSmppCaFile)
 
 const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError> =>
   Effect.gen(function* () {

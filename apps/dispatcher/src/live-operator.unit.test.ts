@@ -1,5 +1,5 @@
 import { assert, describe, it } from '@effect/vitest'
-import { findMistakes } from '@hub/config'
+import { findInvalidSettings } from '@hub/config'
 import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
 import { ConfigProvider, Effect, Exit, Redacted } from 'effect'
 import { authorities, liveOperator, smppErrors } from './live-operator.ts'
@@ -11,7 +11,7 @@ const read = (environment: Record<string, string>) =>
 
 /** What is wrong with the operator's settings, in one text. */
 const refusal = (environment: Record<string, string>) =>
-  findMistakes('dispatcher', [smppErrors, authorities]).pipe(
+  findInvalidSettings('dispatcher', [smppErrors, authorities]).pipe(
     Effect.map((mistakes) =>
       mistakes
         .filter(({ variable }) => variable.startsWith('HUB_OPERATOR_'))

@@ -1,7 +1,7 @@
 /** What the dispatcher counts. Labels are bounded: classes, operators, shards and names of happenings only. */
 import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
-import { type Lag, makeBound, makeLabelled, makeLagGauge } from '@hub/telemetry'
+import { type ConsumerLag, memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import type { Happening } from './shard/message-shard.ts'
 
@@ -95,7 +95,7 @@ export interface Metrics {
   /** A fact is about to be written about a message in this state. */
   readonly told: (fact: LogFact, state: MessageState | null) => void
   /** Without the deployment's prefix; of all partitions at a time. */
-  readonly lag: (now: ReadonlyArray<Lag>) => void
+  readonly lag: (now: ReadonlyArray<ConsumerLag>) => void
   readonly recovered: (ms: number) => void
   readonly leaseStopped: (count: number) => void
   readonly happened: (what: Happening, count: number) => void
@@ -137,8 +137,8 @@ const statusOf = ({ type }: LogFact) => {
 
 /** The metrics, bound to the context of the process: updating one is a function call. */
 export const makeMetrics = (context: Context.Context<never>): Metrics => {
-  const labelled = makeLabelled()
-  const bound = makeBound()
+  const labelled = memoizeLabel()
+  const bound = memoizeLabels()
   // A counter that begins with its first event shows no increase for it.
   for (const what of HAPPENINGS) labelled(happenings, 'what', what).updateUnsafe(0, context)
   for (const counter of [recoveries, leaseStops, deadLetters, unknownReports])

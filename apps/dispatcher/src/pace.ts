@@ -66,7 +66,7 @@ export class Pace {
     let retryAfter = 0
     for (const outcome of outcomes) {
       if (outcome.type === 'accepted' || outcome.type === 'rejected') taken++
-      if (outcome.type !== 'refused' || outcome.onlyThis === true) continue
+      if (outcome.type !== 'refused' || outcome.affectsOnlyThis === true) continue
       refused++
       retryAfter = Math.max(retryAfter, outcome.retryAfterMs)
     }

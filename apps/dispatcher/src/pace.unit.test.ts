@@ -84,7 +84,7 @@ describe('an operator that refuses', () => {
 
   it('one message for its own sake takes the others as ever', () => {
     const pace = new Pace({ dedupesByReference: true, window: 10 }, 0)
-    pace.answered([{ type: 'refused', retryAfterMs: 8000, onlyThis: true }], 0)
+    pace.answered([{ type: 'refused', retryAfterMs: 8000, affectsOnlyThis: true }], 0)
     assert.strictEqual(pace.room(OTP, 0, 0), 10)
   })
 })

@@ -7,7 +7,7 @@
  */
 import { recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
-import { type OperatorReport, ReportsNotTaken, type ReportSink } from '@hub/operator'
+import { type OperatorReport, ReportsNotStored, type ReportSink } from '@hub/operator'
 import type { PayloadEncryption } from '@hub/store'
 import { Clock, Effect, Redacted, type Scope } from 'effect'
 import { encodeInbound, inboundSeal, reportSeal, withinLimit } from './inbound/sealed.ts'
@@ -24,7 +24,7 @@ export interface ReportSinkOptions {
   readonly metrics: Metrics
 }
 
-const notTaken = (error: { readonly _tag: string }) => new ReportsNotTaken({ detail: error._tag })
+const notTaken = (error: { readonly _tag: string }) => new ReportsNotStored({ detail: error._tag })
 
 export const makeReportSink = (
   options: ReportSinkOptions,
@@ -41,7 +41,7 @@ export const makeReportSink = (
       (reference === null ? null : options.recipientOf(reference))
 
     return {
-      take: Effect.fnUntraced(function* (reports) {
+      store: Effect.fnUntraced(function* (reports) {
         const receivedAt = yield* Clock.currentTimeMillis
         const here = reports.map(recipientHere)
         const elsewhere = reports.filter((_, i) => here[i] === null)
@@ -78,7 +78,7 @@ export const makeReportSink = (
         if (records.length > 0) yield* log.append(records)
       }, Effect.mapError(notTaken)),
 
-      takeInbound: Effect.fnUntraced(function* (messages) {
+      storeInbound: Effect.fnUntraced(function* (messages) {
         if (messages.length === 0) return
         const receivedAt = yield* Clock.currentTimeMillis
         const keyOf = yield* key

@@ -112,7 +112,7 @@ describe('reports', () => {
     withBus(
       Effect.gen(function* () {
         const { appended, reports, sink } = yield* setup
-        yield* sink.take([report()])
+        yield* sink.store([report()])
         assert.deepInclude(reports()[0], { recipient: HASH, rawKey: 'key-0', operatorId: 'o1' })
         assert.strictEqual(appended[0]?.key, HASH)
         assert.strictEqual(
@@ -128,7 +128,7 @@ describe('reports', () => {
     withBus(
       Effect.gen(function* () {
         const { reports, sink } = yield* setup
-        yield* sink.take([
+        yield* sink.store([
           report({ recipient: 'told' }),
           report({ reference: 'msg_here' }),
           report({ to: null, reference: 'msg_here' }),
@@ -147,10 +147,10 @@ describe('reports', () => {
     withBus(
       Effect.gen(function* () {
         const { keys, reports, sink } = yield* setup
-        yield* sink.take([report({ raw: null })])
+        yield* sink.store([report({ raw: null })])
         assert.strictEqual(keys.asked, 0)
         assert.deepInclude(reports()[0], { rawKey: null, rawSealed: null })
-        yield* sink.take([report({ raw: Buffer.alloc(100_000, 0x61) })])
+        yield* sink.store([report({ raw: Buffer.alloc(100_000, 0x61) })])
         assert.isBelow(reports()[1]?.rawSealed?.length ?? 0, 70_000)
       }),
     ),
@@ -161,23 +161,23 @@ describe('reports', () => {
       Effect.gen(function* () {
         const { keys, reports, sink } = yield* setup
         keys.up = false
-        assert.isTrue(Exit.isFailure(yield* Effect.exit(sink.take([report()]))))
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(sink.store([report()]))))
         keys.up = true
-        yield* sink.take([report()])
-        yield* sink.take([report()])
+        yield* sink.store([report()])
+        yield* sink.store([report()])
         assert.strictEqual(keys.asked, 2, 'a key is asked for once')
 
         // The period is over and PostgreSQL does not answer: the old key serves on.
         keys.up = false
         keys.period = 1
         yield* TestClock.adjust('1 minutes')
-        yield* sink.take([report()])
+        yield* sink.store([report()])
         yield* Effect.yieldNow
         assert.strictEqual(keys.asked, 3)
         keys.up = true
-        yield* sink.take([report()])
+        yield* sink.store([report()])
         yield* Effect.yieldNow
-        yield* sink.take([report()])
+        yield* sink.store([report()])
         const used = reports().map(({ rawKey }) => rawKey)
         assert.deepStrictEqual(used.slice(0, 3), ['key-0', 'key-0', 'key-0'])
         assert.strictEqual(used.at(-1), 'key-1')
@@ -190,8 +190,8 @@ describe('reports', () => {
       Effect.gen(function* () {
         const { bus, sink } = yield* setup
         yield* bus.set('refusing')
-        const failed = yield* Effect.exit(sink.take([report()]))
-        const refused = yield* Effect.exit(sink.takeInbound([inbound()]))
+        const failed = yield* Effect.exit(sink.store([report()]))
+        const refused = yield* Effect.exit(sink.storeInbound([inbound()]))
         assert.isTrue(Exit.isFailure(failed) && Exit.isFailure(refused))
       }),
     ),
@@ -203,7 +203,7 @@ describe('inbound messages', () => {
     withBus(
       Effect.gen(function* () {
         const { appended, messages, sink } = yield* setup
-        yield* sink.takeInbound([inbound(), inbound({ operatorId: 'i2', raw: Buffer.from('pdu') })])
+        yield* sink.storeInbound([inbound(), inbound({ operatorId: 'i2', raw: Buffer.from('pdu') })])
         assert.deepStrictEqual(
           messages().map(({ operatorId, recipient, sealingKey, serviceAddress }) => [
             operatorId,
@@ -235,9 +235,9 @@ describe('inbound messages', () => {
     withBus(
       Effect.gen(function* () {
         const { appended, sink } = yield* setup
-        yield* sink.takeInbound([inbound()])
+        yield* sink.storeInbound([inbound()])
         yield* TestClock.adjust('1 minutes')
-        yield* sink.takeInbound([inbound(), inbound({ operatorId: 'i2' })])
+        yield* sink.storeInbound([inbound(), inbound({ operatorId: 'i2' })])
         assert.strictEqual(appended[0]?.id, appended[1]?.id)
         assert.notStrictEqual(appended[0]?.id, appended[2]?.id)
       }),

@@ -56,7 +56,7 @@ export class MessageTraces {
   /** A record of a lane was read. */
   accepted({ offset, partition, topic, traceparent }: IncomingRecord, messageId: string): void {
     if (traceparent === null) return
-    const span = this.#tracing.follow(traceparent)
+    const span = this.#tracing.continueTrace(traceparent)
     // A shard that had no room reads it again.
     if (span === null || this.#followed.has(messageId)) return
     const startedAt = this.#tracing.now()
@@ -98,7 +98,7 @@ export class MessageTraces {
     const parent = followed?.processing?.span ?? readTraceparent(followed?.traceparent)
     if (followed === undefined || parent === null || parent === undefined) return
     const common = { 'hub.message_id': messageId, 'hub.class': messageClass, 'hub.mode': mode }
-    this.#tracing.end(this.#tracing.under(parent), {
+    this.#tracing.record(this.#tracing.childOf(parent), {
       name: `hand over ${operator}`,
       kind: 'client',
       startedAt,
@@ -109,7 +109,7 @@ export class MessageTraces {
     if (processing === null) return
     followed.processing = null
     const { offset, partition, span, topic } = processing
-    this.#tracing.end(span, {
+    this.#tracing.record(span, {
       name: `process ${topic}`,
       kind: 'consumer',
       startedAt: processing.startedAt,

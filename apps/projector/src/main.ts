@@ -13,7 +13,7 @@ import {
   layerEventLog,
 } from '@hub/kafka'
 import { runRetention, PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeProjector } from './projection/projector.ts'
@@ -68,6 +68,6 @@ const app = projector.pipe(
 
 checkSettings(APP, [kafkaCaConfig]).pipe(
   Effect.andThen(Layer.launch(app)),
-  reported(APP),
+  withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

@@ -11,7 +11,7 @@ import {
   webhooksKey,
   joinWithRetry,
 } from '@hub/kafka'
-import { type Lag, makeLagGauge } from '@hub/telemetry'
+import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
 import { type Duration, Effect, FiberSet, Metric, Schedule } from 'effect'
 import { makeDeliverer } from './delivery/deliverer.ts'
 import { metrics } from './metrics.ts'
@@ -213,7 +213,7 @@ export const makeFanout = Effect.fnUntraced(function* (options: FanoutOptions) {
   }).pipe(Effect.catch((error) => Effect.logWarning('what waits could not be counted', error)))
   const watchLag = Effect.gen(function* () {
     if (control === null) return
-    const lag: Array<Lag> = []
+    const lag: Array<ConsumerLag> = []
     for (const { high, partition } of yield* control.offsetRanges(topic)) {
       const open = owned.get(partition)?.open ?? null
       if (open === null) continue

@@ -11,7 +11,7 @@ import {
   layerEventLog,
 } from '@hub/kafka'
 import { Sql, MasterKeyEncryption } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, reported, teardown, tracingLayer } from '@hub/telemetry'
+import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
@@ -68,6 +68,6 @@ const app = fanout.pipe(
 
 checkSettings(APP, [allowedHostsConfig, kafkaCaConfig]).pipe(
   Effect.andThen(Layer.launch(app)),
-  reported(APP),
+  withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
 )

@@ -7,9 +7,9 @@ import {
   catalogue,
   checkSettings,
   configurationPage,
-  findMistakes,
-  mistakeOf,
-  refined,
+  findInvalidSettings,
+  invalidSettingOf,
+  refineSetting,
   rules,
   type Setting,
   settings,
@@ -34,7 +34,7 @@ const RIGHT: Environment = {
 }
 
 const sentences = (app: (typeof APPS)[number] | 'hubctl', environment: Environment) =>
-  findMistakes(app).pipe(
+  findInvalidSettings(app).pipe(
     Effect.map((mistakes) => mistakes.map(({ message }) => message)),
     from(environment),
   )
@@ -134,7 +134,7 @@ describe('the environment of a process', () => {
         HUB_LOG_LEVEL: 'private',
         HUB_TOPIC_PREFIX: 'private/',
       }
-      const found = yield* findMistakes('command-api').pipe(from(wrong))
+      const found = yield* findInvalidSettings('command-api').pipe(from(wrong))
       assert.sameMembers(
         found.map(({ variable }) => variable),
         // A file that is named may be anything; what is missing is the other one.
@@ -177,15 +177,15 @@ describe('the environment of a process', () => {
       assert.strictEqual(yield* settings.partitions.config.pipe(from(empty)), 6)
       assert.isNull(yield* settings.webhookCaFile.config.pipe(from(empty)))
       const missing = yield* Effect.flip(settings.redisUrl.config).pipe(from(empty))
-      assert.strictEqual(mistakeOf(missing)?.problem, 'is not set')
+      assert.strictEqual(invalidSettingOf(missing)?.problem, 'is not set')
     }),
   )
 
   it.effect('has what parts attach told with the rest, and a variable told once', () =>
     Effect.gen(function* () {
-      const noHosts = refined(settings.webhookAllowedHosts, () => Result.fail('has a pattern in it'))
+      const noHosts = refineSetting(settings.webhookAllowedHosts, () => Result.fail('has a pattern in it'))
       const foreign = Config.Int('HUB_PARTITIONS')
-      const found = yield* findMistakes('webhook-fanout', [noHosts, noHosts, foreign]).pipe(
+      const found = yield* findInvalidSettings('webhook-fanout', [noHosts, noHosts, foreign]).pipe(
         from({ ...RIGHT, HUB_PARTITIONS: 'private' }),
       )
       assert.deepStrictEqual(
@@ -229,7 +229,7 @@ describe('a secret', () => {
       const error = yield* Effect.flip(settings.numberHashSecret.config).pipe(
         from({ HUB_NUMBER_HASH_SECRET: `${secret}\n` }),
       )
-      assert.match(String(mistakeOf(error)?.message), /a line break at its end/u)
+      assert.match(String(invalidSettingOf(error)?.message), /a line break at its end/u)
     }),
   )
 })

@@ -1,7 +1,13 @@
 /** The settings of the hub: one typed catalogue of every environment variable, read, checked and documented from itself. */
-export { authoritiesOf } from './authorities.ts'
+export { caFileConfig } from './ca-file.ts'
 export { catalogue, settings } from './catalogue/index.ts'
-export { type Attached, checkSettings, findMistakes, mistakeIn, SettingsInvalid } from './check.ts'
+export {
+  type ExtraCheck,
+  checkSettings,
+  findInvalidSettings,
+  validateSetting,
+  SettingsInvalid,
+} from './check.ts'
 export { configurationPage } from './document.ts'
 export type { Kind, TypeName } from './kinds.ts'
 export { type Rule, rules } from './rules.ts'
@@ -10,11 +16,11 @@ export {
   APPS,
   type Group,
   GROUPS,
-  mistaken,
-  mistakeOf,
+  settingError,
+  invalidSettingOf,
   type Reader,
-  refined,
+  refineSetting,
   type Setting,
-  SettingMistake,
+  InvalidSetting,
 } from './setting.ts'
 export { type UnknownVariable, unknownVariables } from './unknown.ts'

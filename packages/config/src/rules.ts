@@ -1,6 +1,6 @@
 /** What holds between settings, as far as it is a matter of which of them are set. */
 import { settings } from './catalogue/index.ts'
-import { NOT_SET, type Setting, SettingMistake } from './setting.ts'
+import { NOT_SET, type Setting, InvalidSetting } from './setting.ts'
 
 export interface Rule {
   /** The settings that it is about. */
@@ -8,7 +8,7 @@ export interface Rule {
   /** For people, as a whole sentence. */
   readonly sentence: string
   /** What is wrong where just these are set. */
-  readonly mistakes: (isSet: (setting: Setting<unknown>) => boolean) => ReadonlyArray<SettingMistake>
+  readonly mistakes: (isSet: (setting: Setting<unknown>) => boolean) => ReadonlyArray<InvalidSetting>
 }
 
 /** Where the first is set, the others have to be as well. */
@@ -21,7 +21,7 @@ const needs = (first: Setting<unknown>, ...others: ReadonlyArray<Setting<unknown
           .filter((other) => !isSet(other))
           .map(
             ({ kind, name }) =>
-              new SettingMistake({
+              new InvalidSetting({
                 variable: name,
                 problem: `${NOT_SET}, and ${first.name} is`,
                 expected: kind.expected,
@@ -36,7 +36,7 @@ const notBoth = (one: Setting<unknown>, other: Setting<unknown>, why: string): R
   mistakes: (isSet) =>
     isSet(one) && isSet(other)
       ? [
-          new SettingMistake({
+          new InvalidSetting({
             variable: one.name,
             problem: `is set, and so is ${other.name}`,
             expected: `one of the two, since ${why}`,

@@ -48,7 +48,7 @@ export interface Setting<out A> {
   readonly doc: string
   /**
    * Reads it. An empty variable is an absent one. Fails with a `ConfigError` that says what is wrong and what was expected
-   * (`mistakeOf`), never what was given.
+   * (`invalidSettingOf`), never what was given.
    */
   readonly config: Config.Config<A>
 }
@@ -62,7 +62,7 @@ interface Description {
 }
 
 /** One thing that is wrong with the environment. */
-export class SettingMistake extends Data.TaggedError('SettingMistake')<{
+export class InvalidSetting extends Data.TaggedError('InvalidSetting')<{
   readonly variable: string
   /** What is wrong, as the end of a sentence about the variable. */
   readonly problem: string
@@ -75,12 +75,12 @@ export class SettingMistake extends Data.TaggedError('SettingMistake')<{
 /** What is said of a variable that is absent or empty. */
 export const NOT_SET = 'is not set'
 
-const configError = (mistake: SettingMistake): Config.ConfigError =>
+const configError = (mistake: InvalidSetting): Config.ConfigError =>
   new Config.ConfigError(new ConfigProvider.SourceError({ message: mistake.message, cause: mistake }))
 
 /** What is wrong, in our words; anything else that a `ConfigError` may say could repeat a value. */
-export const mistakeOf = (error: Config.ConfigError): SettingMistake | null =>
-  error.cause._tag === 'SourceError' && error.cause.cause instanceof SettingMistake ? error.cause.cause : null
+export const invalidSettingOf = (error: Config.ConfigError): InvalidSetting | null =>
+  error.cause._tag === 'SourceError' && error.cause.cause instanceof InvalidSetting ? error.cause.cause : null
 
 /** The text of a variable; none where it is absent or empty. */
 const textOf = (name: string): Config.Config<Option.Option<string>> =>
@@ -91,7 +91,7 @@ const read = <A>(kind: Kind<A>, name: string, text: string): Effect.Effect<A, Co
   return Result.isSuccess(value)
     ? Effect.succeed(value.success)
     : Effect.fail(
-        configError(new SettingMistake({ variable: name, problem: value.failure, expected: kind.expected })),
+        configError(new InvalidSetting({ variable: name, problem: value.failure, expected: kind.expected })),
       )
 }
 
@@ -108,7 +108,7 @@ export const required = <A>(kind: Kind<A>, description: Description): Setting<A>
         ? read(kind, description.name, text.value)
         : Effect.fail(
             configError(
-              new SettingMistake({ variable: description.name, problem: NOT_SET, expected: kind.expected }),
+              new InvalidSetting({ variable: description.name, problem: NOT_SET, expected: kind.expected }),
             ),
           ),
     ),
@@ -152,7 +152,7 @@ export const optional = <A>(
 })
 
 /** A setting with the part of its rule that only its owner knows. The rule fails with the end of a sentence about the variable. */
-export const refined = <A, B>(
+export const refineSetting = <A, B>(
   setting: Setting<A>,
   rule: (value: A) => Result.Result<B, string>,
 ): Config.Config<B> =>
@@ -161,13 +161,13 @@ export const refined = <A, B>(
       const refinedValue = rule(value)
       return Result.isSuccess(refinedValue)
         ? Effect.succeed(refinedValue.success)
-        : Effect.fail(mistaken(setting, refinedValue.failure))
+        : Effect.fail(settingError(setting, refinedValue.failure))
     }),
   )
 
 /** That a setting is wrong, said by its owner. */
-export const mistaken = (
+export const settingError = (
   setting: Setting<unknown>,
   problem: string,
   expected: string = setting.kind.expected,
-): Config.ConfigError => configError(new SettingMistake({ variable: setting.name, problem, expected }))
+): Config.ConfigError => configError(new InvalidSetting({ variable: setting.name, problem, expected }))

@@ -6,7 +6,7 @@ export {
   type Operator,
   type OperatorReport,
   ReportSink,
-  ReportsNotTaken,
+  ReportsNotStored,
   type Submission,
   type SubmitOutcome,
 } from './port.ts'

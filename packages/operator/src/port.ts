@@ -32,7 +32,7 @@ export type SubmitOutcome =
       readonly type: 'refused'
       readonly retryAfterMs: number
       /** It is about this message; others may go on. Otherwise the operator gets fewer at a time, down to one a second. */
-      readonly onlyThis?: boolean
+      readonly affectsOnlyThis?: boolean
     }
   /** Never: it does not have the message and will not take it. */
   | { readonly type: 'rejected'; readonly reason: RejectedReason }
@@ -62,7 +62,7 @@ export interface Capabilities {
    * It answers for each message in its own time, seconds apart: they are submitted one by one, so that none waits for the
    * slowest to be answered. Otherwise what goes together costs one exchange.
    */
-  readonly oneByOne?: boolean
+  readonly submitsIndividually?: boolean
 }
 
 /** One operator. */
@@ -130,7 +130,7 @@ export interface InboundMessage {
 }
 
 /** The reports or inbound messages were not written down; the operator has to tell them again. */
-export class ReportsNotTaken extends Data.TaggedError('ReportsNotTaken')<{ readonly detail: string }> {}
+export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {}
 
 /**
  * Where reports and inbound messages go. Once it has succeeded Kafka has acknowledged them in the log of reports, and
@@ -139,7 +139,7 @@ export class ReportsNotTaken extends Data.TaggedError('ReportsNotTaken')<{ reado
 export class ReportSink extends Context.Service<
   ReportSink,
   {
-    readonly take: (reports: ReadonlyArray<OperatorReport>) => Effect.Effect<void, ReportsNotTaken>
-    readonly takeInbound: (messages: ReadonlyArray<InboundMessage>) => Effect.Effect<void, ReportsNotTaken>
+    readonly store: (reports: ReadonlyArray<OperatorReport>) => Effect.Effect<void, ReportsNotStored>
+    readonly storeInbound: (messages: ReadonlyArray<InboundMessage>) => Effect.Effect<void, ReportsNotStored>
   }
 >()('@hub/operator/ReportSink') {}

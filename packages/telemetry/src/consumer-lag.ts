@@ -1,8 +1,8 @@
 import { type Context, Metric } from 'effect'
-import { makeBound } from './labelled.ts'
+import { memoizeLabels } from './metric-labels.ts'
 
 /** How far behind the end of its partition a process is. */
-export interface Lag {
+export interface ConsumerLag {
   /** Without the deployment's prefix. */
   readonly topic: string
   readonly partition: number
@@ -16,10 +16,10 @@ const lag = Metric.gauge('hub_consumer_lag_records', {
 
 /** Tells lag, of all partitions of the process at a time: what it told before and does not own any more is 0. */
 export const makeLagGauge = (context: Context.Context<never>) => {
-  const bound = makeBound()
+  const bound = memoizeLabels()
   const gauge = (topic: string, partition: string) => bound(lag, { topic, partition })
   let told = new Map<string, Metric.Metric<number, unknown>>()
-  return (now: ReadonlyArray<Lag>): void => {
+  return (now: ReadonlyArray<ConsumerLag>): void => {
     const telling = new Map<string, Metric.Metric<number, unknown>>()
     for (const { partition, records, topic } of now) {
       const metric = gauge(topic, String(partition))

@@ -90,7 +90,7 @@ export const loggerLayer = (app: string): Layer.Layer<never, Config.ConfigError>
  * Tells in the log why an app ends that cannot go on: wrong settings, a port that is taken. To be put around the whole of it, with the
  * runner's own report off (`disableErrorReporting`), which is written before any logger is there and in no form of ours.
  */
-export const reported =
+export const withFailureLog =
   (app: string) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     effect.pipe(

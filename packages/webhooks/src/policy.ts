@@ -3,7 +3,7 @@
  * connection, because a name may answer differently the second time. Source: specification, Webhook subscription
  * endpoints (address rules); architecture, Webhooks.
  */
-import { refined, settings } from '@hub/config'
+import { refineSetting, settings } from '@hub/config'
 import { type Config, Context, Data, Effect, Layer, Result } from 'effect'
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
@@ -147,7 +147,7 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
  * Hosts that need not be public, in the form of `readAllowedHost`. An entry that is none is a fault at start-up, not an exception that
  * silently does nothing.
  */
-export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refined(
+export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSetting(
   settings.webhookAllowedHosts,
   (entries) => {
     const hosts = new Set<string>()

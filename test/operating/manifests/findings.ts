@@ -1,5 +1,5 @@
 /** What in the manifests does not agree with the code, one sentence for each. Pure: reads nothing, so that it can be shown to fail. */
-import { APPS, catalogue, findMistakes, unknownVariables } from '@hub/config'
+import { APPS, catalogue, findInvalidSettings, unknownVariables } from '@hub/config'
 import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
 import { isPublicAddress } from '@hub/webhooks'
@@ -41,7 +41,7 @@ const settingFindings = ({ own, reader, shared, where }: Workload): ReadonlyArra
   )
   // As the process itself would look at it: unknown names, what is required and missing, what is in no form that it reads.
   const mistakes = Effect.runSync(
-    findMistakes(reader).pipe(
+    findInvalidSettings(reader).pipe(
       Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: values })),
     ),
   )

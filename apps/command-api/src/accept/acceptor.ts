@@ -568,7 +568,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     for (const { arrivedAt, sends, context } of recorded) {
       const trace = context.trace ?? null
       if (trace === null) continue
-      tracing.end(tracing.under(trace.span), {
+      tracing.record(tracing.childOf(trace.span), {
         name: 'record sends',
         kind: 'internal',
         startedAt: arrivedAt,

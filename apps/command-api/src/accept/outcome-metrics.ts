@@ -1,6 +1,6 @@
 /** What became of sends, counted: the first thing that on-call looks at. */
 import type { MessageClass } from '@hub/domain'
-import { makeBound } from '@hub/telemetry'
+import { memoizeLabels } from '@hub/telemetry'
 import { Context, Metric, Result } from 'effect'
 import type { SendOutcome } from './pending-send.ts'
 
@@ -10,7 +10,7 @@ const outcomes = Metric.counter('hub_accept_sends_total', {
   incremental: true,
 })
 
-const bound = makeBound()
+const bound = memoizeLabels()
 const context = Context.empty()
 
 const nameOf = (outcome: SendOutcome): string =>

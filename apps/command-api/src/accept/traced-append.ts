@@ -17,9 +17,9 @@ export const makeTracedAppend = Effect.gen(function* () {
     const traced = records.filter(({ traceparent }) => traceparent !== undefined)
     for (const some of Map.groupBy(traced, ({ topic, traceparent }) => `${topic} ${traceparent}`).values()) {
       const [{ topic, traceparent }] = some as [OutgoingRecord]
-      const span = tracing.follow(traceparent)
+      const span = tracing.continueTrace(traceparent)
       if (span === null) continue
-      tracing.end(span, {
+      tracing.record(span, {
         name: `send ${topic}`,
         kind: 'producer',
         startedAt,

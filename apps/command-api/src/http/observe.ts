@@ -59,7 +59,7 @@ export const observe = (
   requestId: string,
 ) => {
   const parent = traceparent === undefined ? null : readTraceparent(traceparent)
-  const span = tracing.enter(parent)
+  const span = tracing.startRequest(parent)
   const began = performance.now()
   const startedAt = tracing.now()
   const trace: Trace | null =
@@ -76,7 +76,7 @@ export const observe = (
       metrics.answers.updateUnsafe(1, context)
       metrics.seconds.updateUnsafe((performance.now() - began) / 1000, context)
       if (trace === null) return
-      tracing.end(trace.span, {
+      tracing.record(trace.span, {
         // Source: OpenTelemetry, HTTP spans, Name.
         name: route === null ? known : `${known} ${route}`,
         kind: 'server',

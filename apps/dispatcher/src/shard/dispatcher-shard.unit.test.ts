@@ -26,10 +26,10 @@ const topics = topicNames('unit.')
 const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
 const untraced = Context.get(Context.empty(), Tracing)
-/** Whatever has a `traceparent` is followed. */
-const follow = (traceparent: string | null | undefined) => {
+/** Continues every trace that has a `traceparent`. */
+const continueTrace = (traceparent: string | null | undefined) => {
   const parent = readTraceparent(traceparent)
-  return parent === null ? null : untraced.under(parent)
+  return parent === null ? null : untraced.childOf(parent)
 }
 
 const account = encodeId('acc', '0193a1b2-0000-7000-8000-000000000001')
@@ -67,7 +67,7 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
     {
       topics,
       metrics: makeMetrics(Context.empty()),
-      traces: new MessageTraces({ ...untraced, isOn: true, follow }, 'unit'),
+      traces: new MessageTraces({ ...untraced, isOn: true, continueTrace }, 'unit'),
       now: () => member.now,
       // Whatever lies behind the mark, what may be carried is.
       limits: { buffer: 1000, open: 1000, finished: 1000, carryBehind: -10_000 },

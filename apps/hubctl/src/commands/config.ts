@@ -1,5 +1,5 @@
 /** `hubctl config`: the catalogue of settings, and what of it is in force. */
-import { APPS, catalogue, findMistakes, mistakeIn, type Reader, type Setting } from '@hub/config'
+import { APPS, catalogue, findInvalidSettings, validateSetting, type Reader, type Setting } from '@hub/config'
 import { Config, ConfigProvider, Effect, Option, Result } from 'effect'
 import { Flag } from 'effect/cli'
 import { leaf, NOTHING } from '../command.ts'
@@ -38,7 +38,7 @@ const rowOf = (setting: Setting<unknown>) =>
     const given = yield* Config.option(Config.String(name)).pipe(
       Effect.map(Option.filter((text) => text.trim() !== '')),
     )
-    const mistake = yield* mistakeIn(setting)
+    const mistake = yield* validateSetting(setting)
     const isSet = Option.isSome(given)
     return {
       name,
@@ -90,7 +90,7 @@ export const config = leaf(
       app === 'all' ? catalogue : catalogue.filter(({ readBy }) => readBy.includes(app satisfies Reader))
     const rows: ReadonlyArray<Row> = yield* Effect.forEach(own, rowOf)
     const isApp = app !== 'all' && app !== 'hubctl'
-    const mistakes = isApp ? yield* findMistakes(app) : []
+    const mistakes = isApp ? yield* findInvalidSettings(app) : []
     yield* show(
       { object: 'settings', app, data: rows, mistakes: mistakes.map(({ message }) => message) },
       () =>

@@ -1,5 +1,5 @@
 /** What a check of `hubctl doctor` is, and how checks run: side by side, each bounded, none hiding another. */
-import { mistakeOf } from '@hub/config'
+import { invalidSettingOf } from '@hub/config'
 import type { Sql } from '@hub/store'
 import { Config, Duration, Effect } from 'effect'
 import { explain } from '../failure.ts'
@@ -69,7 +69,7 @@ const NOT_THERE: ReadonlySet<string> = new Set([
 /** A failure in a sentence. Of what errors carry, only codes are shown. */
 const sentenceOf = (error: unknown): string => {
   if (error instanceof Config.ConfigError) {
-    const mistake = mistakeOf(error)
+    const mistake = invalidSettingOf(error)
     if (mistake !== null) return mistake.message
   }
   if (typeof error === 'object' && error !== null && '_tag' in error && NOT_THERE.has(String(error._tag))) {

@@ -1,6 +1,6 @@
 /** How checks run: side by side, each bounded, none hiding another. */
 import { assert, describe, it } from '@effect/vitest'
-import { mistaken, settings } from '@hub/config'
+import { settingError, settings } from '@hub/config'
 import { StorageUnavailable } from '@hub/store'
 import { Deferred, Duration, Effect, Fiber } from 'effect'
 import { TestClock } from 'effect/testing'
@@ -72,7 +72,7 @@ describe('checks', () => {
           'server',
           Effect.fail(new StorageUnavailable({ reason: 'unreachable', detail: 'ECONNREFUSED' })),
         ),
-        check('setting', Effect.fail(mistaken(settings.redisUrl, 'is not set'))),
+        check('setting', Effect.fail(settingError(settings.redisUrl, 'is not set'))),
         check('defect', Effect.fail('something')),
       ])
       assert.deepStrictEqual(

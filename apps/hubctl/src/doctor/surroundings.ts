@@ -1,5 +1,5 @@
 /** What is around the servers: the settings, the hub's processes, its API, the operator, and where webhooks may go. */
-import { findMistakes, settings, unknownVariables } from '@hub/config'
+import { findInvalidSettings, settings, unknownVariables } from '@hub/config'
 import { SCHEMAS, subjectOf } from '@hub/kafka'
 import { allowedHostsConfig, makeAddressPolicy } from '@hub/webhooks'
 import { Data, Effect, Result } from 'effect'
@@ -12,7 +12,7 @@ const ownSettings = (names: ReadonlyArray<string>): Check => ({
   needs: [],
   mend: 'See hubctl config.',
   run: Effect.gen(function* () {
-    const mistakes = yield* findMistakes('hubctl', [allowedHostsConfig])
+    const mistakes = yield* findInvalidSettings('hubctl', [allowedHostsConfig])
     const unknown = unknownVariables(names).map(({ name, nearest }) =>
       nearest === null ? name : `${name} (perhaps ${nearest})`,
     )

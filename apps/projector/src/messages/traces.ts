@@ -31,7 +31,7 @@ export const tracePoll = (
   if (!tracing.isOn || traced.length === 0) return UNTRACED
   const startedAt = tracing.now()
   const begun = traced.flatMap(({ messageId, record }) => {
-    const span = tracing.follow(record.traceparent)
+    const span = tracing.continueTrace(record.traceparent)
     return span === null ? [] : [{ messageId, record, span }]
   })
   // Records of one message are in their order, so its events follow from the last one.
@@ -48,7 +48,7 @@ export const tracePoll = (
     },
     applied: () => {
       for (const { messageId, record, span } of begun) {
-        tracing.end(span, {
+        tracing.record(span, {
           name: `process ${record.topic}`,
           kind: 'consumer',
           startedAt,

@@ -15,7 +15,7 @@ import {
   joinWithRetry,
 } from '@hub/kafka'
 import { ReadCheckpoints, type PayloadEncryption, Sql } from '@hub/store'
-import { type Lag, makeLagGauge } from '@hub/telemetry'
+import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
 import { runEventInbox } from '../event-inbox.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
@@ -354,7 +354,7 @@ export const makeProjector = Effect.fnUntraced(function* (
     yield* held.control.commit(
       claimed.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
     )
-    const lag: Array<Lag> = []
+    const lag: Array<ConsumerLag> = []
     for (const [source, topic] of sources) {
       const bounds = new Map(
         (yield* held.control.offsetRanges(source)).map((bound) => [bound.partition, bound.high]),

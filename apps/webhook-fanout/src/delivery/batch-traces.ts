@@ -55,14 +55,14 @@ export class BatchTraces {
   begin(subscription: Subscription, batch: PendingBatch): AttemptTrace | null {
     if (this.#waiting.size === 0) return null
     const links = this.#waiting.get(batch.uuid) ?? []
-    const span = this.#tracing.follow(links.at(-1))
+    const span = this.#tracing.continueTrace(links.at(-1))
     if (span === null) return null
     const startedAt = this.#tracing.now()
     const { id, url } = subscription.record
     return {
       traceparent: traceparentOf(span),
       ended: ({ reason, responseCode }) =>
-        this.#tracing.end(span, {
+        this.#tracing.record(span, {
           name: 'POST',
           kind: 'client',
           startedAt,

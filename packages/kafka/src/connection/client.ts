@@ -2,7 +2,7 @@
  * What every use of kafkajs shares: where the brokers are, how it logs, how its errors are told, and how its
  * connections are cut when they hang.
  */
-import { authoritiesOf, settings } from '@hub/config'
+import { caFileConfig, settings } from '@hub/config'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import * as Redacted from 'effect/Redacted'
@@ -42,7 +42,7 @@ export interface KafkaConnection {
 }
 
 /** Authorities of the brokers' certificates, PEM. To be attached to the check of the settings: a file is read. */
-export const kafkaCaConfig: Config.Config<string | null> = authoritiesOf(settings.kafkaCaFile)
+export const kafkaCaConfig: Config.Config<string | null> = caFileConfig(settings.kafkaCaFile)
 
 /** The brokers of the environment, and how to speak to them; the client id is the app's name. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>

@@ -94,7 +94,7 @@ export const makeSandbox = (
       }
       for (const [at, reports] of byTime) {
         run(
-          Effect.suspend(() => sink.take(reports)).pipe(
+          Effect.suspend(() => sink.store(reports)).pipe(
             Effect.retry(Schedule.spaced('500 millis')),
             Effect.delay(Math.max(0, at - now)),
             // The retry has no end but the scope's.
@@ -140,7 +140,7 @@ export const makeSandbox = (
             if (scenario === 'rejected_at_handover')
               return { type: 'rejected', reason: 'spam_filter_content' }
             if (scenario === 'never_handed_over')
-              return { type: 'refused', retryAfterMs: NEVER_MS, onlyThis: true }
+              return { type: 'refused', retryAfterMs: NEVER_MS, affectsOnlyThis: true }
             const operatorIds = Array.from({ length: parts }, (_, part) =>
               operatorIdOf(scenario, reference, part + 1),
             )

@@ -2,7 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { Effect } from 'effect'
 import { TestClock } from 'effect/testing'
 import { operatorContract, submissionOf } from '../port.contract.ts'
-import { type OperatorReport, ReportSink, ReportsNotTaken } from '../port.ts'
+import { type OperatorReport, ReportSink, ReportsNotStored } from '../port.ts'
 import { makeSandbox, SANDBOX_DEFAULTS } from './sandbox.ts'
 
 const collecting = () => {
@@ -12,14 +12,14 @@ const collecting = () => {
     reports,
     waiting,
     sink: ReportSink.of({
-      take: (some) =>
+      store: (some) =>
         Effect.sync(() => {
           for (const report of some) {
             reports.push(report)
             for (const look of waiting) look(report)
           }
         }),
-      takeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
+      storeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
     }),
   }
 }
@@ -125,11 +125,11 @@ describe('the sandbox over a restart', () => {
         Effect.provideService(
           ReportSink,
           ReportSink.of({
-            take: (reports) =>
+            store: (reports) =>
               refusals-- > 0
-                ? Effect.fail(new ReportsNotTaken({ detail: 'down' }))
+                ? Effect.fail(new ReportsNotStored({ detail: 'down' }))
                 : Effect.sync(() => void taken.push(...reports)),
-            takeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
+            storeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
           }),
         ),
       )

@@ -148,7 +148,7 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
       raw: Buffer.concat(held.map((part) => part.delivery.octets)),
     }
     give(
-      Effect.suspend(() => sink.takeInbound([message])),
+      Effect.suspend(() => sink.storeInbound([message])),
       held,
       () => {
         unsettled.delete(key)
@@ -215,7 +215,7 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
       // What came together is written down together.
       if (reports.length > 0)
         give(
-          Effect.suspend(() => sink.take(reports)),
+          Effect.suspend(() => sink.store(reports)),
           reported,
           () => {},
         )

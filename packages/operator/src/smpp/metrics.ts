@@ -1,5 +1,5 @@
 /** What the SMPP operator counts. Labels are bounded: roles, results and reasons only. */
-import { makeLabelled } from '@hub/telemetry'
+import { memoizeLabel } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import type { Role, SessionEnd } from './session.ts'
 
@@ -49,7 +49,7 @@ export interface SmppMetrics {
 
 /** The metrics, bound to the context of the process: updating one is a function call. */
 export const makeSmppMetrics = (context: Context.Context<never>): SmppMetrics => {
-  const labelled = makeLabelled()
+  const labelled = memoizeLabel()
   return {
     gauges: (now) => {
       for (const [role, count] of Object.entries(now.binds)) {

@@ -2,7 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { Effect, Exit, Fiber, Logger, Metric, Redacted, References, Scope } from 'effect'
 import { eventually, makeCertificateAuthority } from '@hub/testkit'
 import { operatorContract, submissionOf } from '../port.contract.ts'
-import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotTaken } from '../port.ts'
+import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotStored } from '../port.ts'
 import { SMPP_DEFAULTS, type SmppSettings } from './settings.ts'
 import { makeSmppOperator } from './smpp.ts'
 import { type Behaviour, type Centre, type Handler, makeTestCentre, receiptOf } from './testing/centre.ts'
@@ -26,12 +26,12 @@ const collecting = () => {
   const attempt = (take: () => void) =>
     Effect.suspend(() => {
       taken.attempts++
-      if (taken.failures-- > 0) return Effect.fail(new ReportsNotTaken({ detail: 'down' }))
+      if (taken.failures-- > 0) return Effect.fail(new ReportsNotStored({ detail: 'down' }))
       return Effect.sync(take)
     })
   const sink = ReportSink.of({
-    take: (reports) => attempt(() => void taken.reports.push(...reports)),
-    takeInbound: (messages) => attempt(() => void taken.inbound.push(...messages)),
+    store: (reports) => attempt(() => void taken.reports.push(...reports)),
+    storeInbound: (messages) => attempt(() => void taken.inbound.push(...messages)),
   })
   return { taken, sink }
 }
@@ -560,7 +560,7 @@ describe('an operator that says no', () => {
       yield* operator.submit([submissionOf('msg_a')], yes)
       const [outcome] = yield* operator.submit([submissionOf('msg_b', { validitySeconds: 1 })], yes)
       if (outcome?.type !== 'refused') return assert.fail('it is for now')
-      assert.isTrue(outcome.onlyThis)
+      assert.isTrue(outcome.affectsOnlyThis)
     }).pipe(Effect.scoped),
   )
 
@@ -733,7 +733,7 @@ describe('what the centre delivers', () => {
   it.live('is asked for again when it is not taken in time', () =>
     Effect.gen(function* () {
       const centre = yield* makeTestCentre()
-      const sink = ReportSink.of({ take: () => Effect.never, takeInbound: () => Effect.never })
+      const sink = ReportSink.of({ store: () => Effect.never, storeInbound: () => Effect.never })
       yield* operatorAt(centre.port, sink, { sinkDeadlineMs: 30 })
       yield* until(() => centre.requests.length === 1)
       centre.connections[0]!.send('deliver_sm', receiptOf('1'))
@@ -840,10 +840,10 @@ describe('what the centre delivers', () => {
       const ids: Array<string> = []
       const centre = yield* makeTestCentre()
       const sink = ReportSink.of({
-        take: () => Effect.void,
-        takeInbound: ([message]) => {
+        store: () => Effect.void,
+        storeInbound: ([message]) => {
           ids.push(message!.operatorId)
-          return ids.length === 1 ? Effect.fail(new ReportsNotTaken({ detail: 'down' })) : Effect.void
+          return ids.length === 1 ? Effect.fail(new ReportsNotStored({ detail: 'down' })) : Effect.void
         },
       })
       yield* operatorAt(centre.port, sink)
@@ -866,7 +866,7 @@ describe('what the centre delivers', () => {
       let most = 0
       let waiting = 0
       const sink = ReportSink.of({
-        take: (reports) =>
+        store: (reports) =>
           Effect.callback<void>((resume) => {
             waiting += reports.length
             most = Math.max(most, waiting)
@@ -876,7 +876,7 @@ describe('what the centre delivers', () => {
               resume(Effect.void)
             })
           }),
-        takeInbound: () => Effect.void,
+        storeInbound: () => Effect.void,
       })
       const centre = yield* makeTestCentre()
       yield* operatorAt(centre.port, sink, { deliverWindow: 10, sinkDeadlineMs: 60_000 })

@@ -228,7 +228,7 @@ export const makeSmppOperator = (
       name: SMPP,
       capabilities: {
         dedupesByReference: false,
-        oneByOne: true,
+        submitsIndividually: true,
         window: settings.binds * settings.window,
         ...(settings.partsPerSecond === null ? {} : { maxPartsPerSecond: settings.partsPerSecond }),
       },

@@ -266,7 +266,10 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       unqueue(job)
       if (!isBegun(job)) {
         // A lifetime that is over says nothing about the centre.
-        finish(job, { ...refused(settings.retryMs), ...(job.lifetimeEnd <= at ? { onlyThis: true } : {}) })
+        finish(job, {
+          ...refused(settings.retryMs),
+          ...(job.lifetimeEnd <= at ? { affectsOnlyThis: true } : {}),
+        })
         continue
       }
       // What is in flight is waited for.

@@ -97,9 +97,11 @@ describe('traces', () => {
     Effect.gen(function* () {
       const tracing = yield* Tracing
       assert.isFalse(tracing.isOn)
-      assert.isNull(tracing.enter(null))
-      assert.isNull(tracing.enter(readTraceparent('00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01')))
-      assert.isNull(tracing.follow('00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'))
+      assert.isNull(tracing.startRequest(null))
+      assert.isNull(
+        tracing.startRequest(readTraceparent('00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01')),
+      )
+      assert.isNull(tracing.continueTrace('00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'))
     }).pipe(Effect.provide(tracingTo(''))),
   )
 
@@ -110,15 +112,15 @@ describe('traces', () => {
       const unsampled = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00'
       yield* Effect.gen(function* () {
         const tracing = yield* Tracing
-        assert.isNull(tracing.enter(null))
-        assert.strictEqual(tracing.enter(readTraceparent(sampled))?.parentId, '00f067aa0ba902b7')
+        assert.isNull(tracing.startRequest(null))
+        assert.strictEqual(tracing.startRequest(readTraceparent(sampled))?.parentId, '00f067aa0ba902b7')
       }).pipe(Effect.provide(tracingTo(url, '0')))
       yield* Effect.gen(function* () {
         const tracing = yield* Tracing
-        assert.isNull(tracing.enter(null)?.parentId)
-        assert.isNull(tracing.enter(readTraceparent(unsampled)))
-        assert.isNull(tracing.follow(unsampled))
-        assert.strictEqual(tracing.follow(sampled)?.traceId, '4bf92f3577b34da6a3ce929d0e0e4736')
+        assert.isNull(tracing.startRequest(null)?.parentId)
+        assert.isNull(tracing.startRequest(readTraceparent(unsampled)))
+        assert.isNull(tracing.continueTrace(unsampled))
+        assert.strictEqual(tracing.continueTrace(sampled)?.traceId, '4bf92f3577b34da6a3ce929d0e0e4736')
       }).pipe(Effect.provide(tracingTo(url, '1')))
     }).pipe(Effect.scoped),
   )
@@ -128,10 +130,10 @@ describe('traces', () => {
       const { spans, until, url } = yield* receiver
       const context = yield* Layer.build(tracingTo(url))
       const tracing = yield* Effect.provide(Tracing, context)
-      const root = tracing.enter(null)!
-      const child = tracing.under(root)
-      tracing.end(root, { ...END, startedAt: 1_700_000_000_000.25, endedAt: 1_700_000_000_001 })
-      tracing.end(child, {
+      const root = tracing.startRequest(null)!
+      const child = tracing.childOf(root)
+      tracing.record(root, { ...END, startedAt: 1_700_000_000_000.25, endedAt: 1_700_000_000_001 })
+      tracing.record(child, {
         name: 'send',
         kind: 'producer',
         startedAt: 1_700_000_000_000.5,
@@ -179,7 +181,7 @@ describe('traces', () => {
       const target = yield* receiver
       target.answer = (response) => response.writeHead(503).end()
       const tracing = yield* Effect.provide(Tracing, yield* Layer.build(tracingTo(target.url)))
-      tracing.end(tracing.enter(null)!, { ...END, startedAt: 1 })
+      tracing.record(tracing.startRequest(null)!, { ...END, startedAt: 1 })
       yield* target.until(() => target.requests() === 1)
       target.answer = (response) => response.writeHead(200).end()
       yield* target.until(() => target.requests() === 2)
@@ -198,7 +200,7 @@ describe('traces', () => {
         Tracing,
         yield* Layer.build(tracingTo(target.url)).pipe(Scope.provide(scope)),
       )
-      for (let i = 0; i < 10_000; i++) tracing.end(tracing.enter(null)!, { ...END, startedAt: 1 })
+      for (let i = 0; i < 10_000; i++) tracing.record(tracing.startRequest(null)!, { ...END, startedAt: 1 })
       // 8192 wait: whatever is sent stays among them until it is answered.
       assert.strictEqual(Number(yield* droppedBecause('queue_full')) - before, 10_000 - 8192)
       yield* target.until(() => target.requests() === 1)
@@ -213,11 +215,11 @@ describe('traces', () => {
       const before = Number(yield* droppedBecause('refused'))
       target.answer = (response) => response.writeHead(400).end()
       const tracing = yield* Effect.provide(Tracing, yield* Layer.build(tracingTo(target.url)))
-      tracing.end(tracing.enter(null)!, { ...END, startedAt: 1 })
+      tracing.record(tracing.startRequest(null)!, { ...END, startedAt: 1 })
       yield* target.until(() => target.requests() === 1)
       target.answer = (response) => response.writeHead(200).end()
-      const next = tracing.enter(null)!
-      tracing.end(next, { ...END, startedAt: 1 })
+      const next = tracing.startRequest(null)!
+      tracing.record(next, { ...END, startedAt: 1 })
       yield* target.until(() => target.spans.at(-1)?.['spanId'] === next.spanId)
       assert.strictEqual(Number(yield* droppedBecause('refused')) - before, 1)
     }).pipe(Effect.scoped),
@@ -231,7 +233,7 @@ describe('traces', () => {
         Tracing,
         yield* Layer.build(tracingTo(target.url)).pipe(Scope.provide(scope)),
       )
-      tracing.end(tracing.enter(null)!, { ...END, startedAt: 1 })
+      tracing.record(tracing.startRequest(null)!, { ...END, startedAt: 1 })
       yield* Scope.close(scope, Exit.void)
       assert.strictEqual(target.spans.length, 1)
     }).pipe(Effect.scoped),

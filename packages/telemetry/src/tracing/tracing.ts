@@ -24,7 +24,7 @@ const KINDS = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as
 export type Attributes = Readonly<Record<string, string | number | boolean>>
 
 /** What is known of a span when it has ended. Times in milliseconds since the epoch, with fractions (`Tracing.now`). */
-export interface Ended {
+export interface EndedSpan {
   readonly name: string
   readonly kind: keyof typeof KINDS
   readonly startedAt: number
@@ -40,24 +40,24 @@ export interface Ended {
 export interface TracingShape {
   readonly isOn: boolean
   /** The span of a request from outside, with what its `traceparent` says; `null` where it is not sampled. */
-  readonly enter: (parent: RemoteParent | null) => Span | null
+  readonly startRequest: (parent: RemoteParent | null) => Span | null
   /** The next span of what another process has sampled; `null` where it has not. */
-  readonly follow: (traceparent: string | null | undefined) => Span | null
+  readonly continueTrace: (traceparent: string | null | undefined) => Span | null
   /** A span within another one. */
-  readonly under: (parent: Pick<Span, 'traceId' | 'spanId'>) => Span
+  readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId'>) => Span
   /** Milliseconds since the epoch, with fractions. */
   readonly now: () => number
   /** Hands a span over to be exported. Never waits and never fails: where the queue is full it is dropped, and counted. */
-  readonly end: (span: Span, ended: Ended) => void
+  readonly record: (span: Span, ended: EndedSpan) => void
 }
 
 const off: TracingShape = {
   isOn: false,
-  enter: () => null,
-  follow: () => null,
-  under: childSpan,
+  startRequest: () => null,
+  continueTrace: () => null,
+  childOf: childSpan,
   now: wallClock,
-  end: () => {},
+  record: () => {},
 }
 
 const nanoseconds = (ms: number): string => String(BigInt(Math.round(ms * 1000)) * 1000n)
@@ -68,7 +68,7 @@ const linkOf = (traceparent: string) => {
   return [{ traceId: to.traceId, spanId: to.spanId, attributes: [], droppedAttributesCount: 0 }]
 }
 
-const otlpSpan = (span: Span, ended: Ended) => {
+const otlpSpan = (span: Span, ended: EndedSpan) => {
   const { attributes, endedAt = wallClock(), error = null, kind, links = [], name, startedAt } = ended
   const all = error === null ? attributes : { ...attributes, 'error.type': error }
   return {
@@ -107,19 +107,19 @@ const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings
   const { ratio } = settings
   return {
     isOn: true,
-    enter: (parent) => {
+    startRequest: (parent) => {
       if (parent !== null) return parent.sampled ? childSpan(parent) : null
       return Math.random() < ratio ? rootSpan() : null
     },
-    follow: (traceparent) => {
+    continueTrace: (traceparent) => {
       // Nearly all of them: not worth a regular expression.
       if (traceparent === null || traceparent === undefined) return null
       const parent = readTraceparent(traceparent)
       return parent?.sampled === true ? childSpan(parent) : null
     },
-    under: childSpan,
+    childOf: childSpan,
     now: wallClock,
-    end: (span, ended) => exporter.push(() => otlpSpan(span, ended)),
+    record: (span, ended) => exporter.push(() => otlpSpan(span, ended)),
   } satisfies TracingShape
 })
 

@@ -4,7 +4,7 @@ import { Metric } from 'effect'
  * Metrics with labels, each bound once for its values: binding costs a microsecond, which counts where something is counted for each
  * message. The values have to be few and known, since they are kept.
  */
-export const makeBound = () => {
+export const memoizeLabels = () => {
   const bound = new Map<string, Metric.Metric<number, unknown>>()
   return (metric: Metric.Metric<number, unknown>, labels: Readonly<Record<string, string>>) => {
     let key = metric.id
@@ -19,8 +19,8 @@ export const makeBound = () => {
 }
 
 /** The same for one label. */
-export const makeLabelled = () => {
-  const bound = makeBound()
+export const memoizeLabel = () => {
+  const bound = memoizeLabels()
   return (metric: Metric.Metric<number, unknown>, label: string, value: string) =>
     bound(metric, { [label]: value })
 }
