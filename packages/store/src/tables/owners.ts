@@ -1,6 +1,6 @@
 /**
  * The owner of each table. Only the owner contains SQL for the table. Other apps call the typed
- * statements in this folder. `scripts/table-ownership.unit.test.ts` checks the sources against this map.
+ * statements in this folder. `tools/table-ownership/table-ownership.unit.test.ts` checks the sources against this map.
  *
  * `store` means a module of this package that several processes run, such as retention.
  * Two owners of a table write different columns; the file of the table says which.
@@ -18,13 +18,13 @@ export const TABLE_OWNERS = {
   'command.client_refs': ['command-api'],
   'command.dead_letters': ['hubctl'],
   'command.erasures': ['store'],
-  'command.event_inbox': ['store'],
+  'command.event_inbox': ['projector'],
   'command.hub_settings': ['command-api'],
   'command.idempotency_keys': ['command-api'],
   'command.opt_out_words': ['dispatcher'],
   'command.opt_outs': ['dispatcher'],
   'command.outbox': ['command-api'],
-  'command.rebuilds': ['store'],
+  'command.rebuilds': ['projector'],
   'command.retention_jobs': ['store'],
   'command.sealing_keys': ['store'],
   'command.senders': ['command-api'],

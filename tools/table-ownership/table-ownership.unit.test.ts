@@ -1,0 +1,95 @@
+/**
+ * Checks table ownership over the sources: no app contains SQL for a table that another app owns.
+ * The owners are in `TABLE_OWNERS` of `@hub/store`. Tests and test helpers may use every table.
+ */
+import { globSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { TABLE_OWNERS } from '@hub/store'
+import { describe, expect, it } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '../..')
+const MIGRATIONS = join(ROOT, 'packages/store/migrations')
+
+/** SQL that still has to move to `packages/store/src/tables`, as `app: table`. This list may only shrink. */
+const KNOWN_EXCEPTIONS: ReadonlySet<string> = new Set([
+  'command-api: command.opt_outs',
+  'command-api: command.sealing_keys',
+  'command-api: read.batches',
+  'command-api: read.daily_stats',
+  'command-api: read.events',
+  'command-api: read.message_history',
+  'command-api: read.messages',
+  'command-api: read.personal_data',
+  'command-api: webhooks.attempts',
+  'command-api: webhooks.batch_events',
+  'command-api: webhooks.positions',
+  'dispatcher: command.acceptances',
+  'dispatcher: read.messages',
+  'dispatcher: read.operator_ids',
+  'hubctl: command.account_settings',
+  'hubctl: command.accounts',
+  'hubctl: command.api_keys',
+  'hubctl: command.client_refs',
+  'hubctl: command.event_inbox',
+  'hubctl: command.hub_settings',
+  'hubctl: command.opt_outs',
+  'hubctl: command.outbox',
+  'hubctl: command.senders',
+  'hubctl: command.spend_periods',
+  'hubctl: command.templates',
+  'hubctl: read.daily_stats',
+  'hubctl: read.event_outbox',
+  'hubctl: webhooks.attempts',
+  'hubctl: webhooks.endpoints',
+  'hubctl: webhooks.positions',
+  'projector: command.account_settings',
+  'projector: command.erasures',
+  'projector: command.retention_jobs',
+  'projector: command.spend_periods',
+  'webhook-fanout: command.event_inbox',
+  'webhook-fanout: read.events',
+])
+
+const isTestHelper = (path: string): boolean =>
+  path.endsWith('.test.ts') || path.includes('/testing/') || path.endsWith('.harness.ts')
+
+/** The source without comments, which may mention every table. */
+const withoutComments = (source: string): string =>
+  source.replaceAll(/\/\*.*?\*\//gsu, '').replaceAll(/^\s*\/\/.*$/gmu, '')
+
+const mentions = (source: string, table: string): boolean =>
+  new RegExp(`(?<![\\w.])${table.replace('.', '\\.')}(?!\\w)`, 'u').test(source)
+
+/** Each `app: table` where a source of the app names a table that the app does not own, with its files. */
+const foreignTables = (): ReadonlyMap<string, ReadonlyArray<string>> => {
+  const found = new Map<string, Array<string>>()
+  for (const path of globSync('apps/*/src/**/*.ts', { cwd: ROOT }).filter((file) => !isTestHelper(file))) {
+    const app = path.split('/')[1] ?? ''
+    const source = withoutComments(readFileSync(join(ROOT, path), 'utf8'))
+    for (const [table, owners] of Object.entries<ReadonlyArray<string>>(TABLE_OWNERS)) {
+      if (owners.includes(app) || !mentions(source, table)) continue
+      const key = `${app}: ${table}`
+      found.set(key, [...(found.get(key) ?? []), path])
+    }
+  }
+  return found
+}
+
+describe('table ownership', () => {
+  it('lets no app contain SQL for a table that another app owns', () => {
+    const violations = [...foreignTables()].filter(([key]) => !KNOWN_EXCEPTIONS.has(key))
+    expect(violations).toEqual([])
+  })
+
+  it('names an owner for each table that the migrations create', () => {
+    const created = readdirSync(MIGRATIONS).flatMap((file) =>
+      [
+        ...readFileSync(join(MIGRATIONS, file), 'utf8').matchAll(
+          /^CREATE (?:UNLOGGED )?TABLE ((?:command|read|webhooks)\.[a-z_]+)/gmu,
+        ),
+      ].map(([, table]) => table ?? ''),
+    )
+    const tables = new Set(created.filter((table) => !table.endsWith('_default')))
+    expect([...tables].filter((table) => !(table in TABLE_OWNERS))).toEqual([])
+  })
+})
