@@ -35,7 +35,7 @@ import { Messages } from './messages/store.ts'
 import { Senders } from './senders/senders.ts'
 import { Stats } from './stats/stats.ts'
 import { Templates } from './templates/templates.ts'
-import { WebhookEndpoints } from './webhook-endpoints/endpoints.ts'
+import { WebhookEndpoints } from './webhook-endpoints/webhook-endpoints.ts'
 
 export interface AppOptions {
   /** 0 takes a free one. */

@@ -1,7 +1,7 @@
 /** What is sent back: answers as data, and the headers that every one of them has. */
 import { type ApiError, errorHeaders, httpStatusOf, toErrorBody } from '@hub/contract'
 import { HttpServerResponse } from 'effect/http'
-import type { Found } from '../paging/page.ts'
+import type { ResourcePage } from '../paging/page.ts'
 
 /** An answer before it is a response. */
 export interface Answer {
@@ -53,7 +53,7 @@ export const listOfTexts = (page: ListPlace & { readonly texts: Uint8Array }): A
 
 /** A page of resources as a list. */
 export const pageAnswer = <T extends { readonly id: string }>(
-  found: Found<T>,
+  found: ResourcePage<T>,
   startingAfter: string | null,
 ): Answer =>
   listAnswer({

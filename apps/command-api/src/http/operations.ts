@@ -32,7 +32,7 @@ import { Messages } from '../messages/store.ts'
 import { Senders } from '../senders/senders.ts'
 import { Stats } from '../stats/stats.ts'
 import { Templates } from '../templates/templates.ts'
-import { WebhookEndpoints } from '../webhook-endpoints/endpoints.ts'
+import { WebhookEndpoints } from '../webhook-endpoints/webhook-endpoints.ts'
 import { type Answer, jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
 import { acceptingOperations } from './accepting.ts'
 import type { Call, OpenOperation, Operation } from './pipeline.ts'
@@ -172,7 +172,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
 
   const rotateSecret = onEndpoint(({ caller }, id) => endpoints.rotateSecret(caller, id))
   const enableEndpoint = onEndpoint(({ caller }, id) => endpoints.enable(caller, id))
-  const testEndpoint = onEndpoint(({ caller }, id) => endpoints.trial(caller, id))
+  const testEndpoint = onEndpoint(({ caller }, id) => endpoints.test(caller, id))
 
   const listDeliveries: Operation = Effect.fnUntraced(function* (call) {
     const id = call.params['id'] ?? ''

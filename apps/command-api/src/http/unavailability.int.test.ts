@@ -1,11 +1,14 @@
 /** What a client sees while Kafka or PostgreSQL is away, and what is left when they are back. Contract, Unavailability. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import net from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { decodeId, factId } from '@hub/domain'
-import type { IncomingRecord } from '@hub/kafka'
+import { decodeSubscriptionChanged, type IncomingRecord } from '@hub/kafka'
 import { eventually, testRedisUrl } from '@hub/testkit'
+import { Result } from 'effect'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
 import {
   type Account,
@@ -149,14 +152,16 @@ describe('while Kafka hangs', () => {
     }
   })
 
-  it('a service message outlives the process that accepted it', async () => {
-    // A broker that takes connections and never says a word: the process stays between commit and produce.
+  /**
+   * A command-api process whose Kafka broker accepts connections and never answers. It stays between the
+   * commit and the append until its append deadline of 1 s ends.
+   */
+  const spawnWithSilentKafka = async () => {
     const silent = net.createServer(() => {})
     silent.listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const { port } = silent.address() as net.AddressInfo
     const apiPort = await freePort()
-
     const child: ChildProcess = spawn(
       process.execPath,
       [fileURLToPath(new URL('../main.ts', import.meta.url))],
@@ -178,34 +183,93 @@ describe('while Kafka hangs', () => {
         stdio: 'ignore',
       },
     )
-    const url = `http://127.0.0.1:${apiPort}`
+    const ended = once(child, 'exit')
+    return {
+      url: `http://127.0.0.1:${apiPort}`,
+      kill: async () => {
+        child.kill('SIGKILL')
+        await ended
+      },
+      close: () => {
+        child.kill('SIGKILL')
+        silent.close()
+      },
+    }
+  }
+
+  it('a service message outlives the process that accepted it', async () => {
+    const doomed = await spawnWithSilentKafka()
     try {
-      const answer = await eventually(() => send(url, service('orphan')).catch(() => null), {
+      const answer = await eventually(() => send(doomed.url, service('orphan')).catch(() => null), {
         withinMs: 30_000,
       })
       assert.strictEqual(answer.status, 202)
-      const ended = once(child, 'exit')
-      child.kill('SIGKILL')
-      await ended
+      await doomed.kill()
 
       const lane = await deployment.tail(deployment.topics.acceptedService)
-      const heir = await deployment.start()
+      const successor = await deployment.start()
       try {
         await eventually(() => recordsOf(lane, answer.shown.id).length > 0, { withinMs: 20_000 })
         await eventually(outboxIsEmpty, { withinMs: 10_000 })
         assert.strictEqual(recordsOf(lane, answer.shown.id).length, 1)
-        const repeat = await send(heir.url, service('orphan'))
+        const repeat = await send(successor.url, service('orphan'))
         assert.deepStrictEqual([repeat.status, repeat.shown.id], [202, answer.shown.id])
       } finally {
-        await heir.stop()
+        await successor.stop()
       }
     } finally {
-      child.kill('SIGKILL')
-      silent.close()
+      doomed.close()
     }
   })
 
-  it('a webhook endpoint is not created by half', async () => {
+  it('the relay announces a subscription whose process died before the append', async () => {
+    const key = (await deployment.addAccount()).keys.test
+    const create = (url: string) =>
+      call(url, '/v1/webhook_endpoints', { key, body: { url: 'https://1.1.1.1/' } }).catch(() => null)
+    const committed = () =>
+      deployment.sql<{ id: string }[]>(
+        (q) =>
+          q`SELECT e.id FROM webhooks.endpoints e JOIN command.api_keys k USING (account, mode)
+             WHERE k.hash = ${createHash('sha256').update(key).digest()}`,
+      )
+    const doomed = await spawnWithSilentKafka()
+    let isAlive = true
+    try {
+      // Repeats the request until the kill: the process may not listen yet.
+      const creating = (async () => {
+        while (isAlive) {
+          await create(doomed.url)
+          await delay(20)
+        }
+      })()
+      await eventually(async () => (await committed()).length > 0, { withinMs: 30_000 })
+      isAlive = false
+      await doomed.kill()
+      await creating
+      const rows = await committed()
+      assert.lengthOf(rows, 1)
+
+      const topic = await deployment.tail(deployment.topics.webhooks)
+      const successor = await deployment.start()
+      try {
+        const changes = () =>
+          topic
+            .map((record) => Result.getOrThrow(decodeSubscriptionChanged(record)))
+            .filter(({ subscription }) => decodeId('we', subscription) === rows[0]?.id)
+            .map(({ change }) => change)
+        await eventually(() => changes().length > 0, { withinMs: 20_000 })
+        await eventually(outboxIsEmpty, { withinMs: 10_000 })
+        assert.deepStrictEqual(changes(), ['created'])
+      } finally {
+        await successor.stop()
+      }
+    } finally {
+      isAlive = false
+      doomed.close()
+    }
+  })
+
+  it('a failed creation of a webhook endpoint leaves nothing behind', async () => {
     const proxy = await stallingProxy()
     const api = await deployment.start({
       kafka: {
@@ -223,6 +287,7 @@ describe('while Kafka hangs', () => {
       assert.isBelow(performance.now() - from, PROMISED_MS)
       const list = await call(api.url, '/v1/webhook_endpoints', { key: account.keys.test })
       assert.deepInclude(list.body as object, { data: [] })
+      assert.isTrue(await outboxIsEmpty())
     } finally {
       proxy.stall(false)
       await api.stop()

@@ -8,7 +8,7 @@ import { insertSender, type Queries, Sql, type StorageError, type StoredSender, 
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
-import { type Found, foundIn } from '../paging/page.ts'
+import { type ResourcePage, toResourcePage } from '../paging/page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 
@@ -32,7 +32,7 @@ export class Senders extends Context.Service<
     readonly create: (owner: Owner, wanted: SenderToCreate) => Effect.Effect<Sender, ApiError | StorageError>
     readonly read: (owner: Owner, id: string) => Effect.Effect<Sender | null, StorageError>
     /** Newest first; `null` when `startingAfter` names none of the owner's. */
-    readonly page: (owner: Owner, page: Page) => Effect.Effect<Found<Sender> | null, StorageError>
+    readonly page: (owner: Owner, page: Page) => Effect.Effect<ResourcePage<Sender> | null, StorageError>
   }
 >()('@hub/command-api/Senders') {
   static readonly layer = (makeSenderId: MakeId): Layer.Layer<Senders, never, Sql> =>
@@ -84,7 +84,7 @@ export class Senders extends Context.Service<
                  ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`,
               DEADLINE,
             )
-            return foundIn(rows, limit, senderBody)
+            return toResourcePage(rows, limit, senderBody)
           }),
         }
       }),

@@ -16,7 +16,7 @@ import {
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
-import { type Found, foundIn } from '../paging/page.ts'
+import { type ResourcePage, toResourcePage } from '../paging/page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
 
@@ -49,7 +49,7 @@ export class Templates extends Context.Service<
     ) => Effect.Effect<Template, ApiError | StorageError>
     readonly read: (owner: Owner, id: string) => Effect.Effect<Template | null, StorageError>
     /** Newest first; `null` when `startingAfter` names none of the owner's. */
-    readonly page: (owner: Owner, page: Page) => Effect.Effect<Found<Template> | null, StorageError>
+    readonly page: (owner: Owner, page: Page) => Effect.Effect<ResourcePage<Template> | null, StorageError>
   }
 >()('@hub/command-api/Templates') {
   static readonly layer = (makeTemplateId: MakeId): Layer.Layer<Templates, never, Sql> =>
@@ -115,7 +115,7 @@ export class Templates extends Context.Service<
                  ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`,
               DEADLINE,
             )
-            return foundIn(rows, limit, templateBody)
+            return toResourcePage(rows, limit, templateBody)
           }),
         }
       }),

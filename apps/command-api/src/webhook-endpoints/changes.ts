@@ -1,6 +1,12 @@
 /**
- * Changes of a subscription, told to the fan-out: the row and the fact are one transaction, and who changed it is answered when the
- * change is in force, or after a bound. Source: architecture, Accepting; docs/decisions/0011.
+ * The protocol of all subscription changes (create, rotate the secret, enable, delete):
+ *
+ *  1. One transaction writes the row and an outbox entry with the fact `SubscriptionChanged`.
+ *  2. After the commit, this process appends the fact to Kafka and deletes the outbox entry. If it dies
+ *     before that, the relay appends the fact.
+ *  3. The client gets its answer when the fan-out has applied the fact, or at a deadline.
+ *
+ * Source: architecture, Accepting; docs/decisions/0011.
  */
 import {
   encodeOutboxRow,
@@ -11,65 +17,79 @@ import {
   subscriptionChangedRecord,
   type TopicNames,
 } from '@hub/kafka'
-import { CommandOutbox, type Queries, Sql } from '@hub/store'
-import { Duration, Effect, Schedule } from 'effect'
+import { CommandOutbox, type Queries, Sql, type StorageError, WebhooksPositions } from '@hub/store'
+import { Clock, Duration, Effect, Schedule } from 'effect'
+import { deleteOutbox } from '../accept/ledger-statements.ts'
 import type { Owner } from '../accounts/account.ts'
 
-/** What publishing may take; what takes longer is published from the outbox. */
-const PUBLISH_WITHIN_MS = 1000
-/** For how long an answer waits for the fan-out. Longer than a batch fills, for which a position waits. */
-const IN_FORCE_WITHIN = Duration.seconds(2)
-const LOOK_EVERY = Duration.millis(50)
-const LOOK_DEADLINE = { deadline: Duration.millis(500) }
+/** Deadline of the append. The relay appends what takes longer. */
+const APPEND_WITHIN_MS = 1000
+/**
+ * Deadline of the whole command. It is longer than a webhook batch fills, because the position of the
+ * fan-out waits for that, and leaves half a second of the pipeline's bound to the rest of the request.
+ */
+const APPLIED_WITHIN_MS = 2200
+const POLL_INTERVAL = Duration.millis(50)
+const DEADLINE = { deadline: Duration.millis(500) }
 
-/** A fact in the outbox of the transaction that made it. */
-export interface Told {
-  readonly outboxId: string
+/** A fact that waits in `command.outbox`. */
+export interface OutboxEntry {
+  /** The id of the outbox row. */
+  readonly id: string
   readonly record: OutgoingRecord
 }
 
-/** Writes the fact of a change. To be called in the transaction of the change. */
-export const tell = async (
+/** Writes the fact of a change to the outbox, in the transaction that changes the row. */
+export const enqueueChange = async (
   q: Queries,
   topics: TopicNames,
   owner: Owner,
-  what: { readonly subscription: string; readonly change: SubscriptionChange; readonly at: number },
-): Promise<Told> => {
+  change: { readonly subscription: string; readonly change: SubscriptionChange; readonly at: number },
+): Promise<OutboxEntry> => {
   const { account, mode } = owner
-  const record = subscriptionChangedRecord(topics, { type: 'SubscriptionChanged', account, mode, ...what })
-  return { outboxId: await CommandOutbox.insert(q, encodeOutboxRow([record])), record }
+  const record = subscriptionChangedRecord(topics, { type: 'SubscriptionChanged', account, mode, ...change })
+  return { id: await CommandOutbox.insert(q, encodeOutboxRow([record])), record }
 }
 
-/** True once the fan-out has read on behind a record. */
-const isPassed = (sql: Sql['Service'], { offset, partition }: Position) =>
-  sql.run(async (q) => {
-    const [row] = await q<{ passed: boolean }[]>`
-      SELECT position > ${offset} AS passed FROM webhooks.positions WHERE partition = ${partition}`
-    // Nobody has ever read this partition; whoever will begins with what is in the database now.
-    return row?.passed ?? true
-  }, LOOK_DEADLINE)
-
 /**
- * Publishes a fact whose transaction has been committed, and waits until it is in force, for so long as a client can be
- * kept waiting. Never fails: what is not published here is published from the outbox, in a few seconds or when Kafka is back.
+ * Appends the fact of a committed change and waits until the fan-out has applied it, at most until 2.2 s
+ * after `startedAt` (milliseconds since the epoch). Never fails. Returns false when Kafka did not
+ * acknowledge the append: the outbox still has the entry then.
  */
-export const makeInForce = Effect.gen(function* () {
+export const makeAwaitApplied = Effect.gen(function* () {
   const sql = yield* Sql
   const log = yield* EventLog
-  return Effect.fnUntraced(
-    function* ({ outboxId, record }: Told) {
-      const [landed] = yield* log.append([record], { deadlineMs: PUBLISH_WITHIN_MS })
-      yield* sql.run((q) => q`DELETE FROM command.outbox WHERE id = ${outboxId}`, LOOK_DEADLINE)
-      if (landed === undefined) return
-      yield* Effect.repeat(isPassed(sql, landed), {
-        until: (passed) => passed,
-        schedule: Schedule.spaced(LOOK_EVERY),
-      }).pipe(Effect.timeoutOption(IN_FORCE_WITHIN))
+
+  const isApplied = ({ offset, partition }: Position) =>
+    sql.run((q) => WebhooksPositions.isApplied(q, partition, offset), DEADLINE)
+
+  const onAppended = Effect.fnUntraced(
+    function* (entry: OutboxEntry, position: Position | undefined, startedAt: number) {
+      yield* sql.run((q) => deleteOutbox(q, [Number(entry.id)]), DEADLINE)
+      if (position === undefined) return
+      const left = startedAt + APPLIED_WITHIN_MS - (yield* Clock.currentTimeMillis)
+      yield* Effect.repeat(isApplied(position), {
+        until: (applied) => applied,
+        schedule: Schedule.spaced(POLL_INTERVAL),
+      }).pipe(Effect.timeoutOption(Duration.millis(Math.max(0, left))))
     },
-    Effect.catch((error) =>
-      Effect.logWarning('a change of a subscription will be in force a little later').pipe(
+    Effect.catch((error: StorageError) =>
+      Effect.logWarning(
+        'webhook endpoints: PostgreSQL failed after a subscription change; answering without waiting for the fan-out',
+      ).pipe(
         Effect.annotateLogs({ error: error._tag, ...('detail' in error ? { detail: error.detail } : {}) }),
       ),
     ),
   )
+
+  return (entry: OutboxEntry, startedAt: number): Effect.Effect<boolean> =>
+    log.append([entry.record], { deadlineMs: APPEND_WITHIN_MS }).pipe(
+      Effect.matchEffect({
+        onFailure: ({ detail, reason }) =>
+          Effect.logWarning(
+            'webhook endpoints: Kafka did not acknowledge a subscription change; its record is in the outbox',
+          ).pipe(Effect.annotateLogs({ topic: entry.record.topic, reason, detail }), Effect.as(false)),
+        onSuccess: ([position]) => Effect.as(onAppended(entry, position, startedAt), true),
+      }),
+    )
 })

@@ -1,28 +1,31 @@
 import { describe, expect, it } from '@effect/vitest'
-import { KafkaUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
+import { EventLog, KafkaUnavailable, type OutgoingRecord } from '@hub/kafka'
 import { type Queries, Sql, StorageUnavailable } from '@hub/store'
 import { Effect, Fiber, Logger } from 'effect'
 import { TestClock } from 'effect/testing'
-import { makeInForce, type Told } from './changes.ts'
+import { makeAwaitApplied, type OutboxEntry } from './changes.ts'
 
-const told: Told = {
-  outboxId: '7',
+const entry: OutboxEntry = {
+  id: '7',
   record: { topic: 't', key: 'k', type: 'x', id: 'i', occurredAt: 0, value: new Uint8Array() },
 }
 
-/** A database that knows how far the fan-out has read, and what became of the outbox row. */
-const world = () => {
+/** A database with one outbox row and the position of the fan-out, and an event log; both can be turned off. */
+const makeFakes = () => {
   const state = {
     position: null as number | null,
     database: true,
-    bus: true,
+    kafka: true,
     outbox: ['7'],
     appended: [] as Array<OutgoingRecord>,
   }
   const answer = (strings: TemplateStringsArray, ...values: ReadonlyArray<unknown>) => {
-    if (strings.join('').includes('command.outbox'))
-      state.outbox = state.outbox.filter((id) => id !== values[0])
-    else if (state.position !== null) return Promise.resolve([{ passed: state.position > Number(values[0]) }])
+    if (strings.join('').includes('command.outbox')) {
+      const deleted = values[0] as ReadonlyArray<string>
+      state.outbox = state.outbox.filter((id) => !deleted.includes(id))
+    } else if (state.position !== null) {
+      return Promise.resolve([{ applied: state.position > Number(values[0]) }])
+    }
     return Promise.resolve([])
   }
   const run: Sql['Service']['run'] = (body) =>
@@ -33,32 +36,32 @@ const world = () => {
     )
   const append: EventLog['Service']['append'] = (records) =>
     Effect.suspend(() => {
-      if (!state.bus) return Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'test' }))
+      if (!state.kafka) return Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'test' }))
       state.appended.push(...records)
       return Effect.succeed([{ topic: 't', partition: 0, offset: 41 }])
     })
-  const inForce = Effect.flatMap(makeInForce, (wait) => wait(told)).pipe(
+  const awaitApplied = Effect.flatMap(makeAwaitApplied, (wait) => wait(entry, 0)).pipe(
     Effect.provideService(Sql, { run, transaction: run }),
     Effect.provideService(EventLog, { append, partitionOf: () => 0 }),
     Effect.provide(Logger.layer([])),
   )
-  return { inForce, state }
+  return { awaitApplied, state }
 }
 
-/** Lets everything happen that can happen now. */
+/** Runs everything that can run without a change of the clock. */
 const settle = Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve)))
 
 describe('a change of a subscription', () => {
-  it.effect('is answered when the fan-out has read on behind it', () =>
+  it.effect('is answered when the fan-out has applied it', () =>
     Effect.gen(function* () {
-      const { inForce, state } = world()
+      const { awaitApplied, state } = makeFakes()
       state.position = 41
-      const fiber = yield* Effect.forkChild(inForce)
+      const fiber = yield* Effect.forkChild(awaitApplied)
       yield* settle
       yield* TestClock.adjust('1 second')
       yield* settle
       expect(fiber.pollUnsafe()).toBeUndefined()
-      expect(state.appended).toEqual([told.record])
+      expect(state.appended).toEqual([entry.record])
       expect(state.outbox).toEqual([])
       state.position = 42
       yield* TestClock.adjust('50 millis')
@@ -66,11 +69,11 @@ describe('a change of a subscription', () => {
     }),
   )
 
-  it.effect('is answered all the same after two seconds', () =>
+  it.effect('is answered at the deadline even if the fan-out has not applied it', () =>
     Effect.gen(function* () {
-      const { inForce, state } = world()
+      const { awaitApplied, state } = makeFakes()
       state.position = 0
-      const fiber = yield* Effect.forkChild(inForce)
+      const fiber = yield* Effect.forkChild(awaitApplied)
       for (let turn = 0; turn < 50; turn++) {
         yield* settle
         yield* TestClock.adjust('50 millis')
@@ -79,31 +82,29 @@ describe('a change of a subscription', () => {
     }),
   )
 
-  it.effect('waits for nobody where nobody has ever read', () =>
+  it.effect('is answered at once when the fan-out has never read the partition', () =>
     Effect.gen(function* () {
-      const { inForce, state } = world()
-      yield* inForce
+      const { awaitApplied, state } = makeFakes()
+      yield* awaitApplied
       expect(state.outbox).toEqual([])
     }),
   )
 
-  it.effect('stays in the outbox while Kafka is away', () =>
+  it.effect('stays in the outbox while Kafka is unavailable', () =>
     Effect.gen(function* () {
-      const { inForce, state } = world()
-      state.bus = false
-      yield* inForce
+      const { awaitApplied, state } = makeFakes()
+      state.kafka = false
+      expect(yield* awaitApplied).toBe(false)
       expect(state.outbox).toEqual(['7'])
     }),
   )
 
-  it.effect(
-    'that was published and not removed from the outbox is published once more, which does no harm',
-    () =>
-      Effect.gen(function* () {
-        const { inForce, state } = world()
-        state.database = false
-        yield* inForce
-        expect([state.appended.length, state.outbox]).toEqual([1, ['7']])
-      }),
+  it.effect('is appended again by the relay, harmlessly, when its outbox row could not be deleted', () =>
+    Effect.gen(function* () {
+      const { awaitApplied, state } = makeFakes()
+      state.database = false
+      expect(yield* awaitApplied).toBe(true)
+      expect([state.appended.length, state.outbox]).toEqual([1, ['7']])
+    }),
   )
 })

@@ -11,4 +11,6 @@
 export * as CommandOutbox from './command/outbox.ts'
 export * as ReadCheckpoints from './read/checkpoints.ts'
 export * as ReadMessages from './read/messages.ts'
+export * as WebhooksAttempts from './webhooks/attempts.ts'
+export * as WebhooksPositions from './webhooks/positions.ts'
 export { TABLE_OWNERS, type TableName, type TableOwner } from './owners.ts'

@@ -1,0 +1,264 @@
+/**
+ * Webhook subscriptions: the commands and queries of clients. Source: specification, Webhook subscription
+ * endpoints; contract, Webhook subscription.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  type ApiError,
+  apiError,
+  type DeletedWebhookEndpoint,
+  MAX_WEBHOOK_ENDPOINTS,
+  type Page,
+  type WebhookDelivery,
+  type WebhookEndpoint,
+  type WebhookEndpointToCreate,
+  type WebhookEndpointWithSecret,
+} from '@hub/contract'
+import { decodeId, encodeId, SECRET_ROTATION_MS, subscriptionObject } from '@hub/domain'
+import type { EventLog, SubscriptionChange, TopicNames } from '@hub/kafka'
+import { type Queries, Sql, type StorageError, MasterKeyEncryption } from '@hub/store'
+import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
+import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
+import { deleteOutbox } from '../accept/ledger-statements.ts'
+import type { Owner } from '../accounts/account.ts'
+import type { MakeId } from '../ids.ts'
+import { type ResourcePage, toResourcePage } from '../paging/page.ts'
+import { enqueueChange, makeAwaitApplied, type OutboxEntry } from './changes.ts'
+import { readDeliveries } from './deliveries.ts'
+import * as Endpoints from './endpoints.ts'
+import { makeTestDelivery } from './test-delivery.ts'
+import * as Trials from './trials.ts'
+
+/** 32 random bytes: as long as the HMAC-SHA-256 digest that they key. */
+const SECRET_BYTES = 32
+
+const DEADLINE = { deadline: Duration.millis(1200) }
+const ROLL_BACK_DEADLINE = { deadline: Duration.millis(500) }
+const ROLL_BACK_TRIES = 3
+
+const endpointBody = (row: Endpoints.EndpointRow, now: number): WebhookEndpoint =>
+  subscriptionObject(
+    {
+      id: encodeId('we', row.id),
+      url: row.url,
+      eventTypes: row.event_types,
+      status: row.status,
+      createdAt: row.created_at.getTime(),
+      disabledAt: row.disabled_at?.getTime() ?? null,
+      disabledReason: row.disabled_reason,
+      consecutiveFailures: row.consecutive_failures,
+      rotationEndsAt: row.secret_rotation_ends_at?.getTime() ?? null,
+    },
+    now,
+  )
+
+const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
+
+export interface WebhookEndpointsOptions {
+  readonly topics: TopicNames
+  readonly makeEndpointId: MakeId
+  readonly makeAttemptId: MakeId
+}
+
+export class WebhookEndpoints extends Context.Service<
+  WebhookEndpoints,
+  {
+    /**
+     * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with `internal_error` while
+     * Kafka is unavailable: then nothing is created.
+     */
+    readonly create: (
+      owner: Owner,
+      wanted: WebhookEndpointToCreate,
+    ) => Effect.Effect<WebhookEndpointWithSecret, ApiError | StorageError>
+    readonly read: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
+    /** Newest first; `null` when `startingAfter` names no subscription of the owner. */
+    readonly page: (
+      owner: Owner,
+      page: Page,
+    ) => Effect.Effect<ResourcePage<WebhookEndpoint> | null, StorageError>
+    /**
+     * This and the following answer `null` for a subscription that does not exist or has another owner.
+     * Changes also succeed while Kafka is unavailable: they take effect when it is back.
+     */
+    readonly remove: (owner: Owner, id: string) => Effect.Effect<DeletedWebhookEndpoint | null, StorageError>
+    readonly rotateSecret: (
+      owner: Owner,
+      id: string,
+    ) => Effect.Effect<WebhookEndpointWithSecret | null, StorageError>
+    readonly enable: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
+    /** Fails like `TestDelivery.run`. */
+    readonly test: (
+      owner: Owner,
+      id: string,
+    ) => Effect.Effect<WebhookDelivery | null, ApiError | StorageError>
+    /** Newest first; `null` also when `startingAfter` names no attempt of the subscription. */
+    readonly deliveries: (
+      owner: Owner,
+      id: string,
+      page: Page,
+    ) => Effect.Effect<ResourcePage<WebhookDelivery> | null, StorageError>
+  }
+>()('@hub/command-api/WebhookEndpoints') {
+  static readonly layer = (
+    options: WebhookEndpointsOptions,
+  ): Layer.Layer<WebhookEndpoints, never, Sql | MasterKeyEncryption | EventLog | AddressPolicy> =>
+    Layer.effect(WebhookEndpoints, make(options))
+}
+
+const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
+  const sql = yield* Sql
+  const masterKey = yield* MasterKeyEncryption
+  const policy = yield* AddressPolicy
+  const awaitApplied = yield* makeAwaitApplied
+  const testDelivery = yield* makeTestDelivery(options.makeAttemptId)
+
+  const encryptSecret = (id: string, secret: string): Buffer =>
+    masterKey.encrypt('webhook-secret', id, Buffer.from(secret))
+
+  /** A subscription of the owner by its public id. */
+  const find = Effect.fnUntraced(function* (owner: Owner, id: string) {
+    const uuid = decodeId('we', id)
+    return uuid === null ? null : yield* sql.run((q) => Endpoints.find(q, owner, uuid), DEADLINE)
+  })
+
+  /**
+   * Runs a change through the protocol of `changes.ts`. `write` changes the row in the transaction and
+   * returns it, or `null` where nothing is to be changed. `whenUnpublished` runs when Kafka did not
+   * acknowledge the fact. A client that disconnects interrupts nothing.
+   */
+  const change = Effect.fnUntraced(function* <E = never>(
+    owner: Owner,
+    id: string,
+    kind: SubscriptionChange,
+    startedAt: number,
+    write: (q: Queries, uuid: string) => Promise<Endpoints.EndpointRow | null>,
+    whenUnpublished: (entry: OutboxEntry, uuid: string) => Effect.Effect<void, E> = () => Effect.void,
+  ) {
+    const uuid = decodeId('we', id)
+    if (uuid === null) return null
+    const done = yield* sql.transaction(async (q) => {
+      const row = await write(q, uuid)
+      if (row === null) return null
+      const at = kind === 'created' ? row.created_at.getTime() : startedAt
+      return {
+        row,
+        entry: await enqueueChange(q, options.topics, owner, { subscription: id, change: kind, at }),
+      }
+    }, DEADLINE)
+    if (done === null) return null
+    if (!(yield* awaitApplied(done.entry, startedAt))) yield* whenUnpublished(done.entry, uuid)
+    return done.row
+  }, Effect.uninterruptible)
+
+  /**
+   * Rolls a creation back: its client gets an error and never sees the secret, so the subscription must not
+   * remain. If Kafka stored the fact nevertheless, the fan-out finds no row and ignores it.
+   */
+  const rollBack = (id: string, uuid: string, entry: OutboxEntry): Effect.Effect<void> =>
+    sql
+      .transaction(async (q) => {
+        await deleteOutbox(q, [Number(entry.id)])
+        await Endpoints.remove(q, uuid)
+      }, ROLL_BACK_DEADLINE)
+      .pipe(
+        Effect.retry({ times: ROLL_BACK_TRIES - 1, schedule: Schedule.spaced('50 millis') }),
+        Effect.catch((error) =>
+          Effect.logError(
+            'webhook endpoints: a failed creation could not be rolled back; the relay will announce the subscription',
+          ).pipe(Effect.annotateLogs({ subscription: id, error: error._tag })),
+        ),
+      )
+
+  return WebhookEndpoints.of({
+    create: Effect.fnUntraced(function* (owner, wanted) {
+      const startedAt = yield* Clock.currentTimeMillis
+      yield* policy
+        .checkUrl(wanted.url)
+        .pipe(Effect.mapError((refused) => apiError('webhook_url_invalid', { message: refused.message })))
+      const id = options.makeEndpointId(startedAt)
+      const secret = newSecret()
+      const row = yield* change(
+        owner,
+        id,
+        'created',
+        startedAt,
+        (q, uuid) =>
+          Endpoints.insert(
+            q,
+            owner,
+            { ...wanted, id: uuid, secret: encryptSecret(id, secret) },
+            MAX_WEBHOOK_ENDPOINTS,
+          ),
+        (entry, uuid) =>
+          Effect.andThen(
+            rollBack(id, uuid, entry),
+            Effect.fail(apiError('internal_error', { retryAfter: 5 })),
+          ),
+      )
+      if (row === null) return yield* apiError('webhook_endpoint_limit_reached')
+      return { ...endpointBody(row, row.created_at.getTime()), secret }
+    }),
+
+    read: Effect.fnUntraced(function* (owner, id) {
+      const row = yield* find(owner, id)
+      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
+    }),
+
+    page: Effect.fnUntraced(function* (owner, { limit, startingAfter }) {
+      // An owner has at most twenty subscriptions, so reading all of them is cheap.
+      const rows = yield* sql.run((q) => Endpoints.findAll(q, owner), DEADLINE)
+      let from = 0
+      if (startingAfter !== null) {
+        const index = rows.findIndex((row) => encodeId('we', row.id) === startingAfter)
+        if (index < 0) return null
+        from = index + 1
+      }
+      const now = yield* Clock.currentTimeMillis
+      return toResourcePage(rows.slice(from), limit, (row) => endpointBody(row, now))
+    }),
+
+    remove: Effect.fnUntraced(function* (owner, id) {
+      const now = yield* Clock.currentTimeMillis
+      const row = yield* change(owner, id, 'deleted', now, async (q, uuid) => {
+        const deleted = await Endpoints.markDeleted(q, owner, uuid)
+        if (deleted !== null) await Trials.removeOf(q, uuid)
+        return deleted
+      })
+      return row === null ? null : { id: encodeId('we', row.id), object: 'webhook_endpoint', deleted: true }
+    }),
+
+    rotateSecret: Effect.fnUntraced(function* (owner, id) {
+      const now = yield* Clock.currentTimeMillis
+      const secret = newSecret()
+      const row = yield* change(owner, id, 'secret_rotated', now, (q, uuid) =>
+        Endpoints.rotateSecret(q, owner, uuid, {
+          secret: encryptSecret(encodeId('we', uuid), secret),
+          endsAt: new Date(now + SECRET_ROTATION_MS),
+        }),
+      )
+      return row === null ? null : { ...endpointBody(row, yield* Clock.currentTimeMillis), secret }
+    }),
+
+    enable: Effect.fnUntraced(function* (owner, id) {
+      const now = yield* Clock.currentTimeMillis
+      const enabled = yield* change(owner, id, 'enabled', now, async (q, uuid) => {
+        const locked = await Endpoints.lock(q, owner, uuid)
+        return locked && (await enableEndpoint(q, uuid)) === 'enabled' ? Endpoints.find(q, owner, uuid) : null
+      })
+      // Nothing changed: the subscription was enabled before, or the owner has none of this id.
+      const row = enabled ?? (yield* find(owner, id))
+      return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
+    }),
+
+    test: Effect.fnUntraced(function* (owner, id) {
+      const row = yield* find(owner, id)
+      return row === null ? null : yield* testDelivery.run(row.id)
+    }),
+
+    deliveries: Effect.fnUntraced(function* (owner, id, page) {
+      const row = yield* find(owner, id)
+      return row === null ? null : yield* sql.run((q) => readDeliveries(q, row.id, page), DEADLINE)
+    }),
+  })
+})

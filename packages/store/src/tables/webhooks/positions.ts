@@ -1,0 +1,17 @@
+/**
+ * `webhooks.positions`: the offset up to which the webhook fan-out has applied each partition of
+ * `hub.webhooks.v1`.
+ *
+ * Owner: webhook-fanout.
+ */
+import type { Queries } from '../../pool.ts'
+
+/**
+ * Whether the fan-out has applied the record at `offset`. True for a partition that the fan-out has never
+ * read: it will start with the current rows of the database.
+ */
+export const isApplied = async (q: Queries, partition: number, offset: number): Promise<boolean> => {
+  const [row] = await q<{ applied: boolean }[]>`
+    SELECT position > ${offset} AS applied FROM webhooks.positions WHERE partition = ${partition}`
+  return row?.applied ?? true
+}
