@@ -1,28 +1,34 @@
 /**
- * A deep backlog: messages of a campaign in their lane, an operator that takes a few hundred a second, and codes among them.
- * What must hold: the dispatcher's memory, and the way of a code to the operator.
+ * A deep backlog: many service messages in a lane, an operator that accepts a few hundred messages
+ * per second, and otp messages meanwhile. Measures the dispatcher's memory and the time from append
+ * to submit.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import {
-  type DispatchWorld,
-  makeDispatchWorld,
+  type DispatchEnvironment,
+  makeDispatchEnvironment,
   residentMiB,
   type Servers,
   slowOperator,
-} from './dispatch-world.ts'
+} from './dispatch-environment.ts'
 import { percentile } from './numbers.ts'
 
-export interface Backlog {
+export interface BacklogResult {
   readonly messages: number
   /** Largest resident memory of the dispatcher, MiB. */
   readonly memory: number
-  /** From the append of a code until the operator has read it, ms. */
+  /** `otp` messages: from the append until the operator has read the message, ms. */
   readonly codes: { readonly samples: number; readonly p50: number; readonly p99: number }
-  /** Of service messages of test keys, behind the backlog in its lane, from the append until the sandbox has taken them, ms. */
+  /**
+   * `service` messages of test keys in the same lane: from the append until the sandbox has
+   * accepted them, ms.
+   */
   readonly others: { readonly samples: number; readonly p50: number; readonly p99: number }
-  /** Messages of the campaign that the operator took meanwhile, a second. */
+  /** Messages of the backlog that the operator accepted meanwhile, per second. */
   readonly campaignPerSecond: number
-  /** Answers that came too late for the dispatcher, so that it asked an operator that recognises repeats again. */
+  /**
+   * Messages that were submitted again after a late answer; the operator deduplicates by reference.
+   */
   readonly repeated: number
 }
 
@@ -32,60 +38,66 @@ export interface BacklogPlan {
   readonly codesPerSecond: number
 }
 
-/** Payloads that are really sealed: many more than the operator takes in the time. */
+/**
+ * Messages with a payload that can be decrypted: many more than the operator accepts during the
+ * run.
+ */
 const READABLE = 60_000
-/** The operator answers in this process too: it must get its turn between two of them. */
+/**
+ * Messages per append. The operator runs in this process too and must answer between two appends.
+ */
 const CHUNK = 1000
 const number = (i: number): string => `+79${String(100_000_000 + i)}`
 
-const fill = async (world: DispatchWorld, messages: number): Promise<void> => {
+const fill = async (environment: DispatchEnvironment, messages: number): Promise<void> => {
   for (let i = 0; i < messages; i += CHUNK) {
     const size = Math.min(CHUNK, messages - i)
-    await world.accept(
+    await environment.accept(
       Array.from({ length: size }, (_, n) =>
-        world.message({ to: number(i + n), class: 'service', mode: 'live' }, i + n < READABLE),
+        environment.message({ to: number(i + n), class: 'service', mode: 'live' }, i + n < READABLE),
       ),
     )
   }
 }
 
-export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<Backlog> => {
-  const world = await makeDispatchWorld(servers, 6)
-  // About 350 a second over the seven connections that a campaign gets.
+export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<BacklogResult> => {
+  const environment = await makeDispatchEnvironment(servers, 6)
+  // About 350 messages per second over the seven connections that service messages may use.
   const operator = await slowOperator({ requestMs: 50, messageMs: 20 })
   try {
-    await world.pretendProjected()
-    const dispatcher = await world.start('dispatcher', await operator.environment())
+    await environment.markAllProjected()
+    const dispatcher = await environment.start('dispatcher', await operator.environment())
     let memory = 0
     const watch = setInterval(() => {
       memory = Math.max(memory, residentMiB(dispatcher.pid))
     }, 100)
-    await fill(world, plan.messages)
-    const before = operator.given.size
+    await fill(environment, plan.messages)
+    const before = operator.receivedAt.size
     const sent = new Map<string, number>()
     const others = new Map<string, number>()
     const sandboxed = new Map<string, number>()
-    world.follow(world.topics.messages, (type, at, value) => {
+    environment.follow(environment.topics.messages, (type, at, value) => {
       if (type !== 'MessageSent') return
-      // The message id is the first field of every fact.
+      // The message id is the first field of every fact. Reading it directly avoids decoding a
+      // million records.
       const id = Buffer.from(value.subarray(6, 36)).toString('latin1')
       if (others.has(id)) sandboxed.set(id, at)
     })
-    const begun = performance.now()
+    const started = performance.now()
     for (let i = 0; i < plan.codes; i++) {
-      const wait = begun + (i * 1000) / plan.codesPerSecond - performance.now()
+      const wait = started + (i * 1000) / plan.codesPerSecond - performance.now()
       if (wait > 0) await delay(wait)
-      const code = world.message({ to: number(900_000 + i), class: 'otp', mode: 'live' })
-      const other = world.message({ to: number(950_000 + i), class: 'service', mode: 'test' })
+      const code = environment.message({ to: number(900_000 + i), class: 'otp', mode: 'live' })
+      const other = environment.message({ to: number(950_000 + i), class: 'service', mode: 'test' })
       sent.set(code.messageId, Date.now())
       others.set(other.messageId, Date.now())
-      await world.accept([code, other])
+      await environment.accept([code, other])
     }
-    const campaignSeconds = (performance.now() - begun) / 1000
-    const campaign = [...operator.given].filter(([id]) => !sent.has(id)).length - before
+    const campaignSeconds = (performance.now() - started) / 1000
+    const campaign = [...operator.receivedAt].filter(([id]) => !sent.has(id)).length - before
     const deadline = performance.now() + 60_000
     while (
-      [...sent.keys()].some((id) => !operator.given.has(id)) ||
+      [...sent.keys()].some((id) => !operator.receivedAt.has(id)) ||
       [...others.keys()].some((id) => !sandboxed.has(id))
     ) {
       if (performance.now() > deadline) break
@@ -101,13 +113,13 @@ export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<Back
     return {
       messages: plan.messages,
       memory,
-      codes: times(sent, operator.given),
+      codes: times(sent, operator.receivedAt),
       others: times(others, sandboxed),
       campaignPerSecond: campaign / campaignSeconds,
       repeated: operator.repeated(),
     }
   } finally {
     operator.close()
-    await world.close()
+    await environment.close()
   }
 }

@@ -1,34 +1,34 @@
-/** CPU time of processes: on a machine that has other work it moves less than what they get done in a second. */
+/** CPU time of processes. On a machine with other work, CPU time varies less than throughput. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Jiffies are hundredths of a second on every Linux there is. */
+/** `/proc` counts in jiffies. A jiffy is 10 ms on all common Linux kernels. */
 const JIFFY_MS = 10
 
 interface Times {
   readonly pid: number
   readonly parent: number
-  /** Of itself and of its children that have ended, ms. */
+  /** CPU time of the process and of its children that have exited, ms. */
   readonly ms: number
 }
 
 const timesOf = (pid: number): Times | null => {
   try {
-    // The name of the program, in brackets, may hold anything.
+    // The program name, in brackets, may contain spaces and brackets. Skip to the last bracket.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /su, '')
       .split(' ')
     const ms = fields.slice(11, 15).reduce((sum, jiffies) => sum + Number(jiffies) * JIFFY_MS, 0)
     return { pid, parent: Number(fields[1]), ms }
   } catch {
-    // It has ended meanwhile, or this is no Linux.
+    // The process has exited, or this is not Linux.
     return null
   }
 }
 
-/** The process that has started another one; 0 where nobody knows. */
+/** The parent of a process; 0 if it is unknown. */
 export const parentOf = (pid: number): number => timesOf(pid)?.parent ?? 0
 
-/** CPU time of a process and of its children, ms. Linux tells it in /proc; elsewhere it is not a number. */
+/** CPU time of a process and of its children, ms; NaN on systems without /proc. */
 export const cpuMs = (pid: number): number => {
   const root = timesOf(pid)
   if (root === null) return Number.NaN

@@ -1,17 +1,19 @@
 /**
- * What a message leaves on disk: sends messages of both classes through a hub of its own, in the sandbox, and weighs topics and tables.
+ * Disk usage of a message: sends messages of both classes through a hub with the sandbox, and
+ * measures topics and tables. Stores the figures in `results.json`.
  *
- *   node benchmarks/disk.ts [messages]
+ *   node scripts/run.mjs benchmarks/disk.ts [messages]
  */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually, openDatabase } from '@hub/testkit'
 import { startHub } from '../test/support/hub.ts'
 import { client } from '../test/support/client.ts'
+import { writeAlone } from './report.ts'
 
 const MESSAGES = Number(process.argv[2] ?? 20_000)
 const BATCH = 500
-/** A bound on what hangs. */
+/** Ends the script when messages do not arrive. */
 const DRAINED_WITHIN_MS = 600_000
 
 const hub = await startHub({ apiRps: 100_000 })
@@ -27,9 +29,9 @@ try {
         : { class: 'service', template: 'order_ready', variables: { order: `A-${from + i}` } }),
     }))
     const { body, status } = await sender.post('/v1/messages/batch', { messages })
-    const isWhole = status === 202 && body.counts.rejected === 0
-    // The same references again: what is there already is a duplicate.
-    if (isWhole) from += messages.length
+    const isAccepted = status === 202 && body.counts.rejected === 0
+    // Otherwise send the same references again: messages that were accepted count as duplicates.
+    if (isAccepted) from += messages.length
     else await new Promise((resolve) => setTimeout(resolve, 500))
   }
   const sql = openDatabase(database_url)
@@ -60,18 +62,25 @@ try {
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
        WHERE c.relkind = 'r' AND n.nspname IN ('command', 'read', 'webhooks') GROUP BY 1 ORDER BY sum(pg_total_relation_size(c.oid)) DESC`
-    const each = (bytes: number): string => (bytes / MESSAGES).toFixed(0).padStart(7)
-    console.log(`${MESSAGES} messages, bytes a message (the same number is MB a million messages)`)
+    const perMessage = (bytes: number): string => (bytes / MESSAGES).toFixed(0).padStart(7)
+    console.log(`${MESSAGES} messages, bytes per message (the same number is MB per million messages)`)
     for (const [topic, bytes] of [...topics].toSorted((a, b) => b[1] - a[1])) {
-      if (bytes >= MESSAGES) console.log(`${each(bytes)}  ${topic}`)
+      if (bytes >= MESSAGES) console.log(`${perMessage(bytes)}  ${topic}`)
     }
     for (const { heap, name, total } of tables) {
       if (Number(total) >= 5 * MESSAGES) {
         console.log(
-          `${each(Number(total))}  ${name} (of it indexes ${((Number(total) - Number(heap)) / MESSAGES).toFixed(0)})`,
+          `${perMessage(Number(total))}  ${name} (of which indexes ${((Number(total) - Number(heap)) / MESSAGES).toFixed(0)})`,
         )
       }
     }
+    writeAlone(
+      'disk',
+      Object.fromEntries([
+        ...[...topics].map(([topic, bytes]) => [topic, bytes / MESSAGES] as const),
+        ...tables.map(({ name, total }) => [name, Number(total) / MESSAGES] as const),
+      ]),
+    )
   } finally {
     await sql.end()
   }

@@ -1,6 +1,6 @@
 /**
- * The sections about handing over, against the servers of a hub or, alone (`node benchmarks/dispatching.ts`), on a stack of its own: a deep
- * backlog, the recovery of a shard, the cost of a message among many, and what the pipeline behind acceptance carries.
+ * Section `dispatching`: throughput from lane to event journal, recovery of a shard, cost of a
+ * message in a shard with many open messages, and a deep backlog. Runs on servers of its own.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -9,23 +9,21 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { startStack } from '../test/support/hub.ts'
 import { backlog } from './backlog.ts'
-import { bareProduce } from './bare.ts'
-import { freePort, type Servers } from './dispatch-world.ts'
-import { handingOver } from './handing-over.ts'
-import type { Page } from './numbers.ts'
-import { flatnessApart } from './open-messages.ts'
+import { bareProduce } from './bare-kafka.ts'
+import { freePort, type Servers } from './dispatch-environment.ts'
+import { measurePipeline } from './pipeline.ts'
 import { recovery } from './recovery.ts'
+import type { Section } from './report.ts'
+import { measureShardCost } from './shard-cost.ts'
 
-/** The issue's own size. Filling the lane takes most of the section's time. */
+/** The depth that the target names. Filling the lane takes most of the time of this section. */
 const BACKLOG = { messages: 1_000_000, codes: 200, codesPerSecond: 10 }
 const OPEN = 100_000
-const HANDING_OVER = { messages: 20_000, warmUp: 3000 }
+const PIPELINE = { messages: 20_000, warmUp: 3000 }
 const BARE_MS = 4000
 
-export type Section = Pick<Page, 'rows' | 'bars'>
-
-/** The operator simulator as an SMPP centre, in a process of its own. */
-const startCentre = async () => {
+/** Starts the operator simulator as an SMPP centre (SMSC) in its own process. */
+const startSmsc = async () => {
   const directory = mkdtempSync(join(tmpdir(), 'hub-bench-centre-'))
   const [control, smpp, callback] = [await freePort(), await freePort(), await freePort()]
   const child: ChildProcess = spawn(
@@ -47,12 +45,13 @@ const startCentre = async () => {
   )
   const deadline = performance.now() + 20_000
   for (;;) {
-    const up = await fetch(`http://127.0.0.1:${control}/statistics`).then(
+    const isUp = await fetch(`http://127.0.0.1:${control}/statistics`).then(
       (response) => response.ok,
       () => false,
     )
-    if (up) break
-    if (child.exitCode !== null || performance.now() > deadline) throw new Error('the centre did not start')
+    if (isUp) break
+    if (child.exitCode !== null || performance.now() > deadline)
+      throw new Error('The operator simulator did not start within 20 seconds.')
     await delay(20)
   }
   return {
@@ -67,93 +66,105 @@ const startCentre = async () => {
   }
 }
 
-export const measureDispatching = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
-  // The same limit before and after: other work on the machine is in both.
+const measureDispatching = async (servers: Servers, log: (line: string) => void): Promise<Section> => {
+  // The limit is measured before and after, so that other work on the machine affects both.
   const limits = [await bareProduce(servers.brokers, 'bench.before.', BARE_MS)]
-  const sandbox = await handingOver(servers, HANDING_OVER)
-  say(`handing over, sandbox: ${sandbox.perSecond.toFixed(0)} messages/s`)
-  const centre = await startCentre()
-  const smpp = await handingOver(servers, { ...HANDING_OVER, live: centre.environment }).finally(centre.close)
-  say(`handing over, SMPP: ${smpp.perSecond.toFixed(0)} messages/s`)
+  const sandbox = await measurePipeline(servers, PIPELINE)
+  log(`lane to event journal, sandbox: ${sandbox.perSecond.toFixed(0)} messages/s`)
+  const smsc = await startSmsc()
+  const smpp = await measurePipeline(servers, { ...PIPELINE, live: smsc.environment }).finally(smsc.close)
+  log(`lane to event journal, SMPP: ${smpp.perSecond.toFixed(0)} messages/s`)
   limits.push(await bareProduce(servers.brokers, 'bench.after.', BARE_MS))
   const bare = limits.reduce((sum, { perSecond }) => sum + perSecond, 0) / limits.length
-  say(`bare produce beside them: ${bare.toFixed(0)} records/s`)
+  log(`bare produce beside them: ${bare.toFixed(0)} records/s`)
 
   const fresh = await recovery(servers, { open: OPEN, afterADay: false })
   const aged = await recovery(servers, { open: OPEN, afterADay: true })
-  say(`recovery of ${OPEN} open messages: ${fresh.ms.toFixed(0)} ms, after a day ${aged.ms.toFixed(0)} ms`)
+  log(`recovery of ${OPEN} open messages: ${fresh.ms.toFixed(0)} ms, after a day ${aged.ms.toFixed(0)} ms`)
 
-  const flat = await flatnessApart(1000, OPEN, 9)
-  say(
-    `a message among ${flat.few}: ${flat.atFew.toFixed(1)} µs, among ${flat.many}: ${flat.atMany.toFixed(1)} µs`,
+  const cost = await measureShardCost(1000, OPEN, 9)
+  log(
+    `cost of a message, ${cost.few} open: ${cost.atFew.toFixed(1)} µs, ${cost.many} open: ${cost.atMany.toFixed(1)} µs`,
   )
 
   const deep = await backlog(servers, BACKLOG)
-  say(
-    `backlog of ${deep.messages}: ${deep.memory.toFixed(0)} MiB, codes p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms`,
+  log(
+    `backlog of ${deep.messages}: ${deep.memory.toFixed(0)} MiB, otp p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms`,
   )
 
-  const handed = (what: string, one: typeof sandbox): Page['rows'][number] => [
-    `handing over, ${what}: from the lane until accepted, sent and delivered are in the journal`,
-    `${one.perSecond.toFixed(0)} messages/s (${one.messages}); dispatcher ${one.dispatcher.toFixed(0)} MiB, projector ${one.projector.toFixed(0)} MiB`,
-    `${(one.perSecond / bare).toFixed(3)} of the bare produce beside it (${bare.toFixed(0)} records/s)`,
+  const pipelineRow = (operator: string, result: typeof sandbox): Section['rows'][number] => [
+    `${operator}: from the lane until accepted, sent and delivered are in the event journal`,
+    `${result.perSecond.toFixed(0)} messages/s (${result.messages}); dispatcher ${result.dispatcher.toFixed(0)} MiB, projector ${result.projector.toFixed(0)} MiB`,
+    `${(result.perSecond / bare).toFixed(3)} of the bare produce beside it (${bare.toFixed(0)} records/s)`,
   ]
   return {
+    figures: {
+      bareProducePerSecond: bare,
+      sandboxPerSecond: sandbox.perSecond,
+      smppPerSecond: smpp.perSecond,
+      dispatcherPipelineMiB: Math.max(sandbox.dispatcher, smpp.dispatcher),
+      projectorPipelineMiB: Math.max(sandbox.projector, smpp.projector),
+      openMessages: fresh.open,
+      recoveryMs: fresh.ms,
+      recoveryAfterADayMs: aged.ms,
+      messageMicrosecondsFewOpen: cost.atFew,
+      messageMicrosecondsManyOpen: cost.atMany,
+      dispatcherBacklogMiB: deep.memory,
+      otpP50Ms: deep.codes.p50,
+      otpP99Ms: deep.codes.p99,
+    },
     rows: [
-      handed('sandbox', sandbox),
-      handed('SMPP centre on the same machine', smpp),
+      pipelineRow('sandbox', sandbox),
+      pipelineRow('SMPP simulator on the same machine', smpp),
       [
         `recovery of a shard with ${fresh.open} open messages`,
-        `${fresh.ms.toFixed(0)} ms (${fresh.records} records); after a day of unreported messages ${aged.ms.toFixed(0)} ms (${aged.records} records)`,
+        `${fresh.ms.toFixed(0)} ms (${fresh.records} records); after a day without reports ${aged.ms.toFixed(0)} ms (${aged.records} records)`,
         `${((1000 * fresh.records) / fresh.ms).toFixed(0)} records/s`,
       ],
       [
-        `a message through a shard, ${flat.few} and ${flat.many} open`,
-        `${flat.atFew.toFixed(1)} µs and ${flat.atMany.toFixed(1)} µs`,
-        `${(flat.atMany / flat.atFew).toFixed(2)} ×`,
+        `cost of a message in a shard, ${cost.few} and ${cost.many} open`,
+        `${cost.atFew.toFixed(1)} µs and ${cost.atMany.toFixed(1)} µs`,
+        `${(cost.atMany / cost.atFew).toFixed(2)} ×`,
       ],
       [
-        `a code behind ${deep.messages} messages for a slow operator (${deep.campaignPerSecond.toFixed(0)}/s)`,
-        `append to operator p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms; a test key's message in the same lane p50 ${deep.others.p50} ms, p99 ${deep.others.p99} ms`,
-        `dispatcher at most ${deep.memory.toFixed(0)} MiB; ${deep.repeated} repeated after a late answer`,
+        `an otp message while ${deep.messages} service messages wait for a slow operator (${deep.campaignPerSecond.toFixed(0)}/s)`,
+        `append to submit p50 ${deep.codes.p50} ms, p99 ${deep.codes.p99} ms; a service message of a test key p50 ${deep.others.p50} ms, p99 ${deep.others.p99} ms`,
+        `dispatcher at most ${deep.memory.toFixed(0)} MiB; ${deep.repeated} submitted again after a late answer`,
       ],
     ],
-    bars: [
+    targets: [
       {
-        what: 'bare produce records/s ÷ messages/s handed over, sandbox',
+        what: 'bare produce records/s ÷ messages/s from lane to event journal, sandbox',
         value: bare / sandbox.perSecond,
-        bar: 1 / 0.02,
+        atMost: 1 / 0.02,
       },
       {
-        what: 'bare produce records/s ÷ messages/s handed over, SMPP',
+        what: 'bare produce records/s ÷ messages/s from lane to event journal, SMPP',
         value: bare / smpp.perSecond,
-        bar: 1 / 0.02,
+        atMost: 1 / 0.02,
       },
-      { what: `recovery of a shard with ${OPEN} open messages, s`, value: fresh.ms / 1000, bar: 3 },
-      { what: 'the same after a day of unreported messages, s', value: aged.ms / 1000, bar: 3 },
+      { what: `recovery of a shard with ${OPEN} open messages, s`, value: fresh.ms / 1000, atMost: 3 },
+      { what: 'the same after a day without reports, s', value: aged.ms / 1000, atMost: 3 },
       {
-        what: `cost of a message, ${flat.many} open ÷ ${flat.few}`,
-        value: flat.atMany / flat.atFew,
-        bar: 1.3,
+        what: `cost of a message, ${cost.many} open ÷ ${cost.few}`,
+        value: cost.atMany / cost.atFew,
+        atMost: 1.3,
       },
-      { what: `dispatcher behind ${deep.messages} messages, MiB`, value: deep.memory, bar: 350 },
-      { what: 'hand-over of a code behind them, p99, ms', value: deep.codes.p99, bar: 100 },
+      {
+        what: `memory of the dispatcher with ${deep.messages} waiting messages, MiB`,
+        value: deep.memory,
+        atMost: 350,
+      },
+      { what: 'submit of an otp message meanwhile, p99, ms', value: deep.codes.p99, atMost: 100 },
     ],
   }
 }
 
-/** The same on servers of its own, which nobody else has filled. */
-export const measureDispatchingAlone = async (say: (line: string) => void): Promise<Section> => {
+export const runDispatching = async (log: (line: string) => void): Promise<Section> => {
   const stack = await startStack()
   try {
-    return await measureDispatching({ brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }, say)
+    return await measureDispatching({ brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl }, log)
   } finally {
     await stack.stop()
   }
-}
-
-if (import.meta.main) {
-  const section = await measureDispatchingAlone((line) => console.log(line))
-  console.table(section.rows)
-  console.table(section.bars)
 }

@@ -1,8 +1,7 @@
 /**
- * The limit of a delivery: bare undici, in a process of its own, that posts the same bytes over as many connections and does nothing
- * else: no queue, no signature, no record.
- *
- * Started by `webhooks.ts` over IPC with a plan; answers with posts a second and what each took.
+ * The limit of a webhook delivery: bare undici that posts the same bytes over the same number of
+ * connections, without queue, signature or record. `webhooks.ts` starts it as a child process,
+ * sends the plan over IPC and receives the result.
  */
 import { Pool } from 'undici'
 
@@ -16,7 +15,7 @@ export interface PosterPlan {
 
 export interface Posted {
   readonly perSecond: number
-  /** CPU of this process for a post, µs. */
+  /** CPU time of this process per post, µs. */
   readonly cpu: number
 }
 
@@ -44,14 +43,14 @@ const run = async (plan: PosterPlan): Promise<Posted> => {
       }),
     )
   }
-  // Connections and compiled code first.
+  // The first second opens connections and compiles code. It is not measured.
   await until(performance.now() + 1000)
   posts = 0
-  const begun = performance.now()
+  const started = performance.now()
   const before = process.cpuUsage()
-  await until(begun + plan.durationMs)
+  await until(started + plan.durationMs)
   const { system, user } = process.cpuUsage(before)
-  const perSecond = posts / ((performance.now() - begun) / 1000)
+  const perSecond = posts / ((performance.now() - started) / 1000)
   await pool.close()
   return { perSecond, cpu: (user + system) / posts }
 }

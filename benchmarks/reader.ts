@@ -1,6 +1,7 @@
 /**
- * Readers: a process of their own, so that their event loop is not the one that is measured. They ask the API over HTTP, or PostgreSQL for
- * the same rows by one bare statement. Started with a plan over IPC; answers with what it saw.
+ * Readers in their own process, so that they do not share an event loop with the measured app. They
+ * query the API over HTTP, or PostgreSQL with one bare statement. `queries.ts` sends the plan over
+ * IPC and receives the result.
  */
 import { randomInt } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
@@ -9,9 +10,9 @@ import { cpuMs } from './cpu.ts'
 import { percentile } from './numbers.ts'
 
 export interface ReaderPlan {
-  /** What is asked for, in a new order each time: a path, or the parameters of the statement. */
+  /** The queries, chosen at random: a path, or the parameters of the statement. */
   readonly wanted: ReadonlyArray<ReadonlyArray<string>>
-  /** Readers at a time, each of which asks again when it is answered. */
+  /** Number of readers. Each sends its next query when the last is answered. */
   readonly readers: number
   readonly durationMs: number
   readonly from:
@@ -29,23 +30,23 @@ export interface ReaderResult {
   /** ms. */
   readonly p50: number
   readonly p99: number
-  /** CPU time of this process for an answer, µs. */
+  /** CPU time of this process per answer, µs. */
   readonly cpu: number
-  /** Answers that were not what was asked for. */
+  /** Answers with an error or without a row. */
   readonly failed: number
 }
 
-/** The first part is for connections, plans and compiled code. */
+/** The first quarter is warm-up: connections, plans and compiled code. */
 const WARM_UP_PART = 1 / 4
 
-/** Asks for something; false where the answer is not what was asked for. */
+/** Sends one query; false for an error or an empty answer. */
 type Ask = (wanted: ReadonlyArray<string>) => Promise<boolean>
 
 const HEAD_ENDS = Buffer.from('\r\n\r\n')
 
 /**
- * GET over a connection that stays open. By hand: readers share the machine with what they ask, clients do not, and a whole HTTP client took as much of it
- * as half of command-api.
+ * GET over a persistent connection, without an HTTP client. The readers share the machine with the
+ * measured app, and a complete HTTP client would take half as much CPU as command-api.
  */
 const httpAsker = async ({ baseUrl, key }: Extract<ReaderPlan['from'], { kind: 'http' }>) => {
   const { host, hostname, port } = new URL(baseUrl)
@@ -53,14 +54,17 @@ const httpAsker = async ({ baseUrl, key }: Extract<ReaderPlan['from'], { kind: '
     const opened = connect({ host: hostname, port: Number(port), noDelay: true }, () => resolve(opened))
     opened.once('error', reject)
   })
-  /** Of the answer that is being read: its beginning until its head is whole, then how many bytes are to come. */
-  let begun: Buffer = Buffer.alloc(0)
+  /**
+   * The bytes of the current answer until its head is complete. After that, `left` counts the
+   * missing bytes.
+   */
+  let head: Buffer = Buffer.alloc(0)
   let isOk = false
   let left = -1
   let settle: ((right: boolean) => void) | null = null
   const end = (right: boolean): void => {
     const answered = settle
-    begun = Buffer.alloc(0)
+    head = Buffer.alloc(0)
     left = -1
     settle = null
     answered?.(right)
@@ -68,13 +72,13 @@ const httpAsker = async ({ baseUrl, key }: Extract<ReaderPlan['from'], { kind: '
   socket.on('data', (chunk: Buffer) => {
     if (left >= 0) left -= chunk.length
     else {
-      begun = begun.length === 0 ? chunk : Buffer.concat([begun, chunk])
-      const ends = begun.indexOf(HEAD_ENDS)
+      head = head.length === 0 ? chunk : Buffer.concat([head, chunk])
+      const ends = head.indexOf(HEAD_ENDS)
       if (ends < 0) return
-      const head = begun.toString('latin1', 0, ends)
-      isOk = head.startsWith('HTTP/1.1 200 ')
-      const length = Number(/\r\ncontent-length: (\d+)/iu.exec(head)?.[1] ?? Number.NaN)
-      left = length - (begun.length - ends - HEAD_ENDS.length)
+      const text = head.toString('latin1', 0, ends)
+      isOk = text.startsWith('HTTP/1.1 200 ')
+      const length = Number(/\r\ncontent-length: (\d+)/iu.exec(text)?.[1] ?? Number.NaN)
+      left = length - (head.length - ends - HEAD_ENDS.length)
     }
     if (left === 0) end(isOk)
     else if (!(left > 0)) socket.destroy()
@@ -97,7 +101,7 @@ const sqlAsker = ({ connections, databaseUrl, statement }: Extract<ReaderPlan['f
   const sql = postgres(databaseUrl, {
     max: connections,
     onnotice: () => {},
-    // As the hub's own connections are (docs/decisions/0009).
+    // The settings of the hub's own connections (docs/decisions/0009).
     connection: { plan_cache_mode: 'force_generic_plan', enable_seqscan: false },
   })
   const ask: Ask = async (parameters) =>
@@ -105,7 +109,10 @@ const sqlAsker = ({ connections, databaseUrl, statement }: Extract<ReaderPlan['f
   return { ask, end: () => sql.end() }
 }
 
-/** One for each reader: a connection each over HTTP, and a pool for all of them to PostgreSQL. */
+/**
+ * One function for each reader: each has its own HTTP connection, or all share a pool to
+ * PostgreSQL.
+ */
 const askersOf = async ({ from, readers }: ReaderPlan) => {
   if (from.kind === 'http') return Promise.all(Array.from({ length: readers }, () => httpAsker(from)))
   const shared = sqlAsker(from)
@@ -116,14 +123,14 @@ const read = async (plan: ReaderPlan): Promise<ReaderResult> => {
   const askers = await askersOf(plan)
   const times: Array<number> = []
   let failed = 0
-  const readFor = async (ms: number, note: (time: number) => void): Promise<void> => {
+  const readFor = async (ms: number, record: (time: number) => void): Promise<void> => {
     const until = performance.now() + ms
     await Promise.all(
       askers.map(async ({ ask }) => {
         for (let at = performance.now(); at < until;) {
           const right = await ask(plan.wanted[randomInt(plan.wanted.length)]!).catch(() => false)
           const now = performance.now()
-          if (right) note(now - at)
+          if (right) record(now - at)
           else failed += 1
           at = now
         }
@@ -131,9 +138,9 @@ const read = async (plan: ReaderPlan): Promise<ReaderResult> => {
     )
   }
   await readFor(plan.durationMs * WARM_UP_PART, () => {})
-  const [begun, cpu] = [performance.now(), cpuMs(process.pid)]
+  const [started, cpu] = [performance.now(), cpuMs(process.pid)]
   await readFor(plan.durationMs * (1 - WARM_UP_PART), (time) => times.push(time))
-  const seconds = (performance.now() - begun) / 1000
+  const seconds = (performance.now() - started) / 1000
   const spent = cpuMs(process.pid) - cpu
   await Promise.all([...new Set(askers)].map(({ end }) => end()))
   times.sort((a, b) => a - b)

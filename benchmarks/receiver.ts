@@ -1,9 +1,10 @@
 /**
- * A subscriber for the benchmark: a bare HTTPS server in a process of its own. `/count` answers at once and counts, `/timed` reads as
- * well when the events of a request were written, `/hung` never answers.
+ * A webhook receiver for the benchmark: a bare HTTPS server in its own process. `/count` answers at
+ * once and counts requests, `/timed` also measures the age of the events, and `/hung` never
+ * answers.
  *
- * Started by `webhooks.ts` over IPC with key and certificate; answers with its port, and every question with what it saw since the
- * last one. Ends when told to.
+ * `webhooks.ts` starts it over IPC with key and certificate and receives its port. Each further
+ * message returns the figures since the last one. It exits on disconnect.
  */
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -16,9 +17,12 @@ export interface ReceiverPlan {
 export interface Seen {
   /** Requests to `/count`. */
   readonly requests: number
-  /** When the last of them came, milliseconds since the epoch. */
+  /** Arrival of the last of them, milliseconds since the epoch. */
   readonly lastAt: number
-  /** Of each request to `/timed`: from the closing of its batch (its hundredth event, or a second after its first) to here, ms. */
+  /**
+   * For each request to `/timed`: the time from the closing of its webhook batch to its arrival,
+   * ms. A batch closes with its hundredth event, or a second after its first.
+   */
   readonly dispatch: ReadonlyArray<number>
 }
 
@@ -27,7 +31,7 @@ const WINDOW_MS = 1000
 
 const now = (): number => performance.timeOrigin + performance.now()
 
-/** How long a batch that was complete at its closing took to arrive. */
+/** The time from the closing of a webhook batch to its arrival at `at`, ms. */
 const dispatchOf = (body: string, at: number): number => {
   const written = (JSON.parse(body) as Array<{ data: { object: { written: number } } }>).map(
     (event) => event.data.object.written,

@@ -1,19 +1,20 @@
 /**
- * How long a shard takes to open again with many messages that have been sent and not reported on: right after they were sent, and after
- * a day, in which other messages came and went and the open ones were carried forward.
+ * Recovery time of a shard with many messages that have been sent and have no delivery report:
+ * right after the submits, and after a day in which other messages came and went and the open ones
+ * were re-appended.
  */
 import { type LogFact, newId, recipientHash } from '@hub/domain'
 import { CARRIED_IN_ONE, CARRY_BEHIND, CARRY_RATIO } from '@hub/dispatcher'
 import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { makeDispatchWorld, residentMiB, type Servers } from './dispatch-world.ts'
+import { makeDispatchEnvironment, residentMiB, type Servers } from './dispatch-environment.ts'
 
 export interface Recovery {
   readonly open: number
-  /** Records of the log that were read. */
+  /** Log records that recovery reads. */
   readonly records: number
-  /** From the assignment of the shard until it is open, as the dispatcher tells it, ms. */
+  /** From the assignment of the shard until it is open, by the dispatcher's own metric, ms. */
   readonly ms: number
   readonly memory: number
 }
@@ -22,7 +23,7 @@ const SHARD = 0
 const OPERATOR = 'sandbox'
 const CHUNK = 5000
 
-/** What a restart finds: nothing below the low-water mark is in this log. */
+/** The log from the low-water mark on, as a restart finds it. */
 type Log = (open: number) => Iterable<OutgoingRecord>
 
 const metric = (text: string, name: string): number =>
@@ -32,7 +33,7 @@ export const recovery = async (
   servers: Servers,
   plan: { readonly open: number; readonly afterADay: boolean },
 ): Promise<Recovery> => {
-  const world = await makeDispatchWorld(servers, 1)
+  const environment = await makeDispatchEnvironment(servers, 1)
   try {
     const now = Date.now()
     const day = plan.afterADay ? 86_400_000 : 60_000
@@ -41,7 +42,7 @@ export const recovery = async (
     )
     let made = 0
     const record = (fact: LogFact) =>
-      logRecord(world.topics, fact, recipients[made++ % recipients.length]!, { partition: SHARD })
+      logRecord(environment.topics, fact, recipients[made++ % recipients.length]!, { partition: SHARD })
     const id = () => newId('msg', now, randomBytes(10))
     const claimed = (messageId: string, at: number): LogFact => ({
       type: 'HandoverStarted',
@@ -51,7 +52,7 @@ export const recovery = async (
       attempt: 1,
       operator: OPERATOR,
     })
-    // No operator's reports would be scheduled for such ids.
+    // The sandbox schedules no reports for ids of this form.
     const operatorIds = (messageId: string) => [`bench-${messageId}`]
     const reportDeadline = now + 26 * 3_600_000
     const sent = (messageId: string, at: number): LogFact => ({
@@ -63,11 +64,17 @@ export const recovery = async (
       reportDeadline,
     })
     const opened = (epoch: number) =>
-      shardOpenedRecord(world.topics, { type: 'ShardOpened', shard: SHARD, epoch, member: 'bench', at: now })
+      shardOpenedRecord(environment.topics, {
+        type: 'ShardOpened',
+        shard: SHARD,
+        epoch,
+        member: 'bench',
+        at: now,
+      })
 
     const log: Log = plan.afterADay
       ? function* (open) {
-          // The most that carrying leaves behind the mark.
+          // The largest distance to the low-water mark that re-appending allows.
           yield opened(1)
           for (let i = 0; i < open; i += CARRIED_IN_ONE) {
             const messages = Array.from({ length: Math.min(CARRIED_IN_ONE, open - i) }, () => {
@@ -84,7 +91,7 @@ export const recovery = async (
                 traceparent: null,
               }
             })
-            yield openMessagesCarriedRecord(world.topics, {
+            yield openMessagesCarriedRecord(environment.topics, {
               type: 'OpenMessagesCarried',
               shard: SHARD,
               at: now - 180_000,
@@ -115,13 +122,13 @@ export const recovery = async (
       records++
       chunk.push(one)
       if (chunk.length < CHUNK) continue
-      await world.append(chunk)
+      await environment.append(chunk)
       chunk = []
     }
-    if (chunk.length > 0) await world.append(chunk)
+    if (chunk.length > 0) await environment.append(chunk)
 
-    const dispatcher = await world.start('dispatcher')
-    // Gauges are told once a second.
+    const dispatcher = await environment.start('dispatcher')
+    // The dispatcher updates gauges once per second.
     let text = await dispatcher.metrics()
     for (let look = 0; look < 100 && !(metric(text, 'hub_dispatcher_open_messages') > 0); look++) {
       await delay(100)
@@ -136,6 +143,6 @@ export const recovery = async (
       memory: residentMiB(dispatcher.pid),
     }
   } finally {
-    await world.close()
+    await environment.close()
   }
 }

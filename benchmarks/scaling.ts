@@ -1,10 +1,11 @@
 /**
- * `node benchmarks/scaling.ts`: does throughput follow the number of processes?
+ * Scaling of each consumer with the number of its processes: `node scripts/run.mjs
+ * benchmarks/scaling.ts`. Stores the figures in `results.json`.
  *
- * On a machine with fewer cores than processes it cannot, unless a process is worth less than a core. So here each process of the consumer in
- * question is let run for a tenth of the time only, in slices, by SIGSTOP and SIGCONT, as if it had a tenth of a core of its own; all
- * others run freely. A burst of messages of many accounts is sent, and the time taken until that consumer has done its part of
- * it: with one such process, then with three. Medians of some rounds.
+ * A machine with fewer cores than processes cannot show scaling directly. Therefore each process of
+ * the measured consumer may run only for a tenth of the time, in slices, by SIGSTOP and SIGCONT.
+ * All other processes run freely. The script sends bursts of messages of many accounts and measures
+ * the time until the consumer has processed them, with one process and with three.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
@@ -14,17 +15,22 @@ import { cpuMs } from '../test/support/cpu.ts'
 import { receiveHooks } from '../test/support/hooks.ts'
 import { type Account, operatorOf } from '../test/support/operator.ts'
 import { median } from './numbers.ts'
+import { writeAlone } from './report.ts'
 
-/** Of a cycle so much: short enough that no session, lease or deadline notices, long enough that a slice does some work. */
+/**
+ * A process runs AWAKE_MS of each CYCLE_MS: too short a pause for sessions, leases and deadlines,
+ * long enough to work.
+ */
 const AWAKE_MS = 10
 const CYCLE_MS = 100
 const PROCESSES = 3
-/** Spread over the partitions by their recipients, and their events by the accounts. */
+/** Recipients spread messages over the partitions, and accounts spread their events. */
 const ACCOUNTS = 96
 const MESSAGES_EACH = 25
 /**
- * Of each account, while the fan-out is the one in question: as many as there may be. With one of them a burst is told a window of one second after
- * its last event, however many processes there are, and little else takes its time.
+ * Endpoints of each account while the fan-out is measured: the maximum. With one endpoint, the
+ * window of one second after the last event would dominate the time, whatever the number of
+ * processes.
  */
 const ENDPOINTS = 20
 const ROUNDS = 3
@@ -33,13 +39,13 @@ const WITHIN = { withinMs: 120_000, everyMs: 50 } as const
 
 const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webhook-fanout']
 
-/** Lets each of these processes run for a tenth of the time while `use` runs. */
-const onTenths = async <A>(processes: ReadonlyArray<AppProcess>, use: () => Promise<A>): Promise<A> => {
-  let over = false
+/** Lets each process run for a tenth of the time while `use` runs. */
+const withTenthOfCore = async <A>(processes: ReadonlyArray<AppProcess>, use: () => Promise<A>): Promise<A> => {
+  let isOver = false
   const turns = processes.map(async (process, i) => {
-    // One after the other, not all at once.
+    // The slices of the processes do not overlap.
     await delay((CYCLE_MS / processes.length) * i)
-    while (!over) {
+    while (!isOver) {
       process.kill('SIGSTOP')
       await delay(CYCLE_MS - AWAKE_MS)
       process.kill('SIGCONT')
@@ -49,7 +55,7 @@ const onTenths = async <A>(processes: ReadonlyArray<AppProcess>, use: () => Prom
   try {
     return await use()
   } finally {
-    over = true
+    isOver = true
     await Promise.all(turns)
   }
 }
@@ -73,22 +79,22 @@ try {
   }
 
   let endpoints = 0
-  /** A new one at each account. */
+  /** Adds an endpoint to each account. */
   const addEndpoint = async (): Promise<void> => {
     endpoints += 1
     await Promise.all(
       accounts.map(async ({ test }) => {
         const { status } = await test.post('/v1/webhook_endpoints', { url: hooks.url(`/hook${endpoints}`) })
-        if (status !== 201) throw new Error(`no endpoint: ${status}`)
+        if (status !== 201) throw new Error(`The hub did not create the endpoint: HTTP ${status}.`)
       }),
     )
   }
 
   let sent = 0
-  /** Events that receivers are still to be told. */
-  let untold = 0
+  /** Events that receivers have not received yet. */
+  let undelivered = 0
   let burst = 0
-  /** Sends a burst; answers when all of it is accepted. */
+  /** Sends a burst and waits until all messages are accepted. */
   const sendBurst = async (): Promise<void> => {
     burst += 1
     await Promise.all(
@@ -98,32 +104,35 @@ try {
             send('service', `+7916${String(a * 1000 + i).padStart(7, '0')}`, `${burst}-${i}`),
           ),
         })
-        if (answer.body.counts?.accepted !== MESSAGES_EACH) throw new Error(`not accepted: ${answer.status}`)
+        if (answer.body.counts?.accepted !== MESSAGES_EACH)
+          throw new Error(`The hub did not accept the batch: HTTP ${answer.status}.`)
       }),
     )
     sent += ACCOUNTS * MESSAGES_EACH
-    // Each message is accepted, sent and delivered; then its batch is complete.
-    untold += ACCOUNTS * endpoints * (MESSAGES_EACH * 3 + 1)
+    // Three events per message (accepted, sent, delivered), and one per batch (completed).
+    undelivered += ACCOUNTS * endpoints * (MESSAGES_EACH * 3 + 1)
   }
   const count = async (status: string): Promise<number> => {
     const [row] = await operator.sql<[{ count: number }]>`
       SELECT count(*)::int AS count FROM read.message_history WHERE status = ${status}`
     return row.count
   }
-  /** Whether receivers have been told everything. */
-  const isTold = (): boolean => {
-    for (const { body } of hooks.received) untold -= body.toString('latin1').match(/"evt_/gu)?.length ?? 0
+  /** Whether receivers have received all events. */
+  const allDelivered = (): boolean => {
+    for (const { body } of hooks.received)
+      undelivered -= body.toString('latin1').match(/"evt_/gu)?.length ?? 0
     hooks.clear()
-    return untold <= 0
+    return undelivered <= 0
   }
-  /** When a consumer has done its part of everything that was sent. */
+  /** Whether a consumer has processed everything that was sent. */
   const done: Readonly<Record<string, () => Promise<boolean>>> = {
     dispatcher: async () => (await count('sent')) >= sent,
     projector: async () => (await count('delivered')) >= sent,
-    'webhook-fanout': async () => isTold(),
+    'webhook-fanout': async () => allDelivered(),
   }
   const settled = () => eventually(done['webhook-fanout']!, WITHIN)
 
+  const figures: Record<string, number> = {}
   await addEndpoint()
   await sendBurst()
   await settled()
@@ -135,14 +144,14 @@ try {
     for (const [which, running] of [all.slice(0, 1), all].entries()) {
       await Promise.all(running.slice(1).map((one) => one.restart()))
       await Promise.all(running.map((one) => one.waitReady()))
-      // A process that has just started compiles what it runs.
+      // V8 compiles during the first bursts of a new process.
       for (let round = 0; round < WARM_UPS; round++) {
         await sendBurst()
         await settled()
       }
       const spent = () => running.reduce((sum, one) => sum + cpuMs(one.pid()), 0)
       for (let round = 0; round < ROUNDS; round++) {
-        const took = await onTenths(running, async () => {
+        const took = await withTenthOfCore(running, async () => {
           const [before, from] = [spent(), performance.now()]
           await sendBurst()
           await eventually(done[consumer]!, WITHIN)
@@ -161,11 +170,16 @@ try {
           .map((of) => of.map((rate) => rate.toFixed(0)).join(', '))
           .join(' | ')}`,
     )
+    figures[`${consumer}.onePerSecond`] = one
+    figures[`${consumer}.threePerSecond`] = three
+    figures[`${consumer}.oneCores`] = median(shares[0]!)
+    figures[`${consumer}.threeCores`] = median(shares[1]!)
     for (const other of all.slice(1)) {
       other.kill('SIGTERM')
       await other.exited()
     }
   }
+  writeAlone('scaling', figures)
 } finally {
   await operator.close()
   await hub.stop()

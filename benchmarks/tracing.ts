@@ -1,9 +1,10 @@
 /**
- * What tracing costs command-api for each request, in CPU time of this process: the observation of a request and the spans of its records,
- * as the process makes them, with tracing off, at a ratio of 0.01, and of everything. The rounds take turns, so that whatever else the machine
- * does meets all of them alike. Exporting is included; the receiver is a process of its own.
+ * CPU cost of tracing per request in command-api: the request span and the spans of its records,
+ * with tracing off, with a ratio of 0.01 and with a ratio of 1. The variants take turns, so that
+ * other work on the machine affects all of them. Exporting is included; the OTLP receiver is a
+ * separate process.
  *
- *     node benchmarks/tracing.ts
+ *     node scripts/run.mjs benchmarks/tracing.ts
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +16,7 @@ import { median } from './numbers.ts'
 
 const ROUNDS = 12
 const REQUESTS = 20_000
-/** Requests that are recorded and published together. */
+/** Requests per acceptance batch. */
 const TOGETHER = 50
 
 const RECEIVER = `
@@ -53,7 +54,7 @@ const variant = Effect.fnUntraced(function* (name: string, environment: Record<s
   return { name, tracing, append, microseconds: [] } satisfies Variant as Variant
 })
 
-/** A round of one variant; the time between its turns is the exporter's. */
+/** One round of a variant. */
 const round = Effect.fnUntraced(function* ({ append, microseconds, tracing }: Variant) {
   const before = process.cpuUsage()
   for (let i = 0; i < REQUESTS; i += TOGETHER) {
@@ -65,7 +66,7 @@ const round = Effect.fnUntraced(function* ({ append, microseconds, tracing }: Va
     )
     for (const { ended } of observed) ended(202)
   }
-  // What was sampled is exported within a second and belongs to the round.
+  // Wait for the exporter, which sends within a second. Its CPU time belongs to the round.
   if (tracing.isOn) yield* Effect.sleep('1500 millis')
   const used = process.cpuUsage(before)
   microseconds.push((used.user + used.system) / REQUESTS)

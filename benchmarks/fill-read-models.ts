@@ -1,30 +1,34 @@
 /**
- * Read models of any size: the tables of this month are exchanged for ones with so many rows, some thousands of which are as the projector writes
- * them and can be read by the API, and the others only take their room. Filled without indexes, which are then made at once: row by row
- * into indexes it would take minutes.
+ * Fills the read models with any number of rows. It replaces this month's partitions with filled
+ * tables. Some thousand rows are complete, as the projector writes them, and the API can read them;
+ * the others only take space. Tables are filled without indexes, which are created afterwards:
+ * inserting into indexes row by row would take minutes.
  */
 import { randomBytes } from 'node:crypto'
 import { decodeId, encodeId, newId } from '@hub/domain'
 import { PayloadEncryption } from '@hub/store'
 import { Effect } from 'effect'
 import postgres from 'postgres'
-import type { KnowingWorld } from './knowing-world.ts'
+import type { ReadModelEnvironment } from './read-model-environment.ts'
 
 export interface FilledTables {
-  /** Ids of messages that are whole, all over the table (`msg_…`). */
+  /** Ids (`msg_…`) of complete messages, spread over the table. */
   readonly messages: ReadonlyArray<string>
-  /** Events all over the journal behind which are whole ones: id (`evt_…`), sequence number, and moment of recording (ISO). */
+  /**
+   * Events spread over the event journal that precede complete events: id (`evt_…`), sequence
+   * number, time of recording (ISO).
+   */
   readonly cursors: ReadonlyArray<{ readonly event: string; readonly sequence: number; readonly at: string }>
 }
 
-const WHOLE_MESSAGES = 20_000
-/** Places in the journal with as many whole events as two pages have. */
-const PLACES = 20
-const WHOLE_EVENTS = 2000
-/** Everything was accepted within so long, unless the month is younger. */
+const COMPLETE_MESSAGES = 20_000
+/** Number of ranges of complete events in the event journal. Each range is two pages long. */
+const RANGES = 20
+const COMPLETE_EVENTS = 2000
+/** All messages were accepted within this time, or since the beginning of the month. */
 const SPAN_MS = 6 * 3_600_000
 
-/** About as long as an event of a message is. */
+/** About as long as the event of a message. */
 const BODY = `
   '{"id":"evt_' || lpad(n::text, 26, '0') || '","object":"event","type":"message.delivered","created_at":"2026-11-21T09:30:01.260Z",'
   || '"mode":"test","data":{"object":{"id":"msg_' || lpad(n::text, 26, '0') || '","object":"message","status":"delivered","final":true,'
@@ -32,18 +36,24 @@ const BODY = `
   || '"created_at":"2026-11-21T09:30:00.100Z","parts":1,"price":{"amount":"1.50","currency":"RUB"}}}}'`
 
 const HASH = `sha256(int8send(n))`
-/** The moment of row `n`, seconds since the epoch. In floating point: with exact numbers it would cost as much as the row. */
+/**
+ * The time of row `n`, seconds since the epoch. Floating point, because exact numbers would cost as
+ * much as the row itself.
+ */
 const secondsOf = (from: string, to: string, rows: string): string =>
   `((${from}::bigint + n * (${to}::bigint - ${from}::bigint) / ${rows}::bigint)::float8 / 1000)`
 
-/** What the tables have in common, made once because it costs more than to write it: ids, each of about the moment of its row, and moments. */
+/**
+ * Ids and times that the tables share. They are computed once, because that costs more than writing
+ * them.
+ */
 const COMMON = `
   INSERT INTO read.filled (n, id, at)
   SELECT n, uuidv7(make_interval(secs => ${secondsOf('$1', '$2', '$3')} - extract(epoch FROM now())::float8)),
          to_timestamp(${secondsOf('$1', '$2', '$3')})
     FROM generate_series(1, $3::bigint) n`
 
-/** Parameters: account, first and last moment (milliseconds since the epoch), rows. */
+/** Parameters: account, first and last time (milliseconds since the epoch), number of rows. */
 const FILLERS: Readonly<Record<string, string>> = {
   messages: `
     INSERT INTO read.messages_filled (id, account, mode, class, recipient, template, sender, client_ref, parts, price, currency, variables,
@@ -63,25 +73,25 @@ const FILLERS: Readonly<Record<string, string>> = {
   events: `
     INSERT INTO read.events_filled (account, mode, sequence, id, type, created_at, body)
     SELECT $1::uuid, 'test', n, gen_random_uuid(), 'message.delivered', to_timestamp(${secondsOf('$2', '$3', '$4')}),
-           CASE WHEN n % ($4::bigint / ${PLACES}) < ${WHOLE_EVENTS} THEN ${BODY} ELSE '{}' END
+           CASE WHEN n % ($4::bigint / ${RANGES}) < ${COMPLETE_EVENTS} THEN ${BODY} ELSE '{}' END
       FROM generate_series(1, $4::bigint) n`,
 }
-/** How many of the parameters a statement takes, from the first on. */
+/** How many of the parameters each statement uses, counted from the first. */
 const PARAMETERS: Readonly<Record<string, number>> = { messages: 1, events: 4 }
 
-/** The messages that are whole: three changes of status, a box that opens. */
-const writeWhole = async (
-  world: KnowingWorld,
+/**
+ * Writes the complete messages: three status changes each, and personal data that can be decrypted.
+ */
+const writeComplete = async (
+  environment: ReadModelEnvironment,
   sql: postgres.Sql,
   account: string,
   from: number,
   to: number,
 ): Promise<ReadonlyArray<string>> => {
-  const key = await world.runtime.runPromise(
-    Effect.flatMap(PayloadEncryption, (payloadEncryption) => payloadEncryption.keyOfDay(to)),
-  )
-  const rows = Array.from({ length: WHOLE_MESSAGES }, (_, i) => {
-    const at = Math.floor(from + ((i + 0.5) * (to - from)) / WHOLE_MESSAGES)
+  const key = await environment.runtime.runPromise(Effect.flatMap(PayloadEncryption, (encryption) => encryption.keyOfDay(to)))
+  const rows = Array.from({ length: COMPLETE_MESSAGES }, (_, i) => {
+    const at = Math.floor(from + ((i + 0.5) * (to - from)) / COMPLETE_MESSAGES)
     const id = newId('msg', at, randomBytes(10))
     const content = {
       to: '+79001234567',
@@ -114,7 +124,7 @@ const writeWhole = async (
   return rows.map((row) => row.id)
 }
 
-/** Exchanges this month's part of a table for the one that was filled. */
+/** Replaces this month's partition of a table with the filled table. */
 const attach = async (sql: postgres.Sql, table: string, month: string): Promise<void> => {
   const [{ bound } = { bound: '' }] = await sql<{ bound: string }[]>`
     SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class WHERE oid = ${`read.${table}_${month}`}::regclass`
@@ -122,19 +132,22 @@ const attach = async (sql: postgres.Sql, table: string, month: string): Promise<
     await q.unsafe(`ALTER TABLE read.${table} DETACH PARTITION read.${table}_${month}`)
     await q.unsafe(`DROP TABLE read.${table}_${month}`)
     await q.unsafe(`ALTER TABLE read.${table}_filled RENAME TO ${table}_${month}`)
-    // What the table has indexes on, the part gets.
+    // ATTACH creates the indexes of the parent table on the partition.
     await q.unsafe(`ALTER TABLE read.${table} ATTACH PARTITION read.${table}_${month} ${bound}`)
   })
   await sql.unsafe(`ANALYZE read.${table}_${month}`)
 }
 
-/** Fills the tables with so many messages and events of an account (`acc_…`) in test mode; what was there this month goes. */
+/**
+ * Fills the tables with `rows` messages and events of an account (`acc_…`) in test mode. Deletes
+ * this month's other rows.
+ */
 export const fillTables = async (
-  world: KnowingWorld,
+  environment: ReadModelEnvironment,
   account: string,
   rows: number,
 ): Promise<FilledTables> => {
-  const sql = postgres(world.databaseUrl, {
+  const sql = postgres(environment.databaseUrl, {
     max: 3,
     onnotice: () => {},
     connection: {
@@ -148,12 +161,13 @@ export const fillTables = async (
   const monthBegan = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth())
   const from = Math.max(monthBegan, now - SPAN_MS)
   const month = new Date(now).toISOString().slice(0, 7).replace('-', '')
-  // One checkpoint behind all of it, in place of one for each gigabyte.
+  // One checkpoint at the end instead of one for each gigabyte.
   await sql`ALTER SYSTEM SET max_wal_size = '32GB'`
   await sql`SELECT pg_reload_conf()`
   const fill = async (...tables: ReadonlyArray<string>): Promise<void> => {
     for (const table of tables) {
-      // In one transaction: what is in a new table is then not written to the log as well, where there is the least of that.
+      // Create and fill in one transaction: with wal_level minimal, PostgreSQL then writes no log
+      // for the rows.
       await sql.begin(async (q) => {
         await q.unsafe(`CREATE TABLE read.${table}_filled (LIKE read.${table} INCLUDING DEFAULTS)`)
         await q.unsafe(FILLERS[table]!, [owner, from, now, rows].slice(0, PARAMETERS[table] ?? 0))
@@ -163,7 +177,7 @@ export const fillTables = async (
   const attachAll = async (...tables: ReadonlyArray<string>): Promise<void> => {
     for (const table of tables) await attach(sql, table, month)
   }
-  // Two cores, and what takes about as long on each.
+  // Two branches that take about equally long, one for each core.
   await sql`CREATE UNLOGGED TABLE read.filled (n bigint, id uuid, at timestamptz)`
   const common = sql.unsafe(COMMON, [from, now, rows]).execute()
   await Promise.all([
@@ -173,7 +187,7 @@ export const fillTables = async (
       await fill('personal_data', 'operator_ids')
     }),
   ])
-  const messages = await writeWhole(world, sql, owner, from, now)
+  const messages = await writeComplete(environment, sql, owner, from, now)
   await sql`DROP TABLE read.filled`
   await Promise.all([
     attachAll('messages', 'message_history', 'operator_ids'),
@@ -182,7 +196,7 @@ export const fillTables = async (
   await sql`
     INSERT INTO read.event_heads (account, mode, sequence, last_at) VALUES (${owner}, 'test', ${rows}, now())
     ON CONFLICT (account, mode) DO UPDATE SET sequence = excluded.sequence`
-  const sequences = Array.from({ length: PLACES - 1 }, (_, i) => Math.floor(rows / PLACES) * (i + 1))
+  const sequences = Array.from({ length: RANGES - 1 }, (_, i) => Math.floor(rows / RANGES) * (i + 1))
   const events = await sql<{ id: string; sequence: string; at: Date }[]>`
     SELECT id, sequence, created_at AS at FROM read.events WHERE account = ${owner} AND mode = 'test' AND sequence = ANY (${sequences})`
   await sql`ALTER SYSTEM RESET max_wal_size`

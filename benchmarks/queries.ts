@@ -1,18 +1,24 @@
-/** What command-api carries of reads, against the bare SQL of the same rows: messages by id, and pages of a thousand events. */
+/**
+ * Queries through command-api against the bare SQL of the same rows: messages by id, and pages of a
+ * thousand events.
+ */
 import { fork } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { API_KEY_RANDOM_BYTES, apiKeyDigest, apiKeyEnding, apiKeyFrom, decodeId, encodeId } from '@hub/domain'
 import { insertAccount, insertApiKey } from '@hub/store'
 import { cpuMs } from './cpu.ts'
-import { freePort } from './dispatch-world.ts'
-import type { KnowingWorld } from './knowing-world.ts'
-import type { FilledTables } from './read-tables.ts'
+import { freePort } from './dispatch-environment.ts'
+import type { ReadModelEnvironment } from './read-model-environment.ts'
+import type { FilledTables } from './fill-read-models.ts'
 import type { ReaderPlan, ReaderResult } from './reader.ts'
 
-/** As many as the sections about sending have. A page is a thousand times as much: fewer ask for one at a time. */
+/**
+ * As many as the section `accepting` has. A page is a thousand times larger than a message: fewer
+ * readers suffice.
+ */
 const MESSAGE_READERS = 64
 const PAGE_READERS = 8
-/** The size of command-api's pool: the bare one gets as many. */
+/** The pool size of command-api. The bare SQL uses as many connections. */
 const CONNECTIONS = 10
 const PAGE = 1000
 
@@ -20,11 +26,14 @@ const runReader = (plan: ReaderPlan): Promise<ReaderResult> =>
   new Promise((resolve, reject) => {
     const child = fork(new URL('reader.ts', import.meta.url))
     child.once('message', (result) => resolve(result as ReaderResult))
-    child.once('exit', (code) => reject(new Error(`the readers ended early (${code})`)))
+    child.once('exit', (code) => reject(new Error(`The reader process exited early with code ${code}.`)))
     child.send(plan)
   })
 
-/** The statements of command-api's own reads (`messages/store.ts`, `events/events.ts`), over as many connections: what the bare one leaves out is the hub. */
+/**
+ * The statements of command-api's own reads. The difference between bare SQL and command-api is the
+ * cost of the hub.
+ */
 const MESSAGE = `
   SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
          m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
@@ -48,22 +57,25 @@ const pageOf = (account: string): string => `
      AND created_at >= $2::text::timestamptz AND created_at > now() - interval '3 years'
    ORDER BY sequence LIMIT ${PAGE + 1}`
 
-export interface Read extends ReaderResult {
-  /** CPU time for an answer of command-api (bare: of the readers) and PostgreSQL, µs. */
+export interface QueryFigures extends ReaderResult {
+  /** CPU time per answer of command-api (bare: of the reader process) and of PostgreSQL, µs. */
   readonly serverCpu: number
   readonly postgresCpu: number
 }
 
-/** An account (`acc_…`) with a key of its own, and command-api on the world's servers. */
-export const makeReading = async (
-  world: KnowingWorld,
+/**
+ * Creates an account with an API key, and starts command-api. `account` in the result is its id
+ * (`acc_…`).
+ */
+export const makeQueries = async (
+  environment: ReadModelEnvironment,
   redisUrl: string,
   flags: ReadonlyArray<string> = [],
 ) => {
   const uuid = randomUUID()
   const key = apiKeyFrom('test', randomBytes(API_KEY_RANDOM_BYTES))
-  await insertAccount(world.sql, { id: uuid, name: 'bench' })
-  await insertApiKey(world.sql, {
+  await insertAccount(environment.sql, { id: uuid, name: 'bench' })
+  await insertApiKey(environment.sql, {
     id: randomUUID(),
     account: uuid,
     mode: 'test',
@@ -71,57 +83,57 @@ export const makeReading = async (
     ending: apiKeyEnding(key),
     allowed: null,
   })
-  // The limit is the machine's, not the account's.
-  await world.sql`INSERT INTO command.account_settings (account, mode, api_rps) VALUES (${uuid}, 'test', 1000000)`
+  // No rate limit: the machine is the limit.
+  await environment.sql`INSERT INTO command.account_settings (account, mode, api_rps) VALUES (${uuid}, 'test', 1000000)`
   const account = encodeId('acc', uuid)
   const port = await freePort()
   const baseUrl = `http://127.0.0.1:${port}`
-  const api = await world.start(
+  const api = await environment.start(
     'command-api',
     { HUB_PORT: String(port), HUB_BASE_URL: baseUrl, HUB_REDIS_URL: redisUrl },
     flags,
   )
 
-  const costing = async (server: number | null, plan: ReaderPlan): Promise<Read> => {
-    const before = [server === null ? 0 : cpuMs(server), world.postgresCpu()] as const
+  const measure = async (server: number | null, plan: ReaderPlan): Promise<QueryFigures> => {
+    const before = [server === null ? 0 : cpuMs(server), environment.postgresCpu()] as const
     const result = await runReader(plan)
-    if (result.failed > 0) throw new Error(`${result.failed} reads failed`)
+    if (result.failed > 0) throw new Error(`${result.failed} reads failed or returned no row.`)
     const answers = result.perSecond * (plan.durationMs / 1000)
     return {
       ...result,
       serverCpu: server === null ? result.cpu : ((cpuMs(server) - before[0]) * 1000) / answers,
-      postgresCpu: ((world.postgresCpu() - before[1]) * 1000) / answers,
+      postgresCpu: ((environment.postgresCpu() - before[1]) * 1000) / answers,
     }
   }
   const http = { kind: 'http', baseUrl, key } as const
   const bare = (statement: string) =>
-    ({ kind: 'sql', databaseUrl: world.databaseUrl, statement, connections: CONNECTIONS }) as const
+    ({ kind: 'sql', databaseUrl: environment.databaseUrl, statement, connections: CONNECTIONS }) as const
 
   return {
     account,
-    messages: ({ messages }: FilledTables, durationMs: number): Promise<Read> =>
-      costing(api.pid, {
+    messages: ({ messages }: FilledTables, durationMs: number): Promise<QueryFigures> =>
+      measure(api.pid, {
         wanted: messages.map((id) => [`/v1/messages/${id}`]),
         readers: MESSAGE_READERS,
         durationMs,
         from: http,
       }),
-    bareMessages: ({ messages }: FilledTables, durationMs: number): Promise<Read> =>
-      costing(null, {
+    bareMessages: ({ messages }: FilledTables, durationMs: number): Promise<QueryFigures> =>
+      measure(null, {
         wanted: messages.map((id) => [decodeId('msg', id)!]),
         readers: MESSAGE_READERS,
         durationMs,
         from: bare(MESSAGE),
       }),
-    pages: ({ cursors }: FilledTables, durationMs: number): Promise<Read> =>
-      costing(api.pid, {
+    pages: ({ cursors }: FilledTables, durationMs: number): Promise<QueryFigures> =>
+      measure(api.pid, {
         wanted: cursors.map(({ event }) => [`/v1/events?limit=${PAGE}&starting_after=${event}`]),
         readers: PAGE_READERS,
         durationMs,
         from: http,
       }),
-    barePages: ({ cursors }: FilledTables, durationMs: number): Promise<Read> =>
-      costing(null, {
+    barePages: ({ cursors }: FilledTables, durationMs: number): Promise<QueryFigures> =>
+      measure(null, {
         wanted: cursors.map(({ at, sequence }) => [String(sequence), at]),
         readers: PAGE_READERS,
         durationMs,
@@ -130,4 +142,4 @@ export const makeReading = async (
     end: () => api.kill('SIGTERM'),
   }
 }
-export type Reading = Awaited<ReturnType<typeof makeReading>>
+export type Queries = Awaited<ReturnType<typeof makeQueries>>

@@ -1,8 +1,10 @@
 /**
- * What a message costs a shard while others are open: record of the lane in, claim out and acknowledged, answer of the operator,
- * `MessageSent` out and acknowledged, report in, `MessageDelivered` out and acknowledged, its own facts read back. Encoding and decoding
- * included; Kafka, PostgreSQL and the sealed payload are not. Run alone (`node benchmarks/open-messages.ts 1000 100000 9`), or by the bench in a
- * process of its own with the dispatcher's flags: what else a process has in its heap is collected with it.
+ * CPU cost of a message in a shard that has few or many open messages: lane record, handover claim,
+ * operator's answer, `MessageSent`, delivery report, `MessageDelivered`, and the shard's own facts
+ * read back from the log. It includes encoding and decoding, but not Kafka, PostgreSQL and payload
+ * encryption. `dispatching.ts` runs it in a process with the dispatcher's Node flags, because
+ * garbage collection depends on the whole heap. Alone: `node scripts/run.mjs
+ * benchmarks/shard-cost.ts 1000 100000 9`.
  */
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -26,7 +28,7 @@ import {
 import { nodeFlags } from '@hub/local-stack'
 import { Tracing } from '@hub/telemetry'
 import { Context } from 'effect'
-import { accepted } from './bare.ts'
+import { accepted } from './bare-kafka.ts'
 import { median } from './numbers.ts'
 
 const SERVICE = 1
@@ -34,8 +36,8 @@ const OPERATOR = 'bench'
 const topics = topicNames('bench.')
 const account = encodeId('acc', '0193a1b2-0000-7000-8000-000000000001')
 
-/** One shard and everything around it, in memory. */
-export class Lone {
+/** One shard with Kafka, operator and clock in memory. */
+export class StandaloneShard {
   readonly shard: DispatcherShard
   now = Date.now()
   #log = 0
@@ -82,8 +84,8 @@ export class Lone {
     }
   }
 
-  /** Accepts and hands over; answers what reports would be about. */
-  handOver(records: ReadonlyArray<OutgoingRecord>): ReadonlyArray<Message> {
+  /** Accepts and submits messages. Returns the messages for which reports may follow. */
+  submit(records: ReadonlyArray<OutgoingRecord>): ReadonlyArray<Message> {
     for (const record of records) this.shard.onLane(SERVICE, incoming(record, this.#lane++, this.now))
     for (let message = this.shard.messages.take(SERVICE, OPERATOR); message !== null;) {
       this.shard.messages.claim(message)
@@ -120,8 +122,8 @@ export class Lone {
     this.#acknowledge()
   }
 
-  /** A second passes: what is due is done, and marks are committed. */
-  pass(ms: number): void {
+  /** Advances the clock, runs due timers and commits the low-water marks. */
+  advance(ms: number): void {
     this.now += ms
     this.shard.onTick(this.now)
     this.#acknowledge()
@@ -145,7 +147,7 @@ export const incoming = (record: OutgoingRecord, offset: number, now: number): I
 })
 
 let made = 0
-/** Records of a lane, `count` of them, accepted now. */
+/** `count` lane records, accepted now. */
 export const laneRecords = (count: number, now: number): ReadonlyArray<OutgoingRecord> =>
   Array.from({ length: count }, () => {
     const fact = accepted(made++)
@@ -155,41 +157,42 @@ export const laneRecords = (count: number, now: number): ReadonlyArray<OutgoingR
 
 const CHUNK = 500
 
-/** A shard with so many open messages. */
-const standing = (open: number): Lone => {
-  const lone = new Lone()
-  for (let i = 0; i < open; i += CHUNK) lone.handOver(laneRecords(Math.min(CHUNK, open - i), lone.now))
-  return lone
+/** A shard with `open` open messages. */
+const shardWith = (open: number): StandaloneShard => {
+  const standalone = new StandaloneShard()
+  for (let i = 0; i < open; i += CHUNK)
+    standalone.submit(laneRecords(Math.min(CHUNK, open - i), standalone.now))
+  return standalone
 }
 
-/** Microseconds of a message from lane to report, on a shard that has stood for a while. */
-const costOf = (lone: Lone, messages: number): number => {
+/** Microseconds per message from lane to report. */
+const costOf = (standalone: StandaloneShard, messages: number): number => {
   let spent = 0
   for (let i = 0; i < messages; i += CHUNK) {
-    const records = laneRecords(CHUNK, lone.now)
-    const begun = performance.now()
-    lone.report(lone.handOver(records))
-    lone.pass(1000)
-    spent += performance.now() - begun
+    const records = laneRecords(CHUNK, standalone.now)
+    const started = performance.now()
+    standalone.report(standalone.submit(records))
+    standalone.advance(1000)
+    spent += performance.now() - started
   }
   return (1000 * spent) / messages
 }
 
-export interface Flatness {
+export interface ShardCost {
   readonly few: number
   readonly many: number
-  /** µs a message, the median of the rounds. */
+  /** µs per message, the median of the rounds. */
   readonly atFew: number
   readonly atMany: number
 }
 
-/** The two shards take turns, so that a busy neighbour disturbs both alike. */
-const flatness = (few: number, many: number, rounds: number): Flatness => {
-  const small = standing(few)
-  const large = standing(many)
+/** The two shards take turns, so that other work on the machine affects both equally. */
+const compareShards = (few: number, many: number, rounds: number): ShardCost => {
+  const small = shardWith(few)
+  const large = shardWith(many)
   const atFew: Array<number> = []
   const atMany: Array<number> = []
-  // What is remembered of finished messages reaches its steady state first.
+  // Three rounds first, until the number of remembered finished messages is constant.
   for (let round = 0; round < rounds + 3; round++) {
     const one = costOf(small, 20 * CHUNK)
     const other = costOf(large, 20 * CHUNK)
@@ -200,17 +203,17 @@ const flatness = (few: number, many: number, rounds: number): Flatness => {
   return { few, many, atFew: median(atFew), atMany: median(atMany) }
 }
 
-/** In a process that runs as a dispatcher does. */
-export const flatnessApart = async (few: number, many: number, rounds: number): Promise<Flatness> => {
+/** Runs the comparison in a process with the dispatcher's Node flags. */
+export const measureShardCost = async (few: number, many: number, rounds: number): Promise<ShardCost> => {
   const { stdout } = await promisify(execFile)(process.execPath, [
     ...nodeFlags('dispatcher'),
     import.meta.filename,
     ...[few, many, rounds].map(String),
   ])
-  return JSON.parse(stdout) as Flatness
+  return JSON.parse(stdout) as ShardCost
 }
 
 if (import.meta.main) {
   const [few = 1000, many = 100_000, rounds = 9] = process.argv.slice(2).map(Number)
-  console.log(JSON.stringify(flatness(few, many, rounds)))
+  console.log(JSON.stringify(compareShards(few, many, rounds)))
 }

@@ -1,6 +1,6 @@
 /**
- * The limits that the hub is held against, measured in the same run on the same broker: what the Kafka port does
- * when nothing else is done.
+ * The limits of Kafka: produce throughput and round trip through the Kafka port, on the same broker
+ * and in the same run as the measurements that are compared with them.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { encodeId, type MessageAccepted, newId, recipientHash } from '@hub/domain'
@@ -31,10 +31,10 @@ export interface BareRoundTrip {
   readonly p99: number
 }
 
-/** The payload of a short service message is about this long when sealed. */
+/** Length of the encrypted payload of a short service message. */
 const SEALED_BYTES = 140
 
-/** A send's record as command-api would write it. */
+/** The record of a send as command-api writes it. */
 export const accepted = (index: number): MessageAccepted => ({
   type: 'MessageAccepted',
   messageId: newId('msg', Date.now(), randomBytes(10)),
@@ -56,15 +56,15 @@ export const accepted = (index: number): MessageAccepted => ({
   republished: false,
 })
 
-const onBus = <A>(
+const withKafka = <A>(
   brokers: ReadonlyArray<string>,
   prefix: string,
-  what: Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected, EventLog | ConsumerGroups | Scope.Scope>,
+  use: Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected, EventLog | ConsumerGroups | Scope.Scope>,
 ): Promise<A> => {
   const connection = { brokers, clientId: 'bench' }
   return Effect.runPromise(
     createTopics(connection, topicCatalogue({ prefix, partitions: 6, replicationFactor: 1 })).pipe(
-      Effect.andThen(what),
+      Effect.andThen(use),
       Effect.scoped,
       Effect.provide(
         Layer.mergeAll(layerEventLog({ connection, partitions: 6 }), layerConsumerGroups({ connection })),
@@ -73,7 +73,7 @@ const onBus = <A>(
   )
 }
 
-/** Batches of 1,000 records, one after the other, on topics of their own under `prefix`. */
+/** Appends batches of 1,000 records, one after the other, to topics with `prefix`. */
 export const bareProduce = (
   brokers: ReadonlyArray<string>,
   prefix: string,
@@ -85,21 +85,24 @@ export const bareProduce = (
     const batches: Array<ReadonlyArray<OutgoingRecord>> = Array.from({ length: 20 }, (_, batch) =>
       Array.from({ length: 1000 }, (_, index) => acceptedRecord(topics, accepted(batch * 1000 + index))),
     )
-    // One batch first: connections, metadata and the broker's own warm-up are not what is measured.
+    // The first batch opens connections and fetches metadata. It is not measured.
     yield* log.append(batches[0]!)
-    const begun = performance.now()
+    const started = performance.now()
     let records = 0
-    while (performance.now() - begun < durationMs) {
+    while (performance.now() - started < durationMs) {
       yield* log.append(batches[(records / 1000) % batches.length]!)
       records += 1000
     }
-    return { records, perSecond: records / ((performance.now() - begun) / 1000) }
+    return { records, perSecond: records / ((performance.now() - started) / 1000) }
   })
 
-  return onBus(brokers, prefix, produce)
+  return withKafka(brokers, prefix, produce)
 }
 
-/** One record at a time, evenly paced, from before its append to the handler of a group that reads it. */
+/**
+ * The time from before the append of a record to the handler of a consumer, for one record at a
+ * time at an even pace.
+ */
 export const bareRoundTrip = (
   brokers: ReadonlyArray<string>,
   prefix: string,
@@ -138,9 +141,9 @@ export const bareRoundTrip = (
     )
     yield* Effect.promise(() => ready)
     const count = Math.floor((plan.durationMs / 1000) * plan.rate)
-    const begun = performance.now()
+    const started = performance.now()
     for (let index = 0; index < count; index += 1) {
-      const wait = begun + (index * 1000) / plan.rate - performance.now()
+      const wait = started + (index * 1000) / plan.rate - performance.now()
       if (wait > 0) yield* Effect.sleep(wait)
       const record = acceptedRecord(topics, { ...accepted(index), class: 'otp' })
       sent.set(record.id, performance.now())
@@ -149,9 +152,8 @@ export const bareRoundTrip = (
     const last = performance.now()
     while (sent.size > 0 && performance.now() - last < 5000) yield* Effect.sleep(5)
     times.sort((a, b) => a - b)
-    // The first second warms the consumer up.
     return { samples: times.length, p50: percentile(times, 0.5), p99: percentile(times, 0.99) }
   })
 
-  return onBus(brokers, prefix, roundTrip)
+  return withKafka(brokers, prefix, roundTrip)
 }

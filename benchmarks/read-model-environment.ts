@@ -1,33 +1,37 @@
 /**
- * For the sections about knowing: messages with what became of them, put into lanes and log as command-api and dispatcher would have, and
- * what is needed to see how much of it is projected, and at what cost.
+ * The environment of the read model benchmarks: delivered messages, appended to lanes and log as
+ * command-api and dispatcher would append them, the projector's checkpoints, and the CPU time of
+ * PostgreSQL.
  */
 import { randomUUID } from 'node:crypto'
 import { encodeId, type LogFact } from '@hub/domain'
 import { acceptedRecord, logRecord, type OutgoingRecord } from '@hub/kafka'
 import { cpuMs, parentOf } from './cpu.ts'
-import { makeDispatchWorld, type Servers } from './dispatch-world.ts'
+import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
 
-/** What a message that was delivered at the first attempt leaves: its acceptance, a claim, and what the operator said, twice. */
-export const RECORDS_A_MESSAGE = 4
-/** A hub serves some dozens of services, a few of which send most. */
+/**
+ * Records of a message that is delivered at the first attempt: accepted, handover claim, sent,
+ * delivered.
+ */
+export const RECORDS_PER_MESSAGE = 4
+/** A typical hub serves dozens of services, and a few of them send most messages. */
 const ACCOUNTS = 8
 
-export interface Delivered {
+export interface DeliveredMessage {
   readonly messageId: string
   readonly records: ReadonlyArray<OutgoingRecord>
 }
 
-export const makeKnowingWorld = async (servers: Servers) => {
-  const world = await makeDispatchWorld(servers, 6)
+export const makeReadModelEnvironment = async (servers: Servers) => {
+  const environment = await makeDispatchEnvironment(servers, 6)
   const accounts = Array.from({ length: ACCOUNTS }, () => encodeId('acc', randomUUID()))
-  const [backend] = await world.sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`
+  const [backend] = await environment.sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`
   const postmaster = parentOf(backend!.pid)
   let made = 0
 
-  /** A message of a live key, which costs something, and what became of it. */
-  const delivered = (): Delivered => {
-    const fact = world.message({
+  /** A message of a live key, which has a price, and its facts until delivery. */
+  const delivered = (): DeliveredMessage => {
+    const fact = environment.message({
       to: `+79${100_000_000 + made}`,
       class: 'service',
       mode: 'live',
@@ -50,18 +54,18 @@ export const makeKnowingWorld = async (servers: Servers) => {
     return {
       messageId,
       records: [
-        acceptedRecord(world.topics, fact),
-        ...facts.map((one) => logRecord(world.topics, one, fact.recipient)),
+        acceptedRecord(environment.topics, fact),
+        ...facts.map((one) => logRecord(environment.topics, one, fact.recipient)),
       ],
     }
   }
 
   return {
-    ...world,
+    ...environment,
     delivered,
     /** Next offset to project, by topic (without prefix) and partition. */
     checkpoints: async (): Promise<ReadonlyMap<string, number>> => {
-      const rows = await world.sql<{ topic: string; partition: number; position: string }[]>`
+      const rows = await environment.sql<{ topic: string; partition: number; position: string }[]>`
         SELECT topic, partition, position FROM read.checkpoints WHERE projection = 'messages'`
       return new Map(rows.map((row) => [`${row.topic}/${row.partition}`, Number(row.position)]))
     },
@@ -69,4 +73,4 @@ export const makeKnowingWorld = async (servers: Servers) => {
     postgresCpu: () => cpuMs(postmaster),
   }
 }
-export type KnowingWorld = Awaited<ReturnType<typeof makeKnowingWorld>>
+export type ReadModelEnvironment = Awaited<ReturnType<typeof makeReadModelEnvironment>>

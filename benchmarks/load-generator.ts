@@ -1,8 +1,8 @@
 /**
- * The load generator: a process of its own, so that its event loop is not the one that is measured.
- *
- * Started by `run.ts` with a plan over IPC; answers with what it saw. Closed loop (each of `connections` sends the
- * next when the last is answered) or, with `rate`, an even pace that does not wait for answers.
+ * The load generator, in its own process so that it does not share an event loop with the measured
+ * app. `accepting.ts` sends the plan over IPC and receives the result. Without `rate` it is a
+ * closed loop: each connection sends the next request when the last is answered. With `rate` it
+ * sends at an even pace and does not wait for answers.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Pool } from 'undici'
@@ -12,35 +12,35 @@ export interface LoadPlan {
   readonly baseUrl: string
   readonly key: string
   readonly connections: number
-  /** Ends after so many sends… */
+  /** Number of sends after which the run ends. */
   readonly count?: number
-  /** …or after so long, ms. */
+  /** Time after which the run ends, ms. */
   readonly durationMs?: number
-  /** Sends a second; absent: as fast as answers come. */
+  /** Sends per second. */
   readonly rate?: number
   readonly messageClass: 'otp' | 'service'
-  /** Messages in a request: 1 is a single send; above, `POST /v1/messages/batch`. */
+  /** Messages per request: 1 is a single send, more is `POST /v1/messages/batch`. */
   readonly batch?: number
-  /** Makes client_refs and numbers of this run different from those of others. */
+  /** Makes the client_refs and numbers of this run unique. */
   readonly run: string
 }
 
 export interface LoadResult {
-  /** Requests. */
+  /** Number of requests. */
   readonly sent: number
-  /** Messages. */
+  /** Number of accepted messages. */
   readonly accepted: number
   readonly failed: number
   readonly seconds: number
-  /** Milliseconds from writing the request to the end of the answer. */
+  /** From writing the request to the end of the answer, ms. */
   readonly p50: number
   readonly p99: number
-  /** First answers that were not 202, for the person who wonders. */
+  /** The first answers that were not 202. */
   readonly complaints: ReadonlyArray<string>
 }
 
 const bodyOf = (plan: LoadPlan, index: number): string => {
-  // A fresh recipient each time: one actor a message is the expensive case.
+  // Each message has a new recipient: one actor per message is the most expensive case.
   const to = `+79${String(100_000_000 + ((Number.parseInt(plan.run, 36) * 7919 + index) % 800_000_000))}`
   return plan.messageClass === 'otp'
     ? `{"to":"${to}","class":"otp","template":"otp_code","variables":{"code":"${1000 + (index % 9000)}"},"client_ref":"${plan.run}-${index}"}`
@@ -54,10 +54,10 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
   const complaints: Array<string> = []
   let next = 0
   let accepted = 0
-  const begun = performance.now()
-  const over = (): boolean =>
+  const started = performance.now()
+  const isOver = (): boolean =>
     (plan.count !== undefined && next >= plan.count) ||
-    (plan.durationMs !== undefined && performance.now() - begun >= plan.durationMs)
+    (plan.durationMs !== undefined && performance.now() - started >= plan.durationMs)
 
   const size = plan.batch ?? 1
   const path = size === 1 ? '/v1/messages' : '/v1/messages/batch'
@@ -80,20 +80,20 @@ const run = async (plan: LoadPlan): Promise<LoadResult> => {
   if (plan.rate === undefined) {
     await Promise.all(
       Array.from({ length: plan.connections }, async () => {
-        while (!over()) await send()
+        while (!isOver()) await send()
       }),
     )
   } else {
-    const under: Array<Promise<void>> = []
-    while (!over()) {
-      const due = begun + (next / plan.rate) * 1000
+    const pending: Array<Promise<void>> = []
+    while (!isOver()) {
+      const due = started + (next / plan.rate) * 1000
       const wait = due - performance.now()
       if (wait > 0) await delay(wait)
-      under.push(send())
+      pending.push(send())
     }
-    await Promise.all(under)
+    await Promise.all(pending)
   }
-  const seconds = (performance.now() - begun) / 1000
+  const seconds = (performance.now() - started) / 1000
   await pool.close()
   times.sort((a, b) => a - b)
   return {

@@ -1,6 +1,6 @@
 /**
- * A dispatcher of its own for the sections about handing over: topics, a database, messages put straight into the lanes, an
- * operator with settable slowness, and the processes, on the servers of the hub that `run.ts` has started.
+ * The environment of the dispatcher benchmarks: topics, a database, messages appended directly to
+ * the lanes, app processes, and an operator with a configurable delay.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -37,13 +37,13 @@ import postgres from 'postgres'
 
 export interface Servers {
   readonly brokers: ReadonlyArray<string>
-  /** A database from which others may be created. */
+  /** A database whose user may create other databases. */
   readonly databaseUrl: string
 }
 
 const HASH_SECRET = 'a benchmark needs no secret at all'
 
-/** Resident memory of a process, MiB. Linux tells it in /proc; elsewhere the bench goes without. */
+/** Resident memory of a process, MiB; NaN on systems without /proc. */
 export const residentMiB = (pid: number): number => {
   try {
     return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
@@ -60,11 +60,11 @@ export const freePort = async (): Promise<number> => {
   return port
 }
 
-export interface Sent {
+export interface MessageSpec {
   readonly to: string
   readonly class: MessageClass
   readonly mode: Mode
-  /** `acc_…`; absent: one that all these have in common. */
+  /** `acc_…`. Without it, all messages share one account. */
   readonly account?: string
 }
 
@@ -74,7 +74,7 @@ export interface BenchProcess {
   readonly kill: (signal: NodeJS.Signals) => Promise<void>
 }
 
-export const makeDispatchWorld = async (servers: Servers, partitions: number) => {
+export const makeDispatchEnvironment = async (servers: Servers, partitions: number) => {
   const prefix = `bench.${randomBytes(4).toString('hex')}.`
   const topics = topicNames(prefix)
   const connection = { brokers: servers.brokers, clientId: 'bench' }
@@ -117,9 +117,12 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
   const ownAccount = encodeId('acc', randomUUID())
   const children: Array<ChildProcess> = []
 
-  /** A message as command-api would put it into its lane. `readable` false: the payload is random bytes, for messages that wait. */
+  /**
+   * A message as command-api appends it to its lane. With `readable` false, the payload is random
+   * bytes.
+   */
   const message = (
-    { account = ownAccount, class: messageClass, mode, to }: Sent,
+    { account = ownAccount, class: messageClass, mode, to }: MessageSpec,
     readable = true,
   ): MessageAccepted => {
     const now = Date.now()
@@ -152,12 +155,12 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
 
   const append = (records: ReadonlyArray<OutgoingRecord>): Promise<ReadonlyArray<Position>> =>
     runtime.runPromise(Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 30_000 })))
-  /** Straight into the lanes. */
+  /** Appends accepted messages directly to the lanes. */
   const accept = async (messages: ReadonlyArray<MessageAccepted>): Promise<void> => {
     await append(messages.map((fact) => acceptedRecord(topics, fact)))
   }
 
-  /** Starts an app and waits until it is ready. */
+  /** Starts an app and waits until it is ready. `more` adds settings, `flags` adds Node flags. */
   const start = async (
     app: 'command-api' | 'dispatcher' | 'projector',
     more: Readonly<Record<string, string>> = {},
@@ -185,7 +188,8 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
         () => false,
       )
       if (ready) break
-      if (child.exitCode !== null || performance.now() > deadline) throw new Error(`the ${app} did not start`)
+      if (child.exitCode !== null || performance.now() > deadline)
+        throw new Error(`The app ${app} was not ready within a minute.`)
       await delay(20)
     }
     return {
@@ -198,7 +202,7 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     }
   }
 
-  /** Reads a topic from its beginning on. */
+  /** Reads a topic from its beginning, with a consumer group of its own. */
   const follow = (topic: string, onRecord: (type: string, at: number, value: Uint8Array) => void) =>
     runtime.runFork(
       Effect.scoped(
@@ -234,8 +238,10 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     accept,
     start,
     follow,
-    /** Lets every lookup pass: the projector is not a part of what is measured. */
-    pretendProjected: async (): Promise<void> => {
+    /**
+     * Moves all checkpoints far ahead, so that no look-up waits for a projector (none runs here).
+     */
+    markAllProjected: async (): Promise<void> => {
       for (const topic of [topics.acceptedOtp, topics.acceptedService, topics.messages]) {
         for (let partition = 0; partition < partitions; partition++) {
           await sql`
@@ -254,12 +260,12 @@ export const makeDispatchWorld = async (servers: Servers, partitions: number) =>
     },
   }
 }
-export type DispatchWorld = Awaited<ReturnType<typeof makeDispatchWorld>>
+export type DispatchEnvironment = Awaited<ReturnType<typeof makeDispatchEnvironment>>
 
-/** An operator over HTTP that takes its time for each message, and remembers when it was given which. */
-export const slowOperator = async (behaviour: { readonly requestMs: number; readonly messageMs: number }) => {
-  /** By reference: when the request was read. */
-  const given = new Map<string, number>()
+/** An HTTP operator that answers with a delay and records when it received each message. */
+export const slowOperator = async (delays: { readonly requestMs: number; readonly messageMs: number }) => {
+  /** The time at which each reference was received, ms since the epoch. */
+  const receivedAt = new Map<string, number>()
   let repeated = 0
   const server = createServer((request, response) => {
     const chunks: Array<Buffer> = []
@@ -270,8 +276,8 @@ export const slowOperator = async (behaviour: { readonly requestMs: number; read
         readonly reference: string
       }>
       for (const { reference } of batch) {
-        if (given.has(reference)) repeated++
-        else given.set(reference, at)
+        if (receivedAt.has(reference)) repeated++
+        else receivedAt.set(reference, at)
       }
       setTimeout(
         () => {
@@ -286,14 +292,14 @@ export const slowOperator = async (behaviour: { readonly requestMs: number; read
             ),
           )
         },
-        behaviour.requestMs + behaviour.messageMs * batch.length,
+        delays.requestMs + delays.messageMs * batch.length,
       )
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {
-    given,
+    receivedAt,
     repeated: () => repeated,
     environment: async (): Promise<Record<string, string>> => ({
       HUB_OPERATOR_HTTP_URL: `http://127.0.0.1:${port}`,

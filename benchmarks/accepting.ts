@@ -1,0 +1,314 @@
+/**
+ * Section `accepting`: single sends and batches through command-api against a bare handler, the
+ * time from acceptance to submit against a bare Kafka round trip, and the memory of all apps.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { APPS } from '@hub/config'
+import { decodeFact } from '@hub/kafka'
+import { startHub, type TestHub } from '../test/support/hub.ts'
+import { Result } from 'effect'
+import postgres from 'postgres'
+import { readTopic } from '../test/support/log.ts'
+import type { HandlerPlan } from './bare-handler.ts'
+import { bareProduce, bareRoundTrip } from './bare-kafka.ts'
+import type { LoadPlan, LoadResult } from './load-generator.ts'
+import { percentile } from './numbers.ts'
+import type { Section } from './report.ts'
+
+/** The four sections together should stay below ten minutes. */
+const WARM_UP = { connections: 16, durationMs: 5000 }
+const SATURATION = { connections: 64, durationMs: 15_000 }
+const STEADY = { connections: 64, rate: 200, durationMs: 12_000 }
+const END_TO_END = { connections: 64, count: 10_000 }
+/** Two requests in progress: command-api decodes one while PostgreSQL records the other. */
+const BATCHES = { connections: 2, batch: 1000, durationMs: 8000 }
+/** The cost of a message must be the same with few rows in the ledger and with this many. */
+const FULL_LEDGER = 1_000_000
+/**
+ * The bare round trip runs on an idle hub, and beside the steady sends, where both share the
+ * machine.
+ */
+const BARE = {
+  produceMs: 6000,
+  alone: { rate: 200, durationMs: 6000 },
+  beside: { rate: 50, durationMs: 11_000 },
+}
+/** An event journal that takes longer than this to settle has failed. */
+const SETTLE_WITHIN_MS = 60_000
+
+const runLoad = (plan: LoadPlan): Promise<LoadResult> =>
+  new Promise((resolve, reject) => {
+    const child: ChildProcess = fork(new URL('load-generator.ts', import.meta.url))
+    child.once('message', (result) => resolve(result as LoadResult))
+    child.once('exit', (code) => reject(new Error(`The load generator exited early with code ${code}.`)))
+    child.send(plan)
+  })
+
+/** Starts the bare handler in its own process. */
+const startBareHandler = (
+  plan: HandlerPlan,
+): Promise<{ readonly address: string; readonly end: () => void }> =>
+  new Promise((resolve, reject) => {
+    const child: ChildProcess = fork(new URL('bare-handler.ts', import.meta.url))
+    child.once('message', (address) => resolve({ address: address as string, end: () => child.disconnect() }))
+    child.once('exit', (code) => reject(new Error(`The bare handler exited early with code ${code}.`)))
+    child.send(plan)
+  })
+
+/** Resident memory of a process, MiB; NaN on systems without /proc. */
+const residentMiB = (pid: number): number => {
+  try {
+    return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+  } catch {
+    return Number.NaN
+  }
+}
+const memoryOf = (hub: TestHub): ReadonlyArray<number> => APPS.map((name) => residentMiB(hub.app(name).pid()))
+
+/**
+ * The times from acceptance to submit of the messages accepted since a moment, sorted, in
+ * milliseconds. `fromStamp` counts from the acceptance time in the record, before its commit;
+ * `fromAppend` from the append to Kafka (the producer's clock).
+ */
+const submitTimes = async (
+  brokers: ReadonlyArray<string>,
+  since: number,
+): Promise<{ readonly fromStamp: ReadonlyArray<number>; readonly fromAppend: ReadonlyArray<number> }> => {
+  const acceptances = new Map<string, { readonly at: number; readonly appendedAt: number }>()
+  const facts = (
+    await Promise.all(
+      ['hub.accepted.service.v1', 'hub.messages.v1'].map((topic) => readTopic(brokers, topic)),
+    )
+  )
+    .flat()
+    .flatMap((record) => {
+      const fact = decodeFact(record)
+      return Result.isSuccess(fact) ? [{ fact: fact.success, appendedAt: record.appendedAt }] : []
+    })
+  for (const { appendedAt, fact } of facts) {
+    if (fact.type === 'MessageAccepted' && fact.at >= since)
+      acceptances.set(fact.messageId, { at: fact.at, appendedAt })
+  }
+  const times = facts.flatMap(({ fact }) => {
+    const accepted = fact.type === 'MessageSent' ? acceptances.get(fact.messageId) : undefined
+    return accepted === undefined
+      ? []
+      : [{ fromStamp: fact.at - accepted.at, fromAppend: fact.at - accepted.appendedAt }]
+  })
+  return {
+    fromStamp: times.map((time) => time.fromStamp).toSorted((x, y) => x - y),
+    fromAppend: times.map((time) => time.fromAppend).toSorted((x, y) => x - y),
+  }
+}
+
+/**
+ * Inserts ledger rows as a year of traffic would leave them, with ids and references older than
+ * today's.
+ */
+const fillLedger = async (sql: postgres.Sql, rows: number): Promise<void> => {
+  await sql`
+    WITH old AS (
+      SELECT uuidv7(interval '-1 minute') AS id, a.id AS account, n, now() - interval '1 hour' AS at
+        FROM generate_series(1, ${rows}::integer) n, (SELECT id FROM command.accounts ORDER BY id LIMIT 1) a
+    ), referred AS (
+      INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+      SELECT account, 'test', 'old-' || n, id, at FROM old
+    )
+    INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, client_ref, parts,
+                                     price, currency, variables, created_at, expires_at)
+    SELECT id, account, 'test', 'service', decode(md5(n::text) || md5(n::text), 'hex'), '+7900***0000', 'order_ready', 'HUB',
+           'old-' || n, 1, 0, 'RUB', '{}', at, at FROM old`
+  await sql`ANALYZE command.client_refs, command.acceptances`
+}
+
+export const runAccepting = async (log: (line: string) => void): Promise<Section> => {
+  // The accounts get no rate limit: the machine is the limit.
+  const hub = await startHub({ report: log, apiRps: 1_000_000 })
+  try {
+    return await measureAccepting(hub, log)
+  } finally {
+    await hub.stop()
+  }
+}
+
+const measureAccepting = async (hub: TestHub, log: (line: string) => void): Promise<Section> => {
+  const { base_url, database_url, kafka, keys } = hub.describe()
+  const plan = (rest: Omit<LoadPlan, 'baseUrl' | 'key' | 'run' | 'messageClass'>): LoadPlan => ({
+    baseUrl: base_url,
+    key: keys.test,
+    messageClass: 'service',
+    run: randomBytes(3).toString('hex'),
+    ...rest,
+  })
+  const sql = postgres(database_url, { max: 1, onnotice: () => {} })
+  const eventsRecorded = async (): Promise<number> =>
+    Number((await sql`SELECT coalesce(sum(sequence), 0) AS events FROM read.event_heads`)[0]?.['events'])
+  /** Waits until the event journal has three events for each message: accepted, sent, delivered. */
+  const settle = async (messages: number): Promise<void> => {
+    const deadline = performance.now() + SETTLE_WITHIN_MS
+    while ((await eventsRecorded()) < messages * 3) {
+      if (performance.now() > deadline)
+        throw new Error('The event journal did not have all events within a minute.')
+      await delay(20)
+    }
+  }
+
+  // At rest: five seconds after all apps are ready, before the first send.
+  await delay(5000)
+  const atRest = memoryOf(hub)
+  log(`at rest: ${APPS.map((name, i) => `${name} ${atRest[i]?.toFixed(0)} MiB`).join(', ')}`)
+
+  let messages = (await runLoad(plan(WARM_UP))).accepted
+  await settle(messages)
+
+  const produce = await bareProduce(kafka.brokers, 'bench.', BARE.produceMs)
+  log(`bare produce: ${produce.perSecond.toFixed(0)} records/s in batches of 1,000`)
+  const alone = await bareRoundTrip(kafka.brokers, 'bench.alone.', BARE.alone)
+  log(`bare round trip, idle hub: p50 ${alone.p50.toFixed(2)} ms, p99 ${alone.p99.toFixed(2)} ms`)
+
+  const since = Date.now()
+  const [steady, beside] = await Promise.all([
+    runLoad(plan(STEADY)),
+    bareRoundTrip(kafka.brokers, 'bench.beside.', BARE.beside),
+  ])
+  messages += steady.accepted
+  await settle(messages)
+  const { fromAppend, fromStamp } = await submitTimes(kafka.brokers, since)
+  const submitP50 = percentile(fromAppend, 0.5)
+  const submitP99 = percentile(fromAppend, 0.99)
+  log(`acceptance to submit at 200 sends/s: p50 ${submitP50} ms, p99 ${submitP99} ms`)
+
+  const burstStarted = performance.now()
+  const burst = await runLoad(plan(END_TO_END))
+  messages += burst.accepted
+  await settle(messages)
+  const endToEnd = (1000 * burst.accepted) / (performance.now() - burstStarted)
+  const afterLoad = memoryOf(hub)
+  log(`end to end: ${endToEnd.toFixed(0)} messages/s`)
+
+  // From here on only acceptance is measured, like the bare handler and the bare produce. The
+  // consumers stop, because in production they have other machines, and here they would take the
+  // same two cores.
+  for (const name of APPS.slice(1)) {
+    hub.app(name).kill('SIGTERM')
+    await hub.app(name).exited()
+  }
+  const saturated = await runLoad(plan(SATURATION))
+  const sendsPerSecond = saturated.accepted / saturated.seconds
+  log(`single sends: ${sendsPerSecond.toFixed(0)}/s, p99 ${saturated.p99.toFixed(1)} ms`)
+  const handler = await startBareHandler({
+    brokers: kafka.brokers,
+    databaseUrl: database_url,
+    prefix: 'bench.',
+  })
+  const bareSends = await runLoad({ ...plan(SATURATION), baseUrl: handler.address })
+  handler.end()
+  const bareSendsPerSecond = bareSends.accepted / bareSends.seconds
+  log(`bare handler: ${bareSendsPerSecond.toFixed(0)}/s, p99 ${bareSends.p99.toFixed(1)} ms`)
+
+  const batches = await runLoad(plan(BATCHES))
+  const batchedPerSecond = batches.accepted / batches.seconds
+  log(`batches of 1,000: ${batchedPerSecond.toFixed(0)} messages/s`)
+  await fillLedger(sql, FULL_LEDGER)
+  const fullBatches = await runLoad(plan(BATCHES))
+  const fullPerSecond = fullBatches.accepted / fullBatches.seconds
+  log(`the same with ${FULL_LEDGER} ledger rows: ${fullPerSecond.toFixed(0)} messages/s`)
+  await sql.end()
+
+  const failed = steady.failed + saturated.failed + burst.failed + batches.failed + fullBatches.failed
+  if (failed > 0) {
+    log(
+      `${failed} sends were not accepted: ${[...saturated.complaints, ...burst.complaints, ...batches.complaints].join('; ')}`,
+    )
+    process.exitCode = 1
+  }
+
+  return {
+    figures: {
+      bareProducePerSecond: produce.perSecond,
+      sendsPerSecond,
+      bareSendsPerSecond,
+      batchedPerSecond,
+      fullLedgerPerSecond: fullPerSecond,
+      submitP50Ms: submitP50,
+      submitP99Ms: submitP99,
+      endToEndPerSecond: endToEnd,
+      ...Object.fromEntries(
+        APPS.flatMap((app, i) => [
+          [`${app}.atRestMiB`, atRest[i]!],
+          [`${app}.afterLoadMiB`, afterLoad[i]!],
+        ]),
+      ),
+    },
+    rows: [
+      [
+        'bare: produce of encoded records, batches of 1,000',
+        `${produce.perSecond.toFixed(0)} records/s`,
+        'the limit',
+      ],
+      [
+        'single sends, 64 connections, consumers stopped',
+        `${sendsPerSecond.toFixed(0)}/s, p50 ${saturated.p50.toFixed(1)} ms, p99 ${saturated.p99.toFixed(1)} ms`,
+        `${(sendsPerSecond / bareSendsPerSecond).toFixed(2)} of the bare handler`,
+      ],
+      [
+        'bare: node:http handler, one commit and one produce per acceptance batch',
+        `${bareSendsPerSecond.toFixed(0)}/s, p50 ${bareSends.p50.toFixed(1)} ms, p99 ${bareSends.p99.toFixed(1)} ms`,
+        'the limit',
+      ],
+      [
+        'batches of 1,000, two requests in progress, consumers stopped',
+        `${batchedPerSecond.toFixed(0)} messages/s, p99 of a request ${batches.p99.toFixed(0)} ms`,
+        `${(batchedPerSecond / produce.perSecond).toFixed(3)} of the bare produce`,
+      ],
+      [
+        'the same with a million ledger rows',
+        `${fullPerSecond.toFixed(0)} messages/s`,
+        `${(batchedPerSecond / fullPerSecond).toFixed(2)} × the cost of a message`,
+      ],
+      [
+        'bare: produce to consume, beside 200 sends/s',
+        `p50 ${beside.p50.toFixed(2)} ms, p99 ${beside.p99.toFixed(2)} ms`,
+        'the limit',
+      ],
+      [
+        'bare: produce to consume, on an idle hub',
+        `p50 ${alone.p50.toFixed(2)} ms, p99 ${alone.p99.toFixed(2)} ms`,
+        'for comparison',
+      ],
+      [
+        'append of an accepted message to its submit, 200 sends/s',
+        `p50 ${submitP50.toFixed(0)} ms, p99 ${submitP99.toFixed(0)} ms (${fromAppend.length} messages); from the acceptance time, before the commit, p50 ${percentile(fromStamp, 0.5)} ms, p99 ${percentile(fromStamp, 0.99)} ms`,
+        `${(submitP50 / beside.p50).toFixed(1)} × and ${(submitP99 / beside.p99).toFixed(1)} × the bare round trip beside it; ${(submitP50 / alone.p50).toFixed(1)} × and ${(submitP99 / alone.p99).toFixed(1)} × the one on an idle hub`,
+      ],
+      [
+        'end to end: 10,000 single sends until the last event is in the event journal',
+        `${endToEnd.toFixed(0)} messages/s; sends answered in p50 ${burst.p50.toFixed(1)} ms, p99 ${burst.p99.toFixed(1)} ms`,
+        `${(endToEnd / produce.perSecond).toFixed(3)} of the bare produce`,
+      ],
+    ],
+    targets: [
+      { what: 'submit p50 ÷ bare round trip p50, side by side', value: submitP50 / beside.p50, atMost: 5 },
+      { what: 'submit p99 ÷ bare round trip p99, side by side', value: submitP99 / beside.p99, atMost: 8 },
+      { what: 'memory at rest, the largest app, MiB', value: Math.max(...atRest), atMost: 200 },
+      {
+        what: 'bare handler sends/s ÷ single sends/s',
+        value: bareSendsPerSecond / sendsPerSecond,
+        atMost: 1 / 0.4,
+      },
+      {
+        what: 'bare produce records/s ÷ messages/s in batches of 1,000',
+        value: produce.perSecond / batchedPerSecond,
+        atMost: 1 / 0.1,
+      },
+      {
+        what: 'cost of a batched message, 1 million ledger rows ÷ few',
+        value: batchedPerSecond / fullPerSecond,
+        atMost: 1.3,
+      },
+    ],
+  }
+}

@@ -1,0 +1,198 @@
+/** Generates `docs/capacity.md`: what a hub needs, calculated from the results of the last run. */
+import type { Results } from './report.ts'
+
+const thousands = (value: number): string => Math.round(value).toLocaleString('en-US')
+const tens = (value: number): string => thousands(Math.round(value / 10) * 10)
+const percent = (value: number): string => `${(100 * value).toFixed(0)} %`
+
+/** Messages per second that one process should carry. A core of its own carries more: the rest is reserve. */
+const PLANNED = { singleSends: 1000, batchedSends: 5000, dispatcher: 1500, projector: 1500, fanout: 4000 }
+const RETENTION_DAYS: Readonly<Record<string, number>> = {
+  'hub.webhooks.v1': 30,
+  'hub.operator-reports.v1': 90,
+}
+/** Thirteen months, in days: the retention of lanes and log. */
+const OTHER_RETENTION_DAYS = 395
+
+export const capacityPage = (results: Results): string => {
+  const accepting = results.sections.accepting.figures
+  const dispatching = results.sections.dispatching.figures
+  const webhooks = results.sections.webhooks.figures
+  const { disk = {}, profile = {}, scaling = {} } = results.alone
+  const cores = Number.parseInt(results.machine, 10)
+  const of = (figures: Readonly<Record<string, number>>, name: string): number => figures[name] ?? Number.NaN
+
+  const rates: ReadonlyArray<readonly [what: string, perSecond: number]> = [
+    ['accept single sends (one command-api, PostgreSQL, Kafka)', of(accepting, 'sendsPerSecond')],
+    ['accept batches of 1,000', of(accepting, 'batchedPerSecond')],
+    [
+      'dispatch and project with the sandbox, from the lane to the event journal',
+      of(dispatching, 'sandboxPerSecond'),
+    ],
+    ['the same over SMPP, with the simulator on the same machine', of(dispatching, 'smppPerSecond')],
+    ['single sends until the last event is in the event journal', of(accepting, 'endToEndPerSecond')],
+    ['deliver a webhook with one event', of(webhooks, 'deliveriesPerSecond')],
+    ['deliver an event of a backlog, in webhook batches of 100', of(webhooks, 'backlogEventsPerSecond')],
+  ]
+  const coreRate = of(accepting, 'endToEndPerSecond') / cores
+  const memory: ReadonlyArray<readonly [app: string, largest: number, when: string, limit: number]> = [
+    ['command-api', of(accepting, 'command-api.afterLoadMiB'), '', 512],
+    [
+      'dispatcher',
+      Math.max(of(dispatching, 'dispatcherPipelineMiB'), of(dispatching, 'dispatcherBacklogMiB')),
+      ', with a million waiting messages',
+      768,
+    ],
+    ['projector', of(dispatching, 'projectorPipelineMiB'), ', with a backlog of 20,000 messages', 768],
+    ['webhook-fanout', of(webhooks, 'backlogMiB'), ', with a backlog of a million events', 512],
+  ]
+  const topics = Object.entries(disk).filter(([name]) => name.startsWith('hub.'))
+  const tables = Object.entries(disk).filter(([name]) => !name.startsWith('hub.'))
+  const sum = (entries: ReadonlyArray<readonly [string, number]>): number =>
+    entries.reduce((total, [, bytes]) => total + bytes, 0)
+  const retained = topics.reduce(
+    (total, [name, bytes]) => total + bytes * (RETENTION_DAYS[name] ?? OTHER_RETENTION_DAYS),
+    0,
+  )
+  const sandbox = of(dispatching, 'sandboxPerSecond')
+  const catchUpMinutes = (3600 * 500) / (sandbox - 500) / 60
+  const planned: ReadonlyArray<readonly [what: string, rate: number, measured: number]> = [
+    ['command-api, single sends', PLANNED.singleSends, of(accepting, 'sendsPerSecond')],
+    ['command-api, batches of 1,000', PLANNED.batchedSends, of(accepting, 'batchedPerSecond')],
+    ['dispatcher', PLANNED.dispatcher, sandbox],
+    ['projector', PLANNED.projector, sandbox],
+    ['webhook-fanout, deliveries', PLANNED.fanout, of(webhooks, 'deliveriesPerSecond')],
+  ]
+
+  return `# Capacity
+
+Generated from \`benchmarks/results.json\` (\`node scripts/run.mjs benchmarks/report.ts\`). Do not edit this page.
+
+This page says how much processor time, memory and disk a hub needs. Measured figures come from the last
+run of the benchmark ([results](../benchmarks/RESULTS.md)) on ${results.machine}, with all servers, all
+apps and the load generator on one machine. Figures marked ᴬ are arithmetic from them. Nothing above
+${thousands(of(accepting, 'batchedPerSecond'))} messages per second has been measured.
+
+## Processor time
+
+At 200 single sends per second the whole hub uses about ${of(profile, 'hub.cores')} cores, or 8 ms per message:
+command-api ${of(profile, 'command-api.cores')} of a core, Kafka ${of(profile, 'kafka.cores')}, projector ${of(profile, 'projector.cores')}, PostgreSQL ${of(profile, 'postgresql.cores')}, dispatcher ${of(profile, 'dispatcher.cores')} (one profile).
+Most of it is the cost of waking up for few messages. Under load, messages share transactions and produce
+requests, and a message costs a fraction of that:
+
+| work | measured on ${cores} cores | cores for 1,000 per second ᴬ |
+|---|---|---|
+${rates.map(([what, perSecond]) => `| ${what} | ${thousands(perSecond)}/s | ${Number(((1000 * cores) / perSecond).toPrecision(2))} |`).join('\n')}
+
+**A core carries about ${tens(coreRate)} messages per second** ᴬ, from the send to the event journal, with all servers
+on the same machine. Plan with ${tens(coreRate * 0.6)} ᴬ, which leaves a reserve for restarts, rebalances and the failure of
+another machine.
+
+## Memory
+
+| app | at rest, MiB | after load, MiB | largest, MiB | limit to configure, MiB |
+|---|---|---|---|---|
+${memory.map(([app, largest, when, limit]) => `| ${app} | ${thousands(of(accepting, `${app}.atRestMiB`))} | ${thousands(of(accepting, `${app}.afterLoadMiB`))} | ${thousands(largest)}${when} | ${limit} |`).join('\n')}
+
+- An open message takes 0.9 KB in the dispatcher, and one that has just finished 0.3 KB
+  ([decision 14](decisions/0014-operator-shares-and-backlogs.md)). A dispatcher process holds 150,000
+  messages at most. Then it stops reading the lanes.
+- Redis takes about 220 bytes for each number that received a message within a day
+  ([decision 8](decisions/0008-flood-reservations.md)). A million numbers take a quarter of a gigabyte.
+
+## Disk
+
+\`node scripts/run.mjs benchmarks/disk.ts\` measures what 20,000 messages leave on disk. Half of them are \`otp\`, each has
+three events, and there is no webhook endpoint. Bytes per message are megabytes per million messages.
+Tables include their indexes.
+
+| topic | bytes per message |
+|---|---|
+${topics.map(([name, bytes]) => `| \`${name}\` | ${thousands(bytes)} |`).join('\n')}
+| all topics, one copy | ${thousands(sum(topics))} |
+
+| table | bytes per message |
+|---|---|
+${tables.map(([name, bytes]) => `| \`${name}\` | ${thousands(bytes)} |`).join('\n')}
+| all tables | ${thousands(sum(tables))} |
+
+A million messages per day add ${((3 * sum(topics)) / 1000).toFixed(1)} GB per day to three brokers together and ${(sum(tables) / 1000).toFixed(1)} GB per day to
+PostgreSQL ᴬ. Events are ${percent((disk['read.events'] ?? Number.NaN) / sum(tables))} of the latter. When retention removes as much as arrives, the topics
+contain ${tens(retained / 1000)} GB per copy ᴬ: 30 days of \`hub.webhooks.v1\`, 90 days of \`hub.operator-reports.v1\`, and thirteen
+months of lanes and log. Tables grow for three years and lose personal data after one
+([retention](decisions/0018-retention.md)).
+
+## More processes
+
+\`test/operating/scaling.e2e.test.ts\` goes from one process of each consumer to three and back under load,
+and shows that nothing is lost. On two shared cores, more processes bring no throughput. Therefore
+\`node scripts/run.mjs benchmarks/scaling.ts\` lets each process of one consumer run for a tenth of the time, as if it had
+a tenth of a core. It sends bursts of 2,400 messages of 96 accounts. The figures are medians of three.
+
+| consumer | one process | three processes | ratio | cores used, one and three |
+|---|---|---|---|---|
+${['dispatcher', 'projector', 'webhook-fanout']
+  .map((app) => {
+    const [one, three] = [of(scaling, `${app}.onePerSecond`), of(scaling, `${app}.threePerSecond`)]
+    const name = app === 'webhook-fanout' ? `${app}, 60 events per message` : app
+    return `| ${name} | ${thousands(one)} messages/s | ${thousands(three)} messages/s | ${(three / one).toFixed(1)} | ${of(scaling, `${app}.oneCores`).toFixed(2)}, ${of(scaling, `${app}.threeCores`).toFixed(2)} |`
+  })
+  .join('\n')}
+
+The ratio is below 3 for three reasons. The time includes the work of the other apps before the consumer.
+Smaller transaction batches cost more per record. And three processes finish when the one with the most
+work finishes, because a recipient or a subscription belongs to one process. webhook-fanout has twenty
+endpoints per account here. With one endpoint, its webhook batches close by their window of one second, and
+more processes bring nothing. Scaling with a whole core for each process has not been measured.
+
+## Planning larger hubs
+
+Plan with these rates per process with a core of its own. They are planning values, below what was measured
+on ${cores} shared cores.
+
+| process | messages per second | share of the measured rate |
+|---|---|---|
+${planned.map(([what, rate, measured]) => `| ${what} | ${thousands(rate)} | ${percent(rate / measured)} |`).join('\n')}
+
+- The dispatcher carries less with a slow operator, because open messages are its bound (see below).
+- A message has three events. Events of one subscription share a webhook batch each second.
+
+All values of the following table are arithmetic ᴬ. Each app has at least two processes, so that one may fail.
+
+| messages per second, at the peak | 1,000 | 5,000 | 20,000 |
+|---|---|---|---|
+| command-api, single sends (batches) | 2 (2) | 5 (2) | 20 (4) |
+| dispatcher | 2 | 4 | 14 |
+| projector | 2 | 4 | 14 |
+| webhook-fanout | 2 | 4 | 15 with one event per webhook batch; 4 otherwise |
+| partitions | 48 | 48 | 48 |
+| shards per dispatcher; messages per second and shard | 24; 21 | 12; 104 | 3 to 4; 417 |
+| cores of the apps | 4 | 10 | 45 |
+| PostgreSQL | 2 cores, 8 GB | 6 cores, 32 GB | 20 cores, 128 GB, and see below |
+| Kafka, three brokers, each | 2 cores, 8 GB | 4 cores, 16 GB | 8 cores, 32 GB |
+| Redis | 1 core, 1 GB | 1 core, 4 GB | 2 cores, 16 GB |
+| PostgreSQL connections at \`HUB_DATABASE_POOL\` 10 | 80 | 170 | 630; set 4 |
+
+The number of partitions cannot be changed later. 48 partitions are enough for every column: a shard
+carried ${thousands(sandbox / 6)} messages per second together with five others on ${cores} cores, and a shard alone takes
+${of(dispatching, 'messageMicrosecondsManyOpen').toFixed(0)} µs of CPU per message. Below 1,000 messages per second, everything fits on one machine with four cores.
+
+**The first limit is PostgreSQL**, because it is the one server that is not partitioned. Each message is some
+rows and their write-ahead log, an acceptance batch is one commit, and the event journal has one order per
+account and mode. 5,000 messages per second are within what was measured in batches
+(${thousands(of(accepting, 'batchedPerSecond'))} accepted per second, with everything else stopped). 20,000 are not. They need separate servers for
+the schemas \`read\` and \`command\`; the code permits that, and nobody has tried it. An account with a spend
+limit is one row: its acceptance batches follow each other, some hundred per second, each with up to 2,000
+messages.
+
+**The operator.** The number of open messages is the rate multiplied by the time until the delivery report.
+At 1,000 messages per second and reports after 30 seconds there are 30,000, which one dispatcher holds. With
+reports after ten minutes there are 600,000, which need four dispatchers (150,000 each), whatever their
+processor time. An SMPP window of _w_ messages with an answer after _t_ seconds lets through _w_ ÷ _t_
+messages per second and bind: a window of 10 at 50 ms allows 200.
+
+**Catching up.** One projector on the ${cores} cores of the measurement applies ${thousands(4 * sandbox)} records per second (four
+per message). After an hour of downtime at 500 messages per second, it catches up in ${catchUpMinutes.toFixed(0)} minutes ᴬ while new
+messages arrive. A shard with ${thousands(of(dispatching, 'openMessages'))} open messages opens in ${(of(dispatching, 'recoveryMs') / 1000).toFixed(1)} to ${(of(dispatching, 'recoveryAfterADayMs') / 1000).toFixed(1)} s.
+`
+}

@@ -1,0 +1,78 @@
+/**
+ * Throughput of dispatcher and projector: messages appended directly to the lanes, until the event
+ * journal has the events accepted, sent and delivered of each message.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { makeDispatchEnvironment, residentMiB, type Servers } from './dispatch-environment.ts'
+
+export interface PipelineResult {
+  readonly messages: number
+  readonly perSecond: number
+  /** Resident memory at the end, MiB. */
+  readonly dispatcher: number
+  readonly projector: number
+}
+
+/** Events of a message: accepted, sent, delivered. */
+const EVENTS = 3
+const CHUNK = 2000
+const WITHIN_MS = 120_000
+
+export interface PipelinePlan {
+  readonly messages: number
+  /** Messages before the measurement, to open connections, compile code and plan statements. */
+  readonly warmUp: number
+  /**
+   * Environment that configures the operator of live keys. Without it, messages use test keys and
+   * the sandbox.
+   */
+  readonly live?: Readonly<Record<string, string>>
+  readonly flags?: ReadonlyArray<string>
+}
+
+export const measurePipeline = async (servers: Servers, plan: PipelinePlan): Promise<PipelineResult> => {
+  const environment = await makeDispatchEnvironment(servers, 6)
+  try {
+    const flags = plan.flags ?? []
+    const dispatcher = await environment.start('dispatcher', plan.live ?? {}, flags)
+    const projector = await environment.start('projector', {}, flags)
+    let made = 0
+    const processMessages = async (count: number): Promise<number> => {
+      const messages = Array.from({ length: count }, () =>
+        environment.message({
+          to: `+79${String(100_000_000 + made++)}`,
+          class: 'service',
+          mode: plan.live === undefined ? 'test' : 'live',
+        }),
+      )
+      const started = performance.now()
+      const appended = (async () => {
+        for (let i = 0; i < count; i += CHUNK) await environment.accept(messages.slice(i, i + CHUNK))
+      })()
+      for (;;) {
+        const [row] = await environment.sql`SELECT coalesce(sum(sequence), 0) AS events FROM read.event_heads`
+        if (Number(row?.['events']) >= made * EVENTS) break
+        if (performance.now() - started > WITHIN_MS) {
+          throw new Error(
+            `The event journal had ${String(row?.['events'])} of ${made * EVENTS} events after two minutes.`,
+          )
+        }
+        await delay(20)
+      }
+      await appended
+      return (performance.now() - started) / 1000
+    }
+    await processMessages(plan.warmUp)
+    const seconds = await processMessages(plan.messages)
+    const memory = [residentMiB(dispatcher.pid), residentMiB(projector.pid)] as const
+    if (flags.length > 0) for (const app of [dispatcher, projector]) await app.kill('SIGTERM')
+    return {
+      messages: plan.messages,
+      perSecond: plan.messages / seconds,
+      dispatcher: memory[0],
+      projector: memory[1],
+    }
+  } finally {
+    await environment.close()
+  }
+}

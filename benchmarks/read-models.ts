@@ -1,0 +1,214 @@
+/**
+ * Section `read-models`: the projector against a bare COPY of the same rows, its lag at a steady
+ * rate, queries through command-api against the bare SQL, and all of it again with fifty times as
+ * many rows. Runs on servers of its own.
+ */
+import { startStack } from '../test/support/hub.ts'
+import postgres from 'postgres'
+import type { Servers } from './dispatch-environment.ts'
+import { makeReadModelEnvironment } from './read-model-environment.ts'
+import { copyBare, type Copied, lagAt, projectBacklog, type Projected } from './projection.ts'
+import { fillTables } from './fill-read-models.ts'
+import { makeQueries, type QueryFigures } from './queries.ts'
+import type { Section } from './report.ts'
+
+/** The growth that the targets name. Filling the tables takes half of the time of this section. */
+const FEW = 100_000
+const MANY = 5_000_000
+/**
+ * Messages of a backlog, with four records each. COPY uses a part of them: more would only take
+ * longer.
+ */
+const BACKLOG = 12_000
+const COPIED = 6000
+const LAG = { perSecond: 2000, durationMs: 6000 }
+const READ_MS = 4000
+const BARE_READ_MS = 3000
+/**
+ * Reads before the measurement, because V8 still compiles. A read of a message takes 185 µs of CPU
+ * in seconds 2 to 8, about 165 in seconds 10 to 14, and 157 after that. Later measurements use the
+ * same process and need less warm-up.
+ */
+const WARM_UP = { messages: 15_000, others: 2500 }
+
+export interface ReadModelServers extends Servers {
+  readonly redisUrl: string
+}
+
+const projectedText = (one: Projected): string =>
+  `${one.perSecond.toFixed(0)} records/s; CPU of a record: projector ${one.projectorCpu.toFixed(0)} µs, PostgreSQL ${one.postgresCpu.toFixed(0)} µs`
+const copiedText = (one: Copied): string =>
+  `${one.perSecond.toFixed(0)} records/s; CPU of a record: PostgreSQL ${one.postgresCpu.toFixed(0)} µs`
+const readText = (one: QueryFigures, server: string): string =>
+  `${one.perSecond.toFixed(0)}/s, p50 ${one.p50.toFixed(1)} ms, p99 ${one.p99.toFixed(1)} ms; CPU of one: ${server} ${one.serverCpu.toFixed(0)} µs, PostgreSQL ${one.postgresCpu.toFixed(0)} µs`
+
+const measureReadModels = async (
+  servers: ReadModelServers,
+  log: (line: string) => void,
+): Promise<Section> => {
+  const environment = await makeReadModelEnvironment(servers)
+  try {
+    const queries = await makeQueries(environment, servers.redisUrl)
+    const few = await fillTables(environment, queries.account, FEW)
+    log(`${FEW} rows inserted`)
+    // Reads come first, while nothing writes to the tables and no vacuum runs.
+    await queries.messages(few, WARM_UP.messages)
+    // Each measurement directly precedes its limit, because the speed of the machine changes within
+    // minutes.
+    const messages = await queries.messages(few, READ_MS)
+    const bareMessages = await queries.bareMessages(few, BARE_READ_MS)
+    log(`messages by id: ${readText(messages, 'command-api')}; bare ${readText(bareMessages, 'reader')}`)
+    await queries.pages(few, WARM_UP.others)
+    const pages = await queries.pages(few, READ_MS)
+    const barePages = await queries.barePages(few, BARE_READ_MS)
+    log(`pages of 1,000 events: ${readText(pages, 'command-api')}; bare ${readText(barePages, 'reader')}`)
+
+    const projected = await projectBacklog(environment, BACKLOG)
+    log(`projecting: ${projectedText(projected)}`)
+    const copied = await copyBare(environment, projected.messageIds.slice(-COPIED))
+    log(`bare COPY of the same rows: ${copiedText(copied)}`)
+    const lag = await lagAt(environment, LAG)
+    log(`lag at ${LAG.perSecond} messages/s: p50 ${lag.p50.toFixed(0)} ms, p99 ${lag.p99.toFixed(0)} ms`)
+
+    const many = await fillTables(environment, queries.account, MANY)
+    log(`${MANY} rows inserted`)
+    await queries.messages(many, WARM_UP.others)
+    const manyMessages = await queries.messages(many, READ_MS)
+    const manyPages = await queries.pages(many, READ_MS)
+    await queries.end()
+    const manyProjected = await projectBacklog(environment, BACKLOG)
+    log(
+      `with these rows: ${projectedText(manyProjected)}; messages by id ${manyMessages.perSecond.toFixed(0)}/s, pages ${manyPages.perSecond.toFixed(0)}/s`,
+    )
+
+    const growth = (before: number, after: number): string =>
+      `${(before / after).toFixed(2)} × the cost with ${FEW} rows`
+    return {
+      figures: {
+        copiedPerSecond: copied.perSecond,
+        projectedPerSecond: projected.perSecond,
+        projectedManyPerSecond: manyProjected.perSecond,
+        lagP50Ms: lag.p50,
+        lagP99Ms: lag.p99,
+        messagesPerSecond: messages.perSecond,
+        pagesPerSecond: pages.perSecond,
+      },
+      rows: [
+        [
+          'bare: COPY of the rows of projected records, 2,000 records per transaction, two transactions at a time',
+          copiedText(copied),
+          'the limit',
+        ],
+        [
+          `projecting a backlog of ${BACKLOG} delivered messages`,
+          projectedText(projected),
+          `${(projected.perSecond / copied.perSecond).toFixed(2)} of the bare COPY`,
+        ],
+        [
+          `the same with ${MANY} messages and events in the tables`,
+          projectedText(manyProjected),
+          growth(projected.perSecond, manyProjected.perSecond),
+        ],
+        [
+          `lag of the projector at ${LAG.perSecond} messages/s, from the append until a query can read it`,
+          `p50 ${lag.p50.toFixed(0)} ms, p99 ${lag.p99.toFixed(0)} ms`,
+          `projector ${lag.projectorCpu.toFixed(2)} of a core, PostgreSQL ${lag.postgresCpu.toFixed(2)}`,
+        ],
+        [
+          'bare: the same SELECT of a message with its history, 64 at a time, same number of connections',
+          readText(bareMessages, 'reader'),
+          'the limit',
+        ],
+        [
+          'GET /v1/messages/{id}, 64 connections',
+          readText(messages, 'command-api'),
+          `${(messages.perSecond / bareMessages.perSecond).toFixed(2)} of the bare SELECT`,
+        ],
+        [
+          `the same with ${MANY} messages`,
+          readText(manyMessages, 'command-api'),
+          growth(messages.perSecond, manyMessages.perSecond),
+        ],
+        [
+          'bare: the same SELECT of a page of 1,000 events, 8 at a time',
+          readText(barePages, 'reader'),
+          'the limit',
+        ],
+        [
+          'GET /v1/events?limit=1000, 8 connections',
+          readText(pages, 'command-api'),
+          `${(pages.perSecond / barePages.perSecond).toFixed(2)} of the bare SELECT`,
+        ],
+        [
+          `the same with ${MANY} events`,
+          readText(manyPages, 'command-api'),
+          growth(pages.perSecond, manyPages.perSecond),
+        ],
+      ],
+      targets: [
+        {
+          what: 'bare COPY records/s ÷ projected records/s',
+          value: copied.perSecond / projected.perSecond,
+          atMost: 1 / 0.2,
+        },
+        {
+          what: 'bare SELECTs/s ÷ GET /v1/messages/{id}/s',
+          value: bareMessages.perSecond / messages.perSecond,
+          atMost: 1 / 0.4,
+        },
+        {
+          what: 'bare pages/s ÷ GET /v1/events/s, pages of 1,000',
+          value: barePages.perSecond / pages.perSecond,
+          atMost: 1 / 0.4,
+        },
+        {
+          what: `cost of a projected record, ${MANY} rows ÷ ${FEW}`,
+          value: projected.perSecond / manyProjected.perSecond,
+          atMost: 1.3,
+        },
+        {
+          what: `cost of GET /v1/messages/{id}, ${MANY} rows ÷ ${FEW}`,
+          value: messages.perSecond / manyMessages.perSecond,
+          atMost: 1.3,
+        },
+        {
+          what: `cost of a page of events, ${MANY} rows ÷ ${FEW}`,
+          value: pages.perSecond / manyPages.perSecond,
+          atMost: 1.3,
+        },
+        {
+          what: `lag of the projector at ${LAG.perSecond} messages/s, p99, ms`,
+          value: lag.p99,
+          atMost: 1000,
+        },
+      ],
+    }
+  } finally {
+    await environment.close()
+  }
+}
+
+/**
+ * Settings of PostgreSQL that need a restart. The cache is what a machine of its own would provide
+ * (a quarter of 8 GiB). `wal_level` minimal halves the time to fill the tables and does not change
+ * what is measured.
+ */
+const SETTINGS = { shared_buffers: '2GB', wal_level: 'minimal', max_wal_senders: '0' }
+
+export const runReadModels = async (log: (line: string) => void): Promise<Section> => {
+  const stack = await startStack()
+  try {
+    const sql = postgres(stack.adminDatabaseUrl, { max: 1, onnotice: () => {} })
+    for (const [name, value] of Object.entries(SETTINGS)) {
+      await sql.unsafe(`ALTER SYSTEM SET ${name} = '${value}'`)
+    }
+    await sql.end()
+    await stack.server('postgres').restart()
+    return await measureReadModels(
+      { brokers: stack.brokers, databaseUrl: stack.adminDatabaseUrl, redisUrl: stack.redisUrl },
+      log,
+    )
+  } finally {
+    await stack.stop()
+  }
+}
