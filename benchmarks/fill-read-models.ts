@@ -89,7 +89,9 @@ const writeComplete = async (
   from: number,
   to: number,
 ): Promise<ReadonlyArray<string>> => {
-  const key = await environment.runtime.runPromise(Effect.flatMap(PayloadEncryption, (encryption) => encryption.keyOfDay(to)))
+  const key = await environment.runtime.runPromise(
+    Effect.flatMap(PayloadEncryption, (encryption) => encryption.keyOfDay(to)),
+  )
   const rows = Array.from({ length: COMPLETE_MESSAGES }, (_, i) => {
     const at = Math.floor(from + ((i + 0.5) * (to - from)) / COMPLETE_MESSAGES)
     const id = newId('msg', at, randomBytes(10))

@@ -40,7 +40,10 @@ const WITHIN = { withinMs: 120_000, everyMs: 50 } as const
 const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webhook-fanout']
 
 /** Lets each process run for a tenth of the time while `use` runs. */
-const withTenthOfCore = async <A>(processes: ReadonlyArray<AppProcess>, use: () => Promise<A>): Promise<A> => {
+const withTenthOfCore = async <A>(
+  processes: ReadonlyArray<AppProcess>,
+  use: () => Promise<A>,
+): Promise<A> => {
   let isOver = false
   const turns = processes.map(async (process, i) => {
     // The slices of the processes do not overlap.
