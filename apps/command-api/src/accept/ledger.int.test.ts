@@ -10,7 +10,7 @@ import type { Owner } from '../accounts/account.ts'
 import { type IdempotencyLock, lockHeldKeys } from '../idempotency/idempotency-lock.ts'
 import { IdempotencyKeys, idempotencyKeysLayer, newToken } from '../idempotency/idempotency-keys.ts'
 import { freshId } from '../ids.ts'
-import { Messages } from '../messages/store.ts'
+import { Messages } from '../messages/messages.ts'
 import { refKey } from './decide.ts'
 import {
   type BatchRow,

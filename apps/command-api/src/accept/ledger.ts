@@ -12,7 +12,7 @@ import {
   type StoredAnswer,
   writeAnswers,
 } from '../idempotency/idempotency-lock.ts'
-import { Messages } from '../messages/store.ts'
+import { Messages } from '../messages/messages.ts'
 import { type KnownMessage, refKey } from './decide.ts'
 import {
   addSpent,

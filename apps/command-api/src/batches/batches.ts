@@ -7,7 +7,7 @@ import { type BatchTally, decodeId, encodeId } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { Messages, type ReadMessage } from '../messages/store.ts'
+import { Messages, type ReadMessage } from '../messages/messages.ts'
 
 interface Row {
   readonly created_at: Date

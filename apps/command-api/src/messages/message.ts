@@ -1,4 +1,4 @@
-/** A message as the API shows it. Pure. Source: specification, Message; contract, Message. */
+/** The API representation of a message. Pure. Source: specification, Message; contract, Message. */
 import type { AcceptedMessage, Message } from '@hub/contract'
 import {
   isFinal,
@@ -19,13 +19,13 @@ export interface StatusChange {
   readonly at: number
 }
 
-/** What is known of a message, whether from the read model or from the ledger. Nothing personal but the mask. */
+/** A message from the read model or the ledger. The masked number is its only personal data. */
 export interface MessageView {
   /** `msg_…` */
   readonly id: string
   readonly mode: Mode
   readonly class: MessageClass
-  /** Masked; empty once the number is gone. */
+  /** The masked number; empty after its deletion. */
   readonly toMasked: string
   readonly status: Status
   readonly reason: ReasonCode | null
@@ -38,9 +38,9 @@ export interface MessageView {
   readonly sender: string
   readonly attempts: number
   readonly parts: number
-  /** What was charged at acceptance. */
+  /** The charge at acceptance. */
   readonly price: Money
-  /** Names, sorted; `null` once a year has passed. */
+  /** Sorted names; `null` after a year. */
   readonly variables: ReadonlyArray<string> | null
   readonly history: ReadonlyArray<StatusChange>
 }
@@ -51,7 +51,7 @@ export interface MessageContent {
   readonly variables: Readonly<Record<string, string>>
 }
 
-/** A message that was just accepted. */
+/** The view of a message that was just accepted. */
 export const acceptedView = (fact: MessageAccepted, toMasked: string): MessageView => ({
   id: fact.messageId,
   mode: fact.mode,
@@ -72,7 +72,7 @@ export const acceptedView = (fact: MessageAccepted, toMasked: string): MessageVi
   history: [{ status: 'accepted', reason: null, at: fact.at }],
 })
 
-/** The answer to a send: no text, no variables. A duplicate says so. */
+/** The response to a send: without text and variables, and with `duplicate: true` for a duplicate. */
 export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMessage => ({
   id: view.id,
   object: 'message',
@@ -99,10 +99,10 @@ export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMes
   ...(duplicate ? { duplicate: true as const } : undefined),
 })
 
-/** What stands for the values of a code's variables: they were never stored. */
+/** Replaces the values of a code's variables, which are never stored. */
 const MASKED_VALUE = '***'
 
-/** The answer to a read. `content` is `null` for a code, and once a year has passed. */
+/** The response to a read. `content` is `null` for a code, and after a year. */
 export const messageBody = (view: MessageView, content: MessageContent | null): Message => ({
   ...acceptedBody(view, false),
   text: view.class === 'otp' ? null : (content?.text ?? null),

@@ -27,18 +27,18 @@ const view: MessageView = {
 }
 const content = { text: 'Order 17', variables: { order: '17' } }
 
-describe('a message as the API shows it', () => {
-  it('is what the contract describes', () => {
+describe('the API representation of a message', () => {
+  it('matches the schemas of the contract', () => {
     Schema.decodeUnknownSync(AcceptedMessage)(acceptedBody(view, true))
     Schema.decodeUnknownSync(Message)(messageBody(view, content))
   })
-  it('has text and variables in reads only', () => {
+  it('contains text and variables only in reads', () => {
     assert.notProperty(acceptedBody(view, false), 'text')
     assert.notProperty(acceptedBody(view, false), 'duplicate')
     assert.deepInclude(messageBody(view, content), content)
     assert.deepInclude(messageBody(view, null), { text: null, variables: null })
   })
-  it('never has the text of a code, and masks its variables', () => {
+  it('never contains the text of a code, and masks its variables', () => {
     assert.deepInclude(messageBody({ ...view, class: 'otp' }, content), {
       text: null,
       variables: { order: '***' },
@@ -48,7 +48,7 @@ describe('a message as the API shows it', () => {
       variables: null,
     })
   })
-  it('costs nothing where it was never billed', () => {
+  it('has a price of zero when the message was not billed', () => {
     const priceOf = (status: MessageView['status'], reason: MessageView['reason']) =>
       acceptedBody({ ...view, status, reason }, false).price.amount
     assert.strictEqual(priceOf('rejected', 'spam_filter_content'), '0.00')
@@ -56,7 +56,7 @@ describe('a message as the API shows it', () => {
     assert.strictEqual(priceOf('expired', 'dlr_timeout'), '4.00')
     assert.strictEqual(priceOf('undelivered', 'delivery_failed'), '4.00')
   })
-  it('is final in its final statuses', () => {
+  it('is final exactly in the final statuses', () => {
     const finals = (['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const).filter(
       (status) => acceptedBody({ ...view, status }, false).final,
     )

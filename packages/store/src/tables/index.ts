@@ -10,6 +10,8 @@
  */
 export * as CommandOutbox from './command/outbox.ts'
 export * as ReadCheckpoints from './read/checkpoints.ts'
+export * as ReadDailyStats from './read/daily-stats.ts'
+export * as ReadEvents from './read/events.ts'
 export * as ReadMessages from './read/messages.ts'
 export * as WebhooksAttempts from './webhooks/attempts.ts'
 export * as WebhooksPositions from './webhooks/positions.ts'

@@ -1,9 +1,11 @@
 /**
- * `read.messages`: the read model of messages, one row for each message, in monthly partitions.
+ * `read.messages`: the read model of messages, one row for each message, in monthly partitions. Its rows are
+ * read together with `read.message_history` and `read.personal_data`.
  *
- * Owner: projector. A row without `account` is incomplete: the projector has applied a fact of the message,
- * but not its `MessageAccepted` yet.
+ * Owner of all three: projector. A row without `account` is incomplete: the projector has applied a fact of
+ * the message, but not its `MessageAccepted` yet.
  */
+import type { MessageClass, Mode, ReasonCode, Status } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
 
@@ -13,3 +15,76 @@ import type { SqlFragment } from '../../sql.ts'
  */
 export const isProjected = (q: Queries, messageId: string): SqlFragment =>
   q`coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = ${q(messageId)}), false)`
+
+export interface ProjectedMessage {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly class: MessageClass
+  /** The recipient hash. */
+  readonly recipient: Buffer
+  readonly template: string
+  readonly sender: string
+  readonly client_ref: string | null
+  readonly batch_id: string | null
+  readonly parts: number
+  readonly price: string
+  readonly currency: string
+  readonly variables: ReadonlyArray<string>
+  readonly created_at: Date
+  readonly updated_at: Date
+  readonly status: Status
+  readonly reason_code: ReasonCode | null
+  readonly attempts: number
+  /** In no particular order; `at` in milliseconds since the epoch. */
+  readonly history: ReadonlyArray<{
+    readonly status: Status
+    readonly reason: ReasonCode | null
+    readonly at: number
+  }> | null
+  /** False after a year: then the number and the text must not be shown. */
+  readonly in_first_year: boolean
+  /** False after three years: then the message must not be shown. */
+  readonly is_shown: boolean
+  /** The key that encrypts `personal`; `null` for the master key. */
+  readonly personal_key: string | null
+  /** Encrypted number, text and variables; `null` when they are deleted or older than a year. */
+  readonly personal: Buffer | null
+}
+
+const NIL = '00000000-0000-0000-0000-000000000000'
+
+/**
+ * Reads the messages with these UUIDs, whoever owns them. Incomplete rows are left out.
+ *
+ * The range of the ids lets PostgreSQL open only the months that contain them (docs/decisions/0018). The
+ * lateral join makes each message one index probe of its month in every plan (docs/decisions/0009).
+ * Source of the periods: specification, Retention.
+ */
+export const readAll = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<ProjectedMessage>> => {
+  // PostgreSQL sorts UUIDs like their texts.
+  const sorted = ids.toSorted()
+  const first = sorted[0] ?? NIL
+  const last = sorted.at(-1) ?? NIL
+  return q<ProjectedMessage[]>`
+  SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
+         m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
+         (SELECT json_agg(json_build_object('status', h.status, 'reason', h.reason_code,
+                                            'at', floor(extract(epoch FROM h.at) * 1000)))
+            FROM read.message_history h
+           WHERE h.message_id = m.id AND h.message_id BETWEEN ${first} AND ${last}) AS history,
+         m.created_at > now() - interval '1 year' AS in_first_year,
+         m.created_at > now() - interval '3 years' AS is_shown,
+         p.sealing_key AS personal_key, p.sealed AS personal
+    FROM unnest(${[...ids]}::uuid[]) AS asked (id)
+   CROSS JOIN LATERAL (
+         SELECT * FROM read.messages WHERE id = asked.id AND id BETWEEN ${first} AND ${last} LIMIT 1) AS m
+    LEFT JOIN LATERAL (
+         SELECT sealing_key, sealed FROM read.personal_data
+          WHERE message_id = asked.id AND message_id BETWEEN ${first} AND ${last} LIMIT 1) AS p
+      ON m.created_at > now() - interval '1 year'
+   WHERE m.account IS NOT NULL`
+}

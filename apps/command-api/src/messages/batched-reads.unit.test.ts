@@ -1,8 +1,8 @@
 import { assert, describe, it } from '@effect/vitest'
 import { Deferred, Effect, Exit, Fiber } from 'effect'
-import { gather } from './gathered.ts'
+import { makeBatchedReader } from './batched-reads.ts'
 
-/** Loads that are answered when the test says so. */
+/** A `load` whose calls the test completes one by one. */
 const makeLoads = () => {
   const loads: Array<{
     readonly keys: ReadonlyArray<string>
@@ -27,16 +27,16 @@ const makeLoads = () => {
   }
 }
 
-/** Until everything that can run has run. */
+/** Waits until all fibers that can run have run. */
 const settled = Effect.gen(function* () {
   for (let turn = 0; turn < 10; turn++) yield* Effect.yieldNow
 })
 
-describe('gathered reads', () => {
-  it.effect('of one turn go in one load, each key once', () =>
+describe('batched reads', () => {
+  it.effect('of one turn share one load, with each key once', () =>
     Effect.gen(function* () {
       const { answer, load, loads } = makeLoads()
-      const read = yield* gather({ load, atOnce: 2, most: 10 })
+      const read = yield* makeBatchedReader({ load, maxConcurrent: 2, maxKeys: 10 })
       const readers = yield* Effect.forEach(['a', 'b', 'a', 'none'], (key) => Effect.forkChild(read(key)))
       yield* settled
       assert.deepStrictEqual(
@@ -49,43 +49,41 @@ describe('gathered reads', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.effect(
-    'wait for each other behind the loads that may be under way, and go on with so many at most',
-    () =>
-      Effect.gen(function* () {
-        const { answer, load, loads } = makeLoads()
-        const read = yield* gather({ load, atOnce: 2, most: 3 })
-        const readers: Array<Fiber.Fiber<string | null, string>> = []
-        for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
-          readers.push(yield* Effect.forkChild(read(key)))
-          yield* settled
-        }
-        assert.deepStrictEqual(
-          loads.map(({ keys }) => keys),
-          [['a'], ['b']],
-        )
-        yield* answer(1)
-        yield* settled
-        assert.deepStrictEqual(loads[2]?.keys, ['c', 'd', 'e'])
-        yield* answer(0)
-        yield* settled
-        assert.deepStrictEqual(loads[3]?.keys, ['f'])
-        yield* answer(2)
-        yield* answer(3)
-        const found = yield* Effect.forEach(readers, (reader) => Fiber.join(reader))
-        assert.deepStrictEqual(found, ['<a>', '<b>', '<c>', '<d>', '<e>', '<f>'])
-        // Nothing is under way any more: the next one goes at once.
-        const last = yield* Effect.forkChild(read('g'))
-        yield* settled
-        assert.deepStrictEqual(loads[4]?.keys, ['g'])
-        yield* Fiber.interrupt(last)
-      }).pipe(Effect.scoped),
-  )
-
-  it.effect('begin another load only when it is not a small one beside those under way', () =>
+  it.effect('wait when the maximum of loads is in progress, and then load at most the maximum of keys', () =>
     Effect.gen(function* () {
       const { answer, load, loads } = makeLoads()
-      const read = yield* gather({ load, atOnce: 2, most: 10 })
+      const read = yield* makeBatchedReader({ load, maxConcurrent: 2, maxKeys: 3 })
+      const readers: Array<Fiber.Fiber<string | null, string>> = []
+      for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
+        readers.push(yield* Effect.forkChild(read(key)))
+        yield* settled
+      }
+      assert.deepStrictEqual(
+        loads.map(({ keys }) => keys),
+        [['a'], ['b']],
+      )
+      yield* answer(1)
+      yield* settled
+      assert.deepStrictEqual(loads[2]?.keys, ['c', 'd', 'e'])
+      yield* answer(0)
+      yield* settled
+      assert.deepStrictEqual(loads[3]?.keys, ['f'])
+      yield* answer(2)
+      yield* answer(3)
+      const found = yield* Effect.forEach(readers, (reader) => Fiber.join(reader))
+      assert.deepStrictEqual(found, ['<a>', '<b>', '<c>', '<d>', '<e>', '<f>'])
+      // No load is in progress any more, so the next read loads at once.
+      const last = yield* Effect.forkChild(read('g'))
+      yield* settled
+      assert.deepStrictEqual(loads[4]?.keys, ['g'])
+      yield* Fiber.interrupt(last)
+    }).pipe(Effect.scoped),
+  )
+
+  it.effect('start a concurrent load only for at least half as many keys as are in progress', () =>
+    Effect.gen(function* () {
+      const { answer, load, loads } = makeLoads()
+      const read = yield* makeBatchedReader({ load, maxConcurrent: 2, maxKeys: 10 })
       const keysOf = () => loads.map(({ keys }) => keys.join(''))
       const readers = yield* Effect.forEach(['a', 'b', 'c', 'd'], (key) => Effect.forkChild(read(key)))
       yield* settled
@@ -107,10 +105,10 @@ describe('gathered reads', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.effect('fail together, and the next ones are loaded all the same', () =>
+  it.effect('of a failed load all fail, and later reads are loaded', () =>
     Effect.gen(function* () {
       const { answer, load, loads } = makeLoads()
-      const read = yield* gather({ load, atOnce: 1, most: 10 })
+      const read = yield* makeBatchedReader({ load, maxConcurrent: 1, maxKeys: 10 })
       const failing = [yield* Effect.forkChild(read('a')), yield* Effect.forkChild(read('b'))]
       yield* settled
       const later = yield* Effect.forkChild(read('c'))
@@ -125,10 +123,10 @@ describe('gathered reads', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.effect('of a reader that has given up are loaded for the others', () =>
+  it.effect('of an interrupted reader are still loaded for other readers of the key', () =>
     Effect.gen(function* () {
       const { answer, load } = makeLoads()
-      const read = yield* gather({ load, atOnce: 1, most: 10 })
+      const read = yield* makeBatchedReader({ load, maxConcurrent: 1, maxKeys: 10 })
       const gone = yield* Effect.forkChild(read('a'))
       const stays = yield* Effect.forkChild(read('a'))
       yield* settled
