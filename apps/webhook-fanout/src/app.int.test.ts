@@ -452,8 +452,8 @@ describe('a process', () => {
       const first = yield* hub.start({
         store: (real) => ({
           ...real,
-          queue: (_owner, _position, cuts) =>
-            cuts.length === 0
+          storeBatches: (_owner, _position, batches) =>
+            batches.length === 0
               ? Effect.succeed([])
               : Effect.andThen(Deferred.succeed(read, undefined), Effect.never),
         }),
@@ -511,13 +511,15 @@ describe('a process that has lost its partition', () => {
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
       const { events } = yield* hub.record(account, 2)
-      const cut = (members: typeof events) => ({
+      const batchOfEvents = (members: typeof events) => ({
         subscription: endpoint,
         events: members.map((event, offset) => ({ ...event, offset })),
       })
-      const old = yield* store.take(0)
-      const [queued] = yield* store.queue({ partition: 0, epoch: old.epoch }, 1, [cut(events.slice(0, 1))])
-      const current = yield* store.take(0)
+      const old = yield* store.acquire(0)
+      const [queued] = yield* store.storeBatches({ partition: 0, epoch: old.epoch }, 1, [
+        batchOfEvents(events.slice(0, 1)),
+      ])
+      const current = yield* store.acquire(0)
       expect(current).toEqual({ epoch: old.epoch + 1, position: 1 })
       const lost = { partition: 0, epoch: old.epoch }
       const outcome = {
@@ -530,7 +532,9 @@ describe('a process that has lost its partition', () => {
         startedAt: Date.now(),
         endedAt: Date.now(),
       }
-      expect((yield* Effect.flip(store.queue(lost, 7, [cut(events)])))._tag).toBe('PartitionLost')
+      expect((yield* Effect.flip(store.storeBatches(lost, 7, [batchOfEvents(events)])))._tag).toBe(
+        'PartitionLost',
+      )
       expect((yield* Effect.flip(store.record(lost, [outcome])))._tag).toBe('PartitionLost')
       expect(yield* pendingOf(hub, endpoint)).toBe(1)
       expect(yield* hub.attemptsOf(endpoint)).toEqual([])
@@ -539,7 +543,7 @@ describe('a process that has lost its partition', () => {
       yield* store.record(owner, [outcome])
       yield* store.record(owner, [outcome])
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
-      const [second] = yield* store.queue(owner, 2, [cut(events)])
+      const [second] = yield* store.storeBatches(owner, 2, [batchOfEvents(events)])
       expect(second?.batch.body?.toString()).toBe(`[${events[1]?.body}]`)
       expect(second?.batch.id).toBe(encodeId('evb', second!.batch.uuid))
     }).pipe(Effect.provide(Layer.fresh(hub.storeLayer))))
