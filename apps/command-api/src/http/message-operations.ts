@@ -28,7 +28,7 @@ import {
   tallyOf,
 } from '../batches/batch-response.ts'
 import { Batches } from '../batches/batches.ts'
-import { storedAnswer } from '../idempotency/idempotency.ts'
+import { toStoredResponse } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
 import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
@@ -67,13 +67,13 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
         : {
             trace,
             lock: idempotency.lock,
-            answer: ([outcome]) => {
+            response: ([outcome]) => {
               const answer = outcome === undefined ? null : Result.getOrNull(sendAnswer(outcome))
-              return answer === null ? null : storedAnswer(answer)
+              return answer === null ? null : toStoredResponse(answer)
             },
           },
     )
-    if (idempotency !== null) idempotency.stored = accepted.stored
+    if (idempotency !== null) idempotency.responseStored = accepted.responseStored
     const [outcome] = accepted.outcomes
     if (outcome !== undefined) countOutcome(checked.class, outcome)
     if (trace !== null && outcome !== undefined && Result.isSuccess(outcome)) {
@@ -145,16 +145,16 @@ export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: Me
         ? undefined
         : {
             lock: idempotency.lock,
-            answer: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => {
+            response: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => {
               const results = pair(elements, outcomes)
               const tally = tallyOf(results)
               const isLast = tally.accepted > 0 && failureOf(tally) === null && !isRepeatable(tally)
-              return isLast ? storedAnswer(createdAnswer(results, tally, createdAt)) : null
+              return isLast ? toStoredResponse(createdAnswer(results, tally, createdAt)) : null
             },
           }),
     })
     for (const [i, outcome] of accepted.outcomes.entries()) countOutcome(checkedSends[i]!.class, outcome)
-    if (idempotency !== null) idempotency.stored = accepted.stored
+    if (idempotency !== null) idempotency.responseStored = accepted.responseStored
     const results = pair(elements, accepted.outcomes)
     const tally = tallyOf(results)
     const failure = failureOf(tally)

@@ -15,7 +15,7 @@ import {
 import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
-import { renderFault } from '../accept/checked-send.ts'
+import { renderFailure } from '../accept/checked-send.ts'
 import { estimateBody, templatesOf } from '../accept/estimate.ts'
 import { accountBody } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
@@ -94,7 +94,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
         // The body of a preview has no template. Only its variables can be shortened.
         error._tag === 'TemplateTextTooLong'
           ? apiError('template_text_too_long', { param: 'variables' })
-          : renderFault(error, ''),
+          : renderFailure(error, ''),
       ),
     )
     return jsonAnswer(200, { text, encoding, parts, characters })

@@ -109,7 +109,7 @@ describe('the checks', () => {
           idempotency: {
             run: (_request, work) => {
               const lock = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
-              const idempotency = { lock, messageId: 'msg_00000000000000000000000001', stored: false }
+              const idempotency = { lock, messageId: 'msg_00000000000000000000000001', responseStored: false }
               return Effect.andThen(slow(null), work(idempotency))
             },
           },

@@ -48,19 +48,26 @@ export interface AdmissibleTemplate {
 }
 
 /**
- * Returns the template if a send may use it, else the first failed check: not found, declined, not
- * approved, wrong class, sender not registered. In test mode the hub does not wait for moderation
- * or registration.
+ * Returns the template if a send may use it, whatever its sender, else the first failed check: not
+ * found, declined, not approved, wrong class. In test mode the hub does not wait for moderation.
  */
-export const admitTemplate = <T extends AdmissibleTemplate>(
+export const checkTemplate = <T extends Pick<AdmissibleTemplate, 'status' | 'class'>>(
   template: T | null,
   send: { readonly class: MessageClass; readonly mode: Mode },
 ): Result.Result<T, AdmissionError> => {
   if (template === null) return Result.fail(new TemplateNotFound())
   if (template.status === 'declined') return Result.fail(new TemplateDeclined())
   if (template.status !== 'approved' && send.mode === 'live') return Result.fail(new TemplateNotApproved())
-  if (template.class !== send.class) return Result.fail(new TemplateClassMismatch())
-  const registered =
-    template.senderStatus === 'registered' || (send.mode === 'test' && template.senderStatus === 'pending')
-  return registered ? Result.succeed(template) : Result.fail(new SenderNotRegistered())
+  return template.class === send.class ? Result.succeed(template) : Result.fail(new TemplateClassMismatch())
 }
+
+/** Checks the template, then its sender. In test mode the hub does not wait for registration. */
+export const admitTemplate = <T extends AdmissibleTemplate>(
+  template: T | null,
+  send: { readonly class: MessageClass; readonly mode: Mode },
+): Result.Result<T, AdmissionError> =>
+  Result.flatMap(checkTemplate(template, send), (checked) =>
+    checked.senderStatus === 'registered' || (send.mode === 'test' && checked.senderStatus === 'pending')
+      ? Result.succeed(checked)
+      : Result.fail(new SenderNotRegistered()),
+  )
