@@ -4,7 +4,7 @@
  * were re-appended.
  */
 import { type LogFact, newId, recipientHash } from '@hub/domain'
-import { CARRIED_IN_ONE, CARRY_BEHIND, CARRY_RATIO } from '@hub/dispatcher'
+import { RE_APPENDED_IN_ONE, RE_APPEND_BEHIND, RE_APPEND_RATIO } from '@hub/dispatcher'
 import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -76,8 +76,8 @@ export const recovery = async (
       ? function* (open) {
           // The largest distance to the low-water mark that re-appending allows.
           yield opened(1)
-          for (let i = 0; i < open; i += CARRIED_IN_ONE) {
-            const messages = Array.from({ length: Math.min(CARRIED_IN_ONE, open - i) }, () => {
+          for (let i = 0; i < open; i += RE_APPENDED_IN_ONE) {
+            const messages = Array.from({ length: Math.min(RE_APPENDED_IN_ONE, open - i) }, () => {
               const messageId = id()
               return {
                 messageId,
@@ -98,7 +98,7 @@ export const recovery = async (
               messages,
             })
           }
-          const others = CARRY_BEHIND + CARRY_RATIO * open - open / CARRIED_IN_ONE
+          const others = RE_APPEND_BEHIND + RE_APPEND_RATIO * open - open / RE_APPENDED_IN_ONE
           for (let i = 0; i < others; i += 3) {
             const messageId = id()
             const at = now - 170_000

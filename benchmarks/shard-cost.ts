@@ -17,7 +17,7 @@ import {
   type Message,
   MessageTraces,
 } from '@hub/dispatcher'
-import { DEFAULT_LIFETIMES, encodeId, newId } from '@hub/domain'
+import { DEFAULT_LIFETIMES, encodeId, type MessageAccepted, newId } from '@hub/domain'
 import {
   acceptedRecord,
   deliveryReportRecord,
@@ -35,6 +35,24 @@ const SERVICE = 1
 const OPERATOR = 'bench'
 const topics = topicNames('bench.')
 const account = encodeId('acc', '0193a1b2-0000-7000-8000-000000000001')
+
+/** The submit request of a message, without the decryption of its payload. */
+const prepared = (accepted: MessageAccepted, reference: string, recipient: string) => ({
+  request: {
+    reference,
+    recipient,
+    to: '',
+    text: '',
+    sender: accepted.sender,
+    parts: accepted.parts,
+    encoding: 'gsm7' as const,
+    validitySeconds: 1,
+    urgent: false,
+  },
+  acceptedAt: accepted.at,
+  expiresAt: accepted.expiresAt,
+  mode: accepted.mode,
+})
 
 /** One shard with Kafka, operator and clock in memory. */
 export class StandaloneShard {
@@ -61,9 +79,13 @@ export class StandaloneShard {
         traces: new MessageTraces(Context.get(Context.empty(), Tracing), ''),
         now: () => this.now,
         limits: { buffer: 2000, open: 1_000_000, finished: 1_000_000 },
-        population: { count: 0, limit: 10_000_000 },
-        routes: [OPERATOR],
-        operatorFor: () => OPERATOR,
+        memoryBudget: { used: 0, limit: 10_000_000 },
+        operators: { test: OPERATOR, live: OPERATOR },
+        apply: (change) => change(),
+        prepare: ({ accepted, id, key }, onPrepared) => {
+          if (accepted !== null) onPrepared({ type: 'prepared', submission: prepared(accepted, id, key) })
+        },
+        onLiveMessage: () => {},
         dedupes: () => false,
         submit: (_, message) => this.#submitted.push(message),
         resume: () => {},
@@ -87,16 +109,13 @@ export class StandaloneShard {
   /** Accepts and submits messages. Returns the messages for which reports may follow. */
   submit(records: ReadonlyArray<OutgoingRecord>): ReadonlyArray<Message> {
     for (const record of records) this.shard.onLane(SERVICE, incoming(record, this.#lane++, this.now))
-    for (let message = this.shard.messages.take(SERVICE, OPERATOR); message !== null;) {
-      this.shard.messages.claim(message)
-      message = this.shard.messages.take(SERVICE, OPERATOR)
-    }
+    while (this.shard.take(SERVICE, OPERATOR) !== null) this.shard.startTaken()
     this.#acknowledge()
     const submitted = this.#submitted
     this.#submitted = []
     for (const message of submitted) {
       const deadline = this.now + DEFAULT_LIFETIMES.report.service
-      this.shard.messages.answered(message, { type: 'accepted', operatorIds: [`op-${message.id}`] }, deadline)
+      this.shard.submitAnswered(message, { type: 'accepted', operatorIds: [`op-${message.id}`] }, deadline)
     }
     this.#acknowledge()
     return submitted

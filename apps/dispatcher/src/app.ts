@@ -1,34 +1,243 @@
 /**
- * dispatcher: messages out of the lanes, to their operators, and what becomes of them into the log.
+ * The dispatcher hands messages over to the SMS operators, and records what becomes of them in the log.
  *
- *   lanes → shard (recipient actors) → claim in the log → operator
- *              ↑        ↘ facts → log
- *              └── reports ← hub.operator-reports.v1 ← deliveries, callbacks
+ *   lanes → shard → handover claim in the log → operator
+ *             ↑   ↘ facts → log
+ *             └── hub.operator-reports.v1 ← report sink ← operator (delivery reports, inbound messages)
  *
- * Settings: docs/configuration.md, `config.ts` and `live-operator.ts`.
+ * The settings are in docs/configuration.md, `config.ts` and `operator/live-operator.ts`.
  */
-// By its own path: the whole package takes 25 MB more.
-import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { makeShardHost, makeSupervisor, type ShardHost } from '@hub/actor'
 import { checkSettings, settings } from '@hub/config'
+import type { OptOutVocabulary } from '@hub/domain'
 import {
   catalogueConfig,
+  type ConsumerGroups,
+  type EventLog,
   kafkaCaConfig,
   kafkaConnectionConfig,
+  type KafkaUnavailable,
   layerConsumerGroups,
   layerEventLog,
+  type TopicNames,
   topicNames,
 } from '@hub/kafka'
-import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
-import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
-import { Effect, Layer } from 'effect'
+import { HTTP, ReportSink, type SandboxOptions } from '@hub/operator'
+import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
+import {
+  adminLayer,
+  loggerLayer,
+  Readiness,
+  teardown,
+  Tracing,
+  tracingLayer,
+  withFailureLog,
+} from '@hub/telemetry'
+// The whole package would take 25 MB more.
+import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
+import { Effect, FiberSet, Layer, Redacted, type Scope } from 'effect'
 import { vocabulary } from './config.ts'
-import { makeDispatcher } from './dispatcher.ts'
-import { APP, membership } from './identity.ts'
-import { optOutsPostgres } from './inbound/postgres.ts'
-import { knownMessagesPostgres } from './known/postgres.ts'
-import { authorities, liveOperator, smppErrors } from './live-operator.ts'
+import { makeHandoverLoop } from './handover/handover-loop.ts'
+import { makePrepare } from './handover/prepare.ts'
+import { makeApplyInbound } from './inbound/apply.ts'
+import type { OptOuts } from './inbound/opt-outs.port.ts'
+import { optOutsPostgres } from './inbound/opt-outs.postgres.ts'
+import type { KnownMessages } from './lookup/known-messages.port.ts'
+import { knownMessagesPostgres } from './lookup/known-messages.postgres.ts'
+import { makeLookUp } from './lookup/look-up.ts'
+import { APP, GROUP, membership } from './membership/identity.ts'
+import { makeMetrics } from './metrics.ts'
+import { authorities, type LiveOperator, liveOperator, smppErrors } from './operator/live-operator.ts'
+import { makeOperators } from './operator/operators.ts'
+import { type CallbackPortUnavailable, listenForCallbacks } from './reports/callback-listener.ts'
+import { makeReportSink } from './reports/report-sink.ts'
+import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
+import { shardGauges } from './shard/gauges.ts'
+import { DEFAULT_LIMITS, type MemoryBudget, type ShardLimits } from './shard/limits.ts'
+import { MessageTraces } from './tracing/message-traces.ts'
 
-const bus = Layer.unwrap(
+export interface DispatcherOptions {
+  /** The prefix of the topics and of the group name. */
+  readonly prefix: string
+  readonly topics: TopicNames
+  readonly memberFile?: string
+  /** The operator of live keys. Without one, live messages wait until they expire. */
+  readonly live: LiveOperator | null
+  /** The secret of the recipient hashes. */
+  readonly hashSecret: Redacted.Redacted<string>
+  /** The words that opt a recipient out and in. */
+  readonly vocabulary: OptOutVocabulary
+  readonly sandbox?: SandboxOptions
+  readonly limits?: ShardLimits
+  /** The maximum messages in memory, over all shards. */
+  readonly memoryBudget?: number
+}
+
+export interface Dispatcher {
+  /** Whether the member has joined, its heartbeats are answered, and all owned shards are recovered. */
+  readonly isReady: Effect.Effect<boolean>
+  /** Never succeeds. It dies when a part has died that the process cannot work without. */
+  readonly failure: Effect.Effect<never>
+  /** The port for the callbacks of an HTTP operator, or `null`. */
+  readonly callbackPort: number | null
+}
+
+/** The interval of lookups in the read model. Without a waiting message or report it costs nothing. */
+const LOOKUP_MS = 250
+/** The interval for inbound messages: an opt-out takes effect at most this much later. */
+const INBOUND_MS = 250
+const GAUGES_MS = 1000
+/** The lag needs a request to Kafka. */
+const LAG_MS = 5000
+/** A message takes about 1 kB. With everything else the process stays below 350 MiB. */
+const DEFAULT_MEMORY_BUDGET = 150_000
+
+/**
+ * Runs a dispatcher until the scope closes. Then it finishes the handovers in progress, and leaves the
+ * consumer group.
+ */
+export const makeDispatcher = (
+  options: DispatcherOptions,
+): Effect.Effect<
+  Dispatcher,
+  KafkaUnavailable | CallbackPortUnavailable,
+  ConsumerGroups | EventLog | KnownMessages | OptOuts | PayloadEncryption | Scope.Scope
+> =>
+  Effect.gen(function* () {
+    const { live, prefix, topics } = options
+    const group = `${prefix}${GROUP}`
+    const metrics = makeMetrics(yield* Effect.context<never>())
+    const traces = new MessageTraces(yield* Tracing, group)
+    const clock = yield* Effect.clockWith(Effect.succeed)
+    const now = () => clock.currentTimeMillisUnsafe()
+    const fork = yield* FiberSet.makeRuntime<never>()
+    const { failure, supervise } = makeSupervisor()
+
+    // The operators and the handover loop exist before the shards, so that they stop after them.
+    let host: ShardHost<DispatcherShard> | null = null
+    const shards = () => host?.open() ?? []
+    const apply = (change: () => void) => host?.apply(change)
+
+    // Delivery reports and inbound messages: operator → hub.operator-reports.v1.
+    const sink = yield* makeReportSink({
+      topics,
+      metrics,
+      hashSecret: options.hashSecret,
+      recipientOf: (messageId) => {
+        for (const shard of shards()) {
+          const recipient = shard.messages.recipientOf(messageId)
+          if (recipient !== null) return recipient
+        }
+        return null
+      },
+    })
+    const withSink = Effect.provideService(ReportSink, sink)
+    const operators = yield* withSink(makeOperators({ live, sandbox: options.sandbox }))
+
+    // Handovers: shard → payload → claim in the log → operator.
+    const prepare = yield* makePrepare
+    const handoverLoop = yield* makeHandoverLoop({
+      operators: [...operators.byName.values()],
+      shards,
+      mayStart: () => host?.mayStart() ?? false,
+      apply,
+      now,
+      metrics,
+      traces,
+      supervise,
+    })
+
+    // Shards: lanes, log and reports → facts in the log.
+    const memoryBudget: MemoryBudget = { used: 0, limit: options.memoryBudget ?? DEFAULT_MEMORY_BUDGET }
+    const running = yield* makeShardHost<DispatcherShard>({
+      group,
+      topics,
+      ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
+      makeShard: (handle) =>
+        makeDispatcherShard(handle, {
+          topics,
+          metrics,
+          traces,
+          now,
+          limits: options.limits ?? DEFAULT_LIMITS,
+          memoryBudget,
+          operators: operators.ofMode,
+          dedupes: (name) => operators.byName.get(name)?.capabilities.dedupesByReference ?? false,
+          apply,
+          prepare: (message, onPrepared) =>
+            fork(supervise(Effect.map(prepare(message), (result) => onPrepared(result)))),
+          submit: handoverLoop.submit,
+          resume: (name, open) => {
+            const operator = operators.byName.get(name)
+            if (operator !== undefined) fork(operator.resume(open))
+          },
+          onLiveMessage: operators.onLiveMessage,
+          onDeadLetter: ({ offset, partition, topic }, reason) =>
+            fork(
+              Effect.logError(
+                'dispatcher: a record cannot be decoded; it goes to the dead-letter topic',
+              ).pipe(Effect.annotateLogs({ topic, partition, offset, reason })),
+            ),
+        }),
+      onSettled: handoverLoop.dispatch,
+      inFlight: handoverLoop.inFlight,
+      observer: {
+        onRecovered: ({ ms, records, shard }) => {
+          metrics.recovered(ms)
+          fork(
+            Effect.logInfo('dispatcher: a shard is recovered and open').pipe(
+              Effect.annotateLogs({ shard, records, duration_ms: ms }),
+            ),
+          )
+        },
+      },
+    })
+    host = running
+
+    // Periodic work beside the flow of records.
+    const lookUp = yield* makeLookUp({ shards, apply: running.apply })
+    const applyInbound = yield* makeApplyInbound({ vocabulary: options.vocabulary, shards, metrics })
+    const inbound = applyInbound.pipe(
+      // The queue of inbound messages may have room again, so that the reports can be resumed.
+      Effect.tap((count) => Effect.sync(() => (count > 0 ? running.apply(() => {}) : undefined))),
+      Effect.catch((error) =>
+        Effect.logDebug('dispatcher: opt-outs cannot be written; inbound messages wait', error),
+      ),
+      Effect.asVoid,
+    )
+    const gauges = Effect.sync(() =>
+      metrics.gauges(shardGauges(shards(), memoryBudget.used, [...operators.byName.keys()])),
+    )
+    const lag = running.lag.pipe(
+      Effect.map((all) => metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(prefix.length) })))),
+      Effect.catch((error) =>
+        Effect.logDebug(
+          'dispatcher: Kafka did not tell the ends of the partitions; no lag is reported',
+          error,
+        ),
+      ),
+    )
+    const every = (ms: number, step: Effect.Effect<void>) =>
+      Effect.forever(Effect.andThen(Effect.sleep(ms), step)).pipe(supervise, Effect.forkScoped)
+    yield* every(LOOKUP_MS, lookUp)
+    yield* every(INBOUND_MS, inbound)
+    yield* every(GAUGES_MS, gauges)
+    yield* every(LAG_MS, lag)
+
+    const callback = live?.name === HTTP ? live.settings.callback : null
+    const callbackPort =
+      live?.name !== HTTP || callback === null
+        ? null
+        : yield* withSink(listenForCallbacks({ ...callback, secret: live.settings.secret }))
+
+    return {
+      isReady: running.isReady,
+      failure: Effect.raceFirst(running.failure, failure),
+      callbackPort,
+    }
+  })
+
+const kafka = Layer.unwrap(
   Effect.gen(function* () {
     const connection = yield* kafkaConnectionConfig(APP)
     const { partitions } = yield* catalogueConfig
@@ -50,13 +259,12 @@ const dispatcher = Effect.gen(function* () {
   yield* readiness.add('shards', running.isReady)
   yield* readiness.started
   return yield* running.failure
-}).pipe(Effect.scoped)
-
-const running = dispatcher.pipe(
+}).pipe(
+  Effect.scoped,
   Effect.provide(
     Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, PayloadEncryption.layer).pipe(
       Layer.provide(Layer.mergeAll(Sql.layer(APP), MasterKeyEncryption.layer)),
-      Layer.provideMerge(bus),
+      Layer.provideMerge(kafka),
       Layer.provideMerge(adminLayer),
       Layer.provideMerge(Readiness.layer),
       Layer.provideMerge(tracingLayer(APP)),
@@ -65,10 +273,10 @@ const running = dispatcher.pipe(
   ),
 )
 
-/** Runs until a signal comes or a part of it dies, which ends the process. */
+/** Runs until a signal arrives or a part dies. Both end the process. */
 export const run = (): void =>
   checkSettings(APP, [vocabulary, smppErrors, authorities, kafkaCaConfig]).pipe(
-    Effect.andThen(running),
+    Effect.andThen(dispatcher),
     withFailureLog(APP),
     NodeRuntime.runMain({ teardown, disableErrorReporting: true }),
   )

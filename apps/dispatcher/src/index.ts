@@ -1,13 +1,6 @@
-/** The dispatcher as a library, for tests across processes and for benchmarks. */
-export { type Dispatcher, type DispatcherOptions, makeDispatcher } from './dispatcher.ts'
-export { GROUP } from './identity.ts'
-export type { HttpOperatorSettings, LiveOperator } from './live-operator.ts'
-export { OptOuts } from './inbound/opt-outs.ts'
-export { optOutsPostgres } from './inbound/postgres.ts'
-export { KnownMessages } from './known/port.ts'
-export { knownMessagesPostgres } from './known/postgres.ts'
-export { type Metrics, makeMetrics } from './metrics.ts'
+/** The parts of the dispatcher that the benchmarks measure. */
+export { makeMetrics } from './metrics.ts'
 export { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
-export { CARRIED_IN_ONE, CARRY_BEHIND, CARRY_RATIO } from './shard/message-shard.ts'
+export { RE_APPEND_BEHIND, RE_APPEND_RATIO, RE_APPENDED_IN_ONE } from './shard/limits.ts'
 export type { Message } from './shard/message.ts'
-export { MessageTraces } from './traces.ts'
+export { MessageTraces } from './tracing/message-traces.ts'

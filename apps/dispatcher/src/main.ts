@@ -4,7 +4,7 @@
  */
 import { leavePreviousMemberFromConfig } from '@hub/kafka/leave-previous-member'
 import * as Effect from 'effect/Effect'
-import { APP, membership } from './identity.ts'
+import { APP, membership } from './membership/identity.ts'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 

@@ -1,9 +1,9 @@
-/** What the dispatcher counts. Labels are bounded: classes, operators, shards and names of happenings only. */
+/** The metrics of the dispatcher. Labels are bounded: classes, operators, shards and event names only. */
 import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { type ConsumerLag, memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
-import type { Happening } from './shard/message-shard.ts'
+import type { ShardEvent } from './shard/effects.ts'
 
 const openMessages = Metric.gauge('hub_dispatcher_open_messages', {
   description: 'Messages in memory that are not final.',
@@ -23,7 +23,7 @@ const parked = Metric.gauge('hub_dispatcher_parked_reports', {
 const shardMemory = Metric.gauge('hub_dispatcher_shard_memory_bytes', {
   description: 'About what a shard takes of the process’s memory, by shard; 0 once it is somebody else’s.',
 })
-const population = Metric.gauge('hub_dispatcher_messages_in_memory', {
+const messagesInMemory = Metric.gauge('hub_dispatcher_messages_in_memory', {
   description: 'Messages in memory over all shards, which the process bounds.',
 })
 const openShards = Metric.gauge('hub_dispatcher_open_shards', { description: 'Shards open in this process.' })
@@ -61,7 +61,7 @@ const leaseStops = Metric.counter('hub_dispatcher_lease_stops_total', {
   description: 'Messages not written to the operator because the lease did not hold any more.',
   incremental: true,
 })
-const happenings = Metric.counter('hub_dispatcher_happenings_total', {
+const shardEvents = Metric.counter('hub_dispatcher_happenings_total', {
   description: 'Things out of the ordinary, by name.',
   incremental: true,
 })
@@ -69,7 +69,7 @@ const deadLetters = Metric.counter('hub_dispatcher_dead_letters_total', {
   description: 'Records that could not be read.',
   incremental: true,
 })
-const unknownReports = Metric.counter('hub_dispatcher_reports_of_nobody_total', {
+const unknownReportsTotal = Metric.counter('hub_dispatcher_reports_of_nobody_total', {
   description: 'Reports of operators about messages the hub has never had.',
   incremental: true,
 })
@@ -78,34 +78,36 @@ const inboundMessages = Metric.counter('hub_dispatcher_inbound_messages_total', 
   incremental: true,
 })
 
+export interface ShardGauges {
+  readonly open: number
+  readonly finished: number
+  readonly parked: number
+  readonly shards: number
+  readonly inMemory: number
+  /** Bytes, by shard. */
+  readonly memory: ReadonlyMap<number, number>
+  readonly buffered: Readonly<Record<MessageClass, number>>
+  readonly claims: ReadonlyMap<string, number>
+}
+
 export interface Metrics {
-  readonly gauges: (now: {
-    readonly open: number
-    readonly finished: number
-    readonly parked: number
-    readonly shards: number
-    readonly inMemory: number
-    /** Bytes, by shard. */
-    readonly memory: ReadonlyMap<number, number>
-    readonly buffered: Readonly<Record<MessageClass, number>>
-    readonly claims: ReadonlyMap<string, number>
-  }) => void
+  readonly gauges: (now: ShardGauges) => void
   readonly handedOver: (messageClass: MessageClass, ms: number) => void
-  readonly answered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => void
-  /** A fact is about to be written about a message in this state. */
-  readonly told: (fact: LogFact, state: MessageState | null) => void
-  /** Without the deployment's prefix; of all partitions at a time. */
+  readonly submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => void
+  /** A fact is appended about a message in this state. */
+  readonly factAppended: (fact: LogFact, state: MessageState | null) => void
+  /** For all partitions at once; topics without the prefix of the deployment. */
   readonly lag: (now: ReadonlyArray<ConsumerLag>) => void
   readonly recovered: (ms: number) => void
   readonly leaseStopped: (count: number) => void
-  readonly happened: (what: Happening, count: number) => void
+  readonly shardEvent: (event: ShardEvent, count: number) => void
   readonly deadLettered: () => void
-  readonly reportOfNobody: (count: number) => void
-  /** `other`: it asked for nothing. */
+  readonly unknownReports: (count: number) => void
+  /** `other`: the message contained no opt-out or opt-in word. */
   readonly inbound: (change: OptOutDecision['change'] | 'other') => void
 }
 
-const HAPPENINGS: ReadonlyArray<Happening> = [
+const SHARD_EVENTS: ReadonlyArray<ShardEvent> = [
   'duplicate_dropped',
   'known_dropped',
   'void_claim',
@@ -135,30 +137,30 @@ const statusOf = ({ type }: LogFact) => {
   }
 }
 
-/** The metrics, bound to the context of the process: updating one is a function call. */
+/** The metrics, bound to the context of the process. An update is a plain function call. */
 export const makeMetrics = (context: Context.Context<never>): Metrics => {
   const labelled = memoizeLabel()
   const bound = memoizeLabels()
-  // A counter that begins with its first event shows no increase for it.
-  for (const what of HAPPENINGS) labelled(happenings, 'what', what).updateUnsafe(0, context)
-  for (const counter of [recoveries, leaseStops, deadLetters, unknownReports])
+  // A counter that starts with its first event would show no increase for it.
+  for (const event of SHARD_EVENTS) labelled(shardEvents, 'what', event).updateUnsafe(0, context)
+  for (const counter of [recoveries, leaseStops, deadLetters, unknownReportsTotal])
     counter.updateUnsafe(0, context)
-  /** Shards whose memory was told last. */
-  let told: ReadonlySet<number> = new Set()
+  /** The shards of the last memory gauges. */
+  let gaugedShards: ReadonlySet<number> = new Set()
   return {
     gauges: (now) => {
       openMessages.updateUnsafe(now.open, context)
       finishedMessages.updateUnsafe(now.finished, context)
       parked.updateUnsafe(now.parked, context)
       openShards.updateUnsafe(now.shards, context)
-      population.updateUnsafe(now.inMemory, context)
-      for (const shard of told) {
+      messagesInMemory.updateUnsafe(now.inMemory, context)
+      for (const shard of gaugedShards) {
         if (!now.memory.has(shard)) labelled(shardMemory, 'shard', String(shard)).updateUnsafe(0, context)
       }
       for (const [shard, bytes] of now.memory) {
         labelled(shardMemory, 'shard', String(shard)).updateUnsafe(bytes, context)
       }
-      told = new Set(now.memory.keys())
+      gaugedShards = new Set(now.memory.keys())
       for (const [name, count] of Object.entries(now.buffered)) {
         labelled(buffered, 'class', name).updateUnsafe(count, context)
       }
@@ -168,19 +170,19 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
     },
     handedOver: (messageClass, ms) =>
       labelled(latency, 'class', messageClass).updateUnsafe(ms / 1000, context),
-    answered: (operator, messageClass, outcome) =>
+    submitAnswered: (operator, messageClass, outcome) =>
       bound(handovers, {
         operator,
         class: messageClass,
         outcome: outcome.type,
         reason: outcome.type === 'rejected' ? outcome.reason : '',
       }).updateUnsafe(1, context),
-    told: (fact, state) => {
+    factAppended: (fact, state) => {
       const status = statusOf(fact)
       if (status === null || state === null) return
       const reason = 'reason' in fact ? fact.reason : ''
       bound(ends, { class: state.class, status, reason }).updateUnsafe(1, context)
-      // What the hub says by itself is no report.
+      // An expiry is the hub's own decision and no report.
       if (state.sentAt === null || fact.type === 'MessageExpired') return
       labelled(reportWait, 'class', state.class).updateUnsafe(
         Math.max(0, fact.at - state.sentAt) / 1000,
@@ -193,9 +195,9 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
       recoverySeconds.updateUnsafe(ms / 1000, context)
     },
     leaseStopped: (count) => leaseStops.updateUnsafe(count, context),
-    happened: (what, count) => labelled(happenings, 'what', what).updateUnsafe(count, context),
+    shardEvent: (event, count) => labelled(shardEvents, 'what', event).updateUnsafe(count, context),
     deadLettered: () => deadLetters.updateUnsafe(1, context),
-    reportOfNobody: (count) => unknownReports.updateUnsafe(count, context),
+    unknownReports: (count) => unknownReportsTotal.updateUnsafe(count, context),
     inbound: (change) => labelled(inboundMessages, 'change', change).updateUnsafe(1, context),
   }
 }

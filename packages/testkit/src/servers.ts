@@ -1,6 +1,4 @@
-/**
- * The servers that the test runner has started, and separate databases and topic prefixes on them.
- */
+/** The servers that the test runner has started, and separate databases and topic prefixes on them. */
 import { randomBytes } from 'node:crypto'
 import { migrate } from '@hub/store'
 import { Effect } from 'effect'

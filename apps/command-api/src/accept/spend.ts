@@ -1,11 +1,11 @@
 /**
- * The spend limit at acceptance: what a send is charged, to which month, and which charges exceed the limit. Pure.
+ * Money at acceptance: what fits an account's spend limit, and which month it belongs to. Pure; the ledger takes and gives back.
  *
  * Source: specification, Rules of POST /v1/messages, 6, and Other limits.
  */
-import { minorUnits, type Money, spendPeriodOf } from '@hub/domain'
-import type { LedgerEntry } from './ledger.port.ts'
+import { minorUnits, type Money, type spendPeriodOf } from '@hub/domain'
 
+/** A charge that an acceptance makes. */
 export interface Charge {
   /** `msg_…` */
   readonly messageId: string
@@ -13,29 +13,17 @@ export interface Charge {
   /** First day of the month. */
   readonly period: ReturnType<typeof spendPeriodOf>['day']
   readonly price: Money
-  /** `null`: the account has no limit. */
+  /** `null`: none is set. */
   readonly limit: Money | null
 }
 
-/** The charges of entries. Test mode costs nothing. */
-export const chargesOf = (entries: ReadonlyArray<LedgerEntry>): ReadonlyArray<Charge> =>
-  entries
-    .filter(({ owner }) => owner.mode === 'live')
-    .map(({ fact, owner, spendLimit }) => ({
-      messageId: fact.messageId,
-      accountUuid: owner.accountUuid,
-      period: spendPeriodOf(fact.at).day,
-      price: fact.price,
-      limit: spendLimit,
-    }))
-
-/** The key of an account's month. */
+/** Names an account's month. */
 export const periodKey = (charge: Pick<Charge, 'accountUuid' | 'period'>): string =>
   `${charge.accountUuid} ${charge.period}`
 
 /**
- * The message ids whose charges exceed the limit. `spent`: cost of each month so far, by `periodKey`. Charges are added in
- * their order. After a charge that does not fit, a cheaper one may still fit.
+ * The charges that do not fit, by message id. `spent`: what each month has cost so far, by `periodKey`. They are taken in their
+ * order; what does not fit leaves its room to a cheaper one behind it.
  */
 export const overspending = (
   charges: ReadonlyArray<Charge>,

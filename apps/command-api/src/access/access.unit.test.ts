@@ -7,29 +7,29 @@ import type { Caller } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Access, type Credentials } from './access.ts'
 import { networkFrom } from './client-address.ts'
-import { ApiKeys } from './api-keys.ts'
+import { ApiKeys } from './keys.ts'
 import { makeLoginGate } from './login-gate.ts'
 
 const caller: Caller = { account: 'acc_x', accountUuid: 'x', mode: 'test', key: 'key_x' }
 
-/** An `ApiKeys` that knows one key and records each look-up. */
-const keysOf = (lookUps: Array<string>) =>
+/** One key, and a note of every time that a key was looked at. */
+const keysOf = (looked: Array<string>) =>
   Layer.succeed(ApiKeys)({
     identify: (authorization) =>
       Effect.sync(() => {
-        lookUps.push(authorization)
+        looked.push(authorization)
         return authorization === 'Bearer good' ? caller : null
       }),
   })
 const accounts = Layer.succeed(Accounts)({
   settings: () => Effect.succeed({ ...DEFAULT_SETTINGS, apiRps: 3 }),
   template: () => Effect.succeed(null),
-  spending: () => Effect.die('not used by these tests'),
+  spending: () => Effect.die('nobody asks'),
 })
 
-const accessLayer = (lookUps: Array<string> = []) =>
+const accessLayer = (looked: Array<string> = []) =>
   Access.layer([Result.getOrThrow(networkFrom('10.0.0.0/8'))]).pipe(
-    Layer.provide(Layer.mergeAll(keysOf(lookUps), accounts)),
+    Layer.provide(Layer.mergeAll(keysOf(looked), accounts)),
     Layer.provideMerge(memoryCounters()),
   )
 
@@ -49,55 +49,55 @@ const login = (credentials: Credentials) =>
       ),
     ),
   )
-/** Advances the clock, which the counters in memory use too. */
-const advance = (ms: number) => TestClock.adjust(ms)
+/** Moves the clock, which here is the store's as well. */
+const pass = (ms: number) => TestClock.adjust(ms)
 
-describe('a login', () => {
-  it.effect('is refused from the 22nd attempt on, before the key look-up, with any key', () => {
-    const lookUps: Array<string> = []
+describe('logging in', () => {
+  it.effect('is refused from the 22nd attempt on, whatever the key, before the key is looked at', () => {
+    const looked: Array<string> = []
     return Effect.gen(function* () {
       for (let i = 0; i < 21; i++) assert.strictEqual(yield* login(bad), 'invalid_api_key')
-      const before = lookUps.length
+      const before = looked.length
       assert.strictEqual(yield* login(good), 'rate_limited 60')
       assert.strictEqual(yield* login(bad), 'rate_limited 60')
-      assert.strictEqual(lookUps.length, before)
-      // Another client, and the same client behind a trusted proxy.
+      assert.strictEqual(looked.length, before)
+      // Somebody else, and the same behind a proxy that is believed.
       assert.strictEqual(yield* login({ ...good, socketAddress: '192.0.2.2' }), 'in')
       assert.strictEqual(
         yield* login({ ...good, socketAddress: '10.0.0.1', forwardedFor: '192.0.2.1' }),
         'rate_limited 60',
       )
-    }).pipe(Effect.provide(accessLayer(lookUps)))
+    }).pipe(Effect.provide(accessLayer(looked)))
   })
 
-  it.effect('is possible again a minute after the failures, whatever the attempts in between', () =>
+  it.effect('is open again a minute after the failures, however often it was tried meanwhile', () =>
     Effect.gen(function* () {
       for (let i = 0; i < 21; i++) yield* login(bad)
       for (let i = 0; i < 50; i++) assert.match(yield* login(bad), /^rate_limited/u)
-      yield* advance(59_000)
+      yield* pass(59_000)
       assert.strictEqual(yield* login(good), 'rate_limited 1')
-      yield* advance(1_001)
+      yield* pass(1_001)
       assert.strictEqual(yield* login(good), 'in')
-      // The window is empty: the gate closes only after the same number of failures.
+      // All of it has gone: it takes as many failures again.
       for (let i = 0; i < 21; i++) assert.strictEqual(yield* login(bad), 'invalid_api_key')
       assert.match(yield* login(good), /^rate_limited/u)
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('uses a sliding window: a failure older than a minute allows one more', () =>
+  it.effect('slides: one failure that is a minute old makes room for one', () =>
     Effect.gen(function* () {
       yield* login(bad)
-      yield* advance(30_000)
+      yield* pass(30_000)
       for (let i = 0; i < 20; i++) yield* login(bad)
       assert.strictEqual(yield* login(good), 'rate_limited 30')
-      yield* advance(30_001)
+      yield* pass(30_001)
       assert.strictEqual(yield* login(good), 'in')
       assert.strictEqual(yield* login(bad), 'invalid_api_key')
       assert.match(yield* login(good), /^rate_limited/u)
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('without the header is refused, but not counted', () =>
+  it.effect('without the header is refused and not counted', () =>
     Effect.gen(function* () {
       for (let i = 0; i < 30; i++) {
         assert.strictEqual(yield* login({ ...good, authorization: undefined }), 'invalid_api_key')
@@ -106,7 +106,7 @@ describe('a login', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('is possible while Redis is unavailable', () =>
+  it.effect('is possible while the counters are away', () =>
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
       for (let i = 0; i < 21; i++) yield* login(bad)
@@ -120,10 +120,10 @@ describe('a login', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('counts all clients with an unknown address together', () =>
+  it.effect('counts those who cannot be told apart together', () =>
     Effect.gen(function* () {
-      const unknown = { ...bad, socketAddress: undefined }
-      for (let i = 0; i < 21; i++) yield* login(unknown)
+      const gone = { ...bad, socketAddress: undefined }
+      for (let i = 0; i < 21; i++) yield* login(gone)
       assert.match(yield* login({ ...good, socketAddress: undefined }), /^rate_limited/u)
       assert.strictEqual(yield* login(good), 'in')
     }).pipe(Effect.provide(accessLayer())),
@@ -131,7 +131,7 @@ describe('a login', () => {
 })
 
 describe('the request rate', () => {
-  it.effect('follows the setting of the account, for each key', () =>
+  it.effect('is that of the account, and told', () =>
     Effect.gen(function* () {
       const access = yield* Access
       const verdicts = yield* Effect.forEach([1, 2, 3, 4], () => access.take(caller))
@@ -147,7 +147,7 @@ describe('the request rate', () => {
       assert.isTrue((yield* access.take({ ...caller, key: 'key_y' }))?.allowed)
     }).pipe(Effect.provide(accessLayer())),
   )
-  it.effect('is not limited while Redis is unavailable', () =>
+  it.effect('is nobody’s while the counters are away', () =>
     Effect.gen(function* () {
       yield* (yield* MemoryCounters).set('refusing')
       assert.isNull(yield* (yield* Access).take(caller))
@@ -155,9 +155,9 @@ describe('the request rate', () => {
   )
 })
 
-describe('the cache of the login gate', () => {
-  /** Counters that count the checks. */
-  const counting = (checks: { count: number }) =>
+describe('the gate as a process asks it', () => {
+  /** Counts how often the store was asked. */
+  const counting = (asked: { times: number }) =>
     Layer.effect(
       Counters,
       Effect.map(Counters, (counters) => ({
@@ -166,38 +166,38 @@ describe('the cache of the login gate', () => {
           ...counters.failedLogins,
           check: (address: string) =>
             Effect.suspend(() => {
-              checks.count++
+              asked.times++
               return counters.failedLogins.check(address)
             }),
         },
       })),
     ).pipe(Layer.provideMerge(memoryCounters()))
 
-  it.effect('asks once a second for an address without failures, and each time for one with failures', () => {
-    const checks = { count: 0 }
+  it.effect('asks once a second about an address without failures, and each time about one with', () => {
+    const asked = { times: 0 }
     return Effect.gen(function* () {
       const gate = yield* makeLoginGate
       for (let i = 0; i < 10; i++) yield* gate.check('192.0.2.1')
-      assert.strictEqual(checks.count, 1)
-      yield* advance(1_001)
+      assert.strictEqual(asked.times, 1)
+      yield* pass(1_001)
       yield* gate.check('192.0.2.1')
-      assert.strictEqual(checks.count, 2)
+      assert.strictEqual(asked.times, 2)
       yield* gate.record('192.0.2.1')
       yield* gate.check('192.0.2.1')
       yield* gate.check('192.0.2.1')
-      assert.strictEqual(checks.count, 4)
-      yield* advance(60_001)
+      assert.strictEqual(asked.times, 4)
+      yield* pass(60_001)
       for (let i = 0; i < 10; i++) yield* gate.check('192.0.2.1')
-      assert.strictEqual(checks.count, 5)
-    }).pipe(Effect.provide(counting(checks)))
+      assert.strictEqual(asked.times, 5)
+    }).pipe(Effect.provide(counting(asked)))
   })
 
-  it.effect('sees the failures of another process within a second', () =>
+  it.effect('finds within a second what another process has counted', () =>
     Effect.gen(function* () {
-      const [here, other] = [yield* makeLoginGate, yield* makeLoginGate]
+      const [here, there] = [yield* makeLoginGate, yield* makeLoginGate]
       assert.isTrue((yield* here.check('192.0.2.1')).allowed)
-      for (let i = 0; i < 21; i++) yield* other.record('192.0.2.1')
-      yield* advance(1_001)
+      for (let i = 0; i < 21; i++) yield* there.record('192.0.2.1')
+      yield* pass(1_001)
       assert.isFalse((yield* here.check('192.0.2.1')).allowed)
     }).pipe(Effect.provide(memoryCounters())),
   )

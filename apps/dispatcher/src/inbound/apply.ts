@@ -7,9 +7,9 @@ import { PayloadEncryption, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import type { Metrics } from '../metrics.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
-import { OptOuts, type RecipientWord } from './opt-outs.ts'
-import { decodeInbound, inboundSeal } from './sealed.ts'
-import type { WaitingInbound } from './waiting.ts'
+import { OptOuts, type RecipientWord } from './opt-outs.port.ts'
+import { decodeInbound, inboundSeal } from './payload.ts'
+import type { WaitingInbound } from './inbound-queue.ts'
 
 /** Of one shard at once: one transaction, and a few milliseconds of opening boxes. */
 const AT_ONCE = 100
@@ -69,7 +69,7 @@ export const makeApplyInbound = (
       for (const [i, { record }] of waiting.entries()) {
         const reading = readings[i]
         if (reading?.is === 'unreadable') {
-          shard.setInboundAside(record)
+          shard.deadLetterInbound(record)
           continue
         }
         if (reading?.is === 'other') metrics.inbound('other')

@@ -1,15 +1,15 @@
 import { assert, describe, it } from '@effect/vitest'
-import { DEFAULT_LIFETIMES, recipientHash, signatureHeader } from '@hub/domain'
+import { recipientHash, signatureHeader } from '@hub/domain'
 import { deadLetterTopic, decodeInboundMessageReceived, EventLog, inboundMessageRecord } from '@hub/kafka'
 import { PayloadEncryption, Sql, StorageUnavailable } from '@hub/store'
 import { HTTP } from '@hub/operator'
 import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Result, Scope } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import { type DispatcherOptions, makeDispatcher } from '../index.ts'
-import { HASH_SECRET, makeWorld, settingsIn, type World } from '../testing/world.ts'
-import { OptOuts } from './opt-outs.ts'
-import { decodeInbound, inboundSeal } from './sealed.ts'
+import { type DispatcherOptions, makeDispatcher } from '../app.ts'
+import { HASH_SECRET, makeWorld, settingsIn, type World } from '../testing/environment.ts'
+import { OptOuts } from './opt-outs.port.ts'
+import { decodeInbound, inboundSeal } from './payload.ts'
 
 let world: World
 beforeAll(async () => {
@@ -31,7 +31,6 @@ const options = (): DispatcherOptions => ({
       callback: { host: '127.0.0.1', port: 0 },
     },
   },
-  lifetimes: DEFAULT_LIFETIMES,
 })
 
 let told = 0

@@ -1,13 +1,16 @@
-/** A `MessageShard` behind the runtime's `Shard`: records are decoded here, and facts encoded. */
+/**
+ * The driver of a `MessageShard`: it decodes the records of the shard's partitions into inputs, and
+ * executes the effects that the shard returns.
+ */
 import type { Fence, Shard, ShardHandle } from '@hub/actor'
-import { DEFAULT_LIFETIMES, type LogFact, type Mode, reportDeadline } from '@hub/domain'
+import { DEFAULT_LIFETIMES, type Mode, reportDeadline } from '@hub/domain'
 import {
+  carriedFact,
   deadLetterRecord,
   decodeDeliveryReportReceived,
   decodeFact,
   decodeInboundMessageReceived,
   decodeOpenMessagesCarried,
-  carriedFact,
   type IncomingRecord,
   isFactType,
   logRecord,
@@ -15,175 +18,266 @@ import {
   reportOutcome,
   type TopicNames,
 } from '@hub/kafka'
-import { type OpenSubmission, SANDBOX } from '@hub/operator'
+import { type OpenSubmission, SANDBOX, type SubmitOutcome } from '@hub/operator'
 import { Result } from 'effect'
-import { InboundQueue } from '../inbound/waiting.ts'
+import { InboundQueue } from '../inbound/inbound-queue.ts'
 import type { Metrics } from '../metrics.ts'
-import { type Happening, MessageShard, type Population, type ShardLimits } from './message-shard.ts'
-import type { MessageTraces } from '../traces.ts'
-import type { Message } from './message.ts'
+import type { MessageTraces } from '../tracing/message-traces.ts'
+import type { Append, ReAppend, ShardEffect, ShardEffects } from './effects.ts'
+import type { MemoryBudget, ShardLimits } from './limits.ts'
+import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
+import type { ParkedReport } from './parked-reports.ts'
+import { MessageShard } from './shard.ts'
 
-/** What a shard needs of the process around it. */
+/** The result of the decryption of a payload. */
+export type Preparation =
+  | { readonly type: 'prepared'; readonly submission: PreparedSubmission }
+  /** The payload key is not available now. */
+  | { readonly type: 'retryLater'; readonly afterMs: number }
+  /** The payload can never be decrypted. */
+  | { readonly type: 'impossible' }
+
+/** What a shard needs of its process. */
 export interface ShardEnvironment {
   readonly topics: TopicNames
   readonly limits: ShardLimits
-  readonly population: Population
-  /** Every operator that `operatorFor` may name. */
-  readonly routes: ReadonlyArray<string>
+  readonly memoryBudget: MemoryBudget
   readonly metrics: Metrics
   readonly traces: MessageTraces
   readonly now: () => number
-  readonly operatorFor: (mode: Mode) => string
+  readonly operators: Readonly<Record<Mode, string>>
   readonly dedupes: (operator: string) => boolean
-  readonly submit: (shard: DispatcherShard, message: Message) => void
+  /** Runs a change that does not come from the runtime, and starts the work that it makes possible. */
+  readonly apply: (change: () => void) => void
+  /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
+  readonly prepare: (message: Message, onPrepared: (result: Preparation) => void) => void
+  /** Queues a claimed message for its operator. */
+  readonly submit: (shard: DispatcherShard, message: Message, submission: PreparedSubmission) => void
   readonly resume: (operator: string, open: ReadonlyArray<OpenSubmission>) => void
-  /** A record could not be read; the reason is a code. */
+  /** The shard has read a message of a live key. */
+  readonly onLiveMessage: () => void
+  /** A record cannot be decoded. `reason` is a code. */
   readonly onDeadLetter: (record: IncomingRecord, reason: string) => void
 }
 
+/** What the process around a shard may read of it. */
+type ShardQueries = Pick<
+  MessageShard,
+  | 'buffered'
+  | 'finishedCount'
+  | 'handovers'
+  | 'handoversAt'
+  | 'memoryBytes'
+  | 'messagesToLookUp'
+  | 'openCount'
+  | 'parkedCount'
+  | 'payloadBytes'
+  | 'recipientOf'
+>
+
 export interface DispatcherShard extends Shard {
-  readonly messages: MessageShard
-  /** What recipients have written and has not been applied to their opt-outs yet. */
-  readonly inbound: InboundQueue
-  /** An inbound message cannot be opened: to the dead letters; its place is held until it is there. */
-  readonly setInboundAside: (record: IncomingRecord) => void
   readonly handle: ShardHandle
+  readonly messages: ShardQueries
+  /** Inbound messages that are not applied to the opt-outs yet. */
+  readonly inbound: InboundQueue
+  /** Dead-letters an inbound message that cannot be decrypted. Its offset stays pinned until then. */
+  readonly deadLetterInbound: (record: IncomingRecord) => void
+  /** Takes the next message of a lane for an operator. Returns its number of parts, or `null`. */
+  readonly take: (lane: number, operator: string) => number | null
+  /** Starts the handovers of all taken messages: decrypts the payloads, and appends the claims. */
+  readonly startTaken: () => void
+  /** The operator's answer. `reportDeadline` matters for `accepted` only. */
+  readonly submitAnswered: (message: Message, outcome: SubmitOutcome, reportDeadline: number) => void
+  readonly reportsToLookUp: (limit: number) => ReadonlyArray<ParkedReport>
+  /** The read model's answers; see `MessageShard`. */
+  readonly lookedUp: (message: Message, handedOver: boolean) => void
+  readonly reportLookedUp: (parked: ParkedReport, known: KnownMessage | null) => void
 }
 
 export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvironment): DispatcherShard => {
-  const { metrics, topics, traces } = environment
-  const messages = new MessageShard(
-    {
-      now: environment.now,
-      append: (fact: LogFact, message, onAppended) => {
-        metrics.told(fact, message.state)
-        const traceparent = traces.of(fact)
-        const { shard: partition } = handle
-        const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
-        handle.append(logRecord(topics, fact, message.key, envelope), onAppended)
-      },
-      carry: (open, at, onAppended) => {
-        const carried = open.map(({ fact, message }) => ({
-          ...fact,
-          recipient: message.key,
-          traceparent: traces.of(fact) ?? null,
-        }))
-        const record = { type: 'OpenMessagesCarried' as const, shard: handle.shard, at, messages: carried }
-        handle.append(openMessagesCarriedRecord(topics, record), onAppended)
-      },
-      submit: (message) => environment.submit(shard, message),
-      resume: environment.resume,
-      operatorFor: environment.operatorFor,
-      routes: environment.routes,
-      population: environment.population,
-      dedupes: environment.dedupes,
-      // The sandbox has lost with its process what it would have reported, and knows no ids to tell it by.
-      reportDeadline: ({ class: messageClass, operator }, sentAt) =>
-        reportDeadline(DEFAULT_LIFETIMES, {
-          class: messageClass,
-          sentAt,
-          scenario: operator === SANDBOX ? 'silent' : null,
-        }),
-      happened: (what: Happening, count = 1) => metrics.happened(what, count),
-    },
-    environment.limits,
-  )
+  const { metrics, now, topics, traces } = environment
+  const messages = new MessageShard({
+    operators: environment.operators,
+    dedupes: environment.dedupes,
+    limits: environment.limits,
+    memoryBudget: environment.memoryBudget,
+    // A sandbox process that has ended does not report any more, and its messages have no operator ids.
+    reportDeadline: ({ class: messageClass, operator }, sentAt) =>
+      reportDeadline(DEFAULT_LIFETIMES, {
+        class: messageClass,
+        sentAt,
+        scenario: operator === SANDBOX ? 'silent' : null,
+      }),
+  })
+  let taken: Array<Message> = []
 
-  /** Out of the way, with the reason; its place is held until that has been written. */
-  const deadLetter = (record: IncomingRecord, reason: string, written: () => void) => {
+  // ---- effects
+
+  const append = (effect: Append) => {
+    const { fact, message } = effect
+    metrics.factAppended(fact, message.state)
+    const traceparent = traces.of(fact)
+    const { shard: partition } = handle
+    const envelope = traceparent === undefined ? { partition } : { partition, traceparent }
+    handle.append(logRecord(topics, fact, message.key, envelope), (offset) =>
+      execute(messages.onAppended(effect, offset, now())),
+    )
+  }
+
+  const reAppend = (effect: ReAppend) => {
+    const carried = effect.open.map(({ fact, message }) => ({
+      ...fact,
+      recipient: message.key,
+      traceparent: traces.of(fact) ?? null,
+    }))
+    const record = openMessagesCarriedRecord(topics, {
+      type: 'OpenMessagesCarried',
+      shard: handle.shard,
+      at: effect.at,
+      messages: carried,
+    })
+    handle.append(record, (offset) => execute(messages.onAppended(effect, offset, now())))
+  }
+
+  const executeOne = (effect: ShardEffect): void => {
+    switch (effect.type) {
+      case 'append':
+        return append(effect)
+      case 'reAppend':
+        return reAppend(effect)
+      case 'submit':
+        return environment.submit(shard, effect.message, effect.submission)
+      case 'resume':
+        return environment.resume(effect.operator, effect.open)
+      case 'count':
+        return metrics.shardEvent(effect.event, effect.count)
+    }
+  }
+  const execute = (effects: ShardEffects): void => {
+    for (const effect of effects) executeOne(effect)
+  }
+
+  // ---- handovers
+
+  const start = (message: Message) =>
+    environment.prepare(message, (result) => {
+      if (!handle.isCurrent()) return
+      switch (result.type) {
+        case 'prepared':
+          // The claim only appends. What follows comes with its acknowledgement.
+          return execute(messages.claim(message, result.submission, now()))
+        case 'retryLater':
+          return environment.apply(() => execute(messages.postpone(message, now() + result.afterMs, now())))
+        case 'impossible':
+          return environment.apply(() => execute(messages.discard(message, now())))
+      }
+    })
+
+  // ---- records
+
+  /** Dead-letters a record. `onWritten` unpins its offset. */
+  const deadLetter = (record: IncomingRecord, reason: string, onWritten: () => void) => {
     environment.onDeadLetter(record, reason)
     metrics.deadLettered()
-    handle.append(deadLetterRecord(record, reason), written)
+    handle.append(deadLetterRecord(record, reason), onWritten)
   }
+  const deadLetterReport = (record: IncomingRecord, reason: string) => {
+    messages.pinReport(record.offset)
+    deadLetter(record, reason, () => messages.unpinReport(record.offset))
+  }
+  /** A log record needs no pin: its writer has the content, and nothing here waits for it. */
+  const deadLetterFact = (record: IncomingRecord, reason: string) => deadLetter(record, reason, () => {})
 
   const inbound = new InboundQueue()
   const onInbound = (record: IncomingRecord) => {
     const message = decodeInboundMessageReceived(record)
-    if (Result.isSuccess(message)) {
-      inbound.add({ record, message: message.success })
-      return
-    }
-    messages.holdReport(record.offset)
-    deadLetter(record, message.failure.reason, () => messages.releaseReport(record.offset))
+    if (Result.isSuccess(message)) inbound.add({ record, message: message.success })
+    else deadLetterReport(record, message.failure.reason)
   }
 
-  const onCarried = (record: IncomingRecord, fence: Fence) => {
-    const carried = decodeOpenMessagesCarried(record)
-    if (Result.isFailure(carried)) return deadLetter(record, carried.failure.reason, () => {})
-    for (const message of carried.success.messages) {
-      const fact = carriedFact(carried.success, message)
+  const onReAppended = (record: IncomingRecord, fence: Fence) => {
+    const decoded = decodeOpenMessagesCarried(record)
+    if (Result.isFailure(decoded)) return deadLetterFact(record, decoded.failure.reason)
+    for (const message of decoded.success.messages) {
+      const fact = carriedFact(decoded.success, message)
       if (message.traceparent !== null) traces.continued(message.traceparent, fact)
-      messages.onFact(record.offset, message.recipient, fact, fence)
+      execute(messages.onFact(record.offset, message.recipient, fact, fence, now()))
     }
   }
 
   const shard: DispatcherShard = {
+    handle,
     messages,
     inbound,
-    handle,
-    setInboundAside: (record) => {
-      messages.holdReport(record.offset)
+    deadLetterInbound: (record) => {
       inbound.done(record.offset)
-      deadLetter(record, 'payload_unreadable', () => messages.releaseReport(record.offset))
+      deadLetterReport(record, 'payload_unreadable')
     },
     onLog: (record, fence) => {
       if (messages.isOwn(record.offset)) return
-      if (record.type === 'OpenMessagesCarried') return onCarried(record, fence)
+      if (record.type === 'OpenMessagesCarried') return onReAppended(record, fence)
       if (!isFactType(record.type)) return
       const fact = decodeFact(record)
-      // Whoever wrote it has its copy; nothing here waits for it.
-      if (Result.isFailure(fact)) deadLetter(record, fact.failure.reason, () => {})
+      if (Result.isFailure(fact)) deadLetterFact(record, fact.failure.reason)
       else if (fact.success.type !== 'MessageAccepted') {
         if (record.traceparent !== null) traces.continued(record.traceparent, fact.success)
-        messages.onFact(record.offset, record.key, fact.success, fence)
+        execute(messages.onFact(record.offset, record.key, fact.success, fence, now()))
       }
     },
     onLane: (lane, record) => {
       const fact = decodeFact(record)
       if (Result.isSuccess(fact) && fact.success.type === 'MessageAccepted') {
         if (record.traceparent !== null) traces.accepted(record, fact.success.messageId)
-        messages.onAccepted(lane, record.offset, record.appendedAt, fact.success)
+        if (fact.success.mode === 'live') environment.onLiveMessage()
+        execute(messages.onAccepted(lane, record.offset, record.appendedAt, fact.success, now()))
         return
       }
-      // A lane is read again for those who had no room.
+      // The shard may read the lane again, for operators whose queue was full.
       if (!messages.isNew(lane, record.offset)) return
-      messages.holdLane(lane, record.offset)
+      messages.pinLane(lane, record.offset)
       deadLetter(record, Result.isFailure(fact) ? fact.failure.reason : 'unexpected_type', () =>
-        messages.releaseLane(lane, record.offset),
+        messages.unpinLane(lane, record.offset),
       )
     },
     onReport: (record) => {
       if (record.type === 'InboundMessageReceived') return onInbound(record)
       const report = decodeDeliveryReportReceived(record)
-      if (Result.isFailure(report)) {
-        messages.holdReport(record.offset)
-        deadLetter(record, report.failure.reason, () => messages.releaseReport(record.offset))
-        return
-      }
-      messages.onReport({
-        offset: record.offset,
-        operator: report.success.operator,
-        operatorId: report.success.operatorId,
-        reference: report.success.reference,
-        recipient: report.success.recipient,
-        outcome: reportOutcome(report.success),
-      })
+      if (Result.isFailure(report)) return deadLetterReport(record, report.failure.reason)
+      const { operator, operatorId, recipient, reference } = report.success
+      const outcome = reportOutcome(report.success)
+      const { offset } = record
+      execute(messages.onReport({ offset, operator, operatorId, reference, recipient, outcome }, now()))
     },
-    onOpened: (opened) => messages.opened(opened),
+    onOpened: (opened) => execute(messages.opened(opened)),
     onClosed: () => messages.closed(),
-    onTick: (now) => messages.tick(now),
-    isFull: (lane) => messages.isFull(lane),
-    hasRoom: (lane) => messages.hasRoom(lane),
-    seekTarget: (lane, position) => messages.turn(lane, position),
+    onTick: (at) => execute(messages.tick(at)),
+    onCommitted: (lanes, logPosition, at) => execute(messages.committed(lanes, logPosition, at)),
+    isFull: (lane) => messages.isFull(lane, now()),
+    hasRoom: (lane) => messages.hasRoom(lane, now()),
+    seekTarget: (lane, position) => messages.seekTarget(lane, position, now()),
     reportsFull: () => inbound.isFull || messages.reportsFull,
     reportsHaveRoom: () => inbound.hasRoom && messages.reportsHaveRoom,
     lowestPinned: () => {
-      const needed = messages.needed()
-      const lowest = inbound.lowest
-      if (lowest === null) return needed
-      return { ...needed, reports: needed.reports === null ? lowest : Math.min(needed.reports, lowest) }
+      const lowest = messages.lowestPinned()
+      if (inbound.lowest === null) return lowest
+      return { ...lowest, reports: Math.min(lowest.reports ?? inbound.lowest, inbound.lowest) }
     },
-    onCommitted: (lanes, logPosition, now) => messages.committed(lanes, logPosition, now),
+    take: (lane, operator) => {
+      const message = messages.take(lane, operator)
+      if (message === null) return null
+      taken.push(message)
+      return message.accepted?.parts ?? 1
+    },
+    startTaken: () => {
+      const starting = taken
+      taken = []
+      for (const message of starting) start(message)
+    },
+    submitAnswered: (message, outcome, deadline) =>
+      execute(messages.submitAnswered(message, outcome, deadline, now())),
+    reportsToLookUp: (limit) => messages.reportsToLookUp(limit, now()),
+    lookedUp: (message, handedOver) => execute(messages.lookedUp(message, handedOver, now())),
+    reportLookedUp: (parked, known) => execute(messages.reportLookedUp(parked, known, now())),
   }
   return shard
 }

@@ -16,12 +16,14 @@ import { readTraceparent, Tracing } from '@hub/telemetry'
 import { Context, Result } from 'effect'
 import { randomBytes } from 'node:crypto'
 import { makeMetrics } from '../metrics.ts'
-import { MessageTraces } from '../traces.ts'
+import { MessageTraces } from '../tracing/message-traces.ts'
 import { type DispatcherShard, makeDispatcherShard } from './dispatcher-shard.ts'
-import type { Message } from './message.ts'
+import type { Message, PreparedSubmission } from './message.ts'
 
 const SERVICE = 1
 const MINUTE = 60_000
+/** These tests do not decrypt payloads. */
+const SUBMISSION = {} as PreparedSubmission
 const topics = topicNames('unit.')
 const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
@@ -70,10 +72,12 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
       traces: new MessageTraces({ ...untraced, isOn: true, continueTrace }, 'unit'),
       now: () => member.now,
       // Whatever lies behind the mark, what may be carried is.
-      limits: { buffer: 1000, open: 1000, finished: 1000, carryBehind: -10_000 },
-      population: { count: 0, limit: 10_000 },
-      routes: ['op'],
-      operatorFor: () => 'op',
+      limits: { buffer: 1000, open: 1000, finished: 1000, reAppendBehind: -10_000 },
+      memoryBudget: { used: 0, limit: 10_000 },
+      operators: { test: 'op', live: 'op' },
+      apply: (change) => change(),
+      prepare: (_message, onPrepared) => onPrepared({ type: 'prepared', submission: SUBMISSION }),
+      onLiveMessage: () => {},
       dedupes: () => false,
       submit: (_, message) => member.submitted.push(message),
       resume: (_operator, open) => member.resumed.push(...open),
@@ -117,13 +121,10 @@ const withOpen = (count: number, traced: number) => {
     )
     shard.onLane(SERVICE, incoming(record, i, member.now))
   }
-  for (let message = shard.messages.take(SERVICE, 'op'); message !== null;) {
-    shard.messages.claim(message)
-    message = shard.messages.take(SERVICE, 'op')
-  }
+  while (shard.take(SERVICE, 'op') !== null) shard.startTaken()
   for (const message of member.submitted) {
     const operatorIds = [`a-${message.id}`, `b-${message.id}`]
-    shard.messages.answered(message, { type: 'accepted', operatorIds }, member.now + 60 * MINUTE)
+    shard.submitAnswered(message, { type: 'accepted', operatorIds }, member.now + 60 * MINUTE)
   }
   member.now += MINUTE
   return { member, shard }
@@ -173,9 +174,9 @@ describe('a message that counts as sent because its answer was lost', () => {
         member.log.slice(1).map(({ type }) => type),
         ['MessageSent'],
       )
-      shard.messages.tick(now + after - 1)
+      shard.onTick(now + after - 1)
       assert.lengthOf(member.log, 2)
-      shard.messages.tick(now + after)
+      shard.onTick(now + after)
       assert.strictEqual(member.log.at(-1)?.type, 'MessageExpired')
     })
   }

@@ -1,15 +1,17 @@
-/** One message in a shard's memory, and what the shard is told about messages from outside. */
+/** One message in the memory of a shard, and the data about messages that comes from outside. */
 import type { QueueItem } from '@hub/actor'
 import type {
   MessageAccepted,
   MessageClass,
   MessageState,
+  Mode,
   ReasonCode,
   ReportOutcome,
   Status,
 } from '@hub/domain'
+import type { Submission } from '@hub/operator'
 
-/** A delivery report as the shard needs it. `offset` is its place in the partition of reports. */
+/** A delivery report. `offset` is its offset in the partition of the reports. */
 export interface Report {
   readonly offset: number
   readonly operator: string
@@ -19,7 +21,7 @@ export interface Report {
   readonly outcome: ReportOutcome | { readonly status: 'seen' }
 }
 
-/** What the read model knows of a message. */
+/** A message as the read model knows it. */
 export interface KnownMessage {
   /** `msg_…` */
   readonly id: string
@@ -34,13 +36,25 @@ export interface KnownMessage {
 }
 
 /**
- * What a report is matched by. The recipient is part of it: operators use an id again after days, and then it is somebody else's.
- * 64 bits of the hash are enough to tell two of one id apart.
+ * The submit request of a message, with the decrypted payload. It exists only between the decryption
+ * and the operator's answer: nothing else in memory contains phone numbers or texts.
+ */
+export interface PreparedSubmission {
+  /** `validitySeconds` is set when the request leaves. */
+  readonly request: Submission
+  readonly acceptedAt: number
+  readonly expiresAt: number
+  readonly mode: Mode
+}
+
+/**
+ * The key that matches a report to a message. It contains the recipient because operators reuse an id
+ * after days, for another recipient. 64 bits of the recipient hash tell two such messages apart.
  */
 export const operatorKey = (operator: string, operatorId: string, recipient: string): string =>
   `${operator}\n${operatorId}\n${recipient.slice(0, 16)}`
 
-/** The state of a finished message as far as the read model knows it; what belongs to handing it over is left out. */
+/** The state of a final message from the read model. Fields that only a handover needs are empty. */
 export const knownState = (known: KnownMessage, now: number): MessageState => ({
   id: known.id,
   accepted: true,
@@ -59,51 +73,51 @@ export const knownState = (known: KnownMessage, now: number): MessageState => ({
   seen: known.seen,
 })
 
-/** A message, open or finished a short while ago. Fields change in place: there are many of them. */
+/** An open or recently final message. Its fields change in place, because there are very many messages. */
 export interface Message extends QueueItem {
   readonly id: string
-  /** Recipient hash. */
+  /** The recipient hash. */
   readonly key: string
-  /** Lane and route are those of `MessageAccepted`; -1 and '' while only the log has been read. */
+  /** Lane and operator of `MessageAccepted`; -1 and '' while only the log has been read. */
   lane: number
   route: string
-  /** Offset of its `MessageAccepted` in the lane; -1 while it is not known. */
+  /** The offset of `MessageAccepted` in its lane; -1 while unknown. */
   laneOffset: number
   state: MessageState
-  /** The envelope and the sealed payload, for as long as it may have to be handed over. */
+  /** The lane record with the encrypted payload, while the message may still be handed over. */
   accepted: MessageAccepted | null
-  /** Offset in the log from which recovery can tell that it was claimed, sent or finished; -1 for none. */
-  evidence: number
-  /** When the fact at `evidence` happened. */
-  evidenceAt: number
-  /** Taken from its queue: a hand-over is under way. */
-  busy: boolean
-  /** An earlier claim has no answer, so that a refusal now proves nothing. */
-  doubtful: boolean
-  /** Facts on their way to the log. */
-  recording: number
-  /** The read model is being asked whether it was handed over before. */
-  lookingUp: boolean
-  /** When `lookingUp`: how far the projector must have come for its answer to count. */
-  askAt: { readonly lane: number; readonly log: number } | null
-  /** Not to be handed over before; 0 when at once. Not a fact: a refusal's own time is in `state.retryAt`. */
+  /** The log offset of the fact from which recovery can restore the message; -1 for none. */
+  recoveryOffset: number
+  /** The time of the fact at `recoveryOffset`. */
+  recoveryFactAt: number
+  /** A handover is in progress: the message is taken from its queue. */
+  inHandover: boolean
+  /** An earlier claim has no answer, so a refusal of the current one proves nothing. */
+  earlierClaimOpen: boolean
+  /** The number of facts that Kafka has not acknowledged yet. */
+  pendingAppends: number
+  /** The shard waits for the read model to tell whether the message was handed over before. */
+  lookupPending: boolean
+  /** The offsets that the projector must have applied before a lookup answer counts. */
+  lookupAfter: { readonly lane: number; readonly log: number } | null
+  /** No handover before this time; 0 for none. The time of a recorded refusal is in `state.retryAt`. */
   blockedUntil: number
-  /** Answers without an outcome in a row, for the pause before the next attempt. */
-  lost: number
-  /** Of several parts, the operator ids whose reports are still awaited. */
-  awaited: Set<string> | null
-  /** Offsets of reports on some of its parts, which are in the log only when the rest has come or the message is carried. */
-  heldReports: ReadonlyArray<number>
-  /** Reports that came while a hand-over or a fact was under way. */
+  /** The number of lost answers in a row. It decides the pause before the next attempt. */
+  lostAnswers: number
+  /** The operator ids of the parts without a report, for a message of several parts. */
+  awaitedParts: Set<string> | null
+  /** Pinned offsets of reports about single parts. The log does not contain these reports yet. */
+  partReports: ReadonlyArray<number>
+  /** Reports that arrived during a handover or an append. */
   waitingReports: ReadonlyArray<Report>
-  /** When it became final, ms since the epoch; 0 while it is open. */
+  /** When the message became final, in ms since the epoch; 0 while it is open. */
   finishedAt: number
 }
 
-/** There are very many messages, and nearly none of them has anything to list. */
+/** A shared empty list: nearly no message has reports to list. */
 export const NONE: ReadonlyArray<never> = []
 
-/** A message of which nothing but its state is known; `key` is its recipient's hash. */
+/** Creates a message of which only the state is known. `key` is the recipient hash. */
 export const makeMessage = (id: string, key: string, state: MessageState): Message => ({
   id,
   key,
@@ -112,17 +126,17 @@ export const makeMessage = (id: string, key: string, state: MessageState): Messa
   laneOffset: -1,
   state,
   accepted: null,
-  evidence: -1,
-  evidenceAt: 0,
-  busy: false,
-  doubtful: false,
-  recording: 0,
-  lookingUp: false,
-  askAt: null,
+  recoveryOffset: -1,
+  recoveryFactAt: 0,
+  inHandover: false,
+  earlierClaimOpen: false,
+  pendingAppends: 0,
+  lookupPending: false,
+  lookupAfter: null,
   blockedUntil: 0,
-  lost: 0,
-  awaited: null,
-  heldReports: NONE,
+  lostAnswers: 0,
+  awaitedParts: null,
+  partReports: NONE,
   waitingReports: NONE,
   finishedAt: 0,
 })

@@ -2,11 +2,15 @@
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact, MessageAccepted } from '@hub/domain'
-import type { OpenSubmission } from '@hub/operator'
-import { MessageShard } from './message-shard.ts'
-import type { KnownMessage, Message, Report } from './message.ts'
+import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
+import type { ShardEffects } from './effects.ts'
+import type { KnownMessage, Message, PreparedSubmission, Report } from './message.ts'
+import type { ParkedReport } from './parked-reports.ts'
+import { MessageShard } from './shard.ts'
 
 const MINUTE = 60_000
+/** These tests do not decrypt payloads. */
+const SUBMISSION = {} as PreparedSubmission
 
 /** A shard whose log acknowledges at once, and whose operator answers when the test says so. */
 const shardOf = (
@@ -17,37 +21,56 @@ const shardOf = (
   const written: Array<LogFact> = log.map(([fact]) => fact)
   const submitted: Array<Message> = []
   const resumed: Array<OpenSubmission> = []
-  const happened: Array<string> = []
+  const counted: Array<string> = []
   const time = { now: 10 * MINUTE }
-  const shard = new MessageShard({
-    now: () => time.now,
-    append: (fact, _message, onAppended) => {
-      written.push(fact)
-      onAppended(written.length - 1)
-    },
-    carry: (open, _at, onAppended) => {
-      written.push(...open.map(({ fact }) => fact))
-      onAppended(written.length - 1)
-    },
-    submit: (message) => submitted.push(message),
-    resume: (_operator, open) => resumed.push(...open),
-    operatorFor: () => 'op',
+  const machine = new MessageShard({
+    operators: { test: 'op', live: 'op' },
     dedupes: () => dedupes,
     reportDeadline: (_state, sentAt) => sentAt + 60 * MINUTE,
-    happened: (what) => happened.push(what),
   })
-  for (const [offset, [fact, recipient]] of log.entries()) {
-    shard.isOwn(offset)
-    shard.onFact(offset, recipient, fact, new Fence())
+  const run = (effects: ShardEffects): void => {
+    for (const effect of effects) {
+      if (effect.type === 'submit') submitted.push(effect.message)
+      else if (effect.type === 'resume') resumed.push(...effect.open)
+      else if (effect.type === 'count') counted.push(effect.event)
+      else {
+        if (effect.type === 'append') written.push(effect.fact)
+        else written.push(...effect.open.map(({ fact }) => fact))
+        run(machine.onAppended(effect, written.length - 1, time.now))
+      }
+    }
   }
-  shard.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition })
+  /** The inputs of the shard at the current time, with their effects executed. */
+  const shard = {
+    take: (lane: number) => machine.take(lane, 'op'),
+    claim: (message: Message) => run(machine.claim(message, SUBMISSION, time.now)),
+    discard: (message: Message) => run(machine.discard(message, time.now)),
+    answered: (message: Message, outcome: SubmitOutcome, deadline: number) =>
+      run(machine.submitAnswered(message, outcome, deadline, time.now)),
+    tick: () => run(machine.tick(time.now)),
+    committed: (lanes: ReadonlyArray<number>, position: number) =>
+      run(machine.committed(lanes, position, time.now)),
+    isOwn: (at: number) => machine.isOwn(at),
+    onFact: (at: number, recipient: string, fact: LogFact) =>
+      run(machine.onFact(at, recipient, fact, new Fence(), time.now)),
+    reportsToLookUp: (limit: number) => machine.reportsToLookUp(limit, time.now),
+    reportLookedUp: (parked: { readonly report: Report }, message: KnownMessage | null) =>
+      run(machine.reportLookedUp(parked as ParkedReport, message, time.now)),
+    lowestPinned: () => machine.lowestPinned(),
+    queries: machine,
+  }
+  for (const [at, [fact, recipient]] of log.entries()) {
+    shard.isOwn(at)
+    shard.onFact(at, recipient, fact)
+  }
+  run(machine.opened({ epoch: 1, now: time.now, laneEnds: [0, 0], logPosition }))
   let offset = 0
   let reports = 0
   return {
     shard,
     time,
     resumed,
-    happened,
+    counted,
     story: () => written.map((fact) => fact.type),
     written,
     /** Accepted and handed over; the operator has not answered yet. */
@@ -72,8 +95,8 @@ const shardOf = (
         sealed: new Uint8Array(),
         republished: false,
       }
-      shard.onAccepted(1, offset++, time.now, accepted)
-      const message = shard.take(1, 'op')
+      run(machine.onAccepted(1, offset++, time.now, accepted, time.now))
+      const message = shard.take(1)
       if (message === null) throw new Error('nothing to take')
       shard.claim(message)
       return submitted.at(-1)!
@@ -88,7 +111,7 @@ const shardOf = (
         outcome: { status: 'delivered' },
         ...more,
       }
-      shard.onReport(report)
+      run(machine.onReport(report, time.now))
       return report
     },
     accepted: (message: Message, ...operatorIds: ReadonlyArray<string>) =>
@@ -114,10 +137,10 @@ describe('a report', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     const message = handOver('msg_a')
     report('o1')
-    assert.strictEqual(shard.needed().reports, 0)
+    assert.strictEqual(shard.lowestPinned().reports, 0)
     accepted(message, 'o1')
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
-    assert.isNull(shard.needed().reports)
+    assert.isNull(shard.lowestPinned().reports)
   })
 
   it('is found by our reference where its id was in an answer that was lost', () => {
@@ -134,8 +157,8 @@ describe('a report', () => {
     report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted'])
     time.now += 2000
-    shard.tick(time.now)
-    shard.claim(shard.take(1, 'op')!)
+    shard.tick()
+    shard.claim(shard.take(1)!)
     accepted(message, 'o1', 'o2')
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted', 'MessageSent'])
     report('o2', { reference: 'msg_a' })
@@ -147,11 +170,11 @@ describe('a report', () => {
     accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
     report('o1')
     report('o1')
-    assert.strictEqual(shard.needed().reports, 0)
+    assert.strictEqual(shard.lowestPinned().reports, 0)
     assert.notInclude(story(), 'MessageDelivered')
     report('o2')
     assert.include(story(), 'MessageDelivered')
-    assert.isNull(shard.needed().reports)
+    assert.isNull(shard.lowestPinned().reports)
   })
 
   it('of one part that failed decides', () => {
@@ -167,10 +190,10 @@ describe('a report', () => {
     first.accepted(first.handOver('msg_a', 'r', 2), 'o1', 'o2')
     first.report('o1')
     first.time.now += 3 * MINUTE
-    first.shard.committed([0, 0], 2, first.time.now)
+    first.shard.committed([0, 0], 2)
     assert.deepInclude(first.written.at(-1), { type: 'OpenMessageCarried', operatorIds: ['o2'] })
-    assert.isNull(first.shard.needed().reports)
-    assert.strictEqual(first.shard.needed().log, 2, 'what was carried stands for the older facts')
+    assert.isNull(first.shard.lowestPinned().reports)
+    assert.strictEqual(first.shard.lowestPinned().log, 2, 'what was carried stands for the older facts')
 
     const second = shardOf(true, [[first.written[2]!, 'r']])
     assert.deepStrictEqual(second.resumed, [
@@ -184,11 +207,11 @@ describe('a report', () => {
     const { accepted, handOver, report, shard, story, time } = shardOf()
     accepted(handOver('msg_a'), 'o1')
     time.now += 61 * MINUTE
-    shard.tick(time.now)
+    shard.tick()
     report('o1')
     report('o1', { outcome: { status: 'undelivered', reason: 'recipient_blocked' } })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageExpired', 'MessageDelivered'])
-    assert.isNull(shard.needed().reports)
+    assert.isNull(shard.lowestPinned().reports)
   })
 
   it('on a message long forgotten is looked up, and corrects it for all of its parts', () => {
@@ -202,29 +225,29 @@ describe('a report', () => {
     assert.deepStrictEqual(story(), [])
     report('o2')
     assert.deepStrictEqual(story(), ['MessageDelivered'])
-    assert.isNull(shard.needed().reports)
+    assert.isNull(shard.lowestPinned().reports)
   })
 
   it('on a message that was final otherwise is dropped', () => {
-    const { happened, report, shard, story, time } = shardOf()
+    const { counted, report, shard, story, time } = shardOf()
     const late = report('o1')
     time.now += 300
     shard.reportLookedUp({ report: late }, known({ status: 'delivered', reason: null }))
     assert.deepStrictEqual(story(), [])
-    assert.include(happened, 'report_duplicate')
-    assert.isNull(shard.needed().reports)
+    assert.include(counted, 'report_duplicate')
+    assert.isNull(shard.lowestPinned().reports)
   })
 
   it('on nothing is asked about for a while and then dropped', () => {
-    const { happened, report, shard, time } = shardOf()
+    const { counted, report, shard, time } = shardOf()
     const stray = report('o9')
     for (let i = 0; i < 30; i++) {
       time.now += 1000
       shard.reportLookedUp({ report: stray }, null)
     }
-    assert.include(happened, 'report_unmatched')
-    assert.isNull(shard.needed().reports)
-    assert.strictEqual(shard.parkedCount, 0)
+    assert.include(counted, 'report_unmatched')
+    assert.isNull(shard.lowestPinned().reports)
+    assert.strictEqual(shard.queries.parkedCount, 0)
   })
 
   it('on a hand-over whose answer was lost is matched by its recipient, unless two could be meant', () => {
@@ -249,7 +272,7 @@ describe('a report', () => {
     accepted(handOver('msg_a', 'r'), 'o1')
     accepted(handOver('msg_b', 'another'), 'o1')
     report('o1', { recipient: 'nobody of them' })
-    assert.strictEqual(shard.parkedCount, 1)
+    assert.strictEqual(shard.queries.parkedCount, 1)
     report('o1', { recipient: 'r' })
     assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
     report('o1', { recipient: 'another' })
@@ -260,7 +283,7 @@ describe('a report', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     accepted(handOver('msg_a', 'r'), 'o1')
     report('o9', { reference: 'msg_a', recipient: 'another' })
-    assert.strictEqual(shard.parkedCount, 1)
+    assert.strictEqual(shard.queries.parkedCount, 1)
     report('o9', {
       reference: 'msg_a',
       recipient: 'r',
@@ -271,7 +294,7 @@ describe('a report', () => {
 
   it('is asked about once the read model knows what the shard has forgotten', () => {
     // Recovered behind the message's end, of which only the fence is left to read.
-    const { happened, report, shard, time } = shardOf(true, [], 7)
+    const { counted, report, shard, time } = shardOf(true, [], 7)
     const late = report('o1')
     time.now += 90_000_000
     assert.deepStrictEqual(
@@ -279,36 +302,36 @@ describe('a report', () => {
       [7],
     )
     // No answer, for a day: it goes on being asked about, and holds its place.
-    assert.deepStrictEqual(happened, [])
-    assert.strictEqual(shard.needed().reports, 0)
+    assert.deepStrictEqual(counted, [])
+    assert.strictEqual(shard.lowestPinned().reports, 0)
     time.now += 1000
     assert.lengthOf(shard.reportsToLookUp(10), 1)
     shard.reportLookedUp({ report: late }, known())
-    assert.isNull(shard.needed().reports)
+    assert.isNull(shard.lowestPinned().reports)
   })
 
   it('that nobody wants does not fill the memory, and is not let go before it was looked up', () => {
-    const { happened, report, shard, time } = shardOf()
+    const { counted, report, shard, time } = shardOf()
     for (let i = 0; i < 10_000; i++) {
-      assert.isFalse(shard.reportsFull)
+      assert.isFalse(shard.queries.reportsFull)
       report(`o${i}`)
     }
-    assert.isTrue(shard.reportsFull)
+    assert.isTrue(shard.queries.reportsFull)
     // What has been fetched already is taken all the same.
     report('fetched')
-    assert.strictEqual(shard.parkedCount, 10_001)
-    assert.strictEqual(shard.needed().reports, 0)
+    assert.strictEqual(shard.queries.parkedCount, 10_001)
+    assert.strictEqual(shard.lowestPinned().reports, 0)
     time.now += 1000
     for (const parked of shard.reportsToLookUp(2)) shard.reportLookedUp(parked, null)
-    assert.isFalse(shard.reportsFull)
-    assert.isTrue(shard.reportsHaveRoom)
-    assert.deepStrictEqual(happened, [])
+    assert.isFalse(shard.queries.reportsFull)
+    assert.isTrue(shard.queries.reportsHaveRoom)
+    assert.deepStrictEqual(counted, [])
     report('one more')
     report('and another')
-    assert.deepStrictEqual(happened, ['report_unmatched', 'report_unmatched'])
-    assert.strictEqual(shard.parkedCount, 10_001)
-    assert.strictEqual(shard.needed().reports, 2)
-    assert.isTrue(shard.reportsFull)
+    assert.deepStrictEqual(counted, ['report_unmatched', 'report_unmatched'])
+    assert.strictEqual(shard.queries.parkedCount, 10_001)
+    assert.strictEqual(shard.lowestPinned().reports, 2)
+    assert.isTrue(shard.queries.reportsFull)
   })
 })
 
@@ -318,37 +341,37 @@ describe('a hand-over', () => {
     const message = handOver('msg_a')
     shard.answered(message, { type: 'notWritten' }, 0)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused'])
-    assert.strictEqual(shard.take(1, 'op'), message)
+    assert.strictEqual(shard.take(1), message)
   })
 
   it('whose message has ended meanwhile is remembered until the operator has answered', () => {
-    const { accepted, happened, handOver, report, shard, time, written } = shardOf()
+    const { accepted, counted, handOver, report, shard, time, written } = shardOf()
     const message = handOver('msg_a')
     // What the shard's former owner still had on its way to the log.
     const late: LogFact = { type: 'MessageDelivered', messageId: 'msg_a', at: time.now }
     written.push(late)
     shard.isOwn(1)
-    shard.onFact(1, 'r', late, new Fence())
+    shard.onFact(1, 'r', late)
     time.now += MINUTE
-    shard.committed([1, 1], 2, time.now)
+    shard.committed([1, 1], 2)
     accepted(message, 'o1')
     report('o1', { outcome: { status: 'seen' } })
     report('o1')
     assert.strictEqual(written.at(-1)?.type, 'MessageSeen')
-    assert.deepStrictEqual(happened, ['report_duplicate'])
+    assert.deepStrictEqual(counted, ['report_duplicate'])
     time.now += 3 * MINUTE
-    shard.committed([1, 1], 3, time.now)
-    assert.deepStrictEqual(shard.needed(), { lanes: [null, null], log: null, reports: null })
+    shard.committed([1, 1], 3)
+    assert.deepStrictEqual(shard.lowestPinned(), { lanes: [null, null], log: null, reports: null })
   })
 
   it('that may have succeeded is not called refused by a second attempt', () => {
     const { handOver, shard, story, time } = shardOf()
     const message = handOver('msg_a')
     shard.answered(message, { type: 'unknown' }, 0)
-    assert.isNull(shard.take(1, 'op'), 'after a pause')
+    assert.isNull(shard.take(1), 'after a pause')
     time.now += 2000
-    shard.tick(time.now)
-    assert.strictEqual(shard.take(1, 'op'), message)
+    shard.tick()
+    assert.strictEqual(shard.take(1), message)
     shard.claim(message)
     shard.answered(message, { type: 'refused', retryAfterMs: 100 }, 0)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverStarted'])
@@ -358,12 +381,12 @@ describe('a hand-over', () => {
   it('whose key is gone has expired, and says that it was never handed over', () => {
     const { shard, story, written, handOver } = shardOf()
     shard.answered(handOver('msg_a'), { type: 'refused', retryAfterMs: 0 }, 0)
-    const message = shard.take(1, 'op')!
+    const message = shard.take(1)!
     shard.discard(message)
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused', 'MessageExpired'])
     assert.deepInclude(written.at(-1), { reason: 'ttl_expired_before_submit' })
-    assert.deepStrictEqual(shard.needed().lanes, [null, null])
-    assert.strictEqual(shard.handovers, 0)
+    assert.deepStrictEqual(shard.lowestPinned().lanes, [null, null])
+    assert.strictEqual(shard.queries.handovers, 0)
   })
 
   it('that is throttled holds the later ones of its recipient', () => {
@@ -372,8 +395,8 @@ describe('a hand-over', () => {
     shard.answered(first, { type: 'refused', retryAfterMs: 5000 }, 0)
     assert.throws(() => handOver('msg_b'), 'nothing to take')
     time.now += 5000
-    shard.tick(time.now)
-    assert.strictEqual(shard.take(1, 'op'), first)
-    assert.isNull(shard.take(1, 'op'))
+    shard.tick()
+    assert.strictEqual(shard.take(1), first)
+    assert.isNull(shard.take(1))
   })
 })

@@ -1,7 +1,7 @@
 /** Random interleavings of everything that can happen to a shard; see `testing/shard-model.ts`. */
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
-import { type Answering, ShardModel, type Telling } from '../testing/shard-model.ts'
+import { type Answering, type Landing, ShardModel, type Telling } from '../testing/shard-model.ts'
 
 type Step = (model: ShardModel) => void
 const steps = <A>(
@@ -24,6 +24,15 @@ const ANSWERING: ReadonlyArray<Answering> = [
   'rejects',
   'takes, and the answer is lost',
   'never hears of it',
+  'is not written to, because the lease is over',
+]
+const LANDING: ReadonlyArray<Landing> = [
+  'acknowledged',
+  'acknowledged',
+  'acknowledged',
+  'acknowledged',
+  'acknowledgement lost',
+  'overtaken by its repetition',
 ]
 const TELLING: ReadonlyArray<Telling> = [
   'one part delivered',
@@ -48,8 +57,8 @@ const step = fc.oneof(
     model.readLane(who, lane, count),
   ),
   steps(6, fc.tuple(zombie, fc.nat(4)), (model, [who, count]) => model.take(who, count)),
-  steps(9, fc.tuple(zombie, fc.nat(6), fc.nat(4)), (model, [who, count, lost]) =>
-    model.land(who, count, lost > 0),
+  steps(9, fc.tuple(zombie, fc.nat(6), fc.constantFrom(...LANDING)), (model, [who, count, how]) =>
+    model.land(who, count, how),
   ),
   steps(6, zombie, (model, who) => model.answer(who)),
   steps(4, fc.constant(false), (model, who) => model.work(who)),
@@ -70,6 +79,9 @@ const step = fc.oneof(
   steps(2, fc.constant(0), (model) => model.project()),
   steps(2, fc.constant(0), (model) => model.lookUp()),
   steps(3, fc.boolean(), (model, answered) => model.commit(answered)),
+  steps(1, fc.constantFrom('log only' as const, 'all but the log' as const), (model, torn) =>
+    model.commit(false, torn),
+  ),
   steps(2, fc.constant(0), (model) => model.landStray()),
   steps(2, fc.constant(0), (model) => model.carryFence()),
   steps(2, fc.boolean(), (model, lost) => model.crash(lost)),
@@ -207,7 +219,7 @@ describe('a shard that ends between its marks and its facts', () => {
     model.work(false)
     model.tell(0, 'all parts delivered')
     model.readReports(1)
-    model.land(false, 1, true)
+    model.land(false, 1, 'acknowledged')
     model.readLog()
     // Only its id is left in memory, and then its evidence in the log.
     model.advance(20_000)

@@ -12,12 +12,16 @@ import { Fence } from '@hub/actor'
 import { epochOf, evolve, type LogFact, type MessageAccepted, type MessageState } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { assert } from 'vitest'
-import { MessageShard, type World } from '../shard/message-shard.ts'
-import type { KnownMessage, Message, Report } from '../shard/message.ts'
+import type { ShardEffects } from '../shard/effects.ts'
+import type { KnownMessage, Message, PreparedSubmission, Report } from '../shard/message.ts'
+import { MessageShard } from '../shard/shard.ts'
 
-const OPERATOR = 'op'
+/** Each mode has its own operator, and so its own share of the buffer of each lane. */
+const OPERATORS = { test: 'op', live: 'live-op' } as const
 const LANES = [0, 1] as const
 const REPORT_MS = 300_000
+/** The model does not decrypt payloads. */
+const SUBMISSION = {} as PreparedSubmission
 /** Longer together than anything is waited for: the report deadline, and then what is remembered. */
 const QUIET_ROUNDS = 16
 const ROUND_MS = 30_000
@@ -71,14 +75,16 @@ class Member {
   appends: Array<Written & { readonly acknowledge: (offset: number) => void }> = []
   submits: Array<Submitted> = []
 
-  constructor(number: number, committed: ReadonlyArray<number>, world: (member: () => Member) => World) {
+  constructor(number: number, committed: ReadonlyArray<number>, dedupes: boolean) {
     this.number = number
     this.positions = [...committed]
     this.logStart = committed[2]!
-    this.shard = new MessageShard(
-      world(() => this),
-      { buffer: 4, open: 1000, finished: 1000, carryBehind: 5 },
-    )
+    this.shard = new MessageShard({
+      operators: OPERATORS,
+      dedupes: () => dedupes,
+      reportDeadline: (_state, sentAt) => sentAt + REPORT_MS,
+      limits: { buffer: 4, open: 1000, finished: 1000, reAppendBehind: 5 },
+    })
   }
 }
 
@@ -89,6 +95,10 @@ export type Answering =
   | 'rejects'
   | 'takes, and the answer is lost'
   | 'never hears of it'
+  | 'is not written to, because the lease is over'
+
+/** What becomes of a produce. */
+export type Landing = 'acknowledged' | 'acknowledgement lost' | 'overtaken by its repetition'
 
 /** What an operator says of a message it took. */
 export type Telling =
@@ -136,32 +146,38 @@ export class ShardModel {
 
   #open(): Member {
     const number = ++this.#members
-    const member = new Member(number, this.#committed, (self) => ({
-      now: () => this.now,
-      append: (fact, { key: recipient }, acknowledge) =>
-        self().appends.push({ said: [{ fact, recipient }], knew: self().positions[2]!, acknowledge }),
-      carry: (open, _at, acknowledge) => {
-        const said = open.map(({ fact, message }) => ({ fact, recipient: message.key }))
-        self().appends.push({ said, knew: self().positions[2]!, acknowledge })
-      },
-      submit: (message) => self().submits.push({ message, outcome: this.#write(self(), message) }),
-      resume: () => {},
-      operatorFor: () => OPERATOR,
-      dedupes: () => this.#dedupes,
-      reportDeadline: (_state, sentAt) => sentAt + REPORT_MS,
-      happened: () => {},
-    }))
+    const member = new Member(number, this.#committed, this.#dedupes)
     this.#readLog(member)
     member.epoch = member.fence.epoch + 1
     this.#writeFence(member)
     this.#readLog(member)
-    member.shard.opened({
-      epoch: member.epoch,
-      now: this.now,
-      laneEnds: this.#lanes.map((lane) => lane.length),
-      logPosition: member.positions[2]!,
-    })
+    this.#run(
+      member,
+      member.shard.opened({
+        epoch: member.epoch,
+        now: this.now,
+        laneEnds: this.#lanes.map((lane) => lane.length),
+        logPosition: member.positions[2]!,
+      }),
+    )
     return member
+  }
+
+  /** Executes the effects of one input. Produces and submits stay pending until a later step. */
+  #run(member: Member, effects: ShardEffects): void {
+    for (const effect of effects) {
+      if (effect.type === 'submit') {
+        const { message } = effect
+        member.submits.push({ message, outcome: this.#write(member, message) })
+      } else if (effect.type === 'append' || effect.type === 'reAppend') {
+        const written = effect.type === 'append' ? [effect] : effect.open
+        member.appends.push({
+          said: written.map(({ fact, message }) => ({ fact, recipient: message.key })),
+          knew: member.positions[2]!,
+          acknowledge: (offset) => this.#run(member, member.shard.onAppended(effect, offset, this.now)),
+        })
+      }
+    }
   }
 
   #writeFence(member: Member): void {
@@ -207,7 +223,7 @@ export class ShardModel {
       messageId,
       at: this.now,
       account: 'acc',
-      mode: 'live',
+      mode: recipient % 2 === 0 ? 'test' : 'live',
       class: lane === 0 ? 'otp' : 'service',
       recipient: `r${recipient}`,
       template: 't',
@@ -238,13 +254,18 @@ export class ShardModel {
     })
   }
 
-  /** Lands what a member has on its way to the log. Where the acknowledgement is lost it is produced again. */
-  land(zombie: boolean, count: number, acknowledged: boolean): void {
+  /** Lands pending produces of a member. Without an acknowledgement, the member produces them again. */
+  land(zombie: boolean, count: number, how: Landing): void {
     const member = this.#which(zombie)
     for (const pending of member.appends.slice(0, count)) {
       const { acknowledge, knew, said } = pending
-      this.#log.push({ kind: 'facts', by: member.number, said, knew })
-      if (!acknowledged) continue
+      const written = { by: member.number, said, knew }
+      if (how === 'overtaken by its repetition') {
+        this.#strays.push(written)
+        continue
+      }
+      this.#log.push({ kind: 'facts', ...written })
+      if (how === 'acknowledgement lost') continue
       member.appends.splice(member.appends.indexOf(pending), 1)
       acknowledge(this.#log.length - 1)
     }
@@ -265,49 +286,60 @@ export class ShardModel {
       const entry = this.#log[offset]!
       if (entry.kind === 'opened') member.fence.observe(offset, entry)
       else if (!member.shard.isOwn(offset)) {
-        for (const { fact, recipient } of entry.said)
-          member.shard.onFact(offset, recipient, fact, member.fence)
+        for (const { fact, recipient } of entry.said) {
+          this.#run(member, member.shard.onFact(offset, recipient, fact, member.fence, this.now))
+        }
       }
     }
   }
 
   readLane(zombie: boolean, lane: number, count: number): void {
-    const { positions, shard } = this.#which(zombie)
-    const turn = () => {
-      positions[lane] = shard.turn(lane, positions[lane]!) ?? positions[lane]!
+    const member = this.#which(zombie)
+    const { positions, shard } = member
+    const seek = () => {
+      positions[lane] = shard.seekTarget(lane, positions[lane]!, this.now) ?? positions[lane]!
     }
     for (let i = 0; i < count; i++) {
-      turn()
+      seek()
       const offset = positions[lane]!
       const record = this.#lanes[lane]![offset]
-      if (record === undefined || shard.isFull(lane)) return
+      if (record === undefined || shard.isFull(lane, this.now)) return
       positions[lane] = offset + 1
-      shard.onAccepted(lane, offset, record.appendedAt, record.accepted)
+      this.#run(member, shard.onAccepted(lane, offset, record.appendedAt, record.accepted, this.now))
     }
-    turn()
+    seek()
   }
 
   readReports(count: number): void {
     const { positions, shard } = this.#member
     for (let i = 0; i < count && positions[3]! < this.#reports.length; i++) {
       const offset = positions[3]!++
-      shard.onReport({ ...this.#reports[offset]!, offset })
+      this.#run(this.#member, shard.onReport({ ...this.#reports[offset]!, offset }, this.now))
     }
   }
 
-  /** Marks reach the broker; `answered`: and the member hears of it. A zombie's are refused. */
-  commit(answered: boolean): void {
+  /**
+   * The low-water marks reach the broker. `answered`: the member learns it. The broker refuses those of a
+   * zombie. A crash may tear the commit apart: then only the mark of the log or only the others arrive.
+   */
+  commit(answered: boolean, torn: 'log only' | 'all but the log' | null = null): void {
     const { fence, logStart, positions, shard } = this.#member
-    const needed = shard.needed()
+    const needed = shard.lowestPinned()
     const mark = (lowest: number | null, i: number) =>
       lowest === null ? positions[i]! : Math.min(lowest, positions[i]!)
-    this.#committed = [
+    const marks = [
       mark(needed.lanes[0]!, 0),
       mark(needed.lanes[1]!, 1),
       fence.lastAtOrBefore(mark(needed.log, 2)) ?? logStart,
       mark(needed.reports, 3),
     ]
-    if (answered) shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now)
+    if (torn !== null) {
+      this.#committed = marks.map((at, i) => ((torn === 'log only') === (i === 2) ? at : this.#committed[i]!))
+      return this.crash(false)
+    }
+    this.#committed = marks
+    if (!answered) return
+    this.#run(this.#member, shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now))
   }
 
   carryFence(): void {
@@ -317,12 +349,14 @@ export class ShardModel {
   // ---- handing over
 
   take(zombie: boolean, count: number): void {
-    const { shard } = this.#which(zombie)
+    const member = this.#which(zombie)
     for (const lane of LANES) {
       for (let i = 0; i < count; i++) {
-        const message = shard.take(lane, OPERATOR)
+        const [first, second] =
+          i % 2 === 0 ? [OPERATORS.test, OPERATORS.live] : [OPERATORS.live, OPERATORS.test]
+        const message = member.shard.take(lane, first) ?? member.shard.take(lane, second)
         if (message === null) break
-        shard.claim(message)
+        this.#run(member, member.shard.claim(message, SUBMISSION, this.now))
       }
     }
   }
@@ -346,6 +380,7 @@ export class ShardModel {
     const under = member.submits.filter((other) => other.message.key === message.key)
     assert.lengthOf(under, 0, 'one hand-over at a time for a recipient')
     assert.isBelow(this.now, accepted.expiresAt + 1, 'nothing is handed over after its lifetime')
+    if (this.#answering === 'is not written to, because the lease is over') return { type: 'notWritten' }
 
     const before = this.#submissions.get(id) ?? { count: 0, declined: 0 }
     if (!this.#dedupes) {
@@ -387,17 +422,18 @@ export class ShardModel {
     const member = this.#which(zombie)
     const submitted = member.submits.shift()
     if (submitted === undefined) return
-    member.shard.answered(submitted.message, submitted.outcome, this.now + REPORT_MS)
+    const { message, outcome } = submitted
+    this.#run(member, member.shard.submitAnswered(message, outcome, this.now + REPORT_MS, this.now))
   }
 
   /** A few steps that usually come together: read, claimed, handed over, answered, written down. */
   work(zombie: boolean): void {
     for (const lane of LANES) this.readLane(zombie, lane, 5)
     this.take(zombie, 3)
-    this.land(zombie, 10, true)
+    this.land(zombie, 10, 'acknowledged')
     this.answer(zombie)
     this.answer(zombie)
-    this.land(zombie, 10, true)
+    this.land(zombie, 10, 'acknowledged')
   }
 
   // ---- reports
@@ -409,7 +445,7 @@ export class ShardModel {
     const [id, taken] = chosen
     const say = (operatorId: string, outcome: Report['outcome'], recipient = taken.recipient) =>
       this.#reports.push({
-        operator: OPERATOR,
+        operator: OPERATORS[this.#accepted.get(id)!.mode],
         operatorId,
         // Those that dedupe by our reference tell it, too.
         reference: this.#dedupes && recipient === taken.recipient ? id : null,
@@ -466,12 +502,12 @@ export class ShardModel {
 
   advance(ms: number): void {
     this.now += ms
-    this.#member.shard.tick(this.now)
+    this.#run(this.#member, this.#member.shard.tick(this.now))
   }
 
   /** A zombie's clock goes on as well. */
   tickZombie(): void {
-    this.#zombie?.shard.tick(this.now)
+    if (this.#zombie !== null) this.#run(this.#zombie, this.#zombie.shard.tick(this.now))
   }
 
   project(): void {
@@ -481,13 +517,13 @@ export class ShardModel {
   lookUp(): void {
     const { shard } = this.#member
     for (const message of shard.messagesToLookUp(100)) {
-      if ((message.askAt?.log ?? 0) > this.#projected) continue
+      if ((message.lookupAfter?.log ?? 0) > this.#projected) continue
       const status = this.stateOf(message.id, this.#projected)?.status ?? 'accepted'
-      shard.lookedUp(message, status !== 'accepted')
+      this.#run(this.#member, shard.lookedUp(message, status !== 'accepted', this.now))
     }
-    for (const parked of shard.reportsToLookUp(100)) {
+    for (const parked of shard.reportsToLookUp(100, this.now)) {
       if (parked.logOffset > this.#projected) continue
-      shard.reportLookedUp(parked, this.#knownOf(parked.report))
+      this.#run(this.#member, shard.reportLookedUp(parked, this.#knownOf(parked.report), this.now))
     }
   }
 
@@ -532,7 +568,7 @@ export class ShardModel {
         reason: state.reason,
         attempts: state.attempts,
         seen: state.seen,
-        operator: OPERATOR,
+        operator: OPERATORS[accepted.mode],
         operatorIds: state.operatorIds.length === 0 ? [report.operatorId] : state.operatorIds,
       }
     }
@@ -568,7 +604,7 @@ export class ShardModel {
   }
 
   #landAll(): void {
-    while (this.#member.appends.length > 0) this.land(false, 50, true)
+    while (this.#member.appends.length > 0) this.land(false, 50, 'acknowledged')
   }
 
   /** Reports that nobody awaits any more: each message that was taken and given up on is delivered after all. */
@@ -582,6 +618,7 @@ export class ShardModel {
     const { positions, shard, fence } = this.#member
     assert.strictEqual(shard.openCount, 0, 'nothing is open')
     assert.strictEqual(shard.handovers, 0, 'nothing is under way')
+    assert.strictEqual(shard.finishedCount, 0, 'and nothing is remembered')
     assert.deepStrictEqual(
       [this.#committed[0], this.#committed[1], this.#committed[3]],
       [this.#lanes[0]!.length, this.#lanes[1]!.length, this.#reports.length],
@@ -628,9 +665,15 @@ export class ShardModel {
     const taken = this.#taken.get(id)
     assert.isTrue(state?.final === true, `${id} has come to its end: ${story}`)
 
+    const facts = this.#factsOf(id)
+    const claimed = facts.some(({ fact }) => fact.type === 'HandoverStarted')
+    const firstEnd = facts.find(({ fact }) => FINAL.has(fact.type))?.fact
+    if (firstEnd?.type === 'MessageExpired' && !claimed) {
+      assert.strictEqual(firstEnd.reason, 'ttl_expired_before_submit', `${id} was never claimed: ${story}`)
+    }
+
     // And it is true.
     if (seen.includes('sent')) {
-      const claimed = this.#factsOf(id).some(({ fact }) => fact.type === 'HandoverStarted')
       assert.isTrue(claimed, `${id} was never claimed, and is called sent: ${story}`)
     }
     if (end === 'expired ttl_expired_before_submit') {
@@ -686,14 +729,13 @@ export class ShardModel {
   }
 }
 
-const SETTLES: ReadonlySet<string> = new Set([
-  'MessageSent',
-  'OpenMessageCarried',
+const FINAL: ReadonlySet<string> = new Set([
   'MessageDelivered',
   'MessageUndelivered',
   'MessageRejected',
   'MessageExpired',
 ])
+const SETTLES: ReadonlySet<string> = new Set(['MessageSent', 'OpenMessageCarried', ...FINAL])
 
 const isVoid = (fact: LogFact, fence: Fence): boolean => {
   const epoch = epochOf(fact)

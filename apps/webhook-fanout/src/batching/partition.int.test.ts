@@ -1,4 +1,4 @@
-/** One partition on a real PostgreSQL and with a real receiver, under a clock that the test moves. */
+/** One partition on a real PostgreSQL and a real receiver, with time in the test's hands. */
 import { describe, expect, it } from '@effect/vitest'
 import { makeSupervisor } from '@hub/actor'
 import { encodeId } from '@hub/domain'
@@ -30,7 +30,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const START = Date.UTC(2026, 0, 5, 12)
 
-/** After so many turns of the event loop without a call in progress, no further call follows: fibers may yield in between. */
+/** Turns of the event loop without anything under way after which nothing more is to come: fibers yield to each other now and then. */
 const IDLE_TURNS = 25
 
 /** A partition under a clock that stands still until it is moved. */
@@ -40,18 +40,18 @@ const open = Effect.fnUntraced(function* (
   options: {
     readonly settings?: Partial<Settings>
     readonly store?: (real: FanoutStoreShape) => FanoutStoreShape
-    /** Calls of the store that may stay in progress while time stands still. */
+    /** Calls of the store that may wait while time stands still. */
     readonly waiting?: ReadonlyArray<keyof FanoutStoreShape>
   } = {},
 ) {
-  // While time stands still, outcomes are recorded only if they need not wait.
+  // Nothing is recorded while time stands still, unless at once.
   const settings: Settings = { ...FANOUT_DEFAULTS, recordWithinMs: 0, ...options.settings }
   const real = Context.get(
     yield* Layer.build(Layer.fresh(hub.storeLayer)).pipe(Effect.provideService(FanoutSettings, settings)),
     FanoutStore,
   )
-  // Calls to the database and the receiver that are in progress. Time must stand still meanwhile.
-  let inProgress = 0
+  // How many calls of the database and the receiver are under way: while there are any, time must stand still.
+  let busy = 0
   const watched = <S extends object>(service: S): S =>
     Object.fromEntries(
       Object.entries(service).map(([name, method]) => [
@@ -60,26 +60,26 @@ const open = Effect.fnUntraced(function* (
           ? method
           : (...args: Array<unknown>) =>
               Effect.suspend(() => {
-                inProgress += 1
+                busy += 1
                 return Reflect.apply(method, service, args) as Effect.Effect<unknown, unknown>
-              }).pipe(Effect.ensuring(Effect.sync(() => (inProgress -= 1)))),
+              }).pipe(Effect.ensuring(Effect.sync(() => (busy -= 1)))),
       ]),
     ) as S
   const store = watched(options.store?.(real) ?? real)
-  // Built for the scope of the test: a provided layer would end with its first use.
+  // Built for the whole test: provided as a layer it would end with its first use.
   const client = Context.get(yield* Layer.build(clientLayer), WebhookClient)
   const watchedClient = WebhookClient.of({
     ...client,
     begin: (delivery, deadlineMs, done) => {
-      inProgress += 1
+      busy += 1
       return client.begin(delivery, deadlineMs, (result) => {
-        inProgress -= 1
+        busy -= 1
         done(result)
       })
     },
   })
 
-  const consumerCalls: Array<'pause' | 'resume'> = []
+  const said: Array<'pause' | 'resume'> = []
   const shard = hub.log.partitionOf(webhooksKey(account.id, account.mode))
   const partition = yield* Effect.gen(function* () {
     let opened: Partition | null = null
@@ -88,18 +88,19 @@ const open = Effect.fnUntraced(function* (
       report: (subscription, outcome) => opened?.report(subscription, outcome),
       supervise: makeSupervisor().supervise,
     })
-    const { epoch } = yield* real.acquire(shard)
-    opened = yield* openPartition({
-      ownership: { partition: shard, epoch },
-      startAt: 0,
-      sources: [{ account: account.id, mode: account.mode }],
+    const { epoch } = yield* real.take(shard)
+    opened = yield* openPartition(
+      shard,
+      { partition: shard, epoch },
+      0,
+      [{ account: account.id, mode: account.mode }],
       deliverer,
-      consumer: {
-        pause: () => consumerCalls.push('pause'),
-        resume: () => consumerCalls.push('resume'),
+      {
+        pause: () => said.push('pause'),
+        resume: () => said.push('resume'),
         commit: () => Effect.void,
       },
-    })
+    )
     yield* Effect.forkScoped(opened.run)
     return opened
   }).pipe(
@@ -109,11 +110,11 @@ const open = Effect.fnUntraced(function* (
     Effect.provideService(FanoutSettings, settings),
   )
 
-  /** Waits until everything that is due at the current time is done. */
-  const settle = Effect.promise(async () => {
+  /** Waits until everything that the current moment asks for is done. */
+  const quiet = Effect.promise(async () => {
     for (let turns = 0; turns < IDLE_TURNS; turns++) {
       await new Promise((resolve) => setImmediate(resolve))
-      if (inProgress > 0) turns = -1
+      if (busy > 0) turns = -1
     }
   })
   let offset = 0
@@ -143,20 +144,20 @@ const open = Effect.fnUntraced(function* (
         value: encodeEventRecorded(record),
       }
     })
-    yield* partition.ingest(records)
-    yield* settle
+    yield* partition.read(records)
+    yield* quiet
   })
-  const pass = (ms: number) => Effect.andThen(TestClock.adjust(ms), settle)
-  /** Moves time from one due batch to the next: queries would time out in a longer step. */
+  const pass = (ms: number) => Effect.andThen(TestClock.adjust(ms), quiet)
+  /** Moves time from one due moment of a subscription to the next: a longer leap would time queries out. */
   const passTo = Effect.fnUntraced(function* (endpoint: { readonly uuid: string }, target: number) {
     for (let now = 0; now < target;) {
       const [next] = yield* pending(hub, endpoint)
       now = Math.min(target, next?.next_attempt_at.getTime() ?? target)
       yield* TestClock.setTime(now)
-      yield* settle
+      yield* quiet
     }
   })
-  return { partition, pass, passTo, settle, read, consumerCalls }
+  return { partition, pass, passTo, quiet, read, said }
 })
 
 const pending = (hub: Deployment, endpoint: { readonly uuid: string }) =>
@@ -170,17 +171,17 @@ const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unkno
   it.effect(
     name,
     () => Effect.andThen(TestClock.setTime(START), Effect.flatMap(makeDeployment, body)),
-    // A day of transactions; the machine may be slow.
+    // A day of transactions, on a machine that may be busy.
     120_000,
   )
 
 describe('a receiver that is down for a day', () => {
-  test('gets attempts after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch is logged as expired', (hub) =>
+  test('is tried after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch gets its last line', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const { pass, settle, read } = yield* open(hub, account)
+      const { pass, quiet, read } = yield* open(hub, account)
       yield* read(1)
       yield* pass(1000)
       const isEnabled = hub.sql
@@ -189,14 +190,14 @@ describe('a receiver that is down for a day', () => {
       while (yield* isEnabled) {
         const [batch] = yield* pending(hub, endpoint)
         yield* TestClock.setTime(batch!.next_attempt_at.getTime())
-        yield* settle
+        yield* quiet
       }
-      // At the time of the next attempt the subscription reads due batches once more. Time must stand still for that.
+      // When it would have been tried next, the subscription looks once more: time must stand still for that too.
       const [last] = yield* pending(hub, endpoint)
       yield* TestClock.setTime(last!.next_attempt_at.getTime())
-      yield* settle
+      yield* quiet
       yield* TestClock.setTime(START + 1000 + 24 * HOUR)
-      yield* settle
+      yield* quiet
       const attempts = yield* hub.attemptsOf(endpoint)
       expect(attempts.length).toBe(21)
       for (const [index, attempt] of attempts.slice(0, 19).entries()) {
@@ -217,7 +218,7 @@ describe('a receiver that is down for a day', () => {
       expect(receiver.received.length).toBe(20)
     }))
 
-  test('and answers again gets all waiting batches at once, before their scheduled time', (hub) =>
+  test('and answers again: what waited goes out at once, long before its time', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
@@ -237,7 +238,7 @@ describe('a receiver that is down for a day', () => {
       expect(successes.every(({ created_at }) => created_at < waiting[1]!.next_attempt_at)).toBe(true)
     }))
 
-  test('for one batch only gets a limited number of early attempts of that batch', (hub) =>
+  test('for one batch only: the others do not make it tried again for ever', (hub) =>
     Effect.gen(function* () {
       let refused: string | undefined
       const receiver = yield* tlsReceiver(certificate, {
@@ -260,12 +261,12 @@ describe('a receiver that is down for a day', () => {
 })
 
 describe('a backlog that takes many reads', () => {
-  test('and is released by hand starts with the batch that disabled the subscription, and delivers each batch once', (hub) =>
+  test('released by hand: the batch that it was disabled on goes first, and each goes once', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const settings = { batchEvents: 1, readyQueueLength: 4, inFlightEach: 2, recordTogether: 3 }
+      const settings = { batchEvents: 1, linedUpEach: 4, inFlightEach: 2, recordTogether: 3 }
       yield* hub.sql.run(
         (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()`,
       )
@@ -274,16 +275,16 @@ describe('a backlog that takes many reads', () => {
         (q) => q<{ id: string }[]>`SELECT id FROM webhooks.batches ORDER BY first_sequence`,
       )
       const order = waiting.map(({ id }) => encodeId('evb', id))
-      const [probe] = order.splice(30, 1)
+      const [lead] = order.splice(30, 1)
       yield* hub.sql.run(
         (q) => q`
           UPDATE webhooks.endpoints SET status = 'enabled', disabled_at = NULL, disabled_by_batch = ${waiting[30]!.id},
                  backlog_released_at = ${new Date(START + 1)}`,
       )
       const blocked = yield* Deferred.make<void>()
-      const { pass, settle } = yield* open(hub, account, {
+      const { pass, quiet } = yield* open(hub, account, {
         settings,
-        // Delivered batches stay stored, so reads of due batches must leave them out.
+        // What is delivered stays stored, and must be left out of what is read.
         store: (real) => ({
           ...real,
           record: (...args) => Effect.andThen(Deferred.await(blocked), real.record(...args)),
@@ -293,22 +294,22 @@ describe('a backlog that takes many reads', () => {
       yield* pass(1)
       const delivered = receiver.received.map(({ headers }) => String(headers['hub-event-id']))
       expect(delivered).toHaveLength(40)
-      expect(delivered[0]).toBe(probe)
-      expect(new Set(delivered)).toEqual(new Set([probe, ...order]))
+      expect(delivered[0]).toBe(lead)
+      expect(new Set(delivered)).toEqual(new Set([lead, ...order]))
       expect(yield* pending(hub, endpoint)).toHaveLength(40)
       yield* Deferred.succeed(blocked, undefined)
-      while ((yield* pending(hub, endpoint)).length > 0) yield* settle
+      while ((yield* pending(hub, endpoint)).length > 0) yield* quiet
       expect(yield* hub.attemptsOf(endpoint)).toHaveLength(40)
     }))
 })
 
-describe('while PostgreSQL fails', () => {
+describe('while PostgreSQL is in trouble', () => {
   test('nothing is lost and nothing is delivered twice', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const failing = { storeBatches: 3, record: 3 }
+      const failing = { queue: 3, record: 3 }
       const trouble = <A, E, R>(what: keyof typeof failing, effect: Effect.Effect<A, E, R>) =>
         Effect.suspend((): Effect.Effect<A, E | StorageUnavailable, R> => {
           failing[what] -= 1
@@ -319,7 +320,7 @@ describe('while PostgreSQL fails', () => {
       const { pass, read } = yield* open(hub, account, {
         store: (real) => ({
           ...real,
-          storeBatches: (...args) => trouble('storeBatches', real.storeBatches(...args)),
+          queue: (...args) => trouble('queue', real.queue(...args)),
           record: (...args) => trouble('record', real.record(...args)),
         }),
       })
@@ -329,25 +330,25 @@ describe('while PostgreSQL fails', () => {
       for (let i = 0; i < 3; i++) yield* pass(5000)
       expect(receiver.received.length).toBe(1)
       for (let i = 0; i < 6; i++) yield* pass(5000)
-      expect(failing).toEqual({ storeBatches: -1, record: -1 })
+      expect(failing).toEqual({ queue: -1, record: -1 })
       expect(receiver.received.length).toBe(1)
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
       expect(yield* pending(hub, endpoint)).toEqual([])
     }))
 
-  test('unrecorded deliveries of a subscription have a bound', (hub) =>
+  test('what is delivered and not recorded has a bound', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const blocked = yield* Deferred.make<void>()
-      const { settle, read } = yield* open(hub, account, {
+      const { quiet, read } = yield* open(hub, account, {
         settings: { batchEvents: 1, recordTogether: 3, inFlightEach: 4, unrecordedEach: 5 },
         store: (real) => ({
           ...real,
           record: (...args) => Effect.andThen(Deferred.await(blocked), real.record(...args)),
         }),
-        // It waits until the test unblocks it.
+        // It waits for long: nothing of it is under way.
         waiting: ['record'],
       })
       yield* read(40)
@@ -355,32 +356,30 @@ describe('while PostgreSQL fails', () => {
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(0)
       yield* Deferred.succeed(blocked, undefined)
       yield* receiver.until((received) => received.length === 40)
-      while ((yield* pending(hub, endpoint)).length > 0) yield* settle
+      while ((yield* pending(hub, endpoint)).length > 0) yield* quiet
       expect(receiver.received.length).toBe(40)
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(40)
     }))
 
-  test('the consumer is paused at the bound of collected events, and resumed when they are stored', (hub) =>
+  test('reading stops at its bound, and goes on when there is room', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const { partition, pass, read, consumerCalls } = yield* open(hub, account, {
-        settings: { collectedEvents: 20 },
-      })
+      const { partition, pass, read, said } = yield* open(hub, account, { settings: { collectedEvents: 20 } })
       yield* read(20)
-      expect(consumerCalls).toEqual([])
+      expect(said).toEqual([])
       yield* read(1)
-      expect(consumerCalls).toEqual(['pause'])
+      expect(said).toEqual(['pause'])
       expect(partition.paused()).toBe(true)
       yield* pass(1000)
-      expect(consumerCalls).toEqual(['pause', 'resume'])
+      expect(said).toEqual(['pause', 'resume'])
       expect(partition.paused()).toBe(false)
     }))
 })
 
 describe('the stored position', () => {
-  test('never passes an event that is not in a stored batch of each subscription', (hub) =>
+  test('never passes an event that some subscription has still to flush', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -393,7 +392,7 @@ describe('the stored position', () => {
       yield* read(4)
       expect(yield* position).toBe(-1)
       yield* pass(600)
-      // Fourteen events are collected. The first ten are a full batch, so the position passes only these.
+      // Fourteen are there: the first ten are a batch at once, and only these are passed.
       yield* read(10)
       expect(yield* position).toBe(10)
       yield* pass(400)

@@ -1,32 +1,25 @@
 /**
- * The certification checklist that an account must fulfil before it gets a live key. The hub
- * observes some checks itself. A person confirms the others, because the hub cannot observe them.
- * Source: specification §Authentication, 2. Each check names the section that it comes from.
+ * The checklist before a live key: what an integration must have shown in test mode, and what somebody has to confirm because the hub cannot see it.
+ * Pure. Source: specification, Authentication, 2; each point names the section that it comes from.
  */
 
-/**
- * What the hub has observed of an account. The counts are of test mode unless the field says
- * otherwise.
- */
+/** What the hub has seen of an account, in test mode unless it says otherwise. */
 export interface ObservedActivity {
   readonly testKeys: number
   readonly delivered: number
-  /** Messages with a final status other than `delivered`. */
+  /** Final without having arrived. */
   readonly failed: number
   /** Messages with a `client_ref`. */
   readonly references: number
-  /**
-   * Delivery attempts at an enabled subscription that got a 2xx response. Test deliveries do not
-   * count.
-   */
+  /** Attempts at an enabled subscription that its receiver answered with 2xx; trials do not count. */
   readonly webhooksReceived: number
   readonly liveSenders: number
-  /** Approved live templates of registered senders. */
+  /** Approved, of a registered sender, in live mode. */
   readonly liveTemplates: number
 }
 
-/** The checks that a person confirms, with their meaning. */
-const CONFIRMATIONS = {
+/** What is confirmed by a person, with what that means. */
+export const CONFIRMATIONS = {
   signature:
     'Hub-Signature is verified: raw bytes, both secrets of a rotation, five minutes of tolerance (Events, Signature)',
   deduplication:
@@ -43,10 +36,10 @@ export const CONFIRMATION_NAMES = Object.keys(CONFIRMATIONS) as ReadonlyArray<Co
 
 export interface CertificationCheck {
   readonly name: string
-  /** The requirement, for people. */
+  /** What is asked for. */
   readonly wanted: string
   readonly fulfilled: boolean
-  /** `seen`: the hub observes it. `confirmed`: a person confirms it. */
+  /** `seen`: the hub looks for itself; `confirmed`: a person says so. */
   readonly by: 'seen' | 'confirmed'
 }
 
@@ -57,32 +50,32 @@ const seen = (name: string, fulfilled: boolean, wanted: string): CertificationCh
   by: 'seen',
 })
 
-/** Builds the checklist. An account is ready for live keys when all checks are fulfilled. */
+/** The whole checklist. The account is ready for live keys when each point is fulfilled. */
 export const certificationChecklist = (
-  observed: ObservedActivity,
+  evidence: ObservedActivity,
   confirmed: ReadonlySet<string>,
 ): ReadonlyArray<CertificationCheck> => [
-  seen('test_key', observed.testKeys > 0, 'A test key was issued (Authentication, 2)'),
-  seen('delivered', observed.delivered > 0, 'A test message was delivered (Rules of POST /v1/messages, 1)'),
+  seen('test_key', evidence.testKeys > 0, 'A test key was issued (Authentication, 2)'),
+  seen('delivered', evidence.delivered > 0, 'A test message was delivered (Rules of POST /v1/messages, 1)'),
   seen(
     'failed',
-    observed.failed > 0,
+    evidence.failed > 0,
     'A test message did not arrive: the sandbox has numbers for that (States)',
   ),
-  seen('references', observed.references > 0, 'Sends carry a client_ref (Idempotency, 8)'),
+  seen('references', evidence.references > 0, 'Sends carry a client_ref (Idempotency, 8)'),
   seen(
     'webhooks',
-    observed.webhooksReceived > 0,
+    evidence.webhooksReceived > 0,
     'A subscription received events and answered 2xx (Delivery of events, 5)',
   ),
   seen(
     'live_sender',
-    observed.liveSenders > 0,
+    evidence.liveSenders > 0,
     'A sender is registered in live mode (Rules of POST /v1/messages, 3)',
   ),
   seen(
     'live_template',
-    observed.liveTemplates > 0,
+    evidence.liveTemplates > 0,
     'A template of a registered sender is approved in live mode (What the service does)',
   ),
   ...CONFIRMATION_NAMES.map((name): CertificationCheck => ({

@@ -1,27 +1,20 @@
-/**
- * The spend limit of an account and its event. Source: specification §Account (GET /v1/account) and
- * §Other limits.
- */
+/** What an account may spend in a period, and what is told of it. Source: contract, Account and General (defaults). */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import type { Money } from '../values/money.ts'
-import { toTimestamp } from '../values/timestamp.ts'
+import { type Money, toTimestamp } from '../vocabulary.ts'
 
-/** Default share of the limit, in percent, at which the hub emits `account.spend_threshold`. */
+/** Share of the limit at which `account.spend_threshold` is sent where the account has no value of its own. */
 export const DEFAULT_SOFT_THRESHOLD_PERCENT = 80
 
-/**
- * A calendar month in UTC. A charge and its reversal belong to the month in which the message was
- * accepted.
- */
+/** A calendar month in UTC. A charge and its reversal belong to the month of acceptance. */
 export interface SpendPeriod {
-  /** The first day, such as `2026-11-01`. It identifies the period in the database. */
+  /** Its first day, `2026-11-01`: how it is named in the database. */
   readonly day: string
-  /** Milliseconds since the epoch. `to` is exclusive. */
+  /** Milliseconds since the epoch; `to` is not included. */
   readonly from: number
   readonly to: number
 }
 
-/** Returns the period that contains a moment (milliseconds since the epoch). */
+/** The period of a moment (milliseconds since the epoch). */
 export const spendPeriodOf = (at: number): SpendPeriod => {
   const moment = new Date(at)
   const [year, month] = [moment.getUTCFullYear(), moment.getUTCMonth()]
@@ -29,7 +22,7 @@ export const spendPeriodOf = (at: number): SpendPeriod => {
   return { day: toTimestamp(from).slice(0, 10), from, to: Date.UTC(year, month + 1, 1) }
 }
 
-/** The field `spend_limit` of an account. */
+/** What an account's `spend_limit` shows. */
 export interface SpendLimitObject {
   readonly limit: Money
   readonly spent: Money
@@ -56,11 +49,11 @@ export const spendLimitObject = ({
   soft_threshold_percent: softThresholdPercent,
 })
 
-/** The id of the only `account.spend_threshold` event of an account (`acc_…`) and period. */
+/** The id of the one `account.spend_threshold` of an account (`acc_…`) and a period (its first day). */
 export const spendThresholdEventId = (account: string, period: SpendPeriod['day']): string =>
   eventIdOf(`${account} ${period}`, 'account.spend_threshold')
 
-/** Makes the event for an account that has reached its soft threshold. */
+/** The event that an account has spent so much of its limit. */
 export const spendThresholdCrossed = (
   account: string,
   spending: Spending,

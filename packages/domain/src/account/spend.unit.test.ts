@@ -18,7 +18,7 @@ describe('a spend period', () => {
   })
 })
 
-describe('the spend threshold event', () => {
+describe('the soft threshold', () => {
   const november = spendPeriodOf(Date.UTC(2026, 10, 21))
   const spending = {
     limit: { amount: '100.00', currency: 'RUB' },
@@ -27,7 +27,7 @@ describe('the spend threshold event', () => {
     softThresholdPercent: 80,
   }
 
-  it('contains the spend limit as the account shows it', () => {
+  it('is told with what the account shows', () => {
     expect(spendThresholdCrossed(account, spending)).toMatchObject({
       type: 'account.spend_threshold',
       object: {
@@ -40,7 +40,7 @@ describe('the spend threshold event', () => {
     })
   })
 
-  it('has one id for each account and period', () => {
+  it('has one event an account and period', () => {
     const { id } = spendThresholdCrossed(account, spending)
     expect(spendThresholdCrossed(account, { ...spending, spent: spending.limit }).id).toBe(id)
     expect(spendThresholdCrossed(account, { ...spending, period: spendPeriodOf(november.to) }).id).not.toBe(

@@ -1,13 +1,8 @@
-/**
- * The public view of a batch, for reads and for `batch.completed`. Source: specification §Batch.
- */
+/** A batch as reads and `batch.completed` show it. Source: contract, Batch. */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import { toTimestamp } from '../values/timestamp.ts'
+import { toTimestamp } from '../vocabulary.ts'
 
-/**
- * `accepted` includes messages that are final now. `rejected` counts refusals at acceptance and by
- * the operator.
- */
+/** `rejected` counts refusals at acceptance and the status; `accepted` all that were accepted, whatever became of them. */
 export interface BatchCounts {
   readonly total: number
   readonly accepted: number
@@ -23,14 +18,12 @@ export interface BatchObject {
   readonly id: string
   readonly object: 'batch'
   readonly created_at: string
-  /** True once every accepted message is final. It never becomes false again. */
+  /** Every accepted message is final. It never goes back. */
   readonly closed: boolean
   readonly counts: BatchCounts
 }
 
-/**
- * The counts behind the view: the outcome at acceptance, and the current numbers of final statuses.
- */
+/** What is known of a batch: its outcome at acceptance, and how many of its messages have which final status now. */
 export interface BatchTally {
   /** `bat_…` */
   readonly batch: string
@@ -63,10 +56,7 @@ export const batchObject = (tally: BatchTally): BatchObject => ({
   },
 })
 
-/**
- * Makes the only `batch.completed` event of a batch. Its id depends on the batch alone, so repeated
- * calls give the same id. Source: specification §Rules of POST /v1/messages/batch, 7.
- */
+/** The one `batch.completed` of a batch. Its id depends on the batch alone, so it is the same however often it is made. */
 export const batchCompleted = (tally: BatchTally): PublicEvent<BatchObject, 'batch.completed'> => ({
   id: eventIdOf(tally.batch, 'batch.completed'),
   type: 'batch.completed',

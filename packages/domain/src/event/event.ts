@@ -1,10 +1,9 @@
-/** Public events: their types, ids and envelope. Source: specification §Events. */
+/** Public events: their types, their ids and their shape. Source: specification, Events; contract, Events. */
 import { eventId } from '../id/id.ts'
-import type { Mode } from '../values/classification.ts'
-import { toTimestamp } from '../values/timestamp.ts'
+import { type Mode, toTimestamp } from '../vocabulary.ts'
 
-/** Types of events about one message. */
-const MESSAGE_EVENT_TYPES = [
+/** Events about one message. */
+export const MESSAGE_EVENT_TYPES = [
   'message.accepted',
   'message.sent',
   'message.delivered',
@@ -15,7 +14,7 @@ const MESSAGE_EVENT_TYPES = [
 ] as const
 export type MessageEventType = (typeof MESSAGE_EVENT_TYPES)[number]
 
-/** All types. A subscription can select any of them. */
+/** Every type that a subscription can ask for. */
 export const EVENT_TYPES = [
   ...MESSAGE_EVENT_TYPES,
   'batch.completed',
@@ -32,9 +31,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 const eventTypes: ReadonlySet<string> = new Set(EVENT_TYPES)
 export const isEventType = (text: string): text is EventType => eventTypes.has(text)
 
-/**
- * An event that is not recorded yet. `object` becomes `data.object`: JSON without personal data.
- */
+/** Something to be told to the account, not recorded yet. `object` is what `data.object` shows: JSON, nothing personal. */
 export interface PublicEvent<O extends object = object, T extends EventType = EventType> {
   /** `evt_…` */
   readonly id: string
@@ -43,13 +40,12 @@ export interface PublicEvent<O extends object = object, T extends EventType = Ev
 }
 
 /**
- * Derives the id of an event from its subject and type. A subject (a message, a batch) has at most
- * one event of each type. A correction has another type and so another id. A replay produces the
- * same id.
+ * The id of an event about a subject that meets each type of event at most once (a message, a batch): so a
+ * correction has an event of its own and a replay has the same one.
  */
 export const eventIdOf = (subjectId: string, type: EventType): string => eventId(`${subjectId} ${type}`)
 
-/** An event as clients receive it. */
+/** An event as `/v1/events` and subscribers see it. */
 export interface EventEnvelope<O extends object = object> {
   readonly id: string
   readonly object: 'event'
@@ -59,10 +55,7 @@ export interface EventEnvelope<O extends object = object> {
   readonly data: { readonly object: O }
 }
 
-/**
- * Makes the envelope. `recordedAt` is the time of the journal entry, in milliseconds since the
- * epoch.
- */
+/** Puts an event into its envelope. `recordedAt` is the journal's moment, in milliseconds since the epoch. */
 export const envelopeOf = <O extends object>(
   event: PublicEvent<O>,
   recorded: { readonly recordedAt: number; readonly mode: Mode },

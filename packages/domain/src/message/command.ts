@@ -1,22 +1,19 @@
-/**
- * The commands of a message. `at` is the current time in milliseconds since the epoch: the domain
- * reads no clock.
- */
 import type { ExpiredReason, RejectedReason, UndeliveredReason } from './fact.ts'
 
-/** Claim the message for one submit to the operator. */
+/** What is asked of a message, in the imperative. `at` is milliseconds since the epoch; no command reads a clock. */
+
+/** Claim the message for one attempt at the operator. */
 export interface HandOver {
   readonly type: 'HandOver'
   readonly epoch: number
   readonly operator: string
   /**
-   * True if the operator recognizes a repeated reference. Then a claim whose answer was lost can be
-   * repeated.
+   * The operator recognises our reference, so that a claim whose answer was lost may be repeated. Absent: it does not.
    */
   readonly dedupes?: boolean
   readonly at: number
 }
-/** The operator accepted the message. */
+/** The operator took it. */
 export interface RecordSubmitted {
   readonly type: 'RecordSubmitted'
   readonly operator: string
@@ -24,22 +21,22 @@ export interface RecordSubmitted {
   readonly reportDeadline: number
   readonly at: number
 }
-/** The operator refused the message for now (throttled, queue full). */
+/** The operator said "not now". */
 export interface RecordRefusal {
   readonly type: 'RecordRefusal'
   readonly retryAt: number
   readonly at: number
 }
-/** The operator rejected the message permanently. */
+/** The operator will never take it. */
 export interface RecordRejection {
   readonly type: 'RecordRejection'
   readonly reason: RejectedReason | UndeliveredReason
   readonly at: number
 }
 /**
- * The answer to a submit is lost (the process or the connection failed), and another submit is not
- * possible: the operator does not deduplicate, or the lifetime has ended. The message counts as
- * sent.
+ * The answer to a hand-over is lost for good (the process or the connection died in between) and the operator does not
+ * dedupe, or the lifetime leaves no room for another attempt: the message counts as sent.
+ * Source: contract, Message (unknown outcome).
  */
 export interface AssumeSent {
   readonly type: 'AssumeSent'
@@ -57,14 +54,12 @@ export interface RecordReport {
   readonly outcome: ReportOutcome
   readonly at: number
 }
-/** The recipient read the message. */
+/** The recipient read it. */
 export interface RecordReadReceipt {
   readonly type: 'RecordReadReceipt'
   readonly at: number
 }
-/**
- * A deadline has passed: the end of the lifetime before submit, or the report deadline after it.
- */
+/** A deadline has passed: the lifetime before hand-over, or the report deadline after it. */
 export interface PassDeadline {
   readonly type: 'PassDeadline'
   readonly at: number

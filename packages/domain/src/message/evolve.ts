@@ -1,16 +1,15 @@
-/** The fold of facts into the state of a message. */
 import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
 import { isFinal, type MessageState, type Status, supersedes } from './state.ts'
 
 const accepted = (fact: MessageAccepted): MessageState => ({
-  ...unknownMessage(fact.messageId),
+  ...nothingKnown(fact.messageId),
   accepted: true,
   class: fact.class,
   expiresAt: fact.expiresAt,
 })
 
-/** The state of a message whose `MessageAccepted` has not been read yet. */
-const unknownMessage = (messageId: string): MessageState => ({
+/** A message of which only the log has been read so far. */
+const nothingKnown = (messageId: string): MessageState => ({
   id: messageId,
   accepted: false,
   class: 'service',
@@ -28,11 +27,11 @@ const unknownMessage = (messageId: string): MessageState => ({
   seen: false,
 })
 
-/** Adds the ids of an answer that came after `AssumeSent`. Known ids never change. */
+/** An answer that came after it had been given up: its ids are news. Ids once known stay. */
 const withIds = (state: MessageState, operatorIds: ReadonlyArray<string>): MessageState =>
   state.operatorIds.length === 0 && operatorIds.length > 0 ? { ...state, operatorIds } : state
 
-/** Returns the status that a fact reports, or `null` if it reports none. */
+/** The status that a fact reports, or `null` when it is not about the status. */
 export const statusOf = (
   fact: MessageFact,
 ): { readonly status: Status; readonly reason: ReasonCode | null } | null => {
@@ -58,13 +57,13 @@ export const statusOf = (
 }
 
 /**
- * Folds one fact into the state of its message. It never fails. A fact that comes twice or is
- * outranked changes nothing, and a fact may come before `MessageAccepted`. The reader of the log
- * must leave out claims that a fence made void.
+ * Folds one fact into the state of its message. Total, and safe for facts that come twice, before their
+ * `MessageAccepted`, or after something that outranks them: those change nothing. Claims that a fence has made void
+ * are to be left out by whoever reads the log.
  */
 export const evolve = (state: MessageState | null, fact: MessageFact): MessageState => {
   if (state === null) {
-    return fact.type === 'MessageAccepted' ? accepted(fact) : evolve(unknownMessage(fact.messageId), fact)
+    return fact.type === 'MessageAccepted' ? accepted(fact) : evolve(nothingKnown(fact.messageId), fact)
   }
   switch (fact.type) {
     case 'MessageAccepted':

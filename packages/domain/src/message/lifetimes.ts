@@ -1,32 +1,27 @@
-/**
- * How long a message may wait for its submit and for its delivery report. Source: specification
- * §Message statuses.
- */
 import type { SandboxScenario } from '../recipient/sandbox.ts'
-import type { MessageClass } from '../values/classification.ts'
+import type { MessageClass } from '../vocabulary.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
 /**
- * Time limits of a message, in milliseconds. Facts contain absolute times (`expiresAt`,
- * `reportDeadline`), so a different configuration does not change messages that are already
- * accepted.
+ * How long a message waits for what, in milliseconds. A value of the configuration: it is passed in, and what is written
+ * into facts are moments (`expiresAt`, `reportDeadline`), so that a change never moves a message already accepted.
  */
 export interface Lifetimes {
-  /** From acceptance to the latest submit. */
+  /** From acceptance until it must have been handed over. */
   readonly beforeHandover: Readonly<Record<MessageClass, number>>
-  /** From submit to the latest delivery report. */
+  /** From hand-over until its report must have come. */
   readonly report: Readonly<Record<MessageClass, number>>
-  /** Both limits for the sandbox numbers that let them expire. */
+  /** Both of them for the sandbox numbers that wait one out. */
   readonly sandbox: number
 }
 
 /**
- * A code is useless after five minutes. A service message is useful for a day. Operators try to
- * deliver for the whole validity period and report then, so the report limit is two hours longer.
- * Sandbox users watch the result, so ten seconds are enough there.
+ * A code that is five minutes old is of no use to anybody; a service message is worth a day. Reports may trail: operators
+ * keep trying for the validity period and then tell, hence two hours more than a day. A sandbox is there to
+ * be watched, so ten seconds. Source: contract, Message (lifetime), Sandbox numbers.
  */
 export const DEFAULT_LIFETIMES: Lifetimes = {
   beforeHandover: { otp: 5 * MINUTE, service: 24 * HOUR },
@@ -35,9 +30,8 @@ export const DEFAULT_LIFETIMES: Lifetimes = {
 }
 
 /**
- * Returns the end of the lifetime before submit. `scenario` is the sandbox scenario, `null` in live
- * mode. Only the scenario `never_handed_over` has the short limit, so that other sandbox messages
- * survive a restart.
+ * End of the lifetime of a message accepted at `acceptedAt`. `scenario` is that of a test key's recipient, `null` in live
+ * mode; only the number that waits its lifetime out has a short one, so that a sandbox survives a restart as live does.
  */
 export const expiresAt = (
   lifetimes: Lifetimes,
@@ -50,10 +44,7 @@ export const expiresAt = (
   message.acceptedAt +
   (message.scenario === 'never_handed_over' ? lifetimes.sandbox : lifetimes.beforeHandover[message.class])
 
-/**
- * Returns the deadline for the report of a message submitted at `sentAt`. `scenario` as in
- * `expiresAt`.
- */
+/** When the report of a message handed over at `sentAt` is no longer awaited. `scenario` as in `expiresAt`. */
 export const reportDeadline = (
   lifetimes: Lifetimes,
   message: {

@@ -1,4 +1,4 @@
-/** Property tests of `decide` and `evolve` together, with random commands in random order. */
+/** Properties of the decider and the fold together: whatever is asked, in whatever order. */
 import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -19,7 +19,15 @@ import {
   UNDELIVERED_REASONS,
   withEpoch,
 } from './fact.ts'
-import { deadlineOf, initialState, isFinal, type MessageState, rank, type Status } from './state.ts'
+import {
+  deadlineOf,
+  initialState,
+  isFinal,
+  type MessageState,
+  rank,
+  remainingLifetime,
+  type Status,
+} from './state.ts'
 import { factIdOf, stepOf } from './step.ts'
 
 const accepted: MessageAccepted = {
@@ -52,7 +60,7 @@ const anyOutcome: fc.Arbitrary<ReportOutcome> = fc.oneof(
   fc.constantFrom(...REJECTED_REASONS).map((reason) => ({ status: 'rejected' as const, reason })),
   fc.constant({ status: 'expired' as const, reason: 'dlr_timeout' as const }),
 )
-/** A command without its time. */
+/** A command without its moment. */
 const anyRequest = fc.oneof(
   {
     weight: 3,
@@ -82,7 +90,7 @@ const anyRequest = fc.oneof(
   fc.record({ type: fc.constant('RecordReadReceipt' as const) }),
   { weight: 2, arbitrary: fc.record({ type: fc.constant('PassDeadline' as const) }) },
 )
-/** Commands at increasing times, mostly within the lifetime. */
+/** Commands at moments that never go back, mostly within the lifetime. */
 const anyHistory: fc.Arbitrary<ReadonlyArray<MessageCommand>> = fc
   .array(fc.tuple(anyRequest, fc.constantFrom(0, 1, 5, 20, 150)), { maxLength: 25, size: 'max' })
   .map((steps) => {
@@ -120,7 +128,7 @@ const run = (commands: ReadonlyArray<MessageCommand>): Run => {
 const named = (state: MessageState) =>
   state.reason === null ? state.status : `${state.status} ${state.reason}`
 
-/** Every status change that the specification permits. */
+/** Every change of status that the contract permits. */
 const PERMITTED = new Set([
   'accepted → sent',
   ...UNDELIVERED_REASONS.map((reason) => `accepted → undelivered ${reason}`),
@@ -140,22 +148,22 @@ const changesOf = ({ states }: Run) =>
     return named(states[i]!) === named(state) ? [] : [change]
   })
 
-describe('any sequence of commands', () => {
+describe('whatever is asked of a message', () => {
   const always = (holds: (run: Run) => void) =>
     fc.assert(
       fc.property(anyHistory, (commands) => holds(run(commands))),
       { numRuns: 500 },
     )
 
-  it('changes the status only as the specification permits', () => {
+  it('its status changes only as the contract permits', () => {
     always((history) => {
       for (const change of changesOf(history)) expect(PERMITTED).toContain(change)
     })
   })
 
-  it('can produce every permitted status change', () => {
+  it('every permitted change can happen', () => {
     const reached = new Set<string>()
-    // Rare changes need thousands of histories. Most seeds finish earlier.
+    // The rare ones take thousands of histories; most seeds are done sooner.
     for (let seed = 1; seed <= 40 && reached.size < PERMITTED.size; seed++) {
       for (const commands of fc.sample(anyHistory, { numRuns: 500, seed })) {
         for (const change of changesOf(run(commands))) reached.add(change)
@@ -164,7 +172,7 @@ describe('any sequence of commands', () => {
     expect([...reached].toSorted()).toEqual([...PERMITTED].toSorted())
   })
 
-  it('never makes a final message open again, and keeps status, stage and rank consistent', () => {
+  it('final never goes back, and status, stage and rank agree', () => {
     always(({ states }) => {
       for (const [i, state] of states.entries()) {
         const before = states[i - 1]
@@ -179,14 +187,14 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('corrects a final status at most once', () => {
+  it('a final status is corrected at most once', () => {
     always(({ states }) => {
       const final = states.filter((state) => state.final).map(named)
       expect(new Set(final).size).toBeLessThanOrEqual(2)
     })
   })
 
-  it('gives every fact and every event its own id', () => {
+  it('every fact has an id of its own, and every event', () => {
     always(({ facts }) => {
       expect(new Set(facts.map(factIdOf)).size).toBe(facts.length)
       const events = facts.flatMap((fact) => eventsOf(accepted, fact))
@@ -195,7 +203,7 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('gives facts whose repetition changes nothing, one by one or as a whole', () => {
+  it('folding its facts twice changes nothing, be it one by one or all over', () => {
     always(({ facts }) => {
       const once = fold(facts)
       expect(fold(facts, once)).toEqual(once)
@@ -203,7 +211,7 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('gives facts that change nothing when they come again, however late', () => {
+  it('any of its facts coming once more, however late, changes nothing', () => {
     always(({ facts, states }) => {
       for (const [i, state] of states.entries()) {
         for (const fact of facts.slice(0, i + 1)) expect(evolve(state, fact)).toBe(state)
@@ -211,13 +219,13 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('gives the same state if the acceptance is read after the log', () => {
+  it('its acceptance may be read after its log', () => {
     always(({ facts }) => {
       expect(fold([...facts.slice(1), accepted])).toEqual(fold(facts))
     })
   })
 
-  it('repeats a claim without an answer only at an operator that deduplicates', () => {
+  it('a claim without an answer is repeated only at an operator that recognises it', () => {
     always(({ granted }) => {
       for (const { command, before } of granted) {
         if (command.type === 'HandOver' && before.stage === 'handingOver') {
@@ -227,7 +235,7 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('claims a message only within its lifetime, and counts attempts from one', () => {
+  it('it is handed over within its lifetime only, and attempts are counted from one', () => {
     always(({ facts }) => {
       const claims = facts.filter((fact) => fact.type === 'HandoverStarted')
       expect(claims.map((claim) => claim.attempt)).toEqual(claims.map((_, i) => i + 1))
@@ -235,7 +243,7 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('never reports that a resend is safe if an answer may be lost', () => {
+  it('it never says that a resend is safe where an answer may have been lost', () => {
     always(({ facts }) => {
       const end = facts.findIndex(
         (f) => f.type === 'MessageExpired' && f.reason === 'ttl_expired_before_submit',
@@ -250,7 +258,7 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('reaches a final status after all deadlines and with all answers lost', () => {
+  it('it ends: past every deadline and with every answer given up, it is final', () => {
     always(({ facts }) => {
       let state = fold(facts)!
       for (const command of [
@@ -266,30 +274,30 @@ describe('any sequence of commands', () => {
     })
   })
 
-  it('is fully represented by a re-appended fact of a sent message', () => {
+  it('what is carried forward stands for all that came before', () => {
     always(({ facts }) => {
       const state = fold(facts)!
-      const reappended = reappendOpen(state, 1000)
-      expect(reappended !== null).toBe(state.status === 'sent')
-      if (reappended === null) return
-      expect(evolve(state, reappended)).toEqual(state)
-      expect(fold([reappended, accepted])).toEqual(state)
+      const carried = reappendOpen(state, 1000)
+      expect(carried !== null).toBe(state.status === 'sent')
+      if (carried === null) return
+      expect(evolve(state, carried)).toEqual(state)
+      expect(fold([carried, accepted])).toEqual(state)
     })
   })
 
-  it('is represented by a re-appended refusal, except for the operator that refused', () => {
+  it('a refusal carried forward stands for all that came before, but for who refused', () => {
     always(({ facts }) => {
       const state = fold(facts)!
-      const reappended = reappendRefusal(state, 1000)
-      expect(reappended !== null).toBe(state.stage === 'queued' && state.attempts > 0)
-      if (reappended === null) return
-      expect(evolve(state, reappended)).toEqual(state)
-      expect(fold([reappended, accepted])).toEqual({ ...state, operator: null })
+      const carried = reappendRefusal(state, 1000)
+      expect(carried !== null).toBe(state.stage === 'queued' && state.attempts > 0)
+      if (carried === null) return
+      expect(evolve(state, carried)).toEqual(state)
+      expect(fold([carried, accepted])).toEqual({ ...state, operator: null })
     })
   })
 })
 
-describe('evolve', () => {
+describe('the fold', () => {
   const anyFact: fc.Arbitrary<MessageFact> = fc
     .oneof(
       fc.constant(accepted),
@@ -333,7 +341,7 @@ describe('evolve', () => {
     )
   const anyFacts = fc.array(anyFact, { minLength: 1, maxLength: 12 })
 
-  it('never fails and is idempotent for facts in any order, including impossible sequences', () => {
+  it('is total and idempotent over facts in any order, even such as no decision gives', () => {
     fc.assert(
       fc.property(anyFacts, (facts) => {
         const once = fold(facts)!
@@ -344,7 +352,7 @@ describe('evolve', () => {
     )
   })
 
-  it('keeps the first status of the highest rank, and corrects an expiry by the hub only with a late report', () => {
+  it('ends in the highest rank that was reported, and of equal ones in the first; our own deadline is corrected by a late report only', () => {
     fc.assert(
       fc.property(anyFacts, (facts) => {
         const reported = facts.flatMap((fact) => statusOf(fact) ?? [])
@@ -395,7 +403,7 @@ describe('the id of a fact', () => {
         reportDeadline: 0,
       },
     ],
-  ])('derives from the message and its step: %s', (step, fact) => {
+  ])('comes from the message and its step: %s', (step, fact) => {
     expect(stepOf(fact)).toBe(step)
     expect(factIdOf(fact)).toBe(factId(messageId, step))
   })
@@ -427,13 +435,19 @@ describe('deadlines', () => {
   }
   const claim: LogFact = { type: 'HandoverStarted', messageId, at: 5, epoch: 1, attempt: 1, operator: 'http' }
 
-  it('exist while the message is queued or waits for its report', () => {
+  it('run while something is awaited that we can give up on', () => {
     expect(deadlineOf(fold([accepted])!)).toBe(100)
     expect(deadlineOf(fold([accepted, claim])!)).toBeNull()
     expect(deadlineOf(fold([accepted, claim, sent])!)).toBe(300)
     expect(
       deadlineOf(fold([accepted, claim, sent, { type: 'MessageDelivered', messageId, at: 9 }])!),
     ).toBeNull()
+  })
+
+  it('leave the operator what remains of the lifetime', () => {
+    const state = fold([accepted])!
+    expect(remainingLifetime(state, 40)).toBe(60)
+    expect(remainingLifetime(state, 101)).toBe(0)
   })
 })
 
@@ -442,7 +456,7 @@ describe('public events', () => {
   const message = { ...accepted, at, batch: 'bat_01h455vb4pex5vsknk084sn02q' }
   const about = { messageId, at: at + 1 }
 
-  it('contain the fields of the contract and no personal data', () => {
+  it('show what the contract shows, and nothing personal', () => {
     expect(eventsOf(message, message)).toEqual([
       {
         id: expect.stringMatching(/^evt_[0-9a-z]{26}$/),
@@ -523,8 +537,8 @@ describe('public events', () => {
     expect(EVENT_TYPES).toContain(type)
   })
 
-  it('are not produced by facts that are internal to the hub', () => {
-    const internal: ReadonlyArray<LogFact> = [
+  it('are not given by what only the hub cares about', () => {
+    const quiet: ReadonlyArray<LogFact> = [
       { type: 'HandoverStarted', ...about, epoch: 1, attempt: 1, operator: 'http' },
       { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 0 },
       {
@@ -538,10 +552,10 @@ describe('public events', () => {
         reportDeadline: 0,
       },
     ]
-    for (const fact of internal) expect(eventsOf(message, fact)).toEqual([])
+    for (const fact of quiet) expect(eventsOf(message, fact)).toEqual([])
   })
 
-  it('have the same id on a replay, and another id for a correction', () => {
+  it('have the same id on a replay, and a correction has one of its own', () => {
     const expired: LogFact = { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' }
     const delivered: LogFact = { type: 'MessageDelivered', ...about }
     const id = (fact: MessageFact) => eventsOf(message, fact)[0]!.id
@@ -551,31 +565,31 @@ describe('public events', () => {
   })
 })
 
-describe('the epoch of a fact', () => {
+describe('epochs', () => {
   const about = { messageId, at: 5 }
   const sent = { type: 'MessageSent', ...about, operator: 'smpp', reportDeadline: 300 } as const
 
-  it('is set if a member derived the fact itself', () => {
-    const derived: ReadonlyArray<LogFact> = [
+  it('are of what a member says by itself', () => {
+    const said: ReadonlyArray<LogFact> = [
       { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 9 },
       { ...sent, operatorIds: [] },
       { type: 'MessageExpired', ...about, reason: 'ttl_expired_before_submit' },
       { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' },
     ]
-    for (const fact of derived) {
+    for (const fact of said) {
       expect(epochOf(fact)).toBeNull()
       expect(epochOf(withEpoch(fact, 7))).toBe(7)
     }
   })
 
-  it('is not set if the operator reported the fact', () => {
-    const reported: ReadonlyArray<LogFact> = [
+  it('are not of what operators say', () => {
+    const told: ReadonlyArray<LogFact> = [
       { ...sent, operatorIds: ['1'] },
       { type: 'MessageDelivered', ...about },
       { type: 'MessageRejected', ...about, reason: 'operator_rejected' },
       { type: 'MessageExpired', ...about, reason: 'dlr_timeout' },
     ]
-    for (const fact of reported) {
+    for (const fact of told) {
       expect(withEpoch(fact, 7)).toEqual(fact)
       expect(epochOf({ ...fact, epoch: 7 } as LogFact)).toBeNull()
     }

@@ -1,18 +1,17 @@
 /**
- * The delivery rules of a subscription: retry schedule, failure streak, release of the backlog, and
- * retry window. Source: specification §Delivery of events, 5 to 9, and §Webhook endpoint states.
+ * What becomes of a subscription and its batches: one place for the rules of schedule, run of failures, release of a backlog and
+ * window. Pure. Source: specification, Delivery of events (5 to 9) and Webhook endpoint states; contract, Webhook subscription.
  */
 import { enable, type HealthAction, applyAttempt, type SubscriptionHealth } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS } from './retry.ts'
 
 /**
- * The most attempts of a batch before its scheduled time. A success of another batch releases the
- * backlog, so without this limit a batch that the receiver always refuses would be attempted after
- * every success.
+ * How often a batch may be attempted before its time because another one succeeded. A batch that its receiver always
+ * refuses would otherwise be tried again with every success of the others.
  */
-const EARLY_ATTEMPTS = 10
+export const EARLY_ATTEMPTS = 10
 
-/** The parameters of the rules. Tests use shorter times. */
+/** The numbers behind the rules; shorter ones are for tests. */
 export interface DeliveryRules {
   readonly retryWindowMs: number
   readonly nextAttemptAt: typeof nextAttemptAt
@@ -24,9 +23,9 @@ export const DELIVERY_RULES: DeliveryRules = {
   earlyAttempts: EARLY_ATTEMPTS,
 }
 
-/** The part of a subscription that deliveries change. Times are milliseconds since the epoch. */
+/** A subscription as far as deliveries change it. Moments are milliseconds since the epoch. */
 export interface EndpointHealth extends SubscriptionHealth {
-  /** Batches scheduled before this time are due at once. `null`: no backlog is released. */
+  /** Batches scheduled before this are due at once; `null` while nothing is released. */
   readonly backlogReleasedAt: number | null
 }
 export const newEndpointHealth: EndpointHealth = {
@@ -36,28 +35,22 @@ export const newEndpointHealth: EndpointHealth = {
   backlogReleasedAt: null,
 }
 
-/** The part of a webhook batch that deliveries change. */
+/** A batch as far as deliveries change it. */
 export interface BatchDeliveryState {
   readonly status: 'pending' | 'succeeded' | 'failed'
   readonly attempts: number
-  /** The attempts before the scheduled time, after a release of the backlog. */
+  /** How many of them came before their time because of a release. */
   readonly earlyAttempts: number
   readonly queuedAt: number
-  /** The time at which `dueAt` was set. */
+  /** When `dueAt` was decided. */
   readonly scheduledAt: number
-  /**
-   * The time of the next attempt, or the end of the retry window if there is none. `null` when not
-   * pending.
-   */
+  /** While pending: the next attempt, or the end of the window when there is no further one. */
   readonly dueAt: number | null
-  /**
-   * True for a redelivery ordered by the hub operator. Its attempts do not count for the endpoint's
-   * health.
-   */
+  /** It repeats a period on the operator's request: its attempts do not count for the subscription. */
   readonly redelivery: boolean
 }
 
-/** The state of a new batch. It is due at once. */
+/** A batch that is formed is due at once. */
 export const newBatchDelivery = (at: number, redelivery = false): BatchDeliveryState => ({
   status: 'pending',
   attempts: 0,
@@ -68,14 +61,14 @@ export const newBatchDelivery = (at: number, redelivery = false): BatchDeliveryS
   redelivery,
 })
 
-/** Returns true if the retry window has ended, so the batch is no longer delivered. */
-const isWindowClosed = (
+/** The window has closed at `at`: the batch is not delivered any more. */
+export const windowClosed = (
   batch: Pick<BatchDeliveryState, 'queuedAt'>,
   at: number,
   rules: DeliveryRules,
 ): boolean => at >= batch.queuedAt + rules.retryWindowMs
 
-/** Returns what is due for a batch at `at`: an attempt, its expiry, or nothing. */
+/** What there is to do for a batch at `at`: an attempt, its last line, or nothing yet. */
 export const dueAction = (
   subscription: EndpointHealth,
   batch: BatchDeliveryState,
@@ -83,7 +76,7 @@ export const dueAction = (
   rules: DeliveryRules,
 ): 'attempt' | 'expiry' | 'nothing' => {
   if (batch.status !== 'pending' || batch.dueAt === null) return 'nothing'
-  const closed = isWindowClosed(batch, at, rules)
+  const closed = windowClosed(batch, at, rules)
   if (subscription.status !== 'enabled') return closed ? 'expiry' : 'nothing'
   const released =
     subscription.backlogReleasedAt !== null &&
@@ -93,14 +86,14 @@ export const dueAction = (
   return closed ? 'expiry' : 'attempt'
 }
 
-/** The outcome of an attempt or an expiry. */
+/** How something ended that was done for a batch. */
 export interface DeliveryOutcome {
-  /** `expiry`: there was no attempt, because the retry window had ended. */
+  /** `expiry`: there was no attempt, because the window had closed. */
   readonly kind: 'attempt' | 'expiry'
   readonly succeeded: boolean
   readonly startedAt: number
   readonly endedAt: number
-  /** Determines the jitter of the next attempt, in [0, 1). */
+  /** For the jitter of the next attempt, in [0, 1). */
   readonly random: number
 }
 
@@ -108,15 +101,12 @@ export interface DeliveryDecision {
   readonly subscription: EndpointHealth
   readonly batch: BatchDeliveryState
   readonly action: HealthAction
-  /** The next attempt, as the delivery log shows it. */
+  /** What the delivery log says of the next attempt. */
   readonly nextAttemptAt: number | null
 }
 
-/**
- * Applies an outcome to the batch alone. Without a next attempt it stays pending until its window
- * ends: a release may still send it.
- */
-const applyToBatch = (
+/** The batch alone. Without a next attempt it stays until its window closes: a release may still send it out. */
+const judgeBatch = (
   batch: BatchDeliveryState,
   { endedAt, kind, random, startedAt, succeeded }: DeliveryOutcome,
   rules: DeliveryRules,
@@ -141,9 +131,8 @@ const applyToBatch = (
 }
 
 /**
- * Applies an outcome to the endpoint's health and to the batch. Expiries and redeliveries do not
- * change the health. A long enough failure streak disables the subscription, and then there is no
- * next attempt.
+ * Judges an outcome. The subscription changes with attempts of its ordinary batches only; a run of failures that is long enough
+ * disables it, and then nobody knows of a next attempt.
  */
 export const applyOutcome = (
   subscription: EndpointHealth,
@@ -151,40 +140,37 @@ export const applyOutcome = (
   outcome: DeliveryOutcome,
   rules: DeliveryRules,
 ): DeliveryDecision => {
-  const applied = applyToBatch(batch, outcome, rules)
+  const judged = judgeBatch(batch, outcome, rules)
   const { backlogReleasedAt } = subscription
-  const decision =
+  const verdict =
     outcome.kind === 'attempt' && !batch.redelivery
       ? applyAttempt(subscription, { succeeded: outcome.succeeded, at: outcome.endedAt })
       : { health: subscription, action: 'none' as const }
-  // A new failure ends a release: the remaining batches return to their own schedules.
+  // A release ends where failures begin again: what is left of it goes back to its own schedule.
   const released =
-    decision.action === 'releaseBacklog'
+    verdict.action === 'releaseBacklog'
       ? outcome.endedAt
       : outcome.succeeded || outcome.kind === 'expiry' || batch.redelivery
         ? backlogReleasedAt
         : null
-  const { consecutiveFailures, firstFailureAt, status } = decision.health
+  const { consecutiveFailures, firstFailureAt, status } = verdict.health
   return {
     subscription: { status, consecutiveFailures, firstFailureAt, backlogReleasedAt: released },
-    batch: applied.batch,
-    action: decision.action,
-    nextAttemptAt: status === 'enabled' ? applied.nextAttemptAt : null,
+    batch: judged.batch,
+    action: verdict.action,
+    nextAttemptAt: status === 'enabled' ? judged.nextAttemptAt : null,
   }
 }
 
-/**
- * Enables a subscription on request: resets the failure streak and makes all pending batches due.
- * An enabled one does not change.
- */
+/** Enables by hand: the run begins anew, and everything that waits is due. An enabled one stays as it is. */
 export const enableSubscription = (subscription: EndpointHealth, at: number): EndpointHealth => {
   const { action, health } = enable(subscription)
   return action === 'releaseBacklog' ? { ...health, backlogReleasedAt: at } : subscription
 }
 
 /**
- * Resets the early attempts of a pending batch of a disabled subscription, so that enabling
- * attempts every batch again.
+ * The batches of a disabled subscription forget their early attempts: enabling sends all of them out once more, whatever was
+ * tried before.
  */
 export const resetEarlyAttempts = (batch: BatchDeliveryState): BatchDeliveryState =>
   batch.status === 'pending' ? { ...batch, earlyAttempts: 0 } : batch

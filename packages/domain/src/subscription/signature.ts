@@ -1,19 +1,18 @@
-/** The header `Hub-Signature`. Source: specification §Signature. */
+/** `Hub-Signature`. Source: specification, Signature; contract, Webhook subscription. */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 
-/** The largest difference between `t` and the receiver's clock, in seconds. */
+/** How far `t` may be from the receiver's clock, either way, in seconds. */
 export const SIGNATURE_TOLERANCE_SECONDS = 300
 
 const hmac = (secret: string | KeyObject, timestamp: number, body: Uint8Array) =>
   createHmac('sha256', secret).update(`${timestamp}.`).update(body)
 
 /**
- * Makes the header `t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA-256 over `t`, a full stop and
- * the raw body.
+ * The header `t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body.
  *
- * `secrets` are the complete secret strings (`whsec_…`), or `KeyObject`s of them: the current
- * secret, and during a rotation the previous one after it. `timestamp` is the time of the attempt
- * in whole seconds since the epoch.
+ * `secrets` are the whole secret strings (`whsec_…`) in force, or keys made of them once for many signatures: the current one, and during
+ * a rotation the previous one after it.
+ * `timestamp` is the attempt's, in whole seconds since the epoch.
  */
 export const signatureHeader = (
   secrets: readonly [string | KeyObject, ...ReadonlyArray<string | KeyObject>],
@@ -26,8 +25,8 @@ export const signatureHeader = (
 }
 
 /**
- * Returns true if the header signs this body with one of the secrets, within the tolerance of `now`
- * (seconds since the epoch). Compares in constant time. A malformed header returns false.
+ * Whether a header signs this body under one of the secrets, within the tolerance of `now` (seconds since the epoch).
+ * Compares in constant time; a malformed header is simply not a signature.
  */
 export const verifySignature = (
   header: string,

@@ -1,18 +1,12 @@
-/**
- * The public view of a webhook subscription. Source: specification §Webhook endpoint
- * (subscription).
- */
+/** A webhook subscription as reads and events show it. Source: contract, Webhook subscription. */
 import { eventIdOf, type EventType, type PublicEvent } from '../event/event.ts'
-import { toTimestamp } from '../values/timestamp.ts'
+import { toTimestamp } from '../vocabulary.ts'
 import type { SubscriptionStatus } from './health.ts'
 
-/**
- * For this time after a rotation the previous secret signs too, in ms. Source: specification §Other
- * limits.
- */
+/** After a rotation the previous secret signs as well, for so long, ms. Source: specification, Other limits. */
 export const SECRET_ROTATION_MS = 24 * 3_600_000
 
-/** The data behind the view. Times are milliseconds since the epoch. */
+/** What can be told of a subscription. Moments are milliseconds since the epoch. */
 export interface SubscriptionView {
   /** `we_…` */
   readonly id: string
@@ -22,14 +16,14 @@ export interface SubscriptionView {
   readonly status: SubscriptionStatus
   readonly createdAt: number
   readonly disabledAt: number | null
-  /** The last failure. */
+  /** What the last failure was. */
   readonly disabledReason: string | null
   readonly consecutiveFailures: number
-  /** The time until which the previous secret signs too. `null` outside a rotation. */
+  /** Until when the previous secret signs as well; `null` outside a rotation. */
   readonly rotationEndsAt: number | null
 }
 
-interface SubscriptionObject {
+export interface SubscriptionObject {
   readonly id: string
   readonly object: 'webhook_endpoint'
   readonly url: string
@@ -44,7 +38,7 @@ interface SubscriptionObject {
 
 const timestampOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
 
-/** Makes the view. It shows a rotation only until its end, so it depends on `now`. */
+/** The subscription at `now`, which decides whether a rotation is still under way. */
 export const subscriptionObject = (view: SubscriptionView, now: number): SubscriptionObject => ({
   id: view.id,
   object: 'webhook_endpoint',
@@ -60,9 +54,8 @@ export const subscriptionObject = (view: SubscriptionView, now: number): Subscri
 })
 
 /**
- * Makes the event for a subscription that was disabled at `disabledAt`. A subscription can be
- * disabled again later, so the event id depends on the time too. Source: specification §Webhook
- * endpoint states.
+ * Tells that a subscription was disabled at `disabledAt`. It may be disabled again some day, so its id is of both. Source:
+ * specification, Webhook endpoint states.
  */
 export const subscriptionDisabled = (
   view: SubscriptionView,
@@ -73,10 +66,7 @@ export const subscriptionDisabled = (
   object: subscriptionObject(view, disabledAt),
 })
 
-/**
- * Makes the event of a test delivery. `attempt` is the id of its entry in the delivery log
- * (`whd_…`).
- */
+/** What a trial delivers. `attempt`: the `whd_…` that it will be in the log. */
 export const testDeliveryEvent = (
   attempt: string,
   view: SubscriptionView,

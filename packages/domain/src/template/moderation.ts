@@ -1,57 +1,56 @@
 /**
- * Moderation of templates and registration of senders. The SMS operator decides, and the hub
- * operator records the decision with hubctl. Source: specification §What the service does.
+ * Moderation of templates and registration of senders: both are the operator's to decide, and the hub's operator writes down what was decided. Pure.
+ * Source: specification, What the service does; contract, Templates and senders, Events.
  */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import type { MessageClass, Mode } from '../values/classification.ts'
-import { toTimestamp } from '../values/timestamp.ts'
+import { type MessageClass, type Mode, toTimestamp } from '../vocabulary.ts'
 import type { SenderStatus, TemplateStatus } from './admission.ts'
 
-/** The status of a new template. Test mode does not wait for moderation. */
+/** A new template: in test mode moderation is not awaited. */
 export const newTemplateStatus = (mode: Mode): TemplateStatus =>
   mode === 'test' ? 'approved' : 'pending_moderation'
 
-/** The status of a new sender. Test mode does not wait for registration. */
+/** A new sender: in test mode it is registered at once. */
 export const newSenderStatus = (mode: Mode): SenderStatus => (mode === 'test' ? 'registered' : 'pending')
 
-/** A decision. A refusal has a reason. */
+/** What was decided, with the reason of a refusal. */
 export type ModerationDecision =
   | { readonly approved: true }
   | { readonly approved: false; readonly reason: string }
 
-/** The part of a template or sender that a decision changes. */
+/** What is different after a decision. */
 export interface ModerationState<Status> {
   readonly status: Status
   readonly reason: string | null
 }
 
-const applyDecision = <Status>(
+const decided = <Status>(
   before: ModerationState<Status>,
-  decision: ModerationDecision,
+  verdict: ModerationDecision,
   statuses: { readonly approved: Status; readonly declined: Status },
 ): ModerationState<Status> | null => {
-  const after: ModerationState<Status> = decision.approved
+  const after: ModerationState<Status> = verdict.approved
     ? { status: statuses.approved, reason: null }
-    : { status: statuses.declined, reason: decision.reason }
+    : { status: statuses.declined, reason: verdict.reason }
   return after.status === before.status && after.reason === before.reason ? null : after
 }
 
 /**
- * Applies a decision to a template. Returns `null` if it changes nothing. A later decision may
- * replace an earlier one: approved templates can be declined, and declined ones approved.
+ * A template after a decision; `null` when it says what is in force already. A decision may be taken back: what was approved is declined when
+ * the operator changes its mind, and what was declined is approved once it has been set right with them.
  */
 export const moderateTemplate = (
   before: ModerationState<TemplateStatus>,
-  decision: ModerationDecision,
+  verdict: ModerationDecision,
 ): ModerationState<TemplateStatus> | null =>
-  applyDecision(before, decision, { approved: 'approved', declined: 'declined' })
+  decided(before, verdict, { approved: 'approved', declined: 'declined' })
 
-/** Applies a decision to a sender, like `moderateTemplate`. */
+/** A sender after a decision, in the same way. */
 export const moderateSender = (
   before: ModerationState<SenderStatus>,
-  decision: ModerationDecision,
+  verdict: ModerationDecision,
 ): ModerationState<SenderStatus> | null =>
-  applyDecision(before, decision, { approved: 'registered', declined: 'declined' })
+  decided(before, verdict, { approved: 'registered', declined: 'declined' })
 
 interface Named {
   readonly id: string
@@ -61,19 +60,16 @@ interface Named {
   readonly createdAt: number
 }
 
-/** The template in its event. Events contain no texts. */
+/** What the account is told of a template: all but its text, since events hold none. */
 export interface DecidedTemplate extends Named, ModerationState<TemplateStatus> {
   readonly class: MessageClass
   readonly sender: string
 }
 
-/** The sender in its event, without its registration data. */
+/** And of a sender: all but what was given for its registration. */
 export interface DecidedSender extends Named, ModerationState<SenderStatus> {}
 
-/**
- * Makes the event of a decision at `at` (milliseconds since the epoch). A template can have several
- * decisions, so the event id depends on the time too.
- */
+/** Tells a decision that was made at `at` (milliseconds since the epoch). There may be several about one template, so the event's id is of both. */
 export const templateDecided = (
   template: DecidedTemplate,
   at: number,
@@ -96,7 +92,7 @@ export const templateDecided = (
   }
 }
 
-/** Makes the event of a decision on a sender, like `templateDecided`. */
+/** The same for a sender. */
 export const senderDecided = (
   sender: DecidedSender,
   at: number,

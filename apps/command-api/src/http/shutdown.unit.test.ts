@@ -1,0 +1,42 @@
+import { assert, describe, it } from '@effect/vitest'
+import { Duration, Effect, Exit, Fiber, Layer, Scope } from 'effect'
+import { TestClock } from 'effect/testing'
+import { HttpEdge } from './edge.ts'
+import { announcedShutdown } from './shutdown.ts'
+
+describe('the end of a process', () => {
+  it.effect('is announced at once, and goes on below after the delay', () =>
+    Effect.gen(function* () {
+      const states: Array<string> = []
+      let isClosed = false
+      const edge = HttpEdge.of({
+        docBase: '',
+        state: () => 'serving',
+        enter: (state: 'serving' | 'draining') => void states.push(state),
+        onDraining: () => {},
+      } as unknown as HttpEdge['Service'])
+      const listener = Layer.effectDiscard(
+        Effect.addFinalizer(() =>
+          Effect.sync(() => {
+            isClosed = true
+          }),
+        ),
+      )
+      const scope = yield* Scope.make()
+      yield* Layer.buildWithScope(
+        announcedShutdown(Duration.seconds(2)).pipe(
+          Layer.provideMerge(listener),
+          Layer.provide(Layer.succeed(HttpEdge)(edge)),
+        ),
+        scope,
+      )
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust('1900 millis')
+      assert.deepStrictEqual(states, ['draining'])
+      assert.isFalse(isClosed)
+      yield* TestClock.adjust('100 millis')
+      yield* Fiber.join(closing)
+      assert.isTrue(isClosed)
+    }),
+  )
+})

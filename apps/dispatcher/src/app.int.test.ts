@@ -1,0 +1,365 @@
+import { assert, describe, it } from '@effect/vitest'
+import type { LogFact } from '@hub/domain'
+import { KafkaUnavailable, deadLetterTopic, EventLog, type IncomingRecord } from '@hub/kafka'
+import { HTTP, SMPP, SMPP_DEFAULTS } from '@hub/operator'
+import { eventually } from '@hub/testkit'
+import { Effect, Exit, Redacted, Scope } from 'effect'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { afterAll, beforeAll } from 'vitest'
+import { type DispatcherOptions, makeDispatcher } from './app.ts'
+import type { HttpOperatorSettings } from './operator/live-operator.ts'
+import { freePort, makeWorld, simulator, settingsIn, type World } from './testing/environment.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await makeWorld()
+})
+afterAll(() => world.remove())
+
+const WITHIN = { withinMs: 30_000 }
+
+const options = (more: Partial<DispatcherOptions> = {}): DispatcherOptions => ({
+  ...settingsIn(world),
+  live: null,
+  // The late report comes after the report deadline of the sandbox, which is ten seconds.
+  sandbox: { reportDelayMs: 50, lateReportMs: 12_000, window: 100 },
+  ...more,
+})
+
+const story = (facts: ReadonlyArray<LogFact> | undefined): ReadonlyArray<string> =>
+  (facts ?? []).map((fact) => ('reason' in fact ? `${fact.type} ${fact.reason}` : fact.type))
+
+const FINAL = /^Message(Delivered|Undelivered|Rejected|Expired)/u
+const finished = (records: ReadonlyArray<IncomingRecord>, ids: ReadonlyArray<string>): boolean => {
+  const facts = world.factsOf(records)
+  return ids.every((id) => facts.get(id)?.some(({ type }) => FINAL.test(type)) === true)
+}
+
+const ready = (isReady: Effect.Effect<boolean>) =>
+  Effect.promise(() => eventually(() => Effect.runPromise(isReady), WITHIN))
+
+describe('the dispatcher on a real Kafka', () => {
+  it.live('hands sandbox numbers over and tells the story of each', () =>
+    Effect.gen(function* () {
+      const dispatcher = yield* makeDispatcher(options())
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(dispatcher.isReady)
+      const number = (n: number) => `+790000000${String(n).padStart(2, '0')}`
+      const sent = ['HandoverStarted', 'MessageSent']
+      const expected: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
+        ['+79001112233', [...sent, 'MessageDelivered']],
+        [number(1), [...sent, 'MessageDelivered']],
+        [number(2), [...sent, 'MessageUndelivered recipient_unreachable']],
+        [number(3), [...sent, 'MessageUndelivered recipient_nonexistent']],
+        [number(4), [...sent, 'MessageUndelivered recipient_blocked']],
+        [number(5), ['HandoverStarted', 'MessageRejected spam_filter_content']],
+        [number(6), [...sent, 'MessageRejected spam_filter_sender']],
+        [number(7), [...sent, 'MessageExpired dlr_timeout']],
+        [number(8), [...sent, 'MessageExpired dlr_timeout_local']],
+        [number(10), [...sent, 'MessageDelivered', 'MessageSeen']],
+        [number(11), ['HandoverStarted', 'HandoverRefused', 'MessageExpired ttl_expired_before_submit']],
+        [number(12), [...sent, 'MessageExpired dlr_timeout_local', 'MessageDelivered']],
+      ]
+      const ids = yield* world.send(
+        expected.map(([to]) => ({ to, lifetime: to === number(11) ? 1500 : 300_000, parts: 1 })),
+      )
+      yield* Effect.promise(() =>
+        eventually(() => {
+          const facts = world.factsOf(log)
+          for (const [i, [to, wanted]] of expected.entries()) {
+            assert.deepStrictEqual(story(facts.get(ids[i]!)), wanted, to)
+          }
+          return true
+        }, WITHIN),
+      )
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('delivers a message of several parts once all of them are', () =>
+    Effect.gen(function* () {
+      const dispatcher = yield* makeDispatcher(options())
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(dispatcher.isReady)
+      const ids = yield* world.send([{ to: '+79001112244', parts: 3, class: 'service' }])
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+      const facts = world.factsOf(log).get(ids[0]!)
+      assert.deepStrictEqual(story(facts), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+      const sent = facts?.find((fact) => fact.type === 'MessageSent')
+      assert.strictEqual(sent?.type === 'MessageSent' ? sent.operatorIds.length : 0, 3)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('puts what it cannot read aside and goes on', () =>
+    Effect.gen(function* () {
+      const dispatcher = yield* makeDispatcher(options())
+      const log = yield* world.follow(world.topics.messages)
+      const aside = yield* world.follow(deadLetterTopic(world.topics.acceptedOtp))
+      yield* ready(dispatcher.isReady)
+      const bus = yield* EventLog
+      for (const partition of [0, 1]) {
+        yield* bus.append([
+          {
+            topic: world.topics.acceptedOtp,
+            key: 'nobody',
+            partition,
+            type: 'MessageAccepted',
+            id: `poison-${partition}`,
+            occurredAt: Date.now(),
+            value: Buffer.from('not avro'),
+          },
+        ])
+      }
+      const ids = yield* world.send([{ to: '+79001112255' }, { to: '+79001112266' }, { to: '+79001112277' }])
+      yield* Effect.promise(() => eventually(() => finished(log, ids) && aside.length === 2, WITHIN))
+      assert.deepStrictEqual(aside.map(({ id }) => id).sort(), ['poison-0', 'poison-1'])
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('recovers from a crash in the middle: nothing lost, nothing handed over twice', () =>
+    Effect.gen(function* () {
+      const callbackPort = yield* Effect.promise(freePort)
+      const operator = yield* simulator(world.directory, callbackPort)
+      yield* operator.behave({ submit_delay_ms: 20, report_delay_ms: 300 })
+      const http: HttpOperatorSettings = {
+        url: operator.url,
+        secret: Redacted.make(operator.secret),
+        callback: { host: '127.0.0.1', port: callbackPort },
+      }
+      const bus = yield* EventLog
+      // A process that has died writes nothing any more, however its scope is closed.
+      let dead = false
+      const mortal = EventLog.of({
+        ...bus,
+        append: (records, how) =>
+          dead
+            ? Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'dead' }))
+            : bus.append(records, how),
+      })
+      const first = yield* Scope.fork(yield* Effect.scope)
+      const running = yield* makeDispatcher(options({ live: { name: HTTP, settings: http } })).pipe(
+        Effect.provideService(EventLog, mortal),
+        Scope.provide(first),
+      )
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(running.isReady)
+      const before = new Set(world.factsOf(log).keys())
+      const ids = yield* world.send(
+        Array.from({ length: 400 }, (_, i) => ({
+          to: `+79002${String(i % 150).padStart(6, '0')}`,
+          mode: 'live' as const,
+          class: i % 3 === 0 ? ('otp' as const) : ('service' as const),
+        })),
+      )
+      yield* Effect.promise(() =>
+        eventually(() => world.factsOf(log).size - before.size >= ids.length / 4, {
+          withinMs: 30_000,
+          everyMs: 1,
+        }),
+      )
+      dead = true
+      yield* Scope.close(first, Exit.void)
+
+      yield* makeDispatcher(options({ live: { name: HTTP, settings: http } }))
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+      const facts = world.factsOf(log)
+      for (const id of ids) {
+        const list = facts.get(id) ?? []
+        assert.strictEqual(list.filter(({ type }) => type === 'MessageSent').length, 1, id)
+        assert.strictEqual(list.filter(({ type }) => type === 'MessageDelivered').length, 1, id)
+      }
+      const statistics = yield* operator.statistics
+      assert.strictEqual(statistics['references'], ids.length)
+      // What was repeated was under way when the process died, at most one for each recipient.
+      assert.isAtMost(statistics['repeated'] ?? 0, 150)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
+describe('live keys over SMPP', () => {
+  it.live('reach the centre, whose receipts end them, and whose absence does not end us', () =>
+    Effect.gen(function* () {
+      const operator = yield* simulator(world.directory, yield* Effect.promise(freePort))
+      yield* operator.behave({ report_delay_ms: 0, id_form: 'hexadecimal_answer' })
+      const dispatcher = yield* makeDispatcher(
+        options({
+          live: {
+            name: SMPP,
+            settings: {
+              ...SMPP_DEFAULTS,
+              ...operator.smpp,
+              idFormat: 'hexadecimal_answer',
+              reconnect: { baseMs: 50, maxMs: 200 },
+            },
+          },
+        }),
+      )
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(dispatcher.isReady)
+      const sent = ['HandoverStarted', 'MessageSent']
+      const expected: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
+        ['+79007110001', [...sent, 'MessageDelivered']],
+        ['+79000000003', [...sent, 'MessageUndelivered delivery_failed']],
+        ['+79000000007', [...sent, 'MessageExpired dlr_timeout']],
+        ['+79000000010', [...sent, 'MessageDelivered', 'MessageSeen']],
+      ]
+      const ids = yield* world.send(expected.map(([to]) => ({ to, mode: 'live' as const })))
+      yield* Effect.promise(() =>
+        eventually(() => {
+          const facts = world.factsOf(log)
+          for (const [i, [to, wanted]] of expected.entries()) {
+            assert.deepStrictEqual(story(facts.get(ids[i]!)), wanted, to)
+          }
+          return true
+        }, WITHIN),
+      )
+      assert.include(yield* operator.statistics, { references: ids.length, repeated: 0 })
+
+      yield* operator.stop
+      assert.isTrue(yield* dispatcher.isReady)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
+describe('dispatchers that share the shards', () => {
+  it.live('hand them over to one another without repeating anything', () =>
+    Effect.gen(function* () {
+      const callbackPort = yield* Effect.promise(freePort)
+      const operator = yield* simulator(world.directory, callbackPort)
+      yield* operator.behave({ submit_delay_ms: 5, report_delay_ms: 200 })
+      const http: HttpOperatorSettings = {
+        url: operator.url,
+        secret: Redacted.make(operator.secret),
+        callback: { host: '127.0.0.1', port: callbackPort },
+      }
+      const log = yield* world.follow(world.topics.messages)
+      const first = yield* Scope.fork(yield* Effect.scope)
+      const one = yield* makeDispatcher(options({ live: { name: HTTP, settings: http } })).pipe(
+        Scope.provide(first),
+      )
+      yield* ready(one.isReady)
+      const send = (from: number) =>
+        world.send(
+          Array.from({ length: 150 }, (_, i) => ({
+            to: `+79004${String(from + (i % 60)).padStart(6, '0')}`,
+            mode: 'live' as const,
+            class: 'service' as const,
+          })),
+        )
+      const ids = [...(yield* send(0))]
+      // Reports reach the process that listens, whichever has the shard.
+      const two = yield* makeDispatcher(
+        options({ live: { name: HTTP, settings: { ...http, callback: null } } }),
+      )
+      ids.push(...(yield* send(1000)))
+      yield* ready(two.isReady)
+      ids.push(...(yield* send(2000)))
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+      const more = yield* send(3000)
+      yield* Effect.promise(() => eventually(() => finished(log, more), WITHIN))
+      yield* Scope.close(first, Exit.void)
+      const all = [...ids, ...more]
+      const facts = world.factsOf(log)
+      for (const id of all) {
+        const told = story(facts.get(id)).join()
+        // A claim that was on its way to the log when the group changed hands is given back before the operator hears of it.
+        const given = told.replace(/^(?:HandoverStarted,HandoverRefused[^,]*,)+/u, '')
+        assert.strictEqual(given, 'HandoverStarted,MessageSent,MessageDelivered', id)
+      }
+      const statistics = yield* operator.statistics
+      assert.strictEqual(statistics['references'], all.length)
+      assert.strictEqual(statistics['repeated'], 0)
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('pause a lane that is full, and lose nothing of it', () =>
+    Effect.gen(function* () {
+      const dispatcher = yield* makeDispatcher(
+        options({ limits: { buffer: 4, open: 10, finished: 100_000 } }),
+      )
+      const log = yield* world.follow(world.topics.messages)
+      yield* ready(dispatcher.isReady)
+      const ids: Array<string> = []
+      for (let i = 0; i < 10; i++) {
+        ids.push(
+          ...(yield* world.send(
+            Array.from({ length: 10 }, (_, n) => ({ to: `+79005${String(n).padStart(6, '0')}` })),
+          )),
+        )
+      }
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})
+
+describe('the dispatcher as a process', () => {
+  it.live('is ready, hands over, and ends within ten seconds of SIGTERM', () =>
+    Effect.gen(function* () {
+      const adminPort = yield* Effect.promise(freePort)
+      const main = new URL('./main.ts', import.meta.url).pathname
+      let output = ''
+      const child = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          spawn(process.execPath, [main], {
+            env: { ...process.env, ...world.environment, HUB_ADMIN_PORT: String(adminPort) },
+          }),
+        ),
+        (running) => Effect.sync(() => running.kill('SIGKILL')),
+      )
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on('data', (chunk: Buffer) => {
+          output += chunk.toString('utf8')
+        })
+      }
+      const log = yield* world.follow(world.topics.messages)
+      yield* Effect.promise(() =>
+        eventually(async () => (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok, WITHIN),
+      )
+      const ids = yield* world.send([{ to: '+79003334455' }, { to: '+79003334466', class: 'service' }])
+      yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
+      const metrics = yield* Effect.promise(async () =>
+        (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text(),
+      )
+      assert.include(metrics, 'hub_dispatcher_handover_latency_seconds')
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      const [code, signal] = yield* Effect.promise(
+        () => exited as Promise<[number | null, string | null]>,
+      ).pipe(Effect.timeout('10 seconds'))
+      assert.isTrue(
+        code === 0 || code === 130 || code === 143 || signal === 'SIGTERM',
+        `${code} ${signal}\n${output}`,
+      )
+      assert.notInclude(output, '79003334455')
+    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+
+  it.live('does not start with two operators for live keys, and says so', () =>
+    Effect.gen(function* () {
+      const adminPort = yield* Effect.promise(freePort)
+      const child = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          spawn(process.execPath, [new URL('./main.ts', import.meta.url).pathname], {
+            stdio: ['ignore', 'pipe', 'inherit'],
+            env: {
+              ...process.env,
+              ...world.environment,
+              HUB_ADMIN_PORT: String(adminPort),
+              HUB_OPERATOR_SMPP_URL: 'smpp://hub@127.0.0.1:9',
+              HUB_OPERATOR_SMPP_PASSWORD: 'secret',
+              HUB_OPERATOR_HTTP_URL: 'http://127.0.0.1:9',
+            },
+          }),
+        ),
+        (running) => Effect.sync(() => running.kill('SIGKILL')),
+      )
+      let output = ''
+      child.stdout.on('data', (chunk: Buffer) => {
+        output += chunk.toString('utf8')
+      })
+      const [code] = yield* Effect.promise(() => once(child, 'close') as Promise<[number | null]>)
+      assert.strictEqual(code, 1)
+      assert.include(output, 'HUB_OPERATOR_SMPP_URL is set, and so is HUB_OPERATOR_HTTP_URL')
+    }).pipe(Effect.scoped),
+  )
+})

@@ -1,0 +1,97 @@
+/** `OptOuts` over PostgreSQL: `command.opt_outs`, and beside it the order of the words that were applied. */
+import { type AppliedWords, decideOptOut, type OptOut } from '@hub/domain'
+import { Sql } from '@hub/store'
+import { Effect, Layer } from 'effect'
+import { OptOuts } from './opt-outs.port.ts'
+
+/** Of a row that was only just made, so that it can be locked. */
+const NOTHING_APPLIED = -1
+
+export const optOutsPostgres: Layer.Layer<OptOuts, never, Sql> = Layer.effect(
+  OptOuts,
+  Effect.map(Sql, (sql) => ({
+    apply: (words) =>
+      words.length === 0
+        ? Effect.succeed([])
+        : sql.transaction(async (q) => {
+            const recipients = [...new Set(words.map(({ recipient }) => recipient))].sort()
+            // The rows are what two processes queue up at; always in the same order.
+            await q`
+              INSERT INTO command.opt_out_words (recipient, position, received_at, recent)
+              SELECT decode(r, 'hex'), ${NOTHING_APPLIED}::bigint, 'epoch'::timestamptz, '{}'::text[] FROM unnest(${recipients}::text[]) AS r
+              ORDER BY r
+              ON CONFLICT (recipient) DO NOTHING`
+            const rows = await q<
+              { recipient: string; position: string; received_at: Date; recent: Array<string> }[]
+            >`
+              SELECT encode(recipient, 'hex') AS recipient, position, received_at, recent
+              FROM command.opt_out_words
+              WHERE recipient IN (SELECT decode(r, 'hex') FROM unnest(${recipients}::text[]) AS r)
+              ORDER BY recipient
+              FOR UPDATE`
+            const recorded = await q<{ recipient: string; source: OptOut['source']; created_at: Date }[]>`
+              SELECT encode(recipient, 'hex') AS recipient, source, created_at
+              FROM command.opt_outs
+              WHERE recipient IN (SELECT decode(r, 'hex') FROM unnest(${recipients}::text[]) AS r)
+              ORDER BY recipient
+              FOR UPDATE`
+
+            const before = new Map<string, OptOut>(
+              recorded.map(({ created_at, recipient, source }) => [
+                recipient,
+                { source, createdAt: created_at.getTime() },
+              ]),
+            )
+            const optOuts = new Map(before)
+            const applied = new Map<string, AppliedWords>()
+            for (const { position, received_at, recent, recipient } of rows) {
+              if (Number(position) === NOTHING_APPLIED) continue
+              applied.set(recipient, {
+                position: Number(position),
+                receivedAt: received_at.getTime(),
+                recent,
+              })
+            }
+            const changes = words.map((word) => {
+              const decision = decideOptOut(
+                optOuts.get(word.recipient) ?? null,
+                applied.get(word.recipient) ?? null,
+                word,
+              )
+              applied.set(word.recipient, decision.applied)
+              if (decision.change === 'recorded') {
+                optOuts.set(word.recipient, { source: 'inbound', createdAt: word.receivedAt })
+              } else if (decision.change === 'lifted') optOuts.delete(word.recipient)
+              return decision.change
+            })
+
+            const changed = recipients.filter((recipient) => optOuts.get(recipient) !== before.get(recipient))
+            const lifted = changed.filter((recipient) => before.has(recipient))
+            if (lifted.length > 0) {
+              await q`
+                DELETE FROM command.opt_outs
+                WHERE recipient IN (SELECT decode(r, 'hex') FROM unnest(${lifted}::text[]) AS r)`
+            }
+            const inserted = changed.filter((recipient) => optOuts.has(recipient))
+            if (inserted.length > 0) {
+              // Whoever recorded one meanwhile has said the same.
+              await q`
+                INSERT INTO command.opt_outs (recipient, source, created_at)
+                SELECT decode(r, 'hex'), 'inbound', to_timestamp(at / 1000)
+                FROM unnest(${inserted}::text[],
+                            ${inserted.map((recipient) => optOuts.get(recipient)?.createdAt ?? 0)}::double precision[])
+                  AS recorded (r, at)
+                ON CONFLICT (recipient) DO NOTHING`
+            }
+            for (const recipient of recipients) {
+              const newest = applied.get(recipient)
+              if (newest === undefined) continue
+              await q`
+                UPDATE command.opt_out_words
+                SET position = ${newest.position}, received_at = ${new Date(newest.receivedAt)}, recent = ${[...newest.recent]}
+                WHERE recipient = decode(${recipient}, 'hex')`
+            }
+            return changes
+          }),
+  })),
+)

@@ -1,0 +1,129 @@
+import { assert, describe, it } from '@effect/vitest'
+import { decodeId, newId, recipientHash } from '@hub/domain'
+import { deliveryReportRecord, EventLog, type ReportedOutcome, topicNames } from '@hub/kafka'
+import { SANDBOX } from '@hub/operator'
+import { Sql } from '@hub/store'
+import { eventually } from '@hub/testkit'
+import { Effect, Exit, Scope } from 'effect'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { afterAll, beforeAll } from 'vitest'
+import { type DispatcherOptions, makeDispatcher } from '../app.ts'
+import { HASH_SECRET, makeWorld, PARTITIONS, settingsIn, type World } from '../testing/environment.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await makeWorld()
+})
+afterAll(() => world.remove())
+
+const WITHIN = { withinMs: 30_000 }
+const DAY = 24 * 3_600_000
+
+const options = (): DispatcherOptions => ({
+  ...settingsIn(world),
+  live: null,
+})
+
+/** A message of days ago that nobody reported on in time, as only the read model knows it. */
+const givenUpOn = (recipient: string, operatorIds: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const sql = yield* Sql
+    const at = Date.now() - 3 * DAY
+    const id = newId('msg', at, randomBytes(10))
+    const uuid = decodeId('msg', id)!
+    yield* sql.run(
+      (q) => q`
+        INSERT INTO read.messages (id, account, mode, class, recipient, status, rank, final, reason_code, updated_at, attempts)
+        VALUES (${uuid}, ${randomUUID()}, 'live', 'service', decode(${recipient}, 'hex'), 'expired', 2, true,
+                'dlr_timeout_local', ${new Date(at)}, 1)`,
+    )
+    yield* sql.run(
+      (q) => q`
+        INSERT INTO read.operator_ids (operator, operator_id, message_id, sent_at)
+        SELECT ${SANDBOX}, given, ${uuid}, ${new Date(at)} FROM unnest(${[...operatorIds]}::text[]) AS given`,
+    )
+    return id
+  })
+
+/** No projector runs here: whatever this test writes to the log counts as applied. */
+const projectorIsAhead = Effect.flatMap(Sql, (sql) =>
+  sql.run(
+    (q) => q`
+      INSERT INTO read.checkpoints (projection, topic, partition, position, epoch)
+      SELECT 'messages', ${topicNames('').messages}, partition, 1000000, 1
+      FROM generate_series(0, ${PARTITIONS - 1}) AS partition`,
+  ),
+)
+
+const report = (recipient: string, operatorId: string, outcome: ReportedOutcome) =>
+  deliveryReportRecord(world.topics, {
+    type: 'DeliveryReportReceived',
+    operator: SANDBOX,
+    operatorId,
+    reference: null,
+    recipient,
+    outcome,
+    reason: null,
+    at: Date.now(),
+    receivedAt: Date.now(),
+    rawKey: null,
+    rawSealed: null,
+  })
+
+describe('a report that comes days later', () => {
+  it.live(
+    'corrects the message once, for all of its parts, whatever is told again and by whomever it is read',
+    () =>
+      Effect.gen(function* () {
+        const bus = yield* EventLog
+        const sql = yield* Sql
+        const log = yield* world.follow(world.topics.messages)
+        const recipient = recipientHash(HASH_SECRET, '+79005550001')
+        const other = recipientHash(HASH_SECRET, '+79005550002')
+        const whole = yield* givenUpOn(recipient, ['late-1', 'late-2'])
+        // The operator has used an id again, for somebody else.
+        const another = yield* givenUpOn(other, ['late-1'])
+        const stories = () => {
+          const facts = world.factsOf(log)
+          return [whole, another].map((id) => (facts.get(id) ?? []).map(({ type }) => type))
+        }
+
+        yield* projectorIsAhead
+
+        const first = yield* Scope.fork(yield* Effect.scope)
+        yield* makeDispatcher(options()).pipe(Scope.provide(first))
+        yield* bus.append([report(recipient, 'late-1', 'delivered'), report(other, 'late-1', 'undelivered')])
+        yield* Effect.promise(() => eventually(() => stories()[1]!.length > 0, WITHIN))
+        yield* bus.append([report(recipient, 'late-2', 'delivered')])
+        yield* Effect.promise(() => eventually(() => stories()[0]!.length > 0, WITHIN))
+        assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
+        yield* Scope.close(first, Exit.void)
+
+        // The projector has come that far, another process has the shards, and the operator tells it all again.
+        yield* sql.run(
+          (q) => q`
+          UPDATE read.messages SET status = 'delivered', rank = 3, reason_code = NULL
+          WHERE id = ${decodeId('msg', whole)!}`,
+        )
+        yield* makeDispatcher(options())
+        const seen = yield* givenUpOn(recipient, ['late-3'])
+        yield* bus.append([
+          report(recipient, 'late-1', 'undelivered'),
+          report(recipient, 'late-2', 'delivered'),
+          // Read and delivered, although nobody had said so.
+          report(recipient, 'late-3', 'seen'),
+        ])
+        yield* Effect.promise(() =>
+          eventually(() => (world.factsOf(log).get(seen)?.length ?? 0) === 2, WITHIN),
+        )
+        assert.deepStrictEqual(
+          world
+            .factsOf(log)
+            .get(seen)
+            ?.map(({ type }) => type),
+          ['MessageDelivered', 'MessageSeen'],
+        )
+        assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
+      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+  )
+})

@@ -1,0 +1,58 @@
+/** The operators of a process: the sandbox for test keys, and the configured operator for live keys. */
+import type { Mode } from '@hub/domain'
+import {
+  HTTP,
+  HTTP_DEFAULTS,
+  makeHttpOperator,
+  makeSandbox,
+  makeSmppOperator,
+  type Operator,
+  type ReportSink,
+  SANDBOX,
+  SANDBOX_DEFAULTS,
+  type SandboxOptions,
+  SMPP,
+} from '@hub/operator'
+import { Effect, FiberSet, type Scope } from 'effect'
+import type { LiveOperator } from './live-operator.ts'
+
+/** The queue of live messages without a configured operator. No fact contains this name. */
+const NO_OPERATOR = 'none'
+
+export interface Operators {
+  readonly byName: ReadonlyMap<string, Operator>
+  /** The name of the operator for each mode. */
+  readonly ofMode: Readonly<Record<Mode, string>>
+  /** Warns once if no operator is configured for live messages. */
+  readonly onLiveMessage: () => void
+}
+
+export const makeOperators = (options: {
+  readonly live: LiveOperator | null
+  readonly sandbox: SandboxOptions | undefined
+}): Effect.Effect<Operators, never, ReportSink | Scope.Scope> =>
+  Effect.gen(function* () {
+    const fork = yield* FiberSet.makeRuntime<never>()
+    const { live } = options
+    const byName = new Map<string, Operator>()
+    byName.set(SANDBOX, yield* makeSandbox(options.sandbox ?? SANDBOX_DEFAULTS))
+    if (live?.name === SMPP) byName.set(SMPP, yield* makeSmppOperator(live.settings))
+    if (live?.name === HTTP) {
+      const { secret, url } = live.settings
+      byName.set(HTTP, yield* makeHttpOperator({ ...HTTP_DEFAULTS, url, secret }))
+    }
+    let warned = live !== null
+    return {
+      byName,
+      ofMode: { test: SANDBOX, live: live?.name ?? NO_OPERATOR },
+      onLiveMessage: () => {
+        if (warned) return
+        warned = true
+        fork(
+          Effect.logWarning(
+            'dispatcher: no operator is configured for live keys; their messages wait until they expire. Set HUB_OPERATOR_SMPP_URL or HUB_OPERATOR_HTTP_URL',
+          ),
+        )
+      },
+    }
+  })

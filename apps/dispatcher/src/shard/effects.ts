@@ -1,0 +1,95 @@
+/**
+ * The effects that a shard returns as data, and what the parts of a shard share. The driver
+ * (`dispatcher-shard.ts`) executes the effects of each input in order.
+ */
+import type { LogFact, MessageCommand, MessageState, Mode, OpenMessageCarried } from '@hub/domain'
+import type { OpenSubmission } from '@hub/operator'
+import type { MemoryBudget, ShardLimits } from './limits.ts'
+import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
+
+/** An event that the metric `hub_dispatcher_happenings_total` counts, by name. */
+export type ShardEvent =
+  | 'duplicate_dropped'
+  | 'known_dropped'
+  | 'void_claim'
+  | 'outcome_unknown'
+  | 'assumed_sent'
+  | 'report_duplicate'
+  | 'report_unmatched'
+  | 'report_impossible'
+  | 'report_matched_by_recipient'
+  | 'record_lost'
+  | 'carried'
+
+/** What the shard does after Kafka has acknowledged the last pending fact of a message. */
+export type AfterAppend =
+  | { readonly type: 'submit'; readonly submission: PreparedSubmission }
+  | { readonly type: 'endHandover'; readonly notBefore: number }
+  | { readonly type: 'unpinReport'; readonly offset: number }
+
+/** Append a fact to the log. Kafka's acknowledgement is the input `onAppended`, with this effect. */
+export interface Append {
+  readonly type: 'append'
+  readonly message: Message
+  readonly fact: LogFact
+  readonly next: AfterAppend | null
+}
+
+/** Append the current knowledge about open messages to the log, in one record. */
+export interface ReAppend {
+  readonly type: 'reAppend'
+  readonly at: number
+  readonly open: ReadonlyArray<{ readonly message: Message; readonly fact: OpenMessageCarried }>
+}
+
+export type ShardEffect =
+  | Append
+  | ReAppend
+  /** Submit a message whose claim is acknowledged. The answer is the input `submitAnswered`. */
+  | { readonly type: 'submit'; readonly message: Message; readonly submission: PreparedSubmission }
+  /** Tell an operator which messages still await reports, after recovery. */
+  | { readonly type: 'resume'; readonly operator: string; readonly open: ReadonlyArray<OpenSubmission> }
+  | { readonly type: 'count'; readonly event: ShardEvent; readonly count: number }
+
+export type ShardEffects = ReadonlyArray<ShardEffect>
+
+export interface ShardSettings {
+  /** The operator for each mode. */
+  readonly operators: Readonly<Record<Mode, string>>
+  /** Whether an operator recognizes a repeated submit by its reference. */
+  readonly dedupes: (operator: string) => boolean
+  /** The report deadline of a message whose answer was lost, or whose phone number is not known now. */
+  readonly reportDeadline: (state: MessageState, sentAt: number) => number
+  readonly limits?: ShardLimits
+  /** Shared by all shards of a process. */
+  readonly memoryBudget?: MemoryBudget
+}
+
+/** What the parts of a shard (handovers, report matching) need of the shard. */
+export interface ShardCore {
+  readonly settings: ShardSettings
+  readonly epoch: number
+  /** The next log offset that the shard reads. */
+  readonly logPosition: number
+  readonly messages: ReadonlyMap<string, Message>
+  readonly emit: (effect: ShardEffect) => void
+  readonly count: (event: ShardEvent) => void
+  /** Appends facts in order. `next` runs after the acknowledgement of the last one. */
+  readonly record: (
+    message: Message,
+    facts: ReadonlyArray<LogFact>,
+    next: AfterAppend | null,
+    now: number,
+  ) => void
+  /** Appends the facts that the domain decides for a command; none if the domain rejects it. */
+  readonly decideAndRecord: (
+    message: Message,
+    command: MessageCommand,
+    next: AfterAppend | null,
+    now: number,
+  ) => void
+  /** After a change: sets the timer of a message, and applies the reports that had to wait. */
+  readonly settle: (message: Message, now: number) => void
+  /** Restores a final message that the shard has forgotten. */
+  readonly restore: (known: KnownMessage, now: number) => Message
+}

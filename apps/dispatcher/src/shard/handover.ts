@@ -1,0 +1,163 @@
+/**
+ * The handover of a message, as far as the shard decides it: take, claim, submit, answer. The claim must
+ * be acknowledged before the shard emits `submit`. A handover ends with the operator's answer, or without
+ * one if the payload cannot be decrypted or the message has expired.
+ */
+import { decide } from '@hub/domain'
+import type { SubmitOutcome } from '@hub/operator'
+import { Result } from 'effect'
+import type { ShardCore } from './effects.ts'
+import type { Message, PreparedSubmission } from './message.ts'
+import type { OperatorQueues } from './operator-queues.ts'
+import type { ReportMatching } from './report-matching.ts'
+
+/** The pause after a lost answer. It doubles with each one, up to the longest pause. */
+const LOST_ANSWER_PAUSE_MS = 1000
+const LONGEST_PAUSE_MS = 30_000
+
+export class Handovers {
+  readonly #core: ShardCore
+  readonly #queues: OperatorQueues
+  readonly #reports: ReportMatching
+  /** The number of handovers in progress, by operator. */
+  readonly #counts = new Map<string, number>()
+
+  constructor(core: ShardCore, queues: OperatorQueues, reports: ReportMatching) {
+    this.#core = core
+    this.#queues = queues
+    this.#reports = reports
+  }
+
+  get count(): number {
+    let sum = 0
+    for (const count of this.#counts.values()) sum += count
+    return sum
+  }
+
+  countAt(operator: string): number {
+    return this.#counts.get(operator) ?? 0
+  }
+
+  take(lane: number, operator: string): Message | null {
+    const message = this.#queues.take(lane, operator)
+    if (message === null) return null
+    message.inHandover = true
+    this.#counts.set(message.route, this.countAt(message.route) + 1)
+    return message
+  }
+
+  claim(message: Message, submission: PreparedSubmission, now: number): void {
+    const { dedupes } = this.#core.settings
+    message.earlierClaimOpen = message.state.stage === 'handingOver'
+    const decision = decide(message.state, {
+      type: 'HandOver',
+      epoch: this.#core.epoch,
+      operator: message.route,
+      dedupes: dedupes(message.route),
+      at: now,
+    })
+    if (Result.isSuccess(decision)) {
+      this.#core.record(message, decision.success, { type: 'submit', submission }, now)
+      return
+    }
+    switch (decision.failure._tag) {
+      case 'RetryNotDue':
+        return this.end(message, decision.failure.retryAt, now)
+      case 'LifetimeExpired':
+      case 'OutcomeUnknown':
+        return this.discard(message, now)
+      case 'AlreadyHandedOver':
+      case 'AcceptanceUnknown':
+      case 'MessageUnknown':
+      case 'NotHandedOver':
+        return this.end(message, 0, now)
+    }
+  }
+
+  /** The claim is acknowledged. */
+  submit(message: Message, submission: PreparedSubmission, now: number): void {
+    // The log may meanwhile contain the end of the message, from another member's claim.
+    if (message.state.stage !== 'handingOver') this.end(message, 0, now)
+    // The append may have taken longer than the rest of the time to live.
+    else if (now >= message.state.expiresAt) this.answered(message, { type: 'notWritten' }, 0, now)
+    else this.#core.emit({ type: 'submit', message, submission })
+  }
+
+  /** The message cannot be handed over (again): its time to live or its payload key is gone. */
+  discard(message: Message, now: number): void {
+    const { state } = message
+    const mayBeSent = state.stage === 'handingOver'
+    this.#core.decideAndRecord(
+      message,
+      mayBeSent
+        ? { type: 'AssumeSent', at: now, reportDeadline: this.#core.settings.reportDeadline(state, now) }
+        : { type: 'PassDeadline', at: Math.max(now, state.expiresAt) },
+      { type: 'endHandover', notBefore: 0 },
+      now,
+    )
+    if (mayBeSent) this.#core.count('assumed_sent')
+  }
+
+  /** The operator's answer. `reportDeadline` matters for `accepted` only. */
+  answered(message: Message, outcome: SubmitOutcome, reportDeadline: number, at: number): void {
+    switch (outcome.type) {
+      case 'accepted': {
+        const { operatorIds } = outcome
+        const operator = message.route
+        // Reports may overtake the append of this fact. From now on they find the message, and wait.
+        this.#reports.index(message, operator, operatorIds)
+        this.#core.decideAndRecord(
+          message,
+          { type: 'RecordSubmitted', operator, operatorIds, reportDeadline, at },
+          { type: 'endHandover', notBefore: 0 },
+          at,
+        )
+        return
+      }
+      case 'rejected':
+        this.#core.decideAndRecord(
+          message,
+          { type: 'RecordRejection', reason: outcome.reason, at },
+          { type: 'endHandover', notBefore: 0 },
+          at,
+        )
+        return
+      case 'refused':
+      case 'notWritten': {
+        const retryAt = outcome.type === 'refused' ? at + outcome.retryAfterMs : at
+        // The earlier claim may have succeeded. A refusal does not disprove that, so it is no fact.
+        if (message.earlierClaimOpen) {
+          return this.end(message, Math.max(retryAt, at + LOST_ANSWER_PAUSE_MS), at)
+        }
+        this.#core.decideAndRecord(
+          message,
+          { type: 'RecordRefusal', retryAt, at },
+          { type: 'endHandover', notBefore: retryAt },
+          at,
+        )
+        return
+      }
+      case 'unknown': {
+        this.#core.count('outcome_unknown')
+        if (!this.#core.settings.dedupes(message.route)) return this.discard(message, at)
+        const pause = Math.min(LOST_ANSWER_PAUSE_MS * 2 ** message.lostAnswers, LONGEST_PAUSE_MS)
+        message.lostAnswers++
+        return this.end(message, at + pause, at)
+      }
+    }
+  }
+
+  /** Ends the handover. A message that is still to be handed over is available from `notBefore` on. */
+  end(message: Message, notBefore: number, now: number): void {
+    if (!message.inHandover) return
+    message.inHandover = false
+    this.#counts.set(message.route, this.countAt(message.route) - 1)
+    if (message.state.final || message.state.stage === 'awaitingReport') {
+      this.#queues.remove(message)
+    } else {
+      message.blockedUntil = notBefore
+      this.#queues.requeue(message, notBefore > now)
+    }
+    this.#core.settle(message, now)
+  }
+}

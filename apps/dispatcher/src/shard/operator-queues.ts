@@ -1,0 +1,168 @@
+/**
+ * The messages of a shard that wait in memory for an operator, by lane: their order, the size of their
+ * payloads, their pinned lane offsets, and the offset from which each lane is read next.
+ */
+import { KeyedQueues, LaneCursor, PinnedOffsets } from '@hub/actor'
+import { BUFFER_BYTES, ENVELOPE_BYTES, LANES } from './limits.ts'
+import type { Message } from './message.ts'
+
+interface Lane {
+  readonly pinned: PinnedOffsets
+  readonly cursor: LaneCursor
+  /** Payload bytes, by operator. */
+  readonly bytes: Map<string, number>
+}
+
+export class OperatorQueues {
+  readonly #operators: ReadonlyArray<string>
+  /** The maximum messages of one lane and operator. */
+  readonly #limit: number
+  readonly #queues = new KeyedQueues<Message>(LANES)
+  readonly #lanes: ReadonlyArray<Lane>
+
+  constructor(operators: ReadonlyArray<string>, limit: number) {
+    this.#operators = operators
+    this.#limit = limit
+    this.#lanes = Array.from({ length: LANES }, (_, lane) => ({
+      pinned: new PinnedOffsets(),
+      bytes: new Map<string, number>(),
+      cursor: new LaneCursor({
+        isFull: (operator) => this.#isQueueFull(lane, operator),
+        hasRoom: (operator) => this.#hasQueueRoom(lane, operator),
+      }),
+    }))
+  }
+
+  /** The number of messages of a lane, including those in a handover. */
+  count(lane: number): number {
+    return this.#queues.count(lane)
+  }
+
+  /** The approximate memory of all payloads. */
+  get payloadBytes(): number {
+    let sum = 0
+    for (const { bytes } of this.#lanes) for (const size of bytes.values()) sum += size
+    return sum
+  }
+
+  /** Whether the lane must pause because of its queues. */
+  isFull(lane: number, now: number): boolean {
+    return (
+      this.#operators.every((operator) => this.#isQueueFull(lane, operator)) ||
+      this.#lanes[lane]!.cursor.isWaiting(now)
+    )
+  }
+
+  /** Whether the queues allow to resume the lane. */
+  hasRoom(lane: number, now: number): boolean {
+    return (
+      this.#operators.some((operator) => this.#hasQueueRoom(lane, operator)) &&
+      !this.#lanes[lane]!.cursor.isWaiting(now)
+    )
+  }
+
+  #isQueueFull(lane: number, operator: string): boolean {
+    return (
+      this.#queues.count(lane, operator) >= this.#limit ||
+      (this.#lanes[lane]!.bytes.get(operator) ?? 0) >= BUFFER_BYTES
+    )
+  }
+
+  #hasQueueRoom(lane: number, operator: string): boolean {
+    return (
+      this.#queues.count(lane, operator) <= this.#limit / 2 &&
+      (this.#lanes[lane]!.bytes.get(operator) ?? 0) <= BUFFER_BYTES / 2
+    )
+  }
+
+  // ---- reading the lanes
+
+  seekTarget(lane: number, position: number, now: number): number | null {
+    return this.#lanes[lane]!.cursor.seekTarget(position, now)
+  }
+
+  /** Whether the operator's queue has room for the record at this offset; otherwise it is read again. */
+  accepts(lane: number, offset: number, operator: string): boolean {
+    return this.#lanes[lane]!.cursor.accepts(offset, operator)
+  }
+
+  /** Whether the record is read for the first time since the shard was opened. */
+  isNew(lane: number, offset: number): boolean {
+    return this.#lanes[lane]!.cursor.isNew(offset)
+  }
+
+  /** Pins the offset of an unreadable record until the record is in the dead-letter topic. */
+  pinUnreadable(lane: number, offset: number): void {
+    this.#lanes[lane]!.cursor.pass(offset)
+    this.#lanes[lane]!.pinned.pin(offset)
+  }
+
+  unpin(lane: number, offset: number): void {
+    this.#lanes[lane]!.pinned.unpin(offset)
+  }
+
+  /** The lowest pinned or skipped offset of each lane. */
+  lowestPinned(): ReadonlyArray<number | null> {
+    return this.#lanes.map(({ cursor, pinned }) => {
+      const lowest = pinned.lowest()
+      const skipped = cursor.lowestSkipped()
+      return lowest === null ? skipped : skipped === null ? lowest : Math.min(lowest, skipped)
+    })
+  }
+
+  /** Whether all records before these ends have been read, given the committed offsets. */
+  areRead(committed: ReadonlyArray<number>, ends: ReadonlyArray<number>): boolean {
+    return committed.every(
+      (offset, lane) => Math.max(offset, this.#lanes[lane]!.cursor.frontier) >= (ends[lane] ?? 0),
+    )
+  }
+
+  // ---- the queues
+
+  /** Adds a message with its payload, and pins its lane offset. */
+  add(message: Message, blocked: boolean): void {
+    this.#lanes[message.lane]!.pinned.pin(message.laneOffset)
+    this.#weigh(message, 1)
+    this.#queues.push(message, blocked)
+  }
+
+  /**
+   * Removes a message and its payload. A message in a handover stays, whatever is read from the log
+   * meanwhile: the next message of its recipient must wait for the operator's answer.
+   */
+  remove(message: Message): void {
+    if (message.accepted === null || message.inHandover) return
+    this.#weigh(message, -1)
+    message.accepted = null
+    this.#queues.remove(message)
+    this.#lanes[message.lane]!.pinned.unpin(message.laneOffset)
+  }
+
+  #weigh({ accepted, lane, route }: Message, sign: 1 | -1): void {
+    const { bytes } = this.#lanes[lane]!
+    const size = ENVELOPE_BYTES + (accepted?.sealed.length ?? 0)
+    bytes.set(route, (bytes.get(route) ?? 0) + sign * size)
+  }
+
+  take(lane: number, operator: string): Message | null {
+    return this.#queues.take(lane, operator)
+  }
+
+  requeue(message: Message, blocked: boolean): void {
+    this.#queues.requeue(message, blocked)
+    if (!blocked) this.#queues.unblock(message)
+  }
+
+  block(message: Message): void {
+    this.#queues.block(message)
+  }
+
+  unblock(message: Message): void {
+    this.#queues.unblock(message)
+  }
+
+  /** Whether a message of this recipient is in a handover. */
+  isInHandover(recipient: string): boolean {
+    return this.#queues.isTaken(recipient)
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * Which offsets of log and reports recovery still needs.
+ *
+ * Log: the recovery offset of each claimed open message, and the final fact of each finished message for
+ * `REMEMBERED_MS`. The recovery offset is the newest claim, `HandoverRefused` or re-append of a message.
+ * Reports: a report stays pinned until its content is in the log, or is known to add nothing.
+ */
+import { PinnedOffsets } from '@hub/actor'
+import type { LogFact } from '@hub/domain'
+import { RE_APPEND_RATIO, REMEMBERED_MS } from './limits.ts'
+import { type Message, NONE } from './message.ts'
+
+/** A message is young until this age. Nearly all messages are final by then. */
+const RE_APPEND_AFTER_MS = 20_000
+/** Re-appended per second: 100 kB of log, and one produce that a one-time code may have to wait for. */
+const RE_APPENDED_AT_ONCE = 500
+/** The number of pinned offsets to search for messages to re-append, from the oldest on. */
+const RE_APPEND_SCAN = 2000
+
+/** A final message of which only the id is left. */
+interface RememberedMessage {
+  /** The log offset of its final fact. */
+  readonly offset: number
+  readonly finishedAt: number
+}
+
+const canReAppend = (message: Message, now: number): boolean =>
+  !message.inHandover &&
+  message.pendingAppends === 0 &&
+  now - message.recoveryFactAt >= RE_APPEND_AFTER_MS &&
+  (message.state.stage === 'awaitingReport' || message.state.stage === 'queued')
+
+/** Whether a fact can become the fact from which recovery restores the message. */
+const restores = ({ recoveryFactAt, state }: Message, fact: LogFact): boolean => {
+  switch (fact.type) {
+    case 'HandoverStarted':
+      return state.stage === 'handingOver'
+    case 'HandoverRefused':
+      return state.stage === 'queued' && fact.attempt === state.attempts
+    case 'OpenMessageCarried':
+      return state.stage === 'awaitingReport' && fact.at >= recoveryFactAt
+    case 'MessageDelivered':
+    case 'MessageUndelivered':
+    case 'MessageRejected':
+    case 'MessageExpired':
+      return true
+    case 'MessageSent':
+    case 'MessageSeen':
+      return false
+  }
+}
+
+export class RecoveryOffsets {
+  readonly #log = new PinnedOffsets<Message | RememberedMessage>()
+  readonly #reports = new PinnedOffsets()
+  /** Messages with pinned reports about some of their parts. */
+  readonly #partlyReported = new Set<Message>()
+  /** By message id, in the order in which the shard dropped the rest of them. */
+  readonly #remembered = new Map<string, RememberedMessage>()
+
+  lowestLog(): number | null {
+    return this.#log.lowest()
+  }
+
+  lowestReport(): number | null {
+    return this.#reports.lowest()
+  }
+
+  // ---- the log
+
+  /**
+   * Moves the recovery offset of a message to a fact. It moves forward only: an abandoned produce may
+   * land late, behind the results of its repetition, and then proves less than the current fact. The
+   * exception is an answer that is read after a later own claim: recovery must start at the answer.
+   */
+  advance(message: Message, fact: LogFact, offset: number): void {
+    const answersClaim =
+      offset < message.recoveryOffset &&
+      fact.type === 'MessageSent' &&
+      message.state.stage === 'awaitingReport' &&
+      message.state.sentAt === fact.at
+    if (offset <= message.recoveryOffset && !answersClaim) return
+    if (message.recoveryOffset >= 0 && !answersClaim && !restores(message, fact)) return
+    this.unpin(message)
+    message.recoveryOffset = offset
+    message.recoveryFactAt = fact.at
+    this.#log.pin(offset, message)
+  }
+
+  unpin(message: Message): void {
+    if (message.recoveryOffset < 0) return
+    this.#log.unpin(message.recoveryOffset, message)
+    message.recoveryOffset = -1
+  }
+
+  // ---- final messages of which only the id is left
+
+  get rememberedCount(): number {
+    return this.#remembered.size
+  }
+
+  isRemembered(messageId: string): boolean {
+    return this.#remembered.has(messageId)
+  }
+
+  /** Remembers the id of a final message, and pins its final fact. */
+  remember(messageId: string, offset: number, finishedAt: number): void {
+    const earlier = this.#remembered.get(messageId)
+    if (earlier !== undefined) this.#log.unpin(earlier.offset, earlier)
+    this.#remembered.delete(messageId)
+    const remembered = { offset, finishedAt }
+    if (offset >= 0) this.#log.pin(offset, remembered)
+    this.#remembered.set(messageId, remembered)
+  }
+
+  forgetRemembered(now: number): void {
+    for (const [id, remembered] of this.#remembered) {
+      if (now - remembered.finishedAt < REMEMBERED_MS) break
+      this.#remembered.delete(id)
+      this.#log.unpin(remembered.offset, remembered)
+    }
+  }
+
+  // ---- reports
+
+  pinReport(offset: number): void {
+    this.#reports.pin(offset)
+  }
+
+  unpinReport(offset: number): void {
+    this.#reports.unpin(offset)
+  }
+
+  /** Keeps the report of one part pinned until the other reports arrive or the message is re-appended. */
+  keepPartReport(message: Message, offset: number): void {
+    message.partReports = [...message.partReports, offset]
+    this.#partlyReported.add(message)
+  }
+
+  unpinPartReports(message: Message): void {
+    for (const offset of message.partReports) this.#reports.unpin(offset)
+    message.partReports = NONE
+    this.#partlyReported.delete(message)
+  }
+
+  // ---- re-append
+
+  /**
+   * The messages to re-append at the end of the log, the oldest first, so that the low-water mark can
+   * pass their facts. It depends on the log and not on time: it starts when recovery would no longer
+   * need most of the records behind the mark. So re-appends at most about double the log, and an idle
+   * shard appends nothing. Only partly reported messages depend on time, because they pin reports.
+   */
+  dueForReAppend(logPosition: number, now: number, reAppendBehind: number): ReadonlySet<Message> {
+    const due = new Set<Message>()
+    for (const message of this.#partlyReported) {
+      if (due.size < RE_APPENDED_AT_ONCE && canReAppend(message, now)) due.add(message)
+    }
+    const lowest = this.#log.lowest()
+    const behind = lowest === null ? 0 : logPosition - lowest
+    if (behind <= reAppendBehind + RE_APPEND_RATIO * this.#log.size) return due
+    let scanned = 0
+    for (const owner of this.#log.owners()) {
+      if (due.size === RE_APPENDED_AT_ONCE || scanned++ === RE_APPEND_SCAN) break
+      if ('state' in owner && canReAppend(owner, now)) due.add(owner)
+    }
+    return due
+  }
+}

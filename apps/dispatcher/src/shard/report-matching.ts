@@ -1,0 +1,230 @@
+/**
+ * Finds the message of each delivery report, and decides what the report changes. A report is matched by
+ * the operator's id, then by our reference. A report without a match is parked and looked up in the read
+ * model. As the last resort, it is matched by its recipient.
+ */
+import { decide } from '@hub/domain'
+import { Result } from 'effect'
+import type { ShardCore, ShardEvent } from './effects.ts'
+import { type KnownMessage, type Message, NONE, operatorKey, type Report } from './message.ts'
+import type { OperatorQueues } from './operator-queues.ts'
+import { type ParkedReport, ParkedReports } from './parked-reports.ts'
+import type { RecoveryOffsets } from './recovery-offsets.ts'
+
+/**
+ * A report that the read model has not known for so long may belong to a message of its recipient whose
+ * answer was lost.
+ */
+const MATCH_BY_RECIPIENT_MS = 5000
+/** After this time the shard drops a report that nobody knows. */
+const PARK_MS = 30_000
+
+export class ReportMatching {
+  readonly #core: ShardCore
+  readonly #queues: OperatorQueues
+  readonly #recovery: RecoveryOffsets
+  readonly #byOperatorId = new Map<string, Message>()
+  /** Messages that were sent, or may have been sent, without a known operator id, by recipient. */
+  readonly #withoutIds = new Map<string, Set<Message>>()
+  readonly #parked = new ParkedReports()
+
+  constructor(core: ShardCore, queues: OperatorQueues, recovery: RecoveryOffsets) {
+    this.#core = core
+    this.#queues = queues
+    this.#recovery = recovery
+  }
+
+  get parkedCount(): number {
+    return this.#parked.size
+  }
+
+  /** Whether no further report may be read. */
+  get isFull(): boolean {
+    return this.#parked.isFull
+  }
+
+  get hasRoom(): boolean {
+    return this.#parked.hasRoom
+  }
+
+  /** Parked reports that are due for a lookup. */
+  dueForLookup(now: number, limit: number): ReadonlyArray<ParkedReport> {
+    return this.#parked.due(now, limit)
+  }
+
+  // ---- the index
+
+  /** Learns the operator's ids of a message. Reports that are parked under these ids then wait for it. */
+  index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
+    if (operatorIds.length > 1) message.awaitedParts ??= new Set(operatorIds)
+    for (const id of operatorIds) {
+      const key = operatorKey(operator, id, message.key)
+      this.#byOperatorId.set(key, message)
+      const parked = this.#parked.take(key)
+      if (parked.length > 0) message.waitingReports = [...message.waitingReports, ...parked]
+    }
+  }
+
+  addWithoutIds(message: Message): void {
+    const set = this.#withoutIds.get(message.key) ?? new Set()
+    set.add(message)
+    this.#withoutIds.set(message.key, set)
+  }
+
+  removeWithoutIds(message: Message): void {
+    const set = this.#withoutIds.get(message.key)
+    if (set === undefined) return
+    set.delete(message)
+    if (set.size === 0) this.#withoutIds.delete(message.key)
+  }
+
+  /** The shard forgets the message, and its waiting reports are duplicates. */
+  forget(message: Message): void {
+    this.removeWithoutIds(message)
+    this.#recovery.unpinPartReports(message)
+    for (const report of message.waitingReports) this.#drop(report, 'report_duplicate')
+    const { operator, operatorIds } = message.state
+    if (operator === null) return
+    for (const id of operatorIds) {
+      const key = operatorKey(operator, id, message.key)
+      if (this.#byOperatorId.get(key) === message) this.#byOperatorId.delete(key)
+    }
+  }
+
+  // ---- reports
+
+  onReport(report: Report, now: number): void {
+    const named = report.reference === null ? undefined : this.#core.messages.get(report.reference)
+    const message =
+      this.#byOperatorId.get(operatorKey(report.operator, report.operatorId, report.recipient)) ??
+      (named?.key === report.recipient ? named : undefined)
+    if (message === undefined || lacksIds(message)) this.#park(report, now)
+    else if (this.#mustWait(message)) message.waitingReports = [...message.waitingReports, report]
+    else this.#apply(message, report, now)
+  }
+
+  /** Applies the waiting reports of a message, as far as nothing else is in progress. */
+  applyWaiting(message: Message, now: number): void {
+    while (message.waitingReports.length > 0 && !this.#mustWait(message)) {
+      const [first, ...rest] = message.waitingReports
+      message.waitingReports = rest.length === 0 ? NONE : rest
+      // Another member may have recorded the end of the message without the ids of its parts.
+      if (lacksIds(message)) this.#park(first!, now)
+      else this.#apply(message, first!, now)
+    }
+  }
+
+  /**
+   * Reports wait while a handover, an append or a lookup is in progress. They also wait when an answer
+   * was lost and the next submit will return it: without the ids of all parts, the report of one part
+   * would count for all of them.
+   */
+  #mustWait(message: Message): boolean {
+    if (message.inHandover || message.pendingAppends > 0 || message.lookupPending) return true
+    const { operator, stage } = message.state
+    return (
+      stage === 'handingOver' &&
+      operator !== null &&
+      this.#core.settings.dedupes(operator) &&
+      message.accepted?.parts !== 1
+    )
+  }
+
+  #apply(message: Message, report: Report, now: number): void {
+    const { outcome } = report
+    const { operatorIds } = message.state
+    // Matched by reference: its part was reported before the message was re-appended without that part.
+    if (
+      outcome.status === 'delivered' &&
+      operatorIds.length > 0 &&
+      !operatorIds.includes(report.operatorId)
+    ) {
+      return this.#drop(report, 'report_duplicate')
+    }
+    if (outcome.status === 'delivered' && message.awaitedParts !== null) {
+      if (!message.awaitedParts.delete(report.operatorId)) return this.#drop(report, 'report_duplicate')
+      if (message.awaitedParts.size > 0) return this.#recovery.keepPartReport(message, report.offset)
+    }
+    const decision = decide(
+      message.state,
+      outcome.status === 'seen'
+        ? { type: 'RecordReadReceipt', at: now }
+        : { type: 'RecordReport', outcome, at: now },
+    )
+    if (Result.isFailure(decision)) return this.#drop(report, 'report_impossible')
+    if (decision.success.length === 0) return this.#drop(report, 'report_duplicate')
+    this.#core.record(message, decision.success, { type: 'unpinReport', offset: report.offset }, now)
+  }
+
+  #drop(report: Report, reason: ShardEvent): void {
+    this.#core.count(reason)
+    this.#recovery.unpinReport(report.offset)
+  }
+
+  #park(report: Report, now: number): void {
+    const evicted = this.#parked.add(report, now, this.#core.logPosition)
+    if (evicted !== null) this.#drop(evicted, 'report_unmatched')
+  }
+
+  // ---- answers of the read model
+
+  /** The answer for a parked report: its message, or `null` if the read model knows none. */
+  lookedUp(report: Report, known: KnownMessage | null, now: number): void {
+    const parked = this.#parked.get(report.offset)
+    if (parked === undefined) return
+    parked.unknown = known === null
+    if (known !== null) {
+      if (isCorrectable(known, report)) return this.#correct(parked, known, now)
+      if (known.status !== 'accepted' && known.status !== 'sent') {
+        this.#parked.remove(parked)
+        this.#drop(report, 'report_duplicate')
+        return
+      }
+    } else if (this.#matchByRecipient(parked, now)) return
+    // While a handover is in progress, its answer may still bring the id of the report.
+    if (now - parked.since >= PARK_MS && !this.#queues.isInHandover(report.recipient)) {
+      this.#parked.remove(parked)
+      this.#drop(report, 'report_unmatched')
+    }
+  }
+
+  /** The report changes a message that the shard has forgotten, or of which it knows no ids. */
+  #correct(parked: ParkedReport, known: KnownMessage, now: number): void {
+    const { operator, operatorIds } = known
+    this.#parked.remove(parked)
+    const present = this.#core.messages.get(known.id)
+    const message = present ?? this.#core.restore(known, now)
+    // The log may have told the shard only the final fact of the message.
+    if (message.state.operatorIds.length === 0) message.state = { ...message.state, operator, operatorIds }
+    this.index(message, operator, operatorIds)
+    if (present === undefined) this.#core.settle(message, now)
+    this.onReport(parked.report, now)
+    // Reports of its other parts were parked under their own ids.
+    if (present !== undefined) this.#core.settle(message, now)
+  }
+
+  #matchByRecipient(parked: ParkedReport, now: number): boolean {
+    const { operator, recipient } = parked.report
+    if (now - parked.since < MATCH_BY_RECIPIENT_MS || this.#queues.isInHandover(recipient)) return false
+    const candidates = [...(this.#withoutIds.get(recipient) ?? [])].filter(
+      ({ state }) => state.operator === operator,
+    )
+    const [only] = candidates
+    // With two candidates nothing tells which is meant. Both wait for their deadline.
+    if (only === undefined || candidates.length > 1 || only.inHandover || only.pendingAppends > 0) {
+      return false
+    }
+    this.#parked.remove(parked)
+    this.#core.count('report_matched_by_recipient')
+    this.#apply(only, parked.report, now)
+    return true
+  }
+}
+
+/** A late report may correct such a message. Only the read model knows its number of parts. */
+const lacksIds = ({ state }: Message): boolean =>
+  state.reason === 'dlr_timeout_local' && state.operatorIds.length === 0
+
+const isCorrectable = (known: KnownMessage, { outcome }: Report): boolean =>
+  known.reason === 'dlr_timeout_local' ||
+  (known.status === 'delivered' && outcome.status === 'seen' && !known.seen)

@@ -1,0 +1,271 @@
+/** A hub around a dispatcher, on the servers of the test runner: topics and a database of its own, and an operator simulator. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import {
+  decodeId,
+  DEFAULT_START_WORDS,
+  DEFAULT_STOP_WORDS,
+  type LogFact,
+  type MessageAccepted,
+  type MessageClass,
+  type Mode,
+  newId,
+  optOutVocabulary,
+  recipientHash,
+} from '@hub/domain'
+import {
+  acceptedRecord,
+  ConsumerGroups,
+  createTopics,
+  decodeFact,
+  EventLog,
+  type IncomingRecord,
+  isFactType,
+  layerConsumerGroups,
+  layerEventLog,
+  type OutgoingRecord,
+  topicCatalogue,
+  topicNames,
+} from '@hub/kafka'
+import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
+import { freshDatabase, testBrokers, topicPrefix } from '@hub/testkit'
+import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
+import { optOutsPostgres } from '../inbound/opt-outs.postgres.ts'
+import { knownMessagesPostgres } from '../lookup/known-messages.postgres.ts'
+
+/** Two shards: enough for order between them to matter. */
+export const PARTITIONS = 2
+export const HASH_SECRET = 'a secret of the tests, long enough for it'
+
+/** What a dispatcher is told in every test: where its world is, its secret, and the usual words. */
+export const settingsIn = (world: World) => ({
+  prefix: world.prefix,
+  topics: world.topics,
+  hashSecret: Redacted.make(HASH_SECRET),
+  vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
+})
+
+export interface Outgoing {
+  readonly to: string
+  readonly class?: MessageClass
+  readonly mode?: Mode
+  readonly text?: string
+  readonly parts?: number
+  /** Milliseconds. */
+  readonly lifetime?: number
+}
+
+/** A port that was free a moment ago. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** Everything a test needs; `remove` gives the database back. Topics go with the test's broker. */
+export const makeWorld = async () => {
+  const prefix = topicPrefix()
+  const topics = topicNames(prefix)
+  const database = await freshDatabase()
+  const connection = { brokers: testBrokers(), clientId: 'dispatcher-int-test' }
+  const masterKey = randomBytes(32).toString('base64')
+  const directory = mkdtempSync(join(tmpdir(), 'hub-dispatcher-'))
+  const environment: Record<string, string> = {
+    HUB_DATABASE_URL: database.url,
+    HUB_KAFKA_BROKERS: connection.brokers.join(','),
+    HUB_TOPIC_PREFIX: prefix,
+    HUB_PARTITIONS: String(PARTITIONS),
+    HUB_MASTER_KEY: masterKey,
+    HUB_NUMBER_HASH_SECRET: HASH_SECRET,
+    HUB_DATA_DIR: directory,
+  }
+  await Effect.runPromise(
+    createTopics(connection, topicCatalogue({ prefix, partitions: PARTITIONS, replicationFactor: 1 })),
+  )
+  const bus = Layer.merge(
+    layerEventLog({ connection, partitions: PARTITIONS }),
+    layerConsumerGroups({ connection }),
+  )
+  const layer = Layer.mergeAll(knownMessagesPostgres, optOutsPostgres, PayloadEncryption.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(Sql.layer('dispatcher-int-test'), MasterKeyEncryption.layer)),
+    Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))),
+    Layer.provideMerge(bus),
+  )
+
+  /** A message as command-api would put it into its lane. */
+  const seal = (message: Outgoing) =>
+    Effect.gen(function* () {
+      const payloadEncryption = yield* PayloadEncryption
+      const messageClass = message.class ?? 'otp'
+      const mode = message.mode ?? 'test'
+      const now = Date.now()
+      const messageId = newId('msg', now, randomBytes(10))
+      const key = yield* payloadEncryption.currentKey(messageClass)
+      const payload = JSON.stringify({ to: message.to, text: message.text ?? 'Code 1234', variables: {} })
+      const accepted: MessageAccepted = {
+        type: 'MessageAccepted',
+        messageId,
+        at: now,
+        account: newId('acc', now, randomBytes(10)),
+        mode,
+        class: messageClass,
+        recipient: recipientHash(HASH_SECRET, message.to),
+        template: 'otp_code',
+        sender: 'HUB',
+        clientRef: null,
+        batch: null,
+        parts: message.parts ?? 1,
+        price: { amount: '0.00', currency: 'RUB' },
+        variables: ['code'],
+        expiresAt: now + (message.lifetime ?? 300_000),
+        sealingKey: key.id,
+        sealed: key.encrypt(messageId, Buffer.from(payload)),
+        republished: false,
+      }
+      return accepted
+    })
+
+  /** Puts messages into their lanes; answers their ids in order. */
+  const send = (messages: ReadonlyArray<Outgoing>) =>
+    Effect.gen(function* () {
+      const log = yield* EventLog
+      const sql = yield* Sql
+      const accepted = yield* Effect.forEach(messages, seal)
+      // The ledger comes before the lane, as in command-api: it knows whose a report is when nobody else does.
+      const ids = accepted.map(({ messageId }) => decodeId('msg', messageId)!)
+      yield* sql.run(
+        (q) => q`
+          INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender,
+                                           parts, price, currency, variables, created_at, expires_at)
+          SELECT id, id, 'test', 'otp', decode(recipient, 'hex'), '', '', '', 1, 0, 'RUB', '{}', now(), now()
+          FROM unnest(${ids}::uuid[], ${accepted.map(({ recipient }) => recipient)}::text[]) AS sent (id, recipient)`,
+      )
+      yield* log.append(
+        accepted.map((fact): OutgoingRecord => acceptedRecord(topics, fact)),
+        { deadlineMs: 5000 },
+      )
+      return accepted.map(({ messageId }) => messageId)
+    })
+
+  /** Reads a topic from its beginning on, for as long as the scope lives. */
+  const follow = (topic: string) =>
+    Effect.gen(function* () {
+      const groups = yield* ConsumerGroups
+      const records: Array<IncomingRecord> = []
+      yield* groups.join(
+        { group: `follower-${randomUUID()}`, topics: [topic] },
+        {
+          onAssigned: ({ shards }, control) => {
+            for (const partition of shards) control.seek({ topic, partition, offset: 0 })
+          },
+          onRevoking: Effect.void,
+          onBatch: (_topic, _partition, batch) =>
+            Effect.sync(() => {
+              records.push(...batch)
+            }),
+        },
+      )
+      return records
+    })
+
+  /** The facts of a message, in the order of the log, as short texts. */
+  const factsOf = (records: ReadonlyArray<IncomingRecord>): ReadonlyMap<string, ReadonlyArray<LogFact>> => {
+    const facts = new Map<string, Array<LogFact>>()
+    for (const record of records) {
+      if (!isFactType(record.type)) continue
+      const fact = decodeFact(record)
+      if (Result.isFailure(fact) || fact.success.type === 'MessageAccepted') continue
+      const list = facts.get(fact.success.messageId) ?? []
+      list.push(fact.success)
+      facts.set(fact.success.messageId, list)
+    }
+    return facts
+  }
+
+  return {
+    prefix,
+    topics,
+    directory,
+    environment,
+    layer,
+    seal,
+    send,
+    follow,
+    factsOf,
+    remove: async () => {
+      rmSync(directory, { recursive: true, force: true })
+      await database.drop()
+    },
+  }
+}
+export type World = Awaited<ReturnType<typeof makeWorld>>
+
+const SIMULATOR = new URL('../../../../infra/local/operator-simulator/main.ts', import.meta.url)
+
+/** A process of the operator simulator, ended with the scope. */
+export const simulator = (directory: string, callbackPort: number) =>
+  Effect.gen(function* () {
+    const password = randomBytes(4).toString('hex')
+    const secret = randomBytes(24).toString('hex')
+    const stop = (running: ChildProcess) =>
+      Effect.promise(async () => {
+        running.kill('SIGKILL')
+        if (running.exitCode === null && running.signalCode === null) await once(running, 'exit')
+      })
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [SIMULATOR.pathname], {
+          stdio: ['ignore', 'pipe', 'inherit'],
+          env: {
+            PATH: process.env['PATH'],
+            HUB_OPERATOR_SIMULATOR_PORT: '0',
+            HUB_OPERATOR_SIMULATOR_SMPP_PORT: '0',
+            HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID: 'hub',
+            HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD: password,
+            HUB_OPERATOR_HTTP_SECRET: secret,
+            HUB_OPERATOR_CALLBACK_URL: `http://127.0.0.1:${callbackPort}/reports`,
+            HUB_OPERATOR_JOURNAL: join(directory, `simulator-${password}.jsonl`),
+          },
+        }),
+      ),
+      stop,
+    )
+    const ports = yield* Effect.promise(async () => {
+      const first = once(createInterface({ input: child.stdout }), 'line')
+      const ended = once(child, 'exit').then(([code]) => {
+        throw new Error(`the operator simulator ended with ${String(code)}`)
+      })
+      const [line] = (await Promise.race([first, ended])) as [string]
+      return JSON.parse(line) as { readonly smpp: number; readonly http: number }
+    }).pipe(Effect.timeout('30 seconds'), Effect.orDie)
+    const url = `http://127.0.0.1:${ports.http}`
+    const json = (path: string, init?: RequestInit) =>
+      Effect.promise(async () => {
+        const response = await fetch(`${url}${path}`, init)
+        return (await response.json()) as Record<string, number>
+      })
+    return {
+      url: new URL(url),
+      secret,
+      /** How it is bound to. */
+      smpp: { url: new URL(`smpp://hub@127.0.0.1:${ports.smpp}`), password: Redacted.make(password) },
+      /** Kills it. */
+      stop: stop(child),
+      statistics: json('/statistics'),
+      behave: (settings: Record<string, boolean | number | string | null>) =>
+        json('/behaviour', {
+          method: 'PUT',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(settings),
+        }),
+    }
+  })
