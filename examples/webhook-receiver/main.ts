@@ -1,10 +1,10 @@
 /**
- * A webhook receiver to try the hub with: it listens on https://localhost, subscribes itself with the local hub's test
- * key, verifies every signature, and prints the events as they come. Ctrl-C ends it. The subscription stays, and the next
- * start takes it up again with what it has missed: address and secret are kept in the data folder.
+ * An example webhook receiver. It listens on https://localhost, subscribes with the test key of the
+ * local hub, verifies each signature, and prints the events. Ctrl-C stops it. The subscription
+ * stays: address and secret are in the data folder, and the next start receives missed events.
  *
- * A hub refuses addresses that are not public, and certificates that nobody vouches for. So the receiver writes the
- * certificate of its own authority first, for the hub to be started with:
+ * A hub refuses addresses that are not public and certificates of unknown authorities. The receiver
+ * therefore writes the certificate of its own authority. Start the hub with:
  *
  *   HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=.local/receiver/ca.pem npm start
  */
@@ -28,9 +28,12 @@ interface Subscription {
   readonly port: number
   readonly secret: string
 }
-const kept: Subscription | null = existsSync(stateFile) ? JSON.parse(readFileSync(stateFile, 'utf8')) : null
+const stored: Subscription | null = existsSync(stateFile) ? JSON.parse(readFileSync(stateFile, 'utf8')) : null
 
-/** A certificate lives for a day. A hub that runs trusts the one it was started with, so a young one is used again. */
+/**
+ * Returns the certificate, which is valid for a day. A certificate younger than 20 hours is used
+ * again, because a running hub trusts only the authority that it was started with.
+ */
 const readCertificate = async (): Promise<ServerCertificate> => {
   mkdirSync(join(dataDir, 'receiver'), { recursive: true })
   if (existsSync(tlsFile) && Date.now() - statSync(tlsFile).mtimeMs < 20 * 3_600_000) {
@@ -50,18 +53,18 @@ const server = createServer(await readCertificate(), (request, response) => {
   const chunks: Array<Buffer> = []
   request.on('data', (chunk: Buffer) => chunks.push(chunk))
   request.on('end', () => {
-    // The raw bytes, before any parsing: they are what is signed.
+    // The signature covers the raw bytes, so verify before parsing.
     const body = Buffer.concat(chunks)
     const signature = String(request.headers['hub-signature'])
     if (secret === null || !verifySignature(signature, [secret], body, Date.now() / 1000)) {
-      console.log('refused a request whose signature does not fit')
+      console.log('Refused a request with an invalid signature.')
       response.writeHead(400).end()
       return
     }
-    // Answer first: the hub gives a receiver ten seconds, and work belongs behind the answer.
+    // Answer first: the hub waits ten seconds for the answer. Process the events afterwards.
     response.writeHead(204).end()
     for (const event of JSON.parse(body.toString('utf8'))) {
-      // Delivery is at least once, so each event may come again.
+      // Delivery is at least once: drop repeats by the id of the event.
       if (seen.has(event.id)) continue
       seen.add(event.id)
       const { id, reason_code, status } = event.data.object
@@ -71,23 +74,26 @@ const server = createServer(await readCertificate(), (request, response) => {
     }
   })
 })
-await new Promise<void>((listening) => server.listen(kept?.port ?? 0, '127.0.0.1', listening))
+await new Promise<void>((listening) => server.listen(stored?.port ?? 0, '127.0.0.1', listening))
 const { port } = server.address() as AddressInfo
 
 if (!existsSync(hubFile)) {
-  console.log('Now start the hub, in another terminal:\n')
+  console.log('Start the hub in another terminal:\n')
   console.log(`  HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=${caFile} npm start\n`)
 }
 
-/** Subscribes as soon as a hub is there, unless the subscription of an earlier run still stands. Answers its secret. */
+/**
+ * Waits for a hub and subscribes, unless the subscription of an earlier run exists. Returns its
+ * secret.
+ */
 const subscribe = async (): Promise<string> => {
   for (;;) {
     try {
       const hub = JSON.parse(readFileSync(hubFile, 'utf8'))
       const headers = { authorization: `Bearer ${hub.keys.test}`, 'content-type': 'application/json' }
       const endpoints = `${hub.base_url}/v1/webhook_endpoints`
-      if (kept !== null && (await fetch(`${endpoints}/${kept.id}`, { headers })).status === 200)
-        return kept.secret
+      if (stored !== null && (await fetch(`${endpoints}/${stored.id}`, { headers })).status === 200)
+        return stored.secret
       const url = `https://localhost:${port}/`
       const response = await fetch(endpoints, { method: 'POST', headers, body: JSON.stringify({ url }) })
       const answer = (await response.json()) as { id: string; secret: string; error?: { message: string } }
@@ -98,14 +104,14 @@ const subscribe = async (): Promise<string> => {
         return answer.secret
       }
       console.log(`The hub refused the subscription: ${answer.error?.message}`)
-      console.log(`Was it started with HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=${caFile} ?`)
+      console.log(`Start it with HUB_WEBHOOK_ALLOWED_HOSTS=localhost HUB_WEBHOOK_CA_FILE=${caFile}.`)
       process.exit(1)
     } catch {
-      // No hub yet, or not ready.
+      // The hub is not running yet, or not ready.
       await delay(500)
     }
   }
 }
 
 secret = await subscribe()
-console.log(`Subscribed at https://localhost:${port}/ — send a message and watch.`)
+console.log(`Subscribed with https://localhost:${port}/. Send a message to see its events.`)
