@@ -57,7 +57,7 @@ describe('the import rule', () => {
   it.each([
     ['packages/domain/src/message/a.ts', 'effect'],
     ['packages/domain/src/message/a.ts', 'node:crypto'],
-    ['packages/domain/src/message/a.ts', '../vocabulary.ts'],
+    ['packages/domain/src/message/a.ts', '../values/money.ts'],
     ['packages/domain/src/message/a.unit.test.ts', 'vitest'],
     ['packages/kafka/src/inner/a.ts', '../port.ts'],
     ['packages/kafka/src/a.ts', '@hub/domain'],

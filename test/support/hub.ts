@@ -1,4 +1,7 @@
-/** Starts server stacks and complete hubs for tests across processes: real servers and apps on free ports. */
+/**
+ * Starts server stacks and complete hubs for tests across processes: real servers and apps on free
+ * ports.
+ */
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
@@ -90,18 +93,21 @@ interface TestHubOptions {
   /** The number of dispatchers, at most three. Default: one. */
   readonly dispatchers?: number
   /**
-   * `limits.api_rps` of the seeded accounts, instead of the contract's default of 100. For tests and benchmarks
-   * that the request rate must not limit.
+   * `limits.api_rps` of the seeded accounts, instead of the contract's default of 100. For tests
+   * and benchmarks that the request rate must not limit.
    */
   readonly apiRps?: number
   /**
-   * How live messages reach the operator simulator: `smpp` as with `npm start`, or `http`. Over HTTP the simulator
-   * recognises and counts repeated references.
+   * How live messages reach the operator simulator: `smpp` as with `npm start`, or `http`. Over
+   * HTTP the simulator recognises and counts repeated references.
    */
   readonly liveOperator?: LiveOperator
   /** Servers that already run. Default: the hub starts and stops its own. */
   readonly servers?: TestStack
-  /** The hub that this one replaces. This hub uses the secrets and the operator simulator of that hub. */
+  /**
+   * The hub that this one replaces. This hub uses the secrets and the operator simulator of that
+   * hub.
+   */
   readonly takesOverFrom?: TestHub
   /** The checkout that provides apps, migrations and topics. Default: this one. */
   readonly sources?: string
@@ -132,7 +138,10 @@ const makeHandle = (service: Service): ProcessHandle => ({
   logs: service.log,
 })
 
-/** The environment without the variables of the developer's own hub: a test must not use its servers or ports. */
+/**
+ * The environment without the variables of the developer's own hub: a test must not use its servers
+ * or ports.
+ */
 const cleanEnvironment = (): Record<string, string | undefined> =>
   Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR'),
@@ -164,7 +173,10 @@ const freePort = async (): Promise<number> => {
   return port
 }
 
-/** Another process may take a free port before the hub listens on it. Three such failures in a row are not a coincidence. */
+/**
+ * Another process may take a free port before the hub listens on it. Three such failures in a row
+ * are not a coincidence.
+ */
 const MAX_ATTEMPTS = 3
 
 const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promise<A> => {
@@ -179,7 +191,10 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
   }
 }
 
-/** The services to kill when the test process ends before it stopped its hub, for example after a failed setup. */
+/**
+ * The services to kill when the test process ends before it stopped its hub, for example after a
+ * failed setup.
+ */
 const running = new Set<ReadonlyArray<Service>>()
 process.on('exit', () => {
   for (const services of running) {
@@ -223,7 +238,10 @@ interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
   readonly database?: string
 }
 
-/** Starts Kafka, PostgreSQL and Redis for a test that kills or stops them. Other tests use the servers of the test runner. */
+/**
+ * Starts Kafka, PostgreSQL and Redis for a test that kills or stops them. Other tests use the
+ * servers of the test runner.
+ */
 export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =>
   onFreePorts(async (settings) => {
     const report = options.report ?? (() => {})
@@ -264,7 +282,10 @@ const settingsOfSuccessor = (settings: Settings, { dataDir, ports }: TestHub): S
   return { ...settings, ports: { ...settings.ports, operatorCallback, operatorSimulator, operatorSmpp } }
 }
 
-/** Starts a hub and waits until it is ready: servers, operator simulator and the four apps. Nothing restarts a process that ends. */
+/**
+ * Starts a hub and waits until it is ready: servers, operator simulator and the four apps. Nothing
+ * restarts a process that ends.
+ */
 export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
   onFreePorts(async (free) => {
     const { servers, takesOverFrom } = options

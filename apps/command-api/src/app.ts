@@ -15,7 +15,7 @@ import { relayLayer } from './accept/relay.ts'
 import { countersFromLedgerLayer } from './accept/counters-from-ledger.ts'
 import { Access } from './access/access.ts'
 import type { Networks } from './access/client-address.ts'
-import { ApiKeys } from './access/keys.ts'
+import { ApiKeys } from './access/api-keys.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { HubSettings } from './accounts/hub-settings.ts'
 import { Batches } from './batches/batches.ts'
@@ -25,7 +25,7 @@ import { readinessLayer } from './health/readiness.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
 import { serverLayer } from './http/server.ts'
-import { announcedShutdown } from './http/shutdown.ts'
+import { gracefulShutdown } from './http/graceful-shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
 import { Idempotency } from './idempotency/idempotency.ts'
 import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
@@ -81,7 +81,7 @@ export const commandApi = (options: AppOptions) => {
 
   // What is listed first is there last and goes first: the checks of readiness outlive the listener, so that they can say that it is
   // closing, and the flushes outlive it to finish what it took.
-  return announcedShutdown(shutdownDelay).pipe(
+  return gracefulShutdown(shutdownDelay).pipe(
     Layer.provideMerge(apiLayer({ hashSecret })),
     Layer.provideMerge(serverLayer(port, tls, shutdownDelay)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),

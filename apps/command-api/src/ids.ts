@@ -1,8 +1,8 @@
-/** New identifiers. The domain knows no randomness; this is where it comes in. */
+/** New identifiers. The domain is pure, so the random bytes come from here. */
 import { randomFillSync } from 'node:crypto'
 import { type IdPrefix, NEW_ID_RANDOM_BYTES, newId } from '@hub/domain'
 
-/** Random bytes are drawn for 400 ids at once: a system call an id shows in the profile of a send. */
+/** Random bytes for 400 ids: one system call per id is visible in the profile of a send. */
 const pool = Buffer.alloc(NEW_ID_RANDOM_BYTES * 400)
 let used = pool.length
 
@@ -17,5 +17,5 @@ export const freshId = (prefix: IdPrefix, nowMs: number): string => {
   return newId(prefix, nowMs, random)
 }
 
-/** Makes ids of one kind; a port, so that tests can say what comes out. */
+/** Creates ids of one kind. Tests replace it by a deterministic one. */
 export type MakeId = (nowMs: number) => string

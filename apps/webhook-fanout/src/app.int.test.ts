@@ -1,4 +1,4 @@
-/** The fan-out on real Kafka and PostgreSQL, with real TLS receivers on the loopback. */
+/** The whole fan-out on real Kafka and PostgreSQL, with real TLS receivers on the loopback address. */
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
@@ -10,7 +10,7 @@ import { FanoutStore } from './store/store.port.ts'
 
 const HOUR = 3_600_000
 
-/** Slow machines wait longer; a test that cannot end fails. */
+/** Long enough for a slow machine; it ends a test that hangs. */
 const TIMEOUT = 30_000
 
 const eventIds = (received: Received): ReadonlyArray<string> =>
@@ -33,7 +33,7 @@ const pendingOf = (hub: Deployment, endpoint: { readonly uuid: string }) =>
     )
     .pipe(Effect.map(([row]) => row?.count))
 
-const settled = (hub: Deployment, endpoint: { readonly uuid: string }, batches: number) =>
+const waitUntilEnded = (hub: Deployment, endpoint: { readonly uuid: string }, batches: number) =>
   hub.eventually(async (q) => {
     const [row] = await q<{ count: number }[]>`
       SELECT count(DISTINCT batch_id)::int AS count FROM webhooks.attempts a
@@ -58,13 +58,13 @@ describe('events', () => {
         endpoint.secret,
       )
       expect(verified).toEqual(events.map((event) => JSON.parse(event.body)))
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
       expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
         { attempt: 1, status: 'succeeded', response_code: 200, reason: null, next_attempt_at: null },
       ])
     }))
 
-  test('go out a hundred at a time, and each subscription gets the types it asked for', (hub) =>
+  test('arrive in batches of a hundred, and each subscription gets only its event types', (hub) =>
     Effect.gen(function* () {
       const [all, some] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
       const account = yield* hub.account()
@@ -99,16 +99,16 @@ describe('events', () => {
       expect(allIds(yield* receiver.until((received) => received.length > 0))).toEqual(idsOf(wanted))
     }))
 
-  test('read twice are queued once', (hub) =>
+  test('that are read twice are delivered once', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       const first = yield* hub.start()
       const events = yield* hub.emit(account, 5)
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
       yield* first.stop
-      // As after a crash before the position was stored: everything comes again, with one event more.
+      // Like a crash before the position was stored: all records come again, with one more event.
       yield* hub.sql.run((q) => q`UPDATE webhooks.positions SET position = 0`)
       yield* hub.start()
       const more = yield* hub.emit(account, 1)
@@ -116,7 +116,7 @@ describe('events', () => {
       expect(requests.map(eventIds)).toEqual([idsOf(events), idsOf(more)])
     }))
 
-  test('that cannot be read are set aside, and the rest goes on', (hub) =>
+  test('that cannot be decoded are dead-lettered, and the next ones are delivered', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -141,15 +141,15 @@ describe('events', () => {
 })
 
 describe('a new subscription', () => {
-  test('gets what is recorded behind its creation, and nothing before it', (hub) =>
+  test('gets the events that are recorded after its creation, and none before', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       yield* hub.start()
-      // Recorded before, published after.
+      // Recorded before the creation, published after it.
       const before = yield* hub.record(account, 2)
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      // Recorded after, read before the subscription's fact.
+      // Recorded after the creation, read before the record of the subscription.
       const between = yield* hub.emit(account, 2)
       yield* hub.publish(account, before)
       yield* hub.change(account, endpoint, 'created')
@@ -158,7 +158,7 @@ describe('a new subscription', () => {
       expect(allIds(requests)).toEqual([...idsOf(between), ...idsOf(after)])
     }))
 
-  test('gets them also when it is created while nobody runs', (hub) =>
+  test('gets them also if it is created while no process runs', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -171,7 +171,7 @@ describe('a new subscription', () => {
 })
 
 describe('a failed attempt', () => {
-  test('is repeated by the schedule with the same id and bytes, and is on record', (hub) =>
+  test('is repeated by the schedule with the same id and bytes, and is in the delivery log', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
@@ -180,7 +180,7 @@ describe('a failed attempt', () => {
       yield* hub.emit(account, 2)
       yield* receiver.until((received) => received.length === 2)
       receiver.respondWith(statusResponse(200))
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
       const requests = receiver.received
       expect(new Set(requests.map(batchOf)).size).toBe(1)
       for (const request of requests) expect(request.body.equals(requests[0]!.body)).toBe(true)
@@ -219,7 +219,7 @@ describe('a failed attempt', () => {
       expect(other.received).toEqual([])
     }))
 
-  test('of a batch does not hold back a new one, whose success sends the others out in event order', (hub) =>
+  test('of a batch does not delay a new one, whose success releases the others in the order of their events', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
@@ -239,11 +239,11 @@ describe('a failed attempt', () => {
       )
       receiver.respondWith(statusResponse(200))
       const [trigger] = yield* hub.emit(account, 1)
-      yield* settled(hub, endpoint, 41)
+      yield* waitUntilEnded(hub, endpoint, 41)
       expect(receiver.received.slice(40).flatMap(eventIds)).toEqual([trigger!.id, ...idsOf(backlog)])
     }))
 
-  test('at the end of a run of failures disables the subscription; what comes later is kept', (hub) =>
+  test('disables the subscription at the limit of consecutive failures, and later events are kept', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
@@ -265,11 +265,11 @@ describe('a failed attempt', () => {
         async (q) =>
           (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 2,
       )
-      // Another subscription of the partition goes through all the turns that an attempt would have come in.
-      const witness = yield* tlsReceiver(certificate)
-      yield* hub.subscribe(account, witness.url())
+      // After a delivery of another subscription of the partition, a further attempt would have been made.
+      const other = yield* tlsReceiver(certificate)
+      yield* hub.subscribe(account, other.url())
       yield* hub.emit(account, 1)
-      yield* witness.until((received) => received.length === 1)
+      yield* other.until((received) => received.length === 1)
       expect(receiver.received.length).toBe(1)
       const [row] = yield* hub.sql.run(
         (q) => q`SELECT status, consecutive_failures, disabled_reason, disabled_at IS NOT NULL AS at
@@ -285,7 +285,7 @@ describe('a failed attempt', () => {
 })
 
 describe('a batch', () => {
-  test('whose window has closed is given up with a line that says so', (hub) =>
+  test('fails with an entry in the delivery log when its retry window closes', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
@@ -298,7 +298,7 @@ describe('a batch', () => {
         },
       })
       yield* hub.emit(account, 1)
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
       const attempts = yield* hub.attemptsOf(endpoint)
       expect(attempts.length).toBe(receiver.received.length + 1)
       expect(attempts.at(-2)).toMatchObject({ reason: 'http_status', next_attempt_at: null })
@@ -310,7 +310,7 @@ describe('a batch', () => {
       })
     }))
 
-  test('of a disabled subscription is given up in the same way', (hub) =>
+  test('of a disabled subscription fails in the same way', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -320,19 +320,19 @@ describe('a batch', () => {
       )
       yield* hub.start({ settings: { retryWindowMs: 500 } })
       yield* hub.emit(account, 1)
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
       expect(yield* hub.attemptsOf(endpoint)).toMatchObject([
         { status: 'failed', reason: 'retry_window_expired_while_disabled', next_attempt_at: null },
       ])
       expect(receiver.received).toEqual([])
     }))
 
-  test('is dropped with its subscription, and the attempt under way is broken off', (hub) =>
+  test('is deleted with its subscription, and the attempt in flight is aborted', (hub) =>
     Effect.gen(function* () {
-      const brokenOff = yield* Deferred.make<void>()
+      const aborted = yield* Deferred.make<void>()
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) =>
-          response.on('close', () => Deferred.doneUnsafe(brokenOff, Effect.void)),
+          response.on('close', () => Deferred.doneUnsafe(aborted, Effect.void)),
       })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
@@ -341,8 +341,8 @@ describe('a batch', () => {
       yield* receiver.until((received) => received.length === 1)
       yield* hub.sql.run((q) => q`DELETE FROM webhooks.endpoints WHERE id = ${endpoint.uuid}`)
       yield* hub.change(account, endpoint, 'deleted')
-      yield* Deferred.await(brokenOff)
-      // Its partition goes on.
+      yield* Deferred.await(aborted)
+      // The partition still delivers.
       const next = yield* tlsReceiver(certificate)
       yield* hub.subscribe(account, next.url())
       yield* hub.emit(account, 1)
@@ -351,7 +351,7 @@ describe('a batch', () => {
 })
 
 describe('a hung receiver', () => {
-  test('occupies its own slots only', (hub) =>
+  test('takes only the slots of its subscription', (hub) =>
     Effect.gen(function* () {
       const hung = yield* tlsReceiver(certificate, { respond: () => {} })
       const healthy = yield* tlsReceiver(certificate)
@@ -365,7 +365,7 @@ describe('a hung receiver', () => {
       expect(hung.received.length).toBe(4)
     }))
 
-  test('is a time-out on record, and is tried again', (hub) =>
+  test('is logged as a timeout, and gets another attempt', (hub) =>
     Effect.gen(function* () {
       const hung = yield* tlsReceiver(certificate, { respond: () => {} })
       const account = yield* hub.account()
@@ -374,7 +374,7 @@ describe('a hung receiver', () => {
       yield* hub.emit(account, 1)
       yield* hung.until((received) => received.length === 2)
       hung.respondWith(statusResponse(204))
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
       expect((yield* hub.attemptsOf(endpoint))[0]).toMatchObject({
         status: 'failed',
         reason: 'timeout',
@@ -384,7 +384,7 @@ describe('a hung receiver', () => {
 })
 
 describe('a process', () => {
-  test('that ends between delivery and record repeats the delivery under the same id', (hub) =>
+  test('that ends before a delivery is recorded makes the next one repeat it under the same id', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -398,10 +398,10 @@ describe('a process', () => {
       const requests = yield* receiver.until((received) => received.length === 2)
       expect(requests.map(eventIds)).toEqual([idsOf(events), idsOf(events)])
       expect(batchOf(requests[1])).toBe(batchOf(requests[0]))
-      yield* settled(hub, endpoint, 1)
+      yield* waitUntilEnded(hub, endpoint, 1)
     }))
 
-  test('that ends after the record, before it learns of it, does not make the next one deliver again', (hub) =>
+  test('that ends after PostgreSQL has committed a record does not make the next one repeat the delivery', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -422,19 +422,19 @@ describe('a process', () => {
       expect(yield* pendingOf(hub, endpoint)).toBe(0)
       yield* hub.start()
       yield* hub.emit(account, 1)
-      yield* settled(hub, endpoint, 2)
+      yield* waitUntilEnded(hub, endpoint, 2)
       expect(receiver.received.length).toBe(2)
     }))
 
   for (const part of ['record', 'body'] as const) {
-    test(`ends when something in it breaks that nobody has foreseen: ${part}`, (hub) =>
+    test(`ends when one of its loops dies: ${part}`, (hub) =>
       Effect.gen(function* () {
         const receiver = yield* tlsReceiver(certificate)
         const account = yield* hub.account()
         yield* hub.subscribe(account, receiver.url())
         const broken = yield* hub.start({
           store: (real) => ({ ...real, [part]: () => Effect.die('broken') }),
-          // No body is kept while its batch waits.
+          // Each body is read before its attempt.
           settings: { bodyBytes: part === 'body' ? 0 : FANOUT_DEFAULTS.bodyBytes },
         })
         yield* hub.emit(account, 3)
@@ -452,8 +452,8 @@ describe('a process', () => {
       const first = yield* hub.start({
         store: (real) => ({
           ...real,
-          queue: (_owner, _position, cuts) =>
-            cuts.length === 0
+          storeBatches: (_owner, _position, batches) =>
+            batches.length === 0
               ? Effect.succeed([])
               : Effect.andThen(Deferred.succeed(read, undefined), Effect.never),
         }),
@@ -467,7 +467,7 @@ describe('a process', () => {
     }))
 
   test(
-    'that joins or leaves takes its share of the partitions over, and nothing is lost',
+    'that joins or leaves changes the owners of the partitions, and nothing is lost',
     (hub) =>
       Effect.gen(function* () {
         const receiver = yield* tlsReceiver(certificate)
@@ -491,7 +491,7 @@ describe('a process', () => {
         yield* emit(2)
         yield* receiver.until((received) => new Set(allIds(received)).size === emitted.length)
         expect(new Set(allIds(receiver.received))).toEqual(new Set(emitted))
-        // Both partitions were in play, and each was taken over at least once more than it was opened.
+        // Each partition with events was acquired more than once.
         const rows = yield* hub.sql.run(
           (q) => q<{ partition: number; epoch: string }[]>`SELECT * FROM webhooks.positions`,
         )
@@ -511,13 +511,15 @@ describe('a process that has lost its partition', () => {
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
       const { events } = yield* hub.record(account, 2)
-      const cut = (members: typeof events) => ({
+      const batchOfEvents = (members: typeof events) => ({
         subscription: endpoint,
         events: members.map((event, offset) => ({ ...event, offset })),
       })
-      const old = yield* store.take(0)
-      const [queued] = yield* store.queue({ partition: 0, epoch: old.epoch }, 1, [cut(events.slice(0, 1))])
-      const current = yield* store.take(0)
+      const old = yield* store.acquire(0)
+      const [queued] = yield* store.storeBatches({ partition: 0, epoch: old.epoch }, 1, [
+        batchOfEvents(events.slice(0, 1)),
+      ])
+      const current = yield* store.acquire(0)
       expect(current).toEqual({ epoch: old.epoch + 1, position: 1 })
       const lost = { partition: 0, epoch: old.epoch }
       const outcome = {
@@ -530,16 +532,18 @@ describe('a process that has lost its partition', () => {
         startedAt: Date.now(),
         endedAt: Date.now(),
       }
-      expect((yield* Effect.flip(store.queue(lost, 7, [cut(events)])))._tag).toBe('PartitionLost')
+      expect((yield* Effect.flip(store.storeBatches(lost, 7, [batchOfEvents(events)])))._tag).toBe(
+        'PartitionLost',
+      )
       expect((yield* Effect.flip(store.record(lost, [outcome])))._tag).toBe('PartitionLost')
       expect(yield* pendingOf(hub, endpoint)).toBe(1)
       expect(yield* hub.attemptsOf(endpoint)).toEqual([])
       const owner = { partition: 0, epoch: current.epoch }
-      // The owner records it, once, also when it does not know that it did.
+      // The owner records it once, also if it repeats the call.
       yield* store.record(owner, [outcome])
       yield* store.record(owner, [outcome])
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
-      const [second] = yield* store.queue(owner, 2, [cut(events)])
+      const [second] = yield* store.storeBatches(owner, 2, [batchOfEvents(events)])
       expect(second?.batch.body?.toString()).toBe(`[${events[1]?.body}]`)
       expect(second?.batch.id).toBe(encodeId('evb', second!.batch.uuid))
     }).pipe(Effect.provide(Layer.fresh(hub.storeLayer))))

@@ -1,24 +1,24 @@
-/** What can be set, and why the defaults are what they are. Tests shorten; production has no reason to differ. */
+/** Limits and intervals of the fan-out, with the reasons of their defaults. Only tests change them. */
 import { DELIVERY_RULES, type DeliveryRules } from '@hub/domain'
 import { RECEIVER_DEADLINE_MS } from '@hub/webhooks'
 import { Context } from 'effect'
 
 export interface Settings extends DeliveryRules {
-  /** Events a batch. Source: specification, Other limits. */
+  /** Events in a batch. Source: specification, Other limits. */
   readonly batchEvents: number
   /** How long the first event of a batch waits for others, ms. Source: the same. */
   readonly batchWindowMs: number
-  /** Connecting, sending and the status together, ms. Source: the same. */
+  /** For connecting, sending and the status line together, ms. Source: the same. */
   readonly deadlineMs: number
 
   /**
-   * Attempts under way in this process. Each is a socket and a few dozen kB; 256 of them with 10 ms receivers are
-   * 25,000 attempts/s, more than PostgreSQL records.
+   * Attempts in flight in this process. Each has a socket and some dozens of kB. 256 attempts to receivers that answer in
+   * 10 ms are 25,000 attempts/s, more than PostgreSQL records.
    */
   readonly inFlight: number
-  /** Of these, for all failing subscriptions together: however many hang, half the process serves the others. */
+  /** Of these, for all failing subscriptions together. Half of the process serves the others, however many hang. */
   readonly inFlightFailing: number
-  /** For one subscription: enough to drain a backlog to a receiver 100 ms away at 160 batches/s. */
+  /** For one subscription: 160 batches/s to a receiver that answers in 100 ms. */
   readonly inFlightEach: number
   /** For one failing subscription: one attempt that hangs, and one that may show that the receiver is back. */
   readonly inFlightEachFailing: number
@@ -27,12 +27,12 @@ export interface Settings extends DeliveryRules {
    * these a second time. It is large enough that 240 successes can wait or be recorded while 16 attempts are in flight.
    */
   readonly unrecordedEach: number
-  /** The same for the whole process: no attempt begins above it, so memory stays bounded while PostgreSQL is away. */
+  /** The same for the whole process. No attempt begins above it, so memory stays bounded while PostgreSQL is away. */
   readonly unrecorded: number
 
   /**
-   * Outcomes that are recorded at once, without waiting for more: half of what `unrecordedEach` leaves beside
-   * `inFlightEach`. So one group gathers while the other is recorded.
+   * Outcomes that are recorded without waiting for more: half of what `unrecordedEach` leaves beside `inFlightEach`. So
+   * one group gathers while the other is recorded.
    */
   readonly recordTogether: number
   /**
@@ -41,26 +41,26 @@ export interface Settings extends DeliveryRules {
    */
   readonly recordWithinMs: number
 
-  /** Batches of a subscription that are lined up for their attempt; the others stay in PostgreSQL. */
-  readonly linedUpEach: number
-  /** Bodies held for batches that are lined up, bytes; above it a body is read again when its turn comes. */
+  /** Batches in the ready queue of a subscription; the others stay in PostgreSQL. */
+  readonly readyQueueLength: number
+  /** Bodies in ready queues, bytes. Above it a batch is queued without its body, which is read before the attempt. */
   readonly bodyBytes: number
-  /** Batches read from PostgreSQL at once, each a query; half of the connections are left for what is recorded and stored. */
+  /** Concurrent reads of due batches. Half of the connections remain for recording and storing. */
   readonly concurrentReads: number
 
-  /** Events collected but not yet in PostgreSQL, for each partition; above it the partition is paused. */
+  /** Events that are collected and not stored in PostgreSQL, for each partition; above it the partition is paused. */
   readonly collectedEvents: number
   /** The same in characters of their bodies. */
   readonly collectedCharacters: number
-  /** Events in one transaction: some 20 ms of PostgreSQL's time. */
-  readonly flushEvents: number
+  /** Events stored in one transaction, which takes PostgreSQL some 20 ms. */
+  readonly storeEvents: number
 
-  /** How often what deleted subscriptions have left is looked for, ms. */
+  /** Interval between deletions of rows of deleted subscriptions, ms. */
   readonly clearEveryMs: number
 
-  /** Before partitions may move, what is under way and quick is finished, so that it is not delivered twice, ms. */
+  /** How long a rebalance waits for attempts in flight, so that the next owner does not repeat them, ms. */
   readonly revokeDrainMs: number
-  /** The same when the process ends: the larger part of its 10 s, less what leaving the group and closing take. */
+  /** The same at shutdown: most of the 10 s that a process has, without the time to leave the group and close. */
   readonly stopDrainMs: number
 }
 
@@ -77,12 +77,12 @@ export const FANOUT_DEFAULTS: Settings = {
   unrecorded: 1024,
   recordTogether: 120,
   recordWithinMs: 40,
-  linedUpEach: 128,
+  readyQueueLength: 128,
   bodyBytes: 32 * 1024 * 1024,
   concurrentReads: 2,
   collectedEvents: 20_000,
   collectedCharacters: 16 * 1024 * 1024,
-  flushEvents: 2000,
+  storeEvents: 2000,
   clearEveryMs: 10_000,
   revokeDrainMs: 1000,
   stopDrainMs: 5000,

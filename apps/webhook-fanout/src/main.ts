@@ -1,5 +1,5 @@
-/** `hub.webhooks.v1` → a batch of events for each subscription → PostgreSQL → signed attempts → subscribers. */
-// By their own paths: the whole package takes 25 MB more.
+/** Starts the webhook fan-out: reads the environment, builds the layers and runs the app until a signal. */
+// Imported by their own paths, because the whole package takes 25 MB more.
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings, settings } from '@hub/config'
@@ -16,13 +16,15 @@ import { AddressPolicy, allowedHostsConfig, WebhookClient } from '@hub/webhooks'
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeFanout } from './app.ts'
+import { layerPostgresStore } from './store/postgres-store.ts'
 import { FanoutStore } from './store/store.port.ts'
 
 const APP = 'webhook-fanout'
 
 /**
- * Connections to PostgreSQL: two read what is due, the others store and record. Statements go round over all that are open, and each
- * server process has plans and caches of its own: the fewer, the warmer (docs/decisions/0022).
+ * Connections to PostgreSQL: two read due batches, the others store and record. Each server process behind a connection
+ * has its own plans and caches, and statements rotate over all of them, so few connections are faster
+ * (docs/decisions/0022).
  */
 const CONNECTIONS = 4
 
@@ -40,19 +42,19 @@ const fanout = Layer.effectDiscard(
     yield* readiness.add('group', isHealthy)
     yield* readiness.add('partitions', isOpen)
     yield* readiness.started
-    yield* Effect.logInfo('the webhook fan-out runs')
+    yield* Effect.logInfo('webhook-fanout: started')
     return yield* failure
   }),
 )
 
-const bus = Layer.unwrap(
+const kafka = Layer.unwrap(
   Effect.map(
     Config.all([kafkaConnectionConfig(`hub-${APP}`), catalogueConfig]),
     ([connection, { partitions }]) =>
       Layer.mergeAll(layerEventLog({ connection, partitions }), layerConsumerGroups({ connection })),
   ),
 )
-const store = FanoutStore.layer.pipe(
+const store = layerPostgresStore.pipe(
   Layer.provide(Layer.mergeAll(Sql.layer(`hub-${APP}`, CONNECTIONS), MasterKeyEncryption.layer)),
 )
 const client = WebhookClient.layer.pipe(
@@ -61,7 +63,7 @@ const client = WebhookClient.layer.pipe(
 
 const app = fanout.pipe(
   Layer.provideMerge(adminLayer),
-  Layer.provide(Layer.mergeAll(bus, store, client, Readiness.layer)),
+  Layer.provide(Layer.mergeAll(kafka, store, client, Readiness.layer)),
   Layer.provide(tracingLayer(APP)),
   Layer.provide(loggerLayer(APP)),
 )

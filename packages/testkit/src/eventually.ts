@@ -4,13 +4,16 @@ import { setTimeout as delay } from 'node:timers/promises'
 interface EventuallyOptions {
   /** The time limit. After it, `eventually` throws the last failure. */
   readonly withinMs: number
-  /** Pause between two checks. The default of 20 ms is longer than a local answer takes, and costs a test little time. */
+  /**
+   * Pause between two checks. The default of 20 ms is longer than a local answer takes, and costs a
+   * test little time.
+   */
   readonly everyMs?: number
 }
 
 /**
- * Repeats `check` until it returns something other than `false`, `null` or `undefined`, and returns that value.
- * `check` may contain assertions: a failed assertion is a failed check.
+ * Repeats `check` until it returns something other than `false`, `null` or `undefined`, and returns
+ * that value. `check` may contain assertions: a failed assertion is a failed check.
  */
 export const eventually = async <A>(
   check: () => A | Promise<A>,

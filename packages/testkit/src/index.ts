@@ -1,6 +1,7 @@
 /**
- * Fixtures for tests of packages and apps: databases on the shared test servers, a proxy that can be blocked, an
- * HTTPS receiver, certificates, and waiting with a bound. Whole hubs are started by `test/support/hub.ts`.
+ * Fixtures for tests of packages and apps: databases on the shared test servers, a proxy that can
+ * be blocked, an HTTPS receiver, certificates, and waiting with a bound. Whole hubs are started by
+ * `test/support/hub.ts`.
  */
 export { type BlockableProxy, blockableProxy } from './blockable-proxy.ts'
 export {

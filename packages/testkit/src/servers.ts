@@ -1,4 +1,6 @@
-/** The servers that the test runner has started, and separate databases and topic prefixes on them. */
+/**
+ * The servers that the test runner has started, and separate databases and topic prefixes on them.
+ */
 import { randomBytes } from 'node:crypto'
 import { migrate } from '@hub/store'
 import { Effect } from 'effect'

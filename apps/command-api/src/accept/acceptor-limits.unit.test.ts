@@ -7,7 +7,7 @@ import { decodeOutboxRow } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
 import { TestClock } from 'effect/testing'
 import { jsonAnswer } from '../http/answer.ts'
-import { storedAnswer } from '../idempotency/idempotency.ts'
+import { toStoredResponse } from '../idempotency/idempotency.ts'
 import {
   anotherProcess,
   Doubles,
@@ -70,7 +70,7 @@ describe('a place in the windows', () => {
       const { limits } = yield* Doubles
       yield* outcomesOf(service('a'), otp('b'))
       yield* settle
-      assert.deepStrictEqual([...limits.places.values()], ['final', 'final'])
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed', 'confirmed'])
       assert.strictEqual(limits.state.counted, 2)
       limits.state.full.add(service().recipient)
       assert.deepStrictEqual((yield* outcomesOf(service('a'), otp('b'))).map(word), [
@@ -78,7 +78,7 @@ describe('a place in the windows', () => {
         'duplicate',
       ])
       assert.deepStrictEqual((yield* outcomesOf(service('c'))).map(word), ['recipient_flood_limited'])
-      assert.strictEqual(limits.places.size, 2)
+      assert.strictEqual(limits.reservations.size, 2)
     }),
   )
 
@@ -92,12 +92,12 @@ describe('a place in the windows', () => {
       limits.state.full.add(service().recipient)
       const [key, id] = [...ledger.references][0]!
       ledger.references.delete(key)
-      ledger.state.meanwhile = () => void ledger.references.set(key, id)
+      ledger.state.beforeCommit = () => void ledger.references.set(key, id)
       const [mine] = yield* outcomesOf(service('a'))
       yield* settle
       assert.deepStrictEqual([word(mine), idOf(mine)], ['duplicate', idOf(theirs)])
       // It is theirs, so it is not given back.
-      assert.deepStrictEqual([...limits.places.values()], ['final'])
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed'])
     }),
   )
 
@@ -109,11 +109,11 @@ describe('a place in the windows', () => {
       yield* settle
       const [key, id] = [...ledger.references][0]!
       ledger.references.delete(key)
-      ledger.state.meanwhile = () => void ledger.references.set(key, id)
+      ledger.state.beforeCommit = () => void ledger.references.set(key, id)
       const [mine] = yield* outcomesOf(service('a'))
       yield* settle
       assert.strictEqual(word(mine), 'duplicate')
-      assert.strictEqual(limits.places.size, 1)
+      assert.strictEqual(limits.reservations.size, 1)
     }),
   )
 
@@ -121,18 +121,18 @@ describe('a place in the windows', () => {
     'is given back when the money is not there, and when PostgreSQL refuses the send',
     Effect.gen(function* () {
       const { ledger, limits } = yield* Doubles
-      ledger.state.room = 1
+      ledger.state.affordable = 1
       assert.deepStrictEqual((yield* outcomesOf(service('a'), service('b'))).map(word), [
         'accepted',
         'spend_limit_reached',
       ])
       yield* settle
-      assert.deepStrictEqual([...limits.places.values()], ['final'])
-      ledger.state.room = Infinity
-      ledger.state.poison = 'poison'
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed'])
+      ledger.state.affordable = Infinity
+      ledger.state.rejectedReference = 'poison'
       assert.deepStrictEqual((yield* outcomesOf(service('poison'))).map(word), ['invalid_parameter'])
       yield* settle
-      assert.strictEqual(limits.places.size, 1)
+      assert.strictEqual(limits.reservations.size, 1)
     }),
   )
 
@@ -140,11 +140,11 @@ describe('a place in the windows', () => {
     'is not spent twice by a send that PostgreSQL has to be asked about again',
     Effect.gen(function* () {
       const { ledger, limits } = yield* Doubles
-      ledger.state.poison = 'poison'
+      ledger.state.rejectedReference = 'poison'
       const outcomes = yield* outcomesOf(service(), service(), service('poison'), service())
       yield* settle
       assert.deepStrictEqual(outcomes.map(word), ['accepted', 'accepted', 'invalid_parameter', 'accepted'])
-      assert.deepStrictEqual([...limits.places.values()], ['final', 'final', 'final'])
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed', 'confirmed', 'confirmed'])
       assert.strictEqual(ledger.rows.size, 3)
     }),
   )
@@ -153,28 +153,28 @@ describe('a place in the windows', () => {
     'is left to lapse when nobody knows whether the commit happened, and is the repeat\u2019s then',
     Effect.gen(function* () {
       const { ledger, limits } = yield* Doubles
-      for (const fate of ['lost reply', 'unavailable'] as const) {
-        ledger.state.fate = fate
+      for (const behavior of ['lost reply', 'unavailable'] as const) {
+        ledger.state.behavior = behavior
         limits.state.full.clear()
-        assert.strictEqual(word((yield* outcomesOf(otp(fate)))[0]), 'internal_error')
+        assert.strictEqual(word((yield* outcomesOf(otp(behavior)))[0]), 'internal_error')
         limits.state.full.add(otp().recipient)
-        ledger.state.fate = 'ok'
-        assert.strictEqual(word((yield* outcomesOf(otp(fate)))[0]), 'accepted')
+        ledger.state.behavior = 'ok'
+        assert.strictEqual(word((yield* outcomesOf(otp(behavior)))[0]), 'accepted')
         yield* settle
       }
-      assert.deepStrictEqual([...limits.places.values()], ['final', 'final'])
+      assert.deepStrictEqual([...limits.reservations.values()], ['confirmed', 'confirmed'])
       assert.strictEqual(ledger.charged.size, 2)
     }),
   )
 })
 
 describe('while the counters are away', () => {
-  for (const fate of ['away', 'lost reply'] as const) {
+  for (const behavior of ['unavailable', 'lost reply'] as const) {
     test(
-      `(${fate}) codes pass and service messages do not, without retry_after`,
+      `(${behavior}) codes pass and service messages do not, without retry_after`,
       Effect.gen(function* () {
         const { ledger, limits } = yield* Doubles
-        limits.state.fate = fate
+        limits.state.behavior = behavior
         const outcomes = yield* outcomesOf(otp('a'), service('b'))
         assert.deepStrictEqual(outcomes.map(word), ['accepted', 'recipient_flood_limited'])
         const [, refused] = outcomes
@@ -183,11 +183,11 @@ describe('while the counters are away', () => {
         )
         assert.strictEqual(ledger.rows.size, 1)
         // Back: what was refused has spent nothing that it does not find again.
-        limits.state.fate = 'up'
+        limits.state.behavior = 'up'
         limits.state.full.add(service().recipient)
         assert.strictEqual(
           word((yield* outcomesOf(service('b')))[0]),
-          fate === 'away' ? 'recipient_flood_limited' : 'accepted',
+          behavior === 'unavailable' ? 'recipient_flood_limited' : 'accepted',
         )
       }),
     )
@@ -198,53 +198,53 @@ describe('a code that was not published', () => {
   test(
     'costs nothing: neither money nor a place',
     Effect.gen(function* () {
-      const { bus, ledger, limits } = yield* Doubles
-      bus.state.fate = 'refusing'
+      const { kafka, ledger, limits } = yield* Doubles
+      kafka.state.behavior = 'refusing'
       assert.strictEqual(word((yield* outcomesOf(otp('a')))[0]), 'provider_unavailable')
-      assert.deepStrictEqual([ledger.charged.size, limits.places.size, limits.state.counted], [0, 0, 0])
-      bus.state.fate = 'up'
+      assert.deepStrictEqual([ledger.charged.size, limits.reservations.size, limits.state.counted], [0, 0, 0])
+      kafka.state.behavior = 'up'
       assert.strictEqual(word((yield* outcomesOf(otp('a')))[0]), 'accepted')
       yield* settle
-      assert.deepStrictEqual([ledger.charged.size, limits.places.size, ledger.rows.size], [1, 1, 1])
+      assert.deepStrictEqual([ledger.charged.size, limits.reservations.size, ledger.rows.size], [1, 1, 1])
     }),
   )
 
   test(
     'is told so even when nothing can be given back, and its repeat is not charged twice',
     Effect.gen(function* () {
-      const { bus, ledger, limits } = yield* Doubles
-      bus.state.fate = 'hanging'
+      const { kafka, ledger, limits } = yield* Doubles
+      kafka.state.behavior = 'hanging'
       const first = yield* Effect.forkChild(outcomesOf(otp('a')))
       yield* settle
-      ledger.state.fate = 'unavailable'
-      limits.state.fate = 'away'
+      ledger.state.behavior = 'unavailable'
+      limits.state.behavior = 'unavailable'
       yield* TestClock.adjust('1 second')
       assert.strictEqual(word((yield* Fiber.join(first))[0]), 'provider_unavailable')
       assert.strictEqual(ledger.charged.size, 1)
-      ledger.state.fate = 'ok'
-      limits.state.fate = 'up'
-      bus.state.fate = 'up'
+      ledger.state.behavior = 'ok'
+      limits.state.behavior = 'up'
+      kafka.state.behavior = 'up'
       assert.strictEqual(word((yield* outcomesOf(otp('a')))[0]), 'accepted')
       yield* settle
-      assert.deepStrictEqual([ledger.charged.size, limits.places.size], [1, 1])
+      assert.deepStrictEqual([ledger.charged.size, limits.reservations.size], [1, 1])
     }),
   )
 
   test(
     'is published by the repeat of its idempotency key under the same id, without a reference',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const messageId = 'msg_06e9c2v5k4r8x1m7n3p0q2s6tw'
       const remembered: CheckedSend = { ...otp(), messageId }
-      for (const fate of ['refusing', 'up'] as const) {
-        bus.state.fate = fate
+      for (const behavior of ['refusing', 'up'] as const) {
+        kafka.state.behavior = behavior
         const { outcomes } = yield* submit([remembered], { lock: lockOf('k') })
-        assert.strictEqual(word(outcomes[0]), fate === 'up' ? 'accepted' : 'provider_unavailable')
+        assert.strictEqual(word(outcomes[0]), behavior === 'up' ? 'accepted' : 'provider_unavailable')
       }
       // And once more, as after an answer that got lost: it is the first that the client hears of it.
       const { outcomes } = yield* submit([remembered], { lock: lockOf('k') })
       assert.deepStrictEqual([word(outcomes[0]), idOf(outcomes[0])], ['accepted', messageId])
-      assert.deepStrictEqual([ledger.rows.size, bus.records.length], [1, 1])
+      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [1, 1])
     }),
   )
 })
@@ -252,9 +252,9 @@ describe('a code that was not published', () => {
 describe('a request under an idempotency key', () => {
   const context = (key: string): RequestContext => ({
     lock: lockOf(key),
-    answer: ([outcome]) =>
+    response: ([outcome]) =>
       outcome !== undefined && Result.isSuccess(outcome)
-        ? storedAnswer(jsonAnswer(202, { id: outcome.success.view.id }))
+        ? toStoredResponse(jsonAnswer(202, { id: outcome.success.view.id }))
         : null,
   })
 
@@ -263,13 +263,13 @@ describe('a request under an idempotency key', () => {
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       const first = yield* submit([service('a')], context('s'))
-      assert.isTrue(first.stored)
-      assert.strictEqual(ledger.answers.get('s')?.body, JSON.stringify({ id: idOf(first.outcomes[0]) }))
+      assert.isTrue(first.responseStored)
+      assert.strictEqual(ledger.responses.get('s')?.body, JSON.stringify({ id: idOf(first.outcomes[0]) }))
       const code = yield* submit([otp('b')], context('o'))
-      assert.isFalse(code.stored)
-      assert.isFalse(ledger.answers.has('o'))
+      assert.isFalse(code.responseStored)
+      assert.isFalse(ledger.responses.has('o'))
       const repeat = yield* submit([service('a')], context('r'))
-      assert.isFalse(repeat.stored)
+      assert.isFalse(repeat.responseStored)
     }),
   )
 
@@ -277,24 +277,24 @@ describe('a request under an idempotency key', () => {
     'has its answer and its message, or neither, however the commit ends',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
-      ledger.state.fate = 'unavailable'
+      ledger.state.behavior = 'unavailable'
       assert.strictEqual(word((yield* submit([service('a')], context('s'))).outcomes[0]), 'internal_error')
-      assert.deepStrictEqual([ledger.rows.size, ledger.answers.size], [0, 0])
-      ledger.state.fate = 'lost reply'
+      assert.deepStrictEqual([ledger.rows.size, ledger.responses.size], [0, 0])
+      ledger.state.behavior = 'lost reply'
       assert.strictEqual(word((yield* submit([service('a')], context('s'))).outcomes[0]), 'internal_error')
-      assert.deepStrictEqual([ledger.rows.size, ledger.answers.size, ledger.outbox.size], [1, 1, 1])
+      assert.deepStrictEqual([ledger.rows.size, ledger.responses.size, ledger.outbox.size], [1, 1, 1])
     }),
   )
 
   test(
     'records nothing once it has lost its claim',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      ledger.state.lapsed.add(lockOf('s').token)
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.lostLocks.add(lockOf('s').token)
       for (const one of [service('a'), otp('b')]) {
         assert.strictEqual(word((yield* submit([one], context('s'))).outcomes[0]), 'idempotency_conflict')
       }
-      assert.deepStrictEqual([ledger.rows.size, bus.records.length], [0, 0])
+      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [0, 0])
     }),
   )
 })
@@ -303,7 +303,7 @@ describe('a batch', () => {
   test(
     'is sealed by the flush that makes its outcome known, repeats within it included',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const { batchCreatedAt, outcomes } = yield* submit(
         [service('a'), service('b'), service('a'), service('c', { variables: {} })],
         { batch: batchOf(BATCH, 5, 1) },
@@ -318,15 +318,15 @@ describe('a batch', () => {
       assert.isNotNull(batchCreatedAt)
       assert.deepInclude(ledger.batches.get(BATCH), { total: 5, accepted: 2, duplicate: 1, rejected: 2 })
       assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
-      assert.deepStrictEqual([ledger.commits.length, sealsIn(bus.records)], [1, [BATCH]])
+      assert.deepStrictEqual([ledger.commits.length, sealsIn(kafka.records)], [1, [BATCH]])
     }),
   )
 
   test(
     'with codes is sealed when Kafka has answered for them',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      bus.state.fate = 'hanging'
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'hanging'
       const sending = yield* Effect.forkChild(submit([service('a'), otp('b')], { batch: batchOf(BATCH, 2) }))
       yield* settle
       assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
@@ -335,7 +335,7 @@ describe('a batch', () => {
       assert.deepStrictEqual(outcomes.map(word), ['accepted', 'provider_unavailable'])
       assert.deepInclude(ledger.batches.get(BATCH), { accepted: 1, rejected: 1 })
       // The repeat: what was accepted is a duplicate, and the code is of a batch of its own.
-      bus.state.fate = 'up'
+      kafka.state.behavior = 'up'
       const again = yield* submit([service('a'), otp('b')], { batch: batchOf(OTHER_BATCH, 2) })
       assert.deepStrictEqual(again.outcomes.map(word), ['duplicate', 'accepted'])
       assert.deepInclude(ledger.batches.get(OTHER_BATCH), { accepted: 1, duplicate: 1 })
@@ -346,7 +346,7 @@ describe('a batch', () => {
   test(
     'proves its codes once it is sealed: a process that knows nothing of them publishes none again',
     Effect.gen(function* () {
-      const { bus } = yield* Doubles
+      const { kafka } = yield* Doubles
       const { outcomes } = yield* submit([otp('a'), service('b')], { batch: batchOf(BATCH, 2) })
       const again = yield* Effect.provide(
         submit([otp('a'), service('b'), otp('c')], { batch: batchOf(OTHER_BATCH, 3) }),
@@ -355,19 +355,19 @@ describe('a batch', () => {
       yield* settle
       assert.deepStrictEqual(again.outcomes.map(word), ['duplicate', 'duplicate', 'accepted'])
       assert.deepStrictEqual(again.outcomes.slice(0, 2).map(idOf), outcomes.map(idOf))
-      assert.deepStrictEqual(sealsIn(bus.records), [BATCH, OTHER_BATCH])
-      assert.strictEqual(bus.records.filter(({ type }) => type === 'MessageAccepted').length, 3)
+      assert.deepStrictEqual(sealsIn(kafka.records), [BATCH, OTHER_BATCH])
+      assert.strictEqual(kafka.records.filter(({ type }) => type === 'MessageAccepted').length, 3)
     }),
   )
 
   test(
     'that is sealed while another process decides to publish its code again keeps it',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const [code] = (yield* submit([otp('a')], { batch: batchOf(BATCH, 1) })).outcomes
       const sealed = ledger.batches.get(BATCH)!
       ledger.batches.set(BATCH, { ...sealed, sealedAt: null })
-      ledger.state.meanwhile = () => void ledger.batches.set(BATCH, sealed)
+      ledger.state.beforeCommit = () => void ledger.batches.set(BATCH, sealed)
       const again = yield* Effect.provide(
         submit([otp('a')], { batch: batchOf(OTHER_BATCH, 1) }),
         anotherProcess,
@@ -375,22 +375,22 @@ describe('a batch', () => {
       assert.deepStrictEqual(again.outcomes.map(word), ['duplicate'])
       assert.strictEqual(idOf(again.outcomes[0]), idOf(code))
       assert.strictEqual(again.batchCreatedAt, null)
-      assert.strictEqual(bus.records.filter(({ type }) => type === 'MessageAccepted').length, 1)
+      assert.strictEqual(kafka.records.filter(({ type }) => type === 'MessageAccepted').length, 1)
     }),
   )
 
   test(
     'is left to the sweeper when a code of it has become another batch\u2019s before it was sealed',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      bus.state.barrier = yield* Deferred.make<void>()
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.barrier = yield* Deferred.make<void>()
       const first = yield* Effect.forkChild(submit([otp('a'), service('b')], { batch: batchOf(BATCH, 2) }))
       yield* settle
       const second = yield* Effect.forkChild(
         Effect.provide(submit([otp('a')], { batch: batchOf(OTHER_BATCH, 1) }), anotherProcess),
       )
       yield* settle
-      yield* Deferred.succeed(bus.state.barrier, undefined)
+      yield* Deferred.succeed(kafka.state.barrier, undefined)
       const told = yield* Effect.forEach([first, second], Fiber.join)
       // Each has published it under its one id, and says so.
       assert.deepStrictEqual(
@@ -409,7 +409,7 @@ describe('a batch', () => {
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       const rest = yield* Deferred.make<void>()
-      ledger.state.meanwhile = () => void (ledger.state.barrier = rest)
+      ledger.state.beforeCommit = () => void (ledger.state.barrier = rest)
       const many = Array.from({ length: 2500 }, (_, i) => service(`m${i}`))
       const sending = yield* Effect.forkChild(submit([otp('a'), ...many], { batch: batchOf(BATCH, 2501) }))
       yield* settle
@@ -426,19 +426,19 @@ describe('a batch', () => {
   test(
     'whose unpublished codes could not be given back is left to the sweeper: it would prove them',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      bus.state.fate = 'hanging'
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'hanging'
       const sending = yield* Effect.forkChild(submit([otp('a'), service('b')], { batch: batchOf(BATCH, 2) }))
       yield* settle
-      ledger.state.fate = 'unavailable'
+      ledger.state.behavior = 'unavailable'
       yield* TestClock.adjust('1 second')
       assert.deepStrictEqual((yield* Fiber.join(sending)).outcomes.map(word), [
         'provider_unavailable',
         'accepted',
       ])
       assert.strictEqual(ledger.batches.get(BATCH)?.sealedAt, null)
-      ledger.state.fate = 'ok'
-      bus.state.fate = 'up'
+      ledger.state.behavior = 'ok'
+      kafka.state.behavior = 'up'
       const again = yield* Effect.provide(submit([otp('a')]), anotherProcess)
       assert.deepStrictEqual(again.outcomes.map(word), ['accepted'])
     }),
@@ -447,7 +447,7 @@ describe('a batch', () => {
   test(
     'of which nothing is new does not exist, and one that is all refused does',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       yield* outcomesOf(service('a'))
       const repeat = yield* submit([service('a'), service('b', { variables: {} })], {
         batch: batchOf(BATCH, 2),
@@ -458,14 +458,14 @@ describe('a batch', () => {
       yield* settle
       assert.isNotNull(refused.batchCreatedAt)
       assert.deepInclude(ledger.batches.get(OTHER_BATCH), { total: 3, accepted: 0, rejected: 3 })
-      assert.deepStrictEqual(sealsIn(bus.records), [OTHER_BATCH])
+      assert.deepStrictEqual(sealsIn(kafka.records), [OTHER_BATCH])
     }),
   )
 
   test(
     'over several flushes is one batch, sealed once',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const { outcomes } = yield* submit(
         Array.from({ length: 4500 }, (_, i) => service(`m${i}`)),
         { batch: batchOf(BATCH, 4500) },
@@ -474,7 +474,7 @@ describe('a batch', () => {
       assert.isTrue(outcomes.every((outcome) => word(outcome) === 'accepted'))
       assert.isAtLeast(ledger.commits.length, 3)
       assert.deepInclude(ledger.batches.get(BATCH), { accepted: 4500 })
-      assert.deepStrictEqual(sealsIn(bus.records), [BATCH])
+      assert.deepStrictEqual(sealsIn(kafka.records), [BATCH])
     }),
   )
 
@@ -482,7 +482,7 @@ describe('a batch', () => {
     'that cannot be sealed is accepted all the same, and left to the sweeper',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
-      ledger.state.sealing = 'unavailable'
+      ledger.state.sealBehavior = 'unavailable'
       const { batchCreatedAt, outcomes } = yield* submit([otp('a')], { batch: batchOf(BATCH, 1) })
       assert.deepStrictEqual(outcomes.map(word), ['accepted'])
       assert.isNotNull(batchCreatedAt)
@@ -496,14 +496,14 @@ describe('a batch', () => {
   test(
     'sealed by a call that was reported as failed is sealed once, by the outbox',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      ledger.state.sealing = 'lost reply'
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.sealBehavior = 'lost reply'
       const { outcomes } = yield* submit([otp('a')], { batch: batchOf(BATCH, 1) })
       yield* settle
       assert.deepStrictEqual(outcomes.map(word), ['accepted'])
       assert.isNotNull(ledger.batches.get(BATCH)?.sealedAt)
       const waiting = [...ledger.outbox.values()].flatMap((row) => Result.getOrThrow(decodeOutboxRow(row)))
-      assert.deepStrictEqual([sealsIn(bus.records), sealsIn(waiting)], [[], [BATCH]])
+      assert.deepStrictEqual([sealsIn(kafka.records), sealsIn(waiting)], [[], [BATCH]])
     }),
   )
 
@@ -537,7 +537,7 @@ describe('a batch', () => {
       })
       assert.isTrue(outcomes.every((one) => word(one) === 'hub_daily_limit_reached'))
       assert.strictEqual(limits.state.dailyAsked, 1)
-      assert.deepStrictEqual([batchCreatedAt, ledger.rows.size, limits.places.size], [null, 1, 1])
+      assert.deepStrictEqual([batchCreatedAt, ledger.rows.size, limits.reservations.size], [null, 1, 1])
       // What was accepted before is no new message.
       assert.deepStrictEqual((yield* outcomesOf(service('known'))).map(word), ['duplicate'])
     }),

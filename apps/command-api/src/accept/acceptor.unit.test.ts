@@ -60,27 +60,27 @@ describe('a flush', () => {
   test(
     'makes one message of many repeats',
     Effect.gen(function* () {
-      const { bus } = yield* Doubles
+      const { kafka } = yield* Doubles
       const outcomes = yield* accept(...Array.from({ length: 50 }, () => otp('same')))
       assert.strictEqual(outcomes.filter((one) => word(one) === 'accepted').length, 1)
       assert.strictEqual(outcomes.filter((one) => word(one) === 'duplicate').length, 49)
       assert.strictEqual(new Set(outcomes.map(idOf)).size, 1)
-      assert.strictEqual(bus.records.length, 1)
+      assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
     'answers with the message of another process that was quicker',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const [theirs] = yield* accept(service('other'))
       const [key, id] = [...ledger.references][0]!
       // Not there yet at the lookup, there at the commit.
       ledger.references.delete(key)
-      ledger.state.meanwhile = () => void ledger.references.set(key, id)
+      ledger.state.beforeCommit = () => void ledger.references.set(key, id)
       const [mine] = yield* accept(service('other'))
       assert.deepStrictEqual([word(mine!), idOf(mine!)], ['duplicate', idOf(theirs!)])
-      assert.strictEqual(bus.records.length, 1)
+      assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
@@ -108,8 +108,8 @@ describe('a flush', () => {
   test(
     'that PostgreSQL refuses for its data fails the one at fault alone',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      ledger.state.poison = 'poison'
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.rejectedReference = 'poison'
       const outcomes = yield* accept(
         ...Array.from({ length: 20 }, (_, i) =>
           (i % 2 === 0 ? service : otp)(i === 13 ? 'poison' : `fine-${i}`),
@@ -119,7 +119,7 @@ describe('a flush', () => {
         outcomes.map(word),
         outcomes.map((_, i) => (i === 13 ? 'invalid_parameter' : 'accepted')),
       )
-      assert.strictEqual(new Set(bus.records.map(({ id }) => id)).size, 19)
+      assert.strictEqual(new Set(kafka.records.map(({ id }) => id)).size, 19)
     }),
   )
 
@@ -143,9 +143,9 @@ describe('a service message', () => {
   test(
     'is answered when it is recorded, and published by the relay when Kafka fails',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const outboxMode = yield* OutboxMode
-      bus.state.fate = 'hanging'
+      kafka.state.behavior = 'hanging'
       const [outcome] = yield* accept(service('a'))
       assert.strictEqual(word(outcome!), 'accepted')
       assert.strictEqual(ledger.outbox.size, 1)
@@ -154,29 +154,29 @@ describe('a service message', () => {
       assert.isTrue(outboxMode.isRelaying())
 
       // Kafka is back, but what comes now must not overtake what waits.
-      bus.state.fate = 'up'
+      kafka.state.behavior = 'up'
       yield* accept(service('b'))
       yield* settle
-      assert.deepStrictEqual([bus.records.length, ledger.outbox.size], [0, 2])
+      assert.deepStrictEqual([kafka.records.length, ledger.outbox.size], [0, 2])
       // Codes wait for nobody.
       yield* accept(otp('c'))
-      assert.strictEqual(bus.records.length, 1)
+      assert.strictEqual(kafka.records.length, 1)
 
       outboxMode.switchToDirect(outboxMode.relayBacklog().count)
       yield* accept(service('d'))
       yield* settle
-      assert.strictEqual(bus.records.length, 2)
+      assert.strictEqual(kafka.records.length, 2)
     }),
   )
 
   test(
     'loses its outbox row once Kafka has it',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       const outcomes = yield* accept(service(), service())
       assert.deepStrictEqual(outcomes.map(word), ['accepted', 'accepted'])
       yield* TestClock.adjust('200 millis')
-      assert.deepStrictEqual([bus.records.length, ledger.outbox.size], [2, 0])
+      assert.deepStrictEqual([kafka.records.length, ledger.outbox.size], [2, 0])
     }),
   )
 
@@ -184,10 +184,10 @@ describe('a service message', () => {
     'recorded by a commit that was reported as failed is a duplicate when repeated',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
-      ledger.state.fate = 'lost reply'
+      ledger.state.behavior = 'lost reply'
       const [first] = yield* accept(service('a'))
       assert.strictEqual(word(first!), 'internal_error')
-      ledger.state.fate = 'ok'
+      ledger.state.behavior = 'ok'
       const [second] = yield* accept(service('a'))
       assert.strictEqual(word(second!), 'duplicate')
       assert.strictEqual(ledger.rows.size, 1)
@@ -201,42 +201,42 @@ describe('a code', () => {
   test(
     'is accepted by the acknowledgement only',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      bus.state.fate = 'refusing'
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'refusing'
       const [first] = yield* accept(otp('a'))
       assert.strictEqual(word(first!), 'provider_unavailable')
       assert.strictEqual(ledger.outbox.size, 0)
-      bus.state.fate = 'up'
+      kafka.state.behavior = 'up'
       const [second] = yield* accept(otp('a'))
       // Nobody was told that it was accepted before, so this is no duplicate.
       assert.deepStrictEqual([word(second!), idOf(second!)], ['accepted', [...ledger.rows.keys()][0]])
-      assert.deepStrictEqual(republishedFlags(bus.records), [true])
+      assert.deepStrictEqual(republishedFlags(kafka.records), [true])
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'duplicate')
-      assert.strictEqual(bus.records.length, 1)
+      assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
     'that landed although Kafka did not say so is published again under the same id',
     Effect.gen(function* () {
-      const { bus } = yield* Doubles
-      bus.state.fate = 'lost reply'
+      const { kafka } = yield* Doubles
+      kafka.state.behavior = 'lost reply'
       const first = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
       yield* TestClock.adjust('1 second')
       assert.strictEqual(word((yield* Fiber.join(first))[0]!), 'provider_unavailable')
-      bus.state.fate = 'up'
+      kafka.state.behavior = 'up'
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'accepted')
-      assert.strictEqual(new Set(bus.records.map(({ id }) => id)).size, 1)
-      assert.deepStrictEqual(republishedFlags(bus.records), [false, true])
+      assert.strictEqual(new Set(kafka.records.map(({ id }) => id)).size, 1)
+      assert.deepStrictEqual(republishedFlags(kafka.records), [false, true])
     }),
   )
 
   test(
     'that is in the read model is a duplicate, whatever Kafka said',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      bus.state.fate = 'refusing'
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'refusing'
       yield* accept(otp('a'))
       ledger.projected.add([...ledger.rows.keys()][0]!)
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'duplicate')
@@ -246,8 +246,8 @@ describe('a code', () => {
   test(
     'repeated while it is being published waits with it and is not published twice',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      bus.state.fate = 'hanging'
+      const { kafka, ledger } = yield* Doubles
+      kafka.state.behavior = 'hanging'
       const first = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
       const second = yield* Effect.forkChild(accept(otp('a')))
@@ -264,21 +264,21 @@ describe('a code', () => {
   test(
     'recorded by a commit that was reported as failed is published by the repeat',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      ledger.state.fate = 'lost reply'
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.behavior = 'lost reply'
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'internal_error')
-      assert.strictEqual(bus.records.length, 0)
-      ledger.state.fate = 'ok'
+      assert.strictEqual(kafka.records.length, 0)
+      ledger.state.behavior = 'ok'
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'accepted')
       assert.strictEqual(ledger.rows.size, 1)
-      assert.strictEqual(bus.records.length, 1)
+      assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
     'whose client was told that it is too late does not go out behind its back',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
+      const { kafka, ledger } = yield* Doubles
       ledger.state.barrier = yield* Deferred.make<void>()
       const waiting = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
@@ -287,7 +287,7 @@ describe('a code', () => {
       yield* Deferred.succeed(ledger.state.barrier, undefined)
       yield* settle
       assert.strictEqual(ledger.rows.size, 1)
-      assert.strictEqual(bus.records.length, 0)
+      assert.strictEqual(kafka.records.length, 0)
     }),
   )
 })
@@ -313,12 +313,12 @@ describe('bounds', () => {
   test(
     'a ledger that is away is an internal error with retry_after, and leaves nothing',
     Effect.gen(function* () {
-      const { bus, ledger } = yield* Doubles
-      ledger.state.fate = 'unavailable'
+      const { kafka, ledger } = yield* Doubles
+      ledger.state.behavior = 'unavailable'
       const outcomes = yield* accept(service('a'), otp('b'))
       assert.deepStrictEqual(outcomes.map(word), ['internal_error', 'internal_error'])
-      assert.deepStrictEqual([ledger.rows.size, bus.records.length], [0, 0])
-      ledger.state.fate = 'ok'
+      assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [0, 0])
+      ledger.state.behavior = 'ok'
       assert.deepStrictEqual((yield* accept(service('a'), otp('b'))).map(word), ['accepted', 'accepted'])
     }),
   )
@@ -344,11 +344,11 @@ describe('bounds', () => {
     'a flush that fails in a way nobody thought of is answered, and the next one works',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
-      ledger.state.meanwhile = () => {
+      ledger.state.beforeCommit = () => {
         throw new Error('unthought of')
       }
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'internal_error')
-      ledger.state.meanwhile = () => {}
+      ledger.state.beforeCommit = () => {}
       assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'accepted')
     }),
   )

@@ -1,77 +1,62 @@
 /**
- * The flood windows as the ledger knows them: from here a Redis that has lost them is rebuilt, and a day's count is corrected.
+ * Keeps the counters in Redis consistent with the ledger: rebuilds the flood windows that Redis has lost, and corrects the count of
+ * the hub's daily limit.
  *
  * Source: architecture, Accepting.
  */
 import { Counters, type FloodAcceptance, keepFloodWindowsReady, utcDay } from '@hub/counters'
-import { encodeId, type Mode, recipientHash, SANDBOX_SCENARIOS } from '@hub/domain'
+import { encodeId, recipientHash, SANDBOX_SCENARIOS } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Clock, Duration, Effect, Fiber, Layer, Option, Schedule, Stream } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
-import { floodKey } from './checked-send.ts'
+import { floodReservationId } from './checked-send.ts'
+import { countAcceptancesOf, type FloodRow, selectFloodRows } from './tables/acceptances-reads.ts'
 
-/** Rows of one read: some milliseconds of a connection. */
+/** Rows of one read: they occupy a connection for some milliseconds. */
 const ROWS = 5000
-/** A start waits so long for it. */
+/** How long the start of the process waits for the latest confirmations. */
 const FIRST_WITHIN = Duration.seconds(1)
-/** The longest window. */
+/** The longest flood window. */
 const DAY_SECONDS = 24 * 60 * 60
-/** A process is started anew within seconds after another has died; what is older was made final or has lapsed. */
+/** A crashed process is replaced within seconds. Older reservations were confirmed or have expired. */
 const LATEST_SECONDS = 120
 const DEADLINE = { deadline: Duration.seconds(5) }
-/** How often a day's count is compared with the ledger, where there is a limit to keep. */
+/** How often the daily count is compared with the ledger, if there is a daily limit. */
 const COUNT_EVERY = Duration.minutes(1)
 
-interface Row {
-  readonly id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly recipient: string
-  readonly client_ref: string | null
-  readonly at: number
-}
-
-const toAcceptance = (row: Row): FloodAcceptance => {
+const toAcceptance = (row: FloodRow): FloodAcceptance => {
   const owner = { account: encodeId('acc', row.account), mode: row.mode }
   return {
     account: row.account,
     mode: row.mode,
     recipient: row.recipient,
-    reservationId: floodKey(owner, row.client_ref, encodeId('msg', row.id)),
+    reservationId: floodReservationId(owner, row.client_ref, encodeId('msg', row.id)),
     at: row.at,
   }
 }
 
-/** The one number of the sandbox that has windows. */
+/** The only number with flood windows in test mode. */
 const ANTI_FLOOD_NUMBER = `+790000000${String(SANDBOX_SCENARIOS.indexOf('anti_flood') + 1).padStart(2, '0')}`
 
-/** What was accepted in the last seconds and spends windows, in the order of ids. `hashSecret`: that of the recipient hash. */
+/** The acceptances of the last seconds that flood windows count, in the order of ids. `hashSecret`: for the recipient hash. */
 export const acceptancesSince = (
   sql: Sql['Service'],
   hashSecret: string | Uint8Array,
   seconds: number,
 ): Stream.Stream<FloodAcceptance, StorageError> => {
-  const sandbox = recipientHash(hashSecret, ANTI_FLOOD_NUMBER)
-  const read = (after: string | null) =>
-    sql.run(
-      (q) => q<Row[]>`
-        SELECT message_id AS id, account, mode, encode(recipient, 'hex') AS recipient, client_ref,
-               (extract(epoch FROM created_at) * 1000)::float8 AS at
-          FROM command.acceptances
-         WHERE message_id > coalesce(${after}::uuid, command.uuid_floor(now() - make_interval(secs => ${seconds})))
-           AND NOT given_back AND (mode = 'live' OR recipient = decode(${sandbox}, 'hex'))
-         ORDER BY message_id LIMIT ${ROWS}`,
-      DEADLINE,
-    )
+  const sandboxRecipient = recipientHash(hashSecret, ANTI_FLOOD_NUMBER)
   return Stream.paginate(null as string | null, (after) =>
-    Effect.map(read(after), (rows) => {
-      const last = rows.length < ROWS ? undefined : rows.at(-1)
-      return [rows.map(toAcceptance), last === undefined ? Option.none() : Option.some(last.id)] as const
-    }),
+    sql
+      .run((q) => selectFloodRows(q, { after, seconds, limit: ROWS }, sandboxRecipient), DEADLINE)
+      .pipe(
+        Effect.map((rows) => {
+          const last = rows.length < ROWS ? undefined : rows.at(-1)
+          return [rows.map(toAcceptance), last === undefined ? Option.none() : Option.some(last.id)] as const
+        }),
+      ),
   )
 }
 
-/** Keeps the counters true to the ledger. */
 export const countersFromLedgerLayer = (
   hashSecret: string | Uint8Array,
 ): Layer.Layer<never, never, Sql | Counters | HubSettings> =>
@@ -81,40 +66,41 @@ export const countersFromLedgerLayer = (
       const counters = yield* Counters
       const settings = yield* HubSettings
 
-      /** A count that got lost on its way would let the hub exceed its day. */
-      const correct = Effect.gen(function* () {
+      /** With a count that is too low, the hub would exceed its daily limit. */
+      const correctDailyCount = Effect.gen(function* () {
         if ((yield* settings.current).dailyLimit === null) return
         const day = utcDay(yield* Clock.currentTimeMillis)
-        const [row] = yield* sql.run(
-          (q) => q<{ count: number }[]>`
-            SELECT count(*)::integer AS count FROM command.acceptances
-             WHERE message_id >= command.uuid_floor(${day}::date::timestamp AT TIME ZONE 'UTC') AND NOT given_back`,
-          DEADLINE,
-        )
-        yield* counters.daily.raise(day, row?.count ?? 0)
+        yield* counters.daily.raise(day, yield* sql.run((q) => countAcceptancesOf(q, day), DEADLINE))
       }).pipe(
         Effect.catch((error) =>
-          Effect.annotateLogs(Effect.logDebug("the day's count could not be compared with the ledger"), {
-            error: error._tag,
-          }),
+          Effect.annotateLogs(
+            Effect.logDebug(
+              'counters: the daily count was not compared with the ledger; the next run does it',
+            ),
+            { error: error._tag },
+          ),
         ),
       )
-      /** A process that died between its commit and this left places that lapse, of messages that go out. */
-      const recordLatest = Stream.runForEachArray(
+
+      /** A process that crashed after its commit has left reservations that expire, although their messages are sent. */
+      const confirmLatest = Stream.runForEachArray(
         acceptancesSince(sql, hashSecret, LATEST_SECONDS),
         counters.confirmFlood,
       ).pipe(
         Effect.catch((error) =>
-          Effect.annotateLogs(Effect.logWarning('the latest places in the windows were not made final'), {
-            error: error._tag,
-          }),
+          Effect.annotateLogs(
+            Effect.logWarning(
+              'counters: the latest flood reservations were not confirmed from the ledger; they may expire',
+            ),
+            { error: error._tag },
+          ),
         ),
       )
 
-      yield* Effect.forkScoped(Effect.repeat(correct, Schedule.spaced(COUNT_EVERY)))
+      yield* Effect.forkScoped(Effect.repeat(correctDailyCount, Schedule.spaced(COUNT_EVERY)))
       yield* keepFloodWindowsReady(acceptancesSince(sql, hashSecret, DAY_SECONDS))
-      // Before the first request is taken, unless it takes long.
-      const recording = yield* Effect.forkScoped(recordLatest)
-      yield* Effect.timeoutOption(Fiber.await(recording), FIRST_WITHIN)
+      // Usually done before the first request.
+      const confirming = yield* Effect.forkScoped(confirmLatest)
+      yield* Effect.timeoutOption(Fiber.await(confirming), FIRST_WITHIN)
     }),
   )

@@ -1,13 +1,14 @@
 /**
- * What becomes of each send of a flush. Pure: what is known goes in, decisions come out, one for each checked, in order.
+ * Decides what happens to each send of an acceptance batch: accept, republish, refuse, or answer as a repeat. Pure: known
+ * facts in, one decision per send out, in order.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { MessageView } from '../messages/message.ts'
-import type { CheckedSend, MessageDraft } from './checked-send.ts'
+import { type CheckedSend, type MessageDraft, paramAt } from './checked-send.ts'
 
-/** What makes a repeat a repeat: the `client_ref` within its account and mode. */
+/** The identity of a `client_ref`: it is unique within an account and mode. */
 export const refKey = (owner: Pick<Owner, 'account' | 'mode'>, clientRef: string): string =>
   `${owner.account}:${owner.mode}:${clientRef}`
 
@@ -16,32 +17,32 @@ export interface KnownMessage {
   readonly view: MessageView
   /** Recipient hash. */
   readonly recipient: string
-  /** Its record has gone through Kafka. */
+  /** True if Kafka has certainly acknowledged its record. */
   readonly published: boolean
 }
 
-/** What is known when a flush is decided. */
+/** What is known when an acceptance batch is decided. */
 export interface Knowledge {
-  /** By `refKey`; `null` where the reference is used and its message is nowhere to be found. */
+  /** By `refKey`. `null`: the reference is used, but its message does not exist. */
   readonly known: ReadonlyMap<string, KnownMessage | null>
-  /** By message id: those that were asked for because an idempotency key remembers them, and are recorded. */
+  /** By message id: the recorded ones of the ids that idempotency keys remember. */
   readonly recorded: ReadonlyMap<string, KnownMessage>
   /** Recipient hashes. */
   readonly optedOut: ReadonlySet<string>
-  /** Whether this process has seen Kafka acknowledge a code. */
+  /** True if this process has received Kafka's acknowledgement of the code. */
   readonly acknowledged: (messageId: string) => boolean
-  /** Whether this process is publishing a code right now. */
-  readonly inFlight: (messageId: string) => boolean
+  /** True while this process records and publishes the code. */
+  readonly inProgress: (messageId: string) => boolean
 }
 
 export type Decision =
-  /** New: to be recorded under a new id. */
+  /** A new message: record it under a new id. */
   | { readonly type: 'accept'; readonly draft: MessageDraft }
-  /** A code whose publication was never acknowledged: to be published again under its id. */
+  /** A code that Kafka has not acknowledged: publish it again under its id. */
   | { readonly type: 'republish'; readonly messageId: string; readonly draft: MessageDraft }
   /**
-   * A repeat: the earlier message as it stands. `byKey`: of the idempotency key alone, whose first answer never arrived, so
-   * that this one is the first. `recipient`: the earlier message's, hashed.
+   * A repeat: answer with the earlier message. `byKey`: only the idempotency key makes it a repeat. Its first response was
+   * lost, so the client gets this one as the first. `recipient`: recipient hash of the earlier message.
    */
   | {
       readonly type: 'duplicate'
@@ -49,11 +50,15 @@ export type Decision =
       readonly byKey: boolean
       readonly recipient: string
     }
-  /** A repeat of a code that is being published: its answer is that publication's. */
+  /** A repeat of a code that this process is publishing: it gets the outcome of that publication. */
   | { readonly type: 'join'; readonly messageId: string; readonly view: MessageView }
-  /** The same reference came earlier in this flush, at this place: a duplicate of that one, if that one is accepted. */
+  /** An earlier send of this acceptance batch (its index) has the same new reference: a duplicate, if that one is accepted. */
   | { readonly type: 'follow'; readonly leader: number }
   | { readonly type: 'refuse'; readonly error: ApiError }
+
+export type NewSendDecision = Extract<Decision, { readonly draft: MessageDraft }>
+export const isNew = (decision: Decision): decision is NewSendDecision =>
+  decision.type === 'accept' || decision.type === 'republish'
 
 const refuse = (error: ApiError): Decision => ({ type: 'refuse', error })
 
@@ -61,70 +66,68 @@ const OTHER_CODE =
   'This client_ref belongs to a code for another recipient or class that may still be sent. Use a new client_ref.'
 
 /**
- * A repeat. A `service` message is safe once it is recorded. A code is accepted only when Kafka has it, which an
- * acknowledgement, the read model or a sealed batch proves; until then a repeat publishes it again and waits.
+ * A `service` message is accepted when it is recorded. A code is accepted only when Kafka has it. An acknowledgement, the
+ * read model or a sealed batch proves that. Until then a repeat publishes the code again and waits.
  */
 const decideRepeat = (
-  checked: CheckedSend,
+  send: CheckedSend,
   known: KnownMessage | null,
   knowledge: Knowledge,
   byKey = false,
 ): Decision => {
-  // Ledger and guard are written together, so this is a damaged or half-restored database.
+  // One transaction writes the reference and the acceptance, so the database is damaged or partly restored.
   if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
   const { view } = known
   if (view.class === 'service' || known.published || knowledge.acknowledged(view.id)) {
     return { type: 'duplicate', view, byKey, recipient: known.recipient }
   }
-  if (knowledge.inFlight(view.id)) return { type: 'join', messageId: view.id, view }
-  // Under one id there must never be two recipients: if the first publication did land, each would get a message.
-  if (checked.class !== 'otp' || checked.recipient !== known.recipient) {
-    const param = checked.path === '' ? 'client_ref' : `${checked.path}.client_ref`
+  if (knowledge.inProgress(view.id)) return { type: 'join', messageId: view.id, view }
+  // One id must never have two recipients: if Kafka has the first publication, both would get a message.
+  if (send.class !== 'otp' || send.recipient !== known.recipient) {
+    const param = paramAt(send.path, 'client_ref')
     return refuse(apiError('invalid_parameter', { param, message: OTHER_CODE }))
   }
-  return Result.isFailure(checked.draft)
-    ? refuse(checked.draft.failure)
-    : { type: 'republish', messageId: view.id, draft: checked.draft.success }
+  return Result.isFailure(send.draft)
+    ? refuse(send.draft.failure)
+    : { type: 'republish', messageId: view.id, draft: send.draft.success }
 }
 
-/** Opt-outs are for `service` only; the sandbox has a number of its own that is opted out. */
-const isOptedOut = (checked: CheckedSend, draft: MessageDraft, knowledge: Knowledge): boolean =>
+/** Opt-outs apply to `service` messages only. In test mode one sandbox number is opted out. */
+const isOptedOut = (send: CheckedSend, draft: MessageDraft, knowledge: Knowledge): boolean =>
   draft.class === 'service' &&
-  (checked.owner.mode === 'test' ? draft.scenario === 'opted_out' : knowledge.optedOut.has(checked.recipient))
+  (send.owner.mode === 'test' ? draft.scenario === 'opted_out' : knowledge.optedOut.has(send.recipient))
 
-const decideNew = (checked: CheckedSend, knowledge: Knowledge): Decision => {
-  if (Result.isFailure(checked.draft)) return refuse(checked.draft.failure)
-  const draft = checked.draft.success
-  if (isOptedOut(checked, draft, knowledge)) {
-    const param = checked.path === '' ? 'to' : `${checked.path}.to`
-    return refuse(apiError('recipient_opted_out', { param }))
+const decideNew = (send: CheckedSend, knowledge: Knowledge): Decision => {
+  if (Result.isFailure(send.draft)) return refuse(send.draft.failure)
+  const draft = send.draft.success
+  if (isOptedOut(send, draft, knowledge)) {
+    return refuse(apiError('recipient_opted_out', { param: paramAt(send.path, 'to') }))
   }
   return { type: 'accept', draft }
 }
 
 /**
- * Decides a flush. Of several checkedSends with one new reference the first is decided and the others follow it: what they
- * are repeats of is known only when it is recorded.
+ * Decides an acceptance batch. If several sends have one new reference, the first is decided and the others follow it. They
+ * are duplicates only once the first is recorded.
  */
 export const decideSends = (
-  checkedSends: ReadonlyArray<CheckedSend>,
+  sends: ReadonlyArray<CheckedSend>,
   knowledge: Knowledge,
 ): ReadonlyArray<Decision> => {
-  const taken = new Map<string, number>()
-  return checkedSends.map((checked, place) => {
-    if (checked.clientRef === null) {
-      const recorded = checked.messageId === null ? undefined : knowledge.recorded.get(checked.messageId)
+  const leaders = new Map<string, number>()
+  return sends.map((send, index) => {
+    if (send.clientRef === null) {
+      const recorded = send.messageId === null ? undefined : knowledge.recorded.get(send.messageId)
       return recorded === undefined
-        ? decideNew(checked, knowledge)
-        : decideRepeat(checked, recorded, knowledge, true)
+        ? decideNew(send, knowledge)
+        : decideRepeat(send, recorded, knowledge, true)
     }
-    const key = refKey(checked.owner, checked.clientRef)
-    const leader = taken.get(key)
+    const key = refKey(send.owner, send.clientRef)
+    const leader = leaders.get(key)
     if (leader !== undefined) return { type: 'follow', leader }
     const known = knowledge.known.get(key)
-    const decision =
-      known === undefined ? decideNew(checked, knowledge) : decideRepeat(checked, known, knowledge)
-    if (decision.type === 'accept' || decision.type === 'republish') taken.set(key, place)
+    const decision = known === undefined ? decideNew(send, knowledge) : decideRepeat(send, known, knowledge)
+    if (isNew(decision)) leaders.set(key, index)
     return decision
   })
 }

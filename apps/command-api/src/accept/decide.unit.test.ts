@@ -8,7 +8,7 @@ const nothing: Knowledge = {
   recorded: new Map(),
   optedOut: new Set(),
   acknowledged: () => false,
-  inFlight: () => false,
+  inProgress: () => false,
 }
 
 const knownMessage = (of: CheckedSend, over: Partial<KnownMessage> = {}): KnownMessage => ({
@@ -126,7 +126,7 @@ describe('a repeat', () => {
   })
   it('of an unproven code that is on its way waits with it', () => {
     const repeat = otp('a')
-    const knowledge = { ...used(repeat, knownMessage(repeat)), inFlight: () => true }
+    const knowledge = { ...used(repeat, knownMessage(repeat)), inProgress: () => true }
     assert.deepStrictEqual(decide(knowledge, repeat, repeat), ['join', 'join'])
   })
   it('of an unproven code for another recipient is refused: each might get a message', () => {

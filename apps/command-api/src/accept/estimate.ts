@@ -1,11 +1,14 @@
 /**
- * What sends would take: encoding, parts and price, before anything is sent. It looks at shape, template and variables only, so it
- * needs neither a registered sender nor a recipient that may be written to. Pure. Source: contract, Templates and senders.
+ * Estimates of sends: encoding, parts and price, without sending. An estimate depends on the form of the request, the template
+ * and the variables only. It needs neither a registered sender nor a recipient who accepts messages. Pure.
+ *
+ * Source: contract, Templates and senders.
  */
 import type { ApiError, ErrorObject, EstimateWanted, Send } from '@hub/contract'
 import {
   type AccountSettings,
   addMoney,
+  checkTemplate,
   type Encoding,
   type Money,
   priceOf,
@@ -14,7 +17,7 @@ import {
 } from '@hub/domain'
 import { Result } from 'effect'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
-import { checkTemplate, renderFault } from './checked-send.ts'
+import { admissionFailure, renderFailure } from './checked-send.ts'
 
 interface Estimated {
   readonly encoding: Encoding
@@ -26,20 +29,20 @@ interface Estimated {
 export interface EstimateContext {
   readonly owner: Pick<Owner, 'mode'>
   readonly settings: Pick<AccountSettings, 'pricePerPart'>
-  /** The account's template of a name; `null` when there is none. */
+  /** The account's template of a name; `null`: there is none. */
   readonly template: (name: string) => TemplateInUse | null
 }
 
-/** The price is the tariff's in both modes: what a test send is charged is nothing, and would be no estimate. */
+/** The price is the tariff's in both modes: the charge of a test send is zero and would be no estimate. */
 const estimateOne = (
   send: Send,
   { owner, settings, template }: EstimateContext,
   path: string,
 ): Result.Result<Estimated, ApiError> => {
-  const checked = checkTemplate(send, owner, template(send.template), path)
-  if (Result.isFailure(checked)) return Result.fail(checked.failure)
+  const checked = checkTemplate(template(send.template), { class: send.class, mode: owner.mode })
+  if (Result.isFailure(checked)) return Result.fail(admissionFailure(checked.failure, path))
   const rendered = render(checked.success.parsed, send.variables)
-  if (Result.isFailure(rendered)) return Result.fail(renderFault(rendered.failure, path))
+  if (Result.isFailure(rendered)) return Result.fail(renderFailure(rendered.failure, path))
   const { characters, encoding, parts } = rendered.success
   return Result.succeed({
     encoding,
@@ -49,7 +52,7 @@ const estimateOne = (
   })
 }
 
-/** Names of the templates that an estimate needs, each once. */
+/** Names of the templates that an estimate needs, without repetition. */
 export const templatesOf = (wanted: EstimateWanted): ReadonlyArray<string> =>
   wanted.kind === 'one'
     ? [wanted.send.template]
@@ -59,7 +62,7 @@ export const templatesOf = (wanted: EstimateWanted): ReadonlyArray<string> =>
         ),
       ]
 
-/** The answer: of one send its estimate or its fault, of a list one element each and the sums of the good ones. */
+/** The response: the estimate or the error of one send, or one element per send of a list and the sums of the valid ones. */
 export const estimateBody = (
   wanted: EstimateWanted,
   context: EstimateContext,
@@ -74,7 +77,7 @@ export const estimateBody = (
   let parts = 0
   let price = zeroMoney(context.settings.pricePerPart.otp.currency)
   const data = wanted.elements.map(({ index, path, send }) => {
-    const estimated = Result.flatMap(send, (good) => estimateOne(good, context, path))
+    const estimated = Result.flatMap(send, (valid) => estimateOne(valid, context, path))
     if (Result.isFailure(estimated)) return { index, error: errorObject(estimated.failure) }
     parts += estimated.success.parts
     price = addMoney(price, estimated.success.price)

@@ -1,180 +1,155 @@
-/**
- * The ledger: what was accepted, and the guard that makes a repeat a repeat. The port that a flush works on, and its
- * adapter for PostgreSQL.
- */
-import { encodeId, type MessageAccepted, type Money } from '@hub/domain'
-import { Sql, type StorageError, MasterKeyEncryption, uuidOf } from '@hub/store'
-import { Context, Duration, Effect, Layer } from 'effect'
-import type { Owner } from '../accounts/account.ts'
+/** The ledger in PostgreSQL: the adapter of `ledger.port.ts`. Its statements are in `tables/`, one file per table. */
+import { encodeId } from '@hub/domain'
 import {
-  type IdempotencyLock,
-  lockHeldKeys,
-  type StoredAnswer,
-  writeAnswers,
-} from '../idempotency/idempotency-lock.ts'
+  CommandOptOuts,
+  MasterKeyEncryption,
+  type Queries,
+  Sql,
+  type SqlFragment,
+  type StorageError,
+  uuidOf,
+} from '@hub/store'
+import { Duration, Effect, Layer } from 'effect'
+import { lockKeysInUse, writeResponses } from '../idempotency/idempotency-keys.ts'
 import { Messages } from '../messages/messages.ts'
 import { type KnownMessage, refKey } from './decide.ts'
 import {
-  addSpent,
-  chargesOf,
-  countCodes,
-  deleteOutbox,
-  giveBack,
-  lockBatch,
-  lockBatchesOf,
-  insertAcceptances,
-  insertInOneStatement,
-  insertOutbox,
-  insertReferences,
-  lockSpent,
-  selectGivenBack,
-  selectClockAndUsed,
-  updateAcceptances,
-  writeBatches,
-} from './ledger-statements.ts'
-import { overspending } from './spend.ts'
-
-/** A `client_ref` asked for. */
-export interface Reference {
-  readonly owner: Owner
-  readonly clientRef: string
-}
-
-/** What a flush asks before it decides. */
-export interface LedgerQuery {
-  readonly references: ReadonlyArray<Reference>
-  /** Recipient hashes. */
-  readonly recipients: ReadonlyArray<string>
-  /** Message ids that idempotency keys remember. */
-  readonly remembered: ReadonlyArray<string>
-}
-
-/** What a flush has to know before it decides. */
-export interface LedgerSnapshot {
-  /** PostgreSQL's clock, milliseconds since the epoch: the flush's stamp. */
-  readonly at: number
-  /** Used references by `refKey`; unknown ones are absent. */
-  readonly known: ReadonlyMap<string, KnownMessage | null>
-  /** Those of the remembered ids that are recorded. */
-  readonly recorded: ReadonlyMap<string, KnownMessage>
-  /** Those of the recipients asked for that have opted out. */
-  readonly optedOut: ReadonlySet<string>
-}
-
-/** One row to be. */
-export interface LedgerEntry {
-  readonly owner: Owner
-  readonly fact: MessageAccepted
-  readonly toMasked: string
-  /** `null` where none is set, and in test mode. */
-  readonly spendLimit: Money | null
-  /** The claim of its request; `null` without one. */
-  readonly lock: IdempotencyLock | null
-}
-
-/** A batch as the ledger knows it. */
-export interface BatchRow {
-  /** `bat_…` */
-  readonly id: string
-  readonly owner: Owner
-  readonly total: number
-  readonly accepted: number
-  readonly duplicate: number
-  readonly rejected: number
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number
-  /** `null` while the outcome is not known. */
-  readonly sealedAt: number | null
-}
-
-/** Message ids of a commit for which nothing was written. */
-export interface Unrecorded {
-  /** Between lookup and commit another process took their `client_ref`, or published the code. */
-  readonly lost: ReadonlySet<string>
-  /** They do not fit the spend limit. */
-  readonly overspent: ReadonlySet<string>
-  /** Their request lost its claim on its idempotency key: another one has it, or may have it. */
-  readonly lockLost: ReadonlySet<string>
-}
-
-/** What goes into the transaction beside the messages. */
-export interface ExtraWrites {
-  /** The outbox row; `null` when it would be empty. */
-  readonly outbox: Uint8Array | null
-  readonly batches: ReadonlyArray<BatchRow>
-  readonly answers: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly answer: StoredAnswer }>
-}
-
-/** One transaction's worth. */
-export interface Commit {
-  readonly accepted: ReadonlyArray<LedgerEntry>
-  /** Codes to be published again: their rows get the new stamp, lifetime, template and batch, and are charged anew. */
-  readonly republished: ReadonlyArray<LedgerEntry>
-  /** Called as soon as it is known, or supposed, what is not recorded; called again where that was wrong. */
-  readonly extraWrites: (unrecorded: Unrecorded) => ExtraWrites
-  /** Outbox rows that Kafka has acknowledged. */
-  readonly settled: ReadonlyArray<number>
-}
-
-export interface CommitResult extends Unrecorded {
-  /** Id of the outbox row. */
-  readonly outboxRow: number | null
-}
-
-/** A code that was recorded and not published. */
-export interface UnprovenCode {
-  readonly messageId: string
-  /** The stamp of its acceptance; `null`: whatever it is. */
-  readonly at: number | null
-}
-
-export class Ledger extends Context.Service<
+  type BatchRow,
+  type Commit,
+  type CommitResult,
   Ledger,
-  {
-    readonly lookup: (question: LedgerQuery) => Effect.Effect<LedgerSnapshot, StorageError>
-    /** All or nothing. After `StorageUnavailable` it may have happened all the same. */
-    readonly commit: (commit: Commit) => Effect.Effect<CommitResult, StorageError>
-    /** Gives back what codes were charged that were not published. Idempotent. */
-    readonly giveBack: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
-    /**
-     * Writes a batch's outcome with its outbox row, and answers the row. `null`: it was sealed before, or fewer than the so many `codes` that
-     * are among its accepted are still in it, because another process has published some again in another batch; then it stays open.
-     */
-    readonly seal: (
-      batch: BatchRow,
-      codes: number,
-      records: Uint8Array,
-    ) => Effect.Effect<number | null, StorageError>
-    /** Removes acknowledged outbox rows. */
-    readonly settle: (rows: ReadonlyArray<number>) => Effect.Effect<void, StorageError>
-  }
->()('@hub/command-api/Ledger') {}
+  type LedgerEntry,
+  type Reference,
+} from './ledger.port.ts'
+import { type Charge, chargesOf, overspending } from './spend.ts'
+import {
+  countCodes,
+  insertAcceptances,
+  refundCodes,
+  selectRefunded,
+  updateAcceptances,
+} from './tables/acceptances.ts'
+import { lockBatch, lockBatchesOf, sealBatches, writeBatches } from './tables/batches.ts'
+import { insertReferences, selectClockAndUsed } from './tables/client-refs.ts'
+import { deleteOutboxRows, insertOutboxRow } from './tables/outbox.ts'
+import { addSpent, lockSpent } from './tables/spend-periods.ts'
 
 /**
- * What a flush may wait for PostgreSQL, a lookup and a commit each. A send that arrives just after a flush began meets a
- * hanging server twice at most, and is still answered within the 3 s that the contract gives.
+ * Deadline of a lookup and of a commit. A send that arrives just after an acceptance batch started waits for a hanging
+ * PostgreSQL twice at most, and still has its outcome within the 3 s of the contract.
  */
 const DEADLINE = { deadline: Duration.millis(1200) }
-/** What comes after the answer of a flush: whoever waits for it has waited for the flush already. */
-const AFTERWARDS = { deadline: Duration.millis(400) }
+/** Deadline of a refund and of a seal: their request has already waited for an acceptance batch. */
+const AFTER_COMMIT = { deadline: Duration.millis(400) }
 
 const idOf = ({ fact }: LedgerEntry): string => fact.messageId
 const NONE: ReadonlySet<string> = new Set()
 
-/** Nothing of it depends on what PostgreSQL has of claims, repeated codes or spend limits. */
+/** The commit needs no read: no idempotency lock, no republished code and no spend limit. */
 const isPlain = ({ accepted, republished }: Commit): boolean =>
   republished.length === 0 && accepted.every(({ lock, spendLimit }) => lock === null && spendLimit === null)
 
-/** Certain that nothing was written. */
+/** Certainly nothing was written. */
 const isConflict = (error: StorageError): boolean =>
   error._tag === 'StorageUnavailable' && error.reason === 'conflict'
 
-/** The ledger in PostgreSQL. */
+/** The content of a plain commit. The arrays may be empty. */
+interface PlainCommit {
+  readonly entries: ReadonlyArray<LedgerEntry>
+  readonly outbox: Uint8Array | null
+  readonly batches: ReadonlyArray<BatchRow>
+  readonly appendedRows: ReadonlyArray<number>
+  readonly charges: ReadonlyArray<Charge>
+}
+
+/**
+ * Records a plain commit in one statement, which is its own transaction. If a reference is taken, the statement fails as a
+ * conflict and writes nothing. References are inserted first: the others depend on the condition that counts them.
+ */
+const commitInOneStatement = (
+  q: Queries,
+  { appendedRows, batches, charges, entries, outbox }: PlainCommit,
+) => {
+  const nothing: SqlFragment = q`SELECT WHERE false`
+  const withReference = entries.filter(({ fact }) => fact.clientRef !== null)
+  return q<{ id: string | null }[]>`
+    WITH taken AS (${withReference.length > 0 ? insertReferences(q, withReference) : nothing}),
+         stored AS (${outbox === null ? q`SELECT NULL::bigint AS id` : insertOutboxRow(q, outbox)}),
+         accepted AS (${entries.length > 0 ? insertAcceptances(q, entries) : nothing}),
+         batched AS (${batches.length > 0 ? writeBatches(q, batches) : nothing}),
+         deleted AS (${appendedRows.length > 0 ? deleteOutboxRows(q, appendedRows) : nothing}),
+         charged AS (${charges.length > 0 ? addSpent(q, charges) : nothing})
+    SELECT id FROM stored
+     WHERE command.require((SELECT count(*) FROM taken) = ${String(withReference.length)}::bigint)`
+}
+
+/**
+ * Records a commit step by step: what it reads decides what it writes. All transactions lock the tables in one order, and rows
+ * within a table in one order, so that they cannot deadlock: idempotency keys, batches, months of accounts with a limit,
+ * references, the other tables, months of accounts without a limit.
+ */
+const commitInSteps = async (
+  q: Queries,
+  encryption: MasterKeyEncryption['Service'],
+  { accepted, appendedRows, extraWrites, republished }: Commit,
+): Promise<CommitResult> => {
+  const all = [...accepted, ...republished]
+
+  // A request that has lost its idempotency lock records nothing: its repeat may be running.
+  const locks = new Map(all.flatMap(({ lock }) => (lock === null ? [] : [[lock.token, lock]])))
+  const held = locks.size === 0 ? NONE : await lockKeysInUse(q, [...locks.values()])
+  const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
+
+  // The earlier charge of a republished code is refunded, so that it is not charged twice. If another process has published
+  // it since the lookup, it stays as it is: paid, and in its batch.
+  const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
+  let refunded = NONE
+  if (repeats.length > 0) {
+    await lockBatchesOf(q, repeats.map(idOf))
+    await refundCodes(
+      q,
+      repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
+    )
+    refunded = await selectRefunded(q, repeats.map(idOf))
+  }
+  const again = repeats.filter((entry) => refunded.has(idOf(entry)))
+  const limited = chargesOf([...accepted, ...again]).filter(
+    ({ limit, messageId }) => limit !== null && !lockLost.has(messageId),
+  )
+  const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
+  const isAffordable = (entry: LedgerEntry) => !lockLost.has(idOf(entry)) && !overspent.has(idOf(entry))
+
+  const affordable = accepted.filter(isAffordable)
+  const withReference = affordable.filter(({ fact }) => fact.clientRef !== null)
+  const lost = new Set(withReference.map(idOf))
+  if (withReference.length > 0) {
+    for (const row of await insertReferences(q, withReference)) lost.delete(encodeId('msg', row.message_id))
+  }
+  const inserted = lost.size === 0 ? affordable : affordable.filter((entry) => !lost.has(idOf(entry)))
+  for (const entry of repeats) if (!refunded.has(idOf(entry))) lost.add(idOf(entry))
+  const updated = again.filter(isAffordable)
+  const { batches, outbox, responses } = extraWrites({ lockLost, lost, overspent })
+
+  // One round trip: the driver pipelines these statements in this order.
+  const charges = chargesOf([...inserted, ...updated])
+  const [row] = await Promise.all([
+    outbox === null ? null : insertOutboxRow(q, outbox),
+    inserted.length > 0 ? insertAcceptances(q, inserted) : null,
+    updated.length > 0 ? updateAcceptances(q, updated) : null,
+    batches.length > 0 ? writeBatches(q, batches) : null,
+    responses.length > 0 ? writeResponses(q, encryption, responses) : null,
+    appendedRows.length > 0 ? deleteOutboxRows(q, appendedRows) : null,
+    charges.length > 0 ? addSpent(q, charges) : null,
+  ])
+  const id = row?.[0]?.id
+  return { lockLost, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
+}
+
 export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption | Messages> = Layer.effect(
   Ledger,
   Effect.gen(function* () {
     const sql = yield* Sql
-    const masterKey = yield* MasterKeyEncryption
+    const encryption = yield* MasterKeyEncryption
     const messages = yield* Messages
 
     const clockAndUsed = Effect.fnUntraced(function* (references: ReadonlyArray<Reference>) {
@@ -191,88 +166,26 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
       return { at: Number(row?.at), known }
     })
 
-    const optedOut = Effect.fnUntraced(function* (recipients: ReadonlyArray<string>) {
-      if (recipients.length === 0) return new Set<string>()
-      const rows = yield* sql.run(
-        (q) => q<{ recipient: string }[]>`
-          SELECT encode(recipient, 'hex') AS recipient FROM command.opt_outs
-           WHERE recipient IN (SELECT decode(r, 'hex') FROM unnest(${[...recipients]}::text[]) AS r)`,
-        DEADLINE,
-      )
-      return new Set(rows.map((row) => row.recipient))
-    })
+    const optedOut = (recipients: ReadonlyArray<string>) =>
+      recipients.length === 0
+        ? Effect.succeed(NONE)
+        : sql.run((q) => CommandOptOuts.readOptedOut(q, recipients), DEADLINE)
 
-    /** The rule: one statement, one round trip. */
-    const atOnce = ({ accepted, extraWrites, settled }: Commit): Effect.Effect<CommitResult, StorageError> =>
+    const commitPlain = ({ accepted, appendedRows, extraWrites }: Commit) =>
       Effect.suspend(() => {
         const unrecorded = { lockLost: NONE, lost: NONE, overspent: NONE }
         const { batches, outbox } = extraWrites(unrecorded)
-        const all = { entries: accepted, outbox, batches, settled, charges: chargesOf(accepted) }
+        const plain = { entries: accepted, outbox, batches, appendedRows, charges: chargesOf(accepted) }
         return Effect.map(
-          sql.run((q) => insertInOneStatement(q, all), DEADLINE),
-          ([row]) => ({
+          sql.run((q) => commitInOneStatement(q, plain), DEADLINE),
+          ([row]): CommitResult => ({
             ...unrecorded,
             outboxRow: row === undefined || row.id === null ? null : Number(row.id),
           }),
         )
       })
-
-    /** The exception: what is read here says what is written. */
-    const inTransaction = ({ accepted, republished, extraWrites, settled }: Commit) =>
-      sql.transaction(async (q) => {
-        const all = [...accepted, ...republished]
-
-        // Whoever lost its claim records nothing: its repeat may be under way.
-        const locks = new Map(all.flatMap(({ lock }) => (lock === null ? [] : [[lock.token, lock]])))
-        const held = locks.size === 0 ? NONE : await lockHeldKeys(q, [...locks.values()])
-        const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
-
-        // What a repeated code cost the last time it is not to cost twice. One that another process has published since it was looked
-        // up stays as it is, paid for, in its batch.
-        const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
-        let unpaid = NONE
-        if (repeats.length > 0) {
-          await lockBatchesOf(q, repeats.map(idOf))
-          await giveBack(
-            q,
-            repeats.map((entry) => ({ messageId: idOf(entry), at: null })),
-          )
-          unpaid = await selectGivenBack(q, repeats.map(idOf))
-        }
-        const again = repeats.filter((entry) => unpaid.has(idOf(entry)))
-        const limited = chargesOf([...accepted, ...again]).filter(
-          ({ limit, messageId }) => limit !== null && !lockLost.has(messageId),
-        )
-        const overspent = limited.length === 0 ? NONE : overspending(limited, await lockSpent(q, limited))
-        const isWanted = (entry: LedgerEntry) => !lockLost.has(idOf(entry)) && !overspent.has(idOf(entry))
-
-        const wanted = accepted.filter(isWanted)
-        const referring = wanted.filter(({ fact }) => fact.clientRef !== null)
-        const lost = new Set(referring.map(idOf))
-        if (referring.length > 0) {
-          for (const row of await insertReferences(q, referring)) {
-            lost.delete(encodeId('msg', row.message_id))
-          }
-        }
-        const won = lost.size === 0 ? wanted : wanted.filter((entry) => !lost.has(idOf(entry)))
-        for (const entry of repeats) if (!unpaid.has(idOf(entry))) lost.add(idOf(entry))
-        const repeated = again.filter(isWanted)
-        const { answers, batches, outbox } = extraWrites({ lockLost, lost, overspent })
-
-        // One round trip: the driver sends these one behind the other, in this order.
-        const charges = chargesOf([...won, ...repeated])
-        const [row] = await Promise.all([
-          outbox === null ? null : insertOutbox(q, outbox),
-          won.length > 0 ? insertAcceptances(q, won) : null,
-          repeated.length > 0 ? updateAcceptances(q, repeated) : null,
-          batches.length > 0 ? writeBatches(q, batches) : null,
-          answers.length > 0 ? writeAnswers(q, masterKey, answers) : null,
-          settled.length > 0 ? deleteOutbox(q, settled) : null,
-          charges.length > 0 ? addSpent(q, charges) : null,
-        ])
-        const id = row?.[0]?.id
-        return { lockLost, lost, overspent, outboxRow: id === undefined ? null : Number(id) }
-      }, DEADLINE)
+    const commitTransaction = (commit: Commit) =>
+      sql.transaction((q) => commitInSteps(q, encryption, commit), DEADLINE)
 
     return {
       lookup: ({ recipients, references, remembered }) =>
@@ -288,13 +201,13 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
           ([{ at, known }, out, recorded]) => ({ at, known, optedOut: out, recorded }),
         ),
 
-      commit: (wanted) =>
-        isPlain(wanted)
-          ? // What lost a reference meanwhile is found in a transaction.
-            Effect.catchIf(atOnce(wanted), isConflict, () => inTransaction(wanted))
-          : inTransaction(wanted),
+      commit: (commit) =>
+        isPlain(commit)
+          ? // A transaction finds out which references were taken meanwhile.
+            Effect.catchIf(commitPlain(commit), isConflict, () => commitTransaction(commit))
+          : commitTransaction(commit),
 
-      giveBack: (codes) => Effect.asVoid(sql.run((q) => giveBack(q, codes), AFTERWARDS)),
+      refund: (codes) => Effect.asVoid(sql.run((q) => refundCodes(q, codes), AFTER_COMMIT)),
 
       seal: (batch, codes, records) =>
         sql.transaction(async (q) => {
@@ -302,13 +215,10 @@ export const ledgerLayer: Layer.Layer<Ledger, never, Sql | MasterKeyEncryption |
             await lockBatch(q, batch.id)
             if ((await countCodes(q, batch.id)) < codes) return null
           }
-          const written = await writeBatches(q, [batch])
-          if (written.length === 0) return null
-          const [row] = await insertOutbox(q, records)
-          return row === undefined ? null : Number(row.id)
-        }, AFTERWARDS),
+          return sealBatches(q, [batch], records)
+        }, AFTER_COMMIT),
 
-      settle: (rows) => Effect.asVoid(sql.run((q) => deleteOutbox(q, rows))),
+      deleteOutboxRows: (rows) => Effect.asVoid(sql.run((q) => deleteOutboxRows(q, rows))),
     }
   }),
 )

@@ -1,56 +1,69 @@
 /**
- * The limits between a decision to accept and the ledger: the hub's daily limit and the flood windows. What a flush asks before it
- * records, and what it says afterwards. Money is the ledger's (`spend.ts`).
+ * The limits that an acceptance batch applies before it records: the hub's daily limit and the flood windows of recipients.
+ * The spend limit is part of the ledger's transaction (`spend.ts`).
  *
- * A place in the windows is a reservation: final once the message is accepted, given back when it is not, and lapsing by
- * itself when the process does not come to either. It stands under the send's reference, not under its message id, so that two
- * concurrent sends with one `client_ref` have one place between them, whichever is recorded: a repeat is never
- * refused for the window that its first spent.
+ * A flood reservation is confirmed when the message is accepted and released when it is not. If the process does neither, it
+ * expires. Its id comes from the `client_ref`, not from the message id. So two concurrent sends with one `client_ref` share
+ * one reservation, and a repeat is never refused because of the window that its first send used.
  *
  * Source: specification, Limits, and Errors, rules 3 and 4; contract, Unavailability.
  */
 import { type ApiError, apiError } from '@hub/contract'
-import { Counters, type FloodReservation, secondsToNextDay, utcDay } from '@hub/counters'
+import { Counters, type FloodReservation, type FloodWindows, secondsToNextDay, utcDay } from '@hub/counters'
+import type { MessageClass } from '@hub/domain'
 import { Context, Duration, Effect, Layer } from 'effect'
 import { HubSettings } from '../accounts/hub-settings.ts'
-import { type CheckedSend, type MessageDraft, floodKey } from './checked-send.ts'
+import { type CheckedSend, floodReservationId, type MessageDraft, paramAt } from './checked-send.ts'
 
-/** A send that is about to be accepted under an id. */
-export interface SendReservation {
-  readonly checked: CheckedSend
-  readonly draft: MessageDraft
-  readonly messageId: string
+/** What one send reserves before it is accepted. */
+export interface SendReservation extends FloodReservation {
+  readonly class: MessageClass
+  /** `null`: the flood windows do not count this send. */
+  readonly windows: FloodWindows | null
+  /** Position of the send in the request body. */
+  readonly path: string
 }
 
-/** The least that the specification lets a client wait at the hub's daily limit, seconds. */
+export const reservationOf = (
+  { clientRef, owner, path, recipient }: CheckedSend,
+  draft: MessageDraft,
+  messageId: string,
+): SendReservation => ({
+  account: owner.accountUuid,
+  mode: owner.mode,
+  recipient,
+  reservationId: floodReservationId(owner, clientRef, messageId),
+  class: draft.class,
+  windows: draft.windows,
+  path,
+})
+
+/** The shortest `retry_after` that the specification allows for the daily limit, seconds. */
 const DAILY_LIMIT_MIN_SECONDS = 60
 
-/** For how long giving back may keep a code's refusal waiting; it goes on behind it. */
-const GIVE_BACK_WITHIN = Duration.millis(300)
+/** How long a refused code may wait for the release of its reservation. A release that takes longer continues in Redis. */
+const RELEASE_WITHIN = Duration.millis(300)
 
-const placeOf = ({
-  checked,
-  messageId,
-}: Pick<SendReservation, 'checked' | 'messageId'>): FloodReservation => ({
-  account: checked.owner.accountUuid,
-  mode: checked.owner.mode,
-  recipient: checked.recipient,
-  reservationId: floodKey(checked.owner, checked.clientRef, messageId),
-})
+type CountedReservation = SendReservation & { readonly windows: FloodWindows }
+const counted = (reservations: ReadonlyArray<SendReservation>) =>
+  reservations.filter((one): one is CountedReservation => one.windows !== null)
 
 export class Limits extends Context.Service<
   Limits,
   {
-    /** Whether anything new may be accepted: `null`, or seconds until it may. `at`: PostgreSQL's clock. Never fails: what cannot be read does not stop. */
+    /**
+     * `null`: the hub accepts new messages; else seconds until it does. `at`: PostgreSQL's clock, milliseconds. Never
+     * fails: a limit that cannot be read stops nothing.
+     */
     readonly daily: (at: number) => Effect.Effect<number | null>
-    /** Takes places in the windows. One answer for each, in order: `null`, or why it is refused. */
+    /** Reserves. One result per reservation, in order: `null`, or the error that refuses the send. */
     readonly reserve: (
       reservations: ReadonlyArray<SendReservation>,
     ) => Effect.Effect<ReadonlyArray<ApiError | null>>
-    /** They are accepted: makes places final and counts the day. */
-    readonly accepted: (reservations: ReadonlyArray<SendReservation>, at: number) => Effect.Effect<void>
-    /** They are not accepted after all. Bounded; what fails lapses by itself. */
-    readonly giveBack: (reservations: ReadonlyArray<SendReservation>) => Effect.Effect<void>
+    /** The sends are accepted: confirms their reservations and counts them against the daily limit. */
+    readonly confirm: (reservations: ReadonlyArray<SendReservation>, at: number) => Effect.Effect<void>
+    /** The sends are not accepted: releases their reservations. Bounded. A reservation that stays expires. */
+    readonly release: (reservations: ReadonlyArray<SendReservation>) => Effect.Effect<void>
   }
 >()('@hub/command-api/Limits') {
   static readonly layer: Layer.Layer<Limits, never, Counters | HubSettings> = Layer.effect(
@@ -71,71 +84,60 @@ export class Limits extends Context.Service<
         return stopped ? Math.max(DAILY_LIMIT_MIN_SECONDS, secondsToNextDay(at)) : null
       })
 
-      /** The sandbox counts for one number only, but a hub without its counter refuses what is not a code in both modes. */
-      const isAway = counters.ping.pipe(
+      const isUnavailable = counters.ping.pipe(
         Effect.as(false),
         Effect.catch(() => Effect.succeed(true)),
       )
 
       const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
-        const counted = reservations.filter(({ draft }) => draft.windows !== null)
-        const asksOnly = reservations.some(({ draft }) => draft.windows === null && draft.class === 'service')
-        const [verdicts, away] = yield* Effect.all(
+        const asked = counted(reservations)
+        // Without counters the hub refuses every service message, also one that no window counts (test mode).
+        const mustPing = reservations.some((one) => one.windows === null && one.class === 'service')
+        const [verdicts, unavailable] = yield* Effect.all(
           [
-            counted.length === 0
+            asked.length === 0
               ? Effect.succeed([])
-              : counters
-                  .reserveFlood(counted.map((one) => ({ ...placeOf(one), windows: one.draft.windows! })))
-                  .pipe(Effect.catch(() => Effect.succeed(null))),
-            asksOnly ? isAway : Effect.succeed(false),
+              : counters.reserveFlood(asked).pipe(Effect.catch(() => Effect.succeed(null))),
+            mustPing ? isUnavailable : Effect.succeed(false),
           ],
           { concurrency: 'unbounded' },
         )
-        const byClaimant = new Map(counted.map((one, i) => [one, verdicts?.[i]]))
+        const verdictOf = new Map<SendReservation, NonNullable<typeof verdicts>[number] | undefined>(
+          asked.map((one, i) => [one, verdicts?.[i]]),
+        )
         return reservations.map((one): ApiError | null => {
-          const { checked, draft } = one
-          const param = checked.path === '' ? 'to' : `${checked.path}.to`
-          const unavailable = draft.windows === null ? away : verdicts === null
-          if (unavailable) {
-            return draft.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
+          const param = paramAt(one.path, 'to')
+          if (one.windows === null ? unavailable : verdicts === null) {
+            return one.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
           }
-          const verdict = byClaimant.get(one)
+          const verdict = verdictOf.get(one)
           if (verdict === undefined || verdict.reserved) return null
           const { retryAfterSeconds, window } = verdict
           return apiError('recipient_flood_limited', { param, window, retryAfter: retryAfterSeconds })
         })
       })
 
-      const finalise = (reservations: ReadonlyArray<SendReservation>, at: number) => {
-        const counted = reservations.filter(({ draft }) => draft.windows !== null)
-        return counted.length === 0
+      const confirm = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>, at: number) {
+        if (reservations.length === 0) return
+        const floods = counted(reservations)
+        yield* Effect.all(
+          [
+            floods.length === 0 ? Effect.void : counters.confirmFlood(floods.map((one) => ({ ...one, at }))),
+            // A lost count is corrected from the ledger (`counters-from-ledger.ts`).
+            Effect.ignore(counters.daily.count(utcDay(at), reservations.length)),
+          ],
+          { concurrency: 'unbounded', discard: true },
+        )
+      })
+
+      const release = (reservations: ReadonlyArray<SendReservation>) => {
+        const floods = counted(reservations)
+        return floods.length === 0
           ? Effect.void
-          : counters.confirmFlood(counted.map((one) => ({ ...placeOf(one), at })))
+          : counters.releaseFlood(floods).pipe(Effect.timeoutOption(RELEASE_WITHIN), Effect.ignore)
       }
 
-      return {
-        daily,
-        reserve,
-        accepted: (reservations, at) =>
-          reservations.length === 0
-            ? Effect.void
-            : Effect.all(
-                [
-                  finalise(reservations, at),
-                  // A count that is lost is made good when the counters are rebuilt.
-                  Effect.ignore(counters.daily.count(utcDay(at), reservations.length)),
-                ],
-                { concurrency: 'unbounded', discard: true },
-              ),
-        giveBack: (reservations) => {
-          const counted = reservations.filter(({ draft }) => draft.windows !== null)
-          return counted.length === 0
-            ? Effect.void
-            : counters
-                .releaseFlood(counted.map(placeOf))
-                .pipe(Effect.timeoutOption(GIVE_BACK_WITHIN), Effect.ignore)
-        },
-      }
+      return { daily, reserve, confirm, release }
     }),
   )
 }

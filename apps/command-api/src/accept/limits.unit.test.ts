@@ -5,16 +5,13 @@ import { Effect, Layer, Result } from 'effect'
 import { type HubLimits, HubSettings } from '../accounts/hub-settings.ts'
 import { checkedSend, otp, otpSend, owner, service, templateOf } from '../testing/doubles.ts'
 import type { CheckedSend } from './checked-send.ts'
-import { type SendReservation, Limits } from './limits.ts'
+import { Limits, reservationOf, type SendReservation } from './limits.ts'
 
 /** Half an hour before midnight UTC. */
 const AT = fromTimestamp('2026-11-21T23:30:00.000Z')!
 
-const claim = (of: CheckedSend, messageId: string): SendReservation => ({
-  checked: of,
-  draft: Result.getOrThrow(of.draft),
-  messageId,
-})
+const reservation = (of: CheckedSend, messageId: string): SendReservation =>
+  reservationOf(of, Result.getOrThrow(of.draft), messageId)
 
 const test = (
   name: string,
@@ -46,12 +43,12 @@ describe('flood windows', () => {
   test(
     'are the recipient\u2019s, whatever the class, and name the one that trips',
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* reserve(claim(service(), 'msg_1'), claim(otp(), 'msg_2')), [
+      assert.deepStrictEqual(yield* reserve(reservation(service(), 'msg_1'), reservation(otp(), 'msg_2')), [
         'passes',
         'recipient_flood_limited pause 60 to',
       ])
       const elsewhere = service(null, { to: '+79007654321' })
-      assert.deepStrictEqual(yield* reserve(claim(elsewhere, 'msg_3')), ['passes'])
+      assert.deepStrictEqual(yield* reserve(reservation(elsewhere, 'msg_3')), ['passes'])
     }),
   )
 
@@ -59,7 +56,11 @@ describe('flood windows', () => {
     'are one for two sends with one reference, so that the second is no flood',
     Effect.gen(function* () {
       assert.deepStrictEqual(
-        yield* reserve(claim(service('a'), 'msg_1'), claim(service('a'), 'msg_2'), claim(otp('b'), 'msg_3')),
+        yield* reserve(
+          reservation(service('a'), 'msg_1'),
+          reservation(service('a'), 'msg_2'),
+          reservation(otp('b'), 'msg_3'),
+        ),
         ['passes', 'passes', 'recipient_flood_limited pause 60 to'],
       )
     }),
@@ -70,12 +71,12 @@ describe('flood windows', () => {
     Effect.gen(function* () {
       const limits = yield* Limits
       const memory = yield* MemoryCounters
-      yield* reserve(claim(service(), 'msg_1'))
-      yield* limits.giveBack([claim(service(), 'msg_1')])
-      assert.deepStrictEqual(yield* reserve(claim(service(), 'msg_2')), ['passes'])
+      yield* reserve(reservation(service(), 'msg_1'))
+      yield* limits.release([reservation(service(), 'msg_1')])
+      assert.deepStrictEqual(yield* reserve(reservation(service(), 'msg_2')), ['passes'])
       // A crash: nobody gives it back, and it lapses.
       yield* memory.advance(20_001)
-      assert.deepStrictEqual(yield* reserve(claim(service(), 'msg_3')), ['passes'])
+      assert.deepStrictEqual(yield* reserve(reservation(service(), 'msg_3')), ['passes'])
     }),
   )
 
@@ -84,10 +85,10 @@ describe('flood windows', () => {
     Effect.gen(function* () {
       const limits = yield* Limits
       const memory = yield* MemoryCounters
-      yield* reserve(claim(service(), 'msg_1'))
-      yield* limits.accepted([claim(service(), 'msg_1')], 0)
+      yield* reserve(reservation(service(), 'msg_1'))
+      yield* limits.confirm([reservation(service(), 'msg_1')], 0)
       yield* memory.advance(20_001)
-      const [verdict] = yield* reserve(claim(service(), 'msg_2'))
+      const [verdict] = yield* reserve(reservation(service(), 'msg_2'))
       assert.strictEqual(verdict, 'recipient_flood_limited pause 40 to')
     }),
   )
@@ -97,7 +98,7 @@ describe('flood windows', () => {
     Effect.gen(function* () {
       const test = { ...owner, mode: 'test' as const }
       const to = (number: string, id: string) =>
-        claim(checkedSend(otpSend({ to: number }), templateOf(), test), id)
+        reservation(checkedSend(otpSend({ to: number }), templateOf(), test), id)
       assert.deepStrictEqual(
         yield* reserve(
           to('+79000000001', 'msg_1'),
@@ -124,7 +125,11 @@ describe('without counters', () => {
           { ...owner, mode: 'test' },
         )
         assert.deepStrictEqual(
-          yield* reserve(claim(otp(), 'msg_1'), claim(service(), 'msg_2'), claim(sandbox, 'msg_3')),
+          yield* reserve(
+            reservation(otp(), 'msg_1'),
+            reservation(service(), 'msg_2'),
+            reservation(sandbox, 'msg_3'),
+          ),
           ['passes', 'recipient_flood_limited - - to', 'recipient_flood_limited - - to'],
         )
       }),
@@ -136,7 +141,7 @@ describe('without counters', () => {
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
       yield* memory.empty
-      assert.deepStrictEqual(yield* reserve(claim(otp(), 'msg_1'), claim(service(), 'msg_2')), [
+      assert.deepStrictEqual(yield* reserve(reservation(otp(), 'msg_1'), reservation(service(), 'msg_2')), [
         'passes',
         'recipient_flood_limited - - to',
       ])
@@ -151,8 +156,8 @@ describe('without counters', () => {
       yield* memory.set('refusing')
       assert.isNull(yield* limits.daily(AT))
       // And what is accepted meanwhile does not fail for it.
-      yield* limits.accepted([claim(otp(), 'msg_1')], AT)
-      yield* limits.giveBack([claim(otp(), 'msg_1')])
+      yield* limits.confirm([reservation(otp(), 'msg_1')], AT)
+      yield* limits.release([reservation(otp(), 'msg_1')])
     }),
     { dailyLimit: 0, stoppedUntil: null },
   )
@@ -164,7 +169,7 @@ describe("the hub's day", () => {
     Effect.gen(function* () {
       const limits = yield* Limits
       assert.isNull(yield* limits.daily(AT))
-      yield* limits.accepted([claim(service('a'), 'msg_1'), claim(service('b'), 'msg_2')], AT)
+      yield* limits.confirm([reservation(service('a'), 'msg_1'), reservation(service('b'), 'msg_2')], AT)
       assert.strictEqual(yield* limits.daily(AT), 1800)
       assert.isNull(yield* limits.daily(AT + 1_800_000))
     }),

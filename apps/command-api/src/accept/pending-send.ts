@@ -1,108 +1,109 @@
 /**
- * Who waits for what: the sends of a request, from the moment they come until each has its outcome. Synchronous, so that whether
- * a send was answered is one question with one answer, whichever fiber asks.
+ * Requests whose sends wait for an outcome: the data shapes, and the registry of all waiting sends of this process.
+ *
+ * The registry is synchronous, so all fibers agree on whether a send has its outcome. The first outcome of a send counts.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import type { Span } from '@hub/telemetry'
 import { Deferred, Effect, Result } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { IdempotencyLock, StoredAnswer } from '../idempotency/idempotency-lock.ts'
+import type { IdempotencyLock, StoredResponse } from '../idempotency/idempotency-keys.port.ts'
 import type { MessageView } from '../messages/message.ts'
 import type { CheckedSend } from './checked-send.ts'
 
-/** What became of a send. */
+/** The message that was accepted or repeated, or the error that the client gets. */
 export type SendOutcome = Result.Result<{ readonly view: MessageView; readonly duplicate: boolean }, ApiError>
 
-/** A batch that is to be created if anything of it is accepted, or all of it refused. */
+/** A batch that the hub creates if it accepts any element, or refuses all elements. */
 export interface NewBatch {
   /** `bat_…` */
   readonly id: string
   readonly owner: Owner
-  /** Elements of the request, those included that were refused for their form. */
+  /** Number of elements of the request, including malformed ones. */
   readonly total: number
-  /** Elements that were refused for their form: they are no checkedSends. */
+  /** Number of elements that could not be decoded. They never become a `CheckedSend`. */
   readonly malformed: number
 }
 
-/** What a request brings along beside its sends. */
+/** What the sends of one request have in common. */
 export interface RequestContext {
   readonly batch?: NewBatch
-  /** Where it is traced. */
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
-  /** Its claim on an idempotency key: the transaction that records its sends checks it. */
+  /** The lock on the request's idempotency key. The transaction that records the sends checks it. */
   readonly lock?: IdempotencyLock
   /**
-   * The request's answer, given all outcomes in order: it is stored with the sends, where they are all that is needed to
-   * know it. `createdAt` is the batch's; `null` where the answer must not be stored.
+   * Builds the response from all outcomes, in the order of the sends. The transaction that records the sends stores it, if
+   * it makes the last outcome known. `createdAt`: creation time of the batch. `null`: the response must not be stored.
    */
-  readonly answer?: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => StoredAnswer | null
+  readonly response?: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => StoredResponse | null
 }
 
-/** A send and its place in the answer. */
+/** One send that waits for its outcome. */
 export interface PendingSend {
   readonly checked: CheckedSend
   readonly request: PendingRequest
   outcome: SendOutcome | null
-  /** The id that it is recorded under if it is new: the same one, however often it is tried. */
+  /** The id for a new message. Retries in later acceptance batches use the same id. */
   messageId: string | null
-  /** It has a place in the flood windows of its recipient, which nobody has made final yet. */
+  /** True while the send holds an unconfirmed reservation in the flood windows. */
   reserved: boolean
 }
 
-/** What one request has put in: one send, or a batch. */
+/** The pending sends of one request. */
 export interface PendingRequest {
   readonly sends: Array<PendingSend>
   readonly context: RequestContext
+  /** Milliseconds since the epoch, by the clock of this process. */
   readonly arrivedAt: number
   readonly done: Deferred.Deferred<void>
-  /** Seconds until the hub's daily limit allows it; asked once, when the first of its sends is about to be accepted. */
+  /** Seconds until the hub's daily limit allows the request; `null`: now. Read once per request. */
   dailyLimit: Effect.Effect<number | null> | null
   unanswered: number
-  /** Stamp of the first flush that took sends of it, milliseconds since the epoch. */
+  /** Time of the first acceptance batch that contained a send of the request, milliseconds since the epoch. */
   createdAt: number | null
-  /** A send was answered before it was known what becomes of it. */
-  doubtful: boolean
-  /** Some of it is in the ledger. */
+  /** True if a send got its outcome while the ledger's state was unknown. The sweeper then seals the batch. */
+  outcomeUncertain: boolean
+  /** True if the ledger contains at least one send of the request. */
   recorded: boolean
-  /** Its batch's outcome is in the ledger, with the `BatchSealed` on its way. */
+  /** True if the ledger contains the outcome of the batch and its `BatchSealed` record. */
   sealed: boolean
-  /** Its answer is in the ledger. */
-  stored: boolean
+  /** True if the ledger contains the response. */
+  responseStored: boolean
 }
 
-/** Sends that wait for an answer in all. About a second of work at full speed: what comes on top would time out anyway. */
-const MAX_WAITING = 20_000
-/** The contract answers an unavailable hub within 3 s; the rest is for reading the request and writing the answer. */
+/** About one second of work at full load. A send that waits longer would time out anyway. */
+const MAX_PENDING_SENDS = 20_000
+/** The contract promises an answer within 3 s. The rest is for reading the request and writing the response. */
 const ANSWER_WITHIN_MS = 2500
-/** Seconds until a retry is worth while: the hub is looking for storage or bus again by then. */
-const RETRY_AFTER = 2
+/** Seconds. By then the hub has tried to reach PostgreSQL or Kafka again. */
+const RETRY_AFTER_SECONDS = 2
 
-/** Made once: an error takes a picture of the stack, and when something is down there are thousands of them. */
-export const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER })
+// Errors capture a stack trace, and an outage produces thousands of them: each of these is created once.
+export const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER_SECONDS })
 export const OVERLOADED = apiError('internal_error', { retryAfter: 1 })
 export const NOT_QUEUED = apiError('provider_unavailable')
 
-/** `onAnswered` is called when a request has all its outcomes. */
-export const makeWaiting = (onAnswered: () => void) => {
+/** Creates the registry. `onRequestDone` is called when all sends of a request have an outcome. */
+export const makePendingSends = (onRequestDone: () => void) => {
   const open = new Set<PendingRequest>()
-  let waiting = 0
+  let count = 0
 
-  const settle = (send: PendingSend, outcome: SendOutcome): void => {
+  const complete = (send: PendingSend, outcome: SendOutcome): void => {
     if (send.outcome !== null) return
     send.outcome = outcome
-    waiting--
+    count--
     const { request } = send
     if (--request.unanswered > 0) return
     open.delete(request)
-    onAnswered()
+    onRequestDone()
     Deferred.doneUnsafe(request.done, Effect.void)
   }
-  const refuse = (send: PendingSend, error: ApiError): void => settle(send, Result.fail(error))
+  const refuse = (send: PendingSend, error: ApiError): void => complete(send, Result.fail(error))
 
   return {
-    count: () => waiting,
-    hasRoomFor: (sends: number) => waiting + sends <= MAX_WAITING,
-    /** Takes the sends of a request. One without any is answered already. */
+    count: () => count,
+    hasRoomFor: (sends: number) => count + sends <= MAX_PENDING_SENDS,
+    /** Registers the sends of a request. A request without sends is done at once. */
     open: (
       checkedSends: ReadonlyArray<CheckedSend>,
       context: RequestContext,
@@ -116,36 +117,36 @@ export const makeWaiting = (onAnswered: () => void) => {
         dailyLimit: null,
         unanswered: checkedSends.length,
         createdAt: null,
-        doubtful: false,
+        outcomeUncertain: false,
         recorded: false,
         sealed: false,
-        stored: false,
+        responseStored: false,
       }
       for (const checked of checkedSends) {
         request.sends.push({ checked, request, outcome: null, messageId: null, reserved: false })
       }
       if (checkedSends.length === 0) Deferred.doneUnsafe(request.done, Effect.void)
       else {
-        waiting += checkedSends.length
+        count += checkedSends.length
         open.add(request)
       }
       return request
     },
-    settle,
+    complete,
     refuse,
-    answer: (send: PendingSend, view: MessageView, duplicate: boolean): void =>
-      settle(send, Result.succeed({ view, duplicate })),
-    /** Answers what has waited too long. Requests are in order of arrival. */
-    sweep: (now: number): void => {
+    accept: (send: PendingSend, view: MessageView, duplicate: boolean): void =>
+      complete(send, Result.succeed({ view, duplicate })),
+    /** Refuses all sends that have waited for `ANSWER_WITHIN_MS`. Requests are in order of arrival. */
+    expire: (now: number): void => {
       for (const request of open) {
         if (now - request.arrivedAt < ANSWER_WITHIN_MS) break
-        request.doubtful = true
+        request.outcomeUncertain = true
         for (const send of request.sends) {
-          // A code that was not acknowledged is not accepted; anything else is a failure of storage.
+          // A code without an acknowledgement of Kafka is not accepted. Any other send failed in storage.
           refuse(send, send.checked.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
         }
       }
     },
   }
 }
-export type Waiting = ReturnType<typeof makeWaiting>
+export type PendingSends = ReturnType<typeof makePendingSends>

@@ -110,7 +110,7 @@ describe('the reconciler', () => {
 
       // It has passed the place, and does not know it.
       await checkpoint(await ends())
-      assert.deepInclude(await turn(), { republished: 1, givenBack: 0 })
+      assert.deepInclude(await turn(), { republished: 1, refunded: 0 })
       await eventually(() => copies(lost).length === 2, { withinMs: 10_000 })
       assert.deepStrictEqual(
         facts(copies(lost)).map(({ republished }) => republished),
@@ -138,7 +138,7 @@ describe('the reconciler', () => {
       await project(code)
       assert.deepInclude(await turn(), { charged: 1 })
       assert.strictEqual(await spent(), '4.50')
-      assert.deepInclude(await turn(), { charged: 0, republished: 0, givenBack: 0, suspects: 0 })
+      assert.deepInclude(await turn(), { charged: 0, republished: 0, refunded: 0, suspects: 0 })
     } finally {
       await runtime.dispose()
     }

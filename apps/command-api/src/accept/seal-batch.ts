@@ -1,40 +1,42 @@
-/** What a batch came to at acceptance. Pure. Source: specification, Rules of POST /v1/messages/batch; contract, Batch. */
-import { Result } from 'effect'
-import type { Owner } from '../accounts/account.ts'
-import type { NewBatch, SendOutcome } from './pending-send.ts'
+/**
+ * Seals batches: records that the membership of a batch is complete, together with the record `BatchSealed`.
+ *
+ * A batch is sealed by the transaction that makes its last outcome known (`record.ts`), by `sealPendingBatch` after its codes
+ * were acknowledged, or by the sweeper after a crash. All three build the row and the record here.
+ *
+ * Source: specification, Rules of POST /v1/messages/batch; contract, Batch; docs/decisions/0028.
+ */
+import { batchSealedRecord, encodeOutboxRow, type OutgoingRecord, type TopicNames } from '@hub/kafka'
+import { Clock, Effect, Result } from 'effect'
+import type { AcceptanceServices } from './acceptance-services.ts'
+import type { BatchRow } from './ledger.port.ts'
+import type { NewBatch, PendingRequest, SendOutcome } from './pending-send.ts'
 
-export interface BatchOutcome {
-  /** `bat_…` */
-  readonly id: string
-  readonly owner: Owner
-  readonly total: number
-  readonly accepted: number
-  /** Those of the accepted that are codes. */
+export interface BatchOutcome extends Omit<BatchRow, 'createdAt' | 'sealedAt'> {
+  /** How many of the accepted messages are codes. */
   readonly codes: number
-  readonly duplicate: number
-  readonly rejected: number
   /**
-   * Whether there is such a batch: something of it was accepted, or all of it was refused. A repeat that accepts nothing
-   * new creates none, nor does a request that fails as a whole.
+   * True if the batch exists: the hub accepted an element, or refused all of them. A repeat without new messages creates no
+   * batch, and neither does a request that fails as a whole.
    */
   readonly exists: boolean
 }
 
-/** Failures of the hub and limits that are the whole request's: where nothing is accepted, there is no batch to tell of. */
-const WHOLE: ReadonlySet<string> = new Set([
+/** Errors that concern the whole request. If nothing is accepted, there is no batch. */
+const REQUEST_ERRORS: ReadonlySet<string> = new Set([
   'internal_error',
   'hub_daily_limit_reached',
   'idempotency_conflict',
 ])
 
-/** `outcomes`: those that are known. */
+/** Counts the outcomes that are known. Pure. */
 export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcome>): BatchOutcome => {
   let accepted = 0
   let codes = 0
   let duplicate = 0
-  let whole = false
+  let requestFailed = false
   for (const outcome of outcomes) {
-    if (Result.isFailure(outcome)) whole ||= WHOLE.has(outcome.failure.code)
+    if (Result.isFailure(outcome)) requestFailed ||= REQUEST_ERRORS.has(outcome.failure.code)
     else if (outcome.success.duplicate) duplicate++
     else {
       accepted++
@@ -49,6 +51,58 @@ export const batchOutcome = (batch: NewBatch, outcomes: ReadonlyArray<SendOutcom
     codes,
     duplicate,
     rejected: batch.malformed + outcomes.length - accepted - duplicate,
-    exists: accepted > 0 || (duplicate === 0 && !whole),
+    exists: accepted > 0 || (duplicate === 0 && !requestFailed),
   }
 }
+
+/** The records `BatchSealed` of sealed rows. */
+export const batchSealedRecords = (
+  topics: TopicNames,
+  rows: ReadonlyArray<BatchRow & { readonly sealedAt: number }>,
+): ReadonlyArray<OutgoingRecord> =>
+  rows.map(({ accepted, createdAt, duplicate, id, owner, rejected, sealedAt, total }) =>
+    batchSealedRecord(topics, {
+      type: 'BatchSealed',
+      batch: id,
+      account: owner.account,
+      mode: owner.mode,
+      total,
+      accepted,
+      duplicate,
+      rejected,
+      createdAt,
+      at: sealedAt,
+    }),
+  )
+
+/**
+ * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could seal it. If this fails, the
+ * sweeper seals the batch, provided that the ledger contains any of it.
+ */
+export const sealPendingBatch = Effect.fnUntraced(function* (
+  { ledger, publisher, topics }: AcceptanceServices,
+  request: PendingRequest,
+  outcomes: ReadonlyArray<SendOutcome>,
+) {
+  const { batch } = request.context
+  if (batch === undefined || request.sealed || request.outcomeUncertain) return
+  const outcome = batchOutcome(batch, outcomes)
+  if (!outcome.exists) return
+  const seal = Effect.gen(function* () {
+    request.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
+    // PostgreSQL's clock, moved on by the time that this process has measured since the request arrived.
+    const elapsed = Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
+    const row = { ...outcome, createdAt: request.createdAt, sealedAt: request.createdAt + elapsed }
+    const outboxRecords = batchSealedRecords(topics, [row])
+    const outboxRow = yield* ledger.seal(row, outcome.codes, encodeOutboxRow(outboxRecords))
+    request.sealed = true
+    if (outboxRow !== null) publisher.push({ outboxRow, outboxRecords, codes: [] })
+  })
+  yield* seal.pipe(
+    Effect.catch((error) =>
+      Effect.logWarning('acceptor: a batch was not sealed; the sweeper seals it').pipe(
+        Effect.annotateLogs({ batch: batch.id, error: error._tag }),
+      ),
+    ),
+  )
+})

@@ -1,11 +1,11 @@
 /**
- * Money at acceptance: what fits an account's spend limit, and which month it belongs to. Pure; the ledger takes and gives back.
+ * The spend limit at acceptance: what a send is charged, to which month, and which charges exceed the limit. Pure.
  *
  * Source: specification, Rules of POST /v1/messages, 6, and Other limits.
  */
-import { minorUnits, type Money, type spendPeriodOf } from '@hub/domain'
+import { minorUnits, type Money, spendPeriodOf } from '@hub/domain'
+import type { LedgerEntry } from './ledger.port.ts'
 
-/** A charge that an acceptance makes. */
 export interface Charge {
   /** `msg_…` */
   readonly messageId: string
@@ -13,17 +13,29 @@ export interface Charge {
   /** First day of the month. */
   readonly period: ReturnType<typeof spendPeriodOf>['day']
   readonly price: Money
-  /** `null`: none is set. */
+  /** `null`: the account has no limit. */
   readonly limit: Money | null
 }
 
-/** Names an account's month. */
+/** The charges of entries. Test mode costs nothing. */
+export const chargesOf = (entries: ReadonlyArray<LedgerEntry>): ReadonlyArray<Charge> =>
+  entries
+    .filter(({ owner }) => owner.mode === 'live')
+    .map(({ fact, owner, spendLimit }) => ({
+      messageId: fact.messageId,
+      accountUuid: owner.accountUuid,
+      period: spendPeriodOf(fact.at).day,
+      price: fact.price,
+      limit: spendLimit,
+    }))
+
+/** The key of an account's month. */
 export const periodKey = (charge: Pick<Charge, 'accountUuid' | 'period'>): string =>
   `${charge.accountUuid} ${charge.period}`
 
 /**
- * The charges that do not fit, by message id. `spent`: what each month has cost so far, by `periodKey`. They are taken in their
- * order; what does not fit leaves its room to a cheaper one behind it.
+ * The message ids whose charges exceed the limit. `spent`: cost of each month so far, by `periodKey`. Charges are added in
+ * their order. After a charge that does not fit, a cheaper one may still fit.
  */
 export const overspending = (
   charges: ReadonlyArray<Charge>,

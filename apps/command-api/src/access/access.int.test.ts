@@ -1,4 +1,4 @@
-/** Who may ask and how often, over HTTP. Source: specification, Authentication and Request rate; contract, General. */
+/** Authentication and request rate over HTTP. Source: specification, Authentication and Request rate; contract, General. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp } from 'node:net'
@@ -16,7 +16,7 @@ let account: Account
 
 beforeAll(async () => {
   deployment = await makeDeployment()
-  // The tests' own address is a proxy's, so that they can be many clients.
+  // The address of the tests is a trusted proxy, so that they can act as many clients.
   api = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1', '10.0.0.0/8'] })
   account = await deployment.addAccount()
 })
@@ -56,17 +56,17 @@ const assertGated = (answer: Awaited<ReturnType<typeof ask>>) => {
 }
 
 describe('the failed-login gate', () => {
-  it('shuts after 21 failures, for the right key as well', async () => {
+  it('closes after 21 failures, also for the right key', async () => {
     await failTimes('192.0.2.1', 20)
     // Successes neither count nor reset.
     assert.strictEqual((await ask('192.0.2.1', { key: account.keys.test })).status, 200)
     await failTimes('192.0.2.1', 1)
     assertGated(await ask('192.0.2.1', { key: account.keys.test }))
     assertGated(await ask('192.0.2.1', { key: wrongKey() }))
-    // Another client is not concerned.
+    // Another client is not affected.
     assert.strictEqual((await ask('192.0.2.2', { key: account.keys.test })).status, 200)
   })
-  it('is of all processes', async () => {
+  it('counts the failures in all processes', async () => {
     const second = await deployment.start({ trustedProxies: ['127.0.0.0/8', '::1'] })
     try {
       await failTimes('192.0.2.3', 21)
@@ -81,7 +81,7 @@ describe('the failed-login gate', () => {
       assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'])
     }
     await failTimes('192.0.2.4', 21)
-    // Still no login, so still no gate.
+    // Not a login, so the gate does not apply.
     assert.strictEqual((await ask('192.0.2.4')).status, 401)
   })
   it('counts any Authorization that is not a known key', async () => {
@@ -97,12 +97,12 @@ describe('the failed-login gate', () => {
     assertGated(await ask('2001:db8:0:1:ffff::1', { key: account.keys.test }))
     assert.strictEqual((await ask('2001:db8:0:2::1', { key: account.keys.test })).status, 200)
   })
-  it('believes the last hop that is no proxy, and nothing that the client wrote', async () => {
+  it('uses the last untrusted hop, and ignores hops that the client wrote', async () => {
     for (let i = 0; i < 21; i++) await failTimes(`203.0.113.${i}, 192.0.2.6, 10.0.0.1`, 1)
     assertGated(await ask('203.0.113.99, 192.0.2.6', { key: account.keys.test }))
     assert.strictEqual((await ask('192.0.2.6, 203.0.113.99', { key: account.keys.test })).status, 200)
   })
-  it('comes after the size and encoding of the body and before the key', async () => {
+  it('is checked after the size and encoding of the body and before the key', async () => {
     await failTimes('192.0.2.7', 21)
     const post = (headers: Readonly<Record<string, string>>, body: string) =>
       call(api.url, '/v1/messages', {
@@ -124,7 +124,7 @@ describe('a key with allowed addresses', () => {
     )
     return fresh.keys.live
   }
-  it('works from them only, IPv4 and IPv6', async () => {
+  it('works only from them, with IPv4 and IPv6', async () => {
     const key = await allow(['198.51.100.0/24', '203.0.113.7/32', '2001:db8:1::/48'])
     for (const address of ['198.51.100.1', '203.0.113.7', '2001:db8:1:ffff::1']) {
       assert.strictEqual((await ask(address, { key })).status, 200, address)
@@ -134,23 +134,23 @@ describe('a key with allowed addresses', () => {
       assert.deepStrictEqual([answer.status, codeOf(answer)], [401, 'invalid_api_key'], address)
     }
   })
-  it('answers a stranger as a key that does not exist, and counts the attempt', async () => {
+  it('is answered like an unknown key from other addresses, and the attempt counts', async () => {
     const key = await allow(['198.51.100.0/24'])
-    const stranger = await ask('192.0.2.20', { key })
-    const nobody = await ask('192.0.2.20', { key: wrongKey() })
-    const strip = (answer: typeof stranger) => {
+    const notAllowed = await ask('192.0.2.20', { key })
+    const unknownKey = await ask('192.0.2.20', { key: wrongKey() })
+    const strip = (answer: typeof notAllowed) => {
       const { error } = answer.body as { readonly error: Readonly<Record<string, unknown>> }
       const headers = [...answer.headers].filter(([name]) => !['date', 'request-id'].includes(name))
       return { status: answer.status, error: { ...error, request_id: '' }, headers }
     }
-    assert.deepStrictEqual(strip(stranger), strip(nobody))
+    assert.deepStrictEqual(strip(notAllowed), strip(unknownKey))
     for (let i = 0; i < 19; i++) await ask('192.0.2.20', { key })
     assertGated(await ask('192.0.2.20', { key }))
   })
-  it('works from nowhere when the list is empty', async () => {
+  it('works from no address with an empty list', async () => {
     assert.strictEqual((await ask('198.51.100.1', { key: await allow([]) })).status, 401)
   })
-  it('is bound to a changed list within seconds', async () => {
+  it('follows a changed list within seconds', async () => {
     const key = await allow(null)
     assert.strictEqual((await ask('198.51.100.1', { key })).status, 200)
     const hash = createHash('sha256').update(key).digest()
@@ -163,7 +163,7 @@ describe('a key with allowed addresses', () => {
 })
 
 describe('a rotated key', () => {
-  it('works as soon as it is issued, beside the old one until that is revoked', async () => {
+  it('works at once, together with the old key until that is revoked', async () => {
     const fresh = await deployment.addAccount()
     const next = wrongKey()
     assert.strictEqual((await ask('192.0.2.30', { key: fresh.keys.test })).status, 200)
@@ -180,14 +180,14 @@ describe('the request rate', () => {
   const rateOf = ({ headers }: { readonly headers: Headers }) =>
     ['limit', 'remaining', 'reset'].map((name) => headers.get(`x-ratelimit-${name}`))
 
-  it('is told on success', async () => {
+  it('is in the headers of a success', async () => {
     const fresh = await deployment.addAccount({ apiRps: null })
     const answer = await ask('192.0.2.40', { key: fresh.keys.test })
     const [limit, remaining, reset] = rateOf(answer)
     assert.deepStrictEqual([limit, remaining], ['100', '99'])
     assert.match(reset ?? '', /^\d+(?:\.\d)?$/u)
   })
-  it('is told on refusal, and on errors that come after it', async () => {
+  it('is in the headers of a refusal, and of errors after the rate check', async () => {
     const fresh = await deployment.addAccount({ apiRps: 2 })
     const key = fresh.keys.test
     const missing = await call(api.url, '/v1/messages/msg_x', { key })
@@ -200,11 +200,11 @@ describe('the request rate', () => {
       assert.deepStrictEqual(rateOf(answer).slice(0, 2), ['2', '0'])
       assert.strictEqual(answer.headers.get('retry-after'), '1')
     }
-    // The other key of the account has a rate of its own.
+    // The other key of the account has its own rate.
     assert.strictEqual((await ask('192.0.2.41', { key: fresh.keys.live })).status, 200)
     await eventually(async () => (await ask('192.0.2.41', { key })).status === 200, { withinMs: 10_000 })
   })
-  it('is taken before the body is looked at, and not told where the request was refused before', async () => {
+  it('is checked before the body, and missing where an earlier check refused the request', async () => {
     const fresh = await deployment.addAccount({ apiRps: 2 })
     const post = (body: string, headers: Readonly<Record<string, string>> = {}) =>
       call(api.url, '/v1/messages', { key: fresh.keys.test, body, headers })
@@ -218,8 +218,8 @@ describe('the request rate', () => {
 })
 
 describe('without Redis', () => {
-  it('everybody gets in, and no rate is told', async () => {
-    // Nobody listens there.
+  it('requests are accepted, without rate headers', async () => {
+    // No server listens on this port.
     const apart = await deployment.start({ redisUrl: 'redis://127.0.0.1:1' })
     try {
       for (let i = 0; i < 25; i++) {
@@ -232,7 +232,7 @@ describe('without Redis', () => {
     }
   })
 
-  it('that hangs, everybody is answered in time, and limits are back with it', async () => {
+  it('requests are answered in time while it hangs, and limits return with it', async () => {
     const proxy = await stallingProxy()
     const real = new URL(testRedisUrl())
     proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
@@ -270,13 +270,13 @@ describe('with TLS', () => {
       const socket = connectTls({ host: '127.0.0.1', port, ca, ALPNProtocols: ['h2', 'http/1.1'] }, () => {
         const { serialNumber } = socket.getPeerCertificate() as DetailedPeerCertificate
         if (socket.alpnProtocol === 'http/1.1') resolve(serialNumber)
-        else reject(new Error(`agreed upon ${socket.alpnProtocol}`))
+        else reject(new Error(`ALPN selected ${socket.alpnProtocol}, expected http/1.1`))
         socket.destroy()
       })
       socket.once('error', reject)
     })
 
-  it('serves HTTP/1.1, follows a replaced certificate, and outlives nonsense', async () => {
+  it('serves HTTP/1.1, uses a replaced certificate, and survives invalid input', async () => {
     const authority = await makeCertificateAuthority()
     const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'tls-'))
     const tls = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }
@@ -295,10 +295,10 @@ describe('with TLS', () => {
       })
       assert.strictEqual(answer.status, 200)
 
-      // Plain HTTP on this port, and a client that says nothing sensible: the connection ends, others go on.
-      for (const said of ['GET / HTTP/1.1\r\n\r\n', '\u0000\u0001\u0002nonsense\r\n\r\n']) {
+      // Plain HTTP and random bytes close only their own connection.
+      for (const input of ['GET / HTTP/1.1\r\n\r\n', '\u0000\u0001\u0002nonsense\r\n\r\n']) {
         await new Promise<void>((resolve) => {
-          const socket = connectTcp(secure.port, '127.0.0.1', () => socket.write(said))
+          const socket = connectTcp(secure.port, '127.0.0.1', () => socket.write(input))
           socket.on('error', () => undefined)
           socket.once('close', () => resolve())
           socket.resume()

@@ -1,6 +1,7 @@
 /**
- * Who may ask, and how often: the failed-login gate, the key, the request rate. Source: specification, Authentication, Request rate;
- * contract, General (failed-login gate, rate headers), Unavailability (Redis).
+ * Authentication and request rate: the failed-login gate, the API key and the rate limit. Source:
+ * specification, Authentication, Request rate; contract, General (failed-login gate, rate headers),
+ * Unavailability (Redis).
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { Counters, type RateVerdict } from '@hub/counters'
@@ -10,16 +11,16 @@ import { NetAddress } from 'effect/net'
 import type { Caller } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { type ClientAddress, clientAddress, type Networks } from './client-address.ts'
-import { ApiKeys } from './keys.ts'
+import { ApiKeys } from './api-keys.ts'
 import { makeLoginGate } from './login-gate.ts'
 
-/** What a request says of who sends it. */
+/** The parts of a request that identify its sender. */
 export interface Credentials {
-  /** The header `Authorization`, of whatever scheme. */
+  /** The header `Authorization`, with any scheme. */
   readonly authorization: string | undefined
-  /** The header `X-Forwarded-For`; several are joined by commas. */
+  /** The header `X-Forwarded-For`; Node joins several with commas. */
   readonly forwardedFor: string | undefined
-  /** The other end of the socket; undefined once it is gone. */
+  /** The peer address of the socket; undefined after a disconnect. */
   readonly socketAddress: string | undefined
 }
 
@@ -27,15 +28,16 @@ export class Access extends Context.Service<
   Access,
   {
     /**
-     * The caller. Fails with `rate_limited` where the gate is shut for the client's address, before the key is looked at; else with
-     * `invalid_api_key`, which counts as a failed login if anything was sent to log in with.
+     * Identifies the caller. Fails with `rate_limited`, before the key check, while the gate is closed for the
+     * client's address. Fails with `invalid_api_key` otherwise, which counts as a failed login if the request
+     * has an `Authorization` header.
      */
     readonly login: (credentials: Credentials) => Effect.Effect<Caller, ApiError | StorageError>
-    /** Takes one request from the rate of the key; `null` while nobody counts. */
+    /** Takes a token of the key's request rate; `null` while Redis is unavailable. */
     readonly take: (caller: Caller) => Effect.Effect<RateVerdict | null, StorageError>
   }
 >()('@hub/command-api/Access') {
-  /** `trustedProxies`: whose `X-Forwarded-For` is believed. */
+  /** `trustedProxies`: proxies whose `X-Forwarded-For` is used. */
   static readonly layer = (
     trustedProxies: Networks,
   ): Layer.Layer<Access, never, ApiKeys | Accounts | Counters> =>
@@ -61,7 +63,7 @@ export class Access extends Context.Service<
             }
             const caller = yield* keys.identify(authorization, address)
             if (caller !== null) return caller
-            // Recorded before the answer: whoever asks again after it finds it counted.
+            // Recorded before the answer, so that the client's next request finds it counted.
             yield* gate.record(source)
             return yield* apiError('invalid_api_key')
           }),

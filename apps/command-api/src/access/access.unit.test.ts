@@ -7,29 +7,29 @@ import type { Caller } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
 import { Access, type Credentials } from './access.ts'
 import { networkFrom } from './client-address.ts'
-import { ApiKeys } from './keys.ts'
+import { ApiKeys } from './api-keys.ts'
 import { makeLoginGate } from './login-gate.ts'
 
 const caller: Caller = { account: 'acc_x', accountUuid: 'x', mode: 'test', key: 'key_x' }
 
-/** One key, and a note of every time that a key was looked at. */
-const keysOf = (looked: Array<string>) =>
+/** An `ApiKeys` that knows one key and records each look-up. */
+const keysOf = (lookUps: Array<string>) =>
   Layer.succeed(ApiKeys)({
     identify: (authorization) =>
       Effect.sync(() => {
-        looked.push(authorization)
+        lookUps.push(authorization)
         return authorization === 'Bearer good' ? caller : null
       }),
   })
 const accounts = Layer.succeed(Accounts)({
   settings: () => Effect.succeed({ ...DEFAULT_SETTINGS, apiRps: 3 }),
   template: () => Effect.succeed(null),
-  spending: () => Effect.die('nobody asks'),
+  spending: () => Effect.die('not used by these tests'),
 })
 
-const accessLayer = (looked: Array<string> = []) =>
+const accessLayer = (lookUps: Array<string> = []) =>
   Access.layer([Result.getOrThrow(networkFrom('10.0.0.0/8'))]).pipe(
-    Layer.provide(Layer.mergeAll(keysOf(looked), accounts)),
+    Layer.provide(Layer.mergeAll(keysOf(lookUps), accounts)),
     Layer.provideMerge(memoryCounters()),
   )
 
@@ -49,55 +49,55 @@ const login = (credentials: Credentials) =>
       ),
     ),
   )
-/** Moves the clock, which here is the store's as well. */
-const pass = (ms: number) => TestClock.adjust(ms)
+/** Advances the clock, which the counters in memory use too. */
+const advance = (ms: number) => TestClock.adjust(ms)
 
-describe('logging in', () => {
-  it.effect('is refused from the 22nd attempt on, whatever the key, before the key is looked at', () => {
-    const looked: Array<string> = []
+describe('a login', () => {
+  it.effect('is refused from the 22nd attempt on, before the key look-up, with any key', () => {
+    const lookUps: Array<string> = []
     return Effect.gen(function* () {
       for (let i = 0; i < 21; i++) assert.strictEqual(yield* login(bad), 'invalid_api_key')
-      const before = looked.length
+      const before = lookUps.length
       assert.strictEqual(yield* login(good), 'rate_limited 60')
       assert.strictEqual(yield* login(bad), 'rate_limited 60')
-      assert.strictEqual(looked.length, before)
-      // Somebody else, and the same behind a proxy that is believed.
+      assert.strictEqual(lookUps.length, before)
+      // Another client, and the same client behind a trusted proxy.
       assert.strictEqual(yield* login({ ...good, socketAddress: '192.0.2.2' }), 'in')
       assert.strictEqual(
         yield* login({ ...good, socketAddress: '10.0.0.1', forwardedFor: '192.0.2.1' }),
         'rate_limited 60',
       )
-    }).pipe(Effect.provide(accessLayer(looked)))
+    }).pipe(Effect.provide(accessLayer(lookUps)))
   })
 
-  it.effect('is open again a minute after the failures, however often it was tried meanwhile', () =>
+  it.effect('is possible again a minute after the failures, whatever the attempts in between', () =>
     Effect.gen(function* () {
       for (let i = 0; i < 21; i++) yield* login(bad)
       for (let i = 0; i < 50; i++) assert.match(yield* login(bad), /^rate_limited/u)
-      yield* pass(59_000)
+      yield* advance(59_000)
       assert.strictEqual(yield* login(good), 'rate_limited 1')
-      yield* pass(1_001)
+      yield* advance(1_001)
       assert.strictEqual(yield* login(good), 'in')
-      // All of it has gone: it takes as many failures again.
+      // The window is empty: the gate closes only after the same number of failures.
       for (let i = 0; i < 21; i++) assert.strictEqual(yield* login(bad), 'invalid_api_key')
       assert.match(yield* login(good), /^rate_limited/u)
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('slides: one failure that is a minute old makes room for one', () =>
+  it.effect('uses a sliding window: a failure older than a minute allows one more', () =>
     Effect.gen(function* () {
       yield* login(bad)
-      yield* pass(30_000)
+      yield* advance(30_000)
       for (let i = 0; i < 20; i++) yield* login(bad)
       assert.strictEqual(yield* login(good), 'rate_limited 30')
-      yield* pass(30_001)
+      yield* advance(30_001)
       assert.strictEqual(yield* login(good), 'in')
       assert.strictEqual(yield* login(bad), 'invalid_api_key')
       assert.match(yield* login(good), /^rate_limited/u)
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('without the header is refused and not counted', () =>
+  it.effect('without the header is refused, but not counted', () =>
     Effect.gen(function* () {
       for (let i = 0; i < 30; i++) {
         assert.strictEqual(yield* login({ ...good, authorization: undefined }), 'invalid_api_key')
@@ -106,7 +106,7 @@ describe('logging in', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('is possible while the counters are away', () =>
+  it.effect('is possible while Redis is unavailable', () =>
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
       for (let i = 0; i < 21; i++) yield* login(bad)
@@ -120,10 +120,10 @@ describe('logging in', () => {
     }).pipe(Effect.provide(accessLayer())),
   )
 
-  it.effect('counts those who cannot be told apart together', () =>
+  it.effect('counts all clients with an unknown address together', () =>
     Effect.gen(function* () {
-      const gone = { ...bad, socketAddress: undefined }
-      for (let i = 0; i < 21; i++) yield* login(gone)
+      const unknown = { ...bad, socketAddress: undefined }
+      for (let i = 0; i < 21; i++) yield* login(unknown)
       assert.match(yield* login({ ...good, socketAddress: undefined }), /^rate_limited/u)
       assert.strictEqual(yield* login(good), 'in')
     }).pipe(Effect.provide(accessLayer())),
@@ -131,7 +131,7 @@ describe('logging in', () => {
 })
 
 describe('the request rate', () => {
-  it.effect('is that of the account, and told', () =>
+  it.effect('follows the setting of the account, for each key', () =>
     Effect.gen(function* () {
       const access = yield* Access
       const verdicts = yield* Effect.forEach([1, 2, 3, 4], () => access.take(caller))
@@ -147,7 +147,7 @@ describe('the request rate', () => {
       assert.isTrue((yield* access.take({ ...caller, key: 'key_y' }))?.allowed)
     }).pipe(Effect.provide(accessLayer())),
   )
-  it.effect('is nobody’s while the counters are away', () =>
+  it.effect('is not limited while Redis is unavailable', () =>
     Effect.gen(function* () {
       yield* (yield* MemoryCounters).set('refusing')
       assert.isNull(yield* (yield* Access).take(caller))
@@ -155,9 +155,9 @@ describe('the request rate', () => {
   )
 })
 
-describe('the gate as a process asks it', () => {
-  /** Counts how often the store was asked. */
-  const counting = (asked: { times: number }) =>
+describe('the cache of the login gate', () => {
+  /** Counters that count the checks. */
+  const counting = (checks: { count: number }) =>
     Layer.effect(
       Counters,
       Effect.map(Counters, (counters) => ({
@@ -166,38 +166,38 @@ describe('the gate as a process asks it', () => {
           ...counters.failedLogins,
           check: (address: string) =>
             Effect.suspend(() => {
-              asked.times++
+              checks.count++
               return counters.failedLogins.check(address)
             }),
         },
       })),
     ).pipe(Layer.provideMerge(memoryCounters()))
 
-  it.effect('asks once a second about an address without failures, and each time about one with', () => {
-    const asked = { times: 0 }
+  it.effect('asks once a second for an address without failures, and each time for one with failures', () => {
+    const checks = { count: 0 }
     return Effect.gen(function* () {
       const gate = yield* makeLoginGate
       for (let i = 0; i < 10; i++) yield* gate.check('192.0.2.1')
-      assert.strictEqual(asked.times, 1)
-      yield* pass(1_001)
+      assert.strictEqual(checks.count, 1)
+      yield* advance(1_001)
       yield* gate.check('192.0.2.1')
-      assert.strictEqual(asked.times, 2)
+      assert.strictEqual(checks.count, 2)
       yield* gate.record('192.0.2.1')
       yield* gate.check('192.0.2.1')
       yield* gate.check('192.0.2.1')
-      assert.strictEqual(asked.times, 4)
-      yield* pass(60_001)
+      assert.strictEqual(checks.count, 4)
+      yield* advance(60_001)
       for (let i = 0; i < 10; i++) yield* gate.check('192.0.2.1')
-      assert.strictEqual(asked.times, 5)
-    }).pipe(Effect.provide(counting(asked)))
+      assert.strictEqual(checks.count, 5)
+    }).pipe(Effect.provide(counting(checks)))
   })
 
-  it.effect('finds within a second what another process has counted', () =>
+  it.effect('sees the failures of another process within a second', () =>
     Effect.gen(function* () {
-      const [here, there] = [yield* makeLoginGate, yield* makeLoginGate]
+      const [here, other] = [yield* makeLoginGate, yield* makeLoginGate]
       assert.isTrue((yield* here.check('192.0.2.1')).allowed)
-      for (let i = 0; i < 21; i++) yield* there.record('192.0.2.1')
-      yield* pass(1_001)
+      for (let i = 0; i < 21; i++) yield* other.record('192.0.2.1')
+      yield* advance(1_001)
       assert.isFalse((yield* here.check('192.0.2.1')).allowed)
     }).pipe(Effect.provide(memoryCounters())),
   )

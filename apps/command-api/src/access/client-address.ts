@@ -1,48 +1,49 @@
 /**
- * Where a request comes from, as far as that can be trusted. Pure. Source: contract, General (client address); specification,
- * Authentication, 3 and 4.
+ * The trusted client address of a request. Pure, except for a cache. Source: contract, General (client
+ * address); specification, Authentication, 3 and 4.
  */
 import { Result } from 'effect'
 import { IpNetwork, NetAddress } from 'effect/net'
 
-/** An address of a client; `null` where the connection has gone or a header is no help. It belongs to no network. */
+/** The address of a client; `null` if it is unknown. An unknown address is in no network. */
 export type ClientAddress = NetAddress.IpAddress | null
 
-/** Networks of addresses, IPv4 and IPv6. */
+/** IPv4 and IPv6 networks. */
 export type Networks = ReadonlyArray<IpNetwork.IpNetwork>
 
-/** Texts read before: a client sends its requests one after the other, and reading its address costs as much as checking its key. */
-const known = new Map<string, ClientAddress>()
-/** Forgotten all at once beyond this; some hundred bytes each, since what is longer than an address with its zone is not kept. */
-const MOST_KNOWN = 1000
-const MOST_CHARACTERS = 64
+/** Parsed texts: clients send many requests, and parsing an address costs as much as checking a key. */
+const cache = new Map<string, ClientAddress>()
+/** The cache is cleared at this size. An entry has some hundred bytes, because longer texts are not cached. */
+const CACHE_CAPACITY = 1000
+/** The longest address with a zone is shorter. */
+const CACHED_CHARACTERS = 64
 
 const parse = (text: string): ClientAddress => {
-  const before = known.get(text)
-  if (before !== undefined) return before
-  const address = read(text)
-  if (text.length > MOST_CHARACTERS) return address
-  if (known.size >= MOST_KNOWN) known.clear()
-  known.set(text, address)
+  const cached = cache.get(text)
+  if (cached !== undefined) return cached
+  const address = parseUncached(text)
+  if (text.length > CACHED_CHARACTERS) return address
+  if (cache.size >= CACHE_CAPACITY) cache.clear()
+  cache.set(text, address)
   return address
 }
 
-/** An IPv4 address that arrives on an IPv6 socket (`::ffff:192.0.2.1`) is that IPv4 address. */
-const read = (text: string): ClientAddress => {
-  // A zone tells which of our own interfaces it was, not who it was.
+/** An IPv4 address on an IPv6 socket (`::ffff:192.0.2.1`) becomes that IPv4 address. */
+const parseUncached = (text: string): ClientAddress => {
+  // The zone identifies an interface of this host, not the client.
   const zone = text.indexOf('%')
   const parsed = NetAddress.ipFromString(zone < 0 ? text : text.slice(0, zone))
   return Result.isSuccess(parsed) ? NetAddress.toCanonical(parsed.success) : null
 }
 
-/** One hop of `X-Forwarded-For`: an address, which some proxies write with its port, and IPv6 then in brackets. */
+/** One hop of `X-Forwarded-For`: an address. Some proxies add the port, and put IPv6 in brackets then. */
 const parseHop = (hop: string): ClientAddress => {
   const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1]
   if (bracketed !== undefined) return parse(bracketed)
   return parse(/^([\d.]+):\d+$/.exec(hop)?.[1] ?? hop)
 }
 
-/** Whether one of the networks holds the address. */
+/** Whether one of the networks contains the address. */
 export const isWithin = (networks: Networks, address: ClientAddress): boolean =>
   address !== null &&
   networks.some(
@@ -52,9 +53,9 @@ export const isWithin = (networks: Networks, address: ClientAddress): boolean =>
   )
 
 /**
- * The client: who opened the socket, or, where that is a trusted proxy, the last hop of `X-Forwarded-For` that is none. What lies
- * before that hop was written by the client itself and counts for nothing. A hop that is no address ends the search
- * at the proxy that reported it.
+ * The client address: the peer of the socket or, if that is a trusted proxy, the last hop of
+ * `X-Forwarded-For` that is not one. Earlier hops come from the client itself and are ignored. If a hop is not
+ * an address, the result is the proxy that reported it.
  */
 export const clientAddress = (
   socketAddress: string | undefined,
@@ -63,7 +64,7 @@ export const clientAddress = (
 ): ClientAddress => {
   let client = socketAddress === undefined ? null : parse(socketAddress)
   if (forwardedFor === undefined || trustedProxies.length === 0) return client
-  // Read from its end, no further than needed: its beginning may be of any length.
+  // Parsed from the end, and only as far as necessary: the client can make the header long.
   let end = forwardedFor.length
   while (end >= 0 && isWithin(trustedProxies, client)) {
     const comma = end === 0 ? -1 : forwardedFor.lastIndexOf(',', end - 1)
@@ -76,8 +77,8 @@ export const clientAddress = (
 }
 
 /**
- * A network in CIDR notation, or one address. Fails with what was given: networks are configuration and hold nothing private. Host bits
- * must be zero: `10.1.2.3/8` is more likely a slip than a way to write `10.0.0.0/8`.
+ * Parses a network in CIDR notation, or one address. Fails with the text: networks are configuration, not
+ * personal data. Host bits must be zero: `10.1.2.3/8` is probably a mistake for `10.0.0.0/8`.
  */
 export const networkFrom = (text: string): Result.Result<IpNetwork.IpNetwork, string> => {
   const trimmed = text.trim()
@@ -89,7 +90,7 @@ export const networkFrom = (text: string): Result.Result<IpNetwork.IpNetwork, st
   return Result.mapError(network, () => trimmed)
 }
 
-/** A list of networks as configuration writes it: comma separated. Fails with the first that is none. */
+/** Parses a comma-separated list of networks. Fails with the first text that is not a network. */
 export const networksFrom = (text: string): Result.Result<Networks, string> => {
   const networks: Array<IpNetwork.IpNetwork> = []
   for (const part of text.split(',')) {

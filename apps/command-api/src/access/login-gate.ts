@@ -1,48 +1,48 @@
 /**
- * The failed-login gate as a process asks it. Source: specification, Authentication, 4; contract, General (failed-login gate),
- * Unavailability (Redis).
+ * The failed-login gate of a process, over the shared counters in Redis. Source: specification,
+ * Authentication, 4; contract, General (failed-login gate), Unavailability (Redis).
  *
- * An address without failures is asked about once a second and not with every request: nearly all requests are of such addresses, and
- * asking costs a quarter of what a request costs in all. The first failure seen here ends that for a minute, so that within a process
- * the count is exact. What other processes count is seen within the second: an address that fails at several of them at once gets at
- * most one attempt more at each.
+ * An open gate is cached for a second: nearly all addresses have no failures, and asking Redis costs a quarter
+ * of a request. After a failure in this process, its address is not cached for a minute, so that the count is
+ * exact within a process. Failures in other processes are seen within a second, so an address that fails in
+ * several processes at once gets at most one more attempt in each.
  */
 import { Counters, type GateVerdict } from '@hub/counters'
 import { Cache, Clock, Duration, Effect, Exit } from 'effect'
 
-/** How long an open gate is believed for an address without failures here. */
-const BELIEVED_FOR = Duration.seconds(1)
-/** The sliding window of the gate: a failure before it counts no more. */
+/** Lifetime of a cached open gate. */
+const OPEN_TTL = Duration.seconds(1)
+/** The sliding window of the gate: older failures do not count. */
 const WINDOW_MS = 60_000
-/** Addresses in memory, of each kind; some 200 bytes each. */
+/** Addresses in the cache, and in the map of failures; some 200 bytes each. */
 const CAPACITY = 10_000
 
-/** Counters that are away keep nobody out. */
+/** The verdict while Redis is unavailable. */
 const OPEN: GateVerdict = { allowed: true }
 
-/** The gate over `Counters`. Addresses are texts; the counters know which of them are one client. */
+/** Addresses are texts; the counters decide which of them belong to one client. */
 export const makeLoginGate = Effect.gen(function* () {
   const { failedLogins } = yield* Counters
 
-  /** When the last failure of an address was, oldest first. */
+  /** The time of the last failure in this process by address, oldest first. */
   const failures = new Map<string, number>()
   const hasFailed = (address: string, now: number): boolean => {
     const at = failures.get(address)
     return at !== undefined && now - at < WINDOW_MS
   }
 
-  const believed = yield* Cache.makeWith((address: string) => failedLogins.check(address), {
+  const cached = yield* Cache.makeWith((address: string) => failedLogins.check(address), {
     capacity: CAPACITY,
-    timeToLive: (exit) => (Exit.isSuccess(exit) && exit.value.allowed ? BELIEVED_FOR : Duration.zero),
+    timeToLive: (exit) => (Exit.isSuccess(exit) && exit.value.allowed ? OPEN_TTL : Duration.zero),
   })
 
   return {
     check: (address: string): Effect.Effect<GateVerdict> =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
-        hasFailed(address, now) ? failedLogins.check(address) : Cache.get(believed, address),
+        hasFailed(address, now) ? failedLogins.check(address) : Cache.get(cached, address),
       ).pipe(Effect.catch(() => Effect.succeed(OPEN))),
 
-    /** Counts a failure. Ends when it is counted, so that whoever asks again after the answer finds it. */
+    /** Counts a failure. Ends after the count, so that the next request of the client sees it. */
     record: (address: string): Effect.Effect<void> =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         failures.delete(address)

@@ -1,4 +1,4 @@
-/** Who calls, and what is in force for them. */
+/** The caller of a request, and what the API shows of an account. */
 import {
   type AccountSettings,
   type MessageClass,
@@ -9,21 +9,21 @@ import {
   type Template,
 } from '@hub/domain'
 
-/** Whose request it is, from the API key. */
+/** The owner of the API key. */
 export interface Caller {
   /** `acc_…` */
   readonly account: string
-  /** The same as a UUID. */
+  /** The same id as a UUID. */
   readonly accountUuid: string
   readonly mode: Mode
   /** `key_…` */
   readonly key: string
 }
 
-/** Where a piece of data belongs: nothing is ever shared between two accounts or two modes. */
+/** The owner of data. Two accounts, and the two modes of one account, share no data. */
 export type Owner = Pick<Caller, 'account' | 'accountUuid' | 'mode'>
 
-/** A template as a send needs it, with what became of its sender. */
+/** A template as a send needs it, with the status of its sender. */
 export interface TemplateInUse {
   readonly name: string
   readonly class: MessageClass
@@ -33,7 +33,7 @@ export interface TemplateInUse {
   readonly parsed: Template
 }
 
-/** `/v1/account`; `spending` is needed where a limit is set. Source: specification, Account; contract, Account. */
+/** The body of `/v1/account`. `spending` is needed if a limit is set. Source: specification, Account; contract, Account. */
 export const accountBody = (
   owner: Owner,
   settings: AccountSettings,
@@ -49,7 +49,7 @@ export const accountBody = (
     per_hour: settings.floodWindows.perHour,
     per_day: settings.floodWindows.perDay,
   },
-  // Absent in test mode, which costs nothing; null in live mode where no limit is set.
+  // Absent in test mode, which costs nothing. `null` in live mode without a limit.
   ...(owner.mode === 'test'
     ? undefined
     : {

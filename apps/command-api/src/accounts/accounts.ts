@@ -1,4 +1,4 @@
-/** Settings and templates of accounts, from PostgreSQL through a short cache: every send asks for both. */
+/** Settings and templates of accounts, read from PostgreSQL through a short-lived cache: every send needs both. */
 import {
   type AccountOverrides,
   type AccountSettings,
@@ -17,9 +17,9 @@ import { Sql, type StorageError } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Owner, TemplateInUse } from './account.ts'
 
-/** How long settings and usable templates are believed. */
-const BELIEVED_FOR = Duration.millis(CACHE_TTL_MS.settings)
-/** Accounts and templates in memory. A parsed template is a few kilobytes at most. */
+/** How long settings and usable templates are cached. */
+const CACHED_FOR = Duration.millis(CACHE_TTL_MS.settings)
+/** Entries of each cache. A parsed template has a few kilobytes at most. */
 const CAPACITY = 5000
 
 const DEADLINE = { deadline: Duration.millis(1000) }
@@ -33,14 +33,14 @@ interface TemplateRow {
   readonly sender_status: TemplateInUse['senderStatus']
 }
 
-/** A cache key in one string; neither a UUID nor a mode holds a space. */
+/** A cache key in one string. Neither a UUID nor a mode contains a space. */
 const keyOf = (owner: Owner, name: string): string => `${owner.accountUuid} ${owner.mode} ${name}`
 const partsOf = (key: string): readonly [account: string, mode: Mode, name: string] => {
   const [account = '', mode = '', name = ''] = key.split(' ')
   return [account, mode as Mode, name]
 }
 
-/** What may be remembered: a template that a send can use. One that waits for moderation should work the moment it is approved. */
+/** Only a usable template is cached: a template in moderation must be usable as soon as it is approved. */
 const isUsable = (template: TemplateInUse | null): boolean =>
   template?.status === 'approved' && template.senderStatus === 'registered'
 
@@ -48,9 +48,9 @@ export class Accounts extends Context.Service<
   Accounts,
   {
     readonly settings: (owner: Owner) => Effect.Effect<AccountSettings, StorageError>
-    /** `null` when the account has none of this name in its mode. */
+    /** `null`: the account has no template of this name in its mode. */
     readonly template: (owner: Owner, name: string) => Effect.Effect<TemplateInUse | null, StorageError>
-    /** What the account has spent in live mode in the period of now. */
+    /** What the account has spent in live mode in the current period. */
     readonly spending: (
       owner: Owner,
     ) => Effect.Effect<{ readonly spent: Money; readonly period: SpendPeriod }, StorageError>
@@ -79,7 +79,7 @@ export class Accounts extends Context.Service<
         },
         {
           capacity: CAPACITY,
-          timeToLive: (exit) => (Exit.isSuccess(exit) ? BELIEVED_FOR : Duration.zero),
+          timeToLive: (exit) => (Exit.isSuccess(exit) ? CACHED_FOR : Duration.zero),
         },
       )
 
@@ -98,7 +98,7 @@ export class Accounts extends Context.Service<
             ([row]): TemplateInUse | null => {
               if (row === undefined) return null
               const parsed = parseTemplate(row.body)
-              // Creation refuses such a body; one that got in otherwise cannot be sent.
+              // The creation of a template refuses such a body. A template that exists nevertheless cannot be sent.
               if (Result.isFailure(parsed)) return null
               return {
                 name: row.name,
@@ -113,7 +113,7 @@ export class Accounts extends Context.Service<
         },
         {
           capacity: CAPACITY,
-          timeToLive: (exit) => (Exit.isSuccess(exit) && isUsable(exit.value) ? BELIEVED_FOR : Duration.zero),
+          timeToLive: (exit) => (Exit.isSuccess(exit) && isUsable(exit.value) ? CACHED_FOR : Duration.zero),
         },
       )
 
@@ -122,15 +122,15 @@ export class Accounts extends Context.Service<
         template: (owner, name) => Cache.get(templates, keyOf(owner, name)),
         spending: (owner) =>
           sql.run(async (q) => {
-            // The clock that stamps what is accepted also says which period it is. What was given back may for a moment be
-            // more than what was taken.
+            // PostgreSQL's clock stamps acceptances, so it also decides the period. For a moment, refunds can exceed charges.
             const [row] = await q<{ at: Date; amount: string }[]>`
               SELECT present.at, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
                 FROM (SELECT now() AS at) AS present
                 LEFT JOIN command.spend_periods s
                   ON s.account = ${owner.accountUuid}
                  AND s.period = date_trunc('month', present.at AT TIME ZONE 'UTC')::date`
-            if (row === undefined) throw new Error('a row that is always there was not')
+            if (row === undefined)
+              throw new Error('the query of the spending returned no row; it must return exactly one')
             return {
               spent: { amount: row.amount, currency: CURRENCY },
               period: spendPeriodOf(row.at.getTime()),

@@ -1,23 +1,23 @@
-/** Settings of the whole hub, from PostgreSQL through a short cache: every flush asks. */
+/** Settings of the whole hub, read from PostgreSQL through a short-lived cache: every acceptance batch needs them. */
 import { CACHE_TTL_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, Metric } from 'effect'
 
 export interface HubLimits {
-  /** Messages a day (UTC), all accounts and modes together; `null` is no limit. */
+  /** Messages per day (UTC), over all accounts and modes; `null`: no limit. */
   readonly dailyLimit: number | null
-  /** Nothing new is accepted before this moment, milliseconds since the epoch. */
+  /** The hub accepts no new messages before this time, milliseconds since the epoch; `null`: it does. */
   readonly stoppedUntil: number | null
 }
 
-const BELIEVED_FOR = Duration.millis(CACHE_TTL_MS.hubSettings)
+const CACHED_FOR = Duration.millis(CACHE_TTL_MS.hubSettings)
 const DEADLINE = { deadline: Duration.millis(500) }
 
 const stopped = Metric.gauge('hub_accept_stopped', {
-  description: '1 while the stop flag of the hub keeps anything new from being accepted.',
+  description: '1 while the stop flag of the hub prevents the acceptance of new messages, else 0.',
 })
 
-/** What cannot be read does not stop anybody. Source: specification, Errors, rule 4. */
+/** Used if the settings cannot be read: then nothing is stopped. Source: specification, Errors, rule 4. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
 
 export class HubSettings extends Context.Service<
@@ -45,13 +45,12 @@ export class HubSettings extends Context.Service<
             ),
           ),
           Effect.catch((error) =>
-            Effect.logWarning('the settings of the hub could not be read').pipe(
-              Effect.annotateLogs({ error: error._tag }),
-              Effect.as(NO_LIMITS),
-            ),
+            Effect.logWarning(
+              'hub settings: could not be read; the hub applies no daily limit until they can',
+            ).pipe(Effect.annotateLogs({ error: error._tag }), Effect.as(NO_LIMITS)),
           ),
         )
-      return { current: yield* Effect.cachedWithTTL(read, BELIEVED_FOR) }
+      return { current: yield* Effect.cachedWithTTL(read, CACHED_FOR) }
     }),
   )
 }

@@ -1,15 +1,15 @@
-/** What is sent back: answers as data, and the headers that every one of them has. */
+/** HTTP answers as data, and the headers that each of them has. */
 import { type ApiError, errorHeaders, httpStatusOf, toErrorBody } from '@hub/contract'
 import { HttpServerResponse } from 'effect/http'
 import type { ResourcePage } from '../paging/page.ts'
 
-/** An answer before it is a response. */
+/** An answer before it becomes an Effect response. */
 export interface Answer {
   readonly status: number
   readonly body: string | Uint8Array
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
-  /** A repeat of the request may do more: this answer is not kept under its idempotency key. */
+  /** A repeat of the request may do more, so this answer is not stored under its idempotency key. */
   readonly repeatable?: true
 }
 
@@ -26,32 +26,32 @@ export const jsonAnswer = (
   ...(headers === undefined ? undefined : { headers }),
 })
 
-/** What is before the elements of a list and behind them. Source: contract, General (list envelope). */
-const LIST_BEGINS = '{"object":"list","data":['
-const listEnds = ({ hasMore, lastId, startingAfter }: ListPlace): string =>
+/** The JSON before and after the elements of a list. Source: contract, General (list envelope). */
+const LIST_PREFIX = '{"object":"list","data":['
+const listSuffix = ({ hasMore, lastId, startingAfter }: ListCursor): string =>
   `],"has_more":${hasMore},"next_cursor":${JSON.stringify(lastId ?? startingAfter)}}`
 
-interface ListPlace {
+interface ListCursor {
   readonly hasMore: boolean
   readonly lastId: string | null
   readonly startingAfter: string | null
 }
 
-/** A list whose elements are JSON texts already. */
-export const listAnswer = (page: ListPlace & { readonly elements: ReadonlyArray<string> }): Answer => ({
+/** A list with elements that are JSON texts. */
+export const listAnswer = (page: ListCursor & { readonly elements: ReadonlyArray<string> }): Answer => ({
   status: 200,
   contentType: JSON_TYPE,
-  body: `${LIST_BEGINS}${page.elements.join(',')}${listEnds(page)}`,
+  body: `${LIST_PREFIX}${page.elements.join(',')}${listSuffix(page)}`,
 })
 
-/** A list whose elements are bytes already: JSON texts in UTF-8, with commas between them. */
-export const listOfTexts = (page: ListPlace & { readonly texts: Uint8Array }): Answer => ({
+/** A list with elements that are JSON texts in UTF-8, already joined by commas. */
+export const listOfTexts = (page: ListCursor & { readonly texts: Uint8Array }): Answer => ({
   status: 200,
   contentType: JSON_TYPE,
-  body: Buffer.concat([Buffer.from(LIST_BEGINS), page.texts, Buffer.from(listEnds(page))]),
+  body: Buffer.concat([Buffer.from(LIST_PREFIX), page.texts, Buffer.from(listSuffix(page))]),
 })
 
-/** A page of resources as a list. */
+/** A list with a page of resources. */
 export const pageAnswer = <T extends { readonly id: string }>(
   found: ResourcePage<T>,
   startingAfter: string | null,
@@ -63,7 +63,7 @@ export const pageAnswer = <T extends { readonly id: string }>(
     startingAfter,
   })
 
-/** The error envelope. `status` overrides the catalogue's where HTTP itself has a better word (a garbled request). */
+/** The error envelope. `status` replaces the status of the catalogue, for a malformed HTTP request. */
 export const errorAnswer = (
   error: ApiError,
   requestId: string,
@@ -76,8 +76,8 @@ export const errorAnswer = (
   })
 
 /**
- * On every answer: nothing here is to be guessed at, framed, cached or told to other sites. The policy names nothing, because an
- * answer of the API is data; the reference page brings its own.
+ * Headers of every answer: browsers must not sniff, frame or cache it, nor send its URL to other sites. The
+ * policy allows nothing, because an answer of the API is data; the reference page sets its own policy.
  */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
@@ -87,7 +87,7 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'x-frame-options': 'DENY',
 }
 
-/** All headers of an answer but those of its body. */
+/** All headers of an answer except those of its body. */
 export const headersOf = (answer: Answer, requestId: string): Record<string, string> => {
   const headers: Record<string, string> = { ...SECURITY_HEADERS, 'request-id': requestId }
   if (answer.headers !== undefined) {

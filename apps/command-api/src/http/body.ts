@@ -1,6 +1,6 @@
 /**
- * The body of a request: its size and its encoding, before anybody looks at who sends it. Source: contract, General (order of checks,
- * hostile input).
+ * The body of a request: the checks of its size and encoding, which come before authentication. Source:
+ * contract, General (order of checks, hostile input).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -9,12 +9,12 @@ import { ByteSize, Effect } from 'effect'
 import { HttpIncomingMessage, type HttpServerRequest } from 'effect/http'
 
 /**
- * Bytes of all bodies that are being read or worked on: thirty-two of the largest. Beyond it no further body is begun
- * (503 with `retry_after`); at twice that, those that still grow are cut off.
+ * Bytes of all bodies in memory: 32 bodies of the maximum size. Above this, a new body is refused (503 with
+ * `retry_after`). Above twice this, connections whose body still grows are closed.
  */
 const BUDGET_BYTES = 32 * MAX_BODY_BYTES
 
-/** `application/json` and relatives, in UTF-8. */
+/** `application/json` and types with the suffix `+json`, in UTF-8. */
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json$/
 const UTF8 = /^"?(?:utf-?8|us-ascii)"?$/
 
@@ -27,19 +27,19 @@ const isJson = (contentType: string): boolean => {
   })
 }
 
-/** What the headers say of a body. */
-export type Announced =
+/** What the headers declare about the body. */
+export type DeclaredBody =
   | { readonly kind: 'none' }
   | { readonly kind: 'refused'; readonly error: ApiError }
   | { readonly kind: 'body' }
 
-const refused = (code: 'payload_too_large' | 'unsupported_media_type'): Announced => ({
+const refused = (code: 'payload_too_large' | 'unsupported_media_type'): DeclaredBody => ({
   kind: 'refused',
   error: apiError(code),
 })
 
-/** Reads the headers. Pure. Node has refused impossible ones (two lengths, a length with chunks) before. */
-export const announcedBody = (headers: IncomingHttpHeaders): Announced => {
+/** Checks the headers. Pure. Node already refuses contradictory ones (two lengths, a length with chunks). */
+export const declaredBody = (headers: IncomingHttpHeaders): DeclaredBody => {
   const chunked = headers['transfer-encoding'] !== undefined
   const length = Number(headers['content-length'] ?? 0)
   if (!chunked && length === 0) return { kind: 'none' }
@@ -55,43 +55,43 @@ export const announcedBody = (headers: IncomingHttpHeaders): Announced => {
 
 const EMPTY = new Uint8Array(0)
 const LIMIT = ByteSize.bytes(MAX_BODY_BYTES)
-let inUse = 0
+let bytesInMemory = 0
 
 /**
- * Runs `use` with the body, of which at most 4 MiB are read whatever was announced; the rest stays in the socket. What was read
- * counts against the budget until `use` has ended.
+ * Runs `use` with the body. It reads at most 4 MiB, whatever the headers declare. The bytes count against the
+ * budget until `use` ends.
  */
 export const withBody = <A, E, R>(
   request: HttpServerRequest.HttpServerRequest,
   use: (body: Uint8Array) => Effect.Effect<A, E, R>,
 ): Effect.Effect<A, E | ApiError, R> => {
   const incoming = NodeHttpServerRequest.toIncomingMessage(request)
-  const announced = announcedBody(incoming.headers)
-  if (announced.kind === 'none') return use(EMPTY)
-  if (announced.kind === 'refused') return Effect.fail(announced.error)
-  if (inUse > BUDGET_BYTES) return Effect.fail(apiError('internal_error', { retryAfter: 1 }))
+  const declared = declaredBody(incoming.headers)
+  if (declared.kind === 'none') return use(EMPTY)
+  if (declared.kind === 'refused') return Effect.fail(declared.error)
+  if (bytesInMemory > BUDGET_BYTES) return Effect.fail(apiError('internal_error', { retryAfter: 1 }))
   return Effect.suspend(() => {
     let received = 0
     const count = (chunk: Uint8Array) => {
       received += chunk.length
-      inUse += chunk.length
-      if (inUse > 2 * BUDGET_BYTES) incoming.destroy()
+      bytesInMemory += chunk.length
+      if (bytesInMemory > 2 * BUDGET_BYTES) incoming.destroy()
     }
-    // Attached in the same turn as the reader's own listener, before anything flows.
+    // Added in the same turn as the listener of the reader, before the first chunk.
     incoming.on('data', count)
     return request.arrayBuffer.pipe(
       Effect.provideService(HttpIncomingMessage.MaxBodySize, LIMIT),
       Effect.mapError((error) =>
         error.reason._tag === 'RequestParseError' && error.reason.reason === 'BodyTooLarge'
           ? apiError('payload_too_large')
-          : // The client went away in the middle: nobody will read this answer.
+          : // The client disconnected, so nobody reads this answer.
             apiError('invalid_parameter'),
       ),
       Effect.flatMap((buffer) => use(new Uint8Array(buffer))),
       Effect.ensuring(
         Effect.sync(() => {
           incoming.off('data', count)
-          inUse -= received
+          bytesInMemory -= received
         }),
       ),
     )

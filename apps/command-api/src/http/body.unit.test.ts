@@ -1,17 +1,17 @@
 import { assert, describe, it } from '@effect/vitest'
-import { announcedBody } from './body.ts'
+import { declaredBody } from './body.ts'
 
 const kindOf = (headers: Readonly<Record<string, string>>): string => {
-  const announced = announcedBody(headers)
-  return announced.kind === 'refused' ? announced.error.code : announced.kind
+  const declared = declaredBody(headers)
+  return declared.kind === 'refused' ? declared.error.code : declared.kind
 }
 
-describe('what the headers say of a body', () => {
-  it('nothing is no body, whatever its type would be', () => {
+describe('a declared body', () => {
+  it('is absent without a length, whatever its type', () => {
     assert.strictEqual(kindOf({}), 'none')
     assert.strictEqual(kindOf({ 'content-length': '0', 'content-type': 'text/plain' }), 'none')
   })
-  it('is JSON where it says nothing else', () => {
+  it('is accepted as JSON in UTF-8 or without a type', () => {
     for (const type of [
       'application/json',
       'Application/JSON; charset=UTF-8',
@@ -24,7 +24,7 @@ describe('what the headers say of a body', () => {
     assert.strictEqual(kindOf({ 'content-length': '2' }), 'body')
     assert.strictEqual(kindOf({ 'transfer-encoding': 'chunked', 'content-encoding': 'identity' }), 'body')
   })
-  it('is refused otherwise', () => {
+  it('is refused with another type, charset or encoding', () => {
     for (const headers of [
       { 'content-type': 'text/plain' },
       { 'content-type': 'multipart/form-data; boundary=x' },
@@ -37,7 +37,7 @@ describe('what the headers say of a body', () => {
       assert.strictEqual(kindOf({ 'content-length': '2', ...headers }), 'unsupported_media_type')
     }
   })
-  it('is too large before it is of the wrong kind', () => {
+  it('is refused for its size before its type', () => {
     const size = 4 * 1024 * 1024
     assert.strictEqual(kindOf({ 'content-length': String(size) }), 'body')
     assert.strictEqual(

@@ -1,20 +1,20 @@
-/** What is the same for all answers, and whether the process is about to end. */
+/** State that all requests of the process share: its lifecycle, the documentation URL and tracing. */
 import { Tracing, type TracingShape } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
 
-/** `draining`: what is in flight is answered, and answers ask clients to open another connection. */
+/** `draining`: requests in progress are answered, with `Connection: close`. */
 export type EdgeState = 'starting' | 'serving' | 'draining'
 
 export class HttpEdge extends Context.Service<
   HttpEdge,
   {
-    /** Where errors are documented, without the code. */
+    /** Base URL of the error documentation; the error code follows as fragment. */
     readonly docBase: string
-    /** `serving` from the moment requests are taken until SIGTERM; only then is the process ready. */
+    /** `serving` from the start of the listener until SIGTERM. The process is ready only in this state. */
     readonly state: () => EdgeState
     readonly enter: (state: 'serving' | 'draining') => void
-    /** Called once, when the process begins to end. */
-    readonly onDraining: (act: () => void) => void
+    /** Adds a listener that is called once, at the start of `draining`. */
+    readonly onDraining: (listener: () => void) => void
     readonly tracing: TracingShape
   }
 >()('@hub/command-api/HttpEdge') {
@@ -25,15 +25,15 @@ export class HttpEdge extends Context.Service<
       Effect.gen(function* () {
         const tracing = yield* Tracing
         let state: EdgeState = 'starting'
-        const acts: Array<() => void> = []
+        const listeners: Array<() => void> = []
         return {
           docBase: `${baseUrl.replace(/\/+$/u, '')}/docs/errors`,
           state: () => state,
           enter: (next) => {
             state = next
-            if (next === 'draining') for (const act of acts.splice(0)) act()
+            if (next === 'draining') for (const listener of listeners.splice(0)) listener()
           },
-          onDraining: (act) => void acts.push(act),
+          onDraining: (listener) => void listeners.push(listener),
           tracing,
         }
       }),

@@ -1,88 +1,82 @@
-/** What is told of each request: two metrics, and a span where it is sampled. Never its path, which may hold anything. */
+/**
+ * Metrics of each request, and a span for each sampled one. They contain the route of the contract, never the
+ * path, which may contain any text.
+ */
 import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
 import { Context, Metric } from 'effect'
+import { httpAnswers, httpRequestSeconds } from '../metrics.ts'
 
-/** What of a request can be told. */
-export interface Observed {
+/** The parts of a request that metrics and traces may contain. */
+export interface ObservedRequest {
   readonly method: string
-  /** The path with its parameters' names, such as `/v1/messages/:id`; `null` where there is no such path. */
+  /** The path with parameter names, such as `/v1/messages/:id`; `null` for an unknown path. */
   readonly route: string | null
   readonly traceparent: string | undefined
 }
 
-/** Methods that are told by their name. Source: OpenTelemetry, HTTP spans, http.request.method. */
+/** Known methods; others are `_OTHER`. Source: OpenTelemetry, HTTP spans, http.request.method. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
 const NO_ROUTE = 'none'
 
-const answers = Metric.counter('hub_http_answers_total', {
-  description: 'Answers, by HTTP status.',
-  incremental: true,
-})
-const requestSeconds = Metric.histogram('hub_http_request_seconds', {
-  description: 'From the headers of a request until its answer was made, by method, route and status.',
-  // What is accepted takes milliseconds, the bound for all answers is 3 s, and a trial delivery may take 19 s.
-  boundaries: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 20],
-})
-
-interface Bound {
+interface LabelledMetrics {
   readonly answers: Metric.Metric<number, unknown>
   readonly seconds: Metric.Metric<number, unknown>
 }
-/** Bound once for each combination: attributes cost a microsecond a call. Methods, routes and statuses are few. */
-const bound = new Map<string, Bound>()
-const boundFor = (method: string, route: string, status: number): Bound => {
+/** Cached for each combination of labels, of which there are few: setting attributes costs a microsecond. */
+const labelled = new Map<string, LabelledMetrics>()
+const metricsFor = (method: string, route: string, status: number): LabelledMetrics => {
   const key = `${method} ${route} ${status}`
-  let found = bound.get(key)
+  let found = labelled.get(key)
   if (found === undefined) {
     found = {
-      answers: Metric.withAttributes(answers, { status: String(status) }),
-      seconds: Metric.withAttributes(requestSeconds, { method, route, status: String(status) }),
+      answers: Metric.withAttributes(httpAnswers, { status: String(status) }),
+      seconds: Metric.withAttributes(httpRequestSeconds, { method, route, status: String(status) }),
     }
-    bound.set(key, found)
+    labelled.set(key, found)
   }
   return found
 }
 const context = Context.empty()
 
-/** The span of a request that is sampled, and what becomes known of it. */
+/** The span of a sampled request, and attributes that operations add to it. */
 export interface Trace {
   readonly span: Span
-  /** For what follows from the request. */
+  /** For the records that the request causes. */
   readonly traceparent: string
   readonly attributes: Record<string, string | number>
 }
 
-/** Begins with a request. `trace` is `null` where it is not sampled; `ended` is called once, with its answer's status. */
+/** Starts to observe a request. `trace` is `null` if it is not sampled. Call `ended` once, with the status. */
 export const observe = (
   tracing: TracingShape,
-  { method, route, traceparent }: Observed,
+  { method, route, traceparent }: ObservedRequest,
   requestId: string,
 ) => {
   const parent = traceparent === undefined ? null : readTraceparent(traceparent)
   const span = tracing.startRequest(parent)
-  const began = performance.now()
+  const startedMs = performance.now()
   const startedAt = tracing.now()
   const trace: Trace | null =
     span === null ? null : { span, traceparent: traceparentOf(span), attributes: {} }
   const traceId = span?.traceId ?? parent?.traceId
-  const known = METHODS.has(method) ? method : '_OTHER'
+  const methodLabel = METHODS.has(method) ? method : '_OTHER'
   return {
     trace,
-    /** For the lines of the log. A caller's trace is named although the hub does not record it. */
+    /** Annotations of log lines. They contain the caller's trace id even if the hub does not sample the trace. */
     annotations:
       traceId === undefined ? { request_id: requestId } : { request_id: requestId, trace_id: traceId },
     ended: (status: number): void => {
-      const metrics = boundFor(known, route ?? NO_ROUTE, status)
+      const metrics = metricsFor(methodLabel, route ?? NO_ROUTE, status)
       metrics.answers.updateUnsafe(1, context)
-      metrics.seconds.updateUnsafe((performance.now() - began) / 1000, context)
+      metrics.seconds.updateUnsafe((performance.now() - startedMs) / 1000, context)
       if (trace === null) return
       tracing.record(trace.span, {
         // Source: OpenTelemetry, HTTP spans, Name.
-        name: route === null ? known : `${known} ${route}`,
+        name: route === null ? methodLabel : `${methodLabel} ${route}`,
         kind: 'server',
         startedAt,
         attributes: {
-          'http.request.method': known,
+          'http.request.method': methodLabel,
           ...(route === null ? {} : { 'http.route': route }),
           'http.response.status_code': status,
           'hub.request_id': requestId,

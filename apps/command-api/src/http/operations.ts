@@ -1,4 +1,4 @@
-/** What each operation of the contract does, by its name in the description. */
+/** The operations that need an API key, by their name in the API description. */
 import {
   type ApiError,
   apiError,
@@ -10,19 +10,12 @@ import {
   decodeStatsQuery,
   decodeTemplateCreate,
   decodeWebhookEndpointCreate,
-  descriptionText,
-  ERROR_PAGE_PATH,
-  errorPage,
-  type HtmlPage,
   parseBody,
-  REFERENCE_PATH,
-  referencePage,
 } from '@hub/contract'
 import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
-import { registryAnswer, REGISTRY_CONTENT_TYPE } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
-import { renderFault } from '../accept/checked-send.ts'
+import { renderFailure } from '../accept/checked-send.ts'
 import { estimateBody, templatesOf } from '../accept/estimate.ts'
 import { accountBody } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
@@ -33,30 +26,22 @@ import { Senders } from '../senders/senders.ts'
 import { Stats } from '../stats/stats.ts'
 import { Templates } from '../templates/templates.ts'
 import { WebhookEndpoints } from '../webhook-endpoints/webhook-endpoints.ts'
-import { type Answer, jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
-import { acceptingOperations } from './accepting.ts'
-import type { Call, OpenOperation, Operation } from './pipeline.ts'
-
-const notFound: Effect.Effect<never, ApiError> = Effect.fail(apiError('not_found'))
-
-const orNotFound = <A>(found: A | null): Effect.Effect<A, ApiError> =>
-  found === null ? notFound : Effect.succeed(found)
+import { jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
+import { orNotFound, templatesByName } from './lookups.ts'
+import { messageOperations } from './message-operations.ts'
+import type { Call, Operation } from './pipeline.ts'
 
 export interface OperationsOptions {
-  /** Secret of the recipient hash. */
+  /** The secret of the recipient hash. */
   readonly hashSecret: string | Uint8Array
 }
 
-/** Templates of one request that are looked up at a time: most of the pool stays for others. */
-const TEMPLATES_AT_ONCE = 4
-
-/** The operations that need a key. */
 export const makeOperations = Effect.fnUntraced(function* (options: OperationsOptions) {
   const accounts = yield* Accounts
   const messages = yield* Messages
   const events = yield* Events
   const endpoints = yield* WebhookEndpoints
-  const templates = yield* Templates
+  const templateService = yield* Templates
   const senders = yield* Senders
   const stats = yield* Stats
 
@@ -71,14 +56,8 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     const wanted = yield* Effect.fromResult(
       Result.flatMap(parseBody(body), (json) => decodeEstimate(json, settings.batchMax)),
     )
-    const found = new Map(
-      yield* Effect.forEach(
-        templatesOf(wanted),
-        (name) => Effect.map(accounts.template(caller, name), (template) => [name, template] as const),
-        { concurrency: TEMPLATES_AT_ONCE },
-      ),
-    )
-    const template = (name: string) => found.get(name) ?? null
+    const templates = yield* templatesByName(accounts, caller, templatesOf(wanted))
+    const template = (name: string) => templates.get(name) ?? null
     return jsonAnswer(
       200,
       yield* Effect.fromResult(estimateBody(wanted, { owner: caller, settings, template }, errorObject)),
@@ -87,32 +66,35 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
 
   const createTemplate: Operation = Effect.fnUntraced(function* ({ body, caller }) {
     const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeTemplateCreate))
-    return jsonAnswer(201, yield* templates.create(caller, wanted))
+    return jsonAnswer(201, yield* templateService.create(caller, wanted))
   })
 
   const listTemplates: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeListQuery(query))
-    const found = yield* Effect.flatMap(templates.page(caller, page), orNotFound)
+    const found = yield* Effect.flatMap(templateService.page(caller, page), orNotFound)
     return pageAnswer(found, page.startingAfter)
   })
 
   const readTemplate: Operation = Effect.fnUntraced(function* ({ caller, params }) {
-    return jsonAnswer(200, yield* Effect.flatMap(templates.read(caller, params['id'] ?? ''), orNotFound))
+    return jsonAnswer(
+      200,
+      yield* Effect.flatMap(templateService.read(caller, params['id'] ?? ''), orNotFound),
+    )
   })
 
   const renderTemplate: Operation = Effect.fnUntraced(function* ({ body, caller, params }) {
-    const template = yield* Effect.flatMap(templates.read(caller, params['id'] ?? ''), orNotFound)
+    const template = yield* Effect.flatMap(templateService.read(caller, params['id'] ?? ''), orNotFound)
     const variables = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeRender))
-    // Creation has parsed it; only a row that was written otherwise can fail here.
+    // Creation validates the body, so only a row from another source can fail here.
     const parsed = yield* Effect.fromResult(
       Result.mapError(parseTemplate(template.body), () => apiError('template_invalid')),
     )
     const { characters, encoding, parts, text } = yield* Effect.fromResult(
       Result.mapError(render(parsed, variables), (error) =>
-        // A preview names no template: its values are what can be shortened.
+        // The body of a preview has no template. Only its variables can be shortened.
         error._tag === 'TemplateTextTooLong'
           ? apiError('template_text_too_long', { param: 'variables' })
-          : renderFault(error, ''),
+          : renderFailure(error, ''),
       ),
     )
     return jsonAnswer(200, { text, encoding, parts, characters })
@@ -159,7 +141,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, yield* Effect.flatMap(endpoints.remove(caller, params['id'] ?? ''), orNotFound))
   })
 
-  /** An operation on a subscription that needs no body: it is looked for, then a body is looked at, then it happens. */
+  /** An operation on a subscription without a body. A missing subscription is reported before a bad body. */
   const onEndpoint = <A>(
     act: (call: Call, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
   ): Operation =>
@@ -196,7 +178,7 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   })
 
   const operations: Readonly<Record<string, Operation>> = {
-    ...(yield* acceptingOperations(options)),
+    ...(yield* messageOperations(options)),
     'messages.read': readMessage,
     'messages.estimate': estimate,
     'templates.create': createTemplate,
@@ -221,44 +203,5 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
   return operations
 })
 
-/** Operations of the contract that wait for somebody outside the hub. */
-export const waitingOutside: ReadonlySet<string> = new Set(['webhook_endpoints.test'])
-
-/** A page for people: compressed where the client takes it, and not sent again to one that has it. */
-const page =
-  (made: Effect.Effect<HtmlPage>): OpenOperation =>
-  ({ headers }) =>
-    Effect.map(made, (html): Answer => {
-      const fixed = Object.fromEntries(
-        Object.entries(html.headers).map(([name, value]) => [name.toLowerCase(), value]),
-      )
-      const contentType = fixed['content-type'] ?? 'text/html; charset=utf-8'
-      const etag = fixed['etag']
-      if (etag !== undefined && headers['if-none-match'] === etag) {
-        return { status: 304, contentType, headers: fixed, body: '' }
-      }
-      return /\bgzip\b/i.test(String(headers['accept-encoding'] ?? ''))
-        ? { status: 200, contentType, headers: { ...fixed, 'content-encoding': 'gzip' }, body: html.gzip }
-        : { status: 200, contentType, headers: fixed, body: html.plain() }
-    })
-
-const SCHEMA_REGISTRY_PATH = '/schema-registry'
-
-/** What a stock Avro consumer asks a schema registry for. */
-const schemaRegistry: OpenOperation = ({ path }) => {
-  const { body, status } = registryAnswer(path.slice(SCHEMA_REGISTRY_PATH.length))
-  return Effect.succeed({ ...jsonAnswer(status, body), contentType: REGISTRY_CONTENT_TYPE })
-}
-
-/** The operations of the contract that need no key. */
-export const openOperations: Readonly<Record<string, OpenOperation>> = {
-  'description.openapi': () =>
-    Effect.sync(() => ({ status: 200, contentType: 'application/json', body: descriptionText() })),
-}
-
-/** What is served beside the contract, all of it by GET. */
-export const openPaths: Readonly<Record<`/${string}`, OpenOperation>> = {
-  [REFERENCE_PATH]: page(referencePage),
-  [ERROR_PAGE_PATH]: page(errorPage),
-  [`${SCHEMA_REGISTRY_PATH}/*`]: schemaRegistry,
-}
+/** Operations that wait for a server of the client: the receiver of a test delivery. */
+export const operationsAwaitingReceiver: ReadonlySet<string> = new Set(['webhook_endpoints.test'])

@@ -1,7 +1,6 @@
 /**
- * The way of a request: the one place that says in which order it is checked. The first check that fails answers.
- *
- * Source: contract, General (order of checks).
+ * The request pipeline. It is the only place that defines the order of the checks. The first check that
+ * fails determines the answer. Source: contract, General (order of checks).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -17,52 +16,52 @@ import { freshId } from '../ids.ts'
 import { type Answer, errorAnswer, toResponse } from './answer.ts'
 import { withBody } from './body.ts'
 import type { HttpEdge } from './edge.ts'
-import { observe, type Observed, type Trace } from './observe.ts'
+import { observe, type ObservedRequest, type Trace } from './observe.ts'
 
 /**
- * Whoever has sent its request is answered within 3 s. Each wait of an operation has a bound of its own; this one is for all of them
- * together. What is left is for freeing an idempotency key and writing the answer. How long the request itself may take to arrive
- * is the listener's to say (`server.ts`); both together stay below 20 s. Source: contract, Unavailability; architecture, "What must
- * stay true", 4.
+ * The contract promises an answer within 3 s after the request has arrived. Each wait of an operation has its
+ * own deadline; this one covers all of them. The rest of the 3 s is for the release of an idempotency lock
+ * and for writing the answer. `server.ts` limits the time in which a request arrives; both together stay
+ * below 20 s. Source: contract, Unavailability; architecture, "What must stay true", 4.
  */
 const ANSWER_WITHIN = Duration.millis(2700)
-/** An operation that waits for somebody who is not the hub: the receiver of a trial delivery has ten seconds. */
-const OUTSIDE_WITHIN = Duration.seconds(19)
-/** Seconds until a retry is worth while when PostgreSQL does not answer. */
+/** For an operation that waits for a server of the client: the receiver of a test delivery has 10 s. */
+const RECEIVER_ANSWER_WITHIN = Duration.seconds(19)
+/** `retry_after` in seconds when PostgreSQL does not answer. */
 const RETRY_AFTER = 2
 
-/** A request and its answer, from the first check on. */
+/** What belongs to one request and its answer, from the first check on. */
 export interface Exchange {
   /** `req_…` */
   readonly requestId: string
-  /** An error in the form that it has within an answer, such as that of an element of a batch. */
+  /** An error as part of an answer, such as the error of a batch element. */
   readonly errorObject: (error: ApiError) => ErrorObject
-  /** A refusal or failure as it will be sent. */
+  /** An error as a whole answer. */
   readonly toAnswer: (error: ApiError) => Answer
-  /** What goes with the answer, whatever it will be. */
+  /** Headers of the answer, whether it is a success or an error. */
   readonly headers: Record<string, string>
-  /** `null` where the request is not sampled. */
+  /** `null` if the request is not sampled. */
   readonly trace: Trace | null
 }
 
-/** What an operation is given. */
+/** The input of an operation. */
 export interface Call extends Pick<Exchange, 'requestId' | 'errorObject' | 'trace'> {
   readonly caller: Caller
-  /** From the path: `id`. */
+  /** Path parameters: `id`. */
   readonly params: Readonly<Record<string, string | undefined>>
   readonly query: URLSearchParams
   readonly body: Uint8Array
-  /** What it holds on an idempotency key; `null` without one. */
+  /** The idempotency lock of the request; `null` without an `Idempotency-Key`. */
   readonly idempotency: IdempotencyContext | null
 }
 
 /**
- * What an operation does once the caller is known: it looks for what its path names (404), then at JSON and shape, then at what the
- * contract lists after them.
+ * An operation with an authenticated caller. It first looks up the resource of the path (404), then checks
+ * JSON and shape, then makes the further checks of the contract.
  */
 export type Operation = (call: Call) => Effect.Effect<Answer, ApiError | StorageError>
 
-/** An operation that anybody may call, such as reading the description. */
+/** An operation without an API key, such as reading the API description. */
 export type OpenOperation = (request: {
   readonly path: string
   readonly headers: IncomingHttpHeaders
@@ -84,8 +83,8 @@ const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
   'x-ratelimit-reset': String(rate.resetSeconds),
 })
 
-/** Counts the request against the rate of its key. While nobody counts, it passes and its answer tells no rate. */
-const withinRate = Effect.fnUntraced(function* (
+/** Takes a token of the key's request rate. Without Redis, requests pass and answers have no rate headers. */
+const checkRate = Effect.fnUntraced(function* (
   access: Access['Service'],
   caller: Caller,
   { headers }: Exchange,
@@ -96,7 +95,7 @@ const withinRate = Effect.fnUntraced(function* (
   if (!rate.allowed) yield* apiError('rate_limited', { retryAfter: rate.retryAfterSeconds })
 })
 
-const inTime =
+const withTimeout =
   (duration: Duration.Duration) =>
   <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E | ApiError, R> =>
     Effect.timeoutOrElse(work, {
@@ -104,41 +103,41 @@ const inTime =
       orElse: () => Effect.fail(apiError('internal_error', { retryAfter: RETRY_AFTER })),
     })
 
-/** Who is let in, and what of that was answered before. */
-export interface Doors {
+/** The services that authenticate a request and recognize a repeated one. */
+export interface AuthServices {
   readonly access: Access['Service']
   readonly idempotency: Idempotency['Service']
 }
 
 /**
- * The checks, in order:
+ * Runs the checks and then the operation:
  *
- *  1. route and method — before this, by the router
+ *  1. route and method: the router, before this function
  *  2. size and encoding of the body
  *  3. the failed-login gate, then the key
  *  4. the request rate
  *  5. the idempotency key of a POST
  *  6. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
  */
-export const checked = (
-  { access, idempotency }: Doors,
+export const runChecked = (
+  { access, idempotency }: AuthServices,
   request: HttpServerRequest.HttpServerRequest,
   {
     params,
     query,
-    waitsOutside = false,
-  }: Pick<Call, 'params' | 'query'> & { readonly waitsOutside?: boolean },
+    awaitsReceiver = false,
+  }: Pick<Call, 'params' | 'query'> & { readonly awaitsReceiver?: boolean },
   operation: Operation,
-  within: Exchange,
+  current: Exchange,
 ): Effect.Effect<Answer, ApiError | StorageError> => {
   const credentials = credentialsOf(request)
-  const { errorObject, requestId, trace } = within
+  const { errorObject, requestId, trace } = current
   return withBody(
     request,
     Effect.fnUntraced(
       function* (body) {
         const caller = yield* access.login(credentials)
-        yield* withinRate(access, caller, within)
+        yield* checkRate(access, caller, current)
         const run = (idempotency: IdempotencyContext | null) =>
           operation({ params, query, requestId, errorObject, trace, caller, body, idempotency })
         const { method, url } = request
@@ -146,27 +145,27 @@ export const checked = (
         const key = yield* Effect.fromResult(decodeIdempotencyKey(request.headers['idempotency-key']))
         if (key === null) return yield* run(null)
         return yield* idempotency.run({ caller, key, method, url, body }, run, (error) =>
-          Effect.map(toApiError(error), within.toAnswer),
+          Effect.map(toApiError(error), current.toAnswer),
         )
       },
-      inTime(waitsOutside ? OUTSIDE_WITHIN : ANSWER_WITHIN),
+      withTimeout(awaitsReceiver ? RECEIVER_ANSWER_WITHIN : ANSWER_WITHIN),
     ),
   )
 }
 
-/** Whatever went wrong, in the words of the catalogue. */
+/** Maps every failure to an error of the catalogue. */
 const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => {
   switch (error._tag) {
     case 'ApiError':
       return Effect.succeed(error)
     case 'StorageUnavailable':
-      return Effect.logWarning('PostgreSQL did not answer').pipe(
+      return Effect.logWarning('http: PostgreSQL did not answer; answering 503').pipe(
         Effect.annotateLogs({ reason: error.reason, detail: error.detail }),
         Effect.as(apiError('internal_error', { retryAfter: RETRY_AFTER })),
       )
     case 'StorageRejected':
-      // Our own check let something through that PostgreSQL does not take: the client's input all the same.
-      return Effect.logError('PostgreSQL refused a request').pipe(
+      // PostgreSQL refuses a value that our validation accepted. The client's input caused it.
+      return Effect.logError('http: PostgreSQL refused the input of a request; answering 422').pipe(
         Effect.annotateLogs({ code: error.code }),
         Effect.as(apiError('invalid_parameter')),
       )
@@ -174,12 +173,12 @@ const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => 
 }
 
 /**
- * One exchange: gives the request its id, and turns every ending into an answer. A defect is answered as 500
- * `internal_error` and told in the log only. `extra` goes with a failure.
+ * Handles one request: gives it an id, and turns every outcome into an answer. A defect is answered with 500
+ * `internal_error`; its cause is only in the log. An error answer also gets the status and headers of `extra`.
  */
 export const exchange = (
   edge: HttpEdge['Service'],
-  observed: Observed,
+  observed: ObservedRequest,
   work: (exchange: Exchange) => Effect.Effect<Answer, ApiError | StorageError>,
   extra: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
 ): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
@@ -195,7 +194,7 @@ export const exchange = (
         Cause.hasInterruptsOnly(cause)
           ? Effect.failCause(cause as Cause.Cause<never>)
           : Effect.as(
-              Effect.logError('a request failed unexpectedly', cause),
+              Effect.logError('http: a defect ended a request; answering 500', cause),
               fail(apiError('internal_error')),
             ),
       ),

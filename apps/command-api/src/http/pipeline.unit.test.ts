@@ -7,7 +7,7 @@ import { TestClock } from 'effect/testing'
 import type { Caller } from '../accounts/account.ts'
 import { jsonAnswer } from './answer.ts'
 import { HttpEdge } from './edge.ts'
-import { checked, type Doors, exchange, type Exchange } from './pipeline.ts'
+import { type AuthServices, exchange, type Exchange, runChecked } from './pipeline.ts'
 
 const caller: Caller = {
   account: 'acc_00000000000000000000000001',
@@ -16,14 +16,14 @@ const caller: Caller = {
   key: 'key_00000000000000000000000001',
 }
 
-/** As much of a request as the checks look at. */
+/** A request with only the parts that the checks read. */
 const requestOf = (method: string, headers: Readonly<Record<string, string>>) =>
   ({ method, url: '/v1/x', headers, source: { headers, socket: {} } }) as unknown as Parameters<
-    typeof checked
+    typeof runChecked
   >[1]
 
-/** What a client gets of an exchange. */
-const answered = (work: (within: Exchange) => ReturnType<Parameters<typeof exchange>[2]>) =>
+/** The answer that a client receives. */
+const answerOf = (work: (current: Exchange) => ReturnType<Parameters<typeof exchange>[2]>) =>
   Effect.gen(function* () {
     const response = HttpServerResponse.toWeb(
       yield* exchange(yield* HttpEdge, { method: 'GET', route: '/v1/x', traceparent: undefined }, work),
@@ -37,28 +37,28 @@ const answered = (work: (within: Exchange) => ReturnType<Parameters<typeof excha
 const layer = Layer.mergeAll(HttpEdge.layer('https://hub.example.com/'), Logger.layer([]))
 
 describe('an exchange', () => {
-  it.effect('has an id, and what goes with whatever is answered', () =>
+  it.effect('adds the request id and the collected headers to every answer', () =>
     Effect.gen(function* () {
       for (const work of [
-        (within: Exchange) =>
+        (current: Exchange) =>
           Effect.sync(() => {
-            within.headers['x-test'] = within.requestId
+            current.headers['x-test'] = current.requestId
             return jsonAnswer(200, {})
           }),
-        (within: Exchange) =>
+        (current: Exchange) =>
           Effect.suspend(() => {
-            within.headers['x-test'] = within.requestId
+            current.headers['x-test'] = current.requestId
             return apiError('not_found')
           }),
       ]) {
-        const { headers } = yield* answered(work)
+        const { headers } = yield* answerOf(work)
         assert.match(headers.get('request-id') ?? '', /^req_[0-9a-z]{26}$/u)
         assert.strictEqual(headers.get('x-test'), headers.get('request-id'))
       }
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('tells nothing of a fault of ours', () =>
+  it.effect('reveals nothing about a defect', () =>
     Effect.gen(function* () {
       for (const work of [
         () => Effect.die(new Error('private')),
@@ -66,7 +66,7 @@ describe('an exchange', () => {
           throw new Error('private')
         },
       ]) {
-        const { error, status, text } = yield* answered(work)
+        const { error, status, text } = yield* answerOf(work)
         assert.deepStrictEqual([status, error?.code], [500, 'internal_error'])
         assert.notInclude(text, 'private')
         assert.notInclude(text, '.ts')
@@ -74,40 +74,42 @@ describe('an exchange', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('tells storage that is away from storage that refuses', () =>
+  it.effect('answers 503 for unavailable storage and 422 for input that storage refuses', () =>
     Effect.gen(function* () {
-      const away = yield* answered(() => new StorageUnavailable({ reason: 'timeout', detail: 'deadline' }))
-      assert.deepStrictEqual([away.status, away.error?.code], [503, 'internal_error'])
-      assert.isAtLeast(away.error?.retry_after ?? 0, 1)
-      const refused = yield* answered(() => new StorageRejected({ code: '22021', constraint: null }))
+      const unavailable = yield* answerOf(
+        () => new StorageUnavailable({ reason: 'timeout', detail: 'deadline' }),
+      )
+      assert.deepStrictEqual([unavailable.status, unavailable.error?.code], [503, 'internal_error'])
+      assert.isAtLeast(unavailable.error?.retry_after ?? 0, 1)
+      const refused = yield* answerOf(() => new StorageRejected({ code: '22021', constraint: null }))
       assert.deepStrictEqual([refused.status, refused.error?.code], [422, 'invalid_parameter'])
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('asks for another connection while the process is closing', () =>
+  it.effect('asks clients to close their connection while the process is draining', () =>
     Effect.gen(function* () {
       const edge = yield* HttpEdge
       edge.enter('serving')
       const work = () => Effect.succeed(jsonAnswer(200, {}))
-      assert.isNull((yield* answered(work)).headers.get('connection'))
+      assert.isNull((yield* answerOf(work)).headers.get('connection'))
       edge.enter('draining')
-      assert.strictEqual((yield* answered(work)).headers.get('connection'), 'close')
+      assert.strictEqual((yield* answerOf(work)).headers.get('connection'), 'close')
     }).pipe(Effect.provide(layer)),
   )
 })
 
 describe('the checks', () => {
   it.effect(
-    'and the operation are answered within three seconds, though each wait of theirs may take one',
+    'and the operation are answered within three seconds even if each of their waits takes one second',
     () =>
       Effect.gen(function* () {
         const slow = <A>(value: A) => Effect.delay(Effect.succeed(value), '1 second')
-        const doors: Doors = {
+        const auth: AuthServices = {
           access: { login: () => slow(caller), take: () => slow(null) },
           idempotency: {
             run: (_request, work) => {
               const lock = { accountUuid: caller.accountUuid, mode: caller.mode, key: 'k', token: 't' }
-              const idempotency = { lock, messageId: 'msg_00000000000000000000000001', stored: false }
+              const idempotency = { lock, messageId: 'msg_00000000000000000000000001', responseStored: false }
               return Effect.andThen(slow(null), work(idempotency))
             },
           },
@@ -118,35 +120,35 @@ describe('the checks', () => {
           ['POST', { 'idempotency-key': 'k' }],
         ] as const) {
           const waiting = yield* Effect.forkChild(
-            answered((within) =>
-              checked(
-                doors,
+            answerOf((current) =>
+              runChecked(
+                auth,
                 requestOf(method, headers),
                 { params: {}, query: new URLSearchParams() },
                 () => slow(jsonAnswer(201, {})),
-                within,
+                current,
               ),
             ),
           )
           yield* TestClock.adjust('3 seconds')
-          const { error, headers: told, status } = yield* Fiber.join(waiting)
+          const { error, headers: responseHeaders, status } = yield* Fiber.join(waiting)
           assert.deepStrictEqual([status, error?.code], [503, 'internal_error'])
-          assert.strictEqual(told.get('retry-after'), String(error?.retry_after))
+          assert.strictEqual(responseHeaders.get('retry-after'), String(error?.retry_after))
         }
-        // Another one waits for somebody who is not the hub.
-        const trial = yield* Effect.forkChild(
-          answered((within) =>
-            checked(
-              doors,
+        // A test delivery may take longer: it waits for the receiver of the client.
+        const testDelivery = yield* Effect.forkChild(
+          answerOf((current) =>
+            runChecked(
+              auth,
               requestOf('POST', {}),
-              { params: {}, query: new URLSearchParams(), waitsOutside: true },
+              { params: {}, query: new URLSearchParams(), awaitsReceiver: true },
               () => Effect.delay(Effect.succeed(jsonAnswer(200, {})), '12 seconds'),
-              within,
+              current,
             ),
           ),
         )
         yield* TestClock.adjust('14 seconds')
-        assert.strictEqual((yield* Fiber.join(trial)).status, 200)
+        assert.strictEqual((yield* Fiber.join(testDelivery)).status, 200)
       }).pipe(Effect.provide(layer)),
   )
 })

@@ -1,6 +1,6 @@
 /**
- * Paths to operations. The contract's own list of routes decides what there is; a path that exists under other methods only is
- * 405 with `Allow`, anything else 404.
+ * Maps paths to operations, by the route list of the contract. A path with another method is 405 with
+ * `Allow`; an unknown path is 404.
  */
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { apiError, ROUTES } from '@hub/contract'
@@ -8,22 +8,17 @@ import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer, HttpServerRequest, type HttpServerResponse } from 'effect/http'
 import { Access } from '../access/access.ts'
 import { Idempotency } from '../idempotency/idempotency.ts'
-import {
-  makeOperations,
-  openOperations,
-  openPaths,
-  type OperationsOptions,
-  waitingOutside,
-} from './operations.ts'
 import { HttpEdge } from './edge.ts'
-import type { Observed } from './observe.ts'
-import { checked, type Doors, exchange, type OpenOperation, type Operation } from './pipeline.ts'
+import type { ObservedRequest } from './observe.ts'
+import { openOperations, openPaths } from './open-operations.ts'
+import { makeOperations, operationsAwaitingReceiver, type OperationsOptions } from './operations.ts'
+import { type AuthServices, exchange, type OpenOperation, type Operation, runChecked } from './pipeline.ts'
 
 interface Target {
   readonly method: string
   readonly path: HttpRouter.PathInput
   readonly run:
-    | { readonly kind: 'keyed'; readonly operation: Operation; readonly waitsOutside: boolean }
+    | { readonly kind: 'keyed'; readonly operation: Operation; readonly awaitsReceiver: boolean }
     | { readonly kind: 'open'; readonly operation: OpenOperation }
 }
 
@@ -33,10 +28,11 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
     const open = openOperations[operation]
     const at = { method, path: path as HttpRouter.PathInput }
     if (key && keyed !== undefined) {
-      return { ...at, run: { kind: 'keyed', operation: keyed, waitsOutside: waitingOutside.has(operation) } }
+      const awaitsReceiver = operationsAwaitingReceiver.has(operation)
+      return { ...at, run: { kind: 'keyed', operation: keyed, awaitsReceiver } }
     }
     if (!key && open !== undefined) return { ...at, run: { kind: 'open', operation: open } }
-    throw new Error(`nothing answers ${operation}`)
+    throw new Error(`the operation ${operation} of the contract has no handler: add it to operations.ts`)
   }),
   ...Object.entries(openPaths).map(([path, operation]): Target => ({
     method: 'GET',
@@ -45,29 +41,29 @@ const targetsOf = (operations: Readonly<Record<string, Operation>>): ReadonlyArr
   })),
 ]
 
-/** `HEAD` is answered wherever `GET` is. */
-const allowed = (targets: ReadonlyArray<Target>): string =>
+/** The value of `Allow`. Each path with `GET` also supports `HEAD`. */
+const allowedMethods = (targets: ReadonlyArray<Target>): string =>
   targets.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
 
-/** Of most requests. Operations only read. */
-const NO_QUERY = new URLSearchParams()
+/** Shared by all requests without a query: operations never change it. */
+const EMPTY_QUERY = new URLSearchParams()
 
 const splitUrl = (url: string): { readonly path: string; readonly query: string } => {
   const mark = url.indexOf('?')
   return mark < 0 ? { path: url, query: '' } : { path: url.slice(0, mark), query: url.slice(mark + 1) }
 }
 
-/** What is told of a request: `route` is `null` where there is no such path. */
-const observedOf = (request: HttpServerRequest.HttpServerRequest, route: string | null): Observed => ({
+/** What metrics and traces record of a request. `route` is `null` for an unknown path. */
+const observedOf = (request: HttpServerRequest.HttpServerRequest, route: string | null): ObservedRequest => ({
   method: request.method,
   route,
   traceparent: request.headers['traceparent'],
 })
 
-/** Answers one path, whatever the method. */
+/** Answers all methods of one path. */
 const respond = (
   edge: HttpEdge['Service'],
-  doors: Doors,
+  auth: AuthServices,
   targets: ReadonlyArray<Target>,
 ): Effect.Effect<
   HttpServerResponse.HttpServerResponse,
@@ -85,30 +81,30 @@ const respond = (
         observedOf(request, targets[0]?.path ?? null),
         () => Effect.fail(apiError('method_not_allowed')),
         {
-          headers: { allow: allowed(targets) },
+          headers: { allow: allowedMethods(targets) },
         },
       )
     }
     const { path, query } = splitUrl(request.url)
     const { run } = target
-    return yield* exchange(edge, observedOf(request, target.path), (within) =>
+    return yield* exchange(edge, observedOf(request, target.path), (current) =>
       run.kind === 'open'
         ? run.operation({ path, headers: NodeHttpServerRequest.toIncomingMessage(request).headers })
-        : checked(
-            doors,
+        : runChecked(
+            auth,
             request,
             {
               params,
-              query: query === '' ? NO_QUERY : new URLSearchParams(query),
-              waitsOutside: run.waitsOutside,
+              query: query === '' ? EMPTY_QUERY : new URLSearchParams(query),
+              awaitsReceiver: run.awaitsReceiver,
             },
             run.operation,
-            within,
+            current,
           ),
     )
   })
 
-/** Paths are taken literally: another case, a second slash or one at the end is another path. */
+/** Paths match exactly: another case, a double slash or a trailing slash makes another path. */
 const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
   caseSensitive: true,
   ignoreDuplicateSlashes: false,
@@ -117,33 +113,33 @@ const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
 
 const NO_HOST = 'A request needs one Host header.'
 
-/** HTTP/1.1 wants it. Node would refuse by itself, without our envelope. */
-const namesHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
+/** HTTP/1.1 requires `Host`. Node's own check is off, because its answer lacks the error envelope. */
+const hasHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
   const { headers, httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
   return headers.host !== undefined || httpVersion === '1.0'
 }
 
-/** The whole API as one effect. Fails never: whatever happens is an answer. */
+/** The whole API as one effect. It never fails: every outcome is an answer. */
 const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   const edge = yield* HttpEdge
-  const doors: Doors = { access: yield* Access, idempotency: yield* Idempotency }
+  const auth: AuthServices = { access: yield* Access, idempotency: yield* Idempotency }
   const targets = targetsOf(yield* makeOperations(options))
   const routes = HttpRouter.use(
     Effect.fnUntraced(function* (router) {
-      for (const [path, here] of Map.groupBy(targets, (target) => target.path)) {
-        yield* router.add('*', path, respond(edge, doors, here))
+      for (const [path, ofPath] of Map.groupBy(targets, (target) => target.path)) {
+        yield* router.add('*', path, respond(edge, auth, ofPath))
       }
     }),
   )
   const app = yield* HttpRouter.toHttpEffect(routes)
-  // All that is left to fail is the router itself: there is no such path.
-  const answered = (request: HttpServerRequest.HttpServerRequest) =>
+  // The only possible failure is the router's: it does not know the path.
+  const answer = (request: HttpServerRequest.HttpServerRequest) =>
     Effect.catch(app, () =>
       exchange(edge, observedOf(request, null), () => Effect.fail(apiError('not_found'))),
     )
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-    namesHost(request)
-      ? answered(request)
+    hasHost(request)
+      ? answer(request)
       : exchange(
           edge,
           observedOf(request, null),
@@ -155,15 +151,15 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   )
 })
 
-/** Serves the API until the scope closes; then says so, takes no new connection, and answers what is in flight. */
+/** Serves the API until the scope closes. Then it enters `draining` and answers the requests in progress. */
 export const apiLayer = (options: OperationsOptions) =>
   Layer.effectDiscard(
     Effect.gen(function* () {
       const edge = yield* HttpEdge
       yield* HttpServer.serveEffect(yield* makeApp(options))
       edge.enter('serving')
-      yield* Effect.logInfo('accepting requests')
-      // Added last, so it runs first.
+      yield* Effect.logInfo('http: accepting requests')
+      // Added last, so it runs first, before the listener closes.
       yield* Effect.addFinalizer(() => Effect.sync(() => edge.enter('draining')))
     }),
   ).pipe(Layer.provide(routerConfig))

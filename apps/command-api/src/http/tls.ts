@@ -1,6 +1,6 @@
 /**
- * The certificate of the listener, from two files that may be replaced while it listens: certificates live for weeks, processes for
- * longer.
+ * The certificate of the listener, from two files. They may be replaced while the process runs, because a
+ * process may live longer than a certificate.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -8,13 +8,13 @@ import type { Server } from 'node:https'
 import { createSecureContext } from 'node:tls'
 import { Data, Duration, Effect, Schedule } from 'effect'
 
-/** PEM files: the chain, leaf first, and its private key. */
+/** PEM files: the certificate chain, leaf first, and the private key. */
 export interface TlsFiles {
   readonly certFile: string
   readonly keyFile: string
 }
 
-/** A file cannot be read, holds something else, or key and certificate do not belong together. */
+/** A file cannot be read or parsed, or the key does not match the certificate. */
 export class TlsUnusable extends Data.TaggedError('TlsUnusable')<{ readonly detail: string }> {
   override readonly message = `the TLS certificate or its key cannot be used: ${this.detail}`
 }
@@ -24,17 +24,17 @@ export interface KeyPair {
   readonly key: string
 }
 
-/** Reads both files and tries them. */
+/** Reads and validates both files. */
 export const loadKeyPair = ({ certFile, keyFile }: TlsFiles): Effect.Effect<KeyPair, TlsUnusable> =>
   Effect.tryPromise({
     try: async () => {
       const [cert, key] = await Promise.all([readFile(certFile, 'utf8'), readFile(keyFile, 'utf8')])
       const match = new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
-      // What follows the leaf is looked at only here.
+      // Validates the rest of the chain.
       createSecureContext({ cert, key })
       return { match, cert, key }
     },
-    // The code alone: messages of the TLS library may quote what they could not read.
+    // Only the error code: messages of the TLS library may quote file contents.
     catch: (error) =>
       new TlsUnusable({
         detail: error instanceof Error && 'code' in error ? String(error.code) : 'not a PEM file',
@@ -43,40 +43,41 @@ export const loadKeyPair = ({ certFile, keyFile }: TlsFiles): Effect.Effect<KeyP
     Effect.flatMap(({ cert, key, match }) =>
       match
         ? Effect.succeed({ cert, key })
-        : Effect.fail(new TlsUnusable({ detail: 'the key is not that of the certificate' })),
+        : Effect.fail(new TlsUnusable({ detail: 'the key does not match the certificate' })),
     ),
   )
 
-/** A replaced certificate is in use so much later, long before the old one ends. */
-export const LOOK_EVERY = Duration.seconds(10)
+/** Delay until a replaced certificate is used: short, compared with the overlap of two certificates. */
+const RELOAD_INTERVAL = Duration.seconds(10)
 
 /**
- * Looks at the files again and again and uses what has changed for connections to come. What cannot be used is told once and changes
- * nothing: the files may be half-way through their replacement. Reading rather than watching: a mounted secret is replaced by moving a
- * link, which watchers miss.
+ * Polls the files and uses a changed pair for new connections. An unusable pair is logged once and changes
+ * nothing: a replacement may be in progress. It polls because file watchers miss the replacement of a mounted
+ * secret, which moves a symbolic link.
  */
-export const followKeyPair = (
+export const reloadKeyPair = (
   files: TlsFiles,
   first: KeyPair,
   server: Pick<Server, 'setSecureContext'>,
 ): Effect.Effect<never> => {
   let inUse = first
-  let complaint = ''
-  const look = loadKeyPair(files).pipe(
-    Effect.flatMap((now) => {
-      complaint = ''
-      if (now.cert === inUse.cert && now.key === inUse.key) return Effect.void
-      inUse = now
-      server.setSecureContext({ cert: now.cert, key: now.key })
-      return Effect.logInfo('the TLS certificate was replaced')
+  let loggedDetail = ''
+  const reload = loadKeyPair(files).pipe(
+    Effect.flatMap((current) => {
+      loggedDetail = ''
+      if (current.cert === inUse.cert && current.key === inUse.key) return Effect.void
+      inUse = current
+      server.setSecureContext({ cert: current.cert, key: current.key })
+      return Effect.logInfo('http: using the replaced TLS certificate')
     }),
     Effect.catch((error) => {
-      if (error.detail === complaint) return Effect.void
-      complaint = error.detail
-      return Effect.annotateLogs(Effect.logWarning('the replaced TLS certificate cannot be used'), {
-        detail: error.detail,
-      })
+      if (error.detail === loggedDetail) return Effect.void
+      loggedDetail = error.detail
+      return Effect.annotateLogs(
+        Effect.logWarning('http: the replaced TLS certificate cannot be used; keeping the previous one'),
+        { detail: error.detail },
+      )
     }),
   )
-  return Effect.andThen(Effect.repeat(look, Schedule.spaced(LOOK_EVERY)), Effect.never)
+  return Effect.andThen(Effect.repeat(reload, Schedule.spaced(RELOAD_INTERVAL)), Effect.never)
 }

@@ -6,8 +6,8 @@ import { makeCertificateAuthority } from '@hub/testkit'
 import { Effect } from 'effect'
 import { loadKeyPair } from './tls.ts'
 
-describe('the files of a certificate', () => {
-  it.effect('are tried before they are used', () =>
+describe('a key pair', () => {
+  it.effect('is validated before its use', () =>
     Effect.gen(function* () {
       const folder = mkdtempSync(join(tmpdir(), 'tls-'))
       const files = { certFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key') }

@@ -1,126 +1,137 @@
-/** Where idempotency keys live: the port, and its adapter for PostgreSQL. */
-import { randomUUID } from 'node:crypto'
+/** `command.idempotency_keys`: the adapter of `idempotency-keys.port.ts`, and the statements for the ledger's transaction. */
 import { decodeId, encodeId } from '@hub/domain'
-import { Sql, type StorageError, StorageUnavailable, MasterKeyEncryption } from '@hub/store'
-import { Context, Duration, Effect, Layer } from 'effect'
-import type { Owner } from '../accounts/account.ts'
+import { MasterKeyEncryption, type Queries, Sql, StorageUnavailable } from '@hub/store'
+import { Duration, Effect, Layer } from 'effect'
 import {
-  answerAad,
-  KEPT_HOURS,
+  IdempotencyKeys,
   type IdempotencyLock,
   LOCK_SECONDS,
-  type StoredAnswer,
-  writeAnswers,
-} from './idempotency-lock.ts'
+  type LockRequest,
+  type StoredResponse,
+} from './idempotency-keys.port.ts'
 
-/** What a claim came to. */
-export type LockResult =
-  /** The request runs. `messageId`: what a send without a reference is to be recorded under, again if it is a repeat. */
-  | { readonly type: 'first'; readonly lock: IdempotencyLock; readonly messageId: string }
-  | { readonly type: 'replay'; readonly answer: StoredAnswer }
-  /** The first one is still running. */
-  | { readonly type: 'running'; readonly retryAfterSeconds: number }
-  /** The key belongs to another request. */
-  | { readonly type: 'reused' }
-
-export interface LockRequest {
-  readonly owner: Owner
-  readonly key: string
-  /** 32 bytes. */
-  readonly fingerprint: Buffer
-  /** `msg_…`: taken, unless an earlier try of the same request has left one. */
-  readonly messageId: string
-}
-
-export class IdempotencyKeys extends Context.Service<
-  IdempotencyKeys,
-  {
-    /** Takes the key in one statement. After `StorageUnavailable` it may be taken all the same, even later. */
-    readonly acquire: (wanted: LockRequest, token: string) => Effect.Effect<LockResult, StorageError>
-    /** Stores the answer, if the lock is still held. Idempotent. */
-    readonly store: (lock: IdempotencyLock, answer: StoredAnswer) => Effect.Effect<void, StorageError>
-    /**
-     * Frees the key, if it is still held and no answer is stored; says whether it was. Idempotent. Its message id is
-     * remembered.
-     */
-    readonly release: (lock: IdempotencyLock) => Effect.Effect<boolean, StorageError>
-  }
->()('@hub/command-api/IdempotencyKeys') {}
-
-/** A new token. */
-export const newToken = (): string => randomUUID()
-
+/** How long a response is kept, and the message id of a request that may be repeated. */
+const RETENTION_HOURS = 24
 const DEADLINE = { deadline: Duration.millis(1000) }
-/** By then a request has ended one way or the other: from here on only its lock stands between it and its repeat. */
+/** After this time a request has ended in any case. If its lock is still held, its process has crashed. */
 const REQUEST_SECONDS = 20
 
-interface Row {
+/** The additional authenticated data of an encrypted response: it cannot be decrypted under another key. */
+const responseAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
+  `${accountUuid} ${mode} ${key}`
+
+/** Locks the rows of locks that are still held, in the order of the primary key, and returns their tokens. */
+export const lockKeysInUse = async (
+  q: Queries,
+  locks: ReadonlyArray<IdempotencyLock>,
+): Promise<ReadonlySet<string>> => {
+  const rows = await q<{ lease_token: string }[]>`
+    SELECT k.lease_token FROM command.idempotency_keys k
+      JOIN unnest(${locks.map(({ accountUuid }) => accountUuid)}::uuid[], ${locks.map(({ mode }) => mode)}::text[],
+                  ${locks.map(({ key }) => key)}::text[], ${locks.map(({ token }) => token)}::uuid[])
+             AS held (account, mode, key, token)
+        ON k.account = held.account AND k.mode = held.mode::command.mode AND k.key = held.key AND k.lease_token = held.token
+     WHERE k.status IS NULL AND k.lease_until > now()
+     ORDER BY k.account, k.mode, k.key FOR UPDATE OF k`
+  return new Set(rows.map((row) => row.lease_token))
+}
+
+/** Stores responses under locks that are still held, and releases the locks. */
+export const writeResponses = (
+  q: Queries,
+  encryption: MasterKeyEncryption['Service'],
+  responses: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly response: StoredResponse }>,
+) => {
+  const encrypted = responses.map(({ lock, response: { body } }) =>
+    encryption
+      .encrypt('idempotent-answer', responseAad(lock), typeof body === 'string' ? Buffer.from(body) : body)
+      .toString('hex'),
+  )
+  const headers = responses.map(({ response }) =>
+    JSON.stringify({ ...response.headers, 'content-type': response.contentType }),
+  )
+  const locks = responses.map(({ lock }) => lock)
+  return q`
+    UPDATE command.idempotency_keys k
+       SET status = new.status, headers = new.headers::jsonb, answer = decode(new.answer, 'hex'), message_ids = NULL,
+           lease_token = NULL, lease_until = NULL, expires_at = now() + make_interval(hours => ${RETENTION_HOURS})
+      FROM unnest(${locks.map(({ accountUuid }) => accountUuid)}::uuid[], ${locks.map(({ mode }) => mode)}::text[],
+                  ${locks.map(({ key }) => key)}::text[], ${locks.map(({ token }) => token)}::uuid[],
+                  ${responses.map(({ response }) => String(response.status))}::smallint[], ${headers}::text[],
+                  ${encrypted}::text[])
+           AS new (account, mode, key, token, status, headers, answer)
+     WHERE k.account = new.account AND k.mode = new.mode::command.mode AND k.key = new.key AND k.lease_token = new.token`
+}
+
+interface KeyRow {
   readonly acquired: boolean
   readonly message_ids: ReadonlyArray<string> | null
   readonly fingerprint: Buffer
   readonly status: number | null
   readonly headers: Readonly<Record<string, string>> | null
   readonly answer: Buffer | null
+  /** Seconds until the lock expires. */
   readonly lease_left: number | null
 }
 
 /**
- * When a repeat of a running request is worth while: at once again while the request can still be running, which takes
- * milliseconds as a rule; else when its lock ends.
+ * Acquires the lock of a key, or returns the row as it is. The statement reads before it inserts: an insert that meets the key
+ * would wait for its row, which a commit may lock for as long as it hangs. No row: another request inserted the key meanwhile.
  */
-export const retryAfterOf = (leaseLeft: number): number =>
-  leaseLeft > LOCK_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(leaseLeft))
+const acquireRow = async (
+  q: Queries,
+  { fingerprint, key, messageId, owner }: LockRequest,
+  token: string,
+): Promise<KeyRow | undefined> => {
+  const [row] = await q<KeyRow[]>`
+    WITH acquired AS (
+      INSERT INTO command.idempotency_keys AS k
+        (account, mode, key, fingerprint, lease_token, lease_until, message_ids, expires_at)
+      SELECT ${owner.accountUuid}::uuid, ${owner.mode}::command.mode, ${key}, ${fingerprint}::bytea, ${token}::uuid,
+             now() + make_interval(secs => ${LOCK_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
+             now() + make_interval(hours => ${RETENTION_HOURS})
+       WHERE NOT EXISTS (
+             SELECT 1 FROM command.idempotency_keys
+              WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
+                AND expires_at > now() AND (status IS NOT NULL OR lease_until > now()))
+      ON CONFLICT (account, mode, key) DO UPDATE
+         SET lease_token = excluded.lease_token, lease_until = excluded.lease_until, fingerprint = excluded.fingerprint,
+             message_ids = CASE WHEN k.fingerprint = excluded.fingerprint AND k.expires_at > now()
+                                THEN coalesce(k.message_ids, excluded.message_ids) ELSE excluded.message_ids END,
+             status = NULL, headers = NULL, answer = NULL, created_at = now(), expires_at = excluded.expires_at
+       WHERE k.expires_at <= now() OR (k.status IS NULL AND (k.lease_until IS NULL OR k.lease_until <= now()))
+      RETURNING k.message_ids)
+    SELECT true AS acquired, message_ids, ${fingerprint}::bytea AS fingerprint, NULL::smallint AS status,
+           NULL::jsonb AS headers, NULL::bytea AS answer, NULL::float8 AS lease_left
+      FROM acquired
+    UNION ALL
+    SELECT false, NULL, fingerprint, status, headers, answer, extract(epoch FROM lease_until - now())::float8
+      FROM command.idempotency_keys
+     WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
+       AND NOT EXISTS (SELECT 1 FROM acquired)`
+  return row
+}
+
+/**
+ * Seconds after which a repeat of a running request is useful: 1 while the request can still be running, because it usually
+ * takes milliseconds; else the time until its lock expires.
+ */
+export const retryAfterOf = (secondsLeft: number): number =>
+  secondsLeft > LOCK_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(secondsLeft))
 
 export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | MasterKeyEncryption> =
   Layer.effect(
     IdempotencyKeys,
     Effect.gen(function* () {
       const sql = yield* Sql
-      const masterKey = yield* MasterKeyEncryption
-
-      // It looks before it takes: an insertion that finds the key would wait for its row, which a flush may hold for as long as it hangs.
-      const acquireRow = ({ fingerprint, key, messageId, owner }: LockRequest, token: string) =>
-        sql.run(async (q) => {
-          const [row] = await q<Row[]>`
-          WITH acquired AS (
-            INSERT INTO command.idempotency_keys AS k
-              (account, mode, key, fingerprint, lease_token, lease_until, message_ids, expires_at)
-            SELECT ${owner.accountUuid}::uuid, ${owner.mode}::command.mode, ${key}, ${fingerprint}::bytea, ${token}::uuid,
-                   now() + make_interval(secs => ${LOCK_SECONDS}), ARRAY[${decodeId('msg', messageId)}::uuid],
-                   now() + make_interval(hours => ${KEPT_HOURS})
-             WHERE NOT EXISTS (
-                   SELECT 1 FROM command.idempotency_keys
-                    WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
-                      AND expires_at > now() AND (status IS NOT NULL OR lease_until > now()))
-            ON CONFLICT (account, mode, key) DO UPDATE
-               SET lease_token = excluded.lease_token, lease_until = excluded.lease_until, fingerprint = excluded.fingerprint,
-                   message_ids = CASE WHEN k.fingerprint = excluded.fingerprint AND k.expires_at > now()
-                                      THEN coalesce(k.message_ids, excluded.message_ids) ELSE excluded.message_ids END,
-                   status = NULL, headers = NULL, answer = NULL, created_at = now(), expires_at = excluded.expires_at
-             WHERE k.expires_at <= now() OR (k.status IS NULL AND (k.lease_until IS NULL OR k.lease_until <= now()))
-            RETURNING k.message_ids)
-          SELECT true AS acquired, message_ids, ${fingerprint}::bytea AS fingerprint, NULL::smallint AS status,
-                 NULL::jsonb AS headers, NULL::bytea AS answer, NULL::float8 AS lease_left
-            FROM acquired
-          UNION ALL
-          SELECT false, NULL, fingerprint, status, headers, answer, extract(epoch FROM lease_until - now())::float8
-            FROM command.idempotency_keys
-           WHERE account = ${owner.accountUuid} AND mode = ${owner.mode} AND key = ${key}
-             AND NOT EXISTS (SELECT 1 FROM acquired)`
-          return row
-        }, DEADLINE)
+      const encryption = yield* MasterKeyEncryption
 
       return {
         acquire: Effect.fnUntraced(function* (wanted, token) {
-          const row = yield* acquireRow(wanted, token)
-          // Taken by another request between the statement's snapshot and its insertion.
+          const row = yield* sql.run((q) => acquireRow(q, wanted, token), DEADLINE)
           if (row === undefined) return { type: 'running', retryAfterSeconds: 1 }
-          const lock: IdempotencyLock = {
-            accountUuid: wanted.owner.accountUuid,
-            mode: wanted.owner.mode,
-            key: wanted.key,
-            token,
-          }
+          const { accountUuid, mode } = wanted.owner
+          const lock: IdempotencyLock = { accountUuid, mode, key: wanted.key, token }
           if (row.acquired) {
             const [remembered] = row.message_ids ?? []
             const messageId = remembered === undefined ? wanted.messageId : encodeId('msg', remembered)
@@ -130,28 +141,26 @@ export const idempotencyKeysLayer: Layer.Layer<IdempotencyKeys, never, Sql | Mas
           if (row.status === null || row.answer === null) {
             return { type: 'running', retryAfterSeconds: retryAfterOf(row.lease_left ?? 0) }
           }
-          const body = yield* masterKey
-            .decrypt('idempotent-answer', answerAad(lock), row.answer)
-            // A wrong master key: a fault of the deployment, which its repair ends.
-            .pipe(
-              Effect.mapError(
-                () => new StorageUnavailable({ reason: 'failed', detail: 'unreadable answer' }),
-              ),
-            )
+          const body = yield* encryption.decrypt('idempotent-answer', responseAad(lock), row.answer).pipe(
+            // The master key of the deployment is wrong. A repeat succeeds after it is corrected.
+            Effect.mapError(
+              () => new StorageUnavailable({ reason: 'failed', detail: 'stored response not decryptable' }),
+            ),
+          )
           const { 'content-type': contentType = 'application/json', ...headers } = row.headers ?? {}
-          return { type: 'replay', answer: { status: row.status, contentType, headers, body } }
+          return { type: 'replay', response: { status: row.status, contentType, headers, body } }
         }),
 
-        store: (lock, answer) =>
-          Effect.asVoid(sql.run((q) => writeAnswers(q, masterKey, [{ lock, answer }]), DEADLINE)),
+        store: (lock, response) =>
+          Effect.asVoid(sql.run((q) => writeResponses(q, encryption, [{ lock, response }]), DEADLINE)),
 
         release: ({ accountUuid, key, mode, token }) =>
           sql.run(async (q) => {
-            const freed = await q`
-            UPDATE command.idempotency_keys SET lease_token = NULL, lease_until = NULL
-             WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
-               AND status IS NULL`
-            return freed.count > 0
+            const released = await q`
+              UPDATE command.idempotency_keys SET lease_token = NULL, lease_until = NULL
+               WHERE account = ${accountUuid} AND mode = ${mode} AND key = ${key} AND lease_token = ${token}
+                 AND status IS NULL`
+            return released.count > 0
           }, DEADLINE),
       }
     }),

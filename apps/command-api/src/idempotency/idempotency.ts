@@ -1,8 +1,8 @@
 /**
- * The step of a request that comes with an `Idempotency-Key`: claim, run, and then store or release.
+ * Runs a request under its `Idempotency-Key`: acquire the lock, run, then store the response or release the lock.
  *
- * Stored is every answer but 409, 429, 5xx and those that ask to be repeated; these free the key at once, so that a repeat
- * runs as new. What cannot be stored or released now is tried again behind the answer, until the lock ends by itself.
+ * All responses are stored, except 409, 429, 5xx and those that ask for a repeat. These release the lock, so that a repeat runs
+ * as a new request. If PostgreSQL does not answer, storing and releasing continue in the background until the lock expires.
  *
  * Source: specification, Idempotency; contract, General (idempotency).
  */
@@ -12,39 +12,48 @@ import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Schedule } from '
 import type { Caller } from '../accounts/account.ts'
 import type { Answer } from '../http/answer.ts'
 import { freshId } from '../ids.ts'
-import { fingerprintOf, type IdempotencyLock, LOCK_SECONDS, type StoredAnswer } from './idempotency-lock.ts'
-import { IdempotencyKeys, newToken } from './idempotency-keys.ts'
+import {
+  fingerprintOf,
+  IdempotencyKeys,
+  type IdempotencyLock,
+  LOCK_SECONDS,
+  newToken,
+  type StoredResponse,
+} from './idempotency-keys.port.ts'
 
-/** What an operation may know of its claim. */
+/** What an operation knows about its idempotency key. */
 export interface IdempotencyContext {
   readonly lock: IdempotencyLock
-  /** `msg_…`: for a send without a `client_ref`, the same one for each repeat. */
+  /** `msg_…`: the id for a send without `client_ref`. Each repeat gets the same one. */
   readonly messageId: string
-  /** Set by the operation whose transaction has stored the answer. */
-  stored: boolean
+  /** The operation sets this if its transaction has stored the response. */
+  responseStored: boolean
 }
 
 export interface KeyedRequest {
   readonly caller: Caller
   readonly key: string
   readonly method: string
-  /** Path with query, as it was sent. */
+  /** Path with query, as received. */
   readonly url: string
   readonly body: Uint8Array
 }
 
-/** For how long an answer waits for its key to be freed or its answer to be stored; both go on behind it. */
+/** How long a response waits for its key to be stored or released. Both then continue in the background. */
 const WAIT = Duration.millis(250)
-const TRY_EVERY = Duration.seconds(1)
-/** When a claim that nobody answered for is looked for once PostgreSQL is there again: after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 seconds. */
-const LATE_CLAIM = Schedule.exponential('500 millis')
-const LATE_CLAIM_LOOKS = 5
-/** Requests whose key is still to be stored or freed while PostgreSQL is away; the others' locks end by themselves. */
-const MAX_BEHIND = 2000
+const RETRY_EVERY = Duration.seconds(1)
+/**
+ * Releases after an acquisition with unknown result: after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 seconds. A statement that hung may
+ * acquire the lock only when PostgreSQL is back.
+ */
+const LATE_ACQUISITION = Schedule.exponential('500 millis')
+const LATE_ACQUISITION_RETRIES = 5
+/** Background updates at a time while PostgreSQL is unavailable. The locks of other requests expire. */
+const MAX_IN_BACKGROUND = 2000
 
-const isKept = (status: number): boolean => status < 500 && status !== 409 && status !== 429
+const isStorable = (status: number): boolean => status < 500 && status !== 409 && status !== 429
 
-export const storedAnswer = ({ body, contentType, headers, status }: Answer): StoredAnswer => ({
+export const toStoredResponse = ({ body, contentType, headers, status }: Answer): StoredResponse => ({
   status,
   contentType,
   headers: headers ?? {},
@@ -55,7 +64,8 @@ export class Idempotency extends Context.Service<
   Idempotency,
   {
     /**
-     * Runs `work` under the key, or answers as the first request was answered. `toAnswer`: a refusal as it will be sent.
+     * Runs `work` under the key, or returns the stored response of the first request. `toAnswer` builds the response of an
+     * error.
      */
     readonly run: (
       request: KeyedRequest,
@@ -69,41 +79,45 @@ export class Idempotency extends Context.Service<
     Effect.gen(function* () {
       const keys = yield* IdempotencyKeys
       const scope = yield* Effect.scope
-      let behind = 0
+      let inBackground = 0
 
-      /** Does it now, or behind the answer. */
-      const settle = Effect.fnUntraced(function* (what: string, work: Effect.Effect<void, StorageError>) {
-        if (behind >= MAX_BEHIND) return
-        behind++
+      /** Waits for `work` for a short time, and lets it continue in the background. */
+      const finish = Effect.fnUntraced(function* (
+        action: 'store' | 'release',
+        work: Effect.Effect<void, StorageError>,
+      ) {
+        if (inBackground >= MAX_IN_BACKGROUND) return
+        inBackground++
         const fiber = yield* work.pipe(
-          Effect.retry({ schedule: Schedule.spaced(TRY_EVERY), times: LOCK_SECONDS }),
+          Effect.retry({ schedule: Schedule.spaced(RETRY_EVERY), times: LOCK_SECONDS }),
           Effect.catchCause((cause) =>
             Effect.annotateLogs(
-              Effect.logWarning('an idempotency key waits for the end of its lock', cause),
-              {
-                what,
-              },
+              Effect.logWarning(
+                'idempotency: a key was not updated; it is free when its lock expires',
+                cause,
+              ),
+              { action },
             ),
           ),
-          Effect.ensuring(Effect.sync(() => behind--)),
+          Effect.ensuring(Effect.sync(() => inBackground--)),
           Effect.forkIn(scope),
         )
         yield* Effect.timeoutOption(Fiber.await(fiber), WAIT)
       })
-      const release = (lock: IdempotencyLock) => settle('release', Effect.asVoid(keys.release(lock)))
+      const release = (lock: IdempotencyLock) => finish('release', Effect.asVoid(keys.release(lock)))
 
       /**
-       * Frees a key that may have been taken although nobody said so. A statement that hangs can be carried out when its
-       * requester has long given up, even after a release that came over another connection: so it is looked for again.
+       * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed long after its timeout,
+       * even after a release over another connection. So the release is repeated until it finds the lock.
        */
-      const releaseIfTaken = (lock: IdempotencyLock) =>
-        settle(
+      const releaseIfAcquired = (lock: IdempotencyLock) =>
+        finish(
           'release',
           Effect.asVoid(
             Effect.repeat(keys.release(lock), {
-              until: (freed) => freed,
-              schedule: LATE_CLAIM,
-              times: LATE_CLAIM_LOOKS,
+              until: (released) => released,
+              schedule: LATE_ACQUISITION,
+              times: LATE_ACQUISITION_RETRIES,
             }),
           ),
         )
@@ -112,33 +126,42 @@ export class Idempotency extends Context.Service<
         run: Effect.fnUntraced(function* (request, work, toAnswer) {
           const { body, caller, key, method, url } = request
           const token = newToken()
-          const lock: IdempotencyLock = { accountUuid: caller.accountUuid, mode: caller.mode, key, token }
+          const lock: IdempotencyLock = {
+            accountUuid: caller.accountUuid,
+            mode: caller.mode,
+            key,
+            token,
+          }
           const messageId = freshId('msg', yield* Clock.currentTimeMillis)
           const wanted = { owner: caller, key, fingerprint: fingerprintOf(method, url, body), messageId }
           const acquired = yield* keys
             .acquire(wanted, token)
-            .pipe(Effect.tapCause(() => Effect.forkIn(releaseIfTaken(lock), scope)))
+            .pipe(Effect.tapCause(() => Effect.forkIn(releaseIfAcquired(lock), scope)))
           switch (acquired.type) {
             case 'reused':
               return yield* apiError('idempotency_key_reused')
             case 'running':
               return yield* apiError('idempotency_conflict', { retryAfter: acquired.retryAfterSeconds })
             case 'replay': {
-              const { answer } = acquired
-              return { ...answer, headers: { ...answer.headers, 'idempotent-replayed': 'true' } }
+              const { response } = acquired
+              return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
             }
             case 'first':
               break
           }
-          const context: IdempotencyContext = { lock, messageId: acquired.messageId, stored: false }
+          const context: IdempotencyContext = {
+            lock,
+            messageId: acquired.messageId,
+            responseStored: false,
+          }
           const answer = yield* work(context).pipe(
             Effect.catch(toAnswer),
-            // A defect, or a client that has gone: what was done is found by the repeat.
+            // A defect, or a disconnected client. A repeat finds what was done.
             Effect.onExit((exit) => (Exit.isFailure(exit) ? release(lock) : Effect.void)),
           )
-          if (!context.stored) {
-            yield* isKept(answer.status) && answer.repeatable !== true
-              ? settle('store', keys.store(lock, storedAnswer(answer)))
+          if (!context.responseStored) {
+            yield* isStorable(answer.status) && answer.repeatable !== true
+              ? finish('store', keys.store(lock, toStoredResponse(answer)))
               : release(lock)
           }
           return answer

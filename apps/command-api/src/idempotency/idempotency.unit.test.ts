@@ -6,9 +6,15 @@ import { TestClock } from 'effect/testing'
 import type { Answer } from '../http/answer.ts'
 import { jsonAnswer } from '../http/answer.ts'
 import { owner } from '../testing/doubles.ts'
-import { fingerprintOf, type IdempotencyLock, type StoredAnswer } from './idempotency-lock.ts'
-import { type IdempotencyContext, Idempotency } from './idempotency.ts'
-import { type LockResult, IdempotencyKeys, retryAfterOf } from './idempotency-keys.ts'
+import { Idempotency, type IdempotencyContext } from './idempotency.ts'
+import { retryAfterOf } from './idempotency-keys.ts'
+import {
+  fingerprintOf,
+  IdempotencyKeys,
+  type IdempotencyLock,
+  type LockResult,
+  type StoredResponse,
+} from './idempotency-keys.port.ts'
 
 /** How a call goes; `lost reply`: it happened, and is reported as timed out; `late`: it will happen, long after that. */
 type Fate = 'ok' | 'unavailable' | 'lost reply' | 'late'
@@ -17,7 +23,7 @@ type Fate = 'ok' | 'unavailable' | 'lost reply' | 'late'
 const makeKeys = () => {
   const rows = new Map<
     string,
-    { fingerprint: string; token: string | null; messageId: string; answer: StoredAnswer | null }
+    { fingerprint: string; token: string | null; messageId: string; response: StoredResponse | null }
   >()
   const state = {
     acquire: 'ok' as Fate,
@@ -41,29 +47,29 @@ const makeKeys = () => {
         (): LockResult => {
           const row = rows.get(key)
           const same = row?.fingerprint === fingerprint.toString('hex')
-          if (row !== undefined && (row.token !== null || row.answer !== null)) {
+          if (row !== undefined && (row.token !== null || row.response !== null)) {
             if (!same) return { type: 'reused' }
-            return row.answer === null
+            return row.response === null
               ? { type: 'running', retryAfterSeconds: 1 }
-              : { type: 'replay', answer: row.answer }
+              : { type: 'replay', response: row.response }
           }
           const remembered = row !== undefined && same ? row.messageId : messageId
           rows.set(key, {
             fingerprint: fingerprint.toString('hex'),
             token,
             messageId: remembered,
-            answer: null,
+            response: null,
           })
           const lock: IdempotencyLock = { accountUuid: owner.accountUuid, mode: owner.mode, key, token }
           return { type: 'first', lock, messageId: remembered }
         },
       ),
-    store: ({ key, token }, answer) =>
+    store: ({ key, token }, response) =>
       call(
         () => state.store,
         () => {
           const row = rows.get(key)
-          if (row?.token === token) rows.set(key, { ...row, token: null, answer })
+          if (row?.token === token) rows.set(key, { ...row, token: null, response })
         },
       ),
     release: ({ key, token }) =>
@@ -71,7 +77,7 @@ const makeKeys = () => {
         () => state.release,
         () => {
           const row = rows.get(key)
-          const held = row?.token === token && row.answer === null
+          const held = row?.token === token && row.response === null
           if (held) rows.set(key, { ...row, token: null })
           return held
         },
@@ -154,12 +160,12 @@ describe('an answer', () => {
     Effect.gen(function* () {
       state.store = 'unavailable'
       yield* run((context) => {
-        context.stored = true
+        context.responseStored = true
         return accepted()
       })
       yield* TestClock.adjust('10 seconds')
       // Its own transaction would have written it: here nobody did, and nobody else tries to.
-      assert.isNull(rows.get('k')?.answer)
+      assert.isNull(rows.get('k')?.response)
     }))
 })
 

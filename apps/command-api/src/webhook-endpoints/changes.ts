@@ -19,7 +19,7 @@ import {
 } from '@hub/kafka'
 import { CommandOutbox, type Queries, Sql, type StorageError, WebhooksPositions } from '@hub/store'
 import { Clock, Duration, Effect, Schedule } from 'effect'
-import { deleteOutbox } from '../accept/ledger-statements.ts'
+import { deleteOutboxRows } from '../accept/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
 
 /** Deadline of the append. The relay appends what takes longer. */
@@ -65,7 +65,7 @@ export const makeAwaitApplied = Effect.gen(function* () {
 
   const onAppended = Effect.fnUntraced(
     function* (entry: OutboxEntry, position: Position | undefined, startedAt: number) {
-      yield* sql.run((q) => deleteOutbox(q, [Number(entry.id)]), DEADLINE)
+      yield* sql.run((q) => deleteOutboxRows(q, [Number(entry.id)]), DEADLINE)
       if (position === undefined) return
       const left = startedAt + APPLIED_WITHIN_MS - (yield* Clock.currentTimeMillis)
       yield* Effect.repeat(isApplied(position), {

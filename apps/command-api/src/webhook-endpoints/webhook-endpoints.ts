@@ -19,7 +19,7 @@ import type { EventLog, SubscriptionChange, TopicNames } from '@hub/kafka'
 import { type Queries, Sql, type StorageError, MasterKeyEncryption } from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
 import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
-import { deleteOutbox } from '../accept/ledger-statements.ts'
+import { deleteOutboxRows } from '../accept/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
 import type { MakeId } from '../ids.ts'
 import { type ResourcePage, toResourcePage } from '../paging/page.ts'
@@ -158,7 +158,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
   const rollBack = (id: string, uuid: string, entry: OutboxEntry): Effect.Effect<void> =>
     sql
       .transaction(async (q) => {
-        await deleteOutbox(q, [Number(entry.id)])
+        await deleteOutboxRows(q, [Number(entry.id)])
         await Endpoints.remove(q, uuid)
       }, ROLL_BACK_DEADLINE)
       .pipe(

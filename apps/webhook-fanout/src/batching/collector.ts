@@ -1,30 +1,30 @@
 /**
- * How events become batches: up to a number of them, or what has come within a window of the first. Pure: the clock is
- * an argument. Source: specification, Delivery of events, 1.
+ * Collects events into batches: up to a number of events, or those within a time window from the first one. Pure: the
+ * caller passes the time. Source: specification, Delivery of events, 1.
  *
- * Events stay until they are known to be stored (`cut`, then `remove`), so that a failed transaction changes nothing
- * and the lowest offset that is still needed is always known.
+ * Events stay here until they are stored (`dueBatches`, then `markStored`). So a failed transaction changes nothing, and
+ * the lowest offset that is not stored is always known.
  */
 
-/** An event that a subscription is to get. */
+/** An event for a subscription. */
 export interface CollectedEvent {
   /** `evt_…` */
   readonly id: string
-  /** Place in the journal of its account and mode. */
+  /** Its place in the journal of its account and mode. */
   readonly sequence: number
-  /** JSON text, exactly as it is served. Shared by all subscriptions of the account. */
+  /** JSON text, exactly as `/v1/events` serves it. All subscriptions of the account share it. */
   readonly body: string
-  /** Where it was read. */
+  /** Offset of its record. */
   readonly offset: number
-  /** Where it is traced. */
+  /** W3C trace context, if it is traced. */
   readonly traceparent?: string
 }
 
-/** What is to become one batch. */
-export interface Cut<S> {
+/** Events of one subscription that become one batch. */
+export interface BatchCandidate<S, E = Omit<CollectedEvent, 'offset'>> {
   readonly subscription: S
   /** Never empty. */
-  readonly events: ReadonlyArray<CollectedEvent>
+  readonly events: ReadonlyArray<E>
 }
 
 interface Buffer {
@@ -39,8 +39,8 @@ export interface CollectorOptions {
 }
 
 /**
- * The events of one partition that are not stored yet, by subscription. Only subscriptions that have any take part in
- * what is counted through here; these are those with traffic in the last second.
+ * The events of one partition that are not stored yet, by subscription. The scans below visit only subscriptions with
+ * events: those with traffic in the last second.
  */
 export class Collector<S> {
   readonly #options: CollectorOptions
@@ -52,12 +52,12 @@ export class Collector<S> {
     this.#options = options
   }
 
-  /** Events, counted once for each subscription that is to get them. */
+  /** Number of events. An event for two subscriptions counts twice. */
   get events(): number {
     return this.#events
   }
 
-  /** Characters of their bodies, counted likewise: an upper bound of what they take. */
+  /** Characters of their bodies, counted in the same way: an upper bound of their memory. */
   get characters(): number {
     return this.#characters
   }
@@ -74,7 +74,7 @@ export class Collector<S> {
     this.#characters += event.body.length
   }
 
-  /** When something is due, milliseconds since the epoch: at once (`-Infinity`) for a full batch; `null`: never. */
+  /** When a batch is due, milliseconds since the epoch; `-Infinity`: a full batch is due now; `null`: there is none. */
   nextDue(): number | null {
     let due: number | null = null
     for (const { addedAt } of this.#buffers.values()) {
@@ -86,60 +86,60 @@ export class Collector<S> {
   }
 
   /**
-   * The batches that are due at `now`, with at most `limit` events in all (and at least one batch where any is due).
-   * The events stay until `remove`.
+   * The batches that are due at `now`: at most `limit` events in all, but at least one batch if any is due. The events
+   * stay until `markStored`.
    */
-  cut(now: number, limit: number): ReadonlyArray<Cut<S>> {
+  dueBatches(now: number, limit: number): ReadonlyArray<BatchCandidate<S, CollectedEvent>> {
     const { batchEvents, batchWindowMs } = this.#options
-    const cuts: Array<Cut<S>> = []
-    let taken = 0
+    const due: Array<BatchCandidate<S, CollectedEvent>> = []
+    let count = 0
     for (const [subscription, { addedAt, events }] of this.#buffers) {
       for (let start = 0; start < events.length; start += batchEvents) {
         const end = Math.min(start + batchEvents, events.length)
         if (end - start < batchEvents && addedAt[start]! + batchWindowMs > now) break
-        if (taken > 0 && taken + end - start > limit) return cuts
-        cuts.push({ subscription, events: events.slice(start, end) })
-        taken += end - start
+        if (count > 0 && count + end - start > limit) return due
+        due.push({ subscription, events: events.slice(start, end) })
+        count += end - start
       }
     }
-    return cuts
+    return due
   }
 
-  /** Takes out what was cut, once it is stored. Subscriptions dropped meanwhile have nothing left to take. */
-  remove(cuts: ReadonlyArray<Cut<S>>): void {
-    for (const { subscription, events } of cuts) {
+  /** Removes stored batches. A subscription that was dropped meanwhile has no events left to remove. */
+  markStored(batches: ReadonlyArray<BatchCandidate<S, CollectedEvent>>): void {
+    for (const { subscription, events } of batches) {
       const buffer = this.#buffers.get(subscription)
       if (buffer === undefined || buffer.events[0] !== events[0]) continue
       buffer.events.splice(0, events.length)
       buffer.addedAt.splice(0, events.length)
-      this.#forget(events)
+      this.#subtract(events)
       if (buffer.events.length === 0) this.#buffers.delete(subscription)
     }
   }
 
-  /** Forgets a subscription that is gone. */
+  /** Removes all events of a deleted subscription. */
   drop(subscription: S): void {
     const buffer = this.#buffers.get(subscription)
     if (buffer === undefined) return
-    this.#forget(buffer.events)
+    this.#subtract(buffer.events)
     this.#buffers.delete(subscription)
   }
 
-  /** The lowest offset that is still needed once `without` is stored, or `null` when none is. */
-  lowestOffset(without: ReadonlyArray<Cut<S>> = []): number | null {
-    const stored = new Map<S, number>()
-    for (const { subscription, events } of without) {
-      stored.set(subscription, (stored.get(subscription) ?? 0) + events.length)
+  /** The lowest offset of the events that remain after `stored` is stored; `null`: none remain. */
+  lowestOffset(stored: ReadonlyArray<BatchCandidate<S, CollectedEvent>> = []): number | null {
+    const storedCount = new Map<S, number>()
+    for (const { subscription, events } of stored) {
+      storedCount.set(subscription, (storedCount.get(subscription) ?? 0) + events.length)
     }
     let lowest: number | null = null
     for (const [subscription, { events }] of this.#buffers) {
-      const first = events[stored.get(subscription) ?? 0]
+      const first = events[storedCount.get(subscription) ?? 0]
       if (first !== undefined && (lowest === null || first.offset < lowest)) lowest = first.offset
     }
     return lowest
   }
 
-  #forget(events: ReadonlyArray<CollectedEvent>): void {
+  #subtract(events: ReadonlyArray<CollectedEvent>): void {
     this.#events -= events.length
     for (const event of events) this.#characters -= event.body.length
   }

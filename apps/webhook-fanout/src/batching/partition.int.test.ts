@@ -1,4 +1,4 @@
-/** One partition on a real PostgreSQL and a real receiver, with time in the test's hands. */
+/** One partition on a real PostgreSQL and with a real receiver, under a clock that the test moves. */
 import { describe, expect, it } from '@effect/vitest'
 import { makeSupervisor } from '@hub/actor'
 import { encodeId } from '@hub/domain'
@@ -30,7 +30,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const START = Date.UTC(2026, 0, 5, 12)
 
-/** Turns of the event loop without anything under way after which nothing more is to come: fibers yield to each other now and then. */
+/** After so many turns of the event loop without a call in progress, no further call follows: fibers may yield in between. */
 const IDLE_TURNS = 25
 
 /** A partition under a clock that stands still until it is moved. */
@@ -40,18 +40,18 @@ const open = Effect.fnUntraced(function* (
   options: {
     readonly settings?: Partial<Settings>
     readonly store?: (real: FanoutStoreShape) => FanoutStoreShape
-    /** Calls of the store that may wait while time stands still. */
+    /** Calls of the store that may stay in progress while time stands still. */
     readonly waiting?: ReadonlyArray<keyof FanoutStoreShape>
   } = {},
 ) {
-  // Nothing is recorded while time stands still, unless at once.
+  // While time stands still, outcomes are recorded only if they need not wait.
   const settings: Settings = { ...FANOUT_DEFAULTS, recordWithinMs: 0, ...options.settings }
   const real = Context.get(
     yield* Layer.build(Layer.fresh(hub.storeLayer)).pipe(Effect.provideService(FanoutSettings, settings)),
     FanoutStore,
   )
-  // How many calls of the database and the receiver are under way: while there are any, time must stand still.
-  let busy = 0
+  // Calls to the database and the receiver that are in progress. Time must stand still meanwhile.
+  let inProgress = 0
   const watched = <S extends object>(service: S): S =>
     Object.fromEntries(
       Object.entries(service).map(([name, method]) => [
@@ -60,26 +60,26 @@ const open = Effect.fnUntraced(function* (
           ? method
           : (...args: Array<unknown>) =>
               Effect.suspend(() => {
-                busy += 1
+                inProgress += 1
                 return Reflect.apply(method, service, args) as Effect.Effect<unknown, unknown>
-              }).pipe(Effect.ensuring(Effect.sync(() => (busy -= 1)))),
+              }).pipe(Effect.ensuring(Effect.sync(() => (inProgress -= 1)))),
       ]),
     ) as S
   const store = watched(options.store?.(real) ?? real)
-  // Built for the whole test: provided as a layer it would end with its first use.
+  // Built for the scope of the test: a provided layer would end with its first use.
   const client = Context.get(yield* Layer.build(clientLayer), WebhookClient)
   const watchedClient = WebhookClient.of({
     ...client,
     begin: (delivery, deadlineMs, done) => {
-      busy += 1
+      inProgress += 1
       return client.begin(delivery, deadlineMs, (result) => {
-        busy -= 1
+        inProgress -= 1
         done(result)
       })
     },
   })
 
-  const said: Array<'pause' | 'resume'> = []
+  const consumerCalls: Array<'pause' | 'resume'> = []
   const shard = hub.log.partitionOf(webhooksKey(account.id, account.mode))
   const partition = yield* Effect.gen(function* () {
     let opened: Partition | null = null
@@ -88,19 +88,18 @@ const open = Effect.fnUntraced(function* (
       report: (subscription, outcome) => opened?.report(subscription, outcome),
       supervise: makeSupervisor().supervise,
     })
-    const { epoch } = yield* real.take(shard)
-    opened = yield* openPartition(
-      shard,
-      { partition: shard, epoch },
-      0,
-      [{ account: account.id, mode: account.mode }],
+    const { epoch } = yield* real.acquire(shard)
+    opened = yield* openPartition({
+      ownership: { partition: shard, epoch },
+      startAt: 0,
+      sources: [{ account: account.id, mode: account.mode }],
       deliverer,
-      {
-        pause: () => said.push('pause'),
-        resume: () => said.push('resume'),
+      consumer: {
+        pause: () => consumerCalls.push('pause'),
+        resume: () => consumerCalls.push('resume'),
         commit: () => Effect.void,
       },
-    )
+    })
     yield* Effect.forkScoped(opened.run)
     return opened
   }).pipe(
@@ -110,11 +109,11 @@ const open = Effect.fnUntraced(function* (
     Effect.provideService(FanoutSettings, settings),
   )
 
-  /** Waits until everything that the current moment asks for is done. */
-  const quiet = Effect.promise(async () => {
+  /** Waits until everything that is due at the current time is done. */
+  const settle = Effect.promise(async () => {
     for (let turns = 0; turns < IDLE_TURNS; turns++) {
       await new Promise((resolve) => setImmediate(resolve))
-      if (busy > 0) turns = -1
+      if (inProgress > 0) turns = -1
     }
   })
   let offset = 0
@@ -144,20 +143,20 @@ const open = Effect.fnUntraced(function* (
         value: encodeEventRecorded(record),
       }
     })
-    yield* partition.read(records)
-    yield* quiet
+    yield* partition.ingest(records)
+    yield* settle
   })
-  const pass = (ms: number) => Effect.andThen(TestClock.adjust(ms), quiet)
-  /** Moves time from one due moment of a subscription to the next: a longer leap would time queries out. */
+  const pass = (ms: number) => Effect.andThen(TestClock.adjust(ms), settle)
+  /** Moves time from one due batch to the next: queries would time out in a longer step. */
   const passTo = Effect.fnUntraced(function* (endpoint: { readonly uuid: string }, target: number) {
     for (let now = 0; now < target;) {
       const [next] = yield* pending(hub, endpoint)
       now = Math.min(target, next?.next_attempt_at.getTime() ?? target)
       yield* TestClock.setTime(now)
-      yield* quiet
+      yield* settle
     }
   })
-  return { partition, pass, passTo, quiet, read, said }
+  return { partition, pass, passTo, settle, read, consumerCalls }
 })
 
 const pending = (hub: Deployment, endpoint: { readonly uuid: string }) =>
@@ -171,17 +170,17 @@ const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unkno
   it.effect(
     name,
     () => Effect.andThen(TestClock.setTime(START), Effect.flatMap(makeDeployment, body)),
-    // A day of transactions, on a machine that may be busy.
+    // A day of transactions; the machine may be slow.
     120_000,
   )
 
 describe('a receiver that is down for a day', () => {
-  test('is tried after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch gets its last line', (hub) =>
+  test('gets attempts after 1, 2, 4, 8, 16, 32, 60, 60 … minutes, is disabled, and the batch is logged as expired', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const { pass, quiet, read } = yield* open(hub, account)
+      const { pass, settle, read } = yield* open(hub, account)
       yield* read(1)
       yield* pass(1000)
       const isEnabled = hub.sql
@@ -190,14 +189,14 @@ describe('a receiver that is down for a day', () => {
       while (yield* isEnabled) {
         const [batch] = yield* pending(hub, endpoint)
         yield* TestClock.setTime(batch!.next_attempt_at.getTime())
-        yield* quiet
+        yield* settle
       }
-      // When it would have been tried next, the subscription looks once more: time must stand still for that too.
+      // At the time of the next attempt the subscription reads due batches once more. Time must stand still for that.
       const [last] = yield* pending(hub, endpoint)
       yield* TestClock.setTime(last!.next_attempt_at.getTime())
-      yield* quiet
+      yield* settle
       yield* TestClock.setTime(START + 1000 + 24 * HOUR)
-      yield* quiet
+      yield* settle
       const attempts = yield* hub.attemptsOf(endpoint)
       expect(attempts.length).toBe(21)
       for (const [index, attempt] of attempts.slice(0, 19).entries()) {
@@ -218,7 +217,7 @@ describe('a receiver that is down for a day', () => {
       expect(receiver.received.length).toBe(20)
     }))
 
-  test('and answers again: what waited goes out at once, long before its time', (hub) =>
+  test('and answers again gets all waiting batches at once, before their scheduled time', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account()
@@ -238,7 +237,7 @@ describe('a receiver that is down for a day', () => {
       expect(successes.every(({ created_at }) => created_at < waiting[1]!.next_attempt_at)).toBe(true)
     }))
 
-  test('for one batch only: the others do not make it tried again for ever', (hub) =>
+  test('for one batch only gets a limited number of early attempts of that batch', (hub) =>
     Effect.gen(function* () {
       let refused: string | undefined
       const receiver = yield* tlsReceiver(certificate, {
@@ -261,12 +260,12 @@ describe('a receiver that is down for a day', () => {
 })
 
 describe('a backlog that takes many reads', () => {
-  test('released by hand: the batch that it was disabled on goes first, and each goes once', (hub) =>
+  test('and is released by hand starts with the batch that disabled the subscription, and delivers each batch once', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const settings = { batchEvents: 1, linedUpEach: 4, inFlightEach: 2, recordTogether: 3 }
+      const settings = { batchEvents: 1, readyQueueLength: 4, inFlightEach: 2, recordTogether: 3 }
       yield* hub.sql.run(
         (q) => q`UPDATE webhooks.endpoints SET status = 'disabled_by_failures', disabled_at = now()`,
       )
@@ -275,16 +274,16 @@ describe('a backlog that takes many reads', () => {
         (q) => q<{ id: string }[]>`SELECT id FROM webhooks.batches ORDER BY first_sequence`,
       )
       const order = waiting.map(({ id }) => encodeId('evb', id))
-      const [lead] = order.splice(30, 1)
+      const [probe] = order.splice(30, 1)
       yield* hub.sql.run(
         (q) => q`
           UPDATE webhooks.endpoints SET status = 'enabled', disabled_at = NULL, disabled_by_batch = ${waiting[30]!.id},
                  backlog_released_at = ${new Date(START + 1)}`,
       )
       const blocked = yield* Deferred.make<void>()
-      const { pass, quiet } = yield* open(hub, account, {
+      const { pass, settle } = yield* open(hub, account, {
         settings,
-        // What is delivered stays stored, and must be left out of what is read.
+        // Delivered batches stay stored, so reads of due batches must leave them out.
         store: (real) => ({
           ...real,
           record: (...args) => Effect.andThen(Deferred.await(blocked), real.record(...args)),
@@ -294,22 +293,22 @@ describe('a backlog that takes many reads', () => {
       yield* pass(1)
       const delivered = receiver.received.map(({ headers }) => String(headers['hub-event-id']))
       expect(delivered).toHaveLength(40)
-      expect(delivered[0]).toBe(lead)
-      expect(new Set(delivered)).toEqual(new Set([lead, ...order]))
+      expect(delivered[0]).toBe(probe)
+      expect(new Set(delivered)).toEqual(new Set([probe, ...order]))
       expect(yield* pending(hub, endpoint)).toHaveLength(40)
       yield* Deferred.succeed(blocked, undefined)
-      while ((yield* pending(hub, endpoint)).length > 0) yield* quiet
+      while ((yield* pending(hub, endpoint)).length > 0) yield* settle
       expect(yield* hub.attemptsOf(endpoint)).toHaveLength(40)
     }))
 })
 
-describe('while PostgreSQL is in trouble', () => {
+describe('while PostgreSQL fails', () => {
   test('nothing is lost and nothing is delivered twice', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const failing = { queue: 3, record: 3 }
+      const failing = { storeBatches: 3, record: 3 }
       const trouble = <A, E, R>(what: keyof typeof failing, effect: Effect.Effect<A, E, R>) =>
         Effect.suspend((): Effect.Effect<A, E | StorageUnavailable, R> => {
           failing[what] -= 1
@@ -320,7 +319,7 @@ describe('while PostgreSQL is in trouble', () => {
       const { pass, read } = yield* open(hub, account, {
         store: (real) => ({
           ...real,
-          queue: (...args) => trouble('queue', real.queue(...args)),
+          storeBatches: (...args) => trouble('storeBatches', real.storeBatches(...args)),
           record: (...args) => trouble('record', real.record(...args)),
         }),
       })
@@ -330,25 +329,25 @@ describe('while PostgreSQL is in trouble', () => {
       for (let i = 0; i < 3; i++) yield* pass(5000)
       expect(receiver.received.length).toBe(1)
       for (let i = 0; i < 6; i++) yield* pass(5000)
-      expect(failing).toEqual({ queue: -1, record: -1 })
+      expect(failing).toEqual({ storeBatches: -1, record: -1 })
       expect(receiver.received.length).toBe(1)
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(1)
       expect(yield* pending(hub, endpoint)).toEqual([])
     }))
 
-  test('what is delivered and not recorded has a bound', (hub) =>
+  test('unrecorded deliveries of a subscription have a bound', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
       const blocked = yield* Deferred.make<void>()
-      const { quiet, read } = yield* open(hub, account, {
+      const { settle, read } = yield* open(hub, account, {
         settings: { batchEvents: 1, recordTogether: 3, inFlightEach: 4, unrecordedEach: 5 },
         store: (real) => ({
           ...real,
           record: (...args) => Effect.andThen(Deferred.await(blocked), real.record(...args)),
         }),
-        // It waits for long: nothing of it is under way.
+        // It waits until the test unblocks it.
         waiting: ['record'],
       })
       yield* read(40)
@@ -356,30 +355,32 @@ describe('while PostgreSQL is in trouble', () => {
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(0)
       yield* Deferred.succeed(blocked, undefined)
       yield* receiver.until((received) => received.length === 40)
-      while ((yield* pending(hub, endpoint)).length > 0) yield* quiet
+      while ((yield* pending(hub, endpoint)).length > 0) yield* settle
       expect(receiver.received.length).toBe(40)
       expect((yield* hub.attemptsOf(endpoint)).length).toBe(40)
     }))
 
-  test('reading stops at its bound, and goes on when there is room', (hub) =>
+  test('the consumer is paused at the bound of collected events, and resumed when they are stored', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       yield* hub.subscribe(account, receiver.url(), { announce: false })
-      const { partition, pass, read, said } = yield* open(hub, account, { settings: { collectedEvents: 20 } })
+      const { partition, pass, read, consumerCalls } = yield* open(hub, account, {
+        settings: { collectedEvents: 20 },
+      })
       yield* read(20)
-      expect(said).toEqual([])
+      expect(consumerCalls).toEqual([])
       yield* read(1)
-      expect(said).toEqual(['pause'])
+      expect(consumerCalls).toEqual(['pause'])
       expect(partition.paused()).toBe(true)
       yield* pass(1000)
-      expect(said).toEqual(['pause', 'resume'])
+      expect(consumerCalls).toEqual(['pause', 'resume'])
       expect(partition.paused()).toBe(false)
     }))
 })
 
 describe('the stored position', () => {
-  test('never passes an event that some subscription has still to flush', (hub) =>
+  test('never passes an event that is not in a stored batch of each subscription', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -392,7 +393,7 @@ describe('the stored position', () => {
       yield* read(4)
       expect(yield* position).toBe(-1)
       yield* pass(600)
-      // Fourteen are there: the first ten are a batch at once, and only these are passed.
+      // Fourteen events are collected. The first ten are a full batch, so the position passes only these.
       yield* read(10)
       expect(yield* position).toBe(10)
       yield* pass(400)

@@ -1,47 +1,56 @@
 /**
- * One partition of `hub.webhooks.v1`: its subscriptions, what has been read and not yet stored, and the loops that
- * store batches, note successes and record outcomes. Source: architecture, Webhooks.
+ * One partition of `hub.webhooks.v1`: ingests its records, collects events into batches, and stores the batches
+ * together with the position. Source: architecture, Webhooks.
  *
- * The position stored with the batches is the smallest one that some subscription has still to flush. So a crash reads
- * again what no batch has, and nothing else is remembered.
+ * The position is the lowest offset of an event that some subscription does not have in a stored batch. After a crash
+ * the next owner reads from there, and no other state is needed.
  */
-import { decodeId, type Mode } from '@hub/domain'
+import { decodeId } from '@hub/domain'
 import {
-  type KafkaUnavailable,
   deadLetterRecord,
   decodeRecord,
   EventLog,
   type EventRecorded,
   type IncomingRecord,
+  type KafkaUnavailable,
   type SubscriptionChanged,
-  webhooksKey,
 } from '@hub/kafka'
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Metric, Result } from 'effect'
-import { makeAlarm } from '../delivery/wake-signal.ts'
-import { Collector } from './collector.ts'
+import { FanoutSettings } from '../config.ts'
 import type { Deliverer } from '../delivery/deliverer.ts'
+import type { Outcome } from '../delivery/outcome.ts'
+import { makeWakeSignal } from '../delivery/wake-signal.ts'
 import { metrics } from '../metrics.ts'
 import { makeOutcomeRecorder } from '../recording/outcome-recorder.ts'
-import { retryStorage } from '../store/retry.ts'
-import { FanoutSettings } from '../config.ts'
+import { isDeletedSubscription, retryStorage } from '../store/storage-errors.ts'
 import {
-  type BatchCut,
+  type EventSource,
   FanoutStore,
-  isGone,
   type OpenRedelivery,
-  type Outcome,
   type Ownership,
   type PartitionLost,
 } from '../store/store.port.ts'
-import { Subscription } from '../subscriptions/subscription.ts'
+import { makeJournalReplay } from '../subscriptions/journal-replay.ts'
+import { makeSubscriptionRegistry } from '../subscriptions/registry.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { Collector } from './collector.ts'
 
-/** What a partition does to its consumer. */
-export interface Reading {
+/** The consumer of the partition. */
+export interface PartitionConsumer {
   readonly pause: () => void
   readonly resume: () => void
-  /** For whoever watches lag; nothing depends on it. */
+  /** Commits the position to Kafka. Only lag monitoring uses it. */
   readonly commit: (position: number) => Effect.Effect<void>
+}
+
+export interface PartitionOptions {
+  readonly ownership: Ownership
+  /** The first offset to read. */
+  readonly startAt: number
+  readonly sources: ReadonlyArray<EventSource>
+  readonly deliverer: Deliverer
+  readonly consumer: PartitionConsumer
 }
 
 export interface Partition {
@@ -49,211 +58,75 @@ export interface Partition {
   /** Next offset to read. */
   readonly position: () => number
   readonly paused: () => boolean
+  /** Events that are not stored in a batch yet. */
   readonly collected: () => number
   readonly subscriptions: () => number
   /** Of them, those that are disabled. */
   readonly disabled: () => number
-  /** Folds records. Fails where it could not go on; the records from there on must come again. */
-  readonly read: (
+  /** Ingests records. After a failure the records from `position` on must be passed again. */
+  readonly ingest: (
     records: ReadonlyArray<IncomingRecord>,
   ) => Effect.Effect<void, StorageError | KafkaUnavailable>
-  /** Queues what there is room for of a redelivery, where its subscription is of this partition and enabled. */
+  /** Stores the next batches of a redelivery, if its subscription is in this partition and enabled. */
   readonly redeliver: (redelivery: OpenRedelivery) => Effect.Effect<void, StorageError | PartitionLost>
+  /** Passes an outcome to the recorder. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
-  /** Stores batches, notes successes and records outcomes until interrupted; fails when the partition is another's. */
+  /** Stores batches and records outcomes until interrupted; fails when another process owns the partition. */
   readonly run: Effect.Effect<never, PartitionLost>
-  /** Breaks off everything. Synchronous, so that nothing of it happens after the partition was given away. */
+  /** Aborts everything. Synchronous, so that nothing goes on after the partition was given away. */
   readonly close: () => void
 }
 
-/** A position without batches, and an offset committed, may trail by so long, ms. */
+/** A position without batches, and the offset committed to Kafka, may lag by so long, ms. */
 const POSITION_EVERY_MS = 1000
 
-/** A page of the journal when a new subscription catches up. */
-const CATCH_UP_PAGE = 1000
-
-/** Batches of a redelivery that wait for their delivery; the next are queued when there are fewer. */
-const REDELIVERY_BATCHES = 200
-
-/** Clocks of processes differ by less; what was recorded so long after a fact was appended was appended behind it. */
-const CLOCKS_DIFFER_MS = 60_000
-
-export const openPartition = Effect.fnUntraced(function* (
-  number: number,
-  ownership: Ownership,
-  startAt: number,
-  sources: ReadonlyArray<{ readonly account: string; readonly mode: Mode }>,
-  deliverer: Deliverer,
-  reading: Reading,
-) {
+export const openPartition = Effect.fnUntraced(function* (options: PartitionOptions) {
+  const { consumer, deliverer, ownership, sources, startAt } = options
+  const number = ownership.partition
   const store = yield* FanoutStore
   const log = yield* EventLog
   const settings = yield* FanoutSettings
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
 
-  const subscriptions = new Map<string, Subscription>()
-  const bySource = new Map<string, Set<Subscription>>()
   const collector = new Collector<Subscription>(settings)
-  const alarm = makeAlarm()
+  const storeSignal = makeWakeSignal()
   let position = startAt
-  let stored = startAt
+  let storedPosition = startAt
   let committedAt = Number.NEGATIVE_INFINITY
-  let readAt = 0
-  /** A change of a subscription was read: whoever made it waits for the position to pass it. */
-  let awaited = false
+  let ingestedAt = 0
+  /** A change of a subscription was read: command-api waits until the stored position passes it. */
+  let positionAwaited = false
   let paused = false
   let closed = false
 
-  const add = (subscription: Subscription) => {
-    const { account, mode, uuid } = subscription.record
-    subscriptions.set(uuid, subscription)
-    const source = webhooksKey(account, mode)
-    const siblings = bySource.get(source)
-    if (siblings === undefined) bySource.set(source, new Set([subscription]))
-    else siblings.add(subscription)
-    deliverer.open(subscription)
-  }
-
-  const remove = (subscription: Subscription) => {
-    const { account, mode, uuid } = subscription.record
-    const source = webhooksKey(account, mode)
-    subscriptions.delete(uuid)
-    bySource.get(source)?.delete(subscription)
-    if (bySource.get(source)?.size === 0) bySource.delete(source)
-    collector.drop(subscription)
-    deliverer.close(subscription)
-  }
-
-  /** Reads a subscription again; it may be new, changed or gone. */
-  const reload = Effect.fnUntraced(function* (uuid: string) {
-    const record = yield* store.subscription(uuid)
-    if (closed) return null
-    const known = subscriptions.get(uuid)
-    if (record === null) {
-      if (known !== undefined) remove(known)
-      return null
-    }
-    if (known === undefined) {
-      const subscription = new Subscription(record, number)
-      add(subscription)
-      return subscription
-    }
-    known.record = record
-    deliverer.changed(known)
-    return known
+  const subscriptions = yield* makeSubscriptionRegistry({
+    partition: number,
+    deliverer,
+    onRemoved: (subscription) => collector.drop(subscription),
   })
+  const replay = yield* makeJournalReplay({ ownership, subscriptions, position: () => storedPosition })
+  const recorder = yield* makeOutcomeRecorder({ ownership, deliverer, reload: subscriptions.reload })
 
-  const recorder = yield* makeOutcomeRecorder({ ownership, deliverer, reload })
-
-  const offer = (queued: ReadonlyArray<{ readonly endpoint: string; readonly batch: Outcome['batch'] }>) => {
-    for (const [endpoint, batches] of Map.groupBy(queued, (one) => one.endpoint)) {
-      const subscription = subscriptions.get(endpoint)
-      if (subscription !== undefined) {
-        deliverer.offer(
-          subscription,
-          batches.map(({ batch }) => batch),
-        )
-      }
-    }
-  }
-
-  const batchCut = ({ events, subscription }: ReturnType<typeof collector.cut>[number]): BatchCut => ({
-    subscription: subscription.record,
-    events,
-  })
-
-  /** Events of the journal as batches, which are full but for the last. */
-  const cutsOf = (
-    subscription: Subscription,
-    events: ReadonlyArray<{ readonly id: string; readonly sequence: number; readonly body: string }>,
-  ): ReadonlyArray<BatchCut> => {
-    const cuts: Array<BatchCut> = []
-    for (let start = 0; start < events.length; start += settings.batchEvents) {
-      cuts.push({
-        subscription: subscription.record,
-        events: events
-          .slice(start, start + settings.batchEvents)
-          .map((event) => ({ ...event, offset: position })),
-      })
-    }
-    return cuts
-  }
-
-  /** Not more than has room is queued at once: whatever the period, the rest stays in the journal. */
-  const redeliver: Partition['redeliver'] = Effect.fnUntraced(function* (redelivery) {
-    const subscription = subscriptions.get(redelivery.endpoint)
-    let after = redelivery.afterSequence
-    let room = REDELIVERY_BATCHES - redelivery.pending
-    while (room > 0 && subscription?.enabled === true && !subscription.closed) {
-      const events = yield* store.journal(subscription.record, {
-        afterSequence: after,
-        createdUntil: redelivery.createdBefore - 1,
-        limit: CATCH_UP_PAGE,
-      })
-      if (closed) return
-      const finished = events.length < CATCH_UP_PAGE
-      after = events.at(-1)?.sequence ?? after
-      const cuts = cutsOf(
-        subscription,
-        events.filter((event) => subscription.asksFor(event)),
-      )
-      offer(
-        yield* store.queue(ownership, stored, cuts, { id: redelivery.id, afterSequence: after, finished }),
-      )
-      if (finished) {
-        yield* Effect.logInfo('a redelivery is queued').pipe(
-          Effect.annotateLogs({ redelivery: redelivery.id, subscription: subscription.record.id }),
-        )
-        return
-      }
-      room -= cuts.length
-    }
-  })
-
-  /**
-   * A subscription is in the database before its fact is in the topic. Events recorded in between may have been read
-   * before the fact: they are taken from the journal, so that exactly what lies behind the creation is delivered.
-   */
-  const catchUp = Effect.fnUntraced(function* (subscription: Subscription, appendedAt: number) {
-    let after = subscription.record.afterSequence
-    for (;;) {
-      const events = yield* store.journal(subscription.record, {
-        afterSequence: after,
-        createdUntil: appendedAt + CLOCKS_DIFFER_MS,
-        limit: CATCH_UP_PAGE,
-      })
-      const last = events.at(-1)
-      if (last === undefined || closed) return
-      after = last.sequence
-      const cuts = cutsOf(
-        subscription,
-        events.filter((event) => subscription.wants(event)),
-      )
-      // The position stays: what else was read is not flushed by this.
-      if (cuts.length > 0) offer(yield* store.queue(ownership, stored, cuts))
-    }
-  })
-
-  const onChanged = Effect.fnUntraced(function* (
+  const onSubscriptionChanged = Effect.fnUntraced(function* (
     record: SubscriptionChanged,
     uuid: string,
     appendedAt: number,
   ) {
-    const subscription = yield* reload(uuid)
+    const subscription = yield* subscriptions.reload(uuid)
     if (record.change === 'created' && subscription !== null) {
-      yield* catchUp(subscription, appendedAt).pipe(
-        // Deleted again: its own fact follows.
-        Effect.catchTag('StorageRejected', (error) => (isGone(error) ? Effect.void : Effect.fail(error))),
-        // Whoever owns the partition now reads the same fact; `run` notices as well.
+      yield* replay.catchUp(subscription, appendedAt).pipe(
+        // It was deleted again; the record of that follows.
+        Effect.catchTag('StorageRejected', (error) =>
+          isDeletedSubscription(error) ? Effect.void : Effect.fail(error),
+        ),
+        // The new owner reads the same record, and `run` fails as well.
         Effect.catchTag('PartitionLost', () => Effect.void),
       )
     }
   })
 
-  const onRecorded = (record: EventRecorded, { offset, traceparent }: IncomingRecord) => {
-    const wanting = bySource.get(webhooksKey(record.account, record.mode))
-    if (wanting === undefined) return
+  const onEventRecorded = (record: EventRecorded, { offset, traceparent }: IncomingRecord) => {
     const event = {
       id: record.event,
       sequence: record.sequence,
@@ -262,138 +135,136 @@ export const openPartition = Effect.fnUntraced(function* (
       ...(traceparent === null ? {} : { traceparent }),
     }
     const at = now()
-    for (const subscription of wanting) if (subscription.wants(record)) collector.add(subscription, event, at)
+    for (const subscription of subscriptions.of(record.account, record.mode)) {
+      if (subscription.wants(record)) collector.add(subscription, event, at)
+    }
   }
 
-  const setAside = Effect.fnUntraced(function* (record: IncomingRecord, reason: string) {
+  const deadLetter = Effect.fnUntraced(function* (record: IncomingRecord, reason: string) {
     yield* log.append([deadLetterRecord(record, reason)])
     yield* Metric.update(metrics.deadLetters, 1)
-    yield* Effect.logError('a record cannot be read and was set aside').pipe(
+    yield* Effect.logError('partition: wrote an unreadable record to the dead-letter topic').pipe(
       Effect.annotateLogs({ topic: record.topic, partition: number, offset: record.offset, reason }),
     )
   })
 
-  const fold = (incoming: IncomingRecord): Effect.Effect<void, StorageError | KafkaUnavailable> => {
+  const ingestRecord = (incoming: IncomingRecord): Effect.Effect<void, StorageError | KafkaUnavailable> => {
     const decoded = decodeRecord(incoming.value)
-    if (Result.isFailure(decoded)) return setAside(incoming, decoded.failure.reason)
+    if (Result.isFailure(decoded)) return deadLetter(incoming, decoded.failure.reason)
     const record = decoded.success
     switch (record.type) {
       case 'EventRecorded': {
-        if (decodeId('evt', record.event) === null) return setAside(incoming, 'invalid_id')
-        onRecorded(record, incoming)
+        if (decodeId('evt', record.event) === null) return deadLetter(incoming, 'invalid_id')
+        onEventRecorded(record, incoming)
         return Effect.void
       }
       case 'SubscriptionChanged': {
         const uuid = decodeId('we', record.subscription)
-        return uuid === null ? setAside(incoming, 'invalid_id') : onChanged(record, uuid, incoming.appendedAt)
+        return uuid === null
+          ? deadLetter(incoming, 'invalid_id')
+          : onSubscriptionChanged(record, uuid, incoming.appendedAt)
       }
       default:
-        return setAside(incoming, 'unexpected_type')
+        return deadLetter(incoming, 'unexpected_type')
     }
   }
 
-  const relieve = () => {
-    const full =
-      collector.events > settings.collectedEvents || collector.characters > settings.collectedCharacters
-    const roomy =
-      collector.events <= settings.collectedEvents / 2 &&
-      collector.characters <= settings.collectedCharacters / 2
-    if (!paused && full) {
+  /** Pauses the consumer when too much is collected, and resumes it when half of that is stored. */
+  const applyBackpressure = () => {
+    const { characters, events } = collector
+    const { collectedCharacters, collectedEvents } = settings
+    if (!paused && (events > collectedEvents || characters > collectedCharacters)) {
       paused = true
-      reading.pause()
-    } else if (paused && roomy) {
+      consumer.pause()
+    } else if (paused && events <= collectedEvents / 2 && characters <= collectedCharacters / 2) {
       paused = false
-      reading.resume()
+      consumer.resume()
     }
   }
 
-  const read: Partition['read'] = Effect.fnUntraced(function* (records) {
+  const ingest: Partition['ingest'] = Effect.fnUntraced(function* (records) {
     let events = 0
     for (const record of records) {
-      // Folded already, before a failure further on made the same records come again.
+      // Ingested before: the same records come again after a failure at a later one.
       if (record.offset < position) continue
-      yield* fold(record)
+      yield* ingestRecord(record)
       if (closed) return
       position = record.offset + 1
-      readAt = now()
+      ingestedAt = now()
       if (record.type === 'EventRecorded') events += 1
-      else awaited = true
+      else positionAwaited = true
     }
-    relieve()
-    alarm.ring()
+    applyBackpressure()
+    storeSignal.notify()
     yield* Metric.update(metrics.eventsRead, events)
   })
 
-  /** When the next flush is due: a batch, or a position that moved without one. */
-  const nextFlush = (): number | null => {
-    const due = collector.nextDue()
-    const idle = position > stored ? readAt + (awaited ? 0 : POSITION_EVERY_MS) : null
-    return due === null ? idle : idle === null ? due : Math.min(due, idle)
+  /** When a position that has moved without a batch is stored; `null`: it has not moved. */
+  const positionDueAt = (): number | null => {
+    if (position === storedPosition) return null
+    return positionAwaited ? Number.NEGATIVE_INFINITY : ingestedAt + POSITION_EVERY_MS
   }
 
-  const flush = Effect.fnUntraced(function* () {
+  const nextStoreAt = (): number | null => {
+    const due = [collector.nextDue(), positionDueAt()].filter((at) => at !== null)
+    return due.length === 0 ? null : Math.min(...due)
+  }
+
+  const storeDue = Effect.gen(function* () {
     const at = now()
-    const cuts = collector.cut(at, settings.flushEvents)
-    const idleSince = awaited ? Number.NEGATIVE_INFINITY : readAt
-    if (cuts.length === 0 && (position === stored || idleSince + POSITION_EVERY_MS > at)) return
-    awaited = false
-    const next = collector.lowestOffset(cuts) ?? position
-    const queued = yield* store
-      .queue(ownership, next, cuts.map(batchCut))
-      .pipe(
-        Effect.catchTag('StorageRejected', (error) =>
-          isGone(error)
-            ? Effect.as(
-                Effect.forEach(new Set(cuts.map((cut) => cut.subscription.record.uuid)), reload),
-                null,
-              )
-            : Effect.fail(error),
-        ),
-      )
-    // A subscription was deleted before its fact was read: the rest is stored in the next turn.
-    if (queued === null) return
-    collector.remove(cuts)
-    stored = next
-    offer(queued)
-    relieve()
-    yield* Metric.update(metrics.batchesQueued, queued.length)
+    const batches = collector.dueBatches(at, settings.storeEvents)
+    if (batches.length === 0 && (positionDueAt() ?? Number.POSITIVE_INFINITY) > at) return
+    positionAwaited = false
+    const next = collector.lowestOffset(batches) ?? position
+    const newBatches = batches.map(({ events, subscription }) => ({
+      subscription: subscription.record,
+      events,
+    }))
+    const stored = yield* store.storeBatches(ownership, next, newBatches).pipe(
+      Effect.catchTag('StorageRejected', (error) => {
+        if (!isDeletedSubscription(error)) return Effect.fail(error)
+        // A subscription was deleted, and the record of that is not ingested yet. The rest is stored in the next turn.
+        const uuids = new Set(newBatches.map(({ subscription }) => subscription.uuid))
+        return Effect.as(Effect.forEach(uuids, subscriptions.reload), null)
+      }),
+    )
+    if (stored === null) return
+    collector.markStored(batches)
+    storedPosition = next
+    subscriptions.offer(stored)
+    applyBackpressure()
+    yield* Metric.update(metrics.batchesQueued, stored.length)
     if (at - committedAt >= POSITION_EVERY_MS) {
       committedAt = at
-      yield* reading.commit(stored)
+      yield* consumer.commit(storedPosition)
     }
   })
 
-  const flushes = Effect.gen(function* () {
+  const storeLoop = Effect.gen(function* () {
     for (;;) {
-      yield* alarm.wait(nextFlush())
-      yield* flush().pipe(retryStorage('webhook batches could not be stored; trying again', number))
+      yield* storeSignal.waitUntil(nextStoreAt())
+      yield* storeDue.pipe(retryStorage('partition: could not store webhook batches; trying again', number))
     }
   })
 
-  for (const record of yield* store.subscriptionsOf(sources)) add(new Subscription(record, number))
+  for (const record of yield* store.subscriptionsOf(sources)) subscriptions.add(record)
 
   const partition: Partition = {
     number,
     position: () => position,
     paused: () => paused,
     collected: () => collector.events,
-    subscriptions: () => subscriptions.size,
-    disabled: () => {
-      let count = 0
-      for (const subscription of subscriptions.values()) if (!subscription.enabled) count++
-      return count
-    },
-    read,
-    redeliver,
+    subscriptions: subscriptions.count,
+    disabled: subscriptions.countDisabled,
+    ingest,
+    redeliver: replay.redeliver,
     report: (subscription, outcome) => {
       if (!closed) recorder.report(subscription, outcome)
     },
-    run: Effect.raceFirst(flushes, recorder.run),
+    run: Effect.raceFirst(storeLoop, recorder.run),
     close: () => {
       closed = true
-      for (const subscription of subscriptions.values()) deliverer.close(subscription)
-      subscriptions.clear()
-      bySource.clear()
+      subscriptions.close()
     },
   }
   return partition

@@ -1,17 +1,17 @@
 /**
- * Who may make an attempt next. Pure. The attempts of a process are slots; a subscription takes one at a time, in turn,
- * up to a bound of its own, which is lower while it fails. All failing ones together never take more than a part of
- * the slots, so however many receivers hang, the others are served. Source: architecture, Webhooks.
+ * Decides which subscription may make the next attempt. Pure. Source: architecture, Webhooks.
  *
- * A slot is free again when its attempt has ended. What has not been recorded by then has bounds of its own; what is noted counts as recorded here. One is
- * for what PostgreSQL has not even been given, which is what a crash of this process repeats; the other fills up while PostgreSQL is slow.
+ * A process has a number of slots, one for each attempt in flight. Subscriptions take slots in turn, up to a bound for
+ * each, which is lower while a subscription fails. All failing subscriptions together have only a part of the slots, so
+ * hung receivers do not stop the others. A slot is free when its attempt ends. Outcomes that are not recorded yet have
+ * their own bounds: for a subscription, which limits what a crash repeats, and for the process.
  */
 
 /** What a slot is taken for. */
 export interface SlotHolder {
   /** Its last attempt failed. */
   readonly failing: boolean
-  /** Something is lined up, and may be attempted now. */
+  /** A batch in its ready queue may be attempted now. */
   readonly hasWork: boolean
 }
 
@@ -20,30 +20,30 @@ export interface SlotLimits {
   readonly inFlightFailing: number
   readonly inFlightEach: number
   readonly inFlightEachFailing: number
-  /** Attempts that have begun and are not recorded, in all. */
+  /** Attempts that have begun and are not recorded, in the process. */
   readonly unrecorded: number
-  /** The same for one subscription that does not fail: what a crash of this process delivers again. */
+  /** The same for one healthy subscription. */
   readonly unrecordedEach: number
 }
 
-interface Held {
+interface Usage {
   slots: number
   unrecorded: number
-  /** As it was counted last. */
+  /** As of the last count. */
   failing: boolean
-  /** Stands in a line. */
-  listed: boolean
+  /** It waits in a queue for a slot. */
+  queued: boolean
 }
 
-export class Slots<H extends SlotHolder> {
+export class AttemptSlots<H extends SlotHolder> {
   readonly #limits: SlotLimits
-  readonly #held = new Map<H, Held>()
-  #healthyLine: Array<H> = []
-  #failingLine: Array<H> = []
+  readonly #usage = new Map<H, Usage>()
+  #healthyQueue: Array<H> = []
+  #failingQueue: Array<H> = []
   #taken = 0
   #takenFailing = 0
   #unrecorded = 0
-  /** The two lines take turns, so that neither waits for the other to be empty. */
+  /** The two queues alternate, so that neither waits until the other is empty. */
   #failingTurn = false
 
   constructor(limits: SlotLimits) {
@@ -64,96 +64,95 @@ export class Slots<H extends SlotHolder> {
     return this.#unrecorded
   }
 
-  /** To be called whenever a holder has got work or has turned from failing to healthy or back. */
+  /** Call this when a holder gets work, or changes between failing and healthy. */
   enlist(holder: H): void {
-    const held = this.#of(holder)
-    this.#recount(holder, held)
-    if (held.listed || !this.#eligible(holder, held)) {
-      this.#tidy(holder, held)
+    const usage = this.#of(holder)
+    this.#recount(holder, usage)
+    if (usage.queued || !this.#eligible(holder, usage)) {
+      this.#forgetUnused(holder, usage)
       return
     }
-    held.listed = true
-    ;(holder.failing ? this.#failingLine : this.#healthyLine).push(holder)
+    usage.queued = true
+    ;(holder.failing ? this.#failingQueue : this.#healthyQueue).push(holder)
   }
 
-  /** Takes a slot for whoever is next, or `null`: nobody may, or all slots are taken. */
+  /** Takes a slot for the next holder; `null` if no holder may take one, or a limit of the process is reached. */
   take(): H | null {
     if (this.#taken >= this.#limits.inFlight || this.#unrecorded >= this.#limits.unrecorded) return null
     this.#failingTurn = !this.#failingTurn
     return this.#failingTurn
-      ? (this.#takeFailing() ?? this.#from(this.#healthyLine))
-      : (this.#from(this.#healthyLine) ?? this.#takeFailing())
+      ? (this.#takeFailing() ?? this.#takeFrom(this.#healthyQueue))
+      : (this.#takeFrom(this.#healthyQueue) ?? this.#takeFailing())
   }
 
-  /** The attempt has ended: its slot is free, and its outcome is still to be recorded. */
+  /** An attempt has ended: its slot is free, and its outcome is not recorded yet. */
   ended(holder: H): void {
-    const held = this.#of(holder)
-    held.slots -= 1
+    const usage = this.#of(holder)
+    usage.slots -= 1
     this.#taken -= 1
-    if (held.failing) this.#takenFailing -= 1
+    if (usage.failing) this.#takenFailing -= 1
     this.enlist(holder)
   }
 
-  /** The outcome of an attempt that had ended is recorded. */
+  /** The outcome of an ended attempt is recorded. */
   recorded(holder: H): void {
-    const held = this.#of(holder)
-    held.unrecorded -= 1
+    this.#of(holder).unrecorded -= 1
     this.#unrecorded -= 1
     this.enlist(holder)
   }
 
   #takeFailing(): H | null {
-    return this.#takenFailing < this.#limits.inFlightFailing ? this.#from(this.#failingLine) : null
+    return this.#takenFailing < this.#limits.inFlightFailing ? this.#takeFrom(this.#failingQueue) : null
   }
 
-  #from(line: Array<H>): H | null {
-    for (let holder = line.shift(); holder !== undefined; holder = line.shift()) {
-      const held = this.#of(holder)
-      held.listed = false
-      this.#recount(holder, held)
-      if (!this.#eligible(holder, held)) {
-        this.#tidy(holder, held)
+  #takeFrom(queue: Array<H>): H | null {
+    for (let holder = queue.shift(); holder !== undefined; holder = queue.shift()) {
+      const usage = this.#of(holder)
+      usage.queued = false
+      this.#recount(holder, usage)
+      if (!this.#eligible(holder, usage)) {
+        this.#forgetUnused(holder, usage)
         continue
       }
-      if ((line === this.#failingLine) !== holder.failing) {
+      if ((queue === this.#failingQueue) !== holder.failing) {
         this.enlist(holder)
         continue
       }
-      held.slots += 1
-      held.unrecorded += 1
+      usage.slots += 1
+      usage.unrecorded += 1
       this.#taken += 1
       this.#unrecorded += 1
-      if (held.failing) this.#takenFailing += 1
+      if (usage.failing) this.#takenFailing += 1
       return holder
     }
     return null
   }
 
-  #eligible(holder: H, held: Held): boolean {
+  #eligible(holder: H, usage: Usage): boolean {
     const { inFlightEach, inFlightEachFailing, unrecordedEach } = this.#limits
     if (!holder.hasWork) return false
-    // One that fails is not tried further before it is known how the last tries stand.
+    // The next attempt of a failing subscription depends on the outcomes of the last ones.
     return holder.failing
-      ? held.unrecorded < inFlightEachFailing
-      : held.slots < inFlightEach && held.unrecorded < unrecordedEach
+      ? usage.unrecorded < inFlightEachFailing
+      : usage.slots < inFlightEach && usage.unrecorded < unrecordedEach
   }
 
-  #recount(holder: H, held: Held): void {
-    if (held.failing === holder.failing) return
-    held.failing = holder.failing
-    this.#takenFailing += holder.failing ? held.slots : -held.slots
+  #recount(holder: H, usage: Usage): void {
+    if (usage.failing === holder.failing) return
+    usage.failing = holder.failing
+    this.#takenFailing += holder.failing ? usage.slots : -usage.slots
   }
 
-  #of(holder: H): Held {
-    let held = this.#held.get(holder)
-    if (held === undefined) {
-      held = { slots: 0, unrecorded: 0, failing: holder.failing, listed: false }
-      this.#held.set(holder, held)
+  #of(holder: H): Usage {
+    let usage = this.#usage.get(holder)
+    if (usage === undefined) {
+      usage = { slots: 0, unrecorded: 0, failing: holder.failing, queued: false }
+      this.#usage.set(holder, usage)
     }
-    return held
+    return usage
   }
 
-  #tidy(holder: H, held: Held): void {
-    if (held.slots === 0 && held.unrecorded === 0 && !held.listed) this.#held.delete(holder)
+  #forgetUnused(holder: H, usage: Usage): void {
+    if (usage.slots === 0 && usage.unrecorded === 0 && !usage.queued) this.#usage.delete(holder)
   }
 }

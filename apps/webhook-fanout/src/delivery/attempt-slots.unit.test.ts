@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Slots } from './attempt-slots.ts'
+import { AttemptSlots } from './attempt-slots.ts'
 
 class Holder {
   readonly name: string
@@ -25,14 +25,14 @@ const LIMITS = {
   unrecordedEach: 5,
 }
 
-/** An attempt that has ended and is recorded in the same moment. */
-const release = (slots: Slots<Holder>, holder: Holder) => {
+/** Ends an attempt and records its outcome. */
+const release = (slots: AttemptSlots<Holder>, holder: Holder) => {
   slots.ended(holder)
   slots.recorded(holder)
 }
 
-/** Takes slots as the deliverer does, until nobody may. */
-const takeAll = (slots: Slots<Holder>): ReadonlyArray<string> => {
+/** Takes all slots that may be taken, as the deliverer does. */
+const takeAll = (slots: AttemptSlots<Holder>): ReadonlyArray<string> => {
   const names: Array<string> = []
   for (let holder = slots.take(); holder !== null; holder = slots.take()) {
     holder.work -= 1
@@ -42,9 +42,9 @@ const takeAll = (slots: Slots<Holder>): ReadonlyArray<string> => {
   return names
 }
 
-describe('slots', () => {
-  it('go round, and a subscription has its bound', () => {
-    const slots = new Slots<Holder>(LIMITS)
+describe('attempt slots', () => {
+  it('are taken in turn, up to the bound of a subscription', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
     const [a, b] = [new Holder('a', 9), new Holder('b', 2)]
     slots.enlist(a)
     slots.enlist(b)
@@ -53,15 +53,15 @@ describe('slots', () => {
     expect(takeAll(slots)).toEqual(['a'])
   })
 
-  it('are bounded for the process', () => {
-    const slots = new Slots<Holder>(LIMITS)
+  it('have a bound for the process', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
     for (let i = 0; i < 20; i++) slots.enlist(new Holder(`h${i}`, 5))
     expect(takeAll(slots).length).toBe(10)
     expect(slots.taken).toBe(10)
   })
 
-  it('of failing ones are bounded apart, so that hung receivers leave room for the others', () => {
-    const slots = new Slots<Holder>(LIMITS)
+  it('have a lower bound for all failing subscriptions, so that hung receivers do not stop the others', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
     for (let i = 0; i < 50; i++) slots.enlist(new Holder(`hung${i}`, 100, true))
     expect(takeAll(slots).length).toBe(4)
     const healthy = new Holder('healthy', 1)
@@ -73,8 +73,8 @@ describe('slots', () => {
     expect(takeAll(slots)).toEqual(['healthy'])
   })
 
-  it('of one that begins to fail count as failing, and no longer once it has recovered', () => {
-    const slots = new Slots<Holder>(LIMITS)
+  it('of a subscription count as failing from its first failure until its next success', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
     const a = new Holder('a', 5)
     slots.enlist(a)
     expect(takeAll(slots)).toEqual(['a', 'a', 'a'])
@@ -88,8 +88,8 @@ describe('slots', () => {
     expect(takeAll(slots)).toEqual(['a', 'a'])
   })
 
-  it('are free when their attempts have ended, up to a bound of what is not recorded', () => {
-    const slots = new Slots<Holder>(LIMITS)
+  it('are free when their attempts end, up to the bound of unrecorded attempts', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
     const a = new Holder('a', 9)
     slots.enlist(a)
     expect(takeAll(slots)).toEqual(['a', 'a', 'a'])
@@ -103,7 +103,7 @@ describe('slots', () => {
   })
 
   it('of a failing subscription are not taken again before its last attempts are recorded', () => {
-    const slots = new Slots<Holder>(LIMITS)
+    const slots = new AttemptSlots<Holder>(LIMITS)
     const a = new Holder('a', 9, true)
     slots.enlist(a)
     expect(takeAll(slots)).toEqual(['a'])
@@ -113,8 +113,8 @@ describe('slots', () => {
     expect(takeAll(slots)).toEqual(['a'])
   })
 
-  it('are not taken by anybody while too much is not recorded', () => {
-    const slots = new Slots<Holder>(LIMITS)
+  it('are not taken above the bound of unrecorded attempts of the process', () => {
+    const slots = new AttemptSlots<Holder>(LIMITS)
     for (let i = 0; i < 20; i++) {
       const holder = new Holder(`h${i}`, 1)
       slots.enlist(holder)
@@ -123,7 +123,7 @@ describe('slots', () => {
     expect([slots.taken, slots.unrecorded]).toEqual([0, LIMITS.unrecorded])
   })
 
-  it('are never more than allowed, and idle only when nobody may', () => {
+  it('never exceed a limit, and are idle only when a limit is reached', () => {
     const names = ['a', 'b', 'c', 'd', 'e']
     const step = fc.record({
       who: fc.constantFrom(...names),
@@ -139,7 +139,7 @@ describe('slots', () => {
           unrecorded: 9,
           unrecordedEach: 4,
         }
-        const slots = new Slots<Holder>(limits)
+        const slots = new AttemptSlots<Holder>(limits)
         const holders = names.map((name) => new Holder(name, 0))
         const held = new Map(holders.map((holder) => [holder, { slots: 0, unrecorded: 0 }]))
         const sum = (of: (holder: Holder) => number) =>

@@ -1,20 +1,21 @@
 /**
- * The traces of batches, as long as they wait for their delivery: an attempt is a span under the last traced event of its batch, which came
- * the longest way, and linked to the others. They are kept in memory only; what is tried again after a restart is in no trace.
+ * The traces of batches that wait for their delivery. An attempt is a span under the last traced event of its batch, with
+ * links to the other events. Traces are kept only in memory, so attempts after a restart are not traced.
  *
  * Names and attributes: OpenTelemetry, HTTP client spans.
  */
 import { traceparentOf, type TracingShape } from '@hub/telemetry'
 import type { DeliveryResult } from '@hub/webhooks'
 import type { CollectedEvent } from '../batching/collector.ts'
-import type { PendingBatch, Subscription } from '../subscriptions/subscription.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import type { PendingBatch } from './pending-batch.ts'
 
-/** Traced batches that are remembered; beyond them the oldest is forgotten. A receiver that is away for a day leaves many. */
-const MOST = 10_000
-/** Of one batch, which has up to a hundred events. */
-const MOST_LINKS = 32
+/** Traced batches in memory; above it the oldest is forgotten. A receiver that is away for a day leaves many. */
+const MAX_BATCHES = 10_000
+/** Links of one span; a batch has up to a hundred events. */
+const MAX_LINKS = 32
 
-/** For `PendingBatch`. */
+/** The field of a `PendingBatch`, from its events. */
 export const traceparentsOf = (
   events: ReadonlyArray<Pick<CollectedEvent, 'traceparent'>>,
 ): Pick<PendingBatch, 'traceparents'> => {
@@ -22,9 +23,8 @@ export const traceparentsOf = (
   return traceparents.length === 0 ? {} : { traceparents }
 }
 
-/** An attempt that is traced. */
 export interface AttemptTrace {
-  /** For the receiver. */
+  /** The header for the receiver. */
   readonly traceparent: string
   readonly ended: (result: DeliveryResult) => void
 }
@@ -37,21 +37,21 @@ export class BatchTraces {
     this.#tracing = tracing
   }
 
-  /** A batch that was just stored. */
+  /** Adds a batch that was just stored. */
   add({ traceparents, uuid }: PendingBatch): void {
     if (traceparents === undefined || !this.#tracing.isOn) return
-    this.#waiting.set(uuid, traceparents.slice(-MOST_LINKS))
-    if (this.#waiting.size <= MOST) return
+    this.#waiting.set(uuid, traceparents.slice(-MAX_LINKS))
+    if (this.#waiting.size <= MAX_BATCHES) return
     const [oldest] = this.#waiting.keys()
     if (oldest !== undefined) this.#waiting.delete(oldest)
   }
 
-  /** It is delivered, or never will be. */
+  /** Removes a batch (UUID) that has ended. */
   forget(uuid: string): void {
     if (this.#waiting.size > 0) this.#waiting.delete(uuid)
   }
 
-  /** An attempt begins; `null` where its batch is not traced. */
+  /** Begins the span of an attempt; `null` if its batch is not traced. */
   begin(subscription: Subscription, batch: PendingBatch): AttemptTrace | null {
     if (this.#waiting.size === 0) return null
     const links = this.#waiting.get(batch.uuid) ?? []
@@ -68,7 +68,7 @@ export class BatchTraces {
           startedAt,
           attributes: {
             'http.request.method': 'POST',
-            // The host and nothing else of the URL, which may hold secrets.
+            // Only the host of the URL: the rest may contain secrets.
             'server.address': URL.parse(url)?.hostname ?? 'unknown',
             ...(batch.attempts === 0 ? {} : { 'http.request.resend_count': batch.attempts }),
             ...(responseCode === null ? {} : { 'http.response.status_code': responseCode }),

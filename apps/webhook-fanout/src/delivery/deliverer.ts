@@ -1,59 +1,68 @@
 /**
- * Attempts: which batch is tried when, and what follows. One for the process. Source: specification, Delivery of events
- * (5 to 9); architecture, Webhooks.
+ * Makes the delivery attempts of this process: takes batches from ready queues, up to the limits of the slots, and
+ * reports each outcome. Source: specification, Delivery of events (5 to 9); architecture, Webhooks.
  *
- * What is due is in PostgreSQL; here are the few batches of each subscription that are next. A new batch is lined up
- * directly, others are read when their subscription's timer goes off or its line runs empty. The next attempts are made while
- * the outcomes of the last are noted or recorded; how many may be neither is bounded, and so is how many of them a crash would repeat.
+ * Flow: `offer` (a batch was stored) or a read of due batches → ready queue → attempt → `host.report` → the outcome
+ * recorder → `recorded`. The next attempts are made while the outcomes of the last ones are recorded.
  */
-import { TimerHeap, type Supervisor } from '@hub/actor'
+import type { Supervisor } from '@hub/actor'
 import { Tracing } from '@hub/telemetry'
 import { AttemptNotMade, type Delivery, type DeliveryResult, WebhookClient } from '@hub/webhooks'
-import { Clock, Effect, FiberSet, Metric, type Scope, Semaphore } from 'effect'
-import { makeAlarm } from './wake-signal.ts'
-import { metrics } from '../metrics.ts'
+import { Clock, Effect, FiberSet, Metric, type Scope } from 'effect'
 import { FanoutSettings } from '../config.ts'
-import { Slots } from './attempt-slots.ts'
-import { FanoutStore, type Outcome, type QueuedBatch, type Standing } from '../store/store.port.ts'
-import type { Begun, PendingBatch, Subscription } from '../subscriptions/subscription.ts'
+import { metrics } from '../metrics.ts'
+import { FanoutStore, type RecordedHealth } from '../store/store.port.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { AttemptSlots } from './attempt-slots.ts'
 import { BatchTraces } from './batch-traces.ts'
+import type { Outcome } from './outcome.ts'
+import type { PendingBatch, RunningAttempt } from './pending-batch.ts'
+import { makeReadyQueues, TROUBLE_PAUSE_MS } from './ready-queues.ts'
+import { makeWakeSignal } from './wake-signal.ts'
 
-/** After PostgreSQL or this process itself stood in the way: a pause before looking again, ms. */
-const TROUBLE_PAUSE_MS = 1000
-
-/** What the deliverer needs of the partition that a subscription belongs to. */
+/** What the deliverer needs from the process and the partitions. */
 export interface DeliveryHost {
-  /** Nobody else can own the partitions now: asked in the turn in which attempts begin. */
+  /** No other process can own the partitions now. Checked in the turn of the event loop in which attempts begin. */
   readonly mayBegin: () => boolean
-  /** Hands an outcome to whoever records; `recorded` is called once that is done. */
+  /** Passes an outcome to the recorder, which calls `recorded` afterwards. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
-  /** Runs a part that nobody waits for and the process does not go on without. */
   readonly supervise: Supervisor['supervise']
 }
 
 export interface Deliverer {
-  /** Takes a subscription on: looks for what is due. */
+  /** Adds a subscription: its due batches are read. */
   readonly open: (subscription: Subscription) => void
-  /** What is stored of it has changed. */
+  /** The stored subscription has changed. */
   readonly changed: (subscription: Subscription) => void
-  /** It is gone: attempts under way are broken off. */
+  /** Removes a subscription: its attempts in flight are aborted. */
   readonly close: (subscription: Subscription) => void
-  /** Batches that were just stored. */
-  readonly offer: (subscription: Subscription, batches: ReadonlyArray<QueuedBatch['batch']>) => void
-  /** An outcome is recorded; `standing` is `null` for a subscription that is deleted. */
+  /** Adds batches that were just stored. */
+  readonly offer: (subscription: Subscription, batches: ReadonlyArray<PendingBatch>) => void
+  /**
+   * An outcome is recorded. `health` is `null` if the subscription is deleted; `nextDueAt` if the batch has ended, or if
+   * the outcome was recorded before.
+   */
   readonly recorded: (
     subscription: Subscription,
     outcome: Outcome,
-    standing: Standing | null,
+    health: RecordedHealth | null,
     nextDueAt: number | null,
   ) => void
-  /** Begins attempts wherever that is possible, at the end of this turn of the event loop. */
+  /** Begins attempts where the limits allow it, at the end of this turn of the event loop. */
   readonly pump: () => void
-  /** Nothing new begins until `pump` may again; waits until nothing is under way, at most so long, ms. */
+  /** Waits until every attempt is recorded, at most so long, ms. The host must prevent new attempts meanwhile. */
   readonly drain: (atMostMs: number) => Effect.Effect<void>
-  readonly inFlight: () => number
-  /** Sets the gauges, to be called once in a while: changing them with each attempt would cost more than it shows. */
+  /** Updates the gauges. Call it once in a while: an update with each attempt would cost too much. */
   readonly observe: Effect.Effect<void>
+}
+
+/** The secrets in force at `now`, the current one first; `null`: the current one cannot be decrypted. */
+const secretsAt = ({ record }: Subscription, now: number): Delivery['secrets'] | null => {
+  const { previousSecret, rotationEndsAt, secret } = record
+  if (secret === null) return null
+  return previousSecret !== null && rotationEndsAt !== null && rotationEndsAt > now
+    ? [secret, previousSecret]
+    : [secret]
 }
 
 export const makeDeliverer: (
@@ -66,116 +75,139 @@ export const makeDeliverer: (
     const clock = yield* Clock.Clock
     const context = yield* Effect.context<never>()
     const fork = yield* FiberSet.makeRuntime<never>()
-    const reads = yield* Semaphore.make(settings.concurrentReads)
-    const slots = new Slots<Subscription>(settings)
+    const slots = new AttemptSlots<Subscription>(settings)
     const traces = new BatchTraces(yield* Tracing)
-    const timers = new TimerHeap<Subscription>()
-    const timerAlarm = makeAlarm()
-    const idleAlarm = makeAlarm()
-    let bodyBytes = 0
-
+    /** An attempt was recorded or abandoned. */
+    const finishedSignal = makeWakeSignal()
     const now = () => clock.currentTimeMillisUnsafe()
 
-    const forgetBody = (batch: PendingBatch) => {
-      bodyBytes -= batch.body?.length ?? 0
-      batch.body = null
+    const queues = yield* makeReadyQueues({
+      supervise: host.supervise,
+      onReady: (subscription) => {
+        slots.enlist(subscription)
+        pump()
+      },
+      onExpired: (subscription, batch) => {
+        subscription.inFlight.push(batch)
+        host.report(subscription, expiryOf(subscription, batch))
+      },
+    })
+
+    const proceed = (subscription: Subscription) => {
+      queues.refill(subscription)
+      slots.enlist(subscription)
+      pump()
     }
 
-    const lineUp = (subscription: Subscription, batch: PendingBatch) => {
-      // A failing one may hold its line for hours, and shall hold nothing else.
-      if (subscription.failing || bodyBytes >= settings.bodyBytes) batch.body = null
-      bodyBytes += batch.body?.length ?? 0
-      subscription.linedUp.push(batch)
+    let pumping = false
+    /**
+     * Attempts begin together, after everything that has arrived in this turn of the event loop. Then they wake the
+     * process of a receiver once; single attempts would wake it again each time (docs/decisions/0032).
+     */
+    const pump = () => {
+      if (pumping) return
+      pumping = true
+      setImmediate(() => {
+        pumping = false
+        if (host.mayBegin()) beginAll()
+      })
     }
 
-    const clearLine = (subscription: Subscription) => {
-      for (const batch of subscription.linedUp) forgetBody(batch)
-      subscription.linedUp.length = 0
+    const beginAll = () => {
+      for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
+        const batch = subscription.readyQueue.shift()
+        if (batch !== undefined) begin(subscription, batch)
+        queues.refill(subscription)
+        slots.enlist(subscription)
+      }
     }
 
-    const wakeAt = (subscription: Subscription, at: number) => {
-      if (subscription.closed || at >= subscription.wakeAt) return
-      subscription.wakeAt = at
-      timers.set(subscription, at)
-      if (timers.next() === at) timerAlarm.ring()
+    const begin = (subscription: Subscription, batch: PendingBatch) => {
+      subscription.inFlight.push(batch)
+      const running: RunningAttempt = { abort: () => {}, ended: false }
+      batch.attempt = running
+      if (now() >= batch.queuedAt + settings.retryWindowMs) {
+        end(subscription, batch, expiryOf(subscription, batch))
+      } else if (batch.body === null) {
+        fork(host.supervise(attemptWithStoredBody(subscription, batch, running)))
+      } else attempt(subscription, batch, running, batch.body)
     }
 
-    /** Something may be due that lies before what was read last. */
-    const lookAgain = (subscription: Subscription) => {
-      subscription.moreDue = true
-      subscription.readOn = null
-    }
+    /** The ready queue had no memory left for the body. */
+    const attemptWithStoredBody = Effect.fnUntraced(function* (
+      subscription: Subscription,
+      batch: PendingBatch,
+      running: RunningAttempt,
+    ) {
+      const body = yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined)
+      if (batch.attempt !== running) return
+      // The batch was deleted with its subscription, or another owner of the partition has delivered it.
+      if (body === null) abandon(subscription, batch)
+      else if (body === undefined) postpone(subscription, batch)
+      else attempt(subscription, batch, running, body)
+    })
 
-    /** Reads what is due, when there may be something and the line is half empty. */
-    const refill = (subscription: Subscription) => {
-      const { linedUp, moreDue, reading } = subscription
-      if (!moreDue || reading || subscription.closed || linedUp.length > settings.linedUpEach / 2) return
-      subscription.reading = true
-      subscription.moreDue = false
-      fork(
-        readDue(subscription).pipe(
-          reads.withPermits(1),
-          Effect.catchCause((cause) =>
-            Effect.logWarning('due webhook batches could not be read; trying again', cause).pipe(
-              Effect.andThen(Effect.sync(() => wakeAt(subscription, now() + TROUBLE_PAUSE_MS))),
-            ),
-          ),
-          Effect.andThen(
-            Effect.sync(() => {
-              subscription.reading = false
-              proceed(subscription)
-            }),
-          ),
-        ),
+    const attempt = (
+      subscription: Subscription,
+      batch: PendingBatch,
+      running: RunningAttempt,
+      body: Uint8Array,
+    ): void => {
+      const startedAt = now()
+      const secrets = secretsAt(subscription, startedAt)
+      if (secrets === null) {
+        postpone(subscription, batch)
+        return
+      }
+      if (batch.attempts === 0) {
+        metrics.queueSeconds.updateUnsafe((startedAt - batch.queuedAt) / 1000, context)
+      }
+      const trace = traces.begin(subscription, batch)
+      const delivery = { url: subscription.record.url, eventBatch: batch.id, body, secrets }
+      running.abort = client.begin(
+        trace === null ? delivery : { ...delivery, traceparent: trace.traceparent },
+        settings.deadlineMs,
+        (result) => {
+          if (result instanceof AttemptNotMade) {
+            postpone(subscription, batch)
+            fork(reportNotMade(subscription, result))
+            return
+          }
+          trace?.ended(result)
+          metrics.attemptSeconds.updateUnsafe(result.durationMs / 1000, context)
+          end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))
+        },
       )
     }
 
-    const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
-      const { enabled, readOn, record } = subscription
-      subscription.readOn = null
-      const held = readOn?.held ?? subscription.held()
-      const behind = readOn?.behind ?? null
-      const limit = settings.linedUpEach - subscription.linedUp.length
-      const endpoint = record.uuid
-      const found = enabled
-        ? yield* store.due({
-            endpoint,
-            releasedAt: record.backlogReleasedAt,
-            first: subscription.lead,
-            behind,
-            without: held,
-            limit,
-            withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
-          })
-        : yield* store.expired({ endpoint, without: held, limit })
-      if (subscription.closed) return
-      if (enabled !== subscription.enabled) {
-        // It was disabled or enabled meanwhile: what was found answers another question.
-        lookAgain(subscription)
-        return
-      }
-      if (enabled && record.backlogReleasedAt !== null && subscription.lead !== null) {
-        // It went before the others, and stands somewhere among them.
-        held.add(subscription.lead)
-        subscription.lead = null
-      }
-      if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
-      // Behind a place nothing is left: what has become due before it, meanwhile, is looked for from the start.
-      if (found.place === null ? behind !== null || found.batches.length === limit : !subscription.moreDue) {
-        subscription.moreDue = true
-        subscription.readOn = found.place === null ? null : { behind: found.place, held }
-      }
-      if (enabled) {
-        for (const batch of found.batches) lineUp(subscription, batch)
-        return
-      }
-      for (const batch of found.batches) {
-        subscription.inFlight.push(batch)
-        host.report(subscription, expiry(subscription, batch))
-      }
+    const reportNotMade = (subscription: Subscription, error: AttemptNotMade) =>
+      Effect.andThen(
+        Metric.update(metrics.notMade, 1),
+        Effect.logWarning(
+          'deliverer: this process could not make an attempt; trying again in 1 s',
+          error,
+        ).pipe(
+          Effect.annotateLogs({ subscription: subscription.record.id, partition: subscription.partition }),
+        ),
+      )
+
+    const outcomeOf = (
+      subscription: Subscription,
+      batch: PendingBatch,
+      startedAt: number,
+      { durationMs, reason, responseCode }: DeliveryResult,
+    ): Outcome => ({
+      endpoint: subscription.record.uuid,
+      batch,
+      kind: 'attempt',
+      responseCode,
+      durationMs,
+      reason,
+      startedAt,
+      endedAt: now(),
     })
 
-    const expiry = (subscription: Subscription, batch: PendingBatch): Outcome => {
+    const expiryOf = (subscription: Subscription, batch: PendingBatch): Outcome => {
       const at = now()
       return {
         endpoint: subscription.record.uuid,
@@ -189,220 +221,92 @@ export const makeDeliverer: (
       }
     }
 
-    const proceed = (subscription: Subscription) => {
-      refill(subscription)
-      slots.enlist(subscription)
-      pump()
-    }
-
-    let pumping = false
-    /**
-     * Begins what may begin, behind all that has arrived in this turn of the event loop: attempts that begin together wake their receiver once, where
-     * each by itself would wake it, and it would fall asleep again before the next.
-     */
-    const pump = () => {
-      if (pumping) return
-      pumping = true
-      setImmediate(() => {
-        pumping = false
-        if (host.mayBegin()) beginAll()
-      })
-    }
-
-    const beginAll = () => {
-      for (let subscription = slots.take(); subscription !== null; subscription = slots.take()) {
-        const batch = subscription.linedUp.shift()
-        if (batch !== undefined) begin(subscription, batch)
-        refill(subscription)
-        slots.enlist(subscription)
-      }
-    }
-
-    const begin = (subscription: Subscription, batch: PendingBatch) => {
-      subscription.inFlight.push(batch)
-      const begun: Begun = { giveUp: () => {}, ended: false }
-      batch.begun = begun
-      const startedAt = now()
-      if (startedAt >= batch.queuedAt + settings.retryWindowMs) {
-        end(subscription, batch, expiry(subscription, batch))
-      } else if (batch.body === null) fork(host.supervise(attemptFromStore(subscription, batch, begun)))
-      else attempt(subscription, batch, begun, batch.body)
-    }
-
-    /** The body was not kept while the batch waited. */
-    const attemptFromStore = Effect.fnUntraced(function* (
-      subscription: Subscription,
-      batch: PendingBatch,
-      begun: Begun,
-    ) {
-      const body = yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined)
-      if (batch.begun !== begun) return
-      // Deleted with its subscription, or done by another owner.
-      if (body === null) abandon(subscription, batch)
-      else if (body === undefined) postpone(subscription, batch)
-      else attempt(subscription, batch, begun, body)
-    })
-
-    /** An attempt has its outcome: its slot is for the next, while this one is recorded. */
+    /** An attempt has its outcome. Its slot is free while the outcome is recorded. */
     const end = (subscription: Subscription, batch: PendingBatch, outcome: Outcome) => {
-      const { begun } = batch
-      if (begun === null) return
-      begun.ended = true
-      forgetBody(batch)
+      const running = batch.attempt
+      if (running === null) return
+      running.ended = true
+      queues.forgetBody(batch)
       slots.ended(subscription)
       host.report(subscription, outcome)
       pump()
     }
 
-    const release = (subscription: Subscription, batch: PendingBatch) => {
-      const { begun } = batch
-      // An expiry of a disabled subscription took no slot.
-      if (begun === null) return false
-      batch.begun = null
-      if (!begun.ended) slots.ended(subscription)
+    /** Removes an attempt from the slots. False: it had none, like the expiry of a disabled subscription. */
+    const finish = (subscription: Subscription, batch: PendingBatch): boolean => {
+      const running = batch.attempt
+      if (running === null) return false
+      batch.attempt = null
+      if (!running.ended) slots.ended(subscription)
       slots.recorded(subscription)
-      idleAlarm.ring()
+      finishedSignal.notify()
       return true
     }
 
-    /** Ends an attempt that has no outcome, or one that nobody records. */
+    /** Ends an attempt without an outcome, or one whose outcome is not recorded any more. */
     const abandon = (subscription: Subscription, batch: PendingBatch) => {
-      if (!release(subscription, batch)) return
-      forgetBody(batch)
-      subscription.landed(batch)
+      if (!finish(subscription, batch)) return
+      queues.forgetBody(batch)
+      subscription.removeInFlight(batch)
     }
 
-    /** The same, and it is to be made later. */
+    /** The same; the attempt is made later. */
     const postpone = (subscription: Subscription, batch: PendingBatch) => {
       abandon(subscription, batch)
-      wakeAt(subscription, now() + TROUBLE_PAUSE_MS)
+      queues.wakeAt(subscription, now() + TROUBLE_PAUSE_MS)
     }
 
-    const secretsOf = (subscription: Subscription): Delivery['secrets'] | null => {
-      const { previousSecret, rotationEndsAt, secret } = subscription.record
-      if (secret === null) return null
-      return previousSecret !== null && rotationEndsAt !== null && rotationEndsAt > now()
-        ? [secret, previousSecret]
-        : [secret]
-    }
-
-    const attempt = (
-      subscription: Subscription,
-      batch: PendingBatch,
-      begun: Begun,
-      body: Uint8Array,
-    ): void => {
-      const secrets = secretsOf(subscription)
-      if (secrets === null) {
-        postpone(subscription, batch)
-        return
+    const applyHealth = (subscription: Subscription, health: RecordedHealth) => {
+      const { action, backlogReleasedAt, consecutiveFailures, status } = health
+      const { record } = subscription
+      const beginsToFail = consecutiveFailures > 0 && !subscription.failing
+      subscription.failing = consecutiveFailures > 0
+      // Rarely true. The check avoids a new object for each delivery.
+      if (
+        record.status !== status ||
+        record.consecutiveFailures !== consecutiveFailures ||
+        record.backlogReleasedAt !== backlogReleasedAt
+      ) {
+        subscription.record = { ...record, status, consecutiveFailures, backlogReleasedAt }
       }
-      const startedAt = now()
-      if (batch.attempts === 0) {
-        metrics.queueSeconds.updateUnsafe((startedAt - batch.queuedAt) / 1000, context)
+      // The ready queue was filled under other conditions: what is due now is decided anew.
+      if (action === 'releaseBacklog' || beginsToFail || !subscription.enabled) {
+        queues.clear(subscription)
+        queues.rescan(subscription)
       }
-      const trace = traces.begin(subscription, batch)
-      const delivery = { url: subscription.record.url, eventBatch: batch.id, body, secrets }
-      begun.giveUp = client.begin(
-        trace === null ? delivery : { ...delivery, traceparent: trace.traceparent },
-        settings.deadlineMs,
-        (result) => {
-          if (result instanceof AttemptNotMade) {
-            postpone(subscription, batch)
-            fork(
-              Effect.andThen(
-                Metric.update(metrics.notMade, 1),
-                Effect.logWarning('a webhook attempt could not be made', result),
-              ),
-            )
-            return
-          }
-          trace?.ended(result)
-          metrics.attemptSeconds.updateUnsafe(result.durationMs / 1000, context)
-          end(subscription, batch, outcomeOf(subscription, batch, startedAt, result))
-        },
-      )
     }
 
-    const outcomeOf = (
-      subscription: Subscription,
-      batch: PendingBatch,
-      startedAt: number,
-      result: DeliveryResult,
-    ): Outcome => ({
-      endpoint: subscription.record.uuid,
-      batch,
-      kind: 'attempt',
-      responseCode: result.responseCode,
-      durationMs: result.durationMs,
-      reason: result.reason,
-      startedAt,
-      endedAt: now(),
-    })
-
-    const recorded: Deliverer['recorded'] = (subscription, { batch, kind, reason }, standing, nextDueAt) => {
-      subscription.landed(batch)
-      forgetBody(batch)
+    const recorded: Deliverer['recorded'] = (subscription, { batch, kind, reason }, health, nextDueAt) => {
+      subscription.removeInFlight(batch)
+      queues.forgetBody(batch)
       if (reason === null || kind === 'expiry') traces.forget(batch.uuid)
-      if (standing !== null) {
-        const released = standing.action === 'releaseBacklog'
-        const turned = standing.consecutiveFailures > 0 && !subscription.failing
-        subscription.failing = standing.consecutiveFailures > 0
-        const { backlogReleasedAt, consecutiveFailures, status } = standing
-        const { record } = subscription
-        // Hardly ever otherwise, and this comes with every delivery.
-        if (
-          record.status !== status ||
-          record.consecutiveFailures !== consecutiveFailures ||
-          record.backlogReleasedAt !== backlogReleasedAt
-        ) {
-          subscription.record = { ...record, status, consecutiveFailures, backlogReleasedAt }
-        }
-        // Lined up under other circumstances: what is due now is decided anew.
-        if (released || turned || !subscription.enabled) {
-          clearLine(subscription)
-          lookAgain(subscription)
-        }
-      }
-      if (nextDueAt !== null) wakeAt(subscription, nextDueAt)
-      // It had been recorded before, and PostgreSQL knows when it is due.
-      else if (reason !== null && standing !== null && kind === 'attempt') lookAgain(subscription)
-      release(subscription, batch)
+      if (health !== null) applyHealth(subscription, health)
+      if (nextDueAt !== null) queues.wakeAt(subscription, nextDueAt)
+      // The failure was recorded before, so only PostgreSQL knows when the batch is due.
+      else if (reason !== null && health !== null && kind === 'attempt') queues.rescan(subscription)
+      finish(subscription, batch)
       proceed(subscription)
     }
 
-    // The one timer of the process: whose next batch is due looks what it is.
-    yield* Effect.gen(function* () {
-      for (;;) {
-        yield* timerAlarm.wait(timers.next())
-        const at = now()
-        for (let due = timers.takeDue(at); due !== undefined; due = timers.takeDue(at)) {
-          due.wakeAt = Number.POSITIVE_INFINITY
-          lookAgain(due)
-          proceed(due)
-        }
-      }
-    }).pipe(host.supervise, Effect.forkScoped)
-
-    const deliverer: Deliverer = {
+    return {
       open: (subscription) => {
         const { backlogReleasedAt, nextDueAt } = subscription.record
         if (nextDueAt === null) return
-        wakeAt(subscription, backlogReleasedAt === null ? nextDueAt : now())
+        queues.wakeAt(subscription, backlogReleasedAt === null ? nextDueAt : now())
       },
       changed: (subscription) => {
         subscription.failing = subscription.record.consecutiveFailures > 0
-        subscription.lead = subscription.record.disabledByBatch
-        clearLine(subscription)
-        lookAgain(subscription)
+        subscription.probe = subscription.record.disabledByBatch
+        queues.clear(subscription)
+        queues.rescan(subscription)
         proceed(subscription)
       },
       close: (subscription) => {
         subscription.closed = true
-        timers.clear(subscription)
-        clearLine(subscription)
+        queues.stopTimer(subscription)
+        queues.clear(subscription)
         for (const batch of subscription.inFlight.slice()) {
-          batch.begun?.giveUp()
+          batch.attempt?.abort()
           abandon(subscription, batch)
         }
         slots.enlist(subscription)
@@ -410,36 +314,28 @@ export const makeDeliverer: (
       offer: (subscription, batches) => {
         if (!subscription.enabled) {
           const [first] = batches
-          if (first !== undefined) wakeAt(subscription, first.queuedAt + settings.retryWindowMs)
+          if (first !== undefined) queues.wakeAt(subscription, first.queuedAt + settings.retryWindowMs)
           return
         }
         for (const batch of batches) {
           traces.add(batch)
-          const direct =
-            !subscription.moreDue &&
-            !subscription.reading &&
-            subscription.linedUp.length < settings.linedUpEach
-          if (direct) lineUp(subscription, batch)
-          else lookAgain(subscription)
+          queues.offer(subscription, batch)
         }
         proceed(subscription)
       },
       recorded,
       pump,
-      inFlight: () => slots.taken,
       observe: Effect.gen(function* () {
         yield* Metric.update(metrics.inFlight, slots.taken)
         yield* Metric.update(metrics.inFlightFailing, slots.takenFailing)
         yield* Metric.update(metrics.unrecorded, slots.unrecorded)
-        yield* Metric.update(metrics.bodyBytes, bodyBytes)
+        yield* Metric.update(metrics.bodyBytes, queues.bodyBytes())
         yield* Metric.update(metrics.openSockets, client.openSockets())
       }),
       drain: (atMostMs) =>
         Effect.gen(function* () {
-          while (slots.unrecorded > 0) yield* idleAlarm.wait(null)
+          while (slots.unrecorded > 0) yield* finishedSignal.waitUntil(null)
         }).pipe(Effect.timeoutOption(atMostMs), Effect.asVoid),
     }
-
-    return deliverer
   },
 )

@@ -1,82 +1,69 @@
 /**
- * Trial deliveries: command-api asks for one in PostgreSQL, and whichever process of the fan-out sees it first makes it at
- * once. It has nothing to do with the queue, the run of failures or the journal, so nobody's partition matters. Source: contract,
- * Webhook subscription; docs/decisions/0011.
+ * Test deliveries (`POST …/test`): command-api inserts a request in PostgreSQL, and the first process of the fan-out that
+ * finds it makes the attempt at once. A test delivery changes neither queue, endpoint health nor journal, so any process
+ * may make it, whoever owns the partition. Source: contract, Webhook subscription; docs/decisions/0011.
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
 import { Effect, FiberSet, Metric } from 'effect'
-import { metrics } from '../metrics.ts'
 import { FanoutSettings } from '../config.ts'
-import { FanoutStore, type Trial } from '../store/store.port.ts'
+import { metrics } from '../metrics.ts'
+import { FanoutStore, type TestDelivery } from '../store/store.port.ts'
 
-/** How often new ones are looked for. The question costs PostgreSQL some microseconds: the index is empty as a rule. */
-const LOOK_EVERY = '200 millis'
+/** A query takes PostgreSQL some microseconds, because the index is usually empty. */
+const POLL_EVERY = '200 millis'
 
 /**
- * Trials under way in this process, beside the attempts. A subscription has one at a time, so that it takes as many hung receivers
- * to hold up others; and these are told to try again.
+ * Test deliveries in flight in this process, beside the attempts. A subscription has at most one, so only so many hung
+ * receivers together delay the others, and command-api tells those clients to try again.
  */
-const AT_ONCE = 32
+const MAX_IN_FLIGHT = 32
 
-/** After PostgreSQL stood in the way. */
+/** The pause after PostgreSQL failed. */
 const TROUBLE_PAUSE = '1 second'
 
-/** Between two steps while there is something to clear. */
-const CLEAR_PAUSE = '100 millis'
-
-/** Makes trials, for ever. */
-export const runTrials = Effect.gen(function* () {
+/** Takes and makes test deliveries, without end. */
+export const runTestDeliveries = Effect.gen(function* () {
   const store = yield* FanoutStore
   const client = yield* WebhookClient
   const settings = yield* FanoutSettings
-  const underWay = yield* FiberSet.make<void>()
-  const fork = yield* FiberSet.runtime(underWay)()
+  const inFlight = yield* FiberSet.make<void>()
+  const fork = yield* FiberSet.runtime(inFlight)()
 
   const make = Effect.fnUntraced(
-    function* (trial: Trial) {
+    function* (taken: TestDelivery) {
+      const { body, eventBatch, secrets, url } = taken
       const result = yield* client
-        .deliver(
-          { url: trial.url, eventBatch: trial.eventBatch, body: trial.body, secrets: trial.secrets },
-          { deadlineMs: settings.deadlineMs },
-        )
+        .deliver({ url, eventBatch, body, secrets }, { deadlineMs: settings.deadlineMs })
         .pipe(Effect.catchTag('AttemptNotMade', (error) => Effect.succeed(error)))
       if (result instanceof AttemptNotMade) {
         yield* Metric.update(metrics.notMade, 1)
-        yield* Effect.logWarning('a trial delivery could not be made', result)
-        yield* store.releaseTrial(trial)
+        yield* Effect.logWarning(
+          'test deliveries: this process could not make an attempt; releasing it',
+          result,
+        )
+        yield* store.releaseTestDelivery(taken)
         return
       }
-      yield* store.recordTrial(trial, result)
+      yield* store.recordTestDelivery(taken, result)
       yield* Metric.update(metrics.trials, 1)
     },
-    // Who asked for it gets no answer, and may ask again.
-    Effect.catch((error) => Effect.logWarning('a trial delivery could not be recorded', error)),
+    // The client of the API gets no result, and may request another one.
+    Effect.catch((error) =>
+      Effect.logWarning('test deliveries: could not record an attempt; dropping it', error),
+    ),
   )
 
-  const look = Effect.gen(function* () {
-    const free = AT_ONCE - (yield* FiberSet.size(underWay))
-    if (free > 0) for (const trial of yield* store.claimTrials(free)) fork(make(trial))
-    yield* Effect.sleep(LOOK_EVERY)
+  const poll = Effect.gen(function* () {
+    const free = MAX_IN_FLIGHT - (yield* FiberSet.size(inFlight))
+    if (free > 0) for (const taken of yield* store.takeTestDeliveries(free)) fork(make(taken))
+    yield* Effect.sleep(POLL_EVERY)
   }).pipe(
     Effect.catch((error) =>
       Effect.andThen(
-        Effect.logWarning('trial deliveries could not be looked for', error),
+        Effect.logWarning('test deliveries: could not read requests; trying again in 1 s', error),
         Effect.sleep(TROUBLE_PAUSE),
       ),
     ),
   )
-  return yield* Effect.forever(look)
-})
-
-/** Clears what deleted subscriptions have left, for ever. */
-export const runClearing = Effect.gen(function* () {
-  const store = yield* FanoutStore
-  const { clearEveryMs } = yield* FanoutSettings
-  const step = store.clearDeleted.pipe(
-    Effect.catch((error) =>
-      Effect.as(Effect.logWarning('what deleted subscriptions left could not be cleared', error), 0),
-    ),
-    Effect.flatMap((cleared) => Effect.sleep(cleared > 0 ? CLEAR_PAUSE : clearEveryMs)),
-  )
-  return yield* Effect.forever(step)
+  return yield* Effect.forever(poll)
 })

@@ -1,26 +1,25 @@
-/** Waiting for a moment or a call, whichever comes first, with one fiber and no polling. */
+/** Lets one fiber wait for a time or a notification, whichever comes first, without polling. */
 import { Clock, Effect, Latch } from 'effect'
 
-export interface Alarm {
-  /** Ends the wait under way, or the next one. */
-  readonly ring: () => void
-  /** Waits until `at` (milliseconds since the epoch; `null`: for ever) or a ring. */
-  readonly wait: (at: number | null) => Effect.Effect<void>
+export interface WakeSignal {
+  /** Ends the current wait, or the next one. */
+  readonly notify: () => void
+  /** Waits until `at` (milliseconds since the epoch; `null`: no limit) or a notification. */
+  readonly waitUntil: (at: number | null) => Effect.Effect<void>
 }
 
-export const makeAlarm = (): Alarm => {
+export const makeWakeSignal = (): WakeSignal => {
   const latch = Latch.makeUnsafe(false)
   return {
-    ring: () => {
+    notify: () => {
       latch.openUnsafe()
     },
-    wait: (at) =>
+    waitUntil: (at) =>
       Effect.gen(function* () {
-        const rung = latch.await
-        if (at === null) yield* rung
+        if (at === null) yield* latch.await
         else {
           const ms = at - (yield* Clock.currentTimeMillis)
-          if (ms > 0) yield* Effect.raceFirst(rung, Effect.sleep(ms))
+          if (ms > 0) yield* Effect.raceFirst(latch.await, Effect.sleep(ms))
         }
         latch.closeUnsafe()
       }),

@@ -7,12 +7,13 @@
  */
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Metric } from 'effect'
-import { makeAlarm } from '../delivery/wake-signal.ts'
-import type { Deliverer } from '../delivery/deliverer.ts'
-import { metrics } from '../metrics.ts'
 import { FanoutSettings } from '../config.ts'
-import { FanoutStore, type Outcome, type Ownership, type PartitionLost } from '../store/store.port.ts'
-import { retryStorage } from '../store/retry.ts'
+import type { Deliverer } from '../delivery/deliverer.ts'
+import type { Outcome } from '../delivery/outcome.ts'
+import { makeWakeSignal } from '../delivery/wake-signal.ts'
+import { metrics } from '../metrics.ts'
+import { retryStorage } from '../store/storage-errors.ts'
+import { FanoutStore, type Ownership, type PartitionLost } from '../store/store.port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 
 export interface OutcomeRecorder {
@@ -35,7 +36,7 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
   const store = yield* FanoutStore
   const settings = yield* FanoutSettings
   const clock = yield* Clock.Clock
-  const alarm = makeAlarm()
+  const signal = makeWakeSignal()
   const now = () => clock.currentTimeMillisUnsafe()
   /** Outcomes of the next group, oldest first. */
   let pending: Array<readonly [Subscription, Outcome]> = []
@@ -48,7 +49,7 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
     for (;;) {
       const latest = pending.length === 0 ? null : pendingSince + settings.recordWithinMs
       if (urgent || pending.length >= settings.recordTogether || (latest !== null && now() >= latest)) return
-      yield* alarm.wait(latest)
+      yield* signal.waitUntil(latest)
     }
   })
 
@@ -57,7 +58,7 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
     pending = []
     urgent = false
     const outcomes = group.map(([, outcome]) => outcome)
-    const { nextDue, standings } = yield* store
+    const { health, nextDue } = yield* store
       .record(ownership, outcomes)
       .pipe(retryStorage('outcome recorder: could not record outcomes; trying again', ownership.partition))
     for (const [result, those] of Map.groupBy(outcomes, ({ reason }) => reason ?? 'succeeded')) {
@@ -65,13 +66,13 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
     }
     const deleted = new Set<string>()
     for (const [subscription, outcome] of group) {
-      const standing = standings.get(outcome.endpoint) ?? null
-      if (standing === null) deleted.add(outcome.endpoint)
-      const disabled = standing?.action === 'disable' && subscription.enabled
-      deliverer.recorded(subscription, outcome, standing, nextDue.get(outcome.batch.uuid) ?? null)
+      const recorded = health.get(outcome.endpoint) ?? null
+      if (recorded === null) deleted.add(outcome.endpoint)
+      const disabled = recorded?.action === 'disable' && subscription.enabled
+      deliverer.recorded(subscription, outcome, recorded, nextDue.get(outcome.batch.uuid) ?? null)
       if (disabled) yield* logDisabled(subscription)
     }
-    // Outcomes reported meanwhile, of subscriptions that fail only now.
+    // Successes that were reported meanwhile, of subscriptions that began to fail with this group.
     if (pending.some(([subscription]) => subscription.failing)) urgent = true
     yield* Effect.forEach(deleted, reload, { discard: true }).pipe(
       retryStorage('outcome recorder: could not reload a subscription; trying again', ownership.partition),
@@ -83,7 +84,7 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
       if (pending.length === 0) pendingSince = now()
       pending.push([subscription, outcome])
       if (outcome.reason !== null || subscription.failing) urgent = true
-      if (urgent || pending.length === 1 || pending.length === settings.recordTogether) alarm.ring()
+      if (urgent || pending.length === 1 || pending.length === settings.recordTogether) signal.notify()
     },
     run: Effect.forever(Effect.andThen(untilDue, recordGroup)),
   } satisfies OutcomeRecorder

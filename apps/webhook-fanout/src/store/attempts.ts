@@ -1,11 +1,71 @@
+/** `webhooks.attempts`: the delivery log, one row for each attempt and expiry. Owner: webhook-fanout. */
 import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'
-import type { Outcome } from './store.port.ts'
+import { type Queries, sqlArray } from '@hub/store'
+import type { Outcome } from '../delivery/outcome.ts'
+import { isoText } from './times.ts'
 
-/** Ids of attempts, UUIDs. Random bytes are drawn for all of them at once. */
-export const attemptIds = (outcomes: ReadonlyArray<Outcome>): ReadonlyArray<string> => {
-  const random = randomBytes(NEW_ID_RANDOM_BYTES * outcomes.length)
-  return outcomes.map(({ startedAt }, index) =>
-    newUuid(startedAt, random.subarray(index * NEW_ID_RANDOM_BYTES, (index + 1) * NEW_ID_RANDOM_BYTES)),
+export interface NewAttempt {
+  readonly outcome: Outcome
+  /** Number of the attempt, from 1; that of the last attempt for an expiry. */
+  readonly attempt: number
+  readonly nextAttemptAt: number | null
+}
+
+/** Ids of attempts (UUIDs). Random bytes are drawn for all of them at once, which is cheaper. */
+const attemptIds = (attempts: ReadonlyArray<NewAttempt>): ReadonlyArray<string> => {
+  const random = randomBytes(NEW_ID_RANDOM_BYTES * attempts.length)
+  return attempts.map(({ outcome }, index) =>
+    newUuid(
+      outcome.startedAt,
+      random.subarray(index * NEW_ID_RANDOM_BYTES, (index + 1) * NEW_ID_RANDOM_BYTES),
+    ),
   )
 }
+
+export const insertAttempts = async (q: Queries, attempts: ReadonlyArray<NewAttempt>): Promise<void> => {
+  if (attempts.length === 0) return
+  const outcomes = attempts.map(({ outcome }) => outcome)
+  await q`
+    INSERT INTO webhooks.attempts (id, endpoint_id, batch_id, attempt, status, response_code, duration_ms, reason,
+      created_at, next_attempt_at, redelivery)
+    SELECT * FROM unnest(
+      ${sqlArray(attemptIds(attempts))}::uuid[],
+      ${sqlArray(outcomes.map(({ endpoint }) => endpoint))}::uuid[],
+      ${sqlArray(outcomes.map(({ batch }) => batch.uuid))}::uuid[],
+      ${sqlArray(attempts.map(({ attempt }) => attempt))}::integer[],
+      ${sqlArray(outcomes.map(({ reason }) => (reason === null ? 'succeeded' : 'failed')))}::text[],
+      ${sqlArray(outcomes.map(({ responseCode }) => responseCode))}::integer[],
+      ${sqlArray(outcomes.map(({ durationMs }) => durationMs))}::integer[],
+      ${sqlArray(outcomes.map(({ reason }) => reason))}::text[],
+      ${sqlArray(outcomes.map(({ startedAt }) => isoText(startedAt)))}::timestamptz[],
+      ${sqlArray(attempts.map(({ nextAttemptAt }) => isoText(nextAttemptAt)))}::timestamptz[],
+      ${sqlArray(outcomes.map(({ batch }) => batch.redelivery))}::uuid[])`
+}
+
+/** The attempt of a test delivery. Ids are UUIDs. */
+export interface TestAttempt {
+  readonly id: string
+  readonly endpoint: string
+  readonly batch: string
+  readonly responseCode: number | null
+  readonly durationMs: number
+  /** `null`: success. */
+  readonly reason: string | null
+  readonly startedAt: number
+}
+
+export const insertTestAttempt = (q: Queries, attempt: TestAttempt) => q`
+  INSERT INTO webhooks.attempts ${q({
+    id: attempt.id,
+    endpoint_id: attempt.endpoint,
+    batch_id: attempt.batch,
+    attempt: 1,
+    status: attempt.reason === null ? 'succeeded' : 'failed',
+    response_code: attempt.responseCode,
+    duration_ms: attempt.durationMs,
+    reason: attempt.reason,
+    trial: true,
+    created_at: new Date(attempt.startedAt),
+    next_attempt_at: null,
+  })}`

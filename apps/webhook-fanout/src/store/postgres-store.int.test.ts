@@ -1,15 +1,15 @@
 /**
- * The store on PostgreSQL against its double in memory, which asks the domain: whatever happens to a subscription, both say the
- * same of what is due, what stands in the log and how the subscription stands. So the SQL has the rules of the domain.
+ * The suite of the store: random lives of a subscription on PostgreSQL and on the store in memory, which calls the
+ * domain. Both must return the same due batches, delivery log and endpoint health, so the SQL follows the domain.
  */
 import { describe, expect, it } from '@effect/vitest'
 import { Context, Effect, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import * as fc from 'fast-check'
-import type { DueRequest, FoundBatches, Place } from './due-batches.ts'
 import { makeDeployment } from '../testing/harness.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
-import { FanoutStore, type FanoutStoreShape } from './store.port.ts'
+import type { BatchCursor } from '../delivery/pending-batch.ts'
+import { type DueRequest, FanoutStore, type FanoutStoreShape, type FoundBatches } from './store.port.ts'
 import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
 import { MemoryStore } from '../testing/memory-store.ts'
 
@@ -20,7 +20,7 @@ const PARTITION = 0
 const ALL = 1000
 const PAGE = 7
 
-/** Without the jitter, which each of the two draws for itself. */
+/** Without jitter, because the two stores would draw different random numbers. */
 const settings: Settings = {
   ...FANOUT_DEFAULTS,
   nextAttemptAt: (failure) => FANOUT_DEFAULTS.nextAttemptAt({ ...failure, random: 0.5 }),
@@ -28,7 +28,7 @@ const settings: Settings = {
 
 type Step =
   | { readonly kind: 'pass'; readonly ms: number }
-  | { readonly kind: 'queue'; readonly batches: number }
+  | { readonly kind: 'store'; readonly batches: number }
   | {
       readonly kind: 'attempts'
       readonly most: number
@@ -49,7 +49,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('queue' as const), batches: fc.integer({ min: 1, max: 8 }) }),
+    arbitrary: fc.record({ kind: fc.constant('store' as const), batches: fc.integer({ min: 1, max: 8 }) }),
   },
   {
     weight: 5,
@@ -64,26 +64,26 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('enable' as const) }) },
 )
 
-const queue = (batches: number): Step => ({ kind: 'queue', batches })
+const store = (batches: number): Step => ({ kind: 'store', batches })
 const pass = (ms: number): Step => ({ kind: 'pass', ms })
 const attempts = (most: number, fail: boolean): Step => ({ kind: 'attempts', most, fail, tookMs: 5 })
 const takenOver = (fail: boolean): Step => ({ kind: 'attempts', most: 2, fail, tookMs: 5, takenOver: true })
 
 /**
- * One batch is refused again and again, before its time, because others succeed; until that is enough. Then everything fails, and is
- * enabled by hand: the refused one goes out once more as well, though not as the first.
+ * One batch fails each time. It is attempted early because others succeed, until the limit of early attempts. Then all
+ * batches fail until the subscription is disabled. After it is enabled, that batch is attempted once more, though not first.
  */
 const REFUSED_TOO_OFTEN: ReadonlyArray<Step> = [
-  queue(1),
+  store(1),
   attempts(1, true),
   ...Array.from({ length: 12 }, () => [
-    queue(1),
+    store(1),
     pass(1000),
     attempts(1, false),
     pass(1000),
     attempts(1, true),
   ]).flat(),
-  queue(8),
+  store(8),
   ...Array.from({ length: 4 }, (): ReadonlyArray<Step> => [
     attempts(25, true),
     { kind: 'pass', ms: HOUR },
@@ -95,7 +95,7 @@ const REFUSED_TOO_OFTEN: ReadonlyArray<Step> = [
 
 /** The partition changes hands while nothing fails, and while something does. */
 const TAKEN_OVER: ReadonlyArray<Step> = [
-  queue(6),
+  store(6),
   takenOver(false),
   attempts(1, true),
   takenOver(false),
@@ -105,7 +105,7 @@ const TAKEN_OVER: ReadonlyArray<Step> = [
 
 describe('the store on PostgreSQL', () => {
   it.effect(
-    'says of every batch and subscription what the domain says',
+    'returns what the domain decides for every batch and subscription',
     () =>
       Effect.gen(function* () {
         yield* TestClock.setTime(START)
@@ -114,16 +114,16 @@ describe('the store on PostgreSQL', () => {
           Effect.provideService(FanoutSettings, settings),
         )
         const real = Context.get(context, FanoutStore)
-        let owner = { partition: PARTITION, epoch: (yield* real.take(PARTITION)).epoch }
+        let owner = { partition: PARTITION, epoch: (yield* real.acquire(PARTITION)).epoch }
         const run = Effect.runPromiseWith(yield* Effect.context<Scope.Scope>())
-        let life = 0
+        let lives = 0
 
-        const live = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>) {
-          life += 1
+        const runLife = Effect.fnUntraced(function* (steps: ReadonlyArray<Step>) {
+          lives += 1
           const account = yield* hub.account()
           const { id, uuid } = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })
-          // What the lives before have left.
-          const left = yield* real.waiting
+          // Batches of the lives before.
+          const earlier = yield* real.waiting
           const memory = new MemoryStore({ settings, random: () => 0.5 })
           memory.subscribe(uuid, account.id)
           memory.positions.set(PARTITION, { epoch: owner.epoch, position: -1 })
@@ -153,38 +153,38 @@ describe('the store on PostgreSQL', () => {
           })
           const dueOf = (
             record: SubscriptionRecord,
-            paging: Pick<DueRequest, 'behind' | 'without' | 'limit'>,
+            paging: Pick<DueRequest, 'cursor' | 'without' | 'limit'>,
           ) =>
             both((store) =>
               store.due({
                 endpoint: uuid,
                 releasedAt: record.backlogReleasedAt,
-                first: paging.behind === null ? record.disabledByBatch : null,
+                probe: paging.cursor === null ? record.disabledByBatch : null,
                 withBodies: true,
                 ...paging,
               }),
             )
-          /** What is due, read as a backlog is: a few at a time, each behind the last. */
+          /** Due batches, read in pages as a backlog is. */
           const paged = Effect.fnUntraced(function* (record: SubscriptionRecord) {
             const read = new Set<string>()
-            let behind: Place | null = null
+            let cursor: BatchCursor | null = null
             do {
               const [stored, doubled]: readonly [FoundBatches, FoundBatches] = yield* dueOf(record, {
-                behind,
+                cursor,
                 without: read,
                 limit: PAGE,
               })
               expect(plain(stored)).toEqual(plain(doubled))
               for (const { uuid } of stored.batches) read.add(uuid)
-              behind = stored.place
-            } while (behind !== null)
+              cursor = stored.cursor
+            } while (cursor !== null)
             return [...read]
           })
           const due = Effect.fnUntraced(function* () {
             const record = yield* request()
             const enabled = record.status === 'enabled'
             const [stored, doubled] = yield* enabled
-              ? dueOf(record, { behind: null, without: new Set(), limit: ALL })
+              ? dueOf(record, { cursor: null, without: new Set(), limit: ALL })
               : both((store) => store.expired({ endpoint: uuid, without: new Set(), limit: ALL }))
             expect(plain(stored)).toEqual(plain(doubled))
             if (enabled) expect(yield* paged(record)).toEqual(stored.batches.map((batch) => batch.uuid))
@@ -195,22 +195,22 @@ describe('the store on PostgreSQL', () => {
             if (step.kind === 'pass') {
               now += step.ms
               yield* TestClock.setTime(now)
-            } else if (step.kind === 'queue') {
-              const cuts = Array.from({ length: step.batches }, () => {
+            } else if (step.kind === 'store') {
+              const batches = Array.from({ length: step.batches }, () => {
                 sequence += 1
                 const event = {
-                  id: `evt_${String(life * 10_000 + sequence).padStart(26, '0')}`,
+                  id: `evt_${String(lives * 10_000 + sequence).padStart(26, '0')}`,
                   sequence,
                   body: `{"n":${sequence}}`,
                   offset: sequence,
                 }
                 return { subscription: { id, uuid }, events: [event] }
               })
-              const [stored, doubled] = yield* both((store) => store.queue(owner, sequence, cuts))
+              const [stored, doubled] = yield* both((store) => store.storeBatches(owner, sequence, batches))
               expect(stored).toEqual(doubled)
             } else if (step.kind === 'enable') {
               memory.enable(uuid, now)
-              const { backlogReleasedAt, status } = memory.subscriptions.get(uuid)!.standing
+              const { backlogReleasedAt, status } = memory.subscriptions.get(uuid)!.health
               yield* hub.sql.run(
                 (q) => q`
                   UPDATE webhooks.endpoints SET status = ${status}, consecutive_failures = 0, first_failure_at = NULL,
@@ -240,7 +240,7 @@ describe('the store on PostgreSQL', () => {
                 }
               })
               if (step.takenOver === true && outcomes.length > 0) {
-                const [{ epoch }, { epoch: epochDoubled }] = yield* both((store) => store.take(PARTITION))
+                const [{ epoch }, { epoch: epochDoubled }] = yield* both((store) => store.acquire(PARTITION))
                 expect(epoch).toBe(epochDoubled)
                 const lost = owner
                 owner = { partition: PARTITION, epoch }
@@ -250,13 +250,13 @@ describe('the store on PostgreSQL', () => {
               if (outcomes.length > 0) {
                 const [stored, doubled] = yield* both((store) => store.record(owner, outcomes))
                 expect(stored).toEqual(doubled)
-                // Recorded twice, it is recorded once.
+                // A repeated call records nothing.
                 const again = yield* both((store) => store.record(owner, outcomes))
                 expect(again[0].nextDue).toEqual(new Map())
               }
             }
             yield* due()
-            expect((yield* real.waiting) - left).toBe(yield* double.waiting)
+            expect((yield* real.waiting) - earlier).toBe(yield* double.waiting)
           }
           const lines = yield* hub.sql.run(
             (q) =>
@@ -281,13 +281,13 @@ describe('the store on PostgreSQL', () => {
         yield* Effect.promise(() =>
           fc.assert(
             fc.asyncProperty(fc.array(anyStep, { minLength: 5, maxLength: 40, size: 'max' }), (steps) =>
-              run(live(steps)),
+              run(runLife(steps)),
             ),
             { numRuns: 8, endOnFailure: true, examples: [[REFUSED_TOO_OFTEN], [TAKEN_OVER]] },
           ),
         )
       }),
-    // Thousands of statements, on a machine that may be busy.
+    // Thousands of statements; the machine may be busy.
     120_000,
   )
 })

@@ -1,4 +1,4 @@
-/** What commands do to the fan-out: trial deliveries, rotation, deletion, and what is told when a subscription is disabled. */
+/** Commands for subscriptions: test deliveries, secret rotation, deletion; and the event of a disabled subscription. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, toTimestamp } from '@hub/domain'
@@ -7,14 +7,14 @@ import { Deferred, Effect, type Scope } from 'effect'
 import { Stripe } from 'stripe'
 import { certificate, type Deployment, type Endpoint, makeDeployment } from '../testing/harness.ts'
 
-/** Slow machines wait longer; a test that cannot end fails. */
+/** Long enough for a slow machine; it ends a test that hangs. */
 const TIMEOUT = 30_000
 
 const test = (name: string, body: (hub: Deployment) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.live(name, () => Effect.flatMap(makeDeployment, body), TIMEOUT)
 
-/** Asks for a trial as command-api does. Answers the id of the attempt that it will be. */
-const askForTrial = Effect.fnUntraced(function* (hub: Deployment, endpoint: Endpoint) {
+/** Requests a test delivery as command-api does. Returns the id of its attempt. */
+const requestTestDelivery = Effect.fnUntraced(function* (hub: Deployment, endpoint: Endpoint) {
   const id = randomUUID()
   yield* hub.sql.run((q) => q`INSERT INTO webhooks.trials (endpoint_id, id) VALUES (${endpoint.uuid}, ${id})`)
   return id
@@ -27,8 +27,8 @@ const verified = (request: { readonly body: Buffer; readonly headers: object } |
     secret,
   ) as unknown as ReadonlyArray<Record<string, unknown>>
 
-describe('a trial delivery', () => {
-  test('goes out at once, signed, whatever the status and the types, and is in the log as a trial', (hub) =>
+describe('a test delivery', () => {
+  test('is made at once and signed, for any status and event types, and is marked in the delivery log', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account('test')
@@ -38,7 +38,7 @@ describe('a trial delivery', () => {
                  WHERE id = ${endpoint.uuid}`,
       )
       yield* hub.start()
-      const id = yield* askForTrial(hub, endpoint)
+      const id = yield* requestTestDelivery(hub, endpoint)
       const [request] = yield* receiver.until((received) => received.length === 1)
       const [event, ...more] = verified(request, endpoint.secret)
       expect(more).toEqual([])
@@ -75,7 +75,7 @@ describe('a trial delivery', () => {
       })
     }))
 
-  test('that fails counts for nothing', (hub) =>
+  test('that fails does not change the endpoint health', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
       const account = yield* hub.account()
@@ -87,7 +87,7 @@ describe('a trial delivery', () => {
                  WHERE id = ${endpoint.uuid}`,
       )
       yield* hub.start()
-      yield* askForTrial(hub, endpoint)
+      yield* requestTestDelivery(hub, endpoint)
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
       const [row] = yield* hub.sql.run(
         (q) => q`SELECT e.status, e.consecutive_failures, a.reason, a.response_code, a.status AS attempt
@@ -102,7 +102,7 @@ describe('a trial delivery', () => {
       })
     }))
 
-  test('is made once, however many processes there are', (hub) =>
+  test('is made once by several processes', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -111,12 +111,12 @@ describe('a trial delivery', () => {
       )
       yield* hub.start()
       yield* hub.start()
-      yield* Effect.forEach(endpoints, (endpoint) => askForTrial(hub, endpoint))
+      yield* Effect.forEach(endpoints, (endpoint) => requestTestDelivery(hub, endpoint))
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts WHERE trial`).length === 12)
       expect(receiver.received.length).toBe(12)
     }))
 
-  test('that nobody waits for any more is not made', (hub) =>
+  test('is not made when its request is too old', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -124,17 +124,17 @@ describe('a trial delivery', () => {
         yield* hub.subscribe(account, receiver.url('/late')),
         yield* hub.subscribe(account, receiver.url('/fresh')),
       ]
-      yield* askForTrial(hub, late)
+      yield* requestTestDelivery(hub, late)
       yield* hub.sql.run((q) => q`UPDATE webhooks.trials SET requested_at = now() - interval '6 seconds'`)
       yield* hub.start()
-      yield* askForTrial(hub, fresh)
+      yield* requestTestDelivery(hub, fresh)
       yield* hub.eventually(async (q) => (await q`SELECT 1 FROM webhooks.attempts`).length === 1)
       expect(receiver.received.map(({ path }) => path)).toEqual(['/fresh'])
     }))
 })
 
 describe('after a rotation', () => {
-  test('both secrets sign until its end, then the new one alone', (hub) =>
+  test('both secrets sign until the rotation ends, then only the new one', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -166,23 +166,23 @@ describe('a deleted subscription', () => {
         q`UPDATE webhooks.endpoints SET deleted_at = now(), url = '', secret = ''::bytea WHERE id = ${endpoint.uuid}`,
     )
 
-  test('is attempted no more, and what it had goes', (hub) =>
+  test('gets no further attempts, and its rows are deleted', (hub) =>
     Effect.gen(function* () {
-      const brokenOff = yield* Deferred.make<void>()
+      const aborted = yield* Deferred.make<void>()
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) =>
-          response.on('close', () => Deferred.doneUnsafe(brokenOff, Effect.void)),
+          response.on('close', () => Deferred.doneUnsafe(aborted, Effect.void)),
       })
-      const witness = yield* tlsReceiver(certificate)
+      const otherReceiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
-      const other = yield* hub.subscribe(account, witness.url())
+      const other = yield* hub.subscribe(account, otherReceiver.url())
       yield* hub.start()
       yield* hub.emit(account, 3)
       yield* receiver.until((received) => received.length === 1)
       yield* remove(hub, endpoint)
       yield* hub.change(account, endpoint, 'deleted')
-      yield* Deferred.await(brokenOff)
+      yield* Deferred.await(aborted)
       yield* hub.emit(account, 1)
       yield* hub.eventually(
         async (q) =>
@@ -194,34 +194,34 @@ describe('a deleted subscription', () => {
       expect(yield* hub.attemptsOf(endpoint)).toEqual([])
     }))
 
-  test('whose deletion has not been read yet is noticed at its next attempt', (hub) =>
+  test('is detected at its next attempt if the record of the deletion has not been read', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(500) })
-      const witness = yield* tlsReceiver(certificate)
+      const otherReceiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, receiver.url())
       yield* hub.start({ settings: { nextAttemptAt: ({ failedAt }) => failedAt + 50 } })
       yield* hub.emit(account, 1)
       yield* receiver.until((received) => received.length >= 2)
       yield* remove(hub, endpoint)
-      // Nobody tells the fan-out. What it still attempts leaves no line, and soon there is nothing to attempt.
+      // No record announces the deletion. Remaining attempts are not logged, and soon the batches are deleted.
       yield* hub.eventually(
         async (q) =>
           (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 0,
       )
-      yield* hub.subscribe(account, witness.url())
-      // A round takes longer than the next attempt would be away; so it has ended when one changes nothing.
+      yield* hub.subscribe(account, otherReceiver.url())
+      // A round takes longer than the retry interval, so a round without an attempt shows that there are no more.
       for (let before = -1; receiver.received.length !== before;) {
         before = receiver.received.length
-        const delivered = witness.received.length
+        const delivered = otherReceiver.received.length
         yield* hub.emit(account, 1)
-        yield* witness.until((received) => received.length > delivered)
+        yield* otherReceiver.until((received) => received.length > delivered)
       }
     }))
 })
 
-describe('a subscription that is disabled', () => {
-  test('leaves one event for the journal, in the transaction that disables it', (hub) =>
+describe('a disabled subscription', () => {
+  test('inserts one event into the event inbox, in the transaction that disables it', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: statusResponse(503) })
       const account = yield* hub.account('test')
@@ -262,27 +262,27 @@ describe('a subscription that is disabled', () => {
       expect(JSON.stringify(left)).not.toContain('whsec')
     }))
 
-  test('is not told of itself; the others are', (hub) =>
+  test('is not informed of its own disabling; the others are', (hub) =>
     Effect.gen(function* () {
       const [own, other] = [yield* tlsReceiver(certificate), yield* tlsReceiver(certificate)]
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, own.url())
       yield* hub.subscribe(account, other.url())
       yield* hub.start()
-      const told = yield* hub.record(account, 1, 'webhook.endpoint_disabled', { id: endpoint.id })
-      yield* hub.publish(account, told)
+      const disabling = yield* hub.record(account, 1, 'webhook.endpoint_disabled', { id: endpoint.id })
+      yield* hub.publish(account, disabling)
       const [after] = yield* hub.emit(account, 1)
       const ids = (received: ReadonlyArray<{ readonly body: Buffer }>) =>
         received.flatMap(({ body }) => (JSON.parse(body.toString()) as { id: string }[]).map(({ id }) => id))
       yield* other.until((received) => ids(received).length === 2)
       yield* own.until((received) => ids(received).length > 0)
-      expect(new Set(ids(other.received))).toEqual(new Set([told.events[0]!.id, after!.id]))
+      expect(new Set(ids(other.received))).toEqual(new Set([disabling.events[0]!.id, after!.id]))
       expect(ids(own.received)).toEqual([after!.id])
     }))
 })
 
-describe('whoever changes a subscription', () => {
-  test('can see when the change is in force: the position passes it', (hub) =>
+describe('a change of a subscription', () => {
+  test('is applied when the stored position passes its record', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()

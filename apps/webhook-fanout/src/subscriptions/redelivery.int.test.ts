@@ -1,4 +1,4 @@
-/** Deliveries that the hub's operator has repeated for a period. */
+/** Redeliveries: the hub's staff has the events of a period delivered again. */
 import { describe, expect, it } from '@effect/vitest'
 import { Sql } from '@hub/store'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
@@ -15,13 +15,13 @@ const eventIds = (received: Received): ReadonlyArray<string> =>
   (JSON.parse(received.body.toString('utf8')) as ReadonlyArray<{ id: string }>).map(({ id }) => id)
 const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ id }) => id)
 
-/** Everything that was recorded until now. */
+/** Requests a redelivery of all events so far. */
 const requestAll = (hub: Deployment, endpoint: Endpoint) =>
   requestRedelivery({ subscription: endpoint.id, from: Date.now() - HOUR, until: Date.now() + HOUR }).pipe(
     Effect.provideService(Sql, hub.sql),
   )
 
-const done = (hub: Deployment, id: string) =>
+const waitUntilDone = (hub: Deployment, id: string) =>
   hub.eventually(async (q) => {
     const [row] = await q<{ done: boolean }[]>`
       SELECT finished_at IS NOT NULL AND NOT EXISTS (
@@ -30,8 +30,8 @@ const done = (hub: Deployment, id: string) =>
     return row?.done === true
   })
 
-/** So many attempts are in the log. */
-const recorded = (hub: Deployment, endpoint: Endpoint, attempts: number) =>
+/** Waits for so many attempts in the delivery log. */
+const waitForAttempts = (hub: Deployment, endpoint: Endpoint, attempts: number) =>
   hub.eventually(
     async (q) =>
       (await q`SELECT 1 FROM webhooks.attempts WHERE endpoint_id = ${endpoint.uuid}`).length === attempts,
@@ -45,8 +45,8 @@ const health = (hub: Deployment, endpoint: Endpoint) =>
     )
     .pipe(Effect.map(([row]) => row))
 
-describe('a period is delivered once more', () => {
-  test('with the same events in batches of their own, which the log marks', (hub) =>
+describe('a redelivery', () => {
+  test('delivers the same events in separate batches, which the delivery log marks', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -56,15 +56,15 @@ describe('a period is delivered once more', () => {
       yield* hub.emit(account, 1, 'message.delivered')
       yield* receiver.until((received) => received.flatMap(eventIds).length === 230)
       const before = receiver.received.length
-      yield* recorded(hub, endpoint, before)
+      yield* waitForAttempts(hub, endpoint, before)
       const id = yield* requestAll(hub, endpoint)
-      yield* done(hub, id)
+      yield* waitUntilDone(hub, id)
       const again = receiver.received.slice(before)
       expect(again.flatMap(eventIds).toSorted()).toEqual(idsOf(events).toSorted())
       expect(again.map((request) => eventIds(request).length).toSorted((a, b) => a - b)).toEqual([
         30, 100, 100,
       ])
-      // A receiver that drops batches that it has seen must not drop these.
+      // A receiver that drops known batch ids must not drop these.
       const seen = new Set(receiver.received.slice(0, before).map(({ headers }) => headers['hub-event-id']))
       for (const { headers } of again) expect(seen.has(String(headers['hub-event-id']))).toBe(false)
       const log = yield* hub.sql.run(
@@ -78,18 +78,18 @@ describe('a period is delivered once more', () => {
         batches: 3,
         pending: 0,
       })
-      // And once more on a second request, under other batch ids again.
-      yield* done(hub, yield* requestAll(hub, endpoint))
+      // A second request delivers them again, under different batch ids.
+      yield* waitUntilDone(hub, yield* requestAll(hub, endpoint))
       const ids = receiver.received.map(({ headers }) => headers['hub-event-id'])
       expect(new Set(ids).size).toBe(ids.length)
     }))
 
-  test('also from before the subscription was created, and not from outside of the period', (hub) =>
+  test('contains events from before the subscription was created, and none from outside of the period', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const early = yield* hub.record(account, 2)
-      // What was recorded since is nobody's concern here: it is not published, nor read up on.
+      // Without its record in the topic, the subscription gets no events but those of the redelivery.
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
       yield* hub.sql.run(
         (q) =>
@@ -102,11 +102,11 @@ describe('a period is delivered once more', () => {
         from: early.createdAt - 600_000,
         until: early.createdAt - 300_000,
       }).pipe(Effect.provideService(Sql, hub.sql))
-      yield* done(hub, id)
+      yield* waitUntilDone(hub, id)
       expect(receiver.received.flatMap(eventIds)).toEqual(idsOf(early.events))
     }))
 
-  test('without touching the count: its failures do not disable, and its success releases nothing', (hub) =>
+  test('does not change the endpoint health: failures do not disable, and a success releases nothing', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -115,8 +115,8 @@ describe('a period is delivered once more', () => {
         settings: { nextAttemptAt: ({ attempt, failedAt }) => failedAt + RETRY_MS * attempt },
       })
       yield* hub.emit(account, 2)
-      yield* recorded(hub, endpoint, 1)
-      // One failure more would disable it.
+      yield* waitForAttempts(hub, endpoint, 1)
+      // One more failure of an ordinary batch would disable it.
       yield* hub.sql.run(
         (q) => q`
           UPDATE webhooks.endpoints SET consecutive_failures = 19, first_failure_at = now() - interval '2 hours'
@@ -128,12 +128,12 @@ describe('a period is delivered once more', () => {
       yield* receiver.until((received) => received.length >= 4)
       expect(yield* health(hub, endpoint)).toEqual(before)
       receiver.respondWith(statusResponse(200))
-      yield* done(hub, id)
+      yield* waitUntilDone(hub, id)
       expect(yield* health(hub, endpoint)).toEqual(before)
       expect((yield* hub.attemptsOf(endpoint)).at(-1)).toMatchObject({ status: 'succeeded', reason: null })
     }))
 
-  test('after a disabled subscription was enabled, and across the end of a process', (hub) =>
+  test('waits until a disabled subscription is enabled, and continues in another process', (hub) =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
@@ -144,10 +144,10 @@ describe('a period is delivered once more', () => {
       )
       const first = yield* hub.start()
       const id = yield* requestAll(hub, endpoint)
-      // Another subscription's redelivery is done meanwhile.
+      // The redelivery of another subscription is not delayed.
       const other = yield* hub.subscribe(account, receiver.url('/other'))
       const others = yield* requestAll(hub, other)
-      yield* done(hub, others)
+      yield* waitUntilDone(hub, others)
       expect(receiver.received.every(({ path }) => path === '/other')).toBe(true)
       yield* first.stop
       yield* hub.sql.run(
@@ -155,12 +155,12 @@ describe('a period is delivered once more', () => {
           UPDATE webhooks.endpoints SET status = 'enabled', backlog_released_at = now() WHERE id = ${endpoint.uuid}`,
       )
       yield* hub.start()
-      yield* done(hub, id)
+      yield* waitUntilDone(hub, id)
       const got = receiver.received.filter(({ path }) => path === '/').flatMap(eventIds)
       expect(new Set(got)).toEqual(new Set(idsOf(events)))
     }))
 
-  test('not for a subscription that is unknown or gone, nor for an empty period', (hub) =>
+  test('is refused for an unknown or deleted subscription, and for an empty period', (hub) =>
     Effect.gen(function* () {
       const account = yield* hub.account()
       const endpoint = yield* hub.subscribe(account, 'https://127.0.0.1:1/', { announce: false })

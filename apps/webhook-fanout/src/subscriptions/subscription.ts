@@ -1,12 +1,11 @@
-/** A subscription as the fan-out knows it: a plain object of the partition that owns it. */
+/** A webhook subscription in memory: its stored record, and its batches that are next or in flight. */
 import type { Mode, SubscriptionStatus } from '@hub/domain'
 import type { Redacted } from 'effect'
-import type { Place } from '../store/due-batches.ts'
 import type { SlotHolder } from '../delivery/attempt-slots.ts'
+import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
 
-/** What is stored of it, decrypted. */
+/** The stored subscription, with decrypted secrets. */
 export interface SubscriptionRecord {
-  /** UUID. */
   readonly uuid: string
   /** `we_…` */
   readonly id: string
@@ -17,97 +16,73 @@ export interface SubscriptionRecord {
   /** Empty: all types. */
   readonly eventTypes: ReadonlySet<string>
   readonly status: SubscriptionStatus
-  /** `null` when the box does not open: nothing can be signed. */
+  /** `null`: it cannot be decrypted, so no attempt can be signed. */
   readonly secret: Redacted.Redacted<string> | null
   readonly previousSecret: Redacted.Redacted<string> | null
-  /** Until when the previous secret signs as well, milliseconds since the epoch. */
+  /** Until then the previous secret signs as well, milliseconds since the epoch. */
   readonly rotationEndsAt: number | null
   readonly consecutiveFailures: number
-  /** Batches scheduled before this are due at once. */
+  /** Batches scheduled before this are due at once, milliseconds since the epoch. */
   readonly backlogReleasedAt: number | null
-  /** The batch (UUID) on which it was disabled last: the first of a backlog that is released by hand. */
+  /** The batch (UUID) whose failure disabled it last: the probe of a backlog that is released by hand. */
   readonly disabledByBatch: string | null
-  /** It receives events whose place in the journal is behind this one. */
+  /** It receives events with a higher journal sequence. */
   readonly afterSequence: number
-  /** When the next of its batches is due (or, while it is disabled, expires); `null`: nothing is pending. */
+  /** When its next batch is due or, while it is disabled, expires; `null`: no batch is pending. */
   readonly nextDueAt: number | null
 }
 
-/** A batch that is to be attempted. */
-export interface PendingBatch {
-  readonly uuid: string
-  /** `evb_…` */
-  readonly id: string
-  /** Attempts so far. */
-  readonly attempts: number
-  readonly queuedAt: number
-  /** When its own schedule has it tried, milliseconds since the epoch. */
-  readonly nextAttemptAt: number
-  /** UUID of the redelivery that it is part of; its attempts do not count for the subscription. */
-  readonly redelivery: string | null
-  /** Of a batch that was just stored: the traces of its events, where some are traced. */
-  readonly traceparents?: ReadonlyArray<string>
-  /** `null`: still in PostgreSQL only. */
-  body: Uint8Array | null
-  /** While it is attempted, and until the outcome is noted or recorded. */
-  begun: Begun | null
-}
-
-/** An attempt under way, or one whose outcome is neither noted nor recorded yet. */
-export interface Begun {
-  /** Breaks it off. */
-  giveUp: () => void
-  /** Its outcome is known. */
-  ended: boolean
-}
-
-/** Reading that has begun at the start, and goes on behind a place. */
-export interface ReadOn {
-  readonly behind: Place
-  /** What was held at its beginning, and the lead: UUIDs, of which some may lie behind the place. Whatever is held since was read, and lies before it. */
+/**
+ * A scan of due batches that continues behind a cursor.
+ *
+ * `held` contains the batches (UUIDs) that were in memory when the scan began, and the probe: they may lie behind the
+ * cursor. Batches that came into memory since were found by the scan and lie before the cursor.
+ */
+export interface Scan {
+  readonly cursor: BatchCursor
   readonly held: Set<string>
 }
 
-interface JournalEvent {
+interface EventToMatch {
   readonly sequence: number
   readonly eventType: string
   readonly body: string
 }
 
-/** The actor of one subscription. Changed by its partition and the deliverer only, always synchronously. */
+/** The actor of one subscription. Only its partition and the deliverer change it, always synchronously. */
 export class Subscription implements SlotHolder {
   record: SubscriptionRecord
   readonly partition: number
-  /** In the order in which they are attempted. */
-  readonly linedUp: Array<PendingBatch> = []
-  /** Attempted, or about to be noted or recorded, some dozens, in no order. No `Map`: docs/decisions/0027. */
+  /** The batches that are attempted next, in order. */
+  readonly readyQueue: Array<PendingBatch> = []
+  /** Attempted or about to be recorded: some hundred at most, in no order. Not a `Map`: docs/decisions/0027. */
   readonly inFlight: Array<PendingBatch> = []
   failing: boolean
-  /** The batch (UUID) that is to go out before the rest of a released backlog; `null` once it was looked for. */
-  lead: string | null
-  /** There may be batches due that are not lined up. */
-  moreDue = false
-  /** Where reading them goes on, when nothing has changed before it since. */
-  readOn: ReadOn | null = null
-  /** A read of due batches is under way. */
+  /** The batch (UUID) that goes out before the rest of a released backlog; `null` after it was looked for. */
+  probe: string | null
+  /** There may be due batches that are not in memory. */
+  hasUnreadDue = false
+  /** Where the next read of due batches continues; `null`: at the beginning. */
+  scan: Scan | null = null
+  /** A read of due batches is in progress. */
   reading = false
-  /** When to look for due batches again. */
+  /** When to read due batches again. */
   wakeAt = Number.POSITIVE_INFINITY
-  /** Gone: deleted, or its partition is another process's. */
+  /** It was deleted, or another process owns its partition. */
   closed = false
 
   constructor(record: SubscriptionRecord, partition: number) {
     this.record = record
     this.partition = partition
     this.failing = record.consecutiveFailures > 0
-    this.lead = record.disabledByBatch
+    this.probe = record.disabledByBatch
   }
 
-  /** Batches that are stored and must not be attempted: they are lined up, under way, or noted. UUIDs. */
-  held(): Set<string> {
+  /** The batches in memory (UUIDs). A read of due batches leaves them out. */
+  heldBatches(): Set<string> {
     const held = new Set<string>()
     for (const { uuid } of this.inFlight) held.add(uuid)
-    for (const { uuid } of this.linedUp) held.add(uuid)
+    for (const { uuid } of this.readyQueue) held.add(uuid)
     return held
   }
 
@@ -116,24 +91,24 @@ export class Subscription implements SlotHolder {
   }
 
   get hasWork(): boolean {
-    return this.linedUp.length > 0 && this.enabled && !this.closed
+    return this.readyQueue.length > 0 && this.enabled && !this.closed
   }
 
-  /** It is in flight no more. */
-  landed(batch: PendingBatch): void {
-    const place = this.inFlight.indexOf(batch)
+  removeInFlight(batch: PendingBatch): void {
+    const index = this.inFlight.indexOf(batch)
     const last = this.inFlight.at(-1)
-    if (place < 0 || last === undefined) return
-    this.inFlight[place] = last
+    if (index < 0 || last === undefined) return
+    this.inFlight[index] = last
     this.inFlight.pop()
   }
 
-  wants(event: JournalEvent): boolean {
-    return event.sequence > this.record.afterSequence && this.asksFor(event)
+  /** Whether the event is for it: its type, and its place in the journal. */
+  wants(event: EventToMatch): boolean {
+    return event.sequence > this.record.afterSequence && this.wantsType(event)
   }
 
-  /** Whether it would get the event wherever that stands in the journal. */
-  asksFor(event: JournalEvent): boolean {
+  /** The same without the place in the journal. */
+  wantsType(event: EventToMatch): boolean {
     const { eventTypes } = this.record
     return (
       (eventTypes.size === 0 || eventTypes.has(event.eventType)) &&
@@ -141,7 +116,7 @@ export class Subscription implements SlotHolder {
     )
   }
 
-  /** That it was disabled is told to the others. Source: specification, Event types. */
+  /** Only the other subscriptions learn that it was disabled. Source: specification, Event types. */
   #isAboutItself(body: string): boolean {
     const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
     return data.object.id === this.record.id

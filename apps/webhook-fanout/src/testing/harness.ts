@@ -1,4 +1,4 @@
-/** What the integration tests of the fan-out stand on: a database and topics of their own, and everything else real. */
+/** Fixtures of the fan-out's integration tests: each deployment has its own database, topics and consumer group. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { decodeId, encodeId, eventId, type Mode } from '@hub/domain'
 import {
@@ -21,6 +21,7 @@ import { ConfigProvider, Context, Effect, Exit, Layer, Redacted, Schedule, Scope
 import postgres from 'postgres'
 import { makeFanout } from '../app.ts'
 import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
+import { layerPostgresStore } from '../store/postgres-store.ts'
 import { FanoutStore, type FanoutStoreShape } from '../store/store.port.ts'
 
 const required = (name: string): string => {
@@ -31,7 +32,7 @@ const required = (name: string): string => {
 const admin = required('HUB_TEST_DATABASE_URL')
 const brokers = required('HUB_TEST_KAFKA').split(',')
 
-/** Few enough for the broker of the tests, enough for two members to share. */
+/** Few, to spare the broker of the tests; enough for two members to share. */
 export const PARTITIONS = 2
 
 const connection: KafkaConnection = { brokers, clientId: 'fanout-test' }
@@ -39,7 +40,7 @@ const connection: KafkaConnection = { brokers, clientId: 'fanout-test' }
 export const authority = await makeCertificateAuthority()
 export const certificate = await authority.issue(['127.0.0.1'])
 
-/** What a retry waits in the tests that want one. */
+/** The wait before a retry, ms. */
 export const RETRY_MS = 150
 
 export interface Account {
@@ -60,12 +61,12 @@ export interface PublishedEvent {
   readonly body: string
 }
 
-/** The real client, which the loopback is open to. */
+/** The real client, with an address policy that allows the loopback address. */
 export const clientLayer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe(
   Layer.provide(Layer.succeed(AddressPolicy, makeAddressPolicy({ allowedHosts: new Set(['127.0.0.1']) }))),
 )
 
-/** A deployment of its own: database, topics, group. */
+/** Creates a database, topics and a prefix for the consumer group. */
 export const makeDeployment = Effect.gen(function* () {
   const database = `hub_fanout_${randomBytes(4).toString('hex')}`
   const asAdmin = (text: string) =>
@@ -103,7 +104,7 @@ export const makeDeployment = Effect.gen(function* () {
   const masterKey = Context.get(own, MasterKeyEncryption)
   const log = Context.get(own, EventLog)
 
-  /** A fan-out process, but for the process. `stop` ends it as SIGTERM would. */
+  /** Starts the fan-out in this process. `stop` ends it like SIGTERM. */
   const start = (
     options: {
       readonly settings?: Partial<Settings>
@@ -121,7 +122,7 @@ export const makeDeployment = Effect.gen(function* () {
         ...options.settings,
       }
       const scope = yield* Scope.make()
-      const storeLayer = FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, masterKeyLayer)))
+      const storeLayer = layerPostgresStore.pipe(Layer.provide(Layer.mergeAll(sqlLayer, masterKeyLayer)))
       const context = yield* Layer.build(Layer.mergeAll(storeLayer, clientLayer, busLayer)).pipe(
         Effect.provideService(FanoutSettings, settings),
         Scope.provide(scope),
@@ -161,7 +162,7 @@ export const makeDeployment = Effect.gen(function* () {
       { deadlineMs: 5000 },
     )
 
-  /** Stores a subscription as command-api does; `announce: false` leaves its fact for later. */
+  /** Stores a subscription as command-api does. `announce: false`: without its record in the topic. */
   const subscribe = Effect.fnUntraced(function* (
     of: Account,
     target: string,
@@ -181,7 +182,7 @@ export const makeDeployment = Effect.gen(function* () {
     return endpoint
   })
 
-  /** Gives a subscription another secret as command-api does; its rotation ends so long from now. */
+  /** Rotates a secret as command-api does. */
   const rotate = Effect.fnUntraced(function* (
     of: Account,
     endpoint: Endpoint,
@@ -197,7 +198,7 @@ export const makeDeployment = Effect.gen(function* () {
     yield* change(of, endpoint, 'secret_rotated')
   })
 
-  /** Records events in the journal as the projector does; `publish` sends them on. */
+  /** Inserts events into the journal as the projector does; `publish` appends them to the topic. */
   const record = Effect.fnUntraced(function* (
     of: Account,
     count: number,
@@ -253,14 +254,14 @@ export const makeDeployment = Effect.gen(function* () {
       { deadlineMs: 5000 },
     )
 
-  /** Records and publishes. */
+  /** Records and publishes events. */
   const emit = Effect.fnUntraced(function* (of: Account, count: number, type?: string) {
     const recorded = yield* record(of, count, type)
     yield* publish(of, recorded)
     return recorded.events
   })
 
-  /** Waits until a query over the database answers true; the test's time-out is the bound. */
+  /** Waits until a query returns true; the timeout of the test is the limit. */
   const eventually = (condition: (q: Queries) => Promise<boolean>) =>
     sql.run(condition).pipe(
       Effect.flatMap((met) => (met ? Effect.void : Effect.fail('not yet' as const))),
@@ -296,7 +297,7 @@ export const makeDeployment = Effect.gen(function* () {
     sql,
     start,
     subscribe,
-    storeLayer: FanoutStore.layer.pipe(Layer.provide(Layer.mergeAll(sqlLayer, masterKeyLayer))),
+    storeLayer: layerPostgresStore.pipe(Layer.provide(Layer.mergeAll(sqlLayer, masterKeyLayer))),
     topics,
   }
 })

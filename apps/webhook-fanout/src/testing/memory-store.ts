@@ -1,48 +1,57 @@
 /**
- * The store in memory: the double of the state machine's suite, which lives through days in milliseconds. It has nothing of its
- * own to say about deliveries: what is due and what follows from an outcome is the domain's. Held against the real one by
- * `memory-store.int.test.ts`.
+ * The store in memory, for simulations of days within milliseconds. It contains no rules for deliveries: it calls the
+ * domain for what is due and for what follows from an outcome. `store/postgres-store.int.test.ts` checks that the store
+ * on PostgreSQL returns the same.
  */
 import {
+  applyOutcome,
   type BatchDeliveryState,
   decodeId,
   dueAction,
   enableSubscription,
   encodeId,
-  eventBatchId,
-  resetEarlyAttempts,
-  applyOutcome,
-  newEndpointHealth,
-  newBatchDelivery,
   type EndpointHealth,
+  eventBatchId,
+  newBatchDelivery,
+  newEndpointHealth,
+  resetEarlyAttempts,
 } from '@hub/domain'
 import { StorageUnavailable } from '@hub/store'
 import { Clock, Effect, Redacted } from 'effect'
-import type { Place } from '../store/due-batches.ts'
 import type { Settings } from '../config.ts'
+import type { Outcome } from '../delivery/outcome.ts'
+import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
 import {
   type FanoutStoreShape,
+  type JournalEvent,
   type OpenRedelivery,
-  type Outcome,
   type Ownership,
   PartitionLost,
-  type Recorded,
-  type Standing,
+  type RecordedHealth,
+  type RecordedOutcomes,
 } from '../store/store.port.ts'
-import type { PendingBatch, SubscriptionRecord } from '../subscriptions/subscription.ts'
+import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
 
-interface StoredBatch {
+interface MemoryBatch {
   readonly uuid: string
   readonly endpoint: string
   readonly firstSequence: number
   readonly events: ReadonlyArray<string>
   readonly body: Buffer
   readonly redelivery: string | null
-  standing: BatchDeliveryState
+  state: BatchDeliveryState
 }
 
-/** A line of the delivery log. */
-export interface LogLine {
+interface MemorySubscription {
+  readonly uuid: string
+  readonly account: string
+  readonly afterSequence: number
+  health: EndpointHealth
+  disabledByBatch: string | null
+}
+
+/** A row of the delivery log. */
+export interface LogRow {
   readonly endpoint: string
   readonly batch: string
   readonly attempt: number
@@ -54,23 +63,15 @@ export interface LogLine {
   readonly nextAttemptAt: number | null
 }
 
-const placeOf = ({ firstSequence, standing }: StoredBatch): Place => ({
-  dueAt: (standing.dueAt ?? 0) * 1000,
+const cursorOf = ({ firstSequence, state }: MemoryBatch): BatchCursor => ({
+  dueAt: (state.dueAt ?? 0) * 1000,
   sequence: firstSequence,
 })
 
-const connectionLost = new StorageUnavailable({
+const CONNECTION_LOST = new StorageUnavailable({
   reason: 'unreachable',
   detail: 'the test crashed PostgreSQL',
 })
-
-interface StoredSubscription {
-  readonly uuid: string
-  readonly account: string
-  readonly afterSequence: number
-  standing: EndpointHealth
-  disabledByBatch: string | null
-}
 
 export interface MemoryStoreOptions {
   readonly settings: Settings
@@ -78,30 +79,21 @@ export interface MemoryStoreOptions {
   readonly random: () => number
 }
 
-/** Runs before and after each change that a process makes: where it may be stopped. */
+/** Runs before and after each change that a process makes; the test may stop the process there. */
 export type Step = (name: string) => Effect.Effect<void>
 
 export class MemoryStore {
   readonly #options: MemoryStoreOptions
-  readonly subscriptions = new Map<string, StoredSubscription>()
-  readonly batches = new Map<string, StoredBatch>()
-  /** Which batch an event is in, by subscription and event, ordinary batches only. */
+  readonly subscriptions = new Map<string, MemorySubscription>()
+  readonly batches = new Map<string, MemoryBatch>()
+  /** The batch of an event, by subscription, event and redelivery (empty: none). */
   readonly batchOf = new Map<string, string>()
-  readonly log: Array<LogLine> = []
+  readonly log: Array<LogRow> = []
   readonly positions = new Map<number, { epoch: number; position: number }>()
   /** PostgreSQL crashes during the next `record`: before or after its commit. */
   crashNextRecord: 'before commit' | 'after commit' | null = null
   /** The journal of each account. */
-  readonly journal = new Map<
-    string,
-    Array<{
-      readonly id: string
-      readonly sequence: number
-      readonly eventType: string
-      readonly body: string
-      readonly createdAt: number
-    }>
-  >()
+  readonly journal = new Map<string, Array<JournalEvent & { readonly createdAt: number }>>()
 
   constructor(options: MemoryStoreOptions) {
     this.#options = options
@@ -112,36 +104,30 @@ export class MemoryStore {
       uuid,
       account,
       afterSequence,
-      standing: newEndpointHealth,
+      health: newEndpointHealth,
       disabledByBatch: null,
     })
   }
 
-  /** As `POST …/enable` does. */
+  /** Does what `POST …/enable` does. */
   enable(uuid: string, at: number): void {
     const found = this.subscriptions.get(uuid)
-    if (found !== undefined) found.standing = enableSubscription(found.standing, at)
+    if (found !== undefined) found.health = enableSubscription(found.health, at)
   }
 
-  /** The batches of a subscription that are neither delivered nor given up, in the order of their events. */
-  pending(endpoint: string): ReadonlyArray<StoredBatch> {
+  /** The batches of a subscription that are neither delivered nor failed, in the order of their events. */
+  pending(endpoint: string): ReadonlyArray<MemoryBatch> {
     return [...this.batches.values()]
-      .filter((batch) => batch.endpoint === endpoint && batch.standing.status === 'pending')
+      .filter((batch) => batch.endpoint === endpoint && batch.state.status === 'pending')
       .toSorted((a, b) => a.firstSequence - b.firstSequence)
   }
 
-  #recordOf({
-    account,
-    afterSequence,
-    disabledByBatch,
-    standing,
-    uuid,
-  }: StoredSubscription): SubscriptionRecord {
-    const waiting = this.pending(uuid)
-    const dueAt = waiting.map((batch) =>
-      standing.status === 'enabled'
-        ? (batch.standing.dueAt ?? Number.POSITIVE_INFINITY)
-        : batch.standing.queuedAt + this.#options.settings.retryWindowMs,
+  #recordOf(subscription: MemorySubscription): SubscriptionRecord {
+    const { account, afterSequence, disabledByBatch, health, uuid } = subscription
+    const dueAt = this.pending(uuid).map(({ state }) =>
+      health.status === 'enabled'
+        ? (state.dueAt ?? Number.POSITIVE_INFINITY)
+        : state.queuedAt + this.#options.settings.retryWindowMs,
     )
     return {
       uuid,
@@ -150,47 +136,47 @@ export class MemoryStore {
       mode: 'live',
       url: `https://receiver.example/${uuid}`,
       eventTypes: new Set(),
-      status: standing.status,
+      status: health.status,
       secret: Redacted.make('whsec_of_a_test'),
       previousSecret: null,
       rotationEndsAt: null,
-      consecutiveFailures: standing.consecutiveFailures,
-      backlogReleasedAt: standing.backlogReleasedAt,
+      consecutiveFailures: health.consecutiveFailures,
+      backlogReleasedAt: health.backlogReleasedAt,
       disabledByBatch,
       afterSequence,
       nextDueAt: dueAt.length === 0 ? null : Math.min(...dueAt),
     }
   }
 
-  #pendingOf({ body, redelivery, standing, uuid }: StoredBatch, withBody: boolean): PendingBatch {
+  #pendingOf({ body, redelivery, state, uuid }: MemoryBatch, withBody: boolean): PendingBatch {
     return {
       uuid,
       id: encodeId('evb', uuid),
-      attempts: standing.attempts,
-      queuedAt: standing.queuedAt,
-      nextAttemptAt: standing.dueAt ?? standing.queuedAt,
+      attempts: state.attempts,
+      queuedAt: state.queuedAt,
+      nextAttemptAt: state.dueAt ?? state.queuedAt,
       redelivery,
       body: withBody ? body : null,
-      begun: null,
+      attempt: null,
     }
   }
 
-  #record(outcomes: ReadonlyArray<Outcome>): Recorded {
-    const standings = new Map<string, Standing>()
+  #record(outcomes: ReadonlyArray<Outcome>): RecordedOutcomes {
+    const health = new Map<string, RecordedHealth>()
     const nextDue = new Map<string, number>()
-    const actions = new Map<string, Standing['action']>()
+    const actions = new Map<string, RecordedHealth['action']>()
     for (const outcome of outcomes) {
       const subscription = this.subscriptions.get(outcome.endpoint)
       const batch = this.batches.get(outcome.batch.uuid)
       if (subscription === undefined) continue
       if (
         batch !== undefined &&
-        batch.standing.status === 'pending' &&
-        batch.standing.attempts === outcome.batch.attempts
+        batch.state.status === 'pending' &&
+        batch.state.attempts === outcome.batch.attempts
       ) {
-        const verdict = applyOutcome(
-          subscription.standing,
-          batch.standing,
+        const decision = applyOutcome(
+          subscription.health,
+          batch.state,
           {
             kind: outcome.kind,
             succeeded: outcome.reason === null,
@@ -200,35 +186,35 @@ export class MemoryStore {
           },
           this.#options.settings,
         )
-        subscription.standing = verdict.subscription
-        batch.standing = verdict.batch
-        if (verdict.action !== 'none') actions.set(subscription.uuid, verdict.action)
-        if (verdict.action === 'disable') {
+        subscription.health = decision.subscription
+        batch.state = decision.batch
+        if (decision.action !== 'none') actions.set(subscription.uuid, decision.action)
+        if (decision.action === 'disable') {
           subscription.disabledByBatch = batch.uuid
-          for (const one of this.pending(subscription.uuid)) one.standing = resetEarlyAttempts(one.standing)
+          for (const one of this.pending(subscription.uuid)) one.state = resetEarlyAttempts(one.state)
         }
         this.log.push({
           endpoint: subscription.uuid,
           batch: batch.uuid,
-          attempt: verdict.batch.attempts,
+          attempt: decision.batch.attempts,
           kind: outcome.kind,
           reason: outcome.reason,
           redelivery: batch.redelivery,
           startedAt: outcome.startedAt,
           endedAt: outcome.endedAt,
-          nextAttemptAt: verdict.nextAttemptAt,
+          nextAttemptAt: decision.nextAttemptAt,
         })
-        if (verdict.batch.dueAt !== null) nextDue.set(batch.uuid, verdict.batch.dueAt)
+        if (decision.batch.dueAt !== null) nextDue.set(batch.uuid, decision.batch.dueAt)
       }
-      const { backlogReleasedAt, consecutiveFailures, status } = subscription.standing
-      standings.set(subscription.uuid, {
+      const { backlogReleasedAt, consecutiveFailures, status } = subscription.health
+      health.set(subscription.uuid, {
         status,
         consecutiveFailures,
         backlogReleasedAt,
         action: actions.get(subscription.uuid) ?? 'none',
       })
     }
-    return { standings, nextDue }
+    return { health, nextDue }
   }
 
   /** The store as one process sees it. */
@@ -251,18 +237,18 @@ export class MemoryStore {
             ? Effect.fail(new PartitionLost({ partition: owner.partition }))
             : Effect.succeed(outcome.done),
       )
-    const standingOf = (endpoint: string) => this.subscriptions.get(endpoint)?.standing ?? newEndpointHealth
+    const healthOf = (endpoint: string) => this.subscriptions.get(endpoint)?.health ?? newEndpointHealth
 
     return {
-      take: (partition) =>
-        change('take', () => {
+      acquire: (partition) =>
+        change('acquire', () => {
           const before = this.positions.get(partition) ?? { epoch: 0, position: -1 }
           const after = { epoch: before.epoch + 1, position: before.position }
           this.positions.set(partition, after)
           return after
         }),
       waiting: Effect.sync(
-        () => [...this.batches.values()].filter(({ standing }) => standing.status === 'pending').length,
+        () => [...this.batches.values()].filter(({ state }) => state.status === 'pending').length,
       ),
       sources: Effect.sync(() =>
         [...new Set([...this.subscriptions.values()].map(({ account }) => account))].map((account) => ({
@@ -287,103 +273,106 @@ export class MemoryStore {
             .filter((event) => event.sequence > afterSequence && event.createdAt <= createdUntil)
             .slice(0, limit),
         ),
-      queue: Effect.fnUntraced({ self: this }, function* (owner, position, cuts, redelivery = null) {
-        const now = yield* Clock.currentTimeMillis
-        return yield* owned('queue', owner, () => {
-          const row = this.positions.get(owner.partition)!
-          row.position = Math.max(row.position, position)
-          return cuts.flatMap(({ events, subscription }) => {
-            const place = (id: string) => `${subscription.uuid} ${id} ${redelivery?.id ?? ''}`
-            const fresh = events.filter(({ id }) => !this.batchOf.has(place(id)))
-            const [first] = fresh
-            if (first === undefined) return []
-            const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
-            const batch: StoredBatch = {
-              uuid: decodeId('evb', id) ?? '',
-              endpoint: subscription.uuid,
-              firstSequence: first.sequence,
-              events: fresh.map((event) => event.id),
-              body: Buffer.from(`[${fresh.map((event) => event.body).join()}]`),
-              redelivery: redelivery?.id ?? null,
-              standing: newBatchDelivery(now, redelivery !== null),
-            }
-            this.batches.set(batch.uuid, batch)
-            for (const event of fresh) this.batchOf.set(place(event.id), batch.uuid)
-            return [{ endpoint: subscription.uuid, batch: this.#pendingOf(batch, true) }]
+      storeBatches: Effect.fnUntraced(
+        { self: this },
+        function* (owner, position, batches, redelivery = null) {
+          const now = yield* Clock.currentTimeMillis
+          return yield* owned('storeBatches', owner, () => {
+            const row = this.positions.get(owner.partition)!
+            row.position = Math.max(row.position, position)
+            return batches.flatMap(({ events, subscription }) => {
+              const keyOf = (id: string) => `${subscription.uuid} ${id} ${redelivery?.id ?? ''}`
+              const fresh = events.filter(({ id }) => !this.batchOf.has(keyOf(id)))
+              const [first] = fresh
+              if (first === undefined) return []
+              const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
+              const batch: MemoryBatch = {
+                uuid: decodeId('evb', id) ?? '',
+                endpoint: subscription.uuid,
+                firstSequence: first.sequence,
+                events: fresh.map((event) => event.id),
+                body: Buffer.from(`[${fresh.map((event) => event.body).join()}]`),
+                redelivery: redelivery?.id ?? null,
+                state: newBatchDelivery(now, redelivery !== null),
+              }
+              this.batches.set(batch.uuid, batch)
+              for (const event of fresh) this.batchOf.set(keyOf(event.id), batch.uuid)
+              return [{ endpoint: subscription.uuid, batch: this.#pendingOf(batch, true) }]
+            })
           })
-        })
-      }),
+        },
+      ),
       due: Effect.fnUntraced(
         { self: this },
-        function* ({ behind, endpoint, first, limit, withBodies, without }) {
+        function* ({ cursor, endpoint, limit, probe, withBodies, without }) {
           const now = yield* Clock.currentTimeMillis
-          const standing = standingOf(endpoint)
+          const health = healthOf(endpoint)
           const waiting = this.pending(endpoint)
-          const isBehind = (batch: StoredBatch, { dueAt, sequence }: Place): boolean => {
-            const place = placeOf(batch)
-            return standing.backlogReleasedAt === null && place.dueAt !== dueAt
-              ? place.dueAt > dueAt
-              : place.sequence > sequence
+          const isBehind = (batch: MemoryBatch, { dueAt, sequence }: BatchCursor): boolean => {
+            const own = cursorOf(batch)
+            return health.backlogReleasedAt === null && own.dueAt !== dueAt
+              ? own.dueAt > dueAt
+              : own.sequence > sequence
           }
           const due = waiting.filter(
             (batch) =>
-              (behind === null ? !without.has(batch.uuid) : isBehind(batch, behind)) &&
-              dueAction({ ...standing, status: 'enabled' }, batch.standing, now, settings) !== 'nothing',
+              (cursor === null ? !without.has(batch.uuid) : isBehind(batch, cursor)) &&
+              dueAction({ ...health, status: 'enabled' }, batch.state, now, settings) !== 'nothing',
           )
           const ordered =
-            standing.backlogReleasedAt === null
-              ? due.toSorted((a, b) => (a.standing.dueAt ?? 0) - (b.standing.dueAt ?? 0))
-              : due.toSorted((a, b) => Number(b.uuid === first) - Number(a.uuid === first))
+            health.backlogReleasedAt === null
+              ? due.toSorted((a, b) => (a.state.dueAt ?? 0) - (b.state.dueAt ?? 0))
+              : due.toSorted((a, b) => Number(b.uuid === probe) - Number(a.uuid === probe))
           const batches = ordered
             .slice(0, limit)
             .filter((batch) => !without.has(batch.uuid))
             .map((batch) => this.#pendingOf(batch, withBodies))
-          const later = waiting.flatMap(({ standing: { dueAt } }) =>
+          const later = waiting.flatMap(({ state: { dueAt } }) =>
             dueAt !== null && dueAt > now ? [dueAt] : [],
           )
           const last = ordered[limit - 1]
           return {
             batches,
             nextDueAt:
-              behind !== null || ordered.length >= limit || later.length === 0 ? null : Math.min(...later),
-            place:
-              last === undefined || (standing.backlogReleasedAt !== null && last.uuid === first)
+              cursor !== null || ordered.length >= limit || later.length === 0 ? null : Math.min(...later),
+            cursor:
+              last === undefined || (health.backlogReleasedAt !== null && last.uuid === probe)
                 ? null
-                : placeOf(last),
+                : cursorOf(last),
           }
         },
       ),
       expired: Effect.fnUntraced({ self: this }, function* ({ endpoint, limit, without }) {
         const now = yield* Clock.currentTimeMillis
         const waiting = this.pending(endpoint).filter(({ uuid }) => !without.has(uuid))
-        const closesAt = (batch: StoredBatch) => batch.standing.queuedAt + settings.retryWindowMs
+        const closesAt = (batch: MemoryBatch) => batch.state.queuedAt + settings.retryWindowMs
         const open = waiting.map(closesAt).filter((at) => at > now)
         return {
           batches: waiting
             .filter((batch) => closesAt(batch) <= now)
             .slice(0, limit)
             .map((batch) => this.#pendingOf(batch, false)),
-          place: null,
+          cursor: null,
           nextDueAt: open.length === 0 ? null : Math.min(...open),
         }
       }),
       body: (uuid) =>
         Effect.sync(() => {
           const batch = this.batches.get(uuid)
-          return batch?.standing.status === 'pending' ? batch.body : null
+          return batch?.state.status === 'pending' ? batch.body : null
         }),
       record: (owner, outcomes) =>
         Effect.suspend(() => {
           const crash = this.crashNextRecord
           this.crashNextRecord = null
-          if (crash === 'before commit') return Effect.fail(connectionLost)
+          if (crash === 'before commit') return Effect.fail(CONNECTION_LOST)
           const recorded = owned('record', owner, () => this.#record(outcomes))
-          return crash === null ? recorded : Effect.andThen(recorded, Effect.fail(connectionLost))
+          return crash === null ? recorded : Effect.andThen(recorded, Effect.fail(CONNECTION_LOST))
         }),
       redeliveries: Effect.succeed<ReadonlyArray<OpenRedelivery>>([]),
-      claimTrials: () => Effect.succeed([]),
-      recordTrial: () => Effect.void,
-      releaseTrial: () => Effect.void,
+      takeTestDeliveries: () => Effect.succeed([]),
+      recordTestDelivery: () => Effect.void,
+      releaseTestDelivery: () => Effect.void,
       clearDeleted: Effect.succeed(0),
       answers: Effect.succeed(true),
     }

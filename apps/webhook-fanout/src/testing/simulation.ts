@@ -1,6 +1,6 @@
 /**
- * A partition, its deliverer and its receivers under a clock that the test moves, over a store and a topic that outlive the
- * processes: so that days pass in milliseconds, and a process can be killed between any two steps.
+ * A simulation of the fan-out: a partition, its deliverer and its receivers under a clock that the test moves. The store
+ * and the topic outlive the processes. So days pass in milliseconds, and a test can kill a process between any two steps.
  */
 import { makeSupervisor } from '@hub/actor'
 import { encodeId, eventId } from '@hub/domain'
@@ -21,19 +21,19 @@ import { FANOUT_DEFAULTS, FanoutSettings, type Settings } from '../config.ts'
 import { FanoutStore } from '../store/store.port.ts'
 import { MemoryStore, type Step } from './memory-store.ts'
 
-/** `picky` refuses about every fifth batch for good; the others speak for themselves. */
+/** `picky` refuses about every fifth batch, each time. */
 export type ReceiverMode = 'up' | 'down' | 'hung' | 'picky'
 
-/** A request as it reached a receiver. */
-export interface Arrived {
+/** A request that a receiver got. */
+export interface ReceivedRequest {
   readonly endpoint: string
   /** `evb_…` */
   readonly batch: string
   readonly body: string
   readonly at: number
-  /** Which process made it, from 1. */
+  /** Number of the process that made it, from 1. */
   readonly process: number
-  /** The subscription was disabled at that moment, and it was the partition's owner that asked. */
+  /** The owner of the partition made it while the subscription was disabled. */
   readonly whileDisabled: boolean
 }
 
@@ -44,7 +44,7 @@ export const ENDPOINTS = [
 ] as const
 
 const PARTITION = 0
-/** How long receivers take to answer, ms: more than a step, so that a process can die in between. */
+/** How long receivers take to answer, ms: longer than a step, so that a process can die in between. */
 const LATENCY_MS = 20
 
 interface Process {
@@ -54,7 +54,7 @@ interface Process {
   partition: Partition | null
 }
 
-/** Numbers that look random and are the same each time. */
+/** A repeatable sequence of pseudorandom numbers. */
 const pseudoRandom = (seed: number) => {
   let state = seed >>> 0
   return () => {
@@ -67,7 +67,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
   options: {
     readonly seed?: number
     readonly settings?: Partial<Settings>
-    /** Called at each step of a process with how many there were; true kills it there. */
+    /** Called at each step of a process, with the number of steps so far; true kills the process there. */
     readonly stopAt?: (step: number, name: string) => boolean
   } = {},
 ) {
@@ -76,7 +76,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
   const store = new MemoryStore({ settings, random })
   for (const uuid of ENDPOINTS) store.subscribe(uuid, ACCOUNT)
   const topic: Array<IncomingRecord> = []
-  const arrived: Array<Arrived> = []
+  const received: Array<ReceivedRequest> = []
   const commits: Array<number> = []
   const modes = new Map<string, ReceiverMode>(ENDPOINTS.map((uuid) => [uuid, 'up']))
   const enabledAt: Array<{ readonly endpoint: string; readonly logLength: number }> = []
@@ -96,7 +96,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
     return Scope.close(process.scope, Exit.void)
   }
 
-  /** The process does not get beyond this point. */
+  /** Kills the process in the middle of its current step. */
   const stopHere = (process: Process) => {
     process.dead = true
     process.partition?.close()
@@ -142,20 +142,20 @@ export const makeSimulation = Effect.fnUntraced(function* (
     ) {
       yield* step('before a request')
       const endpoint = delivery.url.slice(delivery.url.lastIndexOf('/') + 1)
-      arrived.push({
+      received.push({
         endpoint,
         batch: delivery.eventBatch,
         body: Buffer.from(delivery.body).toString('utf8'),
         at: now(),
         process: process.number,
-        whileDisabled: owner === process && store.subscriptions.get(endpoint)?.standing.status !== 'enabled',
+        whileDisabled: owner === process && store.subscriptions.get(endpoint)?.health.status !== 'enabled',
       })
       const result = answer(modes.get(endpoint) ?? 'up', delivery.eventBatch)
       if (result === 'silence') {
         yield* Effect.sleep(deadlineMs)
         return { succeeded: false, responseCode: null, durationMs: deadlineMs, reason: 'timeout' } as const
       }
-      // Not two answers take equally long.
+      // Answers come in another order than their requests.
       yield* Effect.sleep(Math.round(LATENCY_MS * (0.5 + random())))
       yield* step('after an answer')
       return result
@@ -176,10 +176,10 @@ export const makeSimulation = Effect.fnUntraced(function* (
     Effect.gen(function* () {
       const partition = process.partition
       if (partition === null || process.dead) return
-      yield* partition.read(topic.slice(partition.position()))
+      yield* partition.ingest(topic.slice(partition.position()))
     }).pipe(Effect.orDie)
 
-  /** Starts a process, which takes the partition over; whoever had it goes on without knowing. */
+  /** Starts a process, which takes the partition over. The owner before becomes a zombie. */
   const start = Effect.gen(function* () {
     const scope = yield* Scope.make()
     const process: Process = { number: processes.length + 1, scope, dead: false, partition: null }
@@ -192,15 +192,14 @@ export const makeSimulation = Effect.fnUntraced(function* (
         report: (subscription, outcome) => process.partition?.report(subscription, outcome),
         supervise: makeSupervisor().supervise,
       })
-      const { epoch, position } = yield* shape.take(PARTITION)
+      const { epoch, position } = yield* shape.acquire(PARTITION)
       owner = process
-      process.partition = yield* openPartition(
-        PARTITION,
-        { partition: PARTITION, epoch },
-        Math.max(position, 0),
-        [{ account: ACCOUNT, mode: 'live' }],
+      process.partition = yield* openPartition({
+        ownership: { partition: PARTITION, epoch },
+        startAt: Math.max(position, 0),
+        sources: [{ account: ACCOUNT, mode: 'live' }],
         deliverer,
-        {
+        consumer: {
           pause: () => {},
           resume: () => {},
           commit: (offset) =>
@@ -209,7 +208,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
               Effect.sync(() => void commits.push(offset)),
             ),
         },
-      )
+      })
       deliverer.pump()
       yield* feed(process)
       yield* Effect.flip(process.partition.run)
@@ -237,8 +236,8 @@ export const makeSimulation = Effect.fnUntraced(function* (
     })
   }
 
-  /** Hands what is new to every process that runs, a process that has lost its partition included. */
-  const spread = Effect.suspend(() =>
+  /** Passes new records to every process that runs, also to zombies. */
+  const feedAll = Effect.suspend(() =>
     Effect.forEach(
       processes.filter((process) => !process.dead),
       (process) => Effect.forkIn(feed(process), process.scope),
@@ -272,10 +271,10 @@ export const makeSimulation = Effect.fnUntraced(function* (
           value: encodeRecord(record),
         })
       }
-      return spread
+      return feedAll
     })
 
-  const tell = (endpoint: string, change: SubscriptionChange) =>
+  const appendChange = (endpoint: string, change: SubscriptionChange) =>
     Effect.suspend(() => {
       append({
         type: 'SubscriptionChanged',
@@ -291,21 +290,21 @@ export const makeSimulation = Effect.fnUntraced(function* (
           at: now(),
         }),
       })
-      return spread
+      return feedAll
     })
 
   const enable = (endpoint: string) =>
     Effect.suspend(() => {
       enabledAt.push({ endpoint, logLength: store.log.length })
       store.enable(endpoint, now())
-      return tell(endpoint, 'enabled')
+      return appendChange(endpoint, 'enabled')
     })
 
   const killOwner = Effect.suspend(() => (owner === null ? Effect.void : kill(owner)))
   const killAll = Effect.suspend(() => Effect.forEach(processes, kill, { discard: true }))
 
   return {
-    arrived,
+    received,
     commits,
     emit,
     enable,

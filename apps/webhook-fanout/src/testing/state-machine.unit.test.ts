@@ -1,5 +1,5 @@
 /**
- * The life of subscriptions over simulated days: whatever receivers answer, and whenever processes die or lose their partition.
+ * Subscriptions over simulated days: receivers answer in any way, and processes die or lose their partition at any time.
  * Source: specification, Delivery of events (5 to 9) and Webhook endpoint states.
  */
 import { DISABLE_AFTER_FAILURES, DISABLE_AFTER_MS } from '@hub/domain'
@@ -12,8 +12,8 @@ import { ENDPOINTS, makeSimulation, type ReceiverMode, type Simulation } from '.
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
-/** A bound on what hangs: these live through weeks, on a machine that may be busy. */
-const PATIENCE = 60_000
+/** Ends a test that hangs. The simulations contain weeks, and the machine may be busy. */
+const TIMEOUT_MS = 60_000
 const START = Date.UTC(2026, 0, 5, 12)
 
 const simulate = (body: Effect.Effect<void, never, Scope.Scope>): Promise<void> =>
@@ -21,19 +21,19 @@ const simulate = (body: Effect.Effect<void, never, Scope.Scope>): Promise<void> 
     Effect.andThen(TestClock.setTime(START), body).pipe(
       Effect.scoped,
       Effect.provide(TestClock.layer()),
-      // What is logged on the way is no part of the answer, and there are thousands of lines.
+      // The processes log thousands of lines.
       Effect.provideService(References.MinimumLogLevel, 'None'),
     ),
   )
 
-/** Lets so much time pass, whatever happens in it. */
+/** Moves the clock, and runs everything that is due in between. */
 const pass = (ms: number) => TestClock.adjust(ms)
 
 const eventsIn = (body: string): ReadonlyArray<string> =>
   (JSON.parse(body) as ReadonlyArray<{ readonly id: string }>).map(({ id }) => id)
 
-/** The offset never passes an event that some subscription has not flushed. */
-const expectNothingPassed = ({ commits, store, topic }: Simulation): void => {
+/** Every event before the stored and the committed position is in a stored batch of each subscription. */
+const expectPositionIsSafe = ({ commits, store, topic }: Simulation): void => {
   const position = Math.max(store.positions.get(0)?.position ?? -1, ...commits.slice(-1))
   for (const record of topic.slice(0, Math.max(position, 0))) {
     if (record.type !== 'EventRecorded') continue
@@ -41,13 +41,13 @@ const expectNothingPassed = ({ commits, store, topic }: Simulation): void => {
   }
 }
 
-/** The run of failures, read from the delivery log by its definition. */
-const expectTheRun = ({ enabledAt, store }: Simulation): void => {
+/** The endpoint health equals the health that follows from the delivery log by definition. */
+const expectHealth = ({ enabledAt, store }: Simulation): void => {
   for (const endpoint of ENDPOINTS) {
     let run: Array<number> = []
     let disabled = false
     const enables = enabledAt.filter((one) => one.endpoint === endpoint).map(({ logLength }) => logLength)
-    const meetEnables = (index: number) => {
+    const applyEnables = (index: number) => {
       while (enables.length > 0 && enables[0]! <= index) {
         enables.shift()
         if (disabled) run = []
@@ -55,29 +55,29 @@ const expectTheRun = ({ enabledAt, store }: Simulation): void => {
       }
     }
     for (const [index, line] of store.log.entries()) {
-      meetEnables(index)
+      applyEnables(index)
       if (line.endpoint !== endpoint || line.kind !== 'attempt' || disabled) continue
       run = line.reason === null ? [] : [...run, line.endedAt]
       disabled = run.length >= DISABLE_AFTER_FAILURES && line.endedAt - run[0]! >= DISABLE_AFTER_MS
     }
-    meetEnables(store.log.length)
-    const { consecutiveFailures, status } = store.subscriptions.get(endpoint)!.standing
+    applyEnables(store.log.length)
+    const { consecutiveFailures, status } = store.subscriptions.get(endpoint)!.health
     expect([status, consecutiveFailures]).toEqual([disabled ? 'disabled_by_failures' : 'enabled', run.length])
   }
 }
 
-const expectWhatHolds = (simulation: Simulation): void => {
-  const { arrived, settings, store } = simulation
-  expectNothingPassed(simulation)
-  expectTheRun(simulation)
+const expectInvariants = (simulation: Simulation): void => {
+  const { received, settings, store } = simulation
+  expectPositionIsSafe(simulation)
+  expectHealth(simulation)
   const bodies = new Map<string, string>()
   const batchOf = new Map<string, string>()
   const batches = new Map([...store.batches.values()].map((batch) => [batch.uuid, batch]))
   const queued = new Map(
-    [...batches.values()].map((batch) => [batch.body.toString('utf8'), batch.standing.queuedAt]),
+    [...batches.values()].map((batch) => [batch.body.toString('utf8'), batch.state.queuedAt]),
   )
-  for (const { at, batch, body, endpoint, whileDisabled } of arrived) {
-    // Stable: the same id, the same bytes; and an event comes under one id.
+  for (const { at, batch, body, endpoint, whileDisabled } of received) {
+    // A repeated batch has the same id and the same bytes, and an event is in one batch.
     expect(bodies.get(batch) ?? body).toBe(body)
     bodies.set(batch, body)
     for (const id of eventsIn(body)) {
@@ -91,30 +91,30 @@ const expectWhatHolds = (simulation: Simulation): void => {
   for (const line of store.log) {
     const batch = batches.get(line.batch)!
     if (line.kind === 'expiry') {
-      expect(line.endedAt).toBeGreaterThanOrEqual(batch.standing.queuedAt + settings.retryWindowMs)
-      expect(batch.standing.status).toBe('failed')
+      expect(line.endedAt).toBeGreaterThanOrEqual(batch.state.queuedAt + settings.retryWindowMs)
+      expect(batch.state.status).toBe('failed')
     }
     if (line.nextAttemptAt !== null) {
-      expect(line.nextAttemptAt).toBeLessThan(batch.standing.queuedAt + settings.retryWindowMs)
+      expect(line.nextAttemptAt).toBeLessThan(batch.state.queuedAt + settings.retryWindowMs)
     }
   }
 }
 
-/** Delivered at least once, or a `failed` line says why. */
-const expectNothingLost = ({ arrived, store, topic }: Simulation): void => {
+/** Every event was delivered, or the delivery log contains the reason why not. */
+const expectNothingLost = ({ received, store, topic }: Simulation): void => {
   for (const endpoint of ENDPOINTS) {
     const delivered = new Set(
-      arrived.filter((one) => one.endpoint === endpoint).flatMap(({ body }) => eventsIn(body)),
+      received.filter((one) => one.endpoint === endpoint).flatMap(({ body }) => eventsIn(body)),
     )
     for (const record of topic) {
       if (record.type !== 'EventRecorded') continue
       const batch = store.batches.get(store.batchOf.get(`${endpoint} ${record.id} `) ?? '')
       const lines = store.log.filter((line) => line.batch === batch?.uuid)
-      if (batch?.standing.status === 'succeeded') {
+      if (batch?.state.status === 'succeeded') {
         expect(delivered.has(record.id)).toBe(true)
         expect(lines.at(-1)?.reason).toBeNull()
       } else {
-        expect(batch?.standing.status).toBe('failed')
+        expect(batch?.state.status).toBe('failed')
         expect(['retry_window_expired', 'retry_window_expired_while_disabled']).toContain(
           lines.at(-1)?.reason,
         )
@@ -188,9 +188,9 @@ const take = (simulation: Simulation, step: Step): Effect.Effect<void> => {
   }
 }
 
-describe('over days, whatever happens', () => {
+describe('over days, with any answers and any crashes', () => {
   it(
-    'every event is delivered or a line says why not, ids are stable, and the count is right',
+    'every event is delivered or logged as failed, ids are stable, and the health is right',
     async () => {
       await fc.assert(
         fc.asyncProperty(
@@ -203,14 +203,14 @@ describe('over days, whatever happens', () => {
                 yield* simulation.start
                 for (const step of steps) {
                   yield* take(simulation, step)
-                  expectWhatHolds(simulation)
+                  expectInvariants(simulation)
                 }
-                // Nobody enables any more: what waits is delivered, or its window closes.
+                // From here on each waiting batch is delivered, or its retry window closes.
                 for (const endpoint of ENDPOINTS) simulation.modes.set(endpoint, 'up')
                 if (simulation.owner() === null) yield* simulation.start
                 yield* pass(DAY)
                 yield* pass(2 * HOUR)
-                expectWhatHolds(simulation)
+                expectInvariants(simulation)
                 expectNothingLost(simulation)
                 yield* simulation.killAll
               }),
@@ -219,41 +219,41 @@ describe('over days, whatever happens', () => {
         { numRuns: 40 },
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
 describe('a receiver that is down for three days', () => {
-  it('gets its subscription disabled, loses what is older than a day, and gets the rest in order when enabled', () =>
+  it('has its subscription disabled, loses batches older than a day, and gets the rest in order after enabling', () =>
     simulate(
       Effect.gen(function* () {
         const simulation = yield* makeSimulation({ settings: { batchEvents: 1 } })
         const [endpoint] = ENDPOINTS
-        const { arrived, modes, store } = simulation
+        const { received, modes, store } = simulation
         modes.set(endpoint, 'down')
         yield* simulation.start
         yield* simulation.emit(1)
         yield* pass(12 * HOUR)
-        const standing = () => store.subscriptions.get(endpoint)!.standing
-        while (standing().status === 'enabled') yield* pass(HOUR)
-        const lead = store.subscriptions.get(endpoint)!.disabledByBatch
+        const health = () => store.subscriptions.get(endpoint)!.health
+        while (health().status === 'enabled') yield* pass(HOUR)
+        const probe = store.subscriptions.get(endpoint)!.disabledByBatch
         for (let hour = 0; hour < 60; hour++) {
           yield* simulation.emit(1)
           yield* pass(HOUR)
         }
-        expectWhatHolds(simulation)
+        expectInvariants(simulation)
         const expired = store.log.filter(({ reason }) => reason === 'retry_window_expired_while_disabled')
-        expect(expired.map(({ batch }) => batch)).toContain(lead)
-        // The one of exactly a day ago is over.
+        expect(expired.map(({ batch }) => batch)).toContain(probe)
+        // The retry window of the batch from exactly a day ago is closed.
         expect(store.pending(endpoint).length).toBe(23)
-        const before = arrived.length
+        const before = received.length
         modes.set(endpoint, 'up')
         yield* simulation.enable(endpoint)
         yield* pass(5000)
-        const drained = arrived.slice(before).filter((one) => one.endpoint === endpoint)
+        const drained = received.slice(before).filter((one) => one.endpoint === endpoint)
         expect(drained.length).toBe(23)
-        const places = drained.map(({ body }) => (JSON.parse(body) as [{ sequence: number }])[0].sequence)
-        expect(places).toEqual(places.toSorted((a, b) => a - b))
+        const sequences = drained.map(({ body }) => (JSON.parse(body) as [{ sequence: number }])[0].sequence)
+        expect(sequences).toEqual(sequences.toSorted((a, b) => a - b))
         expect(store.pending(endpoint)).toEqual([])
         expectNothingLost(simulation)
         yield* simulation.killAll
@@ -261,9 +261,9 @@ describe('a receiver that is down for three days', () => {
     ))
 })
 
-describe('a backlog that is sent out', () => {
+describe('a released backlog', () => {
   it(
-    'goes in the order of its events, the batch that disabled the subscription before all others',
+    'is delivered in the order of its events, after the batch that disabled the subscription',
     async () => {
       await fc.assert(
         fc.asyncProperty(
@@ -277,20 +277,20 @@ describe('a backlog that is sent out', () => {
               Effect.gen(function* () {
                 const simulation = yield* makeSimulation({
                   seed,
-                  settings: { batchEvents: 1, linedUpEach: 16 },
+                  settings: { batchEvents: 1, readyQueueLength: 16 },
                 })
                 const [endpoint] = ENDPOINTS
-                const { arrived, modes, store } = simulation
+                const { received, modes, store } = simulation
                 modes.set(endpoint, 'down')
                 yield* simulation.start
                 yield* simulation.emit(first)
                 const subscription = store.subscriptions.get(endpoint)!
-                while (subscription.standing.status === 'enabled') yield* pass(10 * MINUTE)
-                const lead = store.batches.get(subscription.disabledByBatch ?? '')!
+                while (subscription.health.status === 'enabled') yield* pass(10 * MINUTE)
+                const probe = store.batches.get(subscription.disabledByBatch ?? '')!
                 yield* simulation.emit(later)
                 yield* pass(MINUTE)
                 modes.set(endpoint, 'up')
-                const before = arrived.length
+                const before = received.length
                 yield* simulation.enable(endpoint)
                 if (crashes) {
                   yield* pass(crashAfter)
@@ -298,20 +298,20 @@ describe('a backlog that is sent out', () => {
                   yield* simulation.start
                 }
                 yield* pass(MINUTE)
-                const drained = arrived.slice(before).filter((one) => one.endpoint === endpoint)
+                const drained = received.slice(before).filter((one) => one.endpoint === endpoint)
                 const processes = Map.groupBy(drained, ({ process }) => process)
                 for (const requests of processes.values()) {
-                  const places = requests.map(
+                  const sequences = requests.map(
                     ({ body }) => (JSON.parse(body) as [{ sequence: number }])[0].sequence,
                   )
-                  const rest = places[0] === lead.firstSequence ? places.slice(1) : places
+                  const rest = sequences[0] === probe.firstSequence ? sequences.slice(1) : sequences
                   expect(rest).toEqual(rest.toSorted((a, b) => a - b))
                 }
                 expect((JSON.parse(drained[0]!.body) as [{ sequence: number }])[0].sequence).toBe(
-                  lead.firstSequence,
+                  probe.firstSequence,
                 )
                 expect(store.pending(endpoint)).toEqual([])
-                expectWhatHolds(simulation)
+                expectInvariants(simulation)
                 expectNothingLost(simulation)
                 yield* simulation.killAll
               }),
@@ -320,7 +320,7 @@ describe('a backlog that is sent out', () => {
         { numRuns: 12 },
       )
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })
 
@@ -328,7 +328,7 @@ describe('a success that is delivered and not yet recorded', () => {
   const [endpoint] = ENDPOINTS
   /** Long enough for deliveries, shorter than `recordWithinMs`. */
   const UNTIL_DELIVERED = 80
-  const deliveries = ({ arrived }: Simulation) => arrived.filter((one) => one.endpoint === endpoint)
+  const deliveries = ({ received }: Simulation) => received.filter((one) => one.endpoint === endpoint)
   const reasons = ({ store }: Simulation) =>
     store.log.filter((line) => line.endpoint === endpoint).map(({ reason }) => reason)
   const delivered = Effect.gen(function* () {
@@ -374,7 +374,7 @@ describe('a success that is delivered and not yet recorded', () => {
       }),
     ))
 
-  it('stands in the log before a failure that comes behind it, and does not end its run', () =>
+  it('is in the log before a later failure, and does not reset the count of failures', () =>
     simulate(
       Effect.gen(function* () {
         const simulation = yield* delivered
@@ -383,7 +383,7 @@ describe('a success that is delivered and not yet recorded', () => {
         yield* pass(UNTIL_DELIVERED)
         expect(reasons(simulation)).toEqual([null, null, null, 'http_status'])
         yield* pass(simulation.settings.recordWithinMs)
-        expect(simulation.store.subscriptions.get(endpoint)?.standing.consecutiveFailures).toBe(1)
+        expect(simulation.store.subscriptions.get(endpoint)?.health.consecutiveFailures).toBe(1)
         yield* simulation.killAll
       }),
     ))
@@ -402,13 +402,13 @@ describe('a success that is delivered and not yet recorded', () => {
     ))
 })
 
-describe('a process that is stopped between any two steps', () => {
-  /** Events of several windows, some delivered and some not, with one receiver that fails at first. */
+describe('a process that is killed between any two steps', () => {
+  /** Events of several batch windows; one receiver fails at first. */
   const scenario = (stopAt: number) => {
     const stopped: Array<string> = []
-    const life = Effect.gen(function* () {
+    const run = Effect.gen(function* () {
       const simulation = yield* makeSimulation({
-        settings: { batchEvents: 3, flushEvents: 6 },
+        settings: { batchEvents: 3, storeEvents: 6 },
         stopAt: (step, name) => {
           if (step !== stopAt) return false
           stopped.push(name)
@@ -417,52 +417,52 @@ describe('a process that is stopped between any two steps', () => {
       })
       simulation.modes.set(ENDPOINTS[1], 'down')
       yield* simulation.start
-      const go = Effect.fnUntraced(function* (ms: number) {
+      const passAndRestart = Effect.fnUntraced(function* (ms: number) {
         yield* pass(ms)
         if (simulation.owner() === null) {
           yield* simulation.start
           yield* pass(1)
         }
-        expectWhatHolds(simulation)
+        expectInvariants(simulation)
       })
       yield* simulation.emit(4)
-      yield* go(300)
+      yield* passAndRestart(300)
       yield* simulation.emit(5)
-      yield* go(1010)
+      yield* passAndRestart(1010)
       simulation.modes.set(ENDPOINTS[1], 'up')
       yield* simulation.emit(2)
-      yield* go(1030)
-      for (let i = 0; i < 5; i++) yield* go(MINUTE)
+      yield* passAndRestart(1030)
+      for (let i = 0; i < 5; i++) yield* passAndRestart(MINUTE)
       expectNothingLost(simulation)
       for (const endpoint of ENDPOINTS) expect(simulation.store.pending(endpoint)).toEqual([])
       expect(simulation.commits.length).toBeGreaterThan(0)
       yield* simulation.killAll
     })
-    return simulate(life).then(() => stopped[0] ?? null)
+    return simulate(run).then(() => stopped[0] ?? null)
   }
 
   it(
-    'never lets the offset pass an event that some subscription has not flushed, and loses nothing',
+    'never stores a position behind an event without a stored batch, and loses nothing',
     async () => {
       const stops = new Set<string>()
       for (let step = 1; ; step++) {
         const name = await scenario(step)
-        // The whole life went by without so many steps: each of them was stopped at once.
+        // The scenario has fewer steps, so a process was killed at each of them.
         if (name === null) break
         stops.add(name)
       }
       expect([...stops].toSorted()).toEqual([
+        'after acquire',
         'after an answer',
-        'after queue',
         'after record',
-        'after take',
+        'after storeBatches',
         'before a commit',
         'before a request',
-        'before queue',
+        'before acquire',
         'before record',
-        'before take',
+        'before storeBatches',
       ])
     },
-    PATIENCE,
+    TIMEOUT_MS,
   )
 })

@@ -1,18 +1,21 @@
-/** API keys: how they look, and what is kept of one. Source: specification, Authentication, 2; contract, General (API keys). */
+/**
+ * API keys: their format, and the digest that the hub stores. Source: specification
+ * §Authentication, 2.
+ */
 import { hash } from 'node:crypto'
-import type { Mode } from '../vocabulary.ts'
+import type { Mode } from '../values/classification.ts'
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-/** 62^43 is the first power of 62 above 2^256: every key has the same length. */
+/** 62^43 is the first power of 62 above 2^256, so 43 digits are enough for 32 bytes. */
 const KEY_CHARACTERS = 43
 
-/** How much chance a key takes. */
+/** The number of random bytes of a key. */
 export const API_KEY_RANDOM_BYTES = 32
 
-/** `hub_live_…`, `hub_test_…` and 32 random bytes in base62. What does not look like a key is not looked up. */
+/** `hub_live_…` or `hub_test_…`, then base62 digits. The hub looks up only strings of this form. */
 export const API_KEY_PATTERN = /^hub_(?:live|test)_[0-9A-Za-z]{40,50}$/
 
-/** A key of a mode from `API_KEY_RANDOM_BYTES` random bytes, most significant digit first. */
+/** Makes a key from `API_KEY_RANDOM_BYTES` random bytes, most significant digit first. */
 export const apiKeyFrom = (mode: Mode, random: Uint8Array): string => {
   let value = random.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n)
   let text = ''
@@ -23,8 +26,8 @@ export const apiKeyFrom = (mode: Mode, random: Uint8Array): string => {
   return `hub_${mode}_${text.padStart(KEY_CHARACTERS, '0')}`
 }
 
-/** What is kept in place of a key: its SHA-256, in hexadecimal digits. */
+/** The SHA-256 of a key in hexadecimal. The hub stores it instead of the key. */
 export const apiKeyDigest = (key: string): string => hash('sha256', key, 'hex')
 
-/** What is shown of a key that was issued: its last four characters. */
+/** The last four characters of a key, for display. */
 export const apiKeyEnding = (key: string): string => key.slice(-4)

@@ -2,7 +2,7 @@ import { assert, describe, it } from 'vitest'
 import { API_KEY_PATTERN, apiKeyDigest, apiKeyEnding, apiKeyFrom } from './api-key.ts'
 
 describe('API keys', () => {
-  it('write 32 bytes in 43 digits of base 62, whatever the bytes are', () => {
+  it('encode any 32 bytes in 43 base62 digits', () => {
     for (const fill of [0, 1, 127, 255]) {
       const key = apiKeyFrom('test', new Uint8Array(32).fill(fill))
       assert.match(key, API_KEY_PATTERN)
@@ -14,8 +14,8 @@ describe('API keys', () => {
     assert.strictEqual(apiKeyFrom('live', one), `hub_live_${'0'.repeat(41)}10`)
   })
 
-  it('are kept as their SHA-256, and shown by their ending', () => {
-    // As `printf hub_test_abcd | sha256sum` says.
+  it('have a SHA-256 digest for storage and an ending for display', () => {
+    // The result of `printf hub_test_abcd | sha256sum`.
     assert.strictEqual(
       apiKeyDigest('hub_test_abcd'),
       '9c43a0327a8e0804a5f25b24ff0cd8d692178a6234758e140ab54c63e15ecb90',

@@ -1,25 +1,32 @@
 /**
- * The checklist before a live key: what an integration must have shown in test mode, and what somebody has to confirm because the hub cannot see it.
- * Pure. Source: specification, Authentication, 2; each point names the section that it comes from.
+ * The certification checklist that an account must fulfil before it gets a live key. The hub
+ * observes some checks itself. A person confirms the others, because the hub cannot observe them.
+ * Source: specification §Authentication, 2. Each check names the section that it comes from.
  */
 
-/** What the hub has seen of an account, in test mode unless it says otherwise. */
+/**
+ * What the hub has observed of an account. The counts are of test mode unless the field says
+ * otherwise.
+ */
 export interface ObservedActivity {
   readonly testKeys: number
   readonly delivered: number
-  /** Final without having arrived. */
+  /** Messages with a final status other than `delivered`. */
   readonly failed: number
   /** Messages with a `client_ref`. */
   readonly references: number
-  /** Attempts at an enabled subscription that its receiver answered with 2xx; trials do not count. */
+  /**
+   * Delivery attempts at an enabled subscription that got a 2xx response. Test deliveries do not
+   * count.
+   */
   readonly webhooksReceived: number
   readonly liveSenders: number
-  /** Approved, of a registered sender, in live mode. */
+  /** Approved live templates of registered senders. */
   readonly liveTemplates: number
 }
 
-/** What is confirmed by a person, with what that means. */
-export const CONFIRMATIONS = {
+/** The checks that a person confirms, with their meaning. */
+const CONFIRMATIONS = {
   signature:
     'Hub-Signature is verified: raw bytes, both secrets of a rotation, five minutes of tolerance (Events, Signature)',
   deduplication:
@@ -36,10 +43,10 @@ export const CONFIRMATION_NAMES = Object.keys(CONFIRMATIONS) as ReadonlyArray<Co
 
 export interface CertificationCheck {
   readonly name: string
-  /** What is asked for. */
+  /** The requirement, for people. */
   readonly wanted: string
   readonly fulfilled: boolean
-  /** `seen`: the hub looks for itself; `confirmed`: a person says so. */
+  /** `seen`: the hub observes it. `confirmed`: a person confirms it. */
   readonly by: 'seen' | 'confirmed'
 }
 
@@ -50,32 +57,32 @@ const seen = (name: string, fulfilled: boolean, wanted: string): CertificationCh
   by: 'seen',
 })
 
-/** The whole checklist. The account is ready for live keys when each point is fulfilled. */
+/** Builds the checklist. An account is ready for live keys when all checks are fulfilled. */
 export const certificationChecklist = (
-  evidence: ObservedActivity,
+  observed: ObservedActivity,
   confirmed: ReadonlySet<string>,
 ): ReadonlyArray<CertificationCheck> => [
-  seen('test_key', evidence.testKeys > 0, 'A test key was issued (Authentication, 2)'),
-  seen('delivered', evidence.delivered > 0, 'A test message was delivered (Rules of POST /v1/messages, 1)'),
+  seen('test_key', observed.testKeys > 0, 'A test key was issued (Authentication, 2)'),
+  seen('delivered', observed.delivered > 0, 'A test message was delivered (Rules of POST /v1/messages, 1)'),
   seen(
     'failed',
-    evidence.failed > 0,
+    observed.failed > 0,
     'A test message did not arrive: the sandbox has numbers for that (States)',
   ),
-  seen('references', evidence.references > 0, 'Sends carry a client_ref (Idempotency, 8)'),
+  seen('references', observed.references > 0, 'Sends carry a client_ref (Idempotency, 8)'),
   seen(
     'webhooks',
-    evidence.webhooksReceived > 0,
+    observed.webhooksReceived > 0,
     'A subscription received events and answered 2xx (Delivery of events, 5)',
   ),
   seen(
     'live_sender',
-    evidence.liveSenders > 0,
+    observed.liveSenders > 0,
     'A sender is registered in live mode (Rules of POST /v1/messages, 3)',
   ),
   seen(
     'live_template',
-    evidence.liveTemplates > 0,
+    observed.liveTemplates > 0,
     'A template of a registered sender is approved in live mode (What the service does)',
   ),
   ...CONFIRMATION_NAMES.map((name): CertificationCheck => ({

@@ -10,18 +10,18 @@ const ALL: ObservedActivity = {
   liveSenders: 1,
   liveTemplates: 1,
 }
-const open = (evidence: ObservedActivity, confirmed: ReadonlyArray<string>) =>
-  certificationChecklist(evidence, new Set(confirmed)).flatMap(({ fulfilled, name }) =>
+const open = (observed: ObservedActivity, confirmed: ReadonlyArray<string>) =>
+  certificationChecklist(observed, new Set(confirmed)).flatMap(({ fulfilled, name }) =>
     fulfilled ? [] : [name],
   )
 
-describe('the checklist before a live key', () => {
-  it('is fulfilled by evidence and confirmations together', () => {
+describe('the certification checklist', () => {
+  it('is fulfilled by observations and confirmations together', () => {
     assert.deepStrictEqual(open(ALL, CONFIRMATION_NAMES), [])
     assert.deepStrictEqual(open(ALL, []), [...CONFIRMATION_NAMES])
   })
 
-  it('misses each thing that was not seen, and nothing confirms it in its place', () => {
+  it('lists each missing observation, and a confirmation cannot replace it', () => {
     const points = Object.keys(ALL) as ReadonlyArray<keyof ObservedActivity>
     const missed = points.map((name) => open({ ...ALL, [name]: 0 }, [...CONFIRMATION_NAMES, name]))
     assert.deepStrictEqual(missed, [

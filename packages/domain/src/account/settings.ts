@@ -1,8 +1,12 @@
-/** What is in force for an account in a mode: the defaults, and what the hub operator has set over them. */
-import type { MessageClass, Money } from '../vocabulary.ts'
+/**
+ * The effective settings of an account in a mode: defaults, overridden by what the hub operator has
+ * set.
+ */
+import type { MessageClass } from '../values/classification.ts'
+import type { Money } from '../values/money.ts'
 import { DEFAULT_SOFT_THRESHOLD_PERCENT } from './spend.ts'
 
-/** What the hub operator has set for an account in a mode, by its name in tables and on the command line; `null` where nothing is set. */
+/** The overrides of an account in a mode, by their column names. `null`: not set. */
 export interface AccountOverrides {
   readonly api_rps: number | null
   readonly batch_max: number | null
@@ -15,7 +19,7 @@ export interface AccountOverrides {
   readonly price_service: string | null
 }
 
-/** What is in force. */
+/** The effective settings. */
 export interface AccountSettings {
   readonly name: string
   readonly apiRps: number
@@ -25,16 +29,16 @@ export interface AccountSettings {
     readonly perHour: number
     readonly perDay: number
   }
-  /** `null` when there is no limit. */
+  /** `null`: no limit. */
   readonly spendLimit: Money | null
   readonly softThresholdPercent: number
   readonly pricePerPart: Readonly<Record<MessageClass, Money>>
 }
 
-/** Of prices and limits. Source: contract, General (defaults). */
+/** The currency of prices and limits. */
 export const CURRENCY = 'RUB'
 
-/** Source: contract, General (defaults, tariff); specification, Per-recipient anti-flood. */
+/** Source of the flood windows: specification §Per-recipient anti-flood. */
 export const DEFAULT_SETTINGS: AccountSettings = {
   name: '',
   apiRps: 100,
@@ -51,7 +55,7 @@ export const DEFAULT_SETTINGS: AccountSettings = {
 const money = (amount: string | null): Money | null =>
   amount === null ? null : { amount, currency: CURRENCY }
 
-/** Defaults, with what the hub operator has set put over them. */
+/** Applies the overrides of an account to the defaults. */
 export const effectiveSettings = (row: AccountOverrides & { readonly name: string }): AccountSettings => {
   const { floodWindows, pricePerPart } = DEFAULT_SETTINGS
   return {
@@ -73,14 +77,18 @@ export const effectiveSettings = (row: AccountOverrides & { readonly name: strin
 }
 
 /**
- * How long running processes believe what they have read, milliseconds: a change by the hub operator is in force everywhere after so long. Every send
- * asks for all of them, and asking PostgreSQL each time would cost more than the send itself.
+ * How long a process caches what it has read, in milliseconds. A change by the hub operator is
+ * effective everywhere after this time. Every send needs all of these values, and reading them from
+ * PostgreSQL would cost more than the send.
  */
 export const CACHE_TTL_MS = {
-  /** A key that was found: a revoked one works at most so much longer. */
+  /** An API key that exists. A revoked key therefore works for at most this time. */
   apiKey: 3000,
-  /** Settings of an account, and a template that can be used. One that cannot is asked for each time: it works the moment it may. */
+  /**
+   * Account settings, and templates that can be used. Other templates are not cached, so that an
+   * approval is effective at once.
+   */
   settings: 2000,
-  /** The hub's daily limit, and its stop. */
+  /** The hub's daily limit and its stop flag. */
   hubSettings: 2000,
 } as const

@@ -1,20 +1,27 @@
-/** What an account may spend in a period, and what is told of it. Source: contract, Account and General (defaults). */
+/**
+ * The spend limit of an account and its event. Source: specification §Account (GET /v1/account) and
+ * §Other limits.
+ */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import { type Money, toTimestamp } from '../vocabulary.ts'
+import type { Money } from '../values/money.ts'
+import { toTimestamp } from '../values/timestamp.ts'
 
-/** Share of the limit at which `account.spend_threshold` is sent where the account has no value of its own. */
+/** Default share of the limit, in percent, at which the hub emits `account.spend_threshold`. */
 export const DEFAULT_SOFT_THRESHOLD_PERCENT = 80
 
-/** A calendar month in UTC. A charge and its reversal belong to the month of acceptance. */
+/**
+ * A calendar month in UTC. A charge and its reversal belong to the month in which the message was
+ * accepted.
+ */
 export interface SpendPeriod {
-  /** Its first day, `2026-11-01`: how it is named in the database. */
+  /** The first day, such as `2026-11-01`. It identifies the period in the database. */
   readonly day: string
-  /** Milliseconds since the epoch; `to` is not included. */
+  /** Milliseconds since the epoch. `to` is exclusive. */
   readonly from: number
   readonly to: number
 }
 
-/** The period of a moment (milliseconds since the epoch). */
+/** Returns the period that contains a moment (milliseconds since the epoch). */
 export const spendPeriodOf = (at: number): SpendPeriod => {
   const moment = new Date(at)
   const [year, month] = [moment.getUTCFullYear(), moment.getUTCMonth()]
@@ -22,7 +29,7 @@ export const spendPeriodOf = (at: number): SpendPeriod => {
   return { day: toTimestamp(from).slice(0, 10), from, to: Date.UTC(year, month + 1, 1) }
 }
 
-/** What an account's `spend_limit` shows. */
+/** The field `spend_limit` of an account. */
 export interface SpendLimitObject {
   readonly limit: Money
   readonly spent: Money
@@ -49,11 +56,11 @@ export const spendLimitObject = ({
   soft_threshold_percent: softThresholdPercent,
 })
 
-/** The id of the one `account.spend_threshold` of an account (`acc_…`) and a period (its first day). */
+/** The id of the only `account.spend_threshold` event of an account (`acc_…`) and period. */
 export const spendThresholdEventId = (account: string, period: SpendPeriod['day']): string =>
   eventIdOf(`${account} ${period}`, 'account.spend_threshold')
 
-/** The event that an account has spent so much of its limit. */
+/** Makes the event for an account that has reached its soft threshold. */
 export const spendThresholdCrossed = (
   account: string,
   spending: Spending,

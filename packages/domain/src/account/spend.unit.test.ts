@@ -18,7 +18,7 @@ describe('a spend period', () => {
   })
 })
 
-describe('the soft threshold', () => {
+describe('the spend threshold event', () => {
   const november = spendPeriodOf(Date.UTC(2026, 10, 21))
   const spending = {
     limit: { amount: '100.00', currency: 'RUB' },
@@ -27,7 +27,7 @@ describe('the soft threshold', () => {
     softThresholdPercent: 80,
   }
 
-  it('is told with what the account shows', () => {
+  it('contains the spend limit as the account shows it', () => {
     expect(spendThresholdCrossed(account, spending)).toMatchObject({
       type: 'account.spend_threshold',
       object: {
@@ -40,7 +40,7 @@ describe('the soft threshold', () => {
     })
   })
 
-  it('has one event an account and period', () => {
+  it('has one id for each account and period', () => {
     const { id } = spendThresholdCrossed(account, spending)
     expect(spendThresholdCrossed(account, { ...spending, spent: spending.limit }).id).toBe(id)
     expect(spendThresholdCrossed(account, { ...spending, period: spendPeriodOf(november.to) }).id).not.toBe(

@@ -1,8 +1,13 @@
-/** A batch as reads and `batch.completed` show it. Source: contract, Batch. */
+/**
+ * The public view of a batch, for reads and for `batch.completed`. Source: specification §Batch.
+ */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import { toTimestamp } from '../vocabulary.ts'
+import { toTimestamp } from '../values/timestamp.ts'
 
-/** `rejected` counts refusals at acceptance and the status; `accepted` all that were accepted, whatever became of them. */
+/**
+ * `accepted` includes messages that are final now. `rejected` counts refusals at acceptance and by
+ * the operator.
+ */
 export interface BatchCounts {
   readonly total: number
   readonly accepted: number
@@ -18,12 +23,14 @@ export interface BatchObject {
   readonly id: string
   readonly object: 'batch'
   readonly created_at: string
-  /** Every accepted message is final. It never goes back. */
+  /** True once every accepted message is final. It never becomes false again. */
   readonly closed: boolean
   readonly counts: BatchCounts
 }
 
-/** What is known of a batch: its outcome at acceptance, and how many of its messages have which final status now. */
+/**
+ * The counts behind the view: the outcome at acceptance, and the current numbers of final statuses.
+ */
 export interface BatchTally {
   /** `bat_…` */
   readonly batch: string
@@ -56,7 +63,10 @@ export const batchObject = (tally: BatchTally): BatchObject => ({
   },
 })
 
-/** The one `batch.completed` of a batch. Its id depends on the batch alone, so it is the same however often it is made. */
+/**
+ * Makes the only `batch.completed` event of a batch. Its id depends on the batch alone, so repeated
+ * calls give the same id. Source: specification §Rules of POST /v1/messages/batch, 7.
+ */
 export const batchCompleted = (tally: BatchTally): PublicEvent<BatchObject, 'batch.completed'> => ({
   id: eventIdOf(tally.batch, 'batch.completed'),
   type: 'batch.completed',

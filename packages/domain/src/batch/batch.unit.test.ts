@@ -18,7 +18,7 @@ const tally = {
 }
 
 describe('a batch', () => {
-  it('counts refusals at acceptance and by the operator together', () => {
+  it('counts refusals at acceptance and rejections by the operator together', () => {
     expect(batchObject(tally)).toEqual({
       id: batch,
       object: 'batch',
@@ -28,7 +28,7 @@ describe('a batch', () => {
     })
   })
 
-  it('is told to be complete under one id, whatever its counts are by then', () => {
+  it('has a completion event whose id does not depend on its counts', () => {
     const completed = batchCompleted(tally)
     expect(completed).toMatchObject({ type: 'batch.completed', object: batchObject(tally) })
     expect(batchCompleted({ ...tally, delivered: 5, expired: 0 }).id).toBe(completed.id)

@@ -1,9 +1,10 @@
-/** Public events: their types, their ids and their shape. Source: specification, Events; contract, Events. */
+/** Public events: their types, ids and envelope. Source: specification §Events. */
 import { eventId } from '../id/id.ts'
-import { type Mode, toTimestamp } from '../vocabulary.ts'
+import type { Mode } from '../values/classification.ts'
+import { toTimestamp } from '../values/timestamp.ts'
 
-/** Events about one message. */
-export const MESSAGE_EVENT_TYPES = [
+/** Types of events about one message. */
+const MESSAGE_EVENT_TYPES = [
   'message.accepted',
   'message.sent',
   'message.delivered',
@@ -14,7 +15,7 @@ export const MESSAGE_EVENT_TYPES = [
 ] as const
 export type MessageEventType = (typeof MESSAGE_EVENT_TYPES)[number]
 
-/** Every type that a subscription can ask for. */
+/** All types. A subscription can select any of them. */
 export const EVENT_TYPES = [
   ...MESSAGE_EVENT_TYPES,
   'batch.completed',
@@ -31,7 +32,9 @@ export type EventType = (typeof EVENT_TYPES)[number]
 const eventTypes: ReadonlySet<string> = new Set(EVENT_TYPES)
 export const isEventType = (text: string): text is EventType => eventTypes.has(text)
 
-/** Something to be told to the account, not recorded yet. `object` is what `data.object` shows: JSON, nothing personal. */
+/**
+ * An event that is not recorded yet. `object` becomes `data.object`: JSON without personal data.
+ */
 export interface PublicEvent<O extends object = object, T extends EventType = EventType> {
   /** `evt_…` */
   readonly id: string
@@ -40,12 +43,13 @@ export interface PublicEvent<O extends object = object, T extends EventType = Ev
 }
 
 /**
- * The id of an event about a subject that meets each type of event at most once (a message, a batch): so a
- * correction has an event of its own and a replay has the same one.
+ * Derives the id of an event from its subject and type. A subject (a message, a batch) has at most
+ * one event of each type. A correction has another type and so another id. A replay produces the
+ * same id.
  */
 export const eventIdOf = (subjectId: string, type: EventType): string => eventId(`${subjectId} ${type}`)
 
-/** An event as `/v1/events` and subscribers see it. */
+/** An event as clients receive it. */
 export interface EventEnvelope<O extends object = object> {
   readonly id: string
   readonly object: 'event'
@@ -55,7 +59,10 @@ export interface EventEnvelope<O extends object = object> {
   readonly data: { readonly object: O }
 }
 
-/** Puts an event into its envelope. `recordedAt` is the journal's moment, in milliseconds since the epoch. */
+/**
+ * Makes the envelope. `recordedAt` is the time of the journal entry, in milliseconds since the
+ * epoch.
+ */
 export const envelopeOf = <O extends object>(
   event: PublicEvent<O>,
   recorded: { readonly recordedAt: number; readonly mode: Mode },

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { envelopeOf, EVENT_TYPES, eventIdOf, isEventType } from './event.ts'
 
 describe('event types', () => {
-  it('are those of the specification and of the decisions', () => {
+  it('are those of the API contract', () => {
     expect([...EVENT_TYPES].toSorted()).toEqual([
       'account.spend_threshold',
       'batch.completed',
@@ -27,13 +27,13 @@ describe('event types', () => {
     ['message.unknown', false],
     ['', false],
     ['constructor', false],
-  ])('%j is one: %s', (text, expected) => {
+  ])('%j is an event type: %s', (text, expected) => {
     expect(isEventType(text)).toBe(expected)
   })
 })
 
 describe('an event', () => {
-  it('is told in its envelope', () => {
+  it('is wrapped in its envelope', () => {
     const event = {
       id: eventIdOf('bat_1', 'batch.completed'),
       type: 'batch.completed',
@@ -46,7 +46,7 @@ describe('an event', () => {
     )
   })
 
-  it('has an id of its subject and its type', () => {
+  it('has an id that depends on its subject and type', () => {
     expect(eventIdOf('bat_1', 'batch.completed')).toBe(eventIdOf('bat_1', 'batch.completed'))
     expect(eventIdOf('bat_1', 'batch.completed')).not.toBe(eventIdOf('bat_2', 'batch.completed'))
     expect(eventIdOf('msg_1', 'message.sent')).not.toBe(eventIdOf('msg_1', 'message.seen'))

@@ -1,16 +1,16 @@
 /**
- * Public identifiers: a prefix and a UUID in lower-case Crockford base32, 26 characters without padding, most
- * significant bit first, so that ids of one prefix sort as their UUIDs do. PostgreSQL keeps the UUID; JSON,
- * Avro and logs show the public form. Source: contract, General (identifiers).
+ * Public identifiers: a prefix and a UUID in lower-case Crockford base32 (26 characters, no
+ * padding). The most significant bit comes first, so ids of one prefix sort like their UUIDs.
+ * PostgreSQL stores the UUID. JSON, Avro and logs contain the public form.
  */
 import { hash } from 'node:crypto'
 
-/** What each prefix names. The one table of them. */
+/** All prefixes, with the resource that each identifies. */
 export const ID_PREFIXES = {
   msg: 'message',
   bat: 'batch',
   evt: 'event',
-  evb: 'batch of events as it is delivered to a subscription',
+  evb: 'webhook batch',
   we: 'webhook subscription',
   whd: 'delivery attempt',
   tpl: 'template',
@@ -22,7 +22,7 @@ export const ID_PREFIXES = {
 export type IdPrefix = keyof typeof ID_PREFIXES
 
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz'
-/** 128 bits in groups of five: the first character holds three bits only, so it is at most `7`. */
+/** 128 bits in groups of five. The first character holds only three bits, so it is at most `7`. */
 const ENCODED_LENGTH = 26
 const NOT_A_DIGIT = 255
 
@@ -36,26 +36,29 @@ for (const [value, character] of Array.from('0123456789abcdef').entries()) {
 }
 const hexOfByte = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
-/** Where the 16 bytes begin in the canonical text of a UUID. */
+/** The positions of the 16 bytes in the canonical text of a UUID. */
 const HEX_POSITIONS = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34] as const
 const UUID_LENGTH = 36
 
-/** Scratch space. Everything here is synchronous, so one of each is enough and nothing is allocated per id. */
+/**
+ * Shared buffers, so that no id needs an allocation. All functions here are synchronous, so one of
+ * each is enough.
+ */
 const bytes = new Uint8Array(16)
 const text = Buffer.alloc(ENCODED_LENGTH)
 
 const encodeBytes = (prefix: IdPrefix, uuid: Uint8Array): string => {
-  // From the end: 25 characters of five bits, then the three that are left.
+  // From the end: 25 characters of five bits, then the remaining three bits.
   let at = ENCODED_LENGTH - 1
   let pending = 0
-  let held = 0
+  let bits = 0
   for (let i = 15; i >= 0; i--) {
-    pending |= uuid[i]! << held
-    held += 8
-    while (held >= 5) {
+    pending |= uuid[i]! << bits
+    bits += 8
+    while (bits >= 5) {
       text[at--] = digits[pending & 31]!
       pending >>>= 5
-      held -= 5
+      bits -= 5
     }
   }
   text[at] = digits[pending]!
@@ -70,7 +73,7 @@ const uuidText = (u: Uint8Array): string => {
   )
 }
 
-/** Reads canonical text into `bytes`; false when it is not a UUID. */
+/** Parses canonical text into `bytes`. Returns false if the text is not a UUID. */
 const readUuid = (uuid: string): boolean => {
   if (uuid.length !== UUID_LENGTH) return false
   for (let i = 8; i <= 23; i += 5) if (uuid.charCodeAt(i) !== 45 /* - */) return false
@@ -85,10 +88,9 @@ const readUuid = (uuid: string): boolean => {
 }
 
 /**
- * The public form of a UUID: `encodeId('msg', '0193…')` is `msg_…`.
- *
- * `uuid` is canonical text (8-4-4-4-12 hexadecimal digits, either case), as PostgreSQL gives it. Anything else
- * is a mistake in the program, not an input: it throws `RangeError`.
+ * Makes the public form of a UUID: `encodeId('msg', '0193…')` returns `msg_…`.
+ * `uuid` is canonical text (8-4-4-4-12 hexadecimal digits, either case), as PostgreSQL returns it.
+ * Throws `RangeError` for any other text, because that is a bug and not a wrong input.
  */
 export const encodeId = (prefix: IdPrefix, uuid: string): string => {
   if (!readUuid(uuid)) throw new RangeError('encodeId needs a UUID in canonical text form')
@@ -96,42 +98,41 @@ export const encodeId = (prefix: IdPrefix, uuid: string): string => {
 }
 
 /**
- * The UUID, in canonical lower-case text, of a public id with this prefix, or `null` when `id` is not one.
- *
- * Strict: what it accepts, `encodeId` gives back unchanged. So an id written otherwise (upper case, `o` for
- * `0`, an impossible first digit) names nothing and is answered as a missing resource.
+ * Returns the UUID of a public id in canonical lower-case text, or `null` if `id` is not an id with
+ * this prefix. Only the exact output of `encodeId` is accepted. An id in another spelling (upper
+ * case, `o` instead of `0`) identifies nothing, so the API answers it like a missing resource.
  */
 export const decodeId = (prefix: IdPrefix, id: string): string | null => {
   const start = prefix.length + 1
   if (id.length !== start + ENCODED_LENGTH) return null
   if (!id.startsWith(prefix) || id.charCodeAt(start - 1) !== 95 /* _ */) return null
   let pending = 0
-  let held = 0
+  let bits = 0
   let at = 15
   for (let i = start + ENCODED_LENGTH - 1; i >= start; i--) {
     const value = valueOfDigit[id.charCodeAt(i)] ?? NOT_A_DIGIT
     if (value === NOT_A_DIGIT) return null
-    pending |= value << held
-    held += 5
-    if (held >= 8) {
+    pending |= value << bits
+    bits += 5
+    if (bits >= 8) {
       bytes[at--] = pending & 255
       pending >>>= 8
-      held -= 8
+      bits -= 8
     }
   }
-  // 26 × 5 = 130 bits: the two that a UUID has no room for must be zero.
+  // 26 × 5 = 130 bits. The two bits that do not fit into a UUID must be zero.
   if (pending !== 0) return null
   return uuidText(bytes)
 }
 
-/** How many random bytes `newId` takes. */
+/** The number of random bytes that `newId` needs. */
 export const NEW_ID_RANDOM_BYTES = 10
 
-/** A UUIDv7 (RFC 9562): 48 bits of time, 74 random bits. The result is the scratch space. */
+/** Makes a UUIDv7 (RFC 9562) of 48 bits of time and 74 random bits. Returns the shared buffer. */
 const drawUuid = (nowMs: number, random: Uint8Array): Uint8Array => {
-  if (random.length < NEW_ID_RANDOM_BYTES) throw new RangeError('a new id needs 10 random bytes')
+  if (random.length < NEW_ID_RANDOM_BYTES) throw new RangeError('a new id needs at least 10 random bytes')
   if (!Number.isInteger(nowMs) || nowMs < 0 || nowMs >= 2 ** 48)
-    throw new RangeError('a new id needs milliseconds since the epoch')
+    throw new RangeError('a new id needs a time in whole milliseconds since the epoch')
   const high = Math.floor(nowMs / 2 ** 32)
   const low = nowMs >>> 0
   bytes[0] = high >>> 8
@@ -148,28 +149,32 @@ const drawUuid = (nowMs: number, random: Uint8Array): Uint8Array => {
 }
 
 /**
- * A new public id over a UUIDv7: ids of different milliseconds sort by time.
- *
- * `nowMs` is milliseconds since the epoch; `random` has at least 10 bytes, fresh for each id (a shorter one throws
- * `RangeError`: a repeated id must not come from a mistake).
+ * Makes a public id from a UUIDv7. Ids of different milliseconds sort by time. `nowMs` is
+ * milliseconds since the epoch. `random` contains at least 10 new random bytes for each id. A
+ * shorter array throws `RangeError`, because it could lead to a repeated id.
  */
 export const newId = (prefix: IdPrefix, nowMs: number, random: Uint8Array): string =>
   encodeBytes(prefix, drawUuid(nowMs, random))
 
-/** The UUID of such an id, canonical text, for what is stored by the thousand and shown one by one. */
+/**
+ * Like `newId`, but returns the UUID in canonical text. For rows whose public id is seldom needed.
+ */
 export const newUuid = (nowMs: number, random: Uint8Array): string => uuidText(drawUuid(nowMs, random))
 
 const namespace = (uuid: string): Buffer => Buffer.from(uuid.replaceAll('-', ''), 'hex')
 
 /**
- * Namespaces of the derived ids (UUIDv5, RFC 9562). They were drawn once at random; changing one would give everything
- * already reported a second id.
+ * Namespaces of the derived ids (UUIDv5, RFC 9562). They were chosen at random and must never
+ * change: with another namespace, existing facts and events would get a second id.
  */
 const FACT_NAMESPACE = namespace('2485ebf1-ef40-4bbe-8310-7ca02555beb5')
 const EVENT_NAMESPACE = namespace('d70c25ee-3214-4d05-a371-e384f5373d76')
 const EVENT_BATCH_NAMESPACE = namespace('51a2b98c-4651-4269-94a3-122f34f7d3da')
 
-/** SHA-1 of namespace and name, cut to 128 bits, with version and variant set. The result is the scratch space. */
+/**
+ * SHA-1 of namespace and name, truncated to 128 bits, with version and variant. Returns the shared
+ * buffer.
+ */
 const deriveUuid = (within: Uint8Array, name: string): Uint8Array => {
   const digest = hash('sha1', Buffer.concat([within, Buffer.from(name, 'utf8')]), 'buffer')
   for (let i = 0; i < 16; i++) bytes[i] = digest[i]!
@@ -179,22 +184,25 @@ const deriveUuid = (within: Uint8Array, name: string): Uint8Array => {
 }
 
 /**
- * The id of a fact, canonical UUID text: a function of the message (`msg_…`) and the step that it reports, so that
- * the same fact written twice has the same id. `stepOf` names the steps.
+ * Derives the id of a fact (canonical UUID text) from the message (`msg_…`) and its step (see
+ * `stepOf`). A fact that is appended twice therefore has the same id both times.
  */
 export const factId = (messageId: string, step: string): string =>
   uuidText(deriveUuid(FACT_NAMESPACE, `${messageId} ${step}`))
 
 /**
- * The id of a public event, `evt_…`: a function of what it reports, so that a replay makes the same id.
- * `what` names subject and event, for instance `msg_… message.sent`.
+ * Derives the id of a public event (`evt_…`) from its subject and type, such as `msg_…
+ * message.sent`. A replay therefore produces the same id.
  */
-export const eventId = (what: string): string => encodeBytes('evt', deriveUuid(EVENT_NAMESPACE, what))
+export const eventId = (subjectAndType: string): string =>
+  encodeBytes('evt', deriveUuid(EVENT_NAMESPACE, subjectAndType))
 
 /**
- * The id of a batch of events, `evb_…`, stable across its retries (header `Hub-Event-Id`). An event is in one batch of a
- * subscription, so subscription and first event decide; the count guards against a batch cut differently after
- * a crash. `redelivery` names a repeat ordered by the hub's operator, which is a batch of its own.
+ * Derives the id of a webhook batch (`evb_…`). It stays the same for all retries (header
+ * `Hub-Event-Id`). An event is in one batch of a subscription, so subscription and first event
+ * identify the batch. After a crash a batch may be formed with another size, so the count is part
+ * of the id too. `redelivery` identifies a redelivery ordered by the hub operator. Its batches have
+ * ids of their own. Source: specification §Delivery of events, 2.
  */
 export const eventBatchId = (
   endpointId: string,

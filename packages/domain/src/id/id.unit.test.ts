@@ -12,7 +12,9 @@ const anyUuid = fc
 const uuidVersion = (uuid: string) => Number.parseInt(uuid[14]!, 16)
 const uuidVariant = (uuid: string) => Number.parseInt(uuid[19]!, 16) >> 2
 
-/** Base32 by the book: the UUID as one big number, in digits of five bits. */
+/**
+ * A simple reference implementation of base32: the UUID as one big number, in digits of five bits.
+ */
 const base32ByArithmetic = (uuid: string): string => {
   let number = BigInt(`0x${uuid.replaceAll('-', '')}`)
   let digits = ''
@@ -22,7 +24,7 @@ const base32ByArithmetic = (uuid: string): string => {
 }
 
 describe('public ids', () => {
-  it('are the prefix and the UUID in Crockford base32, lower case, 26 characters', () => {
+  it('consist of the prefix and 26 lower-case characters of Crockford base32', () => {
     expect(encodeId('msg', '00000000-0000-0000-0000-000000000000')).toBe('msg_00000000000000000000000000')
     expect(encodeId('we', 'ffffffff-ffff-ffff-ffff-ffffffffffff')).toBe('we_7zzzzzzzzzzzzzzzzzzzzzzzzz')
     expect(encodeId('bat', '01890A5D-AC96-774B-BCCE-B302099A8057')).toBe('bat_01h455vb4pex5vsknk084sn02q')
@@ -33,7 +35,7 @@ describe('public ids', () => {
     )
   })
 
-  it('decode to the UUID they were made from, and to nothing under another prefix', () => {
+  it('decode to their UUID, and do not decode with another prefix', () => {
     fc.assert(
       fc.property(anyPrefix, anyPrefix, anyUuid, (prefix, other, uuid) => {
         expect(decodeId(prefix, encodeId(prefix, uuid))).toBe(uuid)
@@ -42,7 +44,7 @@ describe('public ids', () => {
     )
   })
 
-  it('have one spelling: what decodes is what encodes', () => {
+  it('have exactly one spelling', () => {
     const id = fc.oneof(
       fc.string(),
       fc
@@ -86,7 +88,7 @@ describe('public ids', () => {
 })
 
 describe('new ids', () => {
-  it('are UUIDv7 with the time in front and every random byte used', () => {
+  it('are UUIDv7 that begin with the time and use every random byte', () => {
     fc.assert(
       fc.property(
         fc.nat({ max: 2 ** 48 - 1 }),
@@ -110,7 +112,7 @@ describe('new ids', () => {
     expect(ids.toSorted()).toEqual(ids)
   })
 
-  it('are not made from too little randomness or an impossible time', () => {
+  it('need enough random bytes and a valid time', () => {
     expect(() => newId('msg', 0, new Uint8Array(9))).toThrow(RangeError)
     for (const now of [-1, 0.5, Number.NaN, 2 ** 48])
       expect(() => newId('msg', now, new Uint8Array(10))).toThrow(RangeError)
@@ -120,7 +122,7 @@ describe('new ids', () => {
 describe('derived ids', () => {
   const message = newId('msg', 1_800_000_000_000, randomBytes(10))
 
-  it('are the same for the same thing and differ for another', () => {
+  it('are equal for the same input and different for another', () => {
     const others = [factId(message, 'sent'), factId(message, 'delivered'), factId(`${message}0`, 'sent')]
     expect(new Set(others).size).toBe(3)
     expect(factId(message, 'sent')).toBe(others[0])
@@ -139,7 +141,7 @@ describe('derived ids', () => {
     }
   })
 
-  it('never change: everything already reported has these', () => {
+  it('never change, because existing records contain them', () => {
     expect(factId('msg_01h455vb4pex5vsknk084sn02q', 'sent')).toMatchInlineSnapshot(
       `"2027a65f-47fe-5904-b437-1a03af7782cb"`,
     )
@@ -151,7 +153,7 @@ describe('derived ids', () => {
     ).toMatchInlineSnapshot(`"evb_7dr6c2nvceb258mtmre4vq8ynb"`)
   })
 
-  it('name a batch by subscription, first event, count and redelivery', () => {
+  it('of a webhook batch depend on subscription, first event, count and redelivery', () => {
     const ids = [
       eventBatchId('we_1', 'evt_1', 1),
       eventBatchId('we_2', 'evt_1', 1),

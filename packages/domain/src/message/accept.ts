@@ -1,42 +1,47 @@
-import { type MessageClass, type Mode, type Money, multiplyMoney, zeroMoney } from '../vocabulary.ts'
+/** Acceptance of a send: the fact `MessageAccepted` and its price. */
+import type { MessageClass, Mode } from '../values/classification.ts'
+import { type Money, multiplyMoney, zeroMoney } from '../values/money.ts'
 import type { SandboxScenario } from '../recipient/sandbox.ts'
 import type { Rendered } from '../template/template.ts'
 import type { MessageAccepted } from './fact.ts'
 import { expiresAt, type Lifetimes } from './lifetimes.ts'
 
-/** A send that has passed every check, and its sealed payload. */
+/** A send that passed all checks, with its encrypted payload. */
 export interface Acceptance {
   /** `msg_…` */
   readonly messageId: string
-  /** Milliseconds since the epoch, by the ledger's clock. */
+  /** Milliseconds since the epoch, from the clock of the ledger's database. */
   readonly at: number
   readonly account: string
   readonly mode: Mode
   readonly class: MessageClass
-  /** Recipient hash, 64 hexadecimal digits. */
+  /** Recipient hash: 64 hexadecimal digits. */
   readonly recipient: string
-  /** What a test key's number is to meet; `null` in live mode. */
+  /** The sandbox scenario of the number, `null` in live mode. */
   readonly scenario: SandboxScenario | null
   readonly template: string
   readonly sender: string
   readonly clientRef: string | null
   readonly batch: string | null
   readonly rendered: Pick<Rendered, 'parts' | 'variables'>
-  /** The account's tariff for the class. */
+  /** The account's price for this class. */
   readonly pricePerPart: Money
   readonly lifetimes: Lifetimes
   readonly sealingKey: string
   readonly sealed: Uint8Array
 }
 
-/** What a text of so many parts costs; estimates show it in both modes. Source: contract, General (tariff). */
+/** The price of a text. Estimates show it in both modes. */
 export const priceOf = (pricePerPart: Money, parts: number): Money => multiplyMoney(pricePerPart, parts)
 
-/** What is charged at acceptance: nothing in test mode. */
+/** The charge at acceptance: zero in test mode. */
 export const chargeOf = (mode: Mode, pricePerPart: Money, parts: number): Money =>
   mode === 'test' ? zeroMoney(pricePerPart.currency) : priceOf(pricePerPart, parts)
 
-/** The fact by which the service answers for a message. Source: specification, Rules of POST /v1/messages, 1. */
+/**
+ * Makes the fact by which the hub takes responsibility for a message. Source: specification §What
+ * the service does.
+ */
 export const accept = (acceptance: Acceptance): MessageAccepted => ({
   type: 'MessageAccepted',
   messageId: acceptance.messageId,
@@ -62,5 +67,7 @@ export const accept = (acceptance: Acceptance): MessageAccepted => ({
   republished: false,
 })
 
-/** The same fact for a second publication, after one whose outcome was never known. Its id stays. */
+/**
+ * Marks a fact for a second publication, after one with an unknown outcome. The fact keeps its id.
+ */
 export const republish = (fact: MessageAccepted): MessageAccepted => ({ ...fact, republished: true })

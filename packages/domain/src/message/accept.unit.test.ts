@@ -32,7 +32,7 @@ const acceptance: Acceptance = {
 }
 
 describe('acceptance', () => {
-  it('says who is answered for, what it costs and until when it waits', () => {
+  it('records account, recipient, price and end of the lifetime', () => {
     expect(accept(acceptance)).toEqual({
       type: 'MessageAccepted',
       messageId: acceptance.messageId,
@@ -55,17 +55,17 @@ describe('acceptance', () => {
     })
   })
 
-  it('carries no text and no value of a variable', () => {
+  it('contains no text and no variable value', () => {
     expect(JSON.stringify(accept(acceptance))).not.toMatch(/[а-я]/)
   })
 
-  it('costs nothing in test mode, though an estimate shows the price', () => {
+  it('is free in test mode, although an estimate shows the price', () => {
     expect(accept({ ...acceptance, mode: 'test' }).price).toEqual({ amount: '0.00', currency: 'RUB' })
     expect(chargeOf('test', acceptance.pricePerPart, 2).amount).toBe('0.00')
     expect(priceOf(acceptance.pricePerPart, 2).amount).toBe('4.00')
   })
 
-  it('published again is the same fact', () => {
+  it('gives the same fact when published again', () => {
     const fact = accept(acceptance)
     expect(republish(fact)).toEqual({ ...fact, republished: true })
     expect(factIdOf(republish(fact))).toBe(factIdOf(fact))

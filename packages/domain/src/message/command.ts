@@ -1,19 +1,22 @@
+/**
+ * The commands of a message. `at` is the current time in milliseconds since the epoch: the domain
+ * reads no clock.
+ */
 import type { ExpiredReason, RejectedReason, UndeliveredReason } from './fact.ts'
 
-/** What is asked of a message, in the imperative. `at` is milliseconds since the epoch; no command reads a clock. */
-
-/** Claim the message for one attempt at the operator. */
+/** Claim the message for one submit to the operator. */
 export interface HandOver {
   readonly type: 'HandOver'
   readonly epoch: number
   readonly operator: string
   /**
-   * The operator recognises our reference, so that a claim whose answer was lost may be repeated. Absent: it does not.
+   * True if the operator recognizes a repeated reference. Then a claim whose answer was lost can be
+   * repeated.
    */
   readonly dedupes?: boolean
   readonly at: number
 }
-/** The operator took it. */
+/** The operator accepted the message. */
 export interface RecordSubmitted {
   readonly type: 'RecordSubmitted'
   readonly operator: string
@@ -21,22 +24,22 @@ export interface RecordSubmitted {
   readonly reportDeadline: number
   readonly at: number
 }
-/** The operator said "not now". */
+/** The operator refused the message for now (throttled, queue full). */
 export interface RecordRefusal {
   readonly type: 'RecordRefusal'
   readonly retryAt: number
   readonly at: number
 }
-/** The operator will never take it. */
+/** The operator rejected the message permanently. */
 export interface RecordRejection {
   readonly type: 'RecordRejection'
   readonly reason: RejectedReason | UndeliveredReason
   readonly at: number
 }
 /**
- * The answer to a hand-over is lost for good (the process or the connection died in between) and the operator does not
- * dedupe, or the lifetime leaves no room for another attempt: the message counts as sent.
- * Source: contract, Message (unknown outcome).
+ * The answer to a submit is lost (the process or the connection failed), and another submit is not
+ * possible: the operator does not deduplicate, or the lifetime has ended. The message counts as
+ * sent.
  */
 export interface AssumeSent {
   readonly type: 'AssumeSent'
@@ -54,12 +57,14 @@ export interface RecordReport {
   readonly outcome: ReportOutcome
   readonly at: number
 }
-/** The recipient read it. */
+/** The recipient read the message. */
 export interface RecordReadReceipt {
   readonly type: 'RecordReadReceipt'
   readonly at: number
 }
-/** A deadline has passed: the lifetime before hand-over, or the report deadline after it. */
+/**
+ * A deadline has passed: the end of the lifetime before submit, or the report deadline after it.
+ */
 export interface PassDeadline {
   readonly type: 'PassDeadline'
   readonly at: number

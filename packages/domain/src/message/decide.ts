@@ -1,6 +1,6 @@
 /**
- * What a command makes happen. Pure: clock, randomness and the operator's answers come in as arguments.
- * Source: specification, States and transitions; contract, Message.
+ * The decider of a message: state and command in, facts out. Source: specification §Message
+ * statuses.
  */
 import { Result } from 'effect'
 import type { HandOver, MessageCommand, RecordRejection, ReportOutcome } from './command.ts'
@@ -28,26 +28,32 @@ import { deadlineOf, type MessageState } from './state.ts'
 
 export type Decision = Result.Result<ReadonlyArray<LogFact>, MessageError>
 
-/** Nothing new: the command came twice, or too late to matter. */
+/** No facts: the command was repeated or came too late. */
 const NOTHING: Decision = Result.succeed([])
 const facts = (...list: ReadonlyArray<LogFact>): Decision => Result.succeed(list)
 
 /**
- * The facts that follow from a command, to be written to the log in the order given, or why there can be none.
+ * Returns the facts that follow from a command, in the order in which they must be appended, or an
+ * error.
  *
- * - **Claims.** `HandOver` takes a queued message whose lifetime and retry time allow it. After a claim without an
- *   answer it is granted again only where the operator dedupes and is the same one.
- * - **Answers.** `RecordSubmitted`, `RecordRefusal` and `RecordRejection` end a claim. `AssumeSent` ends one whose
- *   answer is lost. An answer that comes after `AssumeSent` still counts where it can: ids are kept for matching
- *   reports, a rejection is final; a refusal is not, because `sent` never goes back.
- * - **Reports** prove the hand-over: where the answer is missing, `MessageSent` comes with them, before the outcome.
- * - **Read receipts** are no status of their own. One after `delivered` gives `MessageSeen`, once. One that overtakes its
- *   delivery report proves the delivery, so it gives `MessageDelivered` and `MessageSeen`: `message.seen` is only ever
- *   told of a delivered message. It corrects `dlr_timeout_local` as a late report does, and no other final status.
- * - **Deadlines.** `PassDeadline` expires a queued message with `ttl_expired_before_submit` and one handed over with
- *   `dlr_timeout_local`. A claim that awaits its answer has no deadline here: whether it was handed over is
- *   not known, and "a resend is safe" must not be said.
- * - **Late reports** correct `dlr_timeout_local`, once, to `delivered` or `undelivered`. No other final status changes.
+ * - **Claims.** `HandOver` claims a queued message within its lifetime and not before its retry
+ *   time. A claim without an answer can be repeated only at the same operator, and only if that
+ *   operator deduplicates.
+ * - **Answers.** `RecordSubmitted`, `RecordRefusal` and `RecordRejection` end a claim. `AssumeSent`
+ *   ends a claim whose answer is lost. If the answer comes after `AssumeSent`, its ids are kept to
+ *   match reports, and a rejection is final. A late refusal changes nothing, because a sent message
+ *   never returns to the queue.
+ * - **Reports** prove that the operator has the message. If the answer is missing, `MessageSent`
+ *   precedes the outcome.
+ * - **Read receipts** do not change the status. The first one after `delivered` gives
+ *   `MessageSeen`. One that arrives before the delivery report proves the delivery and gives
+ *   `MessageDelivered` and `MessageSeen`. Of the other final statuses it corrects only
+ *   `dlr_timeout_local`.
+ * - **Deadlines.** `PassDeadline` expires a queued message with `ttl_expired_before_submit` and a
+ *   sent one with `dlr_timeout_local`. A claim that waits for its answer has no deadline here: the
+ *   operator may have the message, so the hub must not say that a resend is safe.
+ * - **Late reports** correct `dlr_timeout_local` once, to `delivered` or `undelivered`. No other
+ *   final status changes.
  */
 export const decide = (state: MessageState | null, command: MessageCommand): Decision => {
   if (state === null) return Result.fail(new MessageUnknown({ command: command.type }))
@@ -68,10 +74,10 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
             reportDeadline: command.reportDeadline,
           })
         case 'awaitingReport': {
-          // `MessageSent` was said without ids; they are told the way open messages are carried forward.
+          // `MessageSent` had no ids. A re-appended fact adds them.
           if (state.operatorIds.length > 0 || command.operatorIds.length === 0) return NOTHING
-          const carried = reappendOpen({ ...state, operatorIds: command.operatorIds }, command.at)
-          return carried === null ? NOTHING : facts(carried)
+          const reappended = reappendOpen({ ...state, operatorIds: command.operatorIds }, command.at)
+          return reappended === null ? NOTHING : facts(reappended)
         }
         case 'final':
           return NOTHING
@@ -98,7 +104,7 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
           return notHandedOver(state, command)
         case 'handingOver':
         case 'awaitingReport':
-          return facts(refused(state, command))
+          return facts(rejectionFact(state, command))
         case 'final':
           return NOTHING
       }
@@ -140,9 +146,9 @@ export const decide = (state: MessageState | null, command: MessageCommand): Dec
 }
 
 /**
- * The refusal of a message that still has to be handed over, once more: enough for the next attempt to have its number, so that the
- * claim and the refusal before it are not needed any more. `null` when it was never refused. The name of the operator
- * that refused is not in it.
+ * Returns the last refusal of a queued message again, so that it can be re-appended. It contains
+ * the number of attempts, so recovery does not need the older claims and refusals. Returns `null`
+ * if the message was never refused. The fact does not contain the operator that refused.
  */
 export const reappendRefusal = (state: MessageState, at: number): HandoverRefused | null =>
   state.stage === 'queued' && state.attempts > 0
@@ -150,8 +156,8 @@ export const reappendRefusal = (state: MessageState, at: number): HandoverRefuse
     : null
 
 /**
- * What is known of a message that awaits its report, as a fact that stands for the older ones; `null` when there is
- * nothing to carry (queued, claimed without an answer, or final).
+ * Returns the complete knowledge about a message that waits for its report as one fact, so that
+ * recovery does not need the older facts. Returns `null` in every other stage.
  */
 export const reappendOpen = (state: MessageState, at: number): OpenMessageCarried | null =>
   state.stage === 'awaitingReport' &&
@@ -180,7 +186,7 @@ const handOver = (state: MessageState, command: HandOver): Decision => {
     return Result.fail(new AlreadyHandedOver({ messageId }))
   }
   if (!state.accepted) return Result.fail(new AcceptanceUnknown({ messageId }))
-  // The operator that may already have it is the only one that can recognise it.
+  // Only the operator that may already have the message can recognize it.
   if (state.stage === 'handingOver' && !(command.dedupes === true && command.operator === state.operator)) {
     return Result.fail(new OutcomeUnknown({ messageId }))
   }
@@ -198,7 +204,7 @@ const handOver = (state: MessageState, command: HandOver): Decision => {
   })
 }
 
-/** Handed over as far as anybody can tell; the operator's ids were in the answer that was lost. */
+/** The operator probably has the message. Its ids were in the lost answer. */
 const sentWithoutAnswer = (
   messageId: string,
   operator: string,
@@ -217,7 +223,7 @@ const undeliveredReasons: ReadonlySet<string> = new Set(UNDELIVERED_REASONS)
 const isUndeliveredReason = (reason: RejectedReason | UndeliveredReason): reason is UndeliveredReason =>
   undeliveredReasons.has(reason)
 
-const refused = (state: MessageState, { reason, at }: RecordRejection): LogFact =>
+const rejectionFact = (state: MessageState, { reason, at }: RecordRejection): LogFact =>
   isUndeliveredReason(reason)
     ? { type: 'MessageUndelivered', messageId: state.id, at, reason }
     : { type: 'MessageRejected', messageId: state.id, at, reason }
@@ -244,7 +250,8 @@ const report = (
   switch (state.stage) {
     case 'queued':
     case 'handingOver':
-      // A refused claim counts: an operator that reports on a message has it, whatever it answered.
+      // Also after a refusal: an operator that reports on a message has it, whatever it answered
+      // before.
       return state.operator === null
         ? Result.fail(new NotHandedOver({ messageId: state.id, command }))
         : facts(sentWithoutAnswer(state.id, state.operator, at, at), outcomeFact(state.id, at, outcome))

@@ -93,7 +93,7 @@ const expired = (reason: ExpiredReason, when = at): LogFact => ({
   reason,
 })
 const seen: LogFact = { type: 'MessageSeen', messageId, at }
-/** What is said of a hand-over whose answer never came, when a report proves it. */
+/** The `MessageSent` of a message whose answer was lost and whose report proves the submit. */
 const provenSent: LogFact = { ...sent([]), at, reportDeadline: at }
 
 const handOver = (
@@ -146,7 +146,7 @@ const everyOutcome: ReadonlyArray<ReportOutcome> = [
   { status: 'expired', reason: 'dlr_timeout' },
 ]
 
-describe('a message nobody knows', () => {
+describe('an unknown message', () => {
   it.each(everyCommand.map((command) => [command.type, command] as const))(
     '%s is refused',
     (type, command) => {
@@ -162,7 +162,7 @@ describe('a queued message', () => {
       .then({ ...claimed(), at })
   })
 
-  it('is claimed under the epoch of the claimant', () => {
+  it('is claimed in the epoch of its owner', () => {
     given(accepted)
       .when(handOver({ epoch: 7 }))
       .then({ ...claimed(1, 7), at })
@@ -186,11 +186,11 @@ describe('a queued message', () => {
       .then({ ...claimed(2), at: at + 5000 })
   })
 
-  it('expires at the end of its lifetime, and a resend is safe', () => {
+  it('expires at the end of its lifetime with the reason that a resend is safe', () => {
     given(accepted).when(passDeadline(EXPIRES_AT)).then(expired('ttl_expired_before_submit', EXPIRES_AT))
   })
 
-  it('does not expire before', () => {
+  it('does not expire before the end of its lifetime', () => {
     given(accepted)
       .when(passDeadline(EXPIRES_AT - 1))
       .thenNothing()
@@ -205,13 +205,13 @@ describe('a queued message', () => {
 })
 
 describe('a claimed message', () => {
-  it('is sent when the operator takes it', () => {
+  it('is sent when the operator accepts it', () => {
     given(accepted, claimed())
       .when(submitted(['a', 'b']))
       .then(sent(['a', 'b']))
   })
 
-  it('goes back to the queue when the operator says "not now"', () => {
+  it('returns to the queue when the operator refuses it for now', () => {
     given(accepted, claimed())
       .when(refusal)
       .then({ ...throttled(1, at + 500), at })
@@ -233,33 +233,33 @@ describe('a claimed message', () => {
     given(accepted, claimed()).when(rejection(reason)).then(undelivered(reason))
   })
 
-  it('has no deadline of ours: nobody knows yet whether a resend is safe', () => {
+  it('has no deadline, because it is unknown whether a resend is safe', () => {
     given(accepted, claimed())
       .when(passDeadline(REPORT_DEADLINE + 1))
       .thenNothing()
   })
 })
 
-describe('a message that was told "not now"', () => {
-  it('waits', () => {
+describe('a refused message', () => {
+  it('is not claimed before its retry time', () => {
     given(accepted, claimed(), throttled(1, at + 1))
       .when(handOver())
       .thenFails('RetryNotDue', { retryAt: at + 1 })
   })
 
-  it('is claimed again when it may be, as the next attempt', () => {
+  it('is claimed as the next attempt at its retry time', () => {
     given(accepted, claimed(), throttled(1, at))
       .when(handOver())
       .then({ ...claimed(2), at })
   })
 
-  it('expires as any queued message does', () => {
+  it('expires like any queued message', () => {
     given(accepted, claimed(), throttled(1, EXPIRES_AT + 1))
       .when(passDeadline(EXPIRES_AT))
       .then(expired('ttl_expired_before_submit', EXPIRES_AT))
   })
 
-  it('is delivered all the same when its operator reports so', () => {
+  it('is delivered when its operator reports it', () => {
     given(accepted, claimed(), throttled()).when(reportOfDelivery).then(provenSent, delivered)
   })
 
@@ -272,20 +272,20 @@ describe('a message that was told "not now"', () => {
 })
 
 describe('a claim whose answer was lost', () => {
-  it('is not repeated where the operator would send it twice', () => {
+  it('is not repeated if the operator would send the message twice', () => {
     given(accepted, claimed()).when(handOver()).thenFails('OutcomeUnknown')
     given(accepted, claimed())
       .when(handOver({ dedupes: false, epoch: 2 }))
       .thenFails('OutcomeUnknown')
   })
 
-  it('is repeated where the operator recognises our reference', () => {
+  it('is repeated if the operator recognizes the reference', () => {
     given(accepted, claimed())
       .when(handOver({ dedupes: true, epoch: 2 }))
       .then({ ...claimed(2, 2), at })
   })
 
-  it('is not repeated at another operator, which recognises nothing', () => {
+  it('is not repeated at another operator', () => {
     given(accepted, claimed())
       .when(handOver({ dedupes: true, operator: 'smpp' }))
       .thenFails('OutcomeUnknown')
@@ -297,11 +297,11 @@ describe('a claim whose answer was lost', () => {
       .thenFails('LifetimeExpired')
   })
 
-  it('counts as sent otherwise, without ids', () => {
+  it('becomes sent without ids', () => {
     given(accepted, claimed()).when(assumeSent).then(sent([]))
   })
 
-  it('counts as sent once', () => {
+  it('becomes sent only once', () => {
     given(accepted, claimed(), sent([])).when(assumeSent).thenNothing()
   })
 
@@ -309,13 +309,13 @@ describe('a claim whose answer was lost', () => {
     given(accepted, claimed(), sent([])).when(reportOfDelivery).then(delivered)
   })
 
-  it('or for its deadline', () => {
+  it('expires at the report deadline if no report comes', () => {
     given(accepted, claimed(), sent([]))
       .when(passDeadline(REPORT_DEADLINE))
       .then(expired('dlr_timeout_local', REPORT_DEADLINE))
   })
 
-  it('keeps the ids of an answer that comes after all', () => {
+  it('keeps the ids of a late answer', () => {
     given(accepted, claimed(), sent([]))
       .when(submitted(['late']))
       .then({
@@ -331,13 +331,13 @@ describe('a claim whose answer was lost', () => {
       })
   })
 
-  it('is rejected by a rejection that comes after all', () => {
+  it('is rejected by a late rejection', () => {
     given(accepted, claimed(), sent([]))
       .when(rejection('operator_rejected'))
       .then(rejected('operator_rejected'))
   })
 
-  it('is not queued again by a refusal that comes after all: sent never goes back', () => {
+  it('is not queued again by a late refusal', () => {
     given(accepted, claimed(), sent([])).when(refusal).thenNothing()
   })
 
@@ -389,7 +389,7 @@ describe('a sent message', () => {
       .then(expired('dlr_timeout'))
   })
 
-  it('expires when no report comes before our deadline', () => {
+  it('expires at the report deadline', () => {
     given(...history)
       .when(passDeadline(REPORT_DEADLINE))
       .then(expired('dlr_timeout_local', REPORT_DEADLINE))
@@ -398,19 +398,19 @@ describe('a sent message', () => {
       .thenNothing()
   })
 
-  it('is not handed over again, whatever the operator dedupes', () => {
+  it('is not claimed again, even if the operator deduplicates', () => {
     given(...history)
       .when(handOver({ dedupes: true }))
       .thenFails('AlreadyHandedOver')
   })
 
-  it('is sent once', () => {
+  it('becomes sent only once', () => {
     given(...history)
       .when(submitted())
       .thenNothing()
   })
 
-  it('is the same when all that is left of its past is what was carried forward', () => {
+  it('has the same state if only its re-appended fact is left', () => {
     const carried: OpenMessageCarried = {
       type: 'OpenMessageCarried',
       messageId,
@@ -431,23 +431,23 @@ describe('a sent message', () => {
 })
 
 describe('a read receipt', () => {
-  it('of a delivered message is told, and the status stays', () => {
+  it('of a delivered message gives MessageSeen and keeps the status', () => {
     given(accepted, claimed(), sent(), delivered).when(readReceipt).then(seen)
   })
 
-  it('is told once', () => {
+  it('has an effect only once', () => {
     given(accepted, claimed(), sent(), delivered, seen).when(readReceipt).thenNothing()
   })
 
-  it('that overtakes its delivery report proves the delivery', () => {
+  it('before the delivery report proves the delivery', () => {
     given(accepted, claimed(), sent()).when(readReceipt).then(delivered, seen)
   })
 
-  it('proves the hand-over too, where the answer was lost', () => {
+  it('proves the submit too, if the answer was lost', () => {
     given(accepted, claimed()).when(readReceipt).then(provenSent, delivered, seen)
   })
 
-  it('after our own deadline corrects it, as a late report does', () => {
+  it('corrects dlr_timeout_local, like a late report', () => {
     given(accepted, claimed(), sent(), expired('dlr_timeout_local')).when(readReceipt).then(delivered, seen)
   })
 
@@ -462,19 +462,19 @@ describe('a read receipt', () => {
 describe('a late report', () => {
   const history = [accepted, claimed(), sent(), expired('dlr_timeout_local')]
 
-  it('corrects "no report came" to delivered', () => {
+  it('corrects dlr_timeout_local to delivered', () => {
     given(...history)
       .when(reportOfDelivery)
       .then(delivered)
   })
 
-  it('or to undelivered', () => {
+  it('corrects dlr_timeout_local to undelivered', () => {
     given(...history)
       .when(report({ status: 'undelivered', reason: 'recipient_blocked' }))
       .then(undelivered('recipient_blocked'))
   })
 
-  it('but to nothing else', () => {
+  it('corrects dlr_timeout_local to no other status', () => {
     given(...history)
       .when(report({ status: 'rejected', reason: 'operator_rejected' }))
       .thenNothing()
@@ -483,7 +483,7 @@ describe('a late report', () => {
       .thenNothing()
   })
 
-  it('corrects once', () => {
+  it('has an effect only once', () => {
     for (const outcome of everyOutcome) {
       given(...history, undelivered())
         .when(report(outcome))
@@ -505,13 +505,13 @@ describe('a final status', () => {
     expired('ttl_expired_before_submit'),
   ]
 
-  it.each(ends)('is changed by no answer and no deadline: $type $reason', (end) => {
+  it.each(ends)('does not change with an answer or a deadline: $type $reason', (end) => {
     for (const command of [...answers, passDeadline(REPORT_DEADLINE * 2)]) {
       given(accepted, claimed(), sent(), end).when(command).thenNothing()
     }
   })
 
-  it.each(ends)('is not handed over again: $type $reason', (end) => {
+  it.each(ends)('prevents another claim: $type $reason', (end) => {
     given(accepted, claimed(), sent(), end)
       .when(handOver({ dedupes: true }))
       .thenFails('AlreadyHandedOver')

@@ -1,11 +1,14 @@
+/** The public events of a message. */
 import { eventIdOf, type MessageEventType, type PublicEvent } from '../event/event.ts'
-import { type MessageClass, type Money, toTimestamp, zeroMoney } from '../vocabulary.ts'
+import type { MessageClass } from '../values/classification.ts'
+import { type Money, zeroMoney } from '../values/money.ts'
+import { toTimestamp } from '../values/timestamp.ts'
 import { statusOf } from './evolve.ts'
 import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
 import { isBilled, isFinal, type Status } from './state.ts'
 
-/** What events tell of a message: never a number, a text or a variable. Source: contract, Events. */
-export interface MessageEventObject {
+/** The message in its events. It contains no number, text or variable value. */
+interface MessageEventObject {
   readonly id: string
   readonly object: 'message'
   readonly status: Status
@@ -21,7 +24,7 @@ export interface MessageEventObject {
 }
 export type MessageEvent = PublicEvent<MessageEventObject, MessageEventType>
 
-/** What an event needs of the acceptance; `at` is its moment, `price` what was charged then. */
+/** The properties of the acceptance that events need. */
 export type AcceptedMessage = Pick<
   MessageAccepted,
   'messageId' | 'at' | 'class' | 'clientRef' | 'batch' | 'template' | 'parts' | 'price'
@@ -50,19 +53,19 @@ const typeOf = (fact: MessageFact): MessageEventType | null => {
   }
 }
 
-/** What was charged for a message in a status: nothing for one that was never billed. Source: contract, Message. */
+/** Returns the billed price of a message: the charge, or zero in a status that is not billed. */
 export const billedPrice = (charged: Money, status: Status, reason: ReasonCode | null): Money =>
   isBilled(status, reason) ? charged : zeroMoney(charged.currency)
 
 /**
- * The public events that a fact gives, at most one today. They are a function of the acceptance and the fact alone, so that a
- * replay gives the same again whatever the message has become. To be asked for facts that changed
- * something (the status rose in `rank`, or `seen` became true): a fact that lost a race tells nobody anything.
+ * Returns the public events of a fact (at most one). They depend only on the acceptance and the
+ * fact, so a replay gives the same events. Call it only for facts that changed the state: the
+ * status rose in `rank`, or `seen` became true. Source: specification §Event types.
  */
 export const eventsOf = (message: AcceptedMessage, fact: MessageFact): ReadonlyArray<MessageEvent> => {
   const type = typeOf(fact)
   if (type === null) return []
-  // A read receipt is no status: it is told of a delivered message.
+  // A read receipt has no status. `message.seen` shows the status `delivered`.
   const { status, reason } = statusOf(fact) ?? { status: 'delivered', reason: null }
   return [
     {

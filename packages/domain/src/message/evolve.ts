@@ -1,15 +1,16 @@
+/** The fold of facts into the state of a message. */
 import type { MessageAccepted, MessageFact, ReasonCode } from './fact.ts'
 import { isFinal, type MessageState, type Status, supersedes } from './state.ts'
 
 const accepted = (fact: MessageAccepted): MessageState => ({
-  ...nothingKnown(fact.messageId),
+  ...unknownMessage(fact.messageId),
   accepted: true,
   class: fact.class,
   expiresAt: fact.expiresAt,
 })
 
-/** A message of which only the log has been read so far. */
-const nothingKnown = (messageId: string): MessageState => ({
+/** The state of a message whose `MessageAccepted` has not been read yet. */
+const unknownMessage = (messageId: string): MessageState => ({
   id: messageId,
   accepted: false,
   class: 'service',
@@ -27,11 +28,11 @@ const nothingKnown = (messageId: string): MessageState => ({
   seen: false,
 })
 
-/** An answer that came after it had been given up: its ids are news. Ids once known stay. */
+/** Adds the ids of an answer that came after `AssumeSent`. Known ids never change. */
 const withIds = (state: MessageState, operatorIds: ReadonlyArray<string>): MessageState =>
   state.operatorIds.length === 0 && operatorIds.length > 0 ? { ...state, operatorIds } : state
 
-/** The status that a fact reports, or `null` when it is not about the status. */
+/** Returns the status that a fact reports, or `null` if it reports none. */
 export const statusOf = (
   fact: MessageFact,
 ): { readonly status: Status; readonly reason: ReasonCode | null } | null => {
@@ -57,13 +58,13 @@ export const statusOf = (
 }
 
 /**
- * Folds one fact into the state of its message. Total, and safe for facts that come twice, before their
- * `MessageAccepted`, or after something that outranks them: those change nothing. Claims that a fence has made void
- * are to be left out by whoever reads the log.
+ * Folds one fact into the state of its message. It never fails. A fact that comes twice or is
+ * outranked changes nothing, and a fact may come before `MessageAccepted`. The reader of the log
+ * must leave out claims that a fence made void.
  */
 export const evolve = (state: MessageState | null, fact: MessageFact): MessageState => {
   if (state === null) {
-    return fact.type === 'MessageAccepted' ? accepted(fact) : evolve(nothingKnown(fact.messageId), fact)
+    return fact.type === 'MessageAccepted' ? accepted(fact) : evolve(unknownMessage(fact.messageId), fact)
   }
   switch (fact.type) {
     case 'MessageAccepted':

@@ -1,12 +1,12 @@
 /**
- * What happens to a message, in the past tense. Facts are written to the lanes (`MessageAccepted`) and to
- * the log (all others); a message's state is the fold of its facts (`evolve`).
- *
- * No fact carries a number, a text or a variable: the recipient is a keyed hash and the payload is sealed.
+ * The facts of a message. `MessageAccepted` is appended to a lane, all other facts to the log.
+ * `evolve` folds them into the state. No fact contains a number, a text or a variable value: the
+ * recipient is a keyed hash, and the payload is encrypted.
  */
-import type { MessageClass, Mode, Money } from '../vocabulary.ts'
+import type { MessageClass, Mode } from '../values/classification.ts'
+import type { Money } from '../values/money.ts'
 
-/** Reason codes of `undelivered`. Source: contract, Message. */
+/** Reason codes of `undelivered`. Source: specification §Message statuses. */
 export const UNDELIVERED_REASONS = [
   'recipient_unreachable',
   'recipient_nonexistent',
@@ -15,31 +15,31 @@ export const UNDELIVERED_REASONS = [
 ] as const
 export type UndeliveredReason = (typeof UNDELIVERED_REASONS)[number]
 
-/** Reason codes of `rejected`. Source: contract, Message. */
+/** Reason codes of `rejected`. Source: specification §Message statuses. */
 export const REJECTED_REASONS = ['spam_filter_content', 'spam_filter_sender', 'operator_rejected'] as const
 export type RejectedReason = (typeof REJECTED_REASONS)[number]
 
-/** Reason codes of `expired`. Source: specification, Message statuses. */
+/** Reason codes of `expired`. Source: specification §Message statuses. */
 export const EXPIRED_REASONS = ['dlr_timeout', 'dlr_timeout_local', 'ttl_expired_before_submit'] as const
 export type ExpiredReason = (typeof EXPIRED_REASONS)[number]
 
 export type ReasonCode = UndeliveredReason | RejectedReason | ExpiredReason
 
-/** What every fact about a message says. `at` is milliseconds since the epoch. */
-interface About {
+/** The fields of every fact. `at` is milliseconds since the epoch. */
+interface FactBase {
   /** `msg_…` */
   readonly messageId: string
   readonly at: number
 }
 
-/** The service answers for the message from here on. It is the only fact of the lanes. */
-export interface MessageAccepted extends About {
+/** The hub is responsible for the message from now on. This is the only fact in the lanes. */
+export interface MessageAccepted extends FactBase {
   readonly type: 'MessageAccepted'
   /** `acc_…` */
   readonly account: string
   readonly mode: Mode
   readonly class: MessageClass
-  /** Recipient hash: 64 hexadecimal digits. Also the record's key. */
+  /** Recipient hash: 64 hexadecimal digits. It is also the key of the record. */
   readonly recipient: string
   readonly template: string
   readonly sender: string
@@ -47,21 +47,21 @@ export interface MessageAccepted extends About {
   /** `bat_…` */
   readonly batch: string | null
   readonly parts: number
-  /** What was charged at acceptance; zero in test mode. */
+  /** The charge at acceptance. Zero in test mode. */
   readonly price: Money
-  /** Names of the variables, sorted; their values are in the sealed payload only. */
+  /** Names of the variables, sorted. Their values are only in the encrypted payload. */
   readonly variables: ReadonlyArray<string>
-  /** End of the lifetime before hand-over, milliseconds since the epoch. */
+  /** End of the lifetime before submit, milliseconds since the epoch. */
   readonly expiresAt: number
-  /** Id of the key that opens `sealed`. */
+  /** Id of the payload key that decrypts `sealed`. */
   readonly sealingKey: string
   readonly sealed: Uint8Array
-  /** Published a second time, after a publication whose outcome was unknown. */
+  /** True if this is a second publication, after one with an unknown outcome. */
   readonly republished: boolean
 }
 
-/** A claim, acknowledged by the log before the operator's socket is written. */
-export interface HandoverStarted extends About {
+/** A handover claim. Kafka acknowledges it before the dispatcher submits the message. */
+export interface HandoverStarted extends FactBase {
   readonly type: 'HandoverStarted'
   readonly epoch: number
   /** 1 for the first attempt. */
@@ -69,57 +69,64 @@ export interface HandoverStarted extends About {
   readonly operator: string
 }
 
-/** The operator answered "not now" (throttled, queue full): the claim is over, the message is still to be handed over. */
-export interface HandoverRefused extends About {
+/**
+ * The operator refused the message for now (throttled, queue full). The claim ends, and the message
+ * stays queued.
+ */
+export interface HandoverRefused extends FactBase {
   readonly type: 'HandoverRefused'
-  /** As in its claim; absent in facts of before there was one. */
+  /** The epoch of the claim. Absent in facts of older versions. */
   readonly epoch?: number | null
   readonly attempt: number
   readonly retryAt: number
 }
 
-/** Handed to the operator. `operatorIds` has one id a part, in order; empty when the answer was lost. */
-export interface MessageSent extends About {
+/**
+ * Submitted. `operatorIds` has one id for each part, in order. It is empty if the answer was lost.
+ */
+export interface MessageSent extends FactBase {
   readonly type: 'MessageSent'
   readonly operator: string
   readonly operatorIds: ReadonlyArray<string>
-  /** When a report is no longer awaited, milliseconds since the epoch. */
+  /** The deadline for the delivery report, milliseconds since the epoch. */
   readonly reportDeadline: number
-  /** Without ids, as in a claim: whoever has lost the shard cannot know what became of the message since. */
+  /** Set only if `operatorIds` is empty: see `epochOf`. */
   readonly epoch?: number | null
 }
 
-export interface MessageDelivered extends About {
+export interface MessageDelivered extends FactBase {
   readonly type: 'MessageDelivered'
 }
 
-export interface MessageUndelivered extends About {
+export interface MessageUndelivered extends FactBase {
   readonly type: 'MessageUndelivered'
   readonly reason: UndeliveredReason
 }
 
-export interface MessageRejected extends About {
+export interface MessageRejected extends FactBase {
   readonly type: 'MessageRejected'
   readonly reason: RejectedReason
 }
 
-export interface MessageExpired extends About {
+export interface MessageExpired extends FactBase {
   readonly type: 'MessageExpired'
   readonly reason: ExpiredReason
-  /** But for the operator's `dlr_timeout`: as in a claim. Whoever has lost the shard cannot know what happened since. */
+  /** Not set for `dlr_timeout`: see `epochOf`. */
   readonly epoch?: number | null
 }
 
-/** A read receipt. The status stays. */
-export interface MessageSeen extends About {
+/** A read receipt. It does not change the status. */
+export interface MessageSeen extends FactBase {
   readonly type: 'MessageSeen'
 }
 
 /**
- * All that is known of a message that awaits its report. It is a fact of its own where ids come after the answer was given up; repeated for
- * the log's low-water mark, it stands among others in one record (`OpenMessagesCarried`).
+ * The complete knowledge about a message that waits for its report. The dispatcher re-appends it so
+ * that the low-water mark can move; then one record contains several of them
+ * (`OpenMessagesCarried`). It is also appended alone, when the operator's ids arrive after
+ * `AssumeSent`.
  */
-export interface OpenMessageCarried extends About {
+export interface OpenMessageCarried extends FactBase {
   readonly type: 'OpenMessageCarried'
   readonly operator: string
   readonly operatorIds: ReadonlyArray<string>
@@ -129,7 +136,7 @@ export interface OpenMessageCarried extends About {
   readonly reportDeadline: number
 }
 
-/** The facts of the log that are about one message. */
+/** The facts in the log about one message. */
 export type LogFact =
   | HandoverStarted
   | HandoverRefused
@@ -144,8 +151,10 @@ export type LogFact =
 export type MessageFact = MessageAccepted | LogFact
 
 /**
- * The epoch under which a fact counts, or `null` when it counts whoever says it. What a member says by itself (claims, refusals, that a
- * message was never handed over, that it assumes it was, that no report has come) is void behind the fence of another; what operators have said is true all the same.
+ * Returns the epoch in which a fact is valid, or `null` if it is always valid. Facts that a member
+ * derives itself are void behind the fence of another member, because a member that lost the shard
+ * does not know what happened since: claims, refusals, an assumed submit, and deadlines of the hub.
+ * Facts that the operator reported are always valid.
  */
 export const epochOf = (fact: MessageFact): number | null => {
   switch (fact.type) {
@@ -162,7 +171,7 @@ export const epochOf = (fact: MessageFact): number | null => {
   }
 }
 
-/** The fact as the shard of this epoch says it. */
+/** Adds the epoch of the shard to a fact that needs one. */
 export const withEpoch = (fact: LogFact, epoch: number): LogFact =>
   fact.type === 'HandoverRefused' ||
   (fact.type === 'MessageSent' && fact.operatorIds.length === 0) ||

@@ -1,27 +1,32 @@
+/**
+ * How long a message may wait for its submit and for its delivery report. Source: specification
+ * §Message statuses.
+ */
 import type { SandboxScenario } from '../recipient/sandbox.ts'
-import type { MessageClass } from '../vocabulary.ts'
+import type { MessageClass } from '../values/classification.ts'
 
 const SECOND = 1000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
 /**
- * How long a message waits for what, in milliseconds. A value of the configuration: it is passed in, and what is written
- * into facts are moments (`expiresAt`, `reportDeadline`), so that a change never moves a message already accepted.
+ * Time limits of a message, in milliseconds. Facts contain absolute times (`expiresAt`,
+ * `reportDeadline`), so a different configuration does not change messages that are already
+ * accepted.
  */
 export interface Lifetimes {
-  /** From acceptance until it must have been handed over. */
+  /** From acceptance to the latest submit. */
   readonly beforeHandover: Readonly<Record<MessageClass, number>>
-  /** From hand-over until its report must have come. */
+  /** From submit to the latest delivery report. */
   readonly report: Readonly<Record<MessageClass, number>>
-  /** Both of them for the sandbox numbers that wait one out. */
+  /** Both limits for the sandbox numbers that let them expire. */
   readonly sandbox: number
 }
 
 /**
- * A code that is five minutes old is of no use to anybody; a service message is worth a day. Reports may trail: operators
- * keep trying for the validity period and then tell, hence two hours more than a day. A sandbox is there to
- * be watched, so ten seconds. Source: contract, Message (lifetime), Sandbox numbers.
+ * A code is useless after five minutes. A service message is useful for a day. Operators try to
+ * deliver for the whole validity period and report then, so the report limit is two hours longer.
+ * Sandbox users watch the result, so ten seconds are enough there.
  */
 export const DEFAULT_LIFETIMES: Lifetimes = {
   beforeHandover: { otp: 5 * MINUTE, service: 24 * HOUR },
@@ -30,8 +35,9 @@ export const DEFAULT_LIFETIMES: Lifetimes = {
 }
 
 /**
- * End of the lifetime of a message accepted at `acceptedAt`. `scenario` is that of a test key's recipient, `null` in live
- * mode; only the number that waits its lifetime out has a short one, so that a sandbox survives a restart as live does.
+ * Returns the end of the lifetime before submit. `scenario` is the sandbox scenario, `null` in live
+ * mode. Only the scenario `never_handed_over` has the short limit, so that other sandbox messages
+ * survive a restart.
  */
 export const expiresAt = (
   lifetimes: Lifetimes,
@@ -44,7 +50,10 @@ export const expiresAt = (
   message.acceptedAt +
   (message.scenario === 'never_handed_over' ? lifetimes.sandbox : lifetimes.beforeHandover[message.class])
 
-/** When the report of a message handed over at `sentAt` is no longer awaited. `scenario` as in `expiresAt`. */
+/**
+ * Returns the deadline for the report of a message submitted at `sentAt`. `scenario` as in
+ * `expiresAt`.
+ */
 export const reportDeadline = (
   lifetimes: Lifetimes,
   message: {

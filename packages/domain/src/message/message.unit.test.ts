@@ -1,4 +1,4 @@
-/** Properties of the decider and the fold together: whatever is asked, in whatever order. */
+/** Property tests of `decide` and `evolve` together, with random commands in random order. */
 import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -19,15 +19,7 @@ import {
   UNDELIVERED_REASONS,
   withEpoch,
 } from './fact.ts'
-import {
-  deadlineOf,
-  initialState,
-  isFinal,
-  type MessageState,
-  rank,
-  remainingLifetime,
-  type Status,
-} from './state.ts'
+import { deadlineOf, initialState, isFinal, type MessageState, rank, type Status } from './state.ts'
 import { factIdOf, stepOf } from './step.ts'
 
 const accepted: MessageAccepted = {
@@ -60,7 +52,7 @@ const anyOutcome: fc.Arbitrary<ReportOutcome> = fc.oneof(
   fc.constantFrom(...REJECTED_REASONS).map((reason) => ({ status: 'rejected' as const, reason })),
   fc.constant({ status: 'expired' as const, reason: 'dlr_timeout' as const }),
 )
-/** A command without its moment. */
+/** A command without its time. */
 const anyRequest = fc.oneof(
   {
     weight: 3,
@@ -90,7 +82,7 @@ const anyRequest = fc.oneof(
   fc.record({ type: fc.constant('RecordReadReceipt' as const) }),
   { weight: 2, arbitrary: fc.record({ type: fc.constant('PassDeadline' as const) }) },
 )
-/** Commands at moments that never go back, mostly within the lifetime. */
+/** Commands at increasing times, mostly within the lifetime. */
 const anyHistory: fc.Arbitrary<ReadonlyArray<MessageCommand>> = fc
   .array(fc.tuple(anyRequest, fc.constantFrom(0, 1, 5, 20, 150)), { maxLength: 25, size: 'max' })
   .map((steps) => {
@@ -128,7 +120,7 @@ const run = (commands: ReadonlyArray<MessageCommand>): Run => {
 const named = (state: MessageState) =>
   state.reason === null ? state.status : `${state.status} ${state.reason}`
 
-/** Every change of status that the contract permits. */
+/** Every status change that the specification permits. */
 const PERMITTED = new Set([
   'accepted → sent',
   ...UNDELIVERED_REASONS.map((reason) => `accepted → undelivered ${reason}`),
@@ -148,22 +140,22 @@ const changesOf = ({ states }: Run) =>
     return named(states[i]!) === named(state) ? [] : [change]
   })
 
-describe('whatever is asked of a message', () => {
+describe('any sequence of commands', () => {
   const always = (holds: (run: Run) => void) =>
     fc.assert(
       fc.property(anyHistory, (commands) => holds(run(commands))),
       { numRuns: 500 },
     )
 
-  it('its status changes only as the contract permits', () => {
+  it('changes the status only as the specification permits', () => {
     always((history) => {
       for (const change of changesOf(history)) expect(PERMITTED).toContain(change)
     })
   })
 
-  it('every permitted change can happen', () => {
+  it('can produce every permitted status change', () => {
     const reached = new Set<string>()
-    // The rare ones take thousands of histories; most seeds are done sooner.
+    // Rare changes need thousands of histories. Most seeds finish earlier.
     for (let seed = 1; seed <= 40 && reached.size < PERMITTED.size; seed++) {
       for (const commands of fc.sample(anyHistory, { numRuns: 500, seed })) {
         for (const change of changesOf(run(commands))) reached.add(change)
@@ -172,7 +164,7 @@ describe('whatever is asked of a message', () => {
     expect([...reached].toSorted()).toEqual([...PERMITTED].toSorted())
   })
 
-  it('final never goes back, and status, stage and rank agree', () => {
+  it('never makes a final message open again, and keeps status, stage and rank consistent', () => {
     always(({ states }) => {
       for (const [i, state] of states.entries()) {
         const before = states[i - 1]
@@ -187,14 +179,14 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('a final status is corrected at most once', () => {
+  it('corrects a final status at most once', () => {
     always(({ states }) => {
       const final = states.filter((state) => state.final).map(named)
       expect(new Set(final).size).toBeLessThanOrEqual(2)
     })
   })
 
-  it('every fact has an id of its own, and every event', () => {
+  it('gives every fact and every event its own id', () => {
     always(({ facts }) => {
       expect(new Set(facts.map(factIdOf)).size).toBe(facts.length)
       const events = facts.flatMap((fact) => eventsOf(accepted, fact))
@@ -203,7 +195,7 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('folding its facts twice changes nothing, be it one by one or all over', () => {
+  it('gives facts whose repetition changes nothing, one by one or as a whole', () => {
     always(({ facts }) => {
       const once = fold(facts)
       expect(fold(facts, once)).toEqual(once)
@@ -211,7 +203,7 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('any of its facts coming once more, however late, changes nothing', () => {
+  it('gives facts that change nothing when they come again, however late', () => {
     always(({ facts, states }) => {
       for (const [i, state] of states.entries()) {
         for (const fact of facts.slice(0, i + 1)) expect(evolve(state, fact)).toBe(state)
@@ -219,13 +211,13 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('its acceptance may be read after its log', () => {
+  it('gives the same state if the acceptance is read after the log', () => {
     always(({ facts }) => {
       expect(fold([...facts.slice(1), accepted])).toEqual(fold(facts))
     })
   })
 
-  it('a claim without an answer is repeated only at an operator that recognises it', () => {
+  it('repeats a claim without an answer only at an operator that deduplicates', () => {
     always(({ granted }) => {
       for (const { command, before } of granted) {
         if (command.type === 'HandOver' && before.stage === 'handingOver') {
@@ -235,7 +227,7 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('it is handed over within its lifetime only, and attempts are counted from one', () => {
+  it('claims a message only within its lifetime, and counts attempts from one', () => {
     always(({ facts }) => {
       const claims = facts.filter((fact) => fact.type === 'HandoverStarted')
       expect(claims.map((claim) => claim.attempt)).toEqual(claims.map((_, i) => i + 1))
@@ -243,7 +235,7 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('it never says that a resend is safe where an answer may have been lost', () => {
+  it('never reports that a resend is safe if an answer may be lost', () => {
     always(({ facts }) => {
       const end = facts.findIndex(
         (f) => f.type === 'MessageExpired' && f.reason === 'ttl_expired_before_submit',
@@ -258,7 +250,7 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('it ends: past every deadline and with every answer given up, it is final', () => {
+  it('reaches a final status after all deadlines and with all answers lost', () => {
     always(({ facts }) => {
       let state = fold(facts)!
       for (const command of [
@@ -274,30 +266,30 @@ describe('whatever is asked of a message', () => {
     })
   })
 
-  it('what is carried forward stands for all that came before', () => {
+  it('is fully represented by a re-appended fact of a sent message', () => {
     always(({ facts }) => {
       const state = fold(facts)!
-      const carried = reappendOpen(state, 1000)
-      expect(carried !== null).toBe(state.status === 'sent')
-      if (carried === null) return
-      expect(evolve(state, carried)).toEqual(state)
-      expect(fold([carried, accepted])).toEqual(state)
+      const reappended = reappendOpen(state, 1000)
+      expect(reappended !== null).toBe(state.status === 'sent')
+      if (reappended === null) return
+      expect(evolve(state, reappended)).toEqual(state)
+      expect(fold([reappended, accepted])).toEqual(state)
     })
   })
 
-  it('a refusal carried forward stands for all that came before, but for who refused', () => {
+  it('is represented by a re-appended refusal, except for the operator that refused', () => {
     always(({ facts }) => {
       const state = fold(facts)!
-      const carried = reappendRefusal(state, 1000)
-      expect(carried !== null).toBe(state.stage === 'queued' && state.attempts > 0)
-      if (carried === null) return
-      expect(evolve(state, carried)).toEqual(state)
-      expect(fold([carried, accepted])).toEqual({ ...state, operator: null })
+      const reappended = reappendRefusal(state, 1000)
+      expect(reappended !== null).toBe(state.stage === 'queued' && state.attempts > 0)
+      if (reappended === null) return
+      expect(evolve(state, reappended)).toEqual(state)
+      expect(fold([reappended, accepted])).toEqual({ ...state, operator: null })
     })
   })
 })
 
-describe('the fold', () => {
+describe('evolve', () => {
   const anyFact: fc.Arbitrary<MessageFact> = fc
     .oneof(
       fc.constant(accepted),
@@ -341,7 +333,7 @@ describe('the fold', () => {
     )
   const anyFacts = fc.array(anyFact, { minLength: 1, maxLength: 12 })
 
-  it('is total and idempotent over facts in any order, even such as no decision gives', () => {
+  it('never fails and is idempotent for facts in any order, including impossible sequences', () => {
     fc.assert(
       fc.property(anyFacts, (facts) => {
         const once = fold(facts)!
@@ -352,7 +344,7 @@ describe('the fold', () => {
     )
   })
 
-  it('ends in the highest rank that was reported, and of equal ones in the first; our own deadline is corrected by a late report only', () => {
+  it('keeps the first status of the highest rank, and corrects an expiry by the hub only with a late report', () => {
     fc.assert(
       fc.property(anyFacts, (facts) => {
         const reported = facts.flatMap((fact) => statusOf(fact) ?? [])
@@ -403,7 +395,7 @@ describe('the id of a fact', () => {
         reportDeadline: 0,
       },
     ],
-  ])('comes from the message and its step: %s', (step, fact) => {
+  ])('derives from the message and its step: %s', (step, fact) => {
     expect(stepOf(fact)).toBe(step)
     expect(factIdOf(fact)).toBe(factId(messageId, step))
   })
@@ -435,19 +427,13 @@ describe('deadlines', () => {
   }
   const claim: LogFact = { type: 'HandoverStarted', messageId, at: 5, epoch: 1, attempt: 1, operator: 'http' }
 
-  it('run while something is awaited that we can give up on', () => {
+  it('exist while the message is queued or waits for its report', () => {
     expect(deadlineOf(fold([accepted])!)).toBe(100)
     expect(deadlineOf(fold([accepted, claim])!)).toBeNull()
     expect(deadlineOf(fold([accepted, claim, sent])!)).toBe(300)
     expect(
       deadlineOf(fold([accepted, claim, sent, { type: 'MessageDelivered', messageId, at: 9 }])!),
     ).toBeNull()
-  })
-
-  it('leave the operator what remains of the lifetime', () => {
-    const state = fold([accepted])!
-    expect(remainingLifetime(state, 40)).toBe(60)
-    expect(remainingLifetime(state, 101)).toBe(0)
   })
 })
 
@@ -456,7 +442,7 @@ describe('public events', () => {
   const message = { ...accepted, at, batch: 'bat_01h455vb4pex5vsknk084sn02q' }
   const about = { messageId, at: at + 1 }
 
-  it('show what the contract shows, and nothing personal', () => {
+  it('contain the fields of the contract and no personal data', () => {
     expect(eventsOf(message, message)).toEqual([
       {
         id: expect.stringMatching(/^evt_[0-9a-z]{26}$/),
@@ -537,8 +523,8 @@ describe('public events', () => {
     expect(EVENT_TYPES).toContain(type)
   })
 
-  it('are not given by what only the hub cares about', () => {
-    const quiet: ReadonlyArray<LogFact> = [
+  it('are not produced by facts that are internal to the hub', () => {
+    const internal: ReadonlyArray<LogFact> = [
       { type: 'HandoverStarted', ...about, epoch: 1, attempt: 1, operator: 'http' },
       { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 0 },
       {
@@ -552,10 +538,10 @@ describe('public events', () => {
         reportDeadline: 0,
       },
     ]
-    for (const fact of quiet) expect(eventsOf(message, fact)).toEqual([])
+    for (const fact of internal) expect(eventsOf(message, fact)).toEqual([])
   })
 
-  it('have the same id on a replay, and a correction has one of its own', () => {
+  it('have the same id on a replay, and another id for a correction', () => {
     const expired: LogFact = { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' }
     const delivered: LogFact = { type: 'MessageDelivered', ...about }
     const id = (fact: MessageFact) => eventsOf(message, fact)[0]!.id
@@ -565,31 +551,31 @@ describe('public events', () => {
   })
 })
 
-describe('epochs', () => {
+describe('the epoch of a fact', () => {
   const about = { messageId, at: 5 }
   const sent = { type: 'MessageSent', ...about, operator: 'smpp', reportDeadline: 300 } as const
 
-  it('are of what a member says by itself', () => {
-    const said: ReadonlyArray<LogFact> = [
+  it('is set if a member derived the fact itself', () => {
+    const derived: ReadonlyArray<LogFact> = [
       { type: 'HandoverRefused', ...about, attempt: 1, retryAt: 9 },
       { ...sent, operatorIds: [] },
       { type: 'MessageExpired', ...about, reason: 'ttl_expired_before_submit' },
       { type: 'MessageExpired', ...about, reason: 'dlr_timeout_local' },
     ]
-    for (const fact of said) {
+    for (const fact of derived) {
       expect(epochOf(fact)).toBeNull()
       expect(epochOf(withEpoch(fact, 7))).toBe(7)
     }
   })
 
-  it('are not of what operators say', () => {
-    const told: ReadonlyArray<LogFact> = [
+  it('is not set if the operator reported the fact', () => {
+    const reported: ReadonlyArray<LogFact> = [
       { ...sent, operatorIds: ['1'] },
       { type: 'MessageDelivered', ...about },
       { type: 'MessageRejected', ...about, reason: 'operator_rejected' },
       { type: 'MessageExpired', ...about, reason: 'dlr_timeout' },
     ]
-    for (const fact of told) {
+    for (const fact of reported) {
       expect(withEpoch(fact, 7)).toEqual(fact)
       expect(epochOf({ ...fact, epoch: 7 } as LogFact)).toBeNull()
     }

@@ -1,19 +1,26 @@
-import type { MessageClass } from '../vocabulary.ts'
+/** The state of a message, and the rules of its statuses. */
+import type { MessageClass } from '../values/classification.ts'
 import type { ReasonCode } from './fact.ts'
 
-/** Source: specification, Message statuses. */
+/** Source: specification §Message statuses. */
 export const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const
 export type Status = (typeof STATUSES)[number]
 
-/** What the hub is waiting for. `handingOver`: claimed, the operator has not answered. */
-export type Stage = 'queued' | 'handingOver' | 'awaitingReport' | 'final'
+/**
+ * What the message waits for. `handingOver`: it has a handover claim, and the operator has not
+ * answered.
+ */
+type Stage = 'queued' | 'handingOver' | 'awaitingReport' | 'final'
 
-/** The fold of a message's facts, as the dispatcher needs it. `null` before `MessageAccepted`. */
+/**
+ * The state that the dispatcher folds from the facts of a message. `null` before the first fact.
+ */
 export interface MessageState {
   readonly id: string
   /**
-   * `MessageAccepted` has been folded. Until then (lanes and log are read side by side) `class` is `service` unless a
-   * carried fact told it, `expiresAt` is infinite, and the message cannot be handed over.
+   * True once `MessageAccepted` is folded. Lanes and log are read concurrently, so a fact of the
+   * log can come first. Until then `class` is `service` unless a re-appended fact contains it,
+   * `expiresAt` is infinite, and the message cannot be submitted.
    */
   readonly accepted: boolean
   readonly class: MessageClass
@@ -21,13 +28,13 @@ export interface MessageState {
   readonly final: boolean
   readonly reason: ReasonCode | null
   readonly stage: Stage
-  /** Hand-overs begun. */
+  /** The number of handover claims. */
   readonly attempts: number
-  /** End of the lifetime before hand-over, milliseconds since the epoch. */
+  /** End of the lifetime before submit, milliseconds since the epoch. */
   readonly expiresAt: number
-  /** Not before this moment (a refused hand-over waits); 0 when at once. */
+  /** Earliest next submit after a refusal, milliseconds since the epoch. 0: at once. */
   readonly retryAt: number
-  /** When it was handed over, milliseconds since the epoch. */
+  /** Time of the submit, milliseconds since the epoch. */
   readonly sentAt: number | null
   readonly reportDeadline: number | null
   readonly operator: string | null
@@ -35,12 +42,13 @@ export interface MessageState {
   readonly seen: boolean
 }
 
-/** Before anything is known of a message. */
+/** The state before the first fact. */
 export const initialState: MessageState | null = null
 
 /**
- * A status only ever rises in rank; that is the whole rule for facts that come twice or in a race, here and in the read
- * model: accepted 0, sent 1, `expired` by our own deadline 2 (a late report corrects it), every other final status 3.
+ * The rank of a status. A status can only rise in rank. This one rule handles repeated and
+ * competing facts, here and in the read model: accepted 0, sent 1, expired by the hub's own
+ * deadline 2, every other final status 3.
  */
 export const rank = (status: Status, reason: ReasonCode | null): 0 | 1 | 2 | 3 =>
   status === 'accepted'
@@ -52,8 +60,9 @@ export const rank = (status: Status, reason: ReasonCode | null): 0 | 1 | 2 | 3 =
         : 3
 
 /**
- * Whether one status takes the place of another: when it is higher in rank, with one exception. Our own deadline is corrected to what a late
- * delivery report can say, and to nothing else. Source: contract, Message.
+ * Returns true if one status replaces another: if its rank is higher, with one restriction. Only
+ * `delivered` and `undelivered` replace `dlr_timeout_local`, because they come from a late report.
+ * Source: specification §Message statuses.
  */
 export const supersedes = (
   next: { readonly status: Status; readonly reason: ReasonCode | null },
@@ -62,21 +71,20 @@ export const supersedes = (
   rank(next.status, next.reason) > rank(before.status, before.reason) &&
   (rank(before.status, before.reason) !== 2 || next.status === 'delivered' || next.status === 'undelivered')
 
-/** `delivered`, `undelivered`, `rejected`, `expired`. Source: contract, Message. */
+/** Source: specification §Message statuses. */
 export const isFinal = (status: Status): boolean => status !== 'accepted' && status !== 'sent'
 
-/** Never billed: `rejected`, and `expired` before it was handed over. Source: contract, Message. */
+/**
+ * `rejected` messages and messages that expired before submit are not billed. Source: specification
+ * §Message statuses.
+ */
 export const isBilled = (status: Status, reason: ReasonCode | null): boolean =>
   status !== 'rejected' && reason !== 'ttl_expired_before_submit'
 
 /**
- * The deadline that runs now, milliseconds since the epoch: the lifetime while queued, the report deadline after
- * hand-over. `null` when none does: the message is final, or a claim awaits its answer (bounded by the operator's own
- * time limit, after which the outcome is unknown).
+ * Returns the current deadline in milliseconds since the epoch: end of the lifetime while queued,
+ * report deadline after submit. Returns `null` for a final message and while the operator's answer
+ * is outstanding (the operator adapter limits that time).
  */
 export const deadlineOf = (state: MessageState): number | null =>
   state.stage === 'queued' ? state.expiresAt : state.stage === 'awaitingReport' ? state.reportDeadline : null
-
-/** What is left of the lifetime at `at`, in milliseconds, never negative: the operator's validity period. */
-export const remainingLifetime = (state: MessageState, at: number): number =>
-  Math.max(0, state.expiresAt - at)

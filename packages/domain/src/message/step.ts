@@ -1,11 +1,11 @@
+/** Ids of facts: derived from message and step, so that a repeated fact has the same id. */
 import { factId } from '../id/id.ts'
 import type { MessageFact } from './fact.ts'
 
 /**
- * The step of a message's life that a fact reports; with the message's id it makes the fact's id.
- *
- * A claim is named by epoch and attempt, because a claim that a fence made void and the one that took its place are two
- * facts. Final statuses are named without their reason: of two that race, readers keep the first.
+ * Returns the name of the step that a fact reports. A handover claim includes epoch and attempt: a
+ * claim that a fence made void and its replacement are two facts. Final statuses do not include
+ * their reason: of two competing facts, readers keep the first.
  */
 export const stepOf = (fact: MessageFact): string => {
   switch (fact.type) {
@@ -32,5 +32,5 @@ export const stepOf = (fact: MessageFact): string => {
   }
 }
 
-/** The id of a fact: canonical UUID text, a function of what the fact reports. It is the record's `id` on Kafka. */
+/** Returns the id of a fact (canonical UUID text). It is the `id` of the Kafka record. */
 export const factIdOf = (fact: MessageFact): string => factId(fact.messageId, stepOf(fact))

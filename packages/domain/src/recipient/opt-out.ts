@@ -1,25 +1,31 @@
 /**
- * What a recipient's own words do to the opt-out of their number. Pure: who received the words, in which order, and what is
- * stored come in as arguments. Source: contract, Opt-outs, inbound messages.
+ * Opt-outs by inbound message: a recipient writes a stop word or a start word to the hub.
+ * Source: specification §Rules of POST /v1/messages, 4, and §Other resources.
  */
 
-/** Used where the deployment does not configure its own. Source: contract, Opt-outs, inbound messages. */
+/** The words of a deployment that does not configure its own. */
 export const DEFAULT_STOP_WORDS: ReadonlyArray<string> = ['СТОП', 'STOP', 'ОТПИСКА', 'UNSUBSCRIBE']
 export const DEFAULT_START_WORDS: ReadonlyArray<string> = ['СТАРТ', 'START']
 
-/** What an inbound message asks for. */
+/** The request that an inbound message expresses. */
 export type OptOutWord = 'stop' | 'start'
 
-/** Folded words; no word is in both. */
+/** The case-folded words of a deployment. No word is in both sets. */
 export interface OptOutVocabulary {
   readonly stop: ReadonlySet<string>
   readonly start: ReadonlySet<string>
 }
 
-/** Trimmed and case-folded: upper case first, because some letters have two lower-case forms and one upper-case one. */
+/**
+ * Trims and folds case. It converts to upper case first: some letters have two lower-case forms and
+ * one upper-case form.
+ */
 const fold = (text: string): string => text.normalize('NFC').trim().toUpperCase().toLowerCase()
 
-/** The words of a deployment, or `null` when a word is empty or asks for both, or when there is no stop word at all. */
+/**
+ * Builds the vocabulary. Returns `null` if a word is empty or in both lists, or if there is no stop
+ * word.
+ */
 export const optOutVocabulary = (
   stop: ReadonlyArray<string>,
   start: ReadonlyArray<string>,
@@ -30,57 +36,65 @@ export const optOutVocabulary = (
   return clash || empty || vocabulary.stop.size === 0 ? null : vocabulary
 }
 
-/** What the whole text of an inbound message asks for; `null` when it is none of the words. */
+/** Returns the request of an inbound message whose whole text is one of the words, else `null`. */
 export const optOutWordOf = (vocabulary: OptOutVocabulary, text: string): OptOutWord | null => {
   const folded = fold(text)
   return vocabulary.stop.has(folded) ? 'stop' : vocabulary.start.has(folded) ? 'start' : null
 }
 
-/** One stop or start word as it was received. */
+/** A stop word or start word that was received. */
 export interface ReceivedWord {
   readonly word: OptOutWord
-  /** The record's id, a function of operator and operator's id: one that an operator tells twice has the same. */
+  /**
+   * The record's id. It derives from operator and operator id, so a repeated inbound message has
+   * the same id.
+   */
   readonly id: string
-  /** Its place among everything received from this recipient; it only rises. */
+  /** The position among all records of this recipient. Positions only rise. */
   readonly position: number
   /** Milliseconds since the epoch. */
   readonly receivedAt: number
 }
 
-/** What is remembered of the words already applied for a recipient. */
+/** The stored memory of the words that were already applied for a recipient. */
 export interface AppliedWords {
-  /** Of the newest. */
+  /** The position of the newest word. */
   readonly position: number
   readonly receivedAt: number
-  /** Record ids, newest first. */
+  /** The record ids, newest first. */
   readonly recent: ReadonlyArray<string>
 }
 
-/** Where an opt-out came from, and when it was recorded. */
+/** The origin of an opt-out, and when it was recorded. */
 export interface OptOut {
   readonly source: 'inbound' | 'operator' | 'import'
   readonly createdAt: number
 }
 
-/** An operator tells a message again within hours; nobody writes more words than this in between and means each of them. */
+/**
+ * An operator repeats an inbound message within hours. A recipient does not send more words than
+ * this in that time.
+ */
 const REMEMBERED_WORDS = 8
 /**
- * Processes whose clocks differ by more than this are not ready for work. A word received so much later than the newest one is
- * news even when its position is lower: then the log of reports was made anew, and counts from zero.
+ * The clocks of ready processes differ by less than this. A word received this much later than the
+ * newest one is new even if its position is lower: then the topic was created again and its offsets
+ * started from zero.
  */
 const CLOCK_DIFFERENCE_MS = 60_000
 
-/** What a word changes, and what is to be remembered of it. */
+/** The effect of a word, and the memory to store. */
 export interface OptOutDecision {
-  /** `repeated`: it was applied before, or something newer was. */
+  /** `repeated`: this word or a newer one was already applied. */
   readonly change: 'recorded' | 'lifted' | 'unchanged' | 'repeated'
   readonly applied: AppliedWords
 }
 
 /**
- * The effect of one word. A stop word records an opt-out where there is none. A start word lifts the number's opt-out, whoever recorded it:
- * it stands for the recipient's wish, and this is the recipient's newer one; what the hub's operator recorded or imported *after* the word was
- * received stays. A word that is read or told again changes nothing.
+ * Decides the effect of one word. A stop word records an opt-out if there is none. A start word
+ * lifts the opt-out, whoever recorded it, because it is the recipient's newer wish. Exception: an
+ * opt-out that the hub operator recorded or imported after the hub received the word stays. A
+ * repeated word changes nothing.
  */
 export const decideOptOut = (
   optOut: OptOut | null,
@@ -100,7 +114,7 @@ export const decideOptOut = (
   const change = (): OptOutDecision['change'] => {
     if (received.word === 'stop') return optOut === null ? 'recorded' : 'unchanged'
     if (optOut === null) return 'unchanged'
-    // Among a recipient's own words the position decides, not two processes' clocks.
+    // The position orders the recipient's own words. Clocks of two processes cannot.
     return optOut.source === 'inbound' || optOut.createdAt <= received.receivedAt ? 'lifted' : 'unchanged'
   }
   return { change: change(), applied: remembered }

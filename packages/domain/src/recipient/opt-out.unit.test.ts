@@ -21,7 +21,7 @@ const received = (word: 'stop' | 'start', n: number, more: Partial<ReceivedWord>
   ...more,
 })
 
-/** Applies words in order to a number with or without an opt-out. */
+/** Applies words in order, to a number with or without an opt-out. */
 const apply = (list: ReadonlyArray<ReceivedWord>, before: OptOut | null = null) => {
   let optOut = before
   let applied: AppliedWords | null = null
@@ -35,7 +35,7 @@ const apply = (list: ReadonlyArray<ReceivedWord>, before: OptOut | null = null) 
   return { changes, optedOut: optOut !== null }
 }
 
-describe('the words of an inbound message', () => {
+describe('optOutWordOf', () => {
   it.each([
     ['СТОП', 'stop'],
     [' стоп\n', 'stop'],
@@ -48,20 +48,20 @@ describe('the words of an inbound message', () => {
     ['не стоп', null],
     ['STOP IT', null],
     ['', null],
-    // A Latin look-alike of the first letter is another word.
+    // The first letter is Latin, so this is another word.
     ['CТОП', null],
-  ])('%j asks for %s', (text, wanted) => {
+  ])('reads %j as %s', (text, wanted) => {
     expect(optOutWordOf(words, text)).toBe(wanted)
   })
 
-  it('can be others', () => {
+  it('recognizes the configured words instead of the defaults', () => {
     const own = optOutVocabulary(['нет'], ['да'])!
     expect(optOutWordOf(own, 'НЕТ')).toBe('stop')
     expect(optOutWordOf(own, 'Да')).toBe('start')
     expect(optOutWordOf(own, 'стоп')).toBeNull()
   })
 
-  it('cannot be empty, ask for both, or leave nothing to stop with', () => {
+  it('rejects a vocabulary with an empty word, a word in both lists, or no stop word', () => {
     expect(optOutVocabulary(['СТОП', ' '], [])).toBeNull()
     expect(optOutVocabulary(['СТОП'], ['стоп'])).toBeNull()
     expect(optOutVocabulary([], ['СТАРТ'])).toBeNull()
@@ -79,7 +79,7 @@ describe('an opt-out', () => {
     expect(apply([received('start', 1)])).toEqual({ changes: ['unchanged'], optedOut: false })
   })
 
-  it('is not recorded again by a stop word that is read again after a start word', () => {
+  it('is not recorded again when a stop word is processed again after a start word', () => {
     const stop = received('stop', 1)
     const start = received('start', 2)
     expect(apply([stop, start, stop, start])).toEqual({
@@ -88,40 +88,41 @@ describe('an opt-out', () => {
     })
   })
 
-  it('nor by one that its operator tells again', () => {
+  it('is not recorded again when the operator repeats a stop word', () => {
     const stop = received('stop', 1)
     const again = { ...stop, position: 9, receivedAt: 9000 }
     expect(apply([stop, received('start', 2), again]).optedOut).toBe(false)
     expect(apply([stop, received('start', 2), received('stop', 9)]).optedOut).toBe(true)
   })
 
-  it('keeps to the order of the words where the clocks of two processes differ', () => {
+  it('follows the order of the words, not the clocks of two processes', () => {
     const start = received('start', 2, { receivedAt: 500 })
     expect(apply([received('stop', 1), start]).optedOut).toBe(false)
   })
 
-  it('is recorded although the log of reports was made anew', () => {
+  it('is recorded after the topic was created again and offsets restarted', () => {
     const start = received('start', 500)
     expect(apply([start, received('stop', 3, { receivedAt: start.receivedAt + 120_000 })]).optedOut).toBe(
       true,
     )
   })
 
-  it('of the hub’s operator is lifted by a later start word, and not by an earlier one', () => {
+  it('of the hub operator is lifted by a later start word, but not by an earlier one', () => {
     const recorded = (createdAt: number): OptOut => ({ source: 'operator', createdAt })
     expect(apply([received('start', 5)], recorded(4000)).optedOut).toBe(false)
     expect(apply([received('start', 5)], recorded(6000)).optedOut).toBe(true)
     expect(apply([received('start', 5)], { source: 'import', createdAt: 4000 }).optedOut).toBe(false)
   })
 
-  it('is what the newest word says, however often and from wherever the words are read again', () => {
+  it('follows the newest word, however often and from whichever offset the words are read again', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom('stop' as const, 'start' as const), { minLength: 1, maxLength: 8 }),
         fc.array(fc.nat(7), { maxLength: 6 }),
-        (said, restarts) => {
-          const list = said.map((word, i) => received(word, i + 1))
-          // Each restart reads from some place on to where reading had come, as a shard does that takes over.
+        (sent, restarts) => {
+          const list = sent.map((word, i) => received(word, i + 1))
+          // Each restart reads from an earlier offset up to the last offset that was read, like a
+          // new owner of a shard.
           const readings: Array<ReceivedWord> = []
           for (const [i, from] of restarts.entries()) {
             readings.push(...list.slice(from % list.length, Math.min(list.length, i + 2)))
@@ -131,7 +132,7 @@ describe('an opt-out', () => {
             (word, i) =>
               word.position === 1 || readings.slice(0, i).some((w) => w.position === word.position - 1),
           )
-          expect(apply(inOrder).optedOut).toBe(said.at(-1) === 'stop')
+          expect(apply(inOrder).optedOut).toBe(sent.at(-1) === 'stop')
         },
       ),
     )

@@ -1,18 +1,17 @@
 import { createHash } from 'node:crypto'
-import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkRecipient, isRecipientNumber, maskNumber, recipientHash } from './recipient.ts'
+import { isRecipientNumber, maskNumber, recipientHash } from './recipient.ts'
 import { sandboxScenario } from './sandbox.ts'
 
 const anyNumber = fc.nat({ max: 999_999_999 }).map((n) => `+79${String(n).padStart(9, '0')}`)
 const SECRET = 'a secret of the deployment, 32 characters at least'
 
 describe('a recipient number', () => {
-  it('is +79 and nine digits', () => {
+  it('consists of +79 and nine digits', () => {
     fc.assert(
       fc.property(anyNumber, (number) => {
-        expect(Result.getOrNull(checkRecipient(number))).toBe(number)
+        expect(isRecipientNumber(number)).toBe(true)
       }),
     )
   })
@@ -30,16 +29,15 @@ describe('a recipient number', () => {
     '+7900123456a',
     '+7900123456\u0663',
     '\uff0b79001234567',
-  ])('is nothing else, and nothing is trimmed: %j', (number) => {
+  ])('rejects every other text, without trimming: %j', (number) => {
     expect(isRecipientNumber(number)).toBe(false)
-    expect(Result.getFailure(checkRecipient(number))).toMatchObject({ value: { code: 'recipient_invalid' } })
   })
 
-  it('is shown by its first five characters and its last four', () => {
+  it('is masked except for its first five and last four characters', () => {
     expect(maskNumber('+79001234567')).toBe('+7900***4567')
   })
 
-  it('keeps what is between to itself, and what is no number keeps everything', () => {
+  it('hides the characters between, and a text that is no number is hidden completely', () => {
     fc.assert(
       fc.property(anyNumber, (number) => {
         expect(maskNumber(number)).toHaveLength(12)
@@ -48,22 +46,17 @@ describe('a recipient number', () => {
     )
     for (const text of ['', '123', '89001234567', 'Ivan Petrov']) expect(maskNumber(text)).toBe('***')
   })
-
-  it('does not appear in the error about it', () => {
-    const error = Result.getOrThrow(Result.flip(checkRecipient('+7900123456')))
-    expect([String(error), JSON.stringify(error), error.stack].join(' ')).not.toContain('7900123456')
-  })
 })
 
 describe('the recipient hash', () => {
-  it('is the HMAC-SHA-256 of the number, in hexadecimal', () => {
+  it('is the HMAC-SHA-256 of the number in hexadecimal', () => {
     // RFC 4231, test case 2.
     expect(recipientHash('Jefe', 'what do ya want for nothing?')).toBe(
       '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
     )
   })
 
-  it('depends on the secret and is no bare SHA-256', () => {
+  it('depends on the secret and differs from a plain SHA-256', () => {
     const number = '+79001234567'
     expect(recipientHash(SECRET, number)).toMatch(/^[0-9a-f]{64}$/)
     expect(recipientHash(SECRET, number)).toBe(recipientHash(Buffer.from(SECRET), number))
@@ -72,7 +65,7 @@ describe('the recipient hash', () => {
   })
 })
 
-describe('sandbox numbers', () => {
+describe('sandboxScenario', () => {
   it.each([
     ['+79000000001', 'delivered'],
     ['+79000000002', 'recipient_unreachable'],

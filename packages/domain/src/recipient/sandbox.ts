@@ -1,26 +1,31 @@
-/** What becomes of a message sent with a test key, by recipient number. Source: contract, Sandbox numbers. */
+/**
+ * The scenario that the sandbox plays for a recipient number. Source: specification §What the
+ * service does (test mode).
+ */
 
 export const SANDBOX_SCENARIOS = [
   'delivered',
   'recipient_unreachable',
   'recipient_nonexistent',
   'recipient_blocked',
-  /** Rejected at hand-over, `spam_filter_content`; never `sent`. */
+  /** Rejected on submit with `spam_filter_content`, so it is never `sent`. */
   'rejected_at_handover',
-  /** Sent, then rejected by report, `spam_filter_sender`. */
+  /** Sent, then rejected by a delivery report with `spam_filter_sender`. */
   'rejected_by_report',
   'dlr_timeout',
-  /** No report ever: `dlr_timeout_local` at the sandbox's report deadline. */
+  /** No report: expires with `dlr_timeout_local` at the sandbox's report deadline. */
   'silent',
-  /** A second send within five minutes is refused, window `pause`. */
+  /** A second send within five minutes is refused with window `pause`. */
   'anti_flood',
-  /** Delivered, then a read receipt. */
+  /** Delivered, then read. */
   'seen',
-  /** Waits out the sandbox's lifetime: `ttl_expired_before_submit`. */
+  /**
+   * Never submitted: expires with `ttl_expired_before_submit` at the end of the sandbox's lifetime.
+   */
   'never_handed_over',
-  /** As `silent`, then delivered by a late report. */
+  /** Like `silent`, then corrected to `delivered` by a late report. */
   'silent_then_delivered',
-  /** Refused at acceptance for class `service`. */
+  /** Opted out: refused at acceptance for class `service`. */
   'opted_out',
 ] as const
 export type SandboxScenario = (typeof SANDBOX_SCENARIOS)[number]
@@ -29,6 +34,6 @@ const scenarioOfNumber: ReadonlyMap<string, SandboxScenario> = new Map(
   SANDBOX_SCENARIOS.map((scenario, i) => [`+790000000${String(i + 1).padStart(2, '0')}`, scenario]),
 )
 
-/** The scenario of a number; every number outside the table is delivered. */
+/** Returns the scenario of a number. All numbers without a special scenario are delivered. */
 export const sandboxScenario = (number: string): SandboxScenario =>
   scenarioOfNumber.get(number) ?? 'delivered'

@@ -9,7 +9,7 @@ const GSM = Array.from(
 )
 const EXTENSION = Array.from('^{}\\[~]|€')
 
-/** Long enough for several parts, with what is difficult at their borders. */
+/** Texts of several parts, with characters that must not be split at a part boundary. */
 const textOf = (...characters: ReadonlyArray<string>) =>
   fc.string({ unit: fc.constantFrom(...characters), maxLength: 500 })
 const padded = (filler: string, ...characters: ReadonlyArray<string>) =>
@@ -65,17 +65,17 @@ describe('parts', () => {
     ['80 euro signs', '€'.repeat(80), { encoding: 'gsm7', characters: 160, parts: 1 }],
     ['81 euro signs', '€'.repeat(81), { encoding: 'gsm7', characters: 162, parts: 2 }],
     [
-      'an extension character at the border of a part',
+      'an extension character at a part boundary',
       `${'a'.repeat(152)}€${'a'.repeat(151)}`,
       { encoding: 'gsm7', characters: 305, parts: 2 },
     ],
     [
-      'an extension character pushed over costs a third part',
+      'an extension character that moves to the next part and causes a third one',
       `${'a'.repeat(152)}€${'a'.repeat(152)}`,
       { encoding: 'gsm7', characters: 306, parts: 3 },
     ],
     [
-      'a surrogate pair at the border of a part',
+      'a surrogate pair at a part boundary',
       `${'я'.repeat(66)}😀${'я'.repeat(66)}`,
       { encoding: 'ucs2', characters: 134, parts: 3 },
     ],
@@ -85,7 +85,7 @@ describe('parts', () => {
     expect(countParts(text)).toEqual(expected)
   })
 
-  it('joined are the text, each within its room and none ending within a character', () => {
+  it('equal the text when joined, fit the capacity, and do not end inside a character', () => {
     fc.assert(
       fc.property(anyText, (text) => {
         const { encoding, parts } = countParts(text)
@@ -115,8 +115,8 @@ describe('parts', () => {
     )
   })
 
-  it('agree with sms-segments-calculator, which differs in keeping graphemes whole', () => {
-    // Characters that are graphemes of their own wherever they stand, so that the difference cannot show.
+  it('agree with sms-segments-calculator, except that it does not split graphemes', () => {
+    // Each of these characters is always one grapheme, so that difference has no effect.
     const text = fc.oneof(gsmText, textOf('я', 'a', '😀', '№', '€'))
     fc.assert(
       fc.property(text, (message) => {
@@ -140,7 +140,7 @@ describe('septets', () => {
     expect(Array.from(toSeptets(text))).toEqual(septets)
   })
 
-  it('are read back as the text, and are as many as it is counted for', () => {
+  it('decode to the same text, and their number equals the counted characters', () => {
     fc.assert(
       fc.property(gsmText, (text) => {
         expect(fromSeptets(toSeptets(text))).toBe(text)
@@ -149,7 +149,7 @@ describe('septets', () => {
     )
   })
 
-  it('that mean nothing are skipped or replaced', () => {
+  it('without a meaning are skipped or replaced', () => {
     expect(fromSeptets(Uint8Array.from([0x1b, 0x41, 0x1b, 0x1b, 0x65, 0x80, 0x1b]))).toBe('A€\ufffd')
   })
 })

@@ -1,4 +1,4 @@
-/** What the tests use of `split-sms`, which ships no types. */
+/** Types of the part of `split-sms` that the tests use. The package has none. */
 declare module 'split-sms' {
   export function split(message: string): {
     readonly characterSet: 'GSM' | 'Unicode'

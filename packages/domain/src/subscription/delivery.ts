@@ -1,17 +1,18 @@
 /**
- * What becomes of a subscription and its batches: one place for the rules of schedule, run of failures, release of a backlog and
- * window. Pure. Source: specification, Delivery of events (5 to 9) and Webhook endpoint states; contract, Webhook subscription.
+ * The delivery rules of a subscription: retry schedule, failure streak, release of the backlog, and
+ * retry window. Source: specification §Delivery of events, 5 to 9, and §Webhook endpoint states.
  */
 import { enable, type HealthAction, applyAttempt, type SubscriptionHealth } from './health.ts'
 import { nextAttemptAt, RETRY_WINDOW_MS } from './retry.ts'
 
 /**
- * How often a batch may be attempted before its time because another one succeeded. A batch that its receiver always
- * refuses would otherwise be tried again with every success of the others.
+ * The most attempts of a batch before its scheduled time. A success of another batch releases the
+ * backlog, so without this limit a batch that the receiver always refuses would be attempted after
+ * every success.
  */
-export const EARLY_ATTEMPTS = 10
+const EARLY_ATTEMPTS = 10
 
-/** The numbers behind the rules; shorter ones are for tests. */
+/** The parameters of the rules. Tests use shorter times. */
 export interface DeliveryRules {
   readonly retryWindowMs: number
   readonly nextAttemptAt: typeof nextAttemptAt
@@ -23,9 +24,9 @@ export const DELIVERY_RULES: DeliveryRules = {
   earlyAttempts: EARLY_ATTEMPTS,
 }
 
-/** A subscription as far as deliveries change it. Moments are milliseconds since the epoch. */
+/** The part of a subscription that deliveries change. Times are milliseconds since the epoch. */
 export interface EndpointHealth extends SubscriptionHealth {
-  /** Batches scheduled before this are due at once; `null` while nothing is released. */
+  /** Batches scheduled before this time are due at once. `null`: no backlog is released. */
   readonly backlogReleasedAt: number | null
 }
 export const newEndpointHealth: EndpointHealth = {
@@ -35,22 +36,28 @@ export const newEndpointHealth: EndpointHealth = {
   backlogReleasedAt: null,
 }
 
-/** A batch as far as deliveries change it. */
+/** The part of a webhook batch that deliveries change. */
 export interface BatchDeliveryState {
   readonly status: 'pending' | 'succeeded' | 'failed'
   readonly attempts: number
-  /** How many of them came before their time because of a release. */
+  /** The attempts before the scheduled time, after a release of the backlog. */
   readonly earlyAttempts: number
   readonly queuedAt: number
-  /** When `dueAt` was decided. */
+  /** The time at which `dueAt` was set. */
   readonly scheduledAt: number
-  /** While pending: the next attempt, or the end of the window when there is no further one. */
+  /**
+   * The time of the next attempt, or the end of the retry window if there is none. `null` when not
+   * pending.
+   */
   readonly dueAt: number | null
-  /** It repeats a period on the operator's request: its attempts do not count for the subscription. */
+  /**
+   * True for a redelivery ordered by the hub operator. Its attempts do not count for the endpoint's
+   * health.
+   */
   readonly redelivery: boolean
 }
 
-/** A batch that is formed is due at once. */
+/** The state of a new batch. It is due at once. */
 export const newBatchDelivery = (at: number, redelivery = false): BatchDeliveryState => ({
   status: 'pending',
   attempts: 0,
@@ -61,14 +68,14 @@ export const newBatchDelivery = (at: number, redelivery = false): BatchDeliveryS
   redelivery,
 })
 
-/** The window has closed at `at`: the batch is not delivered any more. */
-export const windowClosed = (
+/** Returns true if the retry window has ended, so the batch is no longer delivered. */
+const isWindowClosed = (
   batch: Pick<BatchDeliveryState, 'queuedAt'>,
   at: number,
   rules: DeliveryRules,
 ): boolean => at >= batch.queuedAt + rules.retryWindowMs
 
-/** What there is to do for a batch at `at`: an attempt, its last line, or nothing yet. */
+/** Returns what is due for a batch at `at`: an attempt, its expiry, or nothing. */
 export const dueAction = (
   subscription: EndpointHealth,
   batch: BatchDeliveryState,
@@ -76,7 +83,7 @@ export const dueAction = (
   rules: DeliveryRules,
 ): 'attempt' | 'expiry' | 'nothing' => {
   if (batch.status !== 'pending' || batch.dueAt === null) return 'nothing'
-  const closed = windowClosed(batch, at, rules)
+  const closed = isWindowClosed(batch, at, rules)
   if (subscription.status !== 'enabled') return closed ? 'expiry' : 'nothing'
   const released =
     subscription.backlogReleasedAt !== null &&
@@ -86,14 +93,14 @@ export const dueAction = (
   return closed ? 'expiry' : 'attempt'
 }
 
-/** How something ended that was done for a batch. */
+/** The outcome of an attempt or an expiry. */
 export interface DeliveryOutcome {
-  /** `expiry`: there was no attempt, because the window had closed. */
+  /** `expiry`: there was no attempt, because the retry window had ended. */
   readonly kind: 'attempt' | 'expiry'
   readonly succeeded: boolean
   readonly startedAt: number
   readonly endedAt: number
-  /** For the jitter of the next attempt, in [0, 1). */
+  /** Determines the jitter of the next attempt, in [0, 1). */
   readonly random: number
 }
 
@@ -101,12 +108,15 @@ export interface DeliveryDecision {
   readonly subscription: EndpointHealth
   readonly batch: BatchDeliveryState
   readonly action: HealthAction
-  /** What the delivery log says of the next attempt. */
+  /** The next attempt, as the delivery log shows it. */
   readonly nextAttemptAt: number | null
 }
 
-/** The batch alone. Without a next attempt it stays until its window closes: a release may still send it out. */
-const judgeBatch = (
+/**
+ * Applies an outcome to the batch alone. Without a next attempt it stays pending until its window
+ * ends: a release may still send it.
+ */
+const applyToBatch = (
   batch: BatchDeliveryState,
   { endedAt, kind, random, startedAt, succeeded }: DeliveryOutcome,
   rules: DeliveryRules,
@@ -131,8 +141,9 @@ const judgeBatch = (
 }
 
 /**
- * Judges an outcome. The subscription changes with attempts of its ordinary batches only; a run of failures that is long enough
- * disables it, and then nobody knows of a next attempt.
+ * Applies an outcome to the endpoint's health and to the batch. Expiries and redeliveries do not
+ * change the health. A long enough failure streak disables the subscription, and then there is no
+ * next attempt.
  */
 export const applyOutcome = (
   subscription: EndpointHealth,
@@ -140,37 +151,40 @@ export const applyOutcome = (
   outcome: DeliveryOutcome,
   rules: DeliveryRules,
 ): DeliveryDecision => {
-  const judged = judgeBatch(batch, outcome, rules)
+  const applied = applyToBatch(batch, outcome, rules)
   const { backlogReleasedAt } = subscription
-  const verdict =
+  const decision =
     outcome.kind === 'attempt' && !batch.redelivery
       ? applyAttempt(subscription, { succeeded: outcome.succeeded, at: outcome.endedAt })
       : { health: subscription, action: 'none' as const }
-  // A release ends where failures begin again: what is left of it goes back to its own schedule.
+  // A new failure ends a release: the remaining batches return to their own schedules.
   const released =
-    verdict.action === 'releaseBacklog'
+    decision.action === 'releaseBacklog'
       ? outcome.endedAt
       : outcome.succeeded || outcome.kind === 'expiry' || batch.redelivery
         ? backlogReleasedAt
         : null
-  const { consecutiveFailures, firstFailureAt, status } = verdict.health
+  const { consecutiveFailures, firstFailureAt, status } = decision.health
   return {
     subscription: { status, consecutiveFailures, firstFailureAt, backlogReleasedAt: released },
-    batch: judged.batch,
-    action: verdict.action,
-    nextAttemptAt: status === 'enabled' ? judged.nextAttemptAt : null,
+    batch: applied.batch,
+    action: decision.action,
+    nextAttemptAt: status === 'enabled' ? applied.nextAttemptAt : null,
   }
 }
 
-/** Enables by hand: the run begins anew, and everything that waits is due. An enabled one stays as it is. */
+/**
+ * Enables a subscription on request: resets the failure streak and makes all pending batches due.
+ * An enabled one does not change.
+ */
 export const enableSubscription = (subscription: EndpointHealth, at: number): EndpointHealth => {
   const { action, health } = enable(subscription)
   return action === 'releaseBacklog' ? { ...health, backlogReleasedAt: at } : subscription
 }
 
 /**
- * The batches of a disabled subscription forget their early attempts: enabling sends all of them out once more, whatever was
- * tried before.
+ * Resets the early attempts of a pending batch of a disabled subscription, so that enabling
+ * attempts every batch again.
  */
 export const resetEarlyAttempts = (batch: BatchDeliveryState): BatchDeliveryState =>
   batch.status === 'pending' ? { ...batch, earlyAttempts: 0 } : batch

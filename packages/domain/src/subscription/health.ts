@@ -1,13 +1,19 @@
-/** When a failing subscription is disabled. Source: specification, Webhook endpoint states. */
+/** When a failing subscription is disabled. Source: specification §Webhook endpoint states. */
 
 export const SUBSCRIPTION_STATUSES = ['enabled', 'disabled_by_failures'] as const
 export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 
-/** Both must be reached: a burst of failures in a minute is a deployment, and one failure an hour ago is nothing. */
+/**
+ * Both limits must be reached. A burst of failures within a minute is typical of a deployment, and
+ * a single failure an hour ago means nothing.
+ */
 export const DISABLE_AFTER_FAILURES = 20
 export const DISABLE_AFTER_MS = 3_600_000
 
-/** The run of failures of a subscription. `firstFailureAt` is that of the run, milliseconds since the epoch. */
+/**
+ * The failure streak of a subscription. `firstFailureAt` is the first failure of the streak,
+ * milliseconds since the epoch.
+ */
 export interface SubscriptionHealth {
   readonly status: SubscriptionStatus
   readonly consecutiveFailures: number
@@ -15,25 +21,27 @@ export interface SubscriptionHealth {
 }
 export const healthy: SubscriptionHealth = { status: 'enabled', consecutiveFailures: 0, firstFailureAt: null }
 
-/** How an attempt ended, and when. Trial deliveries are none. */
-export interface AttemptOutcome {
+/** The result of an attempt. Test deliveries are not attempts. */
+interface AttemptOutcome {
   readonly succeeded: boolean
   readonly at: number
 }
 
 /**
- * What follows, besides storing `health`. `disable`: stop delivering, keep collecting, and tell the account's other subscriptions
- * (`webhook.endpoint_disabled`). `releaseBacklog`: send what else is undelivered at once, in event order.
+ * The action of the caller, in addition to storing `health`. `disable`: stop deliveries, continue
+ * to collect events, and emit `webhook.endpoint_disabled` to the account's other subscriptions.
+ * `releaseBacklog`: deliver the other undelivered batches at once, in event order.
  */
 export type HealthAction = 'none' | 'disable' | 'releaseBacklog'
 
-export interface HealthDecision {
+interface HealthDecision {
   readonly health: SubscriptionHealth
   readonly action: HealthAction
 }
 
 /**
- * Judges an attempt. One that was still under way when its subscription was disabled changes nothing: only enabling by hand does.
+ * Applies the result of an attempt. An attempt that ends after its subscription was disabled
+ * changes nothing: only `enable` ends that state.
  */
 export const applyAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome): HealthDecision => {
   if (health.status === 'disabled_by_failures') return { health, action: 'none' }
@@ -50,6 +58,9 @@ export const applyAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome
   }
 }
 
-/** Enables by hand; the run begins anew. An enabled subscription stays as it is. */
+/**
+ * Enables a subscription on request and resets its failure streak. An enabled subscription does not
+ * change.
+ */
 export const enable = (health: SubscriptionHealth): HealthDecision =>
   health.status === 'enabled' ? { health, action: 'none' } : { health: healthy, action: 'releaseBacklog' }

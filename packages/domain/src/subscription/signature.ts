@@ -1,18 +1,19 @@
-/** `Hub-Signature`. Source: specification, Signature; contract, Webhook subscription. */
+/** The header `Hub-Signature`. Source: specification §Signature. */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 
-/** How far `t` may be from the receiver's clock, either way, in seconds. */
+/** The largest difference between `t` and the receiver's clock, in seconds. */
 export const SIGNATURE_TOLERANCE_SECONDS = 300
 
 const hmac = (secret: string | KeyObject, timestamp: number, body: Uint8Array) =>
   createHmac('sha256', secret).update(`${timestamp}.`).update(body)
 
 /**
- * The header `t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body.
+ * Makes the header `t=<unix seconds>,v1=<hex>[,v1=<hex>]`: HMAC-SHA-256 over `t`, a full stop and
+ * the raw body.
  *
- * `secrets` are the whole secret strings (`whsec_…`) in force, or keys made of them once for many signatures: the current one, and during
- * a rotation the previous one after it.
- * `timestamp` is the attempt's, in whole seconds since the epoch.
+ * `secrets` are the complete secret strings (`whsec_…`), or `KeyObject`s of them: the current
+ * secret, and during a rotation the previous one after it. `timestamp` is the time of the attempt
+ * in whole seconds since the epoch.
  */
 export const signatureHeader = (
   secrets: readonly [string | KeyObject, ...ReadonlyArray<string | KeyObject>],
@@ -25,8 +26,8 @@ export const signatureHeader = (
 }
 
 /**
- * Whether a header signs this body under one of the secrets, within the tolerance of `now` (seconds since the epoch).
- * Compares in constant time; a malformed header is simply not a signature.
+ * Returns true if the header signs this body with one of the secrets, within the tolerance of `now`
+ * (seconds since the epoch). Compares in constant time. A malformed header returns false.
  */
 export const verifySignature = (
   header: string,

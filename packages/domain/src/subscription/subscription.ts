@@ -1,12 +1,18 @@
-/** A webhook subscription as reads and events show it. Source: contract, Webhook subscription. */
+/**
+ * The public view of a webhook subscription. Source: specification §Webhook endpoint
+ * (subscription).
+ */
 import { eventIdOf, type EventType, type PublicEvent } from '../event/event.ts'
-import { toTimestamp } from '../vocabulary.ts'
+import { toTimestamp } from '../values/timestamp.ts'
 import type { SubscriptionStatus } from './health.ts'
 
-/** After a rotation the previous secret signs as well, for so long, ms. Source: specification, Other limits. */
+/**
+ * For this time after a rotation the previous secret signs too, in ms. Source: specification §Other
+ * limits.
+ */
 export const SECRET_ROTATION_MS = 24 * 3_600_000
 
-/** What can be told of a subscription. Moments are milliseconds since the epoch. */
+/** The data behind the view. Times are milliseconds since the epoch. */
 export interface SubscriptionView {
   /** `we_…` */
   readonly id: string
@@ -16,14 +22,14 @@ export interface SubscriptionView {
   readonly status: SubscriptionStatus
   readonly createdAt: number
   readonly disabledAt: number | null
-  /** What the last failure was. */
+  /** The last failure. */
   readonly disabledReason: string | null
   readonly consecutiveFailures: number
-  /** Until when the previous secret signs as well; `null` outside a rotation. */
+  /** The time until which the previous secret signs too. `null` outside a rotation. */
   readonly rotationEndsAt: number | null
 }
 
-export interface SubscriptionObject {
+interface SubscriptionObject {
   readonly id: string
   readonly object: 'webhook_endpoint'
   readonly url: string
@@ -38,7 +44,7 @@ export interface SubscriptionObject {
 
 const timestampOf = (at: number | null): string | null => (at === null ? null : toTimestamp(at))
 
-/** The subscription at `now`, which decides whether a rotation is still under way. */
+/** Makes the view. It shows a rotation only until its end, so it depends on `now`. */
 export const subscriptionObject = (view: SubscriptionView, now: number): SubscriptionObject => ({
   id: view.id,
   object: 'webhook_endpoint',
@@ -54,8 +60,9 @@ export const subscriptionObject = (view: SubscriptionView, now: number): Subscri
 })
 
 /**
- * Tells that a subscription was disabled at `disabledAt`. It may be disabled again some day, so its id is of both. Source:
- * specification, Webhook endpoint states.
+ * Makes the event for a subscription that was disabled at `disabledAt`. A subscription can be
+ * disabled again later, so the event id depends on the time too. Source: specification §Webhook
+ * endpoint states.
  */
 export const subscriptionDisabled = (
   view: SubscriptionView,
@@ -66,7 +73,10 @@ export const subscriptionDisabled = (
   object: subscriptionObject(view, disabledAt),
 })
 
-/** What a trial delivers. `attempt`: the `whd_…` that it will be in the log. */
+/**
+ * Makes the event of a test delivery. `attempt` is the id of its entry in the delivery log
+ * (`whd_…`).
+ */
 export const testDeliveryEvent = (
   attempt: string,
   view: SubscriptionView,

@@ -8,7 +8,7 @@ import { SIGNATURE_TOLERANCE_SECONDS, signatureHeader, verifySignature } from '.
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
-/** In the middle, where there is no jitter. */
+/** The middle of the jitter range: no jitter. */
 const MIDDLE = 0.5
 const anyRandom = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 
@@ -19,7 +19,7 @@ describe('the retry schedule', () => {
     expect(retryInterval(2000, MIDDLE)).toBe(HOUR)
   })
 
-  it('is spread by a tenth either way', () => {
+  it('has a jitter of ten percent in both directions', () => {
     expect(retryInterval(1, 0)).toBe(54_000)
     expect(retryInterval(1, 1)).toBe(66_000)
     fc.assert(
@@ -41,7 +41,7 @@ describe('the retry schedule', () => {
     expect(RETRY_WINDOW_MS).toBe(24 * HOUR)
   })
 
-  it('always ends, with every attempt within the window and later than the one before', () => {
+  it('always ends, with attempts within the window and in increasing order', () => {
     fc.assert(
       fc.property(fc.array(anyRandom, { minLength: 40, maxLength: 40 }), (randoms) => {
         let at = 0
@@ -54,7 +54,8 @@ describe('the retry schedule', () => {
           expect(next).toBeLessThan(RETRY_WINDOW_MS)
           at = next
         }
-        // An hour of doubling, then 23 hours of hours: 29 attempts, and three more or less by the jitter.
+        // One hour of doubling intervals and 23 hourly attempts give 29. The jitter adds or removes
+        // up to three.
         expect(attempts).toBeGreaterThanOrEqual(26)
         expect(attempts).toBeLessThanOrEqual(32)
         expect(at).toBeGreaterThan(RETRY_WINDOW_MS - 1.1 * HOUR - 1)
@@ -69,14 +70,14 @@ describe('the signature', () => {
   const body = Buffer.from('[{"id":"evt_1","client_ref":"заказ 😀"}]')
   const t = 1_800_000_000
 
-  it('is HMAC-SHA-256 in hexadecimal over time, full stop and the raw bytes, keyed with the whole secret', () => {
+  it('is the hexadecimal HMAC-SHA-256 of time, full stop and raw body, keyed with the whole secret', () => {
     const expected = createHmac('sha256', secret)
       .update(`${t}.[{"id":"evt_1","client_ref":"заказ 😀"}]`)
       .digest('hex')
     expect(signatureHeader([secret], t, body)).toBe(`t=${t},v1=${expected}`)
   })
 
-  it('is that of a known implementation', () => {
+  it('equals the signature of another implementation', () => {
     const stripe = Stripe.webhooks
     for (const secrets of [[secret], [secret, previous]] as const) {
       const header = signatureHeader(secrets, t, body)
@@ -105,7 +106,7 @@ describe('the signature', () => {
     expect(verifySignature(header, ['whsec_other'], body, t)).toBe(false)
   })
 
-  it('covers bytes that are no text', () => {
+  it('covers a body that is no valid text', () => {
     const bytes = Uint8Array.of(0, 255, 254, 10)
     expect(verifySignature(signatureHeader([secret], t, bytes), [secret], bytes, t)).toBe(true)
     expect(
@@ -113,7 +114,7 @@ describe('the signature', () => {
     ).toBe(false)
   })
 
-  it('is good for five minutes either way', () => {
+  it('is valid for five minutes in both directions', () => {
     const header = signatureHeader([secret], t, body)
     for (const skew of [-SIGNATURE_TOLERANCE_SECONDS, 0, SIGNATURE_TOLERANCE_SECONDS]) {
       expect(verifySignature(header, [secret], body, t + skew)).toBe(true)
@@ -123,7 +124,7 @@ describe('the signature', () => {
     }
   })
 
-  it('is no signature when malformed', () => {
+  it('is not valid if malformed', () => {
     const good = signatureHeader([secret], t, body)
     const v1 = good.split(',')[1]!
     for (const header of [
@@ -141,7 +142,7 @@ describe('the signature', () => {
     }
   })
 
-  it('breaks with every change of body, time or secret', () => {
+  it('is invalid after any change of body, time or secret', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), fc.uint8Array({ maxLength: 64 }), (signed, received) => {
         const header = signatureHeader([secret], t, signed)
@@ -153,7 +154,7 @@ describe('the signature', () => {
 })
 
 describe('a subscription', () => {
-  /** So many failures, evenly spread over so long. */
+  /** Applies a number of failures, evenly spread over a duration. */
   const failing = (count: number, over: number) => {
     let health: SubscriptionHealth = healthy
     let disabledAfter: number | null = null
@@ -165,27 +166,27 @@ describe('a subscription', () => {
     return { health, disabledAfter }
   }
 
-  it('is disabled by twenty failures in a row over at least an hour', () => {
+  it('is disabled by twenty consecutive failures over at least an hour', () => {
     expect(failing(20, HOUR)).toEqual({
       health: { status: 'disabled_by_failures', consecutiveFailures: 20, firstFailureAt: 0 },
       disabledAfter: 20,
     })
   })
 
-  it('is not disabled by nineteen, however long they last', () => {
+  it('is not disabled by nineteen failures over any duration', () => {
     expect(failing(19, 24 * HOUR).health.status).toBe('enabled')
   })
 
-  it('is not disabled within the hour, however many fail', () => {
+  it('is not disabled within an hour by any number of failures', () => {
     expect(failing(1000, HOUR - 1).health.status).toBe('enabled')
   })
 
-  it('is disabled by the first failure at which both hold', () => {
+  it('is disabled by the first failure that reaches both limits', () => {
     expect(failing(61, HOUR).disabledAfter).toBe(61)
     expect(failing(40, 10 * HOUR).disabledAfter).toBe(20)
   })
 
-  it('is healthy again after one success, which sends the rest out', () => {
+  it('is healthy again after one success, which releases the backlog', () => {
     const { health } = failing(19, HOUR)
     expect(applyAttempt(health, { succeeded: true, at: HOUR })).toEqual({
       health: healthy,
@@ -194,7 +195,7 @@ describe('a subscription', () => {
     expect(applyAttempt(healthy, { succeeded: true, at: HOUR })).toEqual({ health: healthy, action: 'none' })
   })
 
-  it('counts from the first failure after a success', () => {
+  it('counts failures from the last success', () => {
     const { health } = failing(19, HOUR)
     const recovered = applyAttempt(health, { succeeded: true, at: HOUR }).health
     expect(applyAttempt(recovered, { succeeded: false, at: 2 * HOUR })).toEqual({
@@ -203,24 +204,24 @@ describe('a subscription', () => {
     })
   })
 
-  it('is disabled once: attempts still under way change nothing, successes included', () => {
+  it('is disabled once: attempts that end later change nothing, not even successes', () => {
     const { health } = failing(20, HOUR)
     for (const succeeded of [true, false]) {
       expect(applyAttempt(health, { succeeded, at: 2 * HOUR })).toEqual({ health, action: 'none' })
     }
   })
 
-  it('is enabled by hand, which sends the backlog out', () => {
+  it('is enabled on request, which releases the backlog', () => {
     const { health } = failing(20, HOUR)
     expect(enable(health)).toEqual({ health: healthy, action: 'releaseBacklog' })
   })
 
-  it('that is enabled stays as it is, its failures counted', () => {
+  it('keeps its failure count if it is enabled while enabled', () => {
     const { health } = failing(5, HOUR)
     expect(enable(health)).toEqual({ health, action: 'none' })
   })
 
-  it('is disabled exactly when both bounds are reached, whatever came before', () => {
+  it('is disabled exactly when both limits are reached, after any history', () => {
     const anyAttempts = fc.array(
       fc.tuple(
         fc.nat({ max: 99 }).map((n) => n > 2),
@@ -235,7 +236,10 @@ describe('a subscription', () => {
       fc.property(anyAttempts, (attempts) => {
         let health: SubscriptionHealth = healthy
         let at = 0
-        /** Moments of the failures since the last success: the rule read from its definition. */
+        /**
+         * The times of the failures since the last success, to compute the rule directly from its
+         * definition.
+         */
         let run: Array<number> = []
         for (const [failed, later] of attempts) {
           at += later

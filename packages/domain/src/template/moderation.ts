@@ -1,56 +1,57 @@
 /**
- * Moderation of templates and registration of senders: both are the operator's to decide, and the hub's operator writes down what was decided. Pure.
- * Source: specification, What the service does; contract, Templates and senders, Events.
+ * Moderation of templates and registration of senders. The SMS operator decides, and the hub
+ * operator records the decision with hubctl. Source: specification §What the service does.
  */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
-import { type MessageClass, type Mode, toTimestamp } from '../vocabulary.ts'
+import type { MessageClass, Mode } from '../values/classification.ts'
+import { toTimestamp } from '../values/timestamp.ts'
 import type { SenderStatus, TemplateStatus } from './admission.ts'
 
-/** A new template: in test mode moderation is not awaited. */
+/** The status of a new template. Test mode does not wait for moderation. */
 export const newTemplateStatus = (mode: Mode): TemplateStatus =>
   mode === 'test' ? 'approved' : 'pending_moderation'
 
-/** A new sender: in test mode it is registered at once. */
+/** The status of a new sender. Test mode does not wait for registration. */
 export const newSenderStatus = (mode: Mode): SenderStatus => (mode === 'test' ? 'registered' : 'pending')
 
-/** What was decided, with the reason of a refusal. */
+/** A decision. A refusal has a reason. */
 export type ModerationDecision =
   | { readonly approved: true }
   | { readonly approved: false; readonly reason: string }
 
-/** What is different after a decision. */
+/** The part of a template or sender that a decision changes. */
 export interface ModerationState<Status> {
   readonly status: Status
   readonly reason: string | null
 }
 
-const decided = <Status>(
+const applyDecision = <Status>(
   before: ModerationState<Status>,
-  verdict: ModerationDecision,
+  decision: ModerationDecision,
   statuses: { readonly approved: Status; readonly declined: Status },
 ): ModerationState<Status> | null => {
-  const after: ModerationState<Status> = verdict.approved
+  const after: ModerationState<Status> = decision.approved
     ? { status: statuses.approved, reason: null }
-    : { status: statuses.declined, reason: verdict.reason }
+    : { status: statuses.declined, reason: decision.reason }
   return after.status === before.status && after.reason === before.reason ? null : after
 }
 
 /**
- * A template after a decision; `null` when it says what is in force already. A decision may be taken back: what was approved is declined when
- * the operator changes its mind, and what was declined is approved once it has been set right with them.
+ * Applies a decision to a template. Returns `null` if it changes nothing. A later decision may
+ * replace an earlier one: approved templates can be declined, and declined ones approved.
  */
 export const moderateTemplate = (
   before: ModerationState<TemplateStatus>,
-  verdict: ModerationDecision,
+  decision: ModerationDecision,
 ): ModerationState<TemplateStatus> | null =>
-  decided(before, verdict, { approved: 'approved', declined: 'declined' })
+  applyDecision(before, decision, { approved: 'approved', declined: 'declined' })
 
-/** A sender after a decision, in the same way. */
+/** Applies a decision to a sender, like `moderateTemplate`. */
 export const moderateSender = (
   before: ModerationState<SenderStatus>,
-  verdict: ModerationDecision,
+  decision: ModerationDecision,
 ): ModerationState<SenderStatus> | null =>
-  decided(before, verdict, { approved: 'registered', declined: 'declined' })
+  applyDecision(before, decision, { approved: 'registered', declined: 'declined' })
 
 interface Named {
   readonly id: string
@@ -60,16 +61,19 @@ interface Named {
   readonly createdAt: number
 }
 
-/** What the account is told of a template: all but its text, since events hold none. */
+/** The template in its event. Events contain no texts. */
 export interface DecidedTemplate extends Named, ModerationState<TemplateStatus> {
   readonly class: MessageClass
   readonly sender: string
 }
 
-/** And of a sender: all but what was given for its registration. */
+/** The sender in its event, without its registration data. */
 export interface DecidedSender extends Named, ModerationState<SenderStatus> {}
 
-/** Tells a decision that was made at `at` (milliseconds since the epoch). There may be several about one template, so the event's id is of both. */
+/**
+ * Makes the event of a decision at `at` (milliseconds since the epoch). A template can have several
+ * decisions, so the event id depends on the time too.
+ */
 export const templateDecided = (
   template: DecidedTemplate,
   at: number,
@@ -92,7 +96,7 @@ export const templateDecided = (
   }
 }
 
-/** The same for a sender. */
+/** Makes the event of a decision on a sender, like `templateDecided`. */
 export const senderDecided = (
   sender: DecidedSender,
   at: number,

@@ -19,7 +19,7 @@ describe('moderation', () => {
     )
   })
 
-  it('approves and declines, can be taken back, and says nothing twice', () => {
+  it('approves, declines, replaces earlier decisions, and ignores repeated ones', () => {
     const approved = moderateTemplate({ status: 'pending_moderation', reason: null }, { approved: true })
     assert.deepStrictEqual(approved, { status: 'approved', reason: null })
     assert.isNull(moderateTemplate({ status: 'approved', reason: null }, { approved: true }))
@@ -43,7 +43,7 @@ describe('moderation', () => {
     })
   })
 
-  it('tells each decision once, without texts', () => {
+  it('produces one event for each decision, without texts', () => {
     const template = {
       id: 'tpl_1',
       name: 'order_ready',

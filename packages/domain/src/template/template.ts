@@ -1,33 +1,42 @@
-/** Templates: `{{name}}` in a text, and what becomes of it. Source: contract, Templates and senders. */
+/**
+ * Parses and renders templates with `{{name}}` placeholders. Source: specification §What the
+ * service does.
+ */
 import { Data, Result } from 'effect'
-import { characterCount, hasControlCharacters } from '../vocabulary.ts'
+import { characterCount, hasControlCharacters } from '../values/text.ts'
 import { countParts, type PartCount } from '../sms/sms.ts'
 
-/** 422 `template_invalid`: `{{` used otherwise than for a placeholder. `offset` is where, in UTF-16 code units. */
+/**
+ * 422 `template_invalid`: a `{{` that begins no placeholder. `offset` is its position in UTF-16
+ * code units.
+ */
 export class TemplateInvalid extends Data.TaggedError('TemplateInvalid')<{ readonly offset: number }> {
   readonly code = 'template_invalid'
   readonly param = 'body'
 }
-/** 422 `template_variable_missing`: a placeholder without a value. */
+/** 422 `template_variable_missing`: a placeholder has no value. */
 export class TemplateVariableMissing extends Data.TaggedError('TemplateVariableMissing')<{
   readonly param: string
 }> {
   readonly code = 'template_variable_missing'
 }
-/** 422 `template_variable_unknown`: a value without a placeholder. */
+/** 422 `template_variable_unknown`: a value has no placeholder. */
 export class TemplateVariableUnknown extends Data.TaggedError('TemplateVariableUnknown')<{
   readonly param: string
 }> {
   readonly code = 'template_variable_unknown'
 }
-/** 422 `template_variable_invalid`: neither a string of at most 500 characters nor a finite number, or with control characters. */
+/**
+ * 422 `template_variable_invalid`: the value is neither a finite number nor a valid string of at
+ * most 500 characters.
+ */
 export class TemplateVariableInvalid extends Data.TaggedError('TemplateVariableInvalid')<{
   readonly param: string
   readonly reason: 'type' | 'length' | 'characters'
 }> {
   readonly code = 'template_variable_invalid'
 }
-/** 422 `template_text_too_long`: more than ten parts. */
+/** 422 `template_text_too_long`: the text has more than ten parts. */
 export class TemplateTextTooLong extends Data.TaggedError('TemplateTextTooLong')<{ readonly parts: number }> {
   readonly code = 'template_text_too_long'
 }
@@ -37,30 +46,30 @@ export type RenderError =
   | TemplateVariableInvalid
   | TemplateTextTooLong
 
-/** A parsed template: literals and placeholders in turn, literal first and last, so one literal more than names. */
+/** A parsed template. Literals and placeholders alternate, with a literal at both ends. */
 export interface Template {
   readonly literals: ReadonlyArray<string>
   readonly placeholders: ReadonlyArray<string>
-  /** The names, each once, in order of first use. */
+  /** The distinct names in order of first use. */
   readonly names: ReadonlySet<string>
 }
 
-/** A text ready to be sent. `variables` are the names given, sorted. */
+/** A rendered text. `variables` are the names of the given values, sorted. */
 export interface Rendered extends PartCount {
   readonly text: string
   readonly variables: ReadonlyArray<string>
 }
 
-/** Longest value of a variable, in characters. Source: contract, General (lengths). */
+/** The longest value of a variable, in characters. */
 export const VARIABLE_MAX_LENGTH = 500
-/** Most parts of a text. Source: contract, `template_text_too_long`. */
+/** The most parts of a text. */
 export const TEXT_MAX_PARTS = 10
 
 const PLACEHOLDER = /\{\{ *([A-Za-z_][A-Za-z0-9_]{0,63}) *\}\}/y
 
 /**
- * Parses a template's body. A single brace is text, and so is `}}` outside a placeholder; `{{` is a placeholder or a mistake,
- * and `{{{` always is one.
+ * Parses the body of a template. A single brace is text, and so is `}}` outside a placeholder. `{{`
+ * must begin a placeholder, so `{{{` is always an error.
  */
 export const parseTemplate = (body: string): Result.Result<Template, TemplateInvalid> => {
   const literals: Array<string> = []
@@ -80,11 +89,11 @@ export const parseTemplate = (body: string): Result.Result<Template, TemplateInv
   return Result.succeed({ literals, placeholders, names: new Set(placeholders) })
 }
 
-/** A value as the text shows it, or why it is none. */
+/** Converts a value to text, or says why it is invalid. */
 const valueText = (value: unknown, param: string): Result.Result<string, TemplateVariableInvalid> => {
   const invalid = (reason: TemplateVariableInvalid['reason']) =>
     Result.fail(new TemplateVariableInvalid({ param, reason }))
-  // As JSON writes it: `1e21` is `1e+21`, `-0` is `0`.
+  // The JSON form of a number: `1e21` becomes `1e+21`, `-0` becomes `0`.
   if (typeof value === 'number')
     return Number.isFinite(value) ? Result.succeed(JSON.stringify(value)) : invalid('type')
   if (typeof value !== 'string') return invalid('type')
@@ -95,11 +104,12 @@ const valueText = (value: unknown, param: string): Result.Result<string, Templat
 }
 
 /**
- * Fills a template. `variables` is an object as JSON gives it; only its own properties count, so that names like
- * `__proto__` and `constructor` are ordinary. Values are put in as they are and never read as a template.
+ * Renders a template. `variables` is a parsed JSON object. Only its own properties count, so
+ * `__proto__` and `constructor` are ordinary names. Values are inserted unchanged and are not
+ * parsed as templates.
  *
- * The first fault answers: missing (in the template's order), unknown, invalid (each in the order given), too long. `param` is `variables.<name>`; no
- * error repeats a value.
+ * Returns the first error: missing (in the template's order), unknown, invalid (both in the given
+ * order), too long. `param` is `variables.<name>`. An error never contains a value.
  */
 export const render = (
   template: Template,

@@ -15,7 +15,7 @@ const given = (body: string, variables: Record<string, unknown> = {}) => {
       expect(Result.isFailure(result) ? result.failure : result).toMatchObject({ code, ...details }),
   }
 }
-/** As a request brings it: `{"__proto__": …}` makes an own property. */
+/** Parses JSON like a request, so that `{"__proto__": …}` makes an own property. */
 const json = (text: string) => JSON.parse(text) as Record<string, unknown>
 
 describe('a template', () => {
@@ -60,7 +60,7 @@ describe('a template', () => {
     })
   })
 
-  it('always parses or tells where it does not', () => {
+  it('either parses or has an error with the position', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom('{', '}', ' ', 'a', '\n', '1', '_') }), (body) => {
         const parsed = parseTemplate(body)
@@ -78,7 +78,7 @@ describe('a template', () => {
 })
 
 describe('rendering', () => {
-  it('puts the values in', () => {
+  it('inserts the values', () => {
     given('Code {{code}}', { code: '1234' }).thenText('Code 1234')
     given('Заказ {{order}} готов', { order: 17 }).thenText('Заказ 17 готов')
     given('{{a}}{{ a }}-{{b}}', { b: 'y', a: 'x' }).thenText('xx-y')
@@ -97,16 +97,16 @@ describe('rendering', () => {
     given('{{n}}', { n: value }).thenText(text)
   })
 
-  it('never reads a value as a template', () => {
+  it('does not parse a value as a template', () => {
     given('{{a}} {{b}}', { a: '{{b}}', b: '$&' }).thenText('{{b}} $&')
   })
 
-  it('gives the names used, sorted, for the record', () => {
+  it('returns the used names, sorted', () => {
     const rendered = Result.getOrThrow(render(template('{{b}}{{a}}{{C}}'), { b: 1, a: 2, C: 3 }))
     expect(rendered.variables).toEqual(['C', 'a', 'b'])
   })
 
-  it('is replacing every placeholder by its value, whatever both are', () => {
+  it('replaces every placeholder with its value, for any names and values', () => {
     const name = fc.constantFrom('a', 'b', '_c1', '__proto__', 'constructor')
     const piece = fc.oneof(
       name.map((n) => ({ source: `{{${n}}}`, name: n })),
@@ -126,7 +126,7 @@ describe('rendering', () => {
           const used = [...new Set(pieces.flatMap((p) => (p.name === null ? [] : [p.name])))]
           const texts = new Map(used.map((n, i) => [n, values[i]!]))
           const variables = Object.fromEntries(texts)
-          // Object.fromEntries defines own properties, `__proto__` too.
+          // Object.fromEntries also defines `__proto__` as an own property.
           expect(Object.keys(variables)).toHaveLength(used.length)
           const expected = pieces
             .map((p) => {
@@ -143,14 +143,14 @@ describe('rendering', () => {
 })
 
 describe('variables', () => {
-  it('that are missing are told first, in the order of the template', () => {
+  it('that are missing are reported first, in the order of the template', () => {
     given('{{a}} {{b}}', {}).thenFails('template_variable_missing', { param: 'variables.a' })
     given('{{a}} {{b}}', { a: null, unknown: 1 }).thenFails('template_variable_missing', {
       param: 'variables.b',
     })
   })
 
-  it('that are unknown come next', () => {
+  it('that are unknown are reported next', () => {
     given('{{a}}', { a: null, x: 1 }).thenFails('template_variable_unknown', { param: 'variables.x' })
     given('no variables', { x: 1 }).thenFails('template_variable_unknown', { param: 'variables.x' })
   })
@@ -176,14 +176,14 @@ describe('variables', () => {
     given('{{a}}', { a: '😀'.repeat(501) }).thenFails('template_variable_invalid', { reason: 'length' })
   })
 
-  it('hold no control characters but the line feed, and no half of a pair', () => {
+  it('contain no control characters except the line feed, and no lone surrogate', () => {
     given('{{a}}', { a: 'one\ntwo' }).thenText('one\ntwo')
     for (const bad of ['\0', '\t', '\r', '\u007f', '\u009f', '\ud800', '\udc00x']) {
       given('{{a}}', { a: `x${bad}` }).thenFails('template_variable_invalid', { reason: 'characters' })
     }
   })
 
-  it('may be named like things of JavaScript', () => {
+  it('can have the names of JavaScript built-ins', () => {
     given('{{__proto__}}', json('{"__proto__": "p"}')).thenText('p')
     given('{{constructor}}', { constructor: 'c' }).thenText('c')
     given('{{__proto__}}').thenFails('template_variable_missing', { param: 'variables.__proto__' })
@@ -198,7 +198,7 @@ describe('variables', () => {
     ).thenText('null prototype')
   })
 
-  it('are not repeated in the error about them', () => {
+  it('do not appear in errors', () => {
     const result = render(template('{{a}}'), { a: 'private\0value' })
     const error = Result.getOrThrow(Result.flip(result))
     expect([String(error), JSON.stringify(error), error.stack].join(' ')).not.toContain('private')
@@ -214,17 +214,17 @@ describe('a text', () => {
   })
 })
 
-describe('a template is admitted to a send', () => {
+describe('admitTemplate', () => {
   const good: AdmissibleTemplate = { status: 'approved', class: 'otp', senderStatus: 'registered' }
   const live = { class: 'otp', mode: 'live' } as const
   const test = { class: 'otp', mode: 'test' } as const
   const bad = { status: 'pending_moderation', class: 'service', senderStatus: 'pending' } as const
 
-  it('approved, of the class of the send, with a registered sender', () => {
+  it('admits an approved template of the same class with a registered sender', () => {
     expect(Result.getOrThrow(admitTemplate(good, live))).toBe(good)
   })
 
-  it('and in test mode without waiting for anybody', () => {
+  it('does not wait for moderation or registration in test mode', () => {
     expect(Result.isSuccess(admitTemplate({ ...bad, class: 'otp' }, test))).toBe(true)
   })
 

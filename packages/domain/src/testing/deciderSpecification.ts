@@ -1,8 +1,8 @@
-/** Given what has happened, when this is asked, then that happens: tests of a decider that read as its specification. */
+/** Given facts, when a command, then facts: decider tests that read as a specification. */
 import { Result } from 'effect'
 import { expect } from 'vitest'
 
-export interface Decider<State, Command, Fact, Failure> {
+interface Decider<State, Command, Fact, Failure> {
   readonly initialState: State
   readonly decide: (state: State, command: Command) => Result.Result<ReadonlyArray<Fact>, Failure>
   readonly evolve: (state: State, fact: Fact) => State
@@ -22,14 +22,14 @@ export const specificationOf =
           command,
         )
       return {
-        /** Exactly these facts, in this order; none at all for a command that changes nothing. */
-        // oxlint-disable-next-line unicorn/no-thenable -- nobody awaits a sentence, and this is its word
+        /** Expects exactly these facts in this order. */
+        // oxlint-disable-next-line unicorn/no-thenable -- no code awaits this object
         then: (...facts: ReadonlyArray<Fact>): void => {
           expect(
             Result.getOrThrowWith(decision(), (failure) => new Error(`refused: ${failure._tag}`)),
           ).toEqual(facts)
         },
-        /** Nothing happens, and that is no error. */
+        /** Expects no facts and no error. */
         thenNothing: (): void => {
           expect(
             Result.getOrThrowWith(decision(), (failure) => new Error(`refused: ${failure._tag}`)),

@@ -45,7 +45,6 @@ export const TABLE_OWNERS = {
   'webhooks.batch_events': ['webhook-fanout'],
   'webhooks.batches': ['webhook-fanout'],
   'webhooks.endpoints': ['command-api', 'webhook-fanout'],
-  'webhooks.noted_successes': ['webhook-fanout'],
   'webhooks.positions': ['webhook-fanout'],
   'webhooks.redeliveries': ['store', 'webhook-fanout'],
   'webhooks.trials': ['command-api', 'webhook-fanout'],

@@ -122,3 +122,31 @@ export const readPage = async (
     hasMore,
   }
 }
+
+export interface StoredEvent {
+  /** UUID. */
+  readonly id: string
+  readonly sequence: number
+  readonly type: string
+  /** JSON text, as `/v1/events` serves it. */
+  readonly body: string
+}
+
+/** Which part of a journal to read: `createdUntil` is inclusive. */
+export interface JournalRange {
+  readonly afterSequence: number
+  readonly createdUntil: Date
+  readonly limit: number
+}
+
+/** The first events of a part of a journal, oldest first. */
+export const readRange = async (
+  q: Queries,
+  { account, mode }: Journal,
+  { afterSequence, createdUntil, limit }: JournalRange,
+): Promise<ReadonlyArray<StoredEvent>> =>
+  q<StoredEvent[]>`
+    SELECT id, sequence::float8 AS sequence, type, body FROM read.events
+     WHERE account = ${account} AND mode = ${mode} AND sequence > ${afterSequence}
+       AND created_at <= ${createdUntil}
+     ORDER BY sequence LIMIT ${limit}`

@@ -88,3 +88,22 @@ export const readAll = async (
       ON m.created_at > now() - interval '1 year'
    WHERE m.account IS NOT NULL`
 }
+
+/** An expression: the number of projected codes of a batch. `batchId` is the column with its UUID. */
+export const countCodesOfBatch = (q: Queries, batchId: string): SqlFragment =>
+  q`(SELECT count(*) FROM read.messages m
+      WHERE m.batch_id = ${q(batchId)} AND m.class = 'otp' AND m.account IS NOT NULL)`
+
+/** A query: the first ids of projected messages of a batch between two ids, in order. All ids are UUIDs. */
+export const selectIdsOfBatch = (
+  q: Queries,
+  batch: string,
+  range: { readonly after: string; readonly before: string; readonly limit: number },
+): SqlFragment => q`
+  SELECT id FROM read.messages
+   WHERE batch_id = ${batch} AND account IS NOT NULL AND id > ${range.after} AND id < ${range.before}
+   ORDER BY id LIMIT ${range.limit}`
+
+/** A query: one row if the message belongs to the batch. Both ids are UUIDs. */
+export const selectMembership = (q: Queries, batch: string, message: string): SqlFragment =>
+  q`SELECT 1 FROM read.messages WHERE id = ${message} AND batch_id = ${batch}`

@@ -1,4 +1,4 @@
-/** The operations that accept messages, and those that read what was accepted together. */
+/** The operations that accept messages and batches, and read batches. */
 import {
   type ApiError,
   apiError,
@@ -28,29 +28,24 @@ import {
   tallyOf,
 } from '../batches/batch-response.ts'
 import { Batches } from '../batches/batches.ts'
-import { storedAnswer } from '../idempotency/idempotency.ts'
+import { toStoredResponse } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
 import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
+import { orNotFound, templatesByName } from './lookups.ts'
 import type { Call, Operation } from './pipeline.ts'
 
-const orNotFound = <A>(found: A | null): Effect.Effect<A, ApiError> =>
-  found === null ? Effect.fail(apiError('not_found')) : Effect.succeed(found)
-
-/** Templates of one request that are looked up at a time: most of the pool stays for others. */
-const TEMPLATES_AT_ONCE = 4
-
-export interface AcceptingOptions {
-  /** Secret of the recipient hash. */
+export interface MessageOperationsOptions {
+  /** The secret of the recipient hash. */
   readonly hashSecret: string | Uint8Array
 }
 
-export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: AcceptingOptions) {
+export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: MessageOperationsOptions) {
   const accounts = yield* Accounts
   const batches = yield* Batches
   const acceptor = yield* BatchingAcceptor
 
-  const sent = (outcome: SendOutcome): Result.Result<Answer, ApiError> =>
+  const sendAnswer = (outcome: SendOutcome): Result.Result<Answer, ApiError> =>
     Result.map(outcome, ({ duplicate, view }) => jsonAnswer(202, acceptedBody(view, duplicate)))
 
   const sendMessage: Operation = Effect.fnUntraced(function* ({ body, caller, idempotency, trace }) {
@@ -59,7 +54,8 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     const template = yield* accounts.template(caller, send.template)
     const messageId = idempotency?.messageId ?? null
     const checked = checkSend(send, { owner: caller, settings, template, hashSecret, messageId })
-    // A refusal of a send without a reference or a remembered id can be no duplicate: it needs no look at the ledger.
+    // Without a `client_ref` or a remembered message id, a refused send cannot be a duplicate. So the ledger
+    // is not asked.
     if (checked.clientRef === null && messageId === null && Result.isFailure(checked.draft)) {
       countOutcome(checked.class, Result.fail(checked.draft.failure))
       return yield* checked.draft.failure
@@ -71,22 +67,24 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
         : {
             trace,
             lock: idempotency.lock,
-            answer: ([outcome]) => {
-              const answer = outcome === undefined ? null : Result.getOrNull(sent(outcome))
-              return answer === null ? null : storedAnswer(answer)
+            response: ([outcome]) => {
+              const answer = outcome === undefined ? null : Result.getOrNull(sendAnswer(outcome))
+              return answer === null ? null : toStoredResponse(answer)
             },
           },
     )
-    if (idempotency !== null) idempotency.stored = accepted.stored
+    if (idempotency !== null) idempotency.responseStored = accepted.responseStored
     const [outcome] = accepted.outcomes
     if (outcome !== undefined) countOutcome(checked.class, outcome)
     if (trace !== null && outcome !== undefined && Result.isSuccess(outcome)) {
       trace.attributes['hub.message_id'] = outcome.success.view.id
     }
-    return outcome === undefined ? yield* apiError('internal_error') : yield* Effect.fromResult(sent(outcome))
+    return outcome === undefined
+      ? yield* apiError('internal_error')
+      : yield* Effect.fromResult(sendAnswer(outcome))
   })
 
-  const candidatesOf = Effect.fnUntraced(function* (
+  const checkElements = Effect.fnUntraced(function* (
     caller: Caller,
     settings: AccountSettings,
     elements: ReadonlyArray<BatchElement>,
@@ -95,13 +93,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     const names = new Set(
       elements.flatMap(({ send }) => (Result.isSuccess(send) ? [send.success.template] : [])),
     )
-    const templates = new Map(
-      yield* Effect.forEach(
-        names,
-        (name) => Effect.map(accounts.template(caller, name), (template) => [name, template] as const),
-        { concurrency: TEMPLATES_AT_ONCE },
-      ),
-    )
+    const templates = yield* templatesByName(accounts, caller, names)
     return elements.flatMap(({ path, send }): ReadonlyArray<CheckedSend> => {
       if (Result.isFailure(send)) return []
       const template = templates.get(send.success.template) ?? null
@@ -109,8 +101,8 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
     })
   })
 
-  /** Which batch a repeat is about that accepts nothing new. */
-  const earlier = Effect.fnUntraced(function* (owner: Owner, tally: Tally) {
+  /** The earlier batch of a request that contains only duplicates. */
+  const earlierBatch = Effect.fnUntraced(function* (owner: Owner, tally: Tally) {
     const id = sharedBatch(tally)
     const found = id === null ? null : yield* batches.read(owner, id)
     return found === null
@@ -125,7 +117,7 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
       Result.flatMap(parseBody(body), (json) => decodeBatch(json, settings.batchMax)),
     )
     const id = freshId('bat', yield* Clock.currentTimeMillis)
-    const checkedSends = yield* candidatesOf(caller, settings, elements, id)
+    const checkedSends = yield* checkElements(caller, settings, elements, id)
 
     const answerOf = (
       about: { readonly id: string | null; readonly createdAt: number | null; readonly closed: boolean },
@@ -135,8 +127,8 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
       ...jsonAnswer(202, batchBody(about, results, tally, errorObject)),
       ...(isRepeatable(tally) ? { repeatable: true as const } : undefined),
     })
-    /** The answer of a request that has created its batch. */
-    const created = (results: ReadonlyArray<ElementOutcome>, tally: Tally, createdAt: number): Answer =>
+    /** The answer to a request that has created its batch. */
+    const createdAnswer = (results: ReadonlyArray<ElementOutcome>, tally: Tally, createdAt: number): Answer =>
       answerOf({ id, createdAt, closed: tally.accepted === 0 }, results, tally)
 
     const batch = {
@@ -153,26 +145,26 @@ export const acceptingOperations = Effect.fnUntraced(function* ({ hashSecret }: 
         ? undefined
         : {
             lock: idempotency.lock,
-            answer: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => {
+            response: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => {
               const results = pair(elements, outcomes)
               const tally = tallyOf(results)
               const isLast = tally.accepted > 0 && failureOf(tally) === null && !isRepeatable(tally)
-              return isLast ? storedAnswer(created(results, tally, createdAt)) : null
+              return isLast ? toStoredResponse(createdAnswer(results, tally, createdAt)) : null
             },
           }),
     })
     for (const [i, outcome] of accepted.outcomes.entries()) countOutcome(checkedSends[i]!.class, outcome)
-    if (idempotency !== null) idempotency.stored = accepted.stored
+    if (idempotency !== null) idempotency.responseStored = accepted.responseStored
     const results = pair(elements, accepted.outcomes)
     const tally = tallyOf(results)
     const failure = failureOf(tally)
     if (failure !== null) return yield* failure
     if (tally.accepted === 0 && tally.duplicate > 0) {
-      return answerOf(yield* earlier(caller, tally), results, tally)
+      return answerOf(yield* earlierBatch(caller, tally), results, tally)
     }
-    // Nothing was accepted, and not even that could be recorded.
+    // The database recorded nothing, not even a batch without accepted elements.
     if (accepted.batchCreatedAt === null) return yield* STORAGE_DOWN
-    return created(results, tally, accepted.batchCreatedAt)
+    return createdAnswer(results, tally, accepted.batchCreatedAt)
   })
 
   const readBatch: Operation = Effect.fnUntraced(function* ({ caller, params }) {

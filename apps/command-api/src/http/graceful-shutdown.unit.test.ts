@@ -2,10 +2,10 @@ import { assert, describe, it } from '@effect/vitest'
 import { Duration, Effect, Exit, Fiber, Layer, Scope } from 'effect'
 import { TestClock } from 'effect/testing'
 import { HttpEdge } from './edge.ts'
-import { announcedShutdown } from './shutdown.ts'
+import { gracefulShutdown } from './graceful-shutdown.ts'
 
-describe('the end of a process', () => {
-  it.effect('is announced at once, and goes on below after the delay', () =>
+describe('graceful shutdown', () => {
+  it.effect('enters draining at once, and closes the layers below after the delay', () =>
     Effect.gen(function* () {
       const states: Array<string> = []
       let isClosed = false
@@ -24,7 +24,7 @@ describe('the end of a process', () => {
       )
       const scope = yield* Scope.make()
       yield* Layer.buildWithScope(
-        announcedShutdown(Duration.seconds(2)).pipe(
+        gracefulShutdown(Duration.seconds(2)).pipe(
           Layer.provideMerge(listener),
           Layer.provide(Layer.succeed(HttpEdge)(edge)),
         ),

@@ -1,4 +1,4 @@
-/** API keys: which account and mode a request speaks for. Source: specification, Authentication. */
+/** API keys: the account and mode of a request. Source: specification, Authentication. */
 import { API_KEY_PATTERN, apiKeyDigest, CACHE_TTL_MS, encodeId, type Mode } from '@hub/domain'
 import { Sql, type StorageError } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
@@ -7,10 +7,10 @@ import { type ClientAddress, isWithin, networkFrom, type Networks } from './clie
 
 const BEARER = /^bearer +(\S+) *$/i
 
-const KNOWN_FOR = Duration.millis(CACHE_TTL_MS.apiKey)
-/** A key just issued must work at once, so a miss is kept only to take the edge off a client that hammers with a wrong one. */
-const UNKNOWN_FOR = Duration.millis(250)
-/** Keys in memory; some 300 bytes each. */
+const VALID_TTL = Duration.millis(CACHE_TTL_MS.apiKey)
+/** A new key must work at once, so a miss is cached only for a client that repeats a wrong key rapidly. */
+const INVALID_TTL = Duration.millis(250)
+/** Cached keys; some 300 bytes each. */
 const CAPACITY = 10_000
 
 const DEADLINE = { deadline: Duration.millis(1000) }
@@ -19,13 +19,13 @@ interface KeyRow {
   readonly id: string
   readonly account: string
   readonly mode: Mode
-  /** In CIDR notation; `null` is anywhere. */
+  /** In CIDR notation; `null` allows every address. */
   readonly allowed: ReadonlyArray<string> | null
 }
 
 interface KnownKey {
   readonly caller: Caller
-  /** Where the key may be used; `null` is anywhere, an empty list nowhere. */
+  /** Networks that may use the key; `null` allows every address, an empty list none. */
   readonly allowed: Networks | null
 }
 
@@ -47,8 +47,8 @@ export class ApiKeys extends Context.Service<
   ApiKeys,
   {
     /**
-     * Who the value of `Authorization` speaks for; `null` when it is no valid key or may not be used from this address, which
-     * nobody is to tell apart.
+     * The caller by the value of `Authorization`; `null` for an invalid key and for a key that this address may
+     * not use. Clients must not be able to distinguish the two.
      */
     readonly identify: (
       authorization: string,
@@ -61,7 +61,7 @@ export class ApiKeys extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* Sql
       const cache = yield* Cache.makeWith(
-        // The cache holds hashes, not keys: a heap dump gives nobody access.
+        // The cache contains hashes, so that a heap dump reveals no key.
         (digest: string) =>
           Effect.map(
             sql.run(
@@ -75,7 +75,7 @@ export class ApiKeys extends Context.Service<
         {
           capacity: CAPACITY,
           timeToLive: (exit) =>
-            Exit.isFailure(exit) ? Duration.zero : exit.value === null ? UNKNOWN_FOR : KNOWN_FOR,
+            Exit.isFailure(exit) ? Duration.zero : exit.value === null ? INVALID_TTL : VALID_TTL,
         },
       )
       return {

@@ -1,0 +1,41 @@
+/** What the steps of an acceptance batch share. `acceptor.ts` creates it once per process. */
+import type { Lifetimes } from '@hub/domain'
+import type { TopicNames } from '@hub/kafka'
+import type { PayloadEncryption } from '@hub/store'
+import type { TracingShape } from '@hub/telemetry'
+import { Effect } from 'effect'
+import type { MakeId } from '../ids.ts'
+import type { CodesInProgress } from './codes-in-progress.ts'
+import type { Ledger } from './ledger.port.ts'
+import type { Limits, SendReservation } from './limits.ts'
+import type { PendingSend, PendingSends } from './pending-send.ts'
+import type { Publisher } from './publish.ts'
+
+export interface AcceptorOptions {
+  readonly topics: TopicNames
+  readonly lifetimes: Lifetimes
+  readonly makeMessageId: MakeId
+}
+
+export interface AcceptanceServices extends AcceptorOptions {
+  readonly ledger: Ledger['Service']
+  readonly limits: Limits['Service']
+  readonly encryption: PayloadEncryption['Service']
+  readonly tracing: TracingShape
+  /** Sends that wait for the next acceptance batch. */
+  readonly queue: Array<PendingSend>
+  readonly pending: PendingSends
+  readonly codes: CodesInProgress
+  readonly publisher: Publisher
+  readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
+}
+
+/** The code will not be published: the sends that joined it go first into the next acceptance batch. */
+export const cancelCode = ({ codes, queue }: AcceptanceServices, messageId: string): void =>
+  void queue.unshift(...codes.cancel(messageId))
+
+export const releaseInBackground = (
+  { limits, runInBackground }: AcceptanceServices,
+  reservations: ReadonlyArray<SendReservation>,
+): Effect.Effect<void> =>
+  reservations.length === 0 ? Effect.void : runInBackground(limits.release(reservations))

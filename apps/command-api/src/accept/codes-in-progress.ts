@@ -1,0 +1,58 @@
+/**
+ * The codes (`otp`) that this process is recording and publishing, and the codes that Kafka has acknowledged to it. A repeat
+ * of a code in progress joins it and gets the same outcome, so the code is published once. Synchronous.
+ */
+import type { ApiError } from '@hub/contract'
+import type { MessageView } from '../messages/message.ts'
+import type { PendingSend, PendingSends } from './pending-send.ts'
+
+/** Acknowledged codes in memory. The projector needs seconds to make them known; this is several times that. */
+const MAX_ACKNOWLEDGED = 20_000
+
+interface Joiner {
+  readonly send: PendingSend
+  /** The message as the joiner's lookup found it. */
+  readonly view: MessageView
+}
+
+export const makeCodesInProgress = (pending: PendingSends) => {
+  const joinersOf = new Map<string, Array<Joiner>>()
+  const acknowledged = new Set<string>()
+
+  const end = (messageId: string): ReadonlyArray<Joiner> => {
+    const joiners = joinersOf.get(messageId) ?? []
+    joinersOf.delete(messageId)
+    return joiners
+  }
+
+  return {
+    isAcknowledged: (messageId: string): boolean => acknowledged.has(messageId),
+    isInProgress: (messageId: string): boolean => joinersOf.has(messageId),
+    begin: (messageId: string): void => void joinersOf.set(messageId, []),
+    join: (messageId: string, joiner: Joiner): void => void joinersOf.get(messageId)?.push(joiner),
+    hasJoined: (send: PendingSend): boolean =>
+      joinersOf.values().some((joiners) => joiners.some((joiner) => joiner.send === send)),
+    /** The code will not be published. Returns the sends that joined it: they must be decided again. */
+    cancel: (messageId: string): ReadonlyArray<PendingSend> => end(messageId).map(({ send }) => send),
+    /** Kafka has acknowledged the code. */
+    confirm: (send: PendingSend, view: MessageView): void => {
+      const joiners = end(view.id)
+      acknowledged.add(view.id)
+      if (acknowledged.size > MAX_ACKNOWLEDGED) {
+        const oldest = acknowledged.values().next().value
+        if (oldest !== undefined) acknowledged.delete(oldest)
+      }
+      send.reserved = false
+      pending.accept(send, view, false)
+      for (const joiner of joiners) pending.accept(joiner.send, joiner.view, true)
+    },
+    /** The code was not published. */
+    fail: (send: PendingSend, messageId: string, error: ApiError): void => {
+      const joiners = end(messageId)
+      send.reserved = false
+      pending.refuse(send, error)
+      for (const joiner of joiners) pending.refuse(joiner.send, error)
+    },
+  }
+}
+export type CodesInProgress = ReturnType<typeof makeCodesInProgress>

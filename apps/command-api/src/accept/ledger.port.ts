@@ -1,0 +1,126 @@
+/**
+ * The port of the ledger: what an acceptance batch reads and writes in PostgreSQL. `ledger.ts` is the adapter;
+ * `ledger.contract.ts` is the contract suite, which the test double also passes.
+ */
+import type { MessageAccepted, Money } from '@hub/domain'
+import type { StorageError } from '@hub/store'
+import { Context, type Effect } from 'effect'
+import type { Owner } from '../accounts/account.ts'
+import type { IdempotencyLock, StoredResponse } from '../idempotency/idempotency-keys.port.ts'
+import type { KnownMessage } from './decide.ts'
+
+/** A `client_ref` to look up. */
+export interface Reference {
+  readonly owner: Owner
+  readonly clientRef: string
+}
+
+export interface LedgerQuery {
+  readonly references: ReadonlyArray<Reference>
+  /** Recipient hashes, for opt-outs. */
+  readonly recipients: ReadonlyArray<string>
+  /** Message ids that idempotency keys remember. */
+  readonly remembered: ReadonlyArray<string>
+}
+
+/** What the ledger knows before an acceptance batch is decided. */
+export interface LedgerSnapshot {
+  /** PostgreSQL's clock, milliseconds since the epoch. It stamps the whole acceptance batch. */
+  readonly at: number
+  /** The used references, by `refKey`. */
+  readonly known: ReadonlyMap<string, KnownMessage | null>
+  /** The recorded ones of the remembered ids. */
+  readonly recorded: ReadonlyMap<string, KnownMessage>
+  /** The opted-out ones of the recipients. */
+  readonly optedOut: ReadonlySet<string>
+}
+
+/** The record of one accepted send: a row of `command.acceptances`, its reference and its charge. */
+export interface LedgerEntry {
+  readonly owner: Owner
+  readonly fact: MessageAccepted
+  readonly toMasked: string
+  /** `null`: the account has no limit, or the send costs nothing. */
+  readonly spendLimit: Money | null
+  /** The lock on the idempotency key of its request, if it has one. */
+  readonly lock: IdempotencyLock | null
+}
+
+/** A row of `command.batches`. */
+export interface BatchRow {
+  /** `bat_…` */
+  readonly id: string
+  readonly owner: Owner
+  readonly total: number
+  readonly accepted: number
+  readonly duplicate: number
+  readonly rejected: number
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number
+  /** `null`: the outcome is not known yet. */
+  readonly sealedAt: number | null
+}
+
+/** Message ids of a commit that the ledger did not record. */
+export interface Unrecorded {
+  /** After the lookup, another process took their `client_ref` or published the code. */
+  readonly lost: ReadonlySet<string>
+  /** They exceed the spend limit. */
+  readonly overspent: ReadonlySet<string>
+  /** Their request lost the lock on its idempotency key: another request may be running. */
+  readonly lockLost: ReadonlySet<string>
+}
+
+/** What the transaction writes in addition to the messages. */
+export interface ExtraWrites {
+  /** The outbox row; `null` if it would be empty. */
+  readonly outbox: Uint8Array | null
+  readonly batches: ReadonlyArray<BatchRow>
+  readonly responses: ReadonlyArray<{ readonly lock: IdempotencyLock; readonly response: StoredResponse }>
+}
+
+/** The content of one transaction. */
+export interface Commit {
+  readonly accepted: ReadonlyArray<LedgerEntry>
+  /** Codes to publish again. Their rows get the new time, lifetime, template and batch, and are charged again. */
+  readonly republished: ReadonlyArray<LedgerEntry>
+  /** Called with what is not recorded, possibly first with an assumption and again with the result. */
+  readonly extraWrites: (unrecorded: Unrecorded) => ExtraWrites
+  /** Outbox rows that Kafka has acknowledged: the transaction deletes them. */
+  readonly appendedRows: ReadonlyArray<number>
+}
+
+export interface CommitResult extends Unrecorded {
+  /** Id of the outbox row. */
+  readonly outboxRow: number | null
+}
+
+/** A code that was recorded, and that Kafka has not confirmed. */
+export interface UnprovenCode {
+  readonly messageId: string
+  /** The time of its acceptance; `null`: any. */
+  readonly at: number | null
+}
+
+export class Ledger extends Context.Service<
+  Ledger,
+  {
+    readonly lookup: (query: LedgerQuery) => Effect.Effect<LedgerSnapshot, StorageError>
+    /** All or nothing. After `StorageUnavailable` the transaction may still have been committed. */
+    readonly commit: (commit: Commit) => Effect.Effect<CommitResult, StorageError>
+    /** Refunds the price of codes that were not published. Idempotent. */
+    readonly refund: (codes: ReadonlyArray<UnprovenCode>) => Effect.Effect<void, StorageError>
+    /**
+     * Seals a batch: writes its outcome and the outbox row with `records`. Returns the id of the outbox row. `null`: the
+     * batch was sealed before, or fewer than `codes` accepted codes are still in it, because another process published some
+     * of them again in another batch. Then it stays open.
+     */
+    readonly seal: (
+      batch: BatchRow,
+      codes: number,
+      records: Uint8Array,
+    ) => Effect.Effect<number | null, StorageError>
+    /** Deletes outbox rows that Kafka has acknowledged. */
+    readonly deleteOutboxRows: (rows: ReadonlyArray<number>) => Effect.Effect<void, StorageError>
+  }
+>()('@hub/command-api/Ledger') {}

@@ -1,0 +1,231 @@
+/**
+ * Steps 1 to 3 of an acceptance batch: look up what is known, decide each send, apply the limits, and encrypt and encode
+ * what is new. Repeats and refusals get their outcome here and cost nothing.
+ */
+import { type ApiError, apiError } from '@hub/contract'
+import { accept, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
+import { acceptedRecord } from '@hub/kafka'
+import type { PayloadEncryption, PayloadKey } from '@hub/store'
+import { Effect, Result } from 'effect'
+import { acceptedView } from '../messages/message.ts'
+import { type AcceptanceServices, cancelCode, releaseInBackground } from './acceptance-services.ts'
+import type { MessageDraft } from './checked-send.ts'
+import { type Decision, decideSends, isNew, type NewSendDecision } from './decide.ts'
+import type { LedgerQuery, LedgerSnapshot, Reference } from './ledger.port.ts'
+import { reservationOf, type SendReservation } from './limits.ts'
+import type { PendingRequest, PendingSend } from './pending-send.ts'
+import type { PreparedSend } from './prepared-send.ts'
+
+/** A send of the acceptance batch and its decision, which a limit may change to a refusal. */
+export interface DecidedSend {
+  readonly send: PendingSend
+  decision: Decision
+}
+
+/** The ledger query of an acceptance batch. */
+export const ledgerQueryOf = (sends: ReadonlyArray<PendingSend>): LedgerQuery => {
+  const references = new Map<string, Reference>()
+  const recipients = new Set<string>()
+  const remembered = new Set<string>()
+  for (const { checked } of sends) {
+    const { clientRef, messageId, owner } = checked
+    if (clientRef !== null) {
+      references.set(`${owner.accountUuid}:${owner.mode}:${clientRef}`, { owner, clientRef })
+    }
+    if (messageId !== null) remembered.add(messageId)
+    if (checked.class === 'service' && owner.mode === 'live') recipients.add(checked.recipient)
+  }
+  return {
+    references: [...references.values()],
+    recipients: [...recipients],
+    remembered: [...remembered],
+  }
+}
+
+export type PayloadKeys = ReadonlyMap<MessageClass, PayloadKey>
+
+/** The payload keys for the classes of the sends. */
+export const payloadKeys = Effect.fnUntraced(function* (
+  encryption: PayloadEncryption['Service'],
+  sends: ReadonlyArray<PendingSend>,
+) {
+  const keys = new Map<MessageClass, PayloadKey>()
+  for (const { checked } of sends) {
+    if (!keys.has(checked.class)) keys.set(checked.class, yield* encryption.currentKey(checked.class))
+  }
+  return keys as PayloadKeys
+})
+
+/** The message id of a send that is accepted or republished. */
+export const messageIdOf = (send: PendingSend, decision: NewSendDecision): string => {
+  const id = decision.type === 'republish' ? decision.messageId : (send.messageId ?? send.checked.messageId)
+  if (id === null) throw new Error('an accepted send has no message id; decideBatch must assign it')
+  return id
+}
+
+/**
+ * Decides the sends and, in the same synchronous step, registers the codes that are in progress from here on and the repeats
+ * that join one. Message ids rise in the order of the sends, so that a batch lists its messages in that order.
+ */
+export const decideBatch = (
+  { codes, makeMessageId }: AcceptanceServices,
+  sends: ReadonlyArray<PendingSend>,
+  { at, known, optedOut, recorded }: LedgerSnapshot,
+): ReadonlyArray<DecidedSend> => {
+  const decisions = decideSends(
+    sends.map(({ checked }) => checked),
+    { known, recorded, optedOut, acknowledged: codes.isAcknowledged, inProgress: codes.isInProgress },
+  )
+  const decided = sends.map((send, i): DecidedSend => ({ send, decision: decisions[i]! }))
+  const withoutId = decided.filter(
+    ({ decision, send }) =>
+      decision.type === 'accept' && send.messageId === null && send.checked.messageId === null,
+  )
+  const ids = withoutId.map(() => makeMessageId(at)).toSorted()
+  for (const [i, { send }] of withoutId.entries()) send.messageId = ids[i]!
+  for (const { decision, send } of decided) {
+    send.request.createdAt ??= at
+    if (decision.type === 'join') codes.join(decision.messageId, { send, view: decision.view })
+    else if (isNew(decision) && decision.draft.class === 'otp') codes.begin(messageIdOf(send, decision))
+  }
+  return decided
+}
+
+/** A limit refuses the send. */
+const refuseNew = (services: AcceptanceServices, one: DecidedSend, error: ApiError): void => {
+  if (isNew(one.decision)) cancelCode(services, messageIdOf(one.send, one.decision))
+  one.decision = { type: 'refuse', error }
+}
+
+/** Asks for the hub's daily limit once per request, before any of its messages exists. A request is refused as a whole. */
+export const applyDailyLimit = Effect.fnUntraced(function* (
+  services: AcceptanceServices,
+  at: number,
+  decided: ReadonlyArray<DecidedSend>,
+) {
+  const creating = new Set(decided.filter(({ decision }) => isNew(decision)).map(({ send }) => send.request))
+  if (creating.size === 0) return
+  const today = yield* Effect.cached(services.limits.daily(at))
+  for (const request of creating) request.dailyLimit ??= today
+  const refused = new Map<PendingRequest, ApiError>()
+  for (const request of creating) {
+    const seconds = yield* request.dailyLimit ?? today
+    if (seconds !== null) refused.set(request, apiError('hub_daily_limit_reached', { retryAfter: seconds }))
+  }
+  if (refused.size === 0) return
+  for (const one of decided) {
+    const error = refused.get(one.send.request)
+    if (error !== undefined && one.decision.type !== 'join') refuseNew(services, one, error)
+  }
+})
+
+export const reserveFloodWindows = Effect.fnUntraced(function* (
+  services: AcceptanceServices,
+  decided: ReadonlyArray<DecidedSend>,
+) {
+  const asking: Array<DecidedSend> = []
+  const reservations: Array<SendReservation> = []
+  for (const one of decided) {
+    const { decision, send } = one
+    if (!isNew(decision)) continue
+    asking.push(one)
+    reservations.push(reservationOf(send.checked, decision.draft, messageIdOf(send, decision)))
+  }
+  if (asking.length === 0) return
+  const errors = yield* services.limits.reserve(reservations)
+  for (const [i, one] of asking.entries()) {
+    const error = errors[i] ?? null
+    if (error === null) one.send.reserved = true
+    else refuseNew(services, one, error)
+  }
+})
+
+/** Completes repeats and refusals. */
+export const completeKnown = Effect.fnUntraced(function* (
+  services: AcceptanceServices,
+  decided: ReadonlyArray<DecidedSend>,
+) {
+  const unused: Array<SendReservation> = []
+  for (const { decision, send } of decided) {
+    if (decision.type === 'refuse') services.pending.refuse(send, decision.error)
+    if (decision.type !== 'duplicate') continue
+    const { checked } = send
+    // An earlier acceptance batch reserved for this send, then another send got its client_ref. If the recipients are
+    // equal, the two sends share the reservation. Otherwise nobody uses this one.
+    if (send.reserved && decision.recipient !== checked.recipient && Result.isSuccess(checked.draft)) {
+      unused.push(reservationOf(checked, checked.draft.success, decision.view.id))
+    }
+    send.reserved = false
+    services.pending.accept(send, decision.view, !decision.byKey)
+  }
+  yield* releaseInBackground(services, unused)
+})
+
+/** The plain text of the payload. A code's variables contain the code itself, and nobody may read them, so they are left out. */
+const payloadOf = ({ class: messageClass, rendered, to, values }: MessageDraft): Buffer =>
+  Buffer.from(
+    JSON.stringify(
+      messageClass === 'otp' ? { to, text: rendered.text } : { to, text: rendered.text, variables: values },
+    ),
+  )
+
+const prepareSend = (
+  { lifetimes, topics }: AcceptanceServices,
+  at: number,
+  keys: PayloadKeys,
+  send: PendingSend,
+  decision: NewSendDecision,
+): PreparedSend => {
+  const { draft } = decision
+  const { checked, request } = send
+  const key = keys.get(draft.class)
+  if (key === undefined) throw new Error(`no payload key was loaded for class ${draft.class}`)
+  const messageId = messageIdOf(send, decision)
+  const accepted: MessageAccepted = accept({
+    messageId,
+    at,
+    account: checked.owner.account,
+    mode: checked.owner.mode,
+    class: draft.class,
+    recipient: draft.recipient,
+    scenario: draft.scenario,
+    template: draft.template,
+    sender: draft.sender,
+    clientRef: checked.clientRef,
+    batch: checked.batch,
+    rendered: draft.rendered,
+    pricePerPart: draft.pricePerPart,
+    lifetimes,
+    sealingKey: key.id,
+    sealed: key.encrypt(messageId, payloadOf(draft)),
+  })
+  const republished = decision.type === 'republish'
+  const fact = republished ? republish(accepted) : accepted
+  const trace = request.context.trace ?? null
+  return {
+    send,
+    reservation: reservationOf(checked, draft, messageId),
+    entry: {
+      owner: checked.owner,
+      fact,
+      toMasked: draft.toMasked,
+      spendLimit: draft.spendLimit,
+      lock: request.context.lock ?? null,
+    },
+    // Readers of the record continue the trace of the request.
+    record: acceptedRecord(topics, fact, trace === null ? {} : { traceparent: trace.traceparent }),
+    view: acceptedView(fact, draft.toMasked),
+    republished,
+  }
+}
+
+/** Encrypts and encodes what is new: one record per message. */
+export const prepareNew = (
+  services: AcceptanceServices,
+  at: number,
+  keys: PayloadKeys,
+  decided: ReadonlyArray<DecidedSend>,
+): ReadonlyArray<PreparedSend> =>
+  decided.flatMap(({ decision, send }) =>
+    isNew(decision) ? [prepareSend(services, at, keys, send, decision)] : [],
+  )

@@ -1,0 +1,219 @@
+/**
+ * Step 4 of an acceptance batch: records the prepared sends in one transaction of the ledger, and hands them to the publisher.
+ *
+ * The transaction also writes the outcome of a batch and the response under an idempotency key, if it makes their last outcome
+ * known. A recorded `service` message is accepted. A recorded code is accepted only when Kafka acknowledges it.
+ */
+import { apiError } from '@hub/contract'
+import { encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
+import type { TracingShape } from '@hub/telemetry'
+import { Effect, Result } from 'effect'
+import { type AcceptanceServices, cancelCode, releaseInBackground } from './acceptance-services.ts'
+import type { BatchRow, CommitResult, ExtraWrites, Unrecorded } from './ledger.port.ts'
+import type { SendReservation } from './limits.ts'
+import type { PendingRequest, PendingSend, SendOutcome } from './pending-send.ts'
+import type { DecidedSend } from './prepare.ts'
+import type { PreparedSend } from './prepared-send.ts'
+import { batchOutcome, batchSealedRecords } from './seal-batch.ts'
+
+const SPEND_LIMIT_REACHED = apiError('spend_limit_reached')
+const LOCK_LOST = apiError('idempotency_conflict')
+
+/** The content of one acceptance batch. */
+export interface PreparedBatch {
+  /** PostgreSQL's clock, milliseconds since the epoch. */
+  readonly at: number
+  readonly decided: ReadonlyArray<DecidedSend>
+  readonly prepared: ReadonlyArray<PreparedSend>
+}
+
+const isRecorded = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
+  !unrecorded.lost.has(view.id) && !unrecorded.overspent.has(view.id) && !unrecorded.lockLost.has(view.id)
+
+/**
+ * The ledger charges before it knows which references are lost. The charge of a lost send may leave room for a send that
+ * was refused. So if both occur, the refused sends are tried again.
+ */
+const isOverLimit = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
+  unrecorded.overspent.has(view.id) && unrecorded.lost.size === 0
+
+/** The outcomes that a commit makes known, by send. Codes get theirs from the publication. */
+const outcomesOf = (
+  unrecorded: Unrecorded,
+  { decided, prepared }: PreparedBatch,
+): ReadonlyMap<PendingSend, SendOutcome> => {
+  const outcomes = new Map<PendingSend, SendOutcome>()
+  for (const one of prepared) {
+    if (isOverLimit(unrecorded, one)) outcomes.set(one.send, Result.fail(SPEND_LIMIT_REACHED))
+    else if (unrecorded.lockLost.has(one.view.id)) outcomes.set(one.send, Result.fail(LOCK_LOST))
+    else if (one.entry.fact.class === 'service' && isRecorded(unrecorded, one)) {
+      outcomes.set(one.send, Result.succeed({ view: one.view, duplicate: false }))
+    }
+  }
+  for (const { decision, send } of decided) {
+    if (decision.type !== 'follow') continue
+    const leader = outcomes.get(decided[decision.leader]!.send)
+    if (leader !== undefined && Result.isSuccess(leader)) {
+      outcomes.set(send, Result.succeed({ view: leader.success.view, duplicate: true }))
+    }
+  }
+  return outcomes
+}
+
+/** What a commit makes known about whole requests. */
+interface Conclusion {
+  readonly batches: Array<BatchRow>
+  /** The rows of `batches` that are sealed. */
+  readonly sealedBatches: Array<BatchRow & { readonly sealedAt: number }>
+  readonly responses: Array<ExtraWrites['responses'][number]>
+  readonly recorded: ReadonlySet<PendingRequest>
+  readonly sealed: Array<PendingRequest>
+  readonly responseStored: Array<PendingRequest>
+}
+
+const concludeRequests = (batch: PreparedBatch, unrecorded: Unrecorded): Conclusion => {
+  const { at, prepared } = batch
+  const outcomes = outcomesOf(unrecorded, batch)
+  const recorded = new Set(
+    prepared.filter((one) => isRecorded(unrecorded, one)).map(({ send }) => send.request),
+  )
+  const conclusion: Conclusion = {
+    batches: [],
+    sealedBatches: [],
+    responses: [],
+    recorded,
+    sealed: [],
+    responseStored: [],
+  }
+  for (const request of new Set(prepared.map(({ send }) => send.request))) {
+    const { batch: newBatch, lock, response } = request.context
+    if (newBatch === undefined && lock === undefined) continue
+    const known = request.sends
+      .map((send) => send.outcome ?? outcomes.get(send) ?? null)
+      .filter((outcome) => outcome !== null)
+    // If an outcome was uncertain, the client may know another one. Then the sweeper counts what the ledger contains.
+    const isComplete = known.length === request.sends.length && !request.outcomeUncertain
+    const createdAt = request.createdAt ?? at
+    if (newBatch !== undefined) {
+      const outcome = batchOutcome(newBatch, known)
+      // A batch with codes is sealed after Kafka has answered for all of them.
+      if (isComplete && outcome.exists && outcome.codes === 0) {
+        const row = { ...outcome, createdAt, sealedAt: at }
+        conclusion.batches.push(row)
+        conclusion.sealedBatches.push(row)
+        conclusion.sealed.push(request)
+      } else if (recorded.has(request)) {
+        conclusion.batches.push({ ...outcome, createdAt, sealedAt: null })
+      }
+    }
+    if (isComplete && lock !== undefined && response !== undefined) {
+      const stored = response(known, createdAt)
+      if (stored !== null) {
+        conclusion.responses.push({ lock, response: stored })
+        conclusion.responseStored.push(request)
+      }
+    }
+  }
+  return conclusion
+}
+
+/** Records the batch, then completes or publishes its sends. */
+export const recordBatch = Effect.fnUntraced(function* (services: AcceptanceServices, batch: PreparedBatch) {
+  const { ledger, publisher, topics, tracing } = services
+  const { prepared } = batch
+  const appendedRows = publisher.takeAppendedRows()
+  let conclusion: Conclusion | null = null
+  let sealRecords: ReadonlyArray<OutgoingRecord> = []
+  const result = yield* ledger
+    .commit({
+      accepted: prepared.filter(({ republished }) => !republished).map(({ entry }) => entry),
+      republished: prepared.filter(({ republished }) => republished).map(({ entry }) => entry),
+      extraWrites: (unrecorded) => {
+        conclusion = concludeRequests(batch, unrecorded)
+        sealRecords = batchSealedRecords(topics, conclusion.sealedBatches)
+        const records = prepared
+          .filter((one) => one.entry.fact.class === 'service' && isRecorded(unrecorded, one))
+          .map((one) => one.record)
+        const all = [...records, ...sealRecords]
+        return {
+          outbox: all.length === 0 ? null : encodeOutboxRow(all),
+          batches: conclusion.batches,
+          responses: conclusion.responses,
+        }
+      },
+      appendedRows,
+    })
+    .pipe(Effect.tapError(() => Effect.sync(() => publisher.returnAppendedRows(appendedRows))))
+  // Set before any send gets its outcome: a request reads these flags as soon as it is done.
+  const { recorded, responseStored, sealed } = conclusion! as Conclusion
+  for (const request of recorded) request.recorded = true
+  for (const request of sealed) request.sealed = true
+  for (const request of responseStored) request.responseStored = true
+  if (tracing.isOn) traceRecorded(tracing, recorded)
+  yield* publishRecorded(services, batch, result, sealRecords)
+})
+
+/** One span per request, from its arrival until its first sends were recorded. */
+const traceRecorded = (tracing: TracingShape, recorded: ReadonlySet<PendingRequest>): void => {
+  for (const { arrivedAt, context, sends } of recorded) {
+    const trace = context.trace ?? null
+    if (trace === null) continue
+    tracing.record(tracing.childOf(trace.span), {
+      name: 'record sends',
+      kind: 'internal',
+      startedAt: arrivedAt,
+      attributes: { 'hub.sends': sends.length },
+    })
+  }
+}
+
+/** Completes what the commit has decided, publishes what it recorded, and queues the rest for the next acceptance batch. */
+const publishRecorded = Effect.fnUntraced(function* (
+  services: AcceptanceServices,
+  batch: PreparedBatch,
+  result: CommitResult,
+  sealRecords: ReadonlyArray<OutgoingRecord>,
+) {
+  const { limits, pending, publisher, queue, runInBackground } = services
+  const outcomes = outcomesOf(result, batch)
+  const codes: Array<PreparedSend> = []
+  const outboxRecords: Array<OutgoingRecord> = []
+  const accepted: Array<SendReservation> = []
+  const unused: Array<SendReservation> = []
+  const again: Array<PendingSend> = []
+  for (const one of batch.prepared) {
+    const { record, reservation, send, view } = one
+    if (!isRecorded(result, one)) {
+      cancelCode(services, view.id)
+      const outcome = outcomes.get(send)
+      if (outcome === undefined) again.push(send)
+      else {
+        // The request that holds the idempotency lock now has the same message id, and so the same reservation.
+        if (!result.lockLost.has(view.id)) unused.push(reservation)
+        pending.complete(send, outcome)
+      }
+    } else if (one.entry.fact.class === 'service') {
+      outboxRecords.push(record)
+      accepted.push(reservation)
+      send.reserved = false
+      pending.accept(send, view, false)
+    } else codes.push(one)
+  }
+  for (const { decision, send } of batch.decided) {
+    if (decision.type !== 'follow') continue
+    const outcome = outcomes.get(send)
+    const leader = batch.decided[decision.leader]!
+    const code = codes.find((one) => one.send === leader.send)
+    if (outcome !== undefined) pending.complete(send, outcome)
+    else if (code !== undefined) services.codes.join(code.view.id, { send, view: code.view })
+    else again.push(send)
+  }
+  queue.unshift(...again)
+  publisher.push({
+    outboxRow: result.outboxRow,
+    outboxRecords: [...outboxRecords, ...sealRecords],
+    codes,
+  })
+  if (accepted.length > 0) yield* runInBackground(limits.confirm(accepted, batch.at))
+  yield* releaseInBackground(services, unused)
+})

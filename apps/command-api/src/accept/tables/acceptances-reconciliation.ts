@@ -1,0 +1,134 @@
+/** `command.acceptances`: the statements of the reconciler, which compares the ledger with the read model. Ids are UUIDs. */
+import { encodeId, type MessageAccepted, type MessageClass, type Mode, republish } from '@hub/domain'
+import { type Queries, ReadMessages } from '@hub/store'
+import { addCharges, subtractCharges } from './spend-periods.ts'
+
+/** The next acceptances after `after` that are older than `lateAfterSeconds`, and whether the read model contains them. */
+export const selectLate = (
+  q: Queries,
+  page: {
+    readonly after: string | null
+    readonly lookBackHours: number
+    readonly lateAfterSeconds: number
+    readonly limit: number
+  },
+) => q<
+  {
+    readonly id: string
+    readonly class: MessageClass
+    readonly recipient: string
+    readonly projected: boolean
+  }[]
+>`
+  SELECT a.message_id AS id, a.class, encode(a.recipient, 'hex') AS recipient,
+         ${ReadMessages.isProjected(q, 'a.message_id')} AS projected
+    FROM (SELECT message_id, class, recipient FROM command.acceptances
+           WHERE message_id > coalesce(${page.after}::uuid,
+                                       command.uuid_floor(now() - make_interval(hours => ${page.lookBackHours})))
+             AND message_id < command.uuid_floor(now() - make_interval(secs => ${page.lateAfterSeconds}))
+           ORDER BY message_id LIMIT ${page.limit}) AS a
+   ORDER BY a.message_id`
+
+/**
+ * Suspects as they are now. `resolved`: the read model contains the message, or it was refunded and has expired. `inOutbox`:
+ * its record may still be in the outbox, because a row exists that is older than the acceptance and one minute.
+ */
+export const selectSuspects = (q: Queries, ids: ReadonlyArray<string>) => q<
+  { readonly id: string; readonly resolved: boolean; readonly inOutbox: boolean }[]
+>`
+  SELECT a.message_id AS id,
+         ${ReadMessages.isProjected(q, 'a.message_id')} OR (a.given_back AND a.expires_at < now()) AS resolved,
+         coalesce((SELECT min(o.created_at) FROM command.outbox o) < greatest(a.created_at, a.republished_at)
+                                                                    + interval '1 minute', false) AS "inOutbox"
+    FROM command.acceptances a
+   WHERE a.message_id = ANY (${[...ids]}::uuid[])`
+
+interface AcceptanceRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly class: MessageClass
+  readonly recipient: string
+  readonly template: string
+  readonly sender: string
+  readonly client_ref: string | null
+  readonly batch_id: string | null
+  readonly parts: number
+  readonly price: string
+  readonly currency: string
+  readonly variables: ReadonlyArray<string>
+  readonly created_at: Date
+  readonly expires_at: Date
+  readonly sealing_key: string
+  readonly sealed: Buffer
+}
+
+const republishedFact = (row: AcceptanceRow): MessageAccepted =>
+  republish({
+    type: 'MessageAccepted',
+    messageId: encodeId('msg', row.id),
+    at: row.created_at.getTime(),
+    account: encodeId('acc', row.account),
+    mode: row.mode,
+    class: row.class,
+    recipient: row.recipient,
+    template: row.template,
+    sender: row.sender,
+    clientRef: row.client_ref,
+    batch: row.batch_id === null ? null : encodeId('bat', row.batch_id),
+    parts: row.parts,
+    price: { amount: row.price, currency: row.currency },
+    variables: row.variables,
+    expiresAt: row.expires_at.getTime(),
+    sealingKey: row.sealing_key,
+    sealed: row.sealed,
+    republished: false,
+  })
+
+/**
+ * Marks `service` messages that can still be sent as republished, and returns their facts, in the order of ids. A message
+ * that was republished in the last `againAfterMinutes` is left out: another process may have done it, or the record is in
+ * Kafka but cannot be read.
+ */
+export const markRepublished = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+  againAfterMinutes: number,
+): Promise<ReadonlyArray<MessageAccepted>> => {
+  const rows = await q<AcceptanceRow[]>`
+    UPDATE command.acceptances a SET republished_at = clock_timestamp()
+     WHERE a.message_id = ANY (${[...ids]}::uuid[])
+       AND a.class = 'service' AND a.sealed IS NOT NULL AND NOT a.given_back AND a.expires_at > now()
+       AND (a.republished_at IS NULL OR a.republished_at < now() - make_interval(mins => ${againAfterMinutes}))
+       AND NOT ${ReadMessages.isProjected(q, 'a.message_id')}
+    RETURNING a.message_id AS id, a.account, a.mode, a.class, encode(a.recipient, 'hex') AS recipient, a.template, a.sender,
+              a.client_ref, a.batch_id, a.parts, a.price, a.currency, a.variables, a.created_at, a.expires_at,
+              a.sealing_key, a.sealed`
+  return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(republishedFact)
+}
+
+/** Refunds expired messages that the read model does not contain. Returns their number. */
+export const refundExpired = async (q: Queries, ids: ReadonlyArray<string>): Promise<number> => {
+  const rows = await q`
+    WITH refunded AS (
+      UPDATE command.acceptances a SET given_back = true
+       WHERE a.message_id = ANY (${[...ids]}::uuid[]) AND NOT a.given_back AND a.expires_at < now()
+         AND NOT ${ReadMessages.isProjected(q, 'a.message_id')}
+      RETURNING a.message_id, a.account, a.mode, a.created_at, a.price),
+    lowered AS (${subtractCharges(q, 'refunded')})
+    SELECT message_id FROM refunded`
+  return rows.length
+}
+
+/** Charges refunded messages of the last hours that the read model contains nevertheless. Returns their number. */
+export const chargeProjected = async (q: Queries, lookBackHours: number): Promise<number> => {
+  const rows = await q`
+    WITH charged AS (
+      UPDATE command.acceptances a SET given_back = false
+       WHERE a.given_back AND a.message_id > command.uuid_floor(now() - make_interval(hours => ${lookBackHours}))
+         AND ${ReadMessages.isProjected(q, 'a.message_id')}
+      RETURNING a.message_id, a.account, a.mode, a.created_at, a.price),
+    raised AS (${addCharges(q, 'charged')})
+    SELECT message_id FROM charged`
+  return rows.length
+}

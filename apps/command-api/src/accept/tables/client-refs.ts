@@ -1,0 +1,45 @@
+/** `command.client_refs`: the used client references. The unique index on them makes a repeat a repeat. */
+import type { Mode } from '@hub/domain'
+import { type Queries, uuidOf } from '@hub/store'
+import { refKey } from '../decide.ts'
+import type { LedgerEntry, Reference } from '../ledger.port.ts'
+
+/** PostgreSQL's clock (ms) and the used ones of the references: one round trip, because each acceptance batch starts with it. */
+export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Reference>) => q<
+  {
+    at: string
+    used: ReadonlyArray<{ account: string; mode: Mode; client_ref: string; message_id: string }>
+  }[]
+>`
+  SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS at,
+         (SELECT coalesce(json_agg(r), '[]')
+            FROM unnest(${references.map(({ owner }) => owner.accountUuid)}::uuid[],
+                        ${references.map(({ owner }) => owner.mode)}::text[],
+                        ${references.map(({ clientRef }) => clientRef)}::text[]) AS asked (account, mode, client_ref)
+           CROSS JOIN LATERAL (
+                 SELECT c.account, c.mode, c.client_ref, c.message_id FROM command.client_refs c
+                  WHERE c.account = asked.account AND c.mode = asked.mode::command.mode AND c.client_ref = asked.client_ref
+                  LIMIT 1) AS r) AS used`
+
+/**
+ * Inserts references and returns the message ids of those that were free. An insert waits for an open transaction that has
+ * inserted the same reference. The rows are sorted, so that two transactions with common references cannot deadlock.
+ */
+export const insertReferences = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
+  const sorted = entries.toSorted((a, b) => {
+    const left = refKey(a.owner, a.fact.clientRef ?? '')
+    const right = refKey(b.owner, b.fact.clientRef ?? '')
+    return left < right ? -1 : left > right ? 1 : 0
+  })
+  return q<{ message_id: string }[]>`
+    INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
+    SELECT account, mode::command.mode, client_ref, message_id, timestamptz 'epoch' + at * interval '1 millisecond'
+      FROM unnest(${sorted.map(({ owner }) => owner.accountUuid)}::uuid[],
+                  ${sorted.map(({ owner }) => owner.mode)}::text[],
+                  ${sorted.map(({ fact }) => fact.clientRef)}::text[],
+                  ${sorted.map(({ fact }) => uuidOf('msg', fact.messageId))}::uuid[],
+                  ${sorted.map(({ fact }) => String(fact.at))}::bigint[])
+           AS new (account, mode, client_ref, message_id, at)
+    ON CONFLICT DO NOTHING
+    RETURNING message_id`
+}

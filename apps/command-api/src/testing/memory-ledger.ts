@@ -1,0 +1,201 @@
+/**
+ * The ledger in memory: the test double of `ledger.port.ts`. It passes `ledger.contract.ts`, like the ledger in PostgreSQL, and
+ * can fail in every way in which PostgreSQL can.
+ */
+import { addMoney, fromTimestamp, type Money, zeroMoney } from '@hub/domain'
+import { StorageRejected, StorageUnavailable } from '@hub/store'
+import { Deferred, Effect } from 'effect'
+import { type KnownMessage, refKey } from '../accept/decide.ts'
+import type { BatchRow, CommitResult, Ledger, LedgerEntry } from '../accept/ledger.port.ts'
+import { type Charge, chargesOf, overspending, periodKey } from '../accept/spend.ts'
+import type { Owner } from '../accounts/account.ts'
+import type { StoredResponse } from '../idempotency/idempotency-keys.port.ts'
+import { acceptedView } from '../messages/message.ts'
+
+/** The clock of the ledger stands still. */
+export const NOW = fromTimestamp('2026-11-21T09:30:00.000Z')!
+
+/** How a call behaves. `lost reply`: it succeeds, and is reported as timed out. */
+export type LedgerBehavior = 'ok' | 'unavailable' | 'lost reply'
+
+const timedOut = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
+const unreachable = new StorageUnavailable({ reason: 'unreachable', detail: 'test' })
+
+export const makeMemoryLedger = () => {
+  /** Message ids by `refKey`. */
+  const references = new Map<string, string>()
+  const rows = new Map<string, LedgerEntry>()
+  const outbox = new Map<number, Uint8Array>()
+  /** Message ids that the read model contains. */
+  const projected = new Set<string>()
+  const optedOut = new Set<string>()
+  /** Sends of each commit. */
+  const commits: Array<number> = []
+  const batches = new Map<string, BatchRow>()
+  /** By idempotency key. */
+  const responses = new Map<string, StoredResponse>()
+  /** Message ids that are charged and not refunded. */
+  const charged = new Set<string>()
+  const state = {
+    behavior: 'ok' as LedgerBehavior,
+    sealBehavior: 'ok' as LedgerBehavior,
+    /** PostgreSQL rejects a transaction that contains this reference. */
+    rejectedReference: null as string | null,
+    /** Number of acceptances that an account can afford, in addition to its spend limit. */
+    affordable: Infinity,
+    /** Tokens of idempotency locks that were lost. */
+    lostLocks: new Set<string>(),
+    /** If set, commits wait for it. */
+    barrier: null as Deferred.Deferred<void> | null,
+    /** Lookups time out. */
+    hanging: false,
+    /** Runs between lookup and commit: what another process does meanwhile. */
+    beforeCommit: () => {},
+  }
+  let nextRow = 1
+
+  const isCodeOf = (batch: BatchRow, { fact }: LedgerEntry): boolean =>
+    fact.class === 'otp' && fact.batch === batch.id && charged.has(fact.messageId)
+
+  const isPublished = (id: string): boolean => {
+    const entry = rows.get(id)
+    if (projected.has(id)) return true
+    const batch = batches.get(entry?.fact.batch ?? '')
+    return (
+      entry !== undefined && entry.fact.expiresAt > NOW && batch?.sealedAt != null && isCodeOf(batch, entry)
+    )
+  }
+
+  const knownOf = (id: string): KnownMessage | null => {
+    const entry = rows.get(id)
+    if (entry === undefined) return null
+    const { fact, toMasked } = entry
+    return {
+      recipient: fact.recipient,
+      published: isPublished(id),
+      view: acceptedView(fact, toMasked),
+    }
+  }
+
+  const chargedOf = (charge: Pick<Charge, 'accountUuid' | 'period'>): Money =>
+    chargesOf([...rows.values()].filter(({ fact }) => charged.has(fact.messageId)))
+      .filter((one) => periodKey(one) === periodKey(charge))
+      .reduce((sum, { price }) => addMoney(sum, price), zeroMoney('RUB'))
+
+  const spentOf = (owner: Owner): string =>
+    chargesOf([...rows.values()].filter(({ fact }) => charged.has(fact.messageId)))
+      .filter(({ accountUuid }) => accountUuid === owner.accountUuid)
+      .reduce((sum, { price }) => addMoney(sum, price), zeroMoney('RUB')).amount
+
+  const exceedingLimit = (entries: ReadonlyArray<LedgerEntry>): ReadonlySet<string> => {
+    const charges = chargesOf(entries).filter(({ limit }) => limit !== null)
+    return overspending(charges, new Map(charges.map((charge) => [periodKey(charge), chargedOf(charge)])))
+  }
+
+  const ledger: Ledger['Service'] = {
+    lookup: ({ recipients, references: asked, remembered }) =>
+      Effect.suspend(() => {
+        if (state.hanging) return Effect.andThen(Effect.sleep('1200 millis'), Effect.fail(timedOut))
+        const known = new Map<string, KnownMessage | null>()
+        for (const reference of asked) {
+          const key = refKey(reference.owner, reference.clientRef)
+          const id = references.get(key)
+          if (id !== undefined) known.set(key, knownOf(id))
+        }
+        const recorded = new Map(
+          remembered.flatMap((id) => {
+            const found = knownOf(id)
+            return found === null ? [] : [[id, found] as const]
+          }),
+        )
+        const out = new Set(recipients.filter((recipient) => optedOut.has(recipient)))
+        return Effect.succeed({ at: NOW, known, recorded, optedOut: out })
+      }),
+
+    commit: Effect.fnUntraced(function* ({ accepted, appendedRows, extraWrites, republished }) {
+      if (state.barrier !== null) yield* Deferred.await(state.barrier)
+      state.beforeCommit()
+      const { behavior } = state
+      if (behavior === 'unavailable') return yield* unreachable
+      if (
+        accepted.some(({ fact }) => fact.clientRef !== null && fact.clientRef === state.rejectedReference)
+      ) {
+        return yield* new StorageRejected({ code: '22021', constraint: null })
+      }
+      commits.push(accepted.length + republished.length)
+      const lost = new Set<string>()
+      const overspent = new Set<string>()
+      const lockLost = new Set<string>()
+      const recorded: Array<LedgerEntry> = []
+      for (const { fact } of republished) {
+        if (isPublished(fact.messageId)) lost.add(fact.messageId)
+        else charged.delete(fact.messageId)
+      }
+      const again = republished.filter(({ fact }) => !lost.has(fact.messageId))
+      const overLimit = exceedingLimit([...accepted, ...again])
+      for (const entry of [...accepted, ...again]) {
+        const { clientRef, messageId } = entry.fact
+        const key = clientRef === null ? null : refKey(entry.owner, clientRef)
+        if (entry.lock !== null && state.lostLocks.has(entry.lock.token)) lockLost.add(messageId)
+        else if (overLimit.has(messageId) || charged.size + recorded.length >= state.affordable) {
+          overspent.add(messageId)
+        } else if (key !== null && accepted.includes(entry) && references.has(key)) lost.add(messageId)
+        else {
+          if (key !== null) references.set(key, messageId)
+          recorded.push(entry)
+        }
+      }
+      for (const entry of recorded) {
+        rows.set(entry.fact.messageId, entry)
+        charged.add(entry.fact.messageId)
+      }
+      for (const row of appendedRows) outbox.delete(row)
+      const extra = extraWrites({ lost, overspent, lockLost })
+      for (const batch of extra.batches) batches.set(batch.id, batch)
+      for (const { lock, response } of extra.responses) responses.set(lock.key, response)
+      const outboxRow = extra.outbox === null ? null : nextRow++
+      if (extra.outbox !== null && outboxRow !== null) outbox.set(outboxRow, extra.outbox)
+      if (behavior === 'lost reply') return yield* timedOut
+      return { lost, overspent, lockLost, outboxRow } satisfies CommitResult
+    }),
+
+    refund: (codes) =>
+      Effect.suspend(() => {
+        if (state.behavior === 'unavailable') return Effect.fail(unreachable)
+        for (const { at, messageId } of codes) {
+          const isSame = at === null || rows.get(messageId)?.fact.at === at
+          if (isSame && !isPublished(messageId)) charged.delete(messageId)
+        }
+        return Effect.void
+      }),
+
+    seal: (batch, codes, records) =>
+      Effect.suspend(() => {
+        if (state.sealBehavior === 'unavailable') return Effect.fail(timedOut)
+        if (batches.get(batch.id)?.sealedAt != null) return Effect.succeed(null)
+        const present = [...rows.values()].filter((entry) => isCodeOf(batch, entry))
+        if (present.length < codes) return Effect.succeed(null)
+        batches.set(batch.id, batch)
+        const row = nextRow++
+        outbox.set(row, records)
+        return state.sealBehavior === 'lost reply' ? Effect.fail(timedOut) : Effect.succeed(row)
+      }),
+
+    deleteOutboxRows: (ids) => Effect.sync(() => ids.forEach((row) => outbox.delete(row))),
+  }
+  return {
+    ledger,
+    state,
+    references,
+    rows,
+    outbox,
+    projected,
+    optedOut,
+    commits,
+    batches,
+    responses,
+    charged,
+    spentOf,
+  }
+}
+export type MemoryLedger = ReturnType<typeof makeMemoryLedger>

@@ -1,0 +1,171 @@
+/**
+ * Ready queues: the few batches of each subscription that are attempted next. All other batches stay in PostgreSQL.
+ *
+ * A new batch enters its queue directly. Due batches are read when the timer of their subscription fires or its queue
+ * runs low. A read continues behind the last one (see `Scan`) until something may have become due before it.
+ */
+import { type Supervisor, TimerHeap } from '@hub/actor'
+import { Clock, Effect, FiberSet, Semaphore } from 'effect'
+import { FanoutSettings } from '../config.ts'
+import { FanoutStore } from '../store/store.port.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import type { PendingBatch } from './pending-batch.ts'
+import { makeWakeSignal } from './wake-signal.ts'
+
+/** The pause before the next try after PostgreSQL or this process prevented a read or an attempt, ms. */
+export const TROUBLE_PAUSE_MS = 1000
+
+export interface ReadyQueuesHost {
+  /** A queue may have changed: attempts may begin. */
+  readonly onReady: (subscription: Subscription) => void
+  /** A batch of a disabled subscription whose retry window has closed. */
+  readonly onExpired: (subscription: Subscription, batch: PendingBatch) => void
+  readonly supervise: Supervisor['supervise']
+}
+
+export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHost) {
+  const store = yield* FanoutStore
+  const settings = yield* FanoutSettings
+  const clock = yield* Clock.Clock
+  const fork = yield* FiberSet.makeRuntime<never>()
+  const reads = yield* Semaphore.make(settings.concurrentReads)
+  const timers = new TimerHeap<Subscription>()
+  const timerSignal = makeWakeSignal()
+  let bodyBytes = 0
+
+  const now = () => clock.currentTimeMillisUnsafe()
+
+  const forgetBody = (batch: PendingBatch) => {
+    bodyBytes -= batch.body?.length ?? 0
+    batch.body = null
+  }
+
+  const push = (subscription: Subscription, batch: PendingBatch) => {
+    // The queue of a failing subscription may wait for hours, so it contains no bodies.
+    if (subscription.failing || bodyBytes >= settings.bodyBytes) batch.body = null
+    bodyBytes += batch.body?.length ?? 0
+    subscription.readyQueue.push(batch)
+  }
+
+  const wakeAt = (subscription: Subscription, at: number) => {
+    if (subscription.closed || at >= subscription.wakeAt) return
+    subscription.wakeAt = at
+    timers.set(subscription, at)
+    if (timers.next() === at) timerSignal.notify()
+  }
+
+  /** Starts the next scan at the beginning: something may be due before the cursor. */
+  const rescan = (subscription: Subscription) => {
+    subscription.hasUnreadDue = true
+    subscription.scan = null
+  }
+
+  const clear = (subscription: Subscription) => {
+    for (const batch of subscription.readyQueue) forgetBody(batch)
+    subscription.readyQueue.length = 0
+  }
+
+  /** Reads due batches if there may be any and the queue is at most half full. */
+  const refill = (subscription: Subscription) => {
+    const { closed, hasUnreadDue, reading, readyQueue } = subscription
+    if (!hasUnreadDue || reading || closed || readyQueue.length > settings.readyQueueLength / 2) return
+    subscription.reading = true
+    subscription.hasUnreadDue = false
+    fork(
+      readDue(subscription).pipe(
+        reads.withPermits(1),
+        Effect.catchCause((cause) =>
+          Effect.logWarning('ready queues: could not read due batches; trying again in 1 s', cause).pipe(
+            Effect.annotateLogs({ subscription: subscription.record.id, partition: subscription.partition }),
+            Effect.andThen(Effect.sync(() => wakeAt(subscription, now() + TROUBLE_PAUSE_MS))),
+          ),
+        ),
+        Effect.andThen(
+          Effect.sync(() => {
+            subscription.reading = false
+            refill(subscription)
+            host.onReady(subscription)
+          }),
+        ),
+      ),
+    )
+  }
+
+  const readDue = Effect.fnUntraced(function* (subscription: Subscription) {
+    const { enabled, record, scan } = subscription
+    subscription.scan = null
+    const held = scan?.held ?? subscription.heldBatches()
+    const cursor = scan?.cursor ?? null
+    const limit = settings.readyQueueLength - subscription.readyQueue.length
+    const endpoint = record.uuid
+    const found = enabled
+      ? yield* store.due({
+          endpoint,
+          releasedAt: record.backlogReleasedAt,
+          probe: subscription.probe,
+          cursor,
+          without: held,
+          limit,
+          withBodies: !subscription.failing && bodyBytes < settings.bodyBytes,
+        })
+      : yield* store.expired({ endpoint, without: held, limit })
+    if (subscription.closed) return
+    if (enabled !== subscription.enabled) {
+      // It was disabled or enabled during the read, which makes the result meaningless.
+      rescan(subscription)
+      return
+    }
+    if (enabled && record.backlogReleasedAt !== null && subscription.probe !== null) {
+      // The probe went before the others and lies anywhere among them.
+      held.add(subscription.probe)
+      subscription.probe = null
+    }
+    if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
+    // At the end of a scan, the next one begins at the start: other batches may have become due meanwhile.
+    const mayHaveMore =
+      found.cursor === null ? cursor !== null || found.batches.length === limit : !subscription.hasUnreadDue
+    if (mayHaveMore) {
+      subscription.hasUnreadDue = true
+      subscription.scan = found.cursor === null ? null : { cursor: found.cursor, held }
+    }
+    for (const batch of found.batches) {
+      if (enabled) push(subscription, batch)
+      else host.onExpired(subscription, batch)
+    }
+  })
+
+  // One timer for all subscriptions.
+  yield* Effect.gen(function* () {
+    for (;;) {
+      yield* timerSignal.waitUntil(timers.next())
+      const at = now()
+      for (let due = timers.takeDue(at); due !== undefined; due = timers.takeDue(at)) {
+        due.wakeAt = Number.POSITIVE_INFINITY
+        rescan(due)
+        refill(due)
+        host.onReady(due)
+      }
+    }
+  }).pipe(host.supervise, Effect.forkScoped)
+
+  return {
+    /** Bodies in ready queues and of attempts in flight, bytes. */
+    bodyBytes: () => bodyBytes,
+    clear,
+    forgetBody,
+    /** Adds a new batch if all due batches before it are in the queue; otherwise a read finds it. */
+    offer: (subscription: Subscription, batch: PendingBatch) => {
+      const { hasUnreadDue, reading, readyQueue } = subscription
+      if (!hasUnreadDue && !reading && readyQueue.length < settings.readyQueueLength)
+        push(subscription, batch)
+      else rescan(subscription)
+    },
+    refill,
+    rescan,
+    stopTimer: (subscription: Subscription) => timers.clear(subscription),
+    /** Reads due batches at that time, milliseconds since the epoch, or earlier. */
+    wakeAt,
+  }
+})
+
+export type ReadyQueues = Effect.Success<ReturnType<typeof makeReadyQueues>>

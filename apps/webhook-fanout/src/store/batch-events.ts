@@ -1,0 +1,31 @@
+/**
+ * `webhooks.batch_events`: which events are in which batch. It prevents that an event that is read twice gets into two
+ * batches of a subscription. Owner: webhook-fanout. Ids are UUIDs.
+ */
+import { type Queries, sqlArray } from '@hub/store'
+
+export interface BatchEvent {
+  readonly endpoint: string
+  readonly event: string
+}
+
+/** Of these events, those that are in a batch already: of the redelivery, or (`null`) in an ordinary one. */
+export const selectBatchEvents = (q: Queries, events: ReadonlyArray<BatchEvent>, redelivery: string | null) =>
+  q<BatchEvent[]>`
+    SELECT endpoint_id AS endpoint, event_id AS event FROM webhooks.batch_events
+    WHERE ${redelivery === null ? q`redelivery IS NULL` : q`redelivery = ${redelivery}`}
+      AND (endpoint_id, event_id) IN (SELECT * FROM unnest(
+        ${sqlArray(events.map(({ endpoint }) => endpoint))}::uuid[],
+        ${sqlArray(events.map(({ event }) => event))}::uuid[]))`
+
+export const insertBatchEvents = (
+  q: Queries,
+  rows: ReadonlyArray<BatchEvent & { readonly batch: string; readonly position: number }>,
+  redelivery: string | null = null,
+) => q`
+  INSERT INTO webhooks.batch_events (endpoint_id, event_id, batch_id, position, redelivery)
+  SELECT *, ${redelivery}::uuid FROM unnest(
+    ${sqlArray(rows.map(({ endpoint }) => endpoint))}::uuid[],
+    ${sqlArray(rows.map(({ event }) => event))}::uuid[],
+    ${sqlArray(rows.map(({ batch }) => batch))}::uuid[],
+    ${sqlArray(rows.map(({ position }) => position))}::smallint[])`

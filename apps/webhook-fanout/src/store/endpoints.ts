@@ -1,0 +1,150 @@
+/**
+ * `webhooks.endpoints`: webhook subscriptions. command-api creates and changes them; the fan-out writes endpoint health
+ * and `cleared_at`.
+ */
+import {
+  encodeId,
+  type EndpointHealth,
+  type EventType,
+  type Mode,
+  subscriptionDisabled,
+  type SubscriptionStatus,
+} from '@hub/domain'
+import { CommandEventInbox, type Queries, uuidOf } from '@hub/store'
+import type { EventSource } from './store.port.ts'
+import { toDate, toMs } from './times.ts'
+
+export interface EndpointRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly url: string
+  readonly event_types: ReadonlyArray<string>
+  readonly status: SubscriptionStatus
+  readonly secret: Buffer
+  readonly previous_secret: Buffer | null
+  readonly secret_rotation_ends_at: Date | null
+  readonly consecutive_failures: number
+  readonly backlog_released_at: Date | null
+  readonly disabled_by_batch: string | null
+  readonly after_sequence: string
+  /** The earliest next attempt of its batches. */
+  readonly next_attempt_at: Date | null
+  /** When the oldest of its batches was queued. */
+  readonly queued_at: Date | null
+}
+
+/** The subqueries of the two times each read one entry of an index. */
+const columns = (q: Queries) => q`
+  e.id, e.account, e.mode, e.url, e.event_types, e.status, e.secret, e.previous_secret,
+  e.secret_rotation_ends_at, e.consecutive_failures, e.backlog_released_at, e.disabled_by_batch,
+  e.after_sequence,
+  (SELECT min(b.next_attempt_at) FROM webhooks.batches b
+    WHERE b.endpoint_id = e.id) AS next_attempt_at,
+  least(
+    (SELECT b.queued_at FROM webhooks.batches b
+      WHERE b.endpoint_id = e.id AND b.redelivery IS NULL
+      ORDER BY b.first_sequence LIMIT 1),
+    (SELECT min(b.queued_at) FROM webhooks.batches b
+      WHERE b.endpoint_id = e.id AND b.redelivery IS NOT NULL)) AS queued_at`
+
+export const selectEndpoint = async (q: Queries, uuid: string): Promise<EndpointRow | null> => {
+  const [row] = await q<EndpointRow[]>`
+    SELECT ${columns(q)} FROM webhooks.endpoints e WHERE e.id = ${uuid} AND e.deleted_at IS NULL`
+  return row ?? null
+}
+
+export const selectEndpointsOf = async (
+  q: Queries,
+  sources: ReadonlyArray<EventSource>,
+): Promise<ReadonlyArray<EndpointRow>> => q<EndpointRow[]>`
+  SELECT ${columns(q)} FROM webhooks.endpoints e
+  WHERE e.deleted_at IS NULL AND (e.account, e.mode) IN (
+    SELECT * FROM unnest(${sources.map(({ account }) => uuidOf('acc', account))}::uuid[],
+                         ${sources.map(({ mode }) => mode)}::command.mode[]))`
+
+/** Accounts and modes that have subscriptions. */
+export const selectSources = async (q: Queries): Promise<ReadonlyArray<EventSource>> => {
+  const rows = await q<{ account: string; mode: Mode }[]>`
+    SELECT DISTINCT account, mode FROM webhooks.endpoints WHERE deleted_at IS NULL`
+  return rows.map(({ account, mode }) => ({ account: encodeId('acc', account), mode }))
+}
+
+/** Keeps the subscription (UUID) from being deleted during the transaction. False: it is deleted. */
+export const lockUndeleted = async (q: Queries, uuid: string): Promise<boolean> => {
+  const rows = await q`
+    SELECT 1 FROM webhooks.endpoints WHERE id = ${uuid} AND deleted_at IS NULL FOR KEY SHARE`
+  return rows.length === 1
+}
+
+/** The endpoint health, and what the event `webhook.endpoint_disabled` shows. */
+export interface HealthRow {
+  readonly id: string
+  readonly account: string
+  readonly mode: Mode
+  readonly url: string
+  readonly event_types: ReadonlyArray<EventType>
+  readonly created_at: Date
+  readonly secret_rotation_ends_at: Date | null
+  readonly status: SubscriptionStatus
+  readonly consecutive_failures: number
+  readonly first_failure_at: Date | null
+  readonly backlog_released_at: Date | null
+}
+
+/** Locks subscriptions (UUIDs) for a change of their health. Deleted ones are missing. */
+export const lockHealth = async (
+  q: Queries,
+  uuids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<HealthRow>> => q<HealthRow[]>`
+  SELECT id, account, mode, url, event_types, created_at, secret_rotation_ends_at, status, consecutive_failures,
+         first_failure_at, backlog_released_at
+  FROM webhooks.endpoints WHERE id = ANY(${uuids}::uuid[]) AND deleted_at IS NULL
+  ORDER BY id FOR NO KEY UPDATE`
+
+export const healthOf = (row: HealthRow): EndpointHealth => ({
+  status: row.status,
+  consecutiveFailures: row.consecutive_failures,
+  firstFailureAt: toMs(row.first_failure_at),
+  backlogReleasedAt: toMs(row.backlog_released_at),
+})
+
+export const updateHealth = (q: Queries, id: string, health: EndpointHealth) => q`
+  UPDATE webhooks.endpoints SET
+    status = ${health.status},
+    consecutive_failures = ${health.consecutiveFailures},
+    first_failure_at = ${toDate(health.firstFailureAt)},
+    backlog_released_at = ${toDate(health.backlogReleasedAt)}
+  WHERE id = ${id}`
+
+/** The failure that disabled a subscription. */
+export interface Disabled {
+  readonly at: number
+  readonly reason: string
+  /** UUID. */
+  readonly batch: string
+  readonly consecutiveFailures: number
+}
+
+/** Stores why a subscription was disabled, and inserts the event that informs the account. */
+export const recordDisabled = async (q: Queries, row: HealthRow, disabled: Disabled): Promise<void> => {
+  await q`
+    UPDATE webhooks.endpoints SET disabled_at = ${toDate(disabled.at)}, disabled_reason = ${disabled.reason},
+           disabled_by_batch = ${disabled.batch}
+    WHERE id = ${row.id}`
+  const event = subscriptionDisabled(
+    {
+      id: encodeId('we', row.id),
+      url: row.url,
+      eventTypes: row.event_types,
+      status: 'disabled_by_failures',
+      createdAt: row.created_at.getTime(),
+      disabledAt: disabled.at,
+      disabledReason: disabled.reason,
+      consecutiveFailures: disabled.consecutiveFailures,
+      rotationEndsAt: toMs(row.secret_rotation_ends_at),
+    },
+    disabled.at,
+  )
+  await CommandEventInbox.insert(q, row, event)
+}

@@ -1,0 +1,86 @@
+/** The transaction that stores new batches and moves the position of the partition. */
+import { eventBatchId } from '@hub/domain'
+import { type Queries, uuidOf } from '@hub/store'
+import { traceparentsOf } from '../delivery/batch-traces.ts'
+import { insertBatchEvents, selectBatchEvents } from './batch-events.ts'
+import { insertBatches, type NewBatchRow } from './batches.ts'
+import { movePosition } from './positions.ts'
+import { moveRedelivery } from './redeliveries.ts'
+import type { NewBatch, Ownership, RedeliveryProgress, StoredBatch } from './store.port.ts'
+
+export interface BatchesToStore {
+  readonly position: number
+  readonly batches: ReadonlyArray<NewBatch>
+  readonly redelivery: RedeliveryProgress | null
+  /** When the batches are queued, milliseconds since the epoch. */
+  readonly now: number
+}
+
+/** The body of a batch: a JSON array of the event texts as `/v1/events` serves them. */
+export const bodyOf = (events: ReadonlyArray<{ readonly body: string }>): string =>
+  `[${events.map((event) => event.body).join(',')}]`
+
+/** A batch without the events in `seen`; adds its events to `seen`. `null`: no events are left. */
+const rowOf = (
+  { events, subscription }: NewBatch,
+  seen: Set<string>,
+  { now, redelivery }: BatchesToStore,
+): (NewBatchRow & { readonly events: ReadonlyArray<string> }) | null => {
+  const fresh = events.filter(({ id }) => {
+    const key = `${subscription.uuid} ${uuidOf('evt', id)}`
+    if (seen.has(key)) return false
+    seen.add(key)
+    return true
+  })
+  const [first] = fresh
+  if (first === undefined) return null
+  const id = eventBatchId(subscription.id, first.id, fresh.length, redelivery?.id ?? null)
+  const body = bodyOf(fresh)
+  return {
+    endpoint: subscription.uuid,
+    firstSequence: first.sequence,
+    eventCount: fresh.length,
+    body,
+    events: fresh.map((event) => uuidOf('evt', event.id)),
+    batch: {
+      uuid: uuidOf('evb', id),
+      id,
+      attempts: 0,
+      queuedAt: now,
+      nextAttemptAt: now,
+      redelivery: redelivery?.id ?? null,
+      body: Buffer.from(body),
+      attempt: null,
+      ...traceparentsOf(fresh),
+    },
+  }
+}
+
+/** `null`: another process owns the partition, and nothing was changed. */
+export const storeBatches = async (
+  q: Queries,
+  owner: Ownership,
+  given: BatchesToStore,
+): Promise<ReadonlyArray<StoredBatch> | null> => {
+  const { batches, redelivery } = given
+  if (!(await movePosition(q, owner, given.position))) return null
+  if (redelivery !== null) await moveRedelivery(q, redelivery, batches)
+  if (batches.length === 0) return []
+  const candidates = batches.flatMap(({ events, subscription }) =>
+    events.map(({ id }) => ({ endpoint: subscription.uuid, event: uuidOf('evt', id) })),
+  )
+  const known = await selectBatchEvents(q, candidates, redelivery?.id ?? null)
+  // An event may also occur twice in these batches, if it was read again before it was stored.
+  const seen = new Set(known.map(({ endpoint, event }) => `${endpoint} ${event}`))
+  const rows = batches.map((batch) => rowOf(batch, seen, given)).filter((row) => row !== null)
+  if (rows.length === 0) return []
+  await insertBatches(q, owner.partition, rows, new Date(given.now))
+  await insertBatchEvents(
+    q,
+    rows.flatMap(({ batch, endpoint, events }) =>
+      events.map((event, position) => ({ endpoint, event, batch: batch.uuid, position })),
+    ),
+    redelivery?.id ?? null,
+  )
+  return rows.map(({ batch, endpoint }) => ({ endpoint, batch }))
+}

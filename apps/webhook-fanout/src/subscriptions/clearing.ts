@@ -1,0 +1,23 @@
+/** Deletes the rows of deleted subscriptions in the background. */
+import { Effect } from 'effect'
+import { FanoutSettings } from '../config.ts'
+import { FanoutStore } from '../store/store.port.ts'
+
+/** Between two steps while rows are left: PostgreSQL serves deliveries in between. */
+const STEP_PAUSE = '100 millis'
+
+/** Deletes step by step, without end. */
+export const runClearing = Effect.gen(function* () {
+  const store = yield* FanoutStore
+  const { clearEveryMs } = yield* FanoutSettings
+  const step = store.clearDeleted.pipe(
+    Effect.catch((error) =>
+      Effect.as(
+        Effect.logWarning('clearing: could not delete rows of deleted subscriptions; trying again', error),
+        0,
+      ),
+    ),
+    Effect.flatMap((cleared) => Effect.sleep(cleared > 0 ? STEP_PAUSE : clearEveryMs)),
+  )
+  return yield* Effect.forever(step)
+})
