@@ -4,9 +4,9 @@
  * their usual spelling. The same definition always gives the same bytes.
  */
 import { OpenApi } from 'effect/http-api'
-import { HubApi } from './api.ts'
+import { HubApi } from './api/hub-api.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from './limits.ts'
-import type { Json, JsonObject } from './validate.ts'
+import type { Json, JsonObject } from './json.ts'
 
 const HEADERS: JsonObject = {
   'Request-Id': {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { EVENT_TYPES, STATUSES } from '@hub/domain'
 import { Result, Schema } from 'effect'
 import { describe, expect, it } from 'vitest'
-import { CONTRACT_VERSION, ROUTES } from './api.ts'
+import { CONTRACT_VERSION, ROUTES } from './api/hub-api.ts'
 import { description, descriptionText } from './describe.ts'
 import { ERROR_CODES, ERRORS } from './errors.ts'
 import {
@@ -13,8 +13,10 @@ import {
   decodeTemplateCreate,
   type Json,
   type JsonObject,
-} from './validate.ts'
-import * as wire from './wire.ts'
+} from './index.ts'
+import * as contract from './index.ts'
+import * as common from './schemas/common.ts'
+import { StatusChange } from './schemas/message-fields.ts'
 
 /** Walks to a member; fails the test where there is none. */
 const at = (value: Json, ...path: ReadonlyArray<string>): Json =>
@@ -270,7 +272,12 @@ describe('the description', () => {
   })
 
   it('has examples that are what they are examples of', () => {
-    const named: Readonly<Record<string, unknown>> = { ...wire, Error: wire.ErrorBody }
+    const named: Readonly<Record<string, unknown>> = {
+      ...contract,
+      ...common,
+      StatusChange,
+      Error: common.ErrorBody,
+    }
     const shown: Array<string> = []
     for (const [name, component] of Object.entries(at(document, 'components', 'schemas') as JsonObject)) {
       const examples = (component as JsonObject)['examples'] as ReadonlyArray<Json> | undefined

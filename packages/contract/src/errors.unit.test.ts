@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import fc from 'fast-check'
 import { apiError, ERROR_CODES, ERRORS, errorHeaders, httpStatusOf, toErrorBody } from './errors.ts'
 import { Schema } from 'effect'
-import { ErrorBody } from './wire.ts'
+import { ErrorBody } from './schemas/common.ts'
 
 const DOCS = 'https://hub.example/docs/errors'
 const code = fc.constantFrom(...ERROR_CODES)

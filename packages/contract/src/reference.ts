@@ -9,7 +9,7 @@ import { gunzipSync, gzip } from 'node:zlib'
 import { Effect, Layer } from 'effect'
 import { HttpRouter, HttpServer } from 'effect/http'
 import { HttpApiScalar, OpenApi } from 'effect/http-api'
-import { HubApi } from './api.ts'
+import { HubApi } from './api/hub-api.ts'
 import { description } from './describe.ts'
 import { type ErrorEntry, ERROR_CODES, ERRORS } from './errors.ts'
 

@@ -2,8 +2,8 @@ import { encodingOf, EVENT_TYPES, parseTemplate, render } from '@hub/domain'
 import { Result } from 'effect'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ApiError, ERRORS } from './errors.ts'
-import { MAX_BODY_BYTES, MAX_REGISTRATION_BYTES } from './limits.ts'
+import { ApiError, ERRORS } from '../errors.ts'
+import { MAX_BODY_BYTES, MAX_REGISTRATION_BYTES } from '../limits.ts'
 import {
   decodeBatch,
   decodeEstimate,
@@ -21,7 +21,7 @@ import {
   type Json,
   type JsonObject,
   parseBody,
-} from './validate.ts'
+} from '../index.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const parse = (text: string) => parseBody(bytes(text))

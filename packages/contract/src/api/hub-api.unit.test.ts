@@ -3,9 +3,10 @@ import { Effect, Layer, type Schema } from 'effect'
 import { HttpClient, type HttpClientRequest, HttpClientResponse } from 'effect/http'
 import { HttpApiClient, HttpApiMiddleware } from 'effect/http-api'
 import { describe, expect } from 'vitest'
-import { ApiKey, HubApi, ROUTES } from './api.ts'
-import { apiError, errorHeaders, httpStatusOf, toErrorBody } from './errors.ts'
-import type { Json } from './validate.ts'
+import { HubApi, ROUTES } from './hub-api.ts'
+import { ApiKey } from './operation.ts'
+import { apiError, errorHeaders, httpStatusOf, toErrorBody } from '../errors.ts'
+import type { Json } from '../json.ts'
 import {
   AcceptedBatch,
   AcceptedMessage,
@@ -22,7 +23,7 @@ import {
   Stats,
   Template,
   TemplateCreate,
-} from './wire.ts'
+} from '../index.ts'
 
 const exampleOf = (schema: Schema.Top): Json =>
   JSON.parse(JSON.stringify(schema.ast.annotations?.['examples']))[0] as Json

@@ -1,0 +1,76 @@
+/**
+ * The HTTP API as a definition: paths, parameters, bodies and answers, without handlers. The API description, the
+ * reference and the typed client come from it. The server registers its routes by {@link ROUTES} and validates
+ * requests itself, because the contract fixes the order of the checks and the `param` of each error (see `requests/`).
+ * Source: specification, Endpoints and Authentication; contract decisions, General.
+ */
+import { HttpApi, OpenApi } from 'effect/http-api'
+import { AccountGroup } from './account.ts'
+import { BatchesGroup } from './batches.ts'
+import { DescriptionGroup } from './description.ts'
+import { EventsGroup } from './events.ts'
+import { MessagesGroup } from './messages.ts'
+import { SendersGroup } from './senders.ts'
+import { SummaryGroup } from './stats.ts'
+import { TemplatesGroup } from './templates.ts'
+import { WebhookEndpointsGroup } from './webhook-endpoints.ts'
+
+/** Version of the contract. Specification, Versioning. */
+export const CONTRACT_VERSION = '0.3.3'
+
+/** The public API. */
+export class HubApi extends HttpApi.make('sms-delivery-hub')
+  .add(
+    MessagesGroup,
+    BatchesGroup,
+    TemplatesGroup,
+    SendersGroup,
+    WebhookEndpointsGroup,
+    EventsGroup,
+    AccountGroup,
+    SummaryGroup,
+    DescriptionGroup,
+  )
+  .annotateMerge(
+    OpenApi.annotations({
+      title: 'SMS Delivery Hub',
+      version: CONTRACT_VERSION,
+      description: [
+        'Sends SMS from registered templates through one operator, and tells by status and by signed events what became of them.',
+        'Bodies are JSON in UTF-8 and at most 4 MiB; an object that has the same name twice is refused. Moments are UTC with milliseconds. ' +
+          'Ignore fields, event types and error codes that you do not know: new ones may come at any time.',
+        'Each key may make `limits.api_rps` requests a second; `X-RateLimit-*` tells what is left. Any POST takes an `Idempotency-Key`, so ' +
+          'that a repeat of a request whose answer was lost does nothing twice.',
+        'Every answer has a `Request-Id`. A failure has a status of 400 or above and an error object; where it has a `retry_after`, the ' +
+          '`Retry-After` header repeats it. The codes are listed at [`/docs/errors`](/docs/errors).',
+      ].join('\n\n'),
+    }),
+  ) {}
+
+/** An operation as the router needs it. */
+export interface Route {
+  /** `messages.send` */
+  readonly operation: string
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** `/v1/messages/:id` */
+  readonly path: string
+  /** False for what is answered without a key. */
+  readonly key: boolean
+}
+
+/** Every operation of the public API. A path that is here under other methods only is 405 with `Allow`. */
+export const ROUTES: ReadonlyArray<Route> = (() => {
+  const routes: Array<Route> = []
+  HttpApi.reflect(HubApi, {
+    onGroup: () => undefined,
+    onEndpoint: ({ endpoint, group, middleware }) => {
+      routes.push({
+        operation: `${group.identifier}.${endpoint.identifier}`,
+        method: endpoint.method as Route['method'],
+        path: endpoint.path,
+        key: middleware.size > 0,
+      })
+    },
+  })
+  return routes
+})()

@@ -1,0 +1,38 @@
+/** Checks the header `Idempotency-Key`. */
+import { characterCount } from '@hub/domain'
+import { Result } from 'effect'
+import type { ApiError } from '../errors.ts'
+import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
+import { refuse, utf8 } from './checks.ts'
+
+const NON_ASCII = /[\u0080-\u00ff]/u
+
+/** Characters of a header value: as UTF-8 where it is that, else one a byte. */
+const headerCharacters = (value: string): number => {
+  if (!NON_ASCII.test(value)) return value.length
+  try {
+    return characterCount(utf8.decode(Uint8Array.from(value, (byte) => byte.charCodeAt(0))))
+  } catch {
+    return value.length
+  }
+}
+
+/**
+ * The value of `Idempotency-Key`, as Node gives it (one character a byte); null where there is none. An empty
+ * one is `invalid_parameter`, one over 255 characters `idempotency_key_reused`; nothing is cut.
+ *
+ * Source: specification, Idempotency, 2; contract decisions, "order of checks".
+ */
+export const decodeIdempotencyKey = (value: string | undefined): Result.Result<string | null, ApiError> => {
+  if (value === undefined) return Result.succeed(null)
+  if (value === '')
+    return refuse('invalid_parameter', 'Idempotency-Key', 'An Idempotency-Key must not be empty.')
+  if (headerCharacters(value) > MAX_IDEMPOTENCY_KEY_LENGTH) {
+    return refuse(
+      'idempotency_key_reused',
+      'Idempotency-Key',
+      `An Idempotency-Key has at most ${MAX_IDEMPOTENCY_KEY_LENGTH} characters.`,
+    )
+  }
+  return Result.succeed(value)
+}

@@ -1,0 +1,92 @@
+/** Checks the queries of lists. */
+import { type EventType, fromTimestamp, isEventType } from '@hub/domain'
+import { Result } from 'effect'
+import type { ApiError } from '../errors.ts'
+import { LIST_LIMITS, LONG_LIST_LIMITS } from '../limits.ts'
+import { refuse } from './checks.ts'
+import { EVENT_TYPE_WORDS } from './webhook-endpoints.ts'
+
+/** Which page of a list. */
+export interface Page {
+  readonly limit: number
+  /** The id to go on after, as sent: one that names nothing is `not_found`, which is for the reader to see. */
+  readonly startingAfter: string | null
+}
+
+/** Which page of the events. At most one of `startingAfter` and `createdAfter` is there. */
+export interface EventsPage extends Page {
+  /** Milliseconds since the epoch; the filter is strict. */
+  readonly createdAfter: number | null
+  /** Without repetitions; empty means all. */
+  readonly types: ReadonlyArray<EventType>
+}
+
+const TWO_CURSORS = 'Send one cursor only.'
+const TIMESTAMP_WORDS = 'A moment is written in UTC as 2026-11-21T09:30:00.000Z.'
+
+const decodePage = (
+  query: URLSearchParams,
+  limits: { readonly max: number; readonly default: number },
+): Result.Result<Page, ApiError> => {
+  const limitWords = `limit is a whole number from 1 to ${limits.max}.`
+  const given = query.getAll('limit')
+  if (given.length > 1) return refuse('invalid_parameter', 'limit', limitWords)
+  let limit = limits.default
+  if (given[0] !== undefined) {
+    if (!/^[1-9][0-9]{0,3}$/u.test(given[0])) return refuse('invalid_parameter', 'limit', limitWords)
+    limit = Number(given[0])
+    if (limit > limits.max) return refuse('invalid_parameter', 'limit', limitWords)
+  }
+  const cursors = query.getAll('starting_after')
+  if (cursors.length > 1) return refuse('invalid_parameter', 'starting_after', TWO_CURSORS)
+  return Result.succeed({ limit, startingAfter: cursors[0] ?? null })
+}
+
+/**
+ * The query of a list of templates, senders or subscriptions: `limit` (1–100, default 20) and `starting_after`. Fails with `invalid_parameter`. Unknown
+ * parameters are ignored. Source: contract decisions, "list envelope".
+ */
+export const decodeListQuery = (query: URLSearchParams): Result.Result<Page, ApiError> =>
+  decodePage(query, LIST_LIMITS)
+
+/**
+ * The query of `GET /v1/events`: `limit` (1–1000, default 100), `starting_after` or `created_after`, and any
+ * number of `type`. Fails with `invalid_parameter`. Source: specification, Delivery of events, 10; contract
+ * decisions, Events.
+ */
+export const decodeEventsQuery = (query: URLSearchParams): Result.Result<EventsPage, ApiError> => {
+  const page = decodePage(query, LONG_LIST_LIMITS)
+  if (Result.isFailure(page)) return Result.fail(page.failure)
+  const moments = query.getAll('created_after')
+  if (moments.length > 1) return refuse('invalid_parameter', 'created_after', TWO_CURSORS)
+  let createdAfter: number | null = null
+  if (moments[0] !== undefined) {
+    if (page.success.startingAfter !== null) return refuse('invalid_parameter', 'created_after', TWO_CURSORS)
+    createdAfter = fromTimestamp(moments[0])
+    if (createdAfter === null) return refuse('invalid_parameter', 'created_after', TIMESTAMP_WORDS)
+  }
+  const types = new Set<EventType>()
+  for (const type of query.getAll('type')) {
+    if (!isEventType(type)) return refuse('invalid_parameter', 'type', EVENT_TYPE_WORDS)
+    types.add(type)
+  }
+  return Result.succeed({ ...page.success, createdAfter, types: [...types] })
+}
+
+/** Which page of the messages of a batch. */
+export interface MessagesPage extends Page {
+  /** As sent: one that names nothing is `not_found`, which is for the reader to see. */
+  readonly batch: string
+}
+
+const BATCH_WORDS = 'Name one batch: messages are listed by batch only.'
+
+/**
+ * The query of `GET /v1/messages`: `batch`, which is required, then `limit` (1–1000, default 100) and `starting_after`.
+ * Fails with `invalid_parameter`. Source: contract decisions, "list envelope" and Message.
+ */
+export const decodeMessagesQuery = (query: URLSearchParams): Result.Result<MessagesPage, ApiError> => {
+  const [batch, ...others] = query.getAll('batch')
+  if (batch === undefined || others.length > 0) return refuse('invalid_parameter', 'batch', BATCH_WORDS)
+  return Result.map(decodePage(query, LONG_LIST_LIMITS), (page) => ({ ...page, batch }))
+}

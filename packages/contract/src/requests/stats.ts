@@ -1,0 +1,65 @@
+/** Checks the query of a summary. */
+import { fromTimestamp } from '@hub/domain'
+import { Result } from 'effect'
+import type { ApiError } from '../errors.ts'
+import { DATE_PATTERN, MAX_STATS_DAYS } from '../limits.ts'
+import { STATS_GROUPS, type StatsGroup } from '../schemas/stats.ts'
+import { refuse } from './checks.ts'
+
+/** Which summary. Both days are included, and there are at most 366 of them. */
+export interface StatsWanted {
+  /** `2026-11-01`, in UTC; not after `to`. */
+  readonly from: string
+  readonly to: string
+  readonly groupBy: StatsGroup | null
+}
+
+const DAY_MS = 86_400_000
+const DATE_WORDS = 'A day is written as 2026-11-21.'
+const ORDER_WORDS = 'from must not be after to.'
+const PERIOD_WORDS = `A summary covers at most ${MAX_STATS_DAYS} days.`
+const GROUP_WORDS = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
+
+/** True for a day of the calendar. The year 0 has none: it is no year of PostgreSQL's. */
+const isDay = (text: string): boolean =>
+  DATE_PATTERN.test(text) && !text.startsWith('0000') && fromTimestamp(`${text}T00:00:00.000Z`) !== null
+
+/** A day in a query; null where there is none. */
+const decodeDay = (query: URLSearchParams, name: string): Result.Result<string | null, ApiError> => {
+  const [day, ...others] = query.getAll(name)
+  if (others.length > 0) return refuse('invalid_parameter', name, DATE_WORDS)
+  if (day === undefined) return Result.succeed(null)
+  return isDay(day) ? Result.succeed(day) : refuse('invalid_parameter', name, DATE_WORDS)
+}
+
+const isStatsGroup = (value: string): value is StatsGroup =>
+  (STATS_GROUPS as ReadonlyArray<string>).includes(value)
+
+/**
+ * The query of `GET /v1/stats`: `from`, `to`, `group_by`. `today` is the day in UTC (`2026-11-21`) and stands for an
+ * absent `to`; for an absent `from` stands the first of the month of `to`. Fails with `invalid_parameter`; both
+ * a `from` after `to` and too long a period are faults of `from`. A `to` in the future is none.
+ *
+ * Source: contract decisions, Account, stats.
+ */
+export const decodeStatsQuery = (
+  query: URLSearchParams,
+  today: string,
+): Result.Result<StatsWanted, ApiError> => {
+  const first = decodeDay(query, 'from')
+  if (Result.isFailure(first)) return Result.fail(first.failure)
+  const last = decodeDay(query, 'to')
+  if (Result.isFailure(last)) return Result.fail(last.failure)
+  const to = last.success ?? today
+  const from = first.success ?? `${to.slice(0, 8)}01`
+  const days = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1
+  if (days < 1) return refuse('invalid_parameter', 'from', ORDER_WORDS)
+  if (days > MAX_STATS_DAYS) return refuse('invalid_parameter', 'from', PERIOD_WORDS)
+
+  const [groupBy, ...others] = query.getAll('group_by')
+  if (groupBy === undefined) return Result.succeed({ from, to, groupBy: null })
+  if (others.length > 0 || !isStatsGroup(groupBy)) {
+    return refuse('invalid_parameter', 'group_by', GROUP_WORDS)
+  }
+  return Result.succeed({ from, to, groupBy })
+}

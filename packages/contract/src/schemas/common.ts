@@ -1,0 +1,126 @@
+/** Schemas that several resources share: times, enumerations, money, the list envelope and the error envelope. */
+import {
+  EXPIRED_REASONS,
+  MESSAGE_CLASSES,
+  MODES,
+  REJECTED_REASONS,
+  STATUSES,
+  UNDELIVERED_REASONS,
+} from '@hub/domain'
+import { Schema } from 'effect'
+import { ERROR_CODES, FLOOD_WINDOWS } from '../errors.ts'
+import { DATE_PATTERN, TIMESTAMP_PATTERN } from '../limits.ts'
+import { AT, atLeast, constant, DOCS, REQUEST_ID } from './fields.ts'
+
+/** Every reason code, of whatever status. New ones may be added. */
+export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
+
+/** UTC, ISO 8601 with milliseconds and a trailing Z. */
+export const Timestamp = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)).annotate({
+  description: 'A moment in UTC, ISO 8601 with milliseconds and a trailing Z.',
+  examples: [AT],
+})
+
+export const moment = (description: string) => Timestamp.annotate({ description })
+
+/** A day in UTC. */
+export const Day = Schema.String.check(Schema.isPattern(DATE_PATTERN)).annotate({
+  description: 'A day in UTC.',
+  examples: ['2026-11-21'],
+})
+
+export const Mode = Schema.Literals(MODES).annotate({
+  description: '`live`, or `test` for the sandbox. It follows from the API key.',
+})
+
+export const MessageClass = Schema.Literals(MESSAGE_CLASSES).annotate({
+  description: 'Traffic class: `otp` for one-time codes, `service` for service messages.',
+})
+
+export const MessageStatus = Schema.Literals(STATUSES).annotate({
+  description:
+    '`accepted`: not yet handed to the operator. `sent`: handed over. `delivered`, `undelivered`, `rejected`, `expired`: final.',
+})
+
+export const ReasonCode = Schema.NullOr(Schema.Literals(REASON_CODES)).annotate({
+  description:
+    'Why the message failed or expired; `null` otherwise. `dlr_timeout`: retry later. `dlr_timeout_local`: it may have arrived, ' +
+    'wait for a late report. `ttl_expired_before_submit`: never handed over, a resend is safe.',
+})
+
+/** A string decimal with its currency; never a float. */
+export const Money = Schema.Struct({
+  amount: Schema.String.check(Schema.isPattern(/^[0-9]+\.[0-9]{2}$/u)).annotate({
+    description: 'Decimal number with two fraction digits, as a string.',
+    examples: ['12.50'],
+  }),
+  currency: Schema.String.check(Schema.isPattern(/^[A-Z]{3}$/u)).annotate({
+    description: 'ISO 4217 code.',
+    examples: ['RUB'],
+  }),
+}).annotate({ identifier: 'Money', title: 'Money', description: 'An amount of money.' })
+
+/** The list envelope around `items`; `name` is its name in the description. */
+export const listOf = <S extends Schema.Top>(items: S, name: string, order: string) =>
+  Schema.Struct({
+    object: constant('list'),
+    data: Schema.Array(items).annotate({ description: `The page, ${order}.` }),
+    has_more: Schema.Boolean.annotate({ description: 'True when there is something after this page.' }),
+    next_cursor: Schema.NullOr(Schema.String).annotate({
+      description:
+        'What to send as `starting_after` for the next page, now or later: the last id of this page. On an empty page the ' +
+        '`starting_after` that was sent, else `null`.',
+    }),
+  }).annotate({
+    identifier: name,
+    title: name.replaceAll(/(?<=[a-z])[A-Z]/gu, (letter) => ` ${letter.toLowerCase()}`),
+    description: 'A page of a list.',
+  })
+
+/** The `error` member: in the error envelope, and in a rejected element of a batch. */
+export const ErrorDetail = Schema.Struct({
+  code: Schema.Literals(ERROR_CODES).annotate({
+    description:
+      'What went wrong, for programs. New codes may be added: treat an unknown one by its HTTP status.',
+  }),
+  message: Schema.String.annotate({ description: 'What went wrong and what to do, for people.' }),
+  param: Schema.optionalKey(
+    Schema.String.annotate({
+      description: 'The offending parameter, as a path.',
+      examples: ['to', 'messages[3].to', 'variables.code'],
+    }),
+  ),
+  request_id: Schema.String.annotate({
+    description: 'The same as in the `Request-Id` header. Tell it to support.',
+  }),
+  retry_after: Schema.optionalKey(
+    atLeast(1).annotate({
+      description:
+        'Whole seconds to wait before a retry. The `Retry-After` header repeats it, but for an element of a batch.',
+    }),
+  ),
+  window: Schema.optionalKey(
+    Schema.Literals(FLOOD_WINDOWS).annotate({
+      description: 'With `recipient_flood_limited`: the window that tripped first.',
+    }),
+  ),
+  doc_url: Schema.String.annotate({ description: 'Where this code is described.' }),
+}).annotate({ identifier: 'ErrorDetail', title: 'Error detail', description: 'What went wrong.' })
+
+export const ErrorBody = Schema.Struct({ error: ErrorDetail }).annotate({
+  identifier: 'Error',
+  title: 'Error',
+  description: 'The body of every answer with a status of 400 or above.',
+  examples: [
+    {
+      error: {
+        code: 'recipient_invalid',
+        message: 'The number must be in E.164 form: +79 and nine digits, nothing else.',
+        param: 'to',
+        request_id: REQUEST_ID,
+        doc_url: `${DOCS}#recipient_invalid`,
+      },
+    },
+  ],
+})
+export type ErrorBody = typeof ErrorBody.Type

@@ -1,0 +1,185 @@
+/** Webhook subscriptions and their delivery log. Source: contract decisions, Webhook subscription. */
+import { EVENT_TYPES, SUBSCRIPTION_STATUSES } from '@hub/domain'
+import { Schema } from 'effect'
+import { MAX_URL_LENGTH } from '../limits.ts'
+import { listOf, moment, Timestamp } from './common.ts'
+import { AT, atLeast, constant, ENDPOINT_ID, EVENT_BATCH_ID, EVENT_ID, id } from './fields.ts'
+
+/** Body of `POST /v1/webhook_endpoints`. `decodeWebhookEndpointCreate` is what checks it. */
+export const WebhookEndpointCreate = Schema.Struct({
+  url: Schema.String.check(Schema.isMaxLength(MAX_URL_LENGTH), Schema.isPattern(/^https:\/\//u)).annotate({
+    description: 'Public https address without credentials. Redirects are not followed.',
+    examples: ['https://example.com/hooks/sms'],
+  }),
+  event_types: Schema.optionalKey(
+    Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({
+      description: 'Types to receive. Empty or absent: all of them, those to come as well.',
+    }),
+  ),
+}).annotate({
+  identifier: 'WebhookEndpointCreate',
+  title: 'Webhook endpoint to create',
+  description: 'A subscription to create.',
+  examples: [
+    { url: 'https://example.com/hooks/sms', event_types: ['message.delivered', 'message.undelivered'] },
+  ],
+})
+export type WebhookEndpointCreate = typeof WebhookEndpointCreate.Type
+
+const webhookEndpointFields = {
+  id: id('we_', 'the subscription'),
+  object: constant('webhook_endpoint'),
+  url: Schema.String.annotate({
+    description: 'Where events go.',
+    examples: ['https://example.com/hooks/sms'],
+  }),
+  event_types: Schema.Array(Schema.Literals(EVENT_TYPES)).annotate({
+    description: 'Types that it receives; empty: all.',
+  }),
+  status: Schema.Literals(SUBSCRIPTION_STATUSES).annotate({
+    description:
+      '`disabled_by_failures` after 20 failures in a row over at least an hour; the backlog is kept for 24 hours.',
+  }),
+  created_at: moment('When the subscription was created.'),
+  disabled_at: Schema.NullOr(Timestamp).annotate({
+    description: 'When it was disabled; `null` while it is enabled.',
+  }),
+  disabled_reason: Schema.NullOr(Schema.String).annotate({
+    description: 'What the last failure was; `null` while it is enabled.',
+  }),
+  consecutive_failures: atLeast(0).annotate({
+    description: 'Deliveries that failed since the last success.',
+  }),
+  secret_rotation_ends_at: Schema.NullOr(Timestamp).annotate({
+    description: 'Until when the previous secret signs as well; `null` outside a rotation.',
+  }),
+}
+
+const endpointExample = {
+  id: ENDPOINT_ID,
+  object: 'webhook_endpoint',
+  url: 'https://example.com/hooks/sms',
+  event_types: ['message.delivered', 'message.undelivered'],
+  status: 'enabled',
+  created_at: AT,
+  disabled_at: null,
+  disabled_reason: null,
+  consecutive_failures: 0,
+  secret_rotation_ends_at: null,
+} as const
+
+export const WebhookEndpoint = Schema.Struct(webhookEndpointFields).annotate({
+  identifier: 'WebhookEndpoint',
+  title: 'Webhook endpoint',
+  description: 'A subscription to events.',
+  examples: [endpointExample],
+})
+export type WebhookEndpoint = typeof WebhookEndpoint.Type
+
+/** Answer to a creation, and to a rotation: with the signing secret, this once. */
+export const WebhookEndpointWithSecret = Schema.Struct({
+  ...webhookEndpointFields,
+  secret: Schema.String.check(Schema.isPattern(/^whsec_[A-Za-z0-9+/]{43}=$/u)).annotate({
+    description:
+      'Signing secret, shown this once. The whole string is the key of the HMAC-SHA-256 in `Hub-Signature`.',
+  }),
+}).annotate({
+  identifier: 'WebhookEndpointWithSecret',
+  title: 'Webhook endpoint with its secret',
+  description: 'A subscription to events, with the secret that signs them.',
+  examples: [{ ...endpointExample, secret: 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=' }],
+})
+export type WebhookEndpointWithSecret = typeof WebhookEndpointWithSecret.Type
+
+/** Answer to a deletion. */
+export const DeletedWebhookEndpoint = Schema.Struct({
+  id: webhookEndpointFields.id,
+  object: webhookEndpointFields.object,
+  deleted: Schema.Literal(true).annotate({ description: 'Always `true`.' }),
+}).annotate({
+  identifier: 'DeletedWebhookEndpoint',
+  title: 'Deleted webhook endpoint',
+  description: 'A subscription that is gone, and its backlog with it.',
+  examples: [{ id: ENDPOINT_ID, object: 'webhook_endpoint', deleted: true }],
+})
+export type DeletedWebhookEndpoint = typeof DeletedWebhookEndpoint.Type
+
+export const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
+
+/** What happened to an attempt that failed, or to a batch that was given up. */
+export const DELIVERY_REASONS = [
+  'http_status',
+  'timeout',
+  'connection_refused',
+  'connection_reset',
+  'tls_error',
+  'address_not_public',
+  'redirect',
+  'dns_error',
+  'retry_window_expired',
+  'retry_window_expired_while_disabled',
+] as const
+export type DeliveryReason = (typeof DELIVERY_REASONS)[number]
+
+export const WebhookDelivery = Schema.Struct({
+  id: id('whd_', 'the attempt'),
+  object: constant('webhook_delivery'),
+  event_batch: Schema.String.annotate({
+    description: 'The batch of events: the `Hub-Event-Id` of the request, the same for each attempt at it.',
+    examples: [EVENT_BATCH_ID],
+  }),
+  event_ids: Schema.Array(Schema.String).annotate({ description: 'The events of the batch, in its order.' }),
+  attempt: atLeast(0).annotate({
+    description: 'Which attempt at the batch it was. A batch that was given up before any has 0.',
+  }),
+  status: Schema.Literals(DELIVERY_STATUSES).annotate({
+    description: '`succeeded` when the receiver answered with 2xx within 10 seconds.',
+  }),
+  response_code: Schema.NullOr(Schema.Int).annotate({
+    description: 'The status that the receiver answered with; `null` when none came.',
+  }),
+  duration_ms: atLeast(0).annotate({
+    description: 'Until the answer, or until the attempt was given up, in milliseconds.',
+  }),
+  reason: Schema.NullOr(Schema.Literals(DELIVERY_REASONS)).annotate({
+    description:
+      'Why it failed; `null` when it succeeded. The window is the 24 hours in which a batch is retried.',
+  }),
+  trial: Schema.Boolean.annotate({ description: 'True for what `POST …/test` delivered.' }),
+  redelivery: Schema.Boolean.annotate({
+    description:
+      'True for what was delivered once more for a period, because the operator of the hub was asked to. The events have the ids they had.',
+  }),
+  created_at: moment('When the attempt began.'),
+  next_attempt_at: Schema.NullOr(Timestamp).annotate({
+    description: 'When the batch is tried again; `null` when it is not, as far as is known.',
+  }),
+}).annotate({
+  identifier: 'WebhookDelivery',
+  title: 'Webhook delivery',
+  description: 'An attempt to deliver a batch of events.',
+  examples: [
+    {
+      id: 'whd_06e9c2v5k4r8x1m7n3p0q2s6tw',
+      object: 'webhook_delivery',
+      event_batch: EVENT_BATCH_ID,
+      event_ids: [EVENT_ID],
+      attempt: 2,
+      status: 'failed',
+      response_code: 503,
+      duration_ms: 41,
+      reason: 'http_status',
+      trial: false,
+      redelivery: false,
+      created_at: '2026-11-21T09:31:02.480Z',
+      next_attempt_at: '2026-11-21T09:33:04.116Z',
+    },
+  ],
+})
+export type WebhookDelivery = typeof WebhookDelivery.Type
+
+export const WebhookDeliveryList = listOf(WebhookDelivery, 'WebhookDeliveryList', 'newest first')
+export type WebhookDeliveryList = typeof WebhookDeliveryList.Type
+
+export const WebhookEndpointList = listOf(WebhookEndpoint, 'WebhookEndpointList', 'newest first')
+export type WebhookEndpointList = typeof WebhookEndpointList.Type
