@@ -62,30 +62,30 @@ const acceptance: Dashboard = {
       ],
     },
     {
-      title: 'Flushes',
-      about: 'How long recording takes, from lookup to commit.',
+      title: 'Acceptance batches',
+      about: 'Time to record an acceptance batch, from its lookup to its commit.',
       unit: 's',
       queries: quantiles('hub_accept_flush_seconds'),
     },
     {
-      title: 'Sends of a flush, and sends that wait',
+      title: 'Sends of an acceptance batch, and waiting sends',
       about: 'Both grow when PostgreSQL is slow.',
       unit: 'short',
       queries: [
-        { expr: quantile(0.95, 'hub_accept_flush_messages'), legend: 'recorded together, p95' },
-        { expr: 'sum(hub_accept_waiting_sends)', legend: 'waiting for an answer' },
+        { expr: quantile(0.95, 'hub_accept_flush_messages'), legend: 'sends of an acceptance batch, p95' },
+        { expr: 'sum(hub_accept_waiting_sends)', legend: 'waiting for an outcome' },
       ],
     },
     {
       title: 'Outbox: age of its oldest row',
       about:
-        'Seconds are usual while a flush is published; minutes mean that Kafka does not take what was accepted.',
+        'Seconds are usual while an acceptance batch is published. Minutes mean that Kafka does not acknowledge appends.',
       unit: 's',
       queries: [{ expr: 'max(hub_accept_outbox_oldest_row_seconds)', legend: 'oldest row' }],
     },
     {
       title: 'Outbox: rows, and the stop flag',
-      about: 'Each row is a flush. The flag is 1 while nothing new is accepted.',
+      about: 'Each row is an acceptance batch. The flag is 1 while the hub accepts no new messages.',
       unit: 'short',
       queries: [
         { expr: 'max(hub_accept_outbox_rows)', legend: 'rows' },

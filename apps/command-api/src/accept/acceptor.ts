@@ -41,6 +41,7 @@ import {
   Result,
   Schedule,
 } from 'effect'
+import { acceptanceBatchSeconds, acceptanceBatchSends, waitingSends } from '../metrics.ts'
 import {
   type AcceptanceServices,
   type AcceptorOptions,
@@ -99,18 +100,6 @@ export interface AcceptanceResult {
   /** True if the ledger contains the response under the idempotency key. */
   readonly responseStored: boolean
 }
-
-const batchSize = Metric.histogram('hub_accept_flush_messages', {
-  description: 'Sends of an acceptance batch.',
-  boundaries: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000],
-})
-const batchSeconds = Metric.histogram('hub_accept_flush_seconds', {
-  description: 'Time from the lookup of an acceptance batch until it is recorded, in seconds.',
-  boundaries: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2],
-})
-const waitingSends = Metric.gauge('hub_accept_waiting_sends', {
-  description: 'Sends that wait for their outcome.',
-})
 
 export class BatchingAcceptor extends Context.Service<
   BatchingAcceptor,
@@ -304,8 +293,8 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
     sendsInProgress -= sends.length
     checkIdle()
     wake()
-    yield* Metric.update(batchSize, sends.length)
-    yield* Metric.update(batchSeconds, ((yield* Clock.currentTimeMillis) - startedAt) / 1000)
+    yield* Metric.update(acceptanceBatchSends, sends.length)
+    yield* Metric.update(acceptanceBatchSeconds, ((yield* Clock.currentTimeMillis) - startedAt) / 1000)
     yield* Metric.update(waitingSends, pending.count())
   })
 

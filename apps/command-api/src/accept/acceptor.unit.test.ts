@@ -1,3 +1,4 @@
+/** The acceptor on doubles: acceptance batches, codes and service messages, and bounds. */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeFact } from '@hub/kafka'
 import { Deferred, Effect, Fiber, Logger, Result } from 'effect'
@@ -8,11 +9,10 @@ import { BatchingAcceptor } from './acceptor.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import type { SendOutcome } from './pending-send.ts'
 
-/** What became of a send, in a word or two. */
-const word = (outcome: SendOutcome): string =>
+const resultOf = (outcome: SendOutcome): string =>
   Result.isSuccess(outcome) ? (outcome.success.duplicate ? 'duplicate' : 'accepted') : outcome.failure.code
 
-const idOf = (outcome: SendOutcome): string | null =>
+const messageIdOf = (outcome: SendOutcome): string | null =>
   Result.isSuccess(outcome) ? outcome.success.view.id : null
 
 const accept = Effect.fnUntraced(function* (...checkedSends: ReadonlyArray<CheckedSend>) {
@@ -20,7 +20,7 @@ const accept = Effect.fnUntraced(function* (...checkedSends: ReadonlyArray<Check
   return (yield* acceptor.accept(checkedSends)).outcomes
 })
 
-/** Lets everything run that can run without time passing. */
+/** Runs all fibers until they wait for time or for a barrier. */
 const settle = Effect.repeat(Effect.yieldNow, { times: 100 })
 
 const test = (name: string, body: Effect.Effect<void, unknown, BatchingAcceptor | Doubles | OutboxMode>) =>
@@ -32,9 +32,9 @@ const republishedFlags = (records: ReadonlyArray<{ readonly value: Uint8Array }>
     return fact.type === 'MessageAccepted' && fact.republished
   })
 
-describe('a flush', () => {
+describe('an acceptance batch', () => {
   test(
-    'takes everything that came while others were under way',
+    'contains all sends that arrived while other batches were in progress',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.barrier = yield* Deferred.make<void>()
@@ -42,7 +42,7 @@ describe('a flush', () => {
       yield* settle
       const second = yield* Effect.forkChild(accept(service()))
       yield* settle
-      const rest = yield* Effect.forkChild(
+      const others = yield* Effect.forkChild(
         Effect.all(
           Array.from({ length: 10 }, () => accept(service())),
           { concurrency: 'unbounded' },
@@ -52,40 +52,40 @@ describe('a flush', () => {
       yield* Deferred.succeed(ledger.state.barrier, undefined)
       yield* Fiber.join(first)
       yield* Fiber.join(second)
-      yield* Fiber.join(rest)
+      yield* Fiber.join(others)
       assert.deepStrictEqual(ledger.commits, [1, 1, 10])
     }),
   )
 
   test(
-    'makes one message of many repeats',
+    'records one message for many repeats',
     Effect.gen(function* () {
       const { kafka } = yield* Doubles
       const outcomes = yield* accept(...Array.from({ length: 50 }, () => otp('same')))
-      assert.strictEqual(outcomes.filter((one) => word(one) === 'accepted').length, 1)
-      assert.strictEqual(outcomes.filter((one) => word(one) === 'duplicate').length, 49)
-      assert.strictEqual(new Set(outcomes.map(idOf)).size, 1)
+      assert.strictEqual(outcomes.filter((one) => resultOf(one) === 'accepted').length, 1)
+      assert.strictEqual(outcomes.filter((one) => resultOf(one) === 'duplicate').length, 49)
+      assert.strictEqual(new Set(outcomes.map(messageIdOf)).size, 1)
       assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
-    'answers with the message of another process that was quicker',
+    'answers with the message of another process that committed first',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       const [theirs] = yield* accept(service('other'))
       const [key, id] = [...ledger.references][0]!
-      // Not there yet at the lookup, there at the commit.
+      // The reference is committed between lookup and commit.
       ledger.references.delete(key)
       ledger.state.beforeCommit = () => void ledger.references.set(key, id)
       const [mine] = yield* accept(service('other'))
-      assert.deepStrictEqual([word(mine!), idOf(mine!)], ['duplicate', idOf(theirs!)])
+      assert.deepStrictEqual([resultOf(mine!), messageIdOf(mine!)], ['duplicate', messageIdOf(theirs!)])
       assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
-    'keeps the order of a request, whatever becomes of each',
+    'returns the outcomes in the order of the request',
     Effect.gen(function* () {
       yield* accept(service('known'))
       const outcomes = yield* accept(
@@ -95,7 +95,7 @@ describe('a flush', () => {
         otp('code'),
         service('new'),
       )
-      assert.deepStrictEqual(outcomes.map(word), [
+      assert.deepStrictEqual(outcomes.map(resultOf), [
         'accepted',
         'duplicate',
         'template_variable_missing',
@@ -106,7 +106,7 @@ describe('a flush', () => {
   )
 
   test(
-    'that PostgreSQL refuses for its data fails the one at fault alone',
+    'that PostgreSQL rejects refuses only the send at fault',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       ledger.state.rejectedReference = 'poison'
@@ -116,7 +116,7 @@ describe('a flush', () => {
         ),
       )
       assert.deepStrictEqual(
-        outcomes.map(word),
+        outcomes.map(resultOf),
         outcomes.map((_, i) => (i === 13 ? 'invalid_parameter' : 'accepted')),
       )
       assert.strictEqual(new Set(kafka.records.map(({ id }) => id)).size, 19)
@@ -124,7 +124,7 @@ describe('a flush', () => {
   )
 
   test(
-    'is bounded by bytes',
+    'has a bounded number of bytes',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       const long = 'x'.repeat(500)
@@ -141,24 +141,24 @@ describe('a flush', () => {
 
 describe('a service message', () => {
   test(
-    'is answered when it is recorded, and published by the relay when Kafka fails',
+    'is accepted when it is recorded, and left to the relay when Kafka fails',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       const outboxMode = yield* OutboxMode
       kafka.state.behavior = 'hanging'
       const [outcome] = yield* accept(service('a'))
-      assert.strictEqual(word(outcome!), 'accepted')
+      assert.strictEqual(resultOf(outcome!), 'accepted')
       assert.strictEqual(ledger.outbox.size, 1)
       assert.isFalse(outboxMode.isRelaying())
       yield* TestClock.adjust('1 second')
       assert.isTrue(outboxMode.isRelaying())
 
-      // Kafka is back, but what comes now must not overtake what waits.
+      // Kafka works again, but later messages must not overtake those of the relay.
       kafka.state.behavior = 'up'
       yield* accept(service('b'))
       yield* settle
       assert.deepStrictEqual([kafka.records.length, ledger.outbox.size], [0, 2])
-      // Codes wait for nobody.
+      // Codes do not wait for the relay.
       yield* accept(otp('c'))
       assert.strictEqual(kafka.records.length, 1)
 
@@ -170,28 +170,28 @@ describe('a service message', () => {
   )
 
   test(
-    'loses its outbox row once Kafka has it',
+    'has no outbox row after Kafka has acknowledged it',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       const outcomes = yield* accept(service(), service())
-      assert.deepStrictEqual(outcomes.map(word), ['accepted', 'accepted'])
+      assert.deepStrictEqual(outcomes.map(resultOf), ['accepted', 'accepted'])
       yield* TestClock.adjust('200 millis')
       assert.deepStrictEqual([kafka.records.length, ledger.outbox.size], [2, 0])
     }),
   )
 
   test(
-    'recorded by a commit that was reported as failed is a duplicate when repeated',
+    'whose commit succeeded but was reported as failed is a duplicate when repeated',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.behavior = 'lost reply'
       const [first] = yield* accept(service('a'))
-      assert.strictEqual(word(first!), 'internal_error')
+      assert.strictEqual(resultOf(first!), 'internal_error')
       ledger.state.behavior = 'ok'
       const [second] = yield* accept(service('a'))
-      assert.strictEqual(word(second!), 'duplicate')
+      assert.strictEqual(resultOf(second!), 'duplicate')
       assert.strictEqual(ledger.rows.size, 1)
-      // Its outbox row is what the relay will find.
+      // The relay will find its outbox row.
       assert.strictEqual(ledger.outbox.size, 1)
     }),
   )
@@ -199,52 +199,55 @@ describe('a service message', () => {
 
 describe('a code', () => {
   test(
-    'is accepted by the acknowledgement only',
+    'is accepted only after the acknowledgement',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       kafka.state.behavior = 'refusing'
       const [first] = yield* accept(otp('a'))
-      assert.strictEqual(word(first!), 'provider_unavailable')
+      assert.strictEqual(resultOf(first!), 'provider_unavailable')
       assert.strictEqual(ledger.outbox.size, 0)
       kafka.state.behavior = 'up'
       const [second] = yield* accept(otp('a'))
-      // Nobody was told that it was accepted before, so this is no duplicate.
-      assert.deepStrictEqual([word(second!), idOf(second!)], ['accepted', [...ledger.rows.keys()][0]])
+      // No client got an acceptance before, so this is no duplicate.
+      assert.deepStrictEqual(
+        [resultOf(second!), messageIdOf(second!)],
+        ['accepted', [...ledger.rows.keys()][0]],
+      )
       assert.deepStrictEqual(republishedFlags(kafka.records), [true])
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'duplicate')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'duplicate')
       assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
-    'that landed although Kafka did not say so is published again under the same id',
+    'without an acknowledgement is published again under the same id, although Kafka has it',
     Effect.gen(function* () {
       const { kafka } = yield* Doubles
       kafka.state.behavior = 'lost reply'
       const first = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
       yield* TestClock.adjust('1 second')
-      assert.strictEqual(word((yield* Fiber.join(first))[0]!), 'provider_unavailable')
+      assert.strictEqual(resultOf((yield* Fiber.join(first))[0]!), 'provider_unavailable')
       kafka.state.behavior = 'up'
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'accepted')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'accepted')
       assert.strictEqual(new Set(kafka.records.map(({ id }) => id)).size, 1)
       assert.deepStrictEqual(republishedFlags(kafka.records), [false, true])
     }),
   )
 
   test(
-    'that is in the read model is a duplicate, whatever Kafka said',
+    'in the read model is a duplicate, although its append was reported as failed',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       kafka.state.behavior = 'refusing'
       yield* accept(otp('a'))
       ledger.projected.add([...ledger.rows.keys()][0]!)
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'duplicate')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'duplicate')
     }),
   )
 
   test(
-    'repeated while it is being published waits with it and is not published twice',
+    'is published once for a repeat during its publication, which gets the same outcome',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       kafka.state.behavior = 'hanging'
@@ -255,35 +258,35 @@ describe('a code', () => {
       assert.strictEqual(ledger.commits.length, 1)
       yield* TestClock.adjust('1 second')
       assert.deepStrictEqual(
-        [word((yield* Fiber.join(first))[0]!), word((yield* Fiber.join(second))[0]!)],
+        [resultOf((yield* Fiber.join(first))[0]!), resultOf((yield* Fiber.join(second))[0]!)],
         ['provider_unavailable', 'provider_unavailable'],
       )
     }),
   )
 
   test(
-    'recorded by a commit that was reported as failed is published by the repeat',
+    'whose commit succeeded but was reported as failed is published by the repeat',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       ledger.state.behavior = 'lost reply'
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'internal_error')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'internal_error')
       assert.strictEqual(kafka.records.length, 0)
       ledger.state.behavior = 'ok'
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'accepted')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'accepted')
       assert.strictEqual(ledger.rows.size, 1)
       assert.strictEqual(kafka.records.length, 1)
     }),
   )
 
   test(
-    'whose client was told that it is too late does not go out behind its back',
+    'whose client got a refusal after the timeout is not published later',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       ledger.state.barrier = yield* Deferred.make<void>()
       const waiting = yield* Effect.forkChild(accept(otp('a')))
       yield* settle
       yield* TestClock.adjust('3 seconds')
-      assert.strictEqual(word((yield* Fiber.join(waiting))[0]!), 'provider_unavailable')
+      assert.strictEqual(resultOf((yield* Fiber.join(waiting))[0]!), 'provider_unavailable')
       yield* Deferred.succeed(ledger.state.barrier, undefined)
       yield* settle
       assert.strictEqual(ledger.rows.size, 1)
@@ -294,7 +297,7 @@ describe('a code', () => {
 
 describe('bounds', () => {
   test(
-    'what waits too long is answered within 3 s, by class',
+    'a send that waits too long is refused within 3 s, with the error of its class',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.barrier = yield* Deferred.make<void>()
@@ -302,7 +305,7 @@ describe('bounds', () => {
       yield* settle
       yield* TestClock.adjust('2600 millis')
       const outcomes = yield* Fiber.join(waiting)
-      assert.deepStrictEqual(outcomes.map(word), ['internal_error', 'provider_unavailable'])
+      assert.deepStrictEqual(outcomes.map(resultOf), ['internal_error', 'provider_unavailable'])
       for (const outcome of outcomes) {
         assert.isTrue(Result.isFailure(outcome) && (outcome.failure.retryAfter ?? 0) >= 1)
       }
@@ -311,20 +314,20 @@ describe('bounds', () => {
   )
 
   test(
-    'a ledger that is away is an internal error with retry_after, and leaves nothing',
+    'an unavailable ledger refuses sends with internal_error and records nothing',
     Effect.gen(function* () {
       const { kafka, ledger } = yield* Doubles
       ledger.state.behavior = 'unavailable'
       const outcomes = yield* accept(service('a'), otp('b'))
-      assert.deepStrictEqual(outcomes.map(word), ['internal_error', 'internal_error'])
+      assert.deepStrictEqual(outcomes.map(resultOf), ['internal_error', 'internal_error'])
       assert.deepStrictEqual([ledger.rows.size, kafka.records.length], [0, 0])
       ledger.state.behavior = 'ok'
-      assert.deepStrictEqual((yield* accept(service('a'), otp('b'))).map(word), ['accepted', 'accepted'])
+      assert.deepStrictEqual((yield* accept(service('a'), otp('b'))).map(resultOf), ['accepted', 'accepted'])
     }),
   )
 
   test(
-    'more sends than may wait are refused at once, the others are not',
+    'sends beyond the limit of waiting sends are refused at once, the others are not',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.hanging = true
@@ -332,24 +335,24 @@ describe('bounds', () => {
       const waiting = yield* Effect.forkChild(accept(...Array.from({ length: 20_000 }, () => one)))
       yield* settle
       const [refused] = yield* accept(service())
-      assert.strictEqual(word(refused!), 'internal_error')
+      assert.strictEqual(resultOf(refused!), 'internal_error')
       assert.isTrue(Result.isFailure(refused!) && refused.failure.retryAfter === 1)
-      // Past the deadlines of the last lookups as well, so that nothing is under way at the end.
+      // Also past the deadlines of the last lookups, so that nothing is in progress at the end.
       yield* TestClock.adjust('5 seconds')
-      assert.isTrue((yield* Fiber.join(waiting)).every((outcome) => word(outcome) === 'internal_error'))
+      assert.isTrue((yield* Fiber.join(waiting)).every((outcome) => resultOf(outcome) === 'internal_error'))
     }),
   )
 
   test(
-    'a flush that fails in a way nobody thought of is answered, and the next one works',
+    'a defect in an acceptance batch refuses its sends, and the next batch works',
     Effect.gen(function* () {
       const { ledger } = yield* Doubles
       ledger.state.beforeCommit = () => {
-        throw new Error('unthought of')
+        throw new Error('defect')
       }
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'internal_error')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'internal_error')
       ledger.state.beforeCommit = () => {}
-      assert.strictEqual(word((yield* accept(otp('a')))[0]!), 'accepted')
+      assert.strictEqual(resultOf((yield* accept(otp('a')))[0]!), 'accepted')
     }),
   )
 })

@@ -5,17 +5,17 @@ import { checkedSend, otp, otpSend, owner, templateOf } from '../testing/doubles
 import type { CheckedSend } from './checked-send.ts'
 
 const test = { ...owner, mode: 'test' as const }
-const word = ({ draft }: CheckedSend): string =>
+const resultOf = ({ draft }: CheckedSend): string =>
   Result.isSuccess(draft) ? draft.success.rendered.text : `${draft.failure.code} ${draft.failure.param}`
 
-describe('a checked', () => {
+describe('a checked send', () => {
   it('is rendered, counted, priced and masked', () => {
     const { draft, recipient } = otp()
-    const { rendered, toMasked, values, ...rest } = Result.getOrThrow(draft)
+    const { rendered, toMasked, values, ...others } = Result.getOrThrow(draft)
     assert.deepInclude(rendered, { text: 'Code 1234', parts: 1, variables: ['code'] })
     assert.strictEqual(toMasked, '+7900***4567')
     assert.deepEqual({ ...values }, { code: '1234' })
-    assert.deepInclude(rest, {
+    assert.deepInclude(others, {
       recipient,
       sender: 'HUB',
       scenario: null,
@@ -52,7 +52,7 @@ describe('a checked', () => {
       'sender_not_registered template',
       'sender_not_registered template',
     ],
-    // The first that fails answers: moderation, class, sender, variables.
+    // The first failed check decides: moderation, class, sender, variables.
     [
       'everything wrong',
       templateOf({ ...pending, class: 'service', senderStatus: 'pending' }),
@@ -68,15 +68,15 @@ describe('a checked', () => {
   ]
   for (const [name, template, live, sandbox] of cases) {
     it(`with ${name}`, () => {
-      assert.strictEqual(word(checkedSend(otpSend(), template)), live)
-      assert.strictEqual(word(checkedSend(otpSend(), template, test)), sandbox)
+      assert.strictEqual(resultOf(checkedSend(otpSend(), template)), live)
+      assert.strictEqual(resultOf(checkedSend(otpSend(), template, test)), sandbox)
     })
   }
 
-  it('names the variable at fault, and never its value', () => {
-    const faults = [{}, { code: '1', more: '2' }, { code: true }, { code: '\t' }] as const
+  it('names the variable at fault, but not its value', () => {
+    const variants = [{}, { code: '1', more: '2' }, { code: true }, { code: '\t' }] as const
     assert.deepStrictEqual(
-      faults.map((variables) => word(checkedSend(otpSend({ variables }), templateOf()))),
+      variants.map((variables) => resultOf(checkedSend(otpSend({ variables }), templateOf()))),
       [
         'template_variable_missing variables.code',
         'template_variable_unknown variables.more',

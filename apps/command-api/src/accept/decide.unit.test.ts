@@ -3,7 +3,7 @@ import { checkedSend, otp, otpSend, owner, service, templateOf } from '../testin
 import { type Decision, decideSends, type KnownMessage, type Knowledge, refKey } from './decide.ts'
 import type { CheckedSend } from './checked-send.ts'
 
-const nothing: Knowledge = {
+const nothingKnown: Knowledge = {
   known: new Map(),
   recorded: new Map(),
   optedOut: new Set(),
@@ -37,67 +37,67 @@ const knownMessage = (of: CheckedSend, over: Partial<KnownMessage> = {}): KnownM
 })
 
 const used = (of: CheckedSend, message: KnownMessage | null): Knowledge => ({
-  ...nothing,
+  ...nothingKnown,
   known: new Map([[refKey(of.owner, of.clientRef ?? ''), message]]),
 })
 
-/** A decision as a word: its type, or the code of its refusal with the parameter. */
-const word = (decision: Decision | undefined): string =>
+/** The type of a decision, or the error code and parameter of a refusal. */
+const summaryOf = (decision: Decision | undefined): string =>
   decision?.type === 'refuse'
     ? `${decision.error.code} ${decision.error.param ?? ''}`.trim()
     : (decision?.type ?? 'nothing')
 const decide = (knowledge: Knowledge, ...checkedSends: ReadonlyArray<CheckedSend>) =>
-  decideSends(checkedSends, knowledge).map(word)
+  decideSends(checkedSends, knowledge).map(summaryOf)
 
 describe('a new send', () => {
   it('is accepted', () => {
-    assert.deepStrictEqual(decide(nothing, otp(), service('a')), ['accept', 'accept'])
+    assert.deepStrictEqual(decide(nothingKnown, otp(), service('a')), ['accept', 'accept'])
   })
-  it('is refused for what it says', () => {
-    assert.deepStrictEqual(decide(nothing, service('a', { variables: {} })), [
+  it('is refused if its check failed', () => {
+    assert.deepStrictEqual(decide(nothingKnown, service('a', { variables: {} })), [
       'template_variable_missing variables.order',
     ])
   })
-  it('of class service is refused to an opted-out recipient, a code is not', () => {
-    const knowledge = { ...nothing, optedOut: new Set([service().recipient]) }
+  it('of class service is refused for an opted-out recipient, a code is not', () => {
+    const knowledge = { ...nothingKnown, optedOut: new Set([service().recipient]) }
     assert.deepStrictEqual(decide(knowledge, service(), otp()), ['recipient_opted_out to', 'accept'])
   })
-  it('of a test key asks the sandbox table, not the opt-outs of real people', () => {
+  it('in test mode uses the opt-outs of the sandbox, not those of real recipients', () => {
     const test = { ...owner, mode: 'test' as const }
     const template = templateOf({ class: 'service' })
     const ordinary = checkedSend(otpSend({ class: 'service' }), template, test)
     const optedOut = checkedSend(otpSend({ class: 'service', to: '+79000000013' }), template, test)
-    const knowledge = { ...nothing, optedOut: new Set([ordinary.recipient]) }
+    const knowledge = { ...nothingKnown, optedOut: new Set([ordinary.recipient]) }
     assert.deepStrictEqual(decide(knowledge, ordinary, optedOut), ['accept', 'recipient_opted_out to'])
   })
 })
 
-describe('several sends with one new reference', () => {
-  it('wait for the first', () => {
-    assert.deepStrictEqual(decide(nothing, otp('a'), otp('a'), service('a'), otp('b')), [
+describe('several sends with one new client_ref', () => {
+  it('follow the first', () => {
+    assert.deepStrictEqual(decide(nothingKnown, otp('a'), otp('a'), service('a'), otp('b')), [
       'accept',
       'follow',
       'follow',
       'accept',
     ])
   })
-  it('do not wait for one that was refused', () => {
-    assert.deepStrictEqual(decide(nothing, otp('a', { variables: {} }), otp('a')), [
+  it('do not follow one that is refused', () => {
+    assert.deepStrictEqual(decide(nothingKnown, otp('a', { variables: {} }), otp('a')), [
       'template_variable_missing variables.code',
       'accept',
     ])
   })
-  it('of two accounts have nothing to do with each other', () => {
+  it('of two accounts are independent', () => {
     const elsewhere = checkedSend(otpSend({ clientRef: 'a' }), templateOf(), {
       ...owner,
       account: 'acc_other',
     })
-    assert.deepStrictEqual(decide(nothing, otp('a'), elsewhere), ['accept', 'accept'])
+    assert.deepStrictEqual(decide(nothingKnown, otp('a'), elsewhere), ['accept', 'accept'])
   })
 })
 
 describe('a repeat', () => {
-  it('of a service message is a duplicate, whatever else it says', () => {
+  it('of a service message is a duplicate, whatever its body contains', () => {
     const known = knownMessage(service('a'))
     for (const repeat of [
       service('a'),
@@ -124,12 +124,12 @@ describe('a repeat', () => {
       'follow',
     ])
   })
-  it('of an unproven code that is on its way waits with it', () => {
+  it('of a code in progress joins it', () => {
     const repeat = otp('a')
     const knowledge = { ...used(repeat, knownMessage(repeat)), inProgress: () => true }
     assert.deepStrictEqual(decide(knowledge, repeat, repeat), ['join', 'join'])
   })
-  it('of an unproven code for another recipient is refused: each might get a message', () => {
+  it('of an unproven code for another recipient is refused: both could get a message', () => {
     const repeat = otp('a', { to: '+79007654321' })
     assert.deepStrictEqual(decide(used(repeat, knownMessage(otp('a'))), repeat), [
       'invalid_parameter client_ref',
@@ -139,13 +139,13 @@ describe('a repeat', () => {
       'invalid_parameter client_ref',
     ])
   })
-  it('of an unproven code that could not be sent now is refused for that', () => {
+  it('of an unproven code is refused if its check fails now', () => {
     const repeat = otp('a', { variables: {} })
     assert.deepStrictEqual(decide(used(repeat, knownMessage(repeat)), repeat), [
       'template_variable_missing variables.code',
     ])
   })
-  it('of a message that is nowhere to be found is our failure', () => {
+  it('of a message that does not exist is an internal error', () => {
     const repeat = otp('a')
     assert.deepStrictEqual(decide(used(repeat, null), repeat), ['internal_error'])
   })

@@ -34,7 +34,7 @@ const estimate = (
   )
 
 describe('an estimate', () => {
-  it('is priced by parts, in test mode as in live', () => {
+  it('has the price of its parts, in both modes', () => {
     for (const mode of ['live', 'test'] as const) {
       assert.deepStrictEqual(
         estimate(send({ variables: { text: 'x'.repeat(161) } }), template(), mode),
@@ -48,7 +48,7 @@ describe('an estimate', () => {
       )
     }
   })
-  it('waits for no sender, and for no moderation in test mode', () => {
+  it('needs no registered sender, and no moderation in test mode', () => {
     for (const senderStatus of ['pending', 'declined'] as const) {
       assert.isTrue(Result.isSuccess(estimate(send(), template({ senderStatus }))))
     }
@@ -59,7 +59,7 @@ describe('an estimate', () => {
       Result.fail(apiError('template_not_approved', { param: 'template' })),
     )
   })
-  it('of a list has an element for each, in order, and sums of the good ones', () => {
+  it('of a list has one element per send, in order, and the sums of the valid ones', () => {
     const body = Result.getOrThrow(
       estimate({ messages: [send({ to: 1 }), send(), send({ variables: {} }), send()] }),
     )
@@ -70,11 +70,11 @@ describe('an estimate', () => {
     assert.nestedPropertyVal(body, 'data[3].index', 3)
     assert.deepNestedPropertyVal(body, 'totals', { parts: 2, price: { amount: '4.00', currency: 'RUB' } })
   })
-  it('of nothing good sums up to nothing', () => {
+  it('without valid sends has sums of zero', () => {
     const body = Result.getOrThrow(estimate({ messages: [send()] }, null))
     assert.deepNestedPropertyVal(body, 'totals', { parts: 0, price: { amount: '0.00', currency: 'RUB' } })
   })
-  it('asks for each template once, and for none of what has no right form', () => {
+  it('needs each template once, and none for malformed sends', () => {
     assert.deepStrictEqual(templatesOf(wanted(send())), ['note'])
     assert.deepStrictEqual(
       templatesOf(

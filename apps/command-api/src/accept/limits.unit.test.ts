@@ -41,7 +41,7 @@ const reserve = Effect.fnUntraced(function* (...reservations: ReadonlyArray<Send
 
 describe('flood windows', () => {
   test(
-    'are the recipient\u2019s, whatever the class, and name the one that trips',
+    'count both classes of a recipient together, and the error names the exceeded window',
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* reserve(reservation(service(), 'msg_1'), reservation(otp(), 'msg_2')), [
         'passes',
@@ -53,7 +53,7 @@ describe('flood windows', () => {
   )
 
   test(
-    'are one for two sends with one reference, so that the second is no flood',
+    'count two sends with one client_ref once',
     Effect.gen(function* () {
       assert.deepStrictEqual(
         yield* reserve(
@@ -67,21 +67,21 @@ describe('flood windows', () => {
   )
 
   test(
-    'are not kept by what was not accepted in the end, whether it is given back or forgotten',
+    'do not count a send that was not accepted, whether it is released or expires',
     Effect.gen(function* () {
       const limits = yield* Limits
       const memory = yield* MemoryCounters
       yield* reserve(reservation(service(), 'msg_1'))
       yield* limits.release([reservation(service(), 'msg_1')])
       assert.deepStrictEqual(yield* reserve(reservation(service(), 'msg_2')), ['passes'])
-      // A crash: nobody gives it back, and it lapses.
+      // A crash: nobody releases the reservation, and it expires.
       yield* memory.advance(20_001)
       assert.deepStrictEqual(yield* reserve(reservation(service(), 'msg_3')), ['passes'])
     }),
   )
 
   test(
-    'are kept by what was accepted, even if it passed while nobody counted',
+    'count an accepted send after the lease of its reservation',
     Effect.gen(function* () {
       const limits = yield* Limits
       const memory = yield* MemoryCounters
@@ -94,7 +94,7 @@ describe('flood windows', () => {
   )
 
   test(
-    'of the sandbox are those of one number: five minutes',
+    'apply to one number of the sandbox only, with a pause of five minutes',
     Effect.gen(function* () {
       const test = { ...owner, mode: 'test' as const }
       const to = (number: string, id: string) =>
@@ -115,7 +115,7 @@ describe('flood windows', () => {
 describe('without counters', () => {
   for (const state of ['refusing', 'hanging'] as const) {
     test(
-      `(${state}) codes pass; all others are refused without retry_after, those of the sandbox too`,
+      `(${state}) codes pass; service messages are refused without retry_after, also in test mode`,
       Effect.gen(function* () {
         const memory = yield* MemoryCounters
         yield* memory.set(state)
@@ -137,7 +137,7 @@ describe('without counters', () => {
   }
 
   test(
-    'a store that has lost its windows is as good as none',
+    'a store that has lost its flood windows refuses service messages',
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
       yield* memory.empty
@@ -149,13 +149,13 @@ describe('without counters', () => {
   )
 
   test(
-    'the day does not stop anybody',
+    'the daily limit stops nothing',
     Effect.gen(function* () {
       const memory = yield* MemoryCounters
       const limits = yield* Limits
       yield* memory.set('refusing')
       assert.isNull(yield* limits.daily(AT))
-      // And what is accepted meanwhile does not fail for it.
+      // A confirmation does not fail either.
       yield* limits.confirm([reservation(otp(), 'msg_1')], AT)
       yield* limits.release([reservation(otp(), 'msg_1')])
     }),
@@ -163,7 +163,7 @@ describe('without counters', () => {
   )
 })
 
-describe("the hub's day", () => {
+describe('the daily limit', () => {
   test(
     'ends at midnight UTC',
     Effect.gen(function* () {
@@ -177,7 +177,7 @@ describe("the hub's day", () => {
   )
 
   test(
-    'is never told to be over in less than a minute',
+    'has a retry_after of at least a minute',
     Effect.gen(function* () {
       const limits = yield* Limits
       assert.strictEqual(yield* limits.daily(AT + 1_799_000), 60)
@@ -186,7 +186,7 @@ describe("the hub's day", () => {
   )
 
   test(
-    'can be stopped by hand',
+    'is exceeded while the stop flag is set',
     Effect.gen(function* () {
       const limits = yield* Limits
       assert.strictEqual(yield* limits.daily(AT), 600)

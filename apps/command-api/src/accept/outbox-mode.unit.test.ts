@@ -5,8 +5,8 @@ import { OutboxMode } from './outbox-mode.ts'
 const test = (name: string, body: (outboxMode: OutboxMode['Service']) => void) =>
   it.effect(name, () => Effect.map(OutboxMode, body).pipe(Effect.provide(OutboxMode.layer)))
 
-describe('the outboxMode of the outbox', () => {
-  test('holds until it is known what an earlier process left', (outboxMode) => {
+describe('the outbox mode', () => {
+  test('is relaying until the rows of earlier processes are known and appended', (outboxMode) => {
     assert.isTrue(outboxMode.isRelaying())
     assert.isFalse(outboxMode.switchToDirect(0))
     outboxMode.relayExistingRows(7)
@@ -14,7 +14,7 @@ describe('the outboxMode of the outbox', () => {
     assert.isTrue(outboxMode.switchToDirect(0))
     assert.isFalse(outboxMode.isRelaying())
   })
-  test('holds from the first row that was left behind', (outboxMode) => {
+  test('changes to relaying with the first row that is left to the relay, and wakes the relay', (outboxMode) => {
     outboxMode.relayExistingRows(0)
     outboxMode.switchToDirect(0)
     let woken = 0
@@ -23,7 +23,7 @@ describe('the outboxMode of the outbox', () => {
     outboxMode.leaveToRelay(11)
     assert.deepStrictEqual([outboxMode.isRelaying(), outboxMode.relayBacklog().highest, woken], [true, 12, 2])
   })
-  test('does not open for a relay that looked before the last row came', (outboxMode) => {
+  test('does not change to direct for a relay that read the backlog before the last row', (outboxMode) => {
     outboxMode.relayExistingRows(0)
     const { count } = outboxMode.relayBacklog()
     outboxMode.leaveToRelay(3)

@@ -1,13 +1,9 @@
 /** Counts the outcomes of sends. On-call looks at this metric first. */
 import type { MessageClass } from '@hub/domain'
 import { memoizeLabels } from '@hub/telemetry'
-import { Context, Metric, Result } from 'effect'
+import { Context, Result } from 'effect'
+import { acceptedSends } from '../metrics.ts'
 import type { SendOutcome } from './pending-send.ts'
-
-const outcomes = Metric.counter('hub_accept_sends_total', {
-  description: 'Well-formed sends, by class and outcome: accepted, duplicate, or the code of the error.',
-  incremental: true,
-})
 
 const bound = memoizeLabels()
 const context = Context.empty()
@@ -16,11 +12,11 @@ const nameOf = (outcome: SendOutcome): string =>
   Result.isFailure(outcome) ? outcome.failure.code : outcome.success.duplicate ? 'duplicate' : 'accepted'
 
 export const countOutcome = (messageClass: MessageClass, outcome: SendOutcome): void =>
-  bound(outcomes, { class: messageClass, outcome: nameOf(outcome) }).updateUnsafe(1, context)
+  bound(acceptedSends, { class: messageClass, outcome: nameOf(outcome) }).updateUnsafe(1, context)
 
 // Without a sample of 0, a query for the increase of a counter misses its first event.
 for (const messageClass of ['otp', 'service'] as const) {
   for (const outcome of ['accepted', 'duplicate', 'internal_error', 'provider_unavailable']) {
-    bound(outcomes, { class: messageClass, outcome }).updateUnsafe(0, context)
+    bound(acceptedSends, { class: messageClass, outcome }).updateUnsafe(0, context)
   }
 }

@@ -5,6 +5,7 @@
 import { decodeOutboxRow, EventLog } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Cause, Duration, Effect, Latch, Layer, Metric } from 'effect'
+import { outboxOldestRowSeconds, outboxRows } from '../metrics.ts'
 import { OutboxMode } from './outbox-mode.ts'
 import { selectBacklog, selectHighestRow } from './tables/outbox.ts'
 import { makeTracedAppend } from './traced-append.ts'
@@ -22,14 +23,6 @@ const RELAYING_INTERVAL = Duration.millis(200)
 const AFTER_FAILURE = Duration.millis(500)
 /** Records of one append: the event log sends as many in one produce. */
 const APPEND_RECORDS = 2000
-
-const oldestRow = Metric.gauge('hub_accept_outbox_oldest_row_seconds', {
-  description: 'Age of the oldest row of the outbox, in seconds; 0 when it is empty.',
-})
-
-const rowCount = Metric.gauge('hub_accept_outbox_rows', {
-  description: 'Rows of the outbox: acceptance batches whose records Kafka has not acknowledged yet.',
-})
 
 /** Appends the records of rows in order. Fails if Kafka did not acknowledge all of them. */
 const appendRows = Effect.fnUntraced(function* (
@@ -66,8 +59,8 @@ export const relayLayer: Layer.Layer<never, never, OutboxMode | EventLog | Sql> 
         )
       }
       const [left] = yield* sql.run((q) => selectBacklog(q, highest))
-      yield* Metric.update(oldestRow, left?.age ?? 0)
-      yield* Metric.update(rowCount, left?.count ?? 0)
+      yield* Metric.update(outboxOldestRowSeconds, left?.age ?? 0)
+      yield* Metric.update(outboxRows, left?.count ?? 0)
       if (left?.hasBacklog !== true) outboxMode.switchToDirect(count)
       return appended > 0 ? Duration.zero : RELAYING_INTERVAL
     })

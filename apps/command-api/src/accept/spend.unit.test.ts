@@ -16,13 +16,13 @@ const refused = (charges: ReadonlyArray<Charge>, spent: Readonly<Record<string, 
   ...overspending(charges, new Map(Object.entries(spent).map(([key, amount]) => [key, rub(amount)]))),
 ]
 
-describe('what does not fit a spend limit', () => {
-  it('is refused in order, up to the last kopeck', () => {
+describe('a charge beyond the spend limit', () => {
+  it('is refused in the order of the charges, to the kopeck', () => {
     const charges = [charge('1', '4.00'), charge('2', '4.00'), charge('3', '2.01'), charge('4', '2.00')]
     assert.deepStrictEqual(refused(charges), ['3'])
     assert.deepStrictEqual(refused(charges, { 'a 2026-11-01': '10.00' }), ['1', '2', '3', '4'])
   })
-  it('is a matter of each account and month', () => {
+  it('is decided per account and month', () => {
     const full = { 'a 2026-11-01': '9.00' }
     assert.deepStrictEqual(
       refused(
@@ -36,11 +36,11 @@ describe('what does not fit a spend limit', () => {
       ['1'],
     )
   })
-  it('is nothing where no limit is set', () => {
+  it('does not exist without a limit', () => {
     assert.deepStrictEqual(refused([charge('1', '999999.00', { limit: null })]), [])
   })
   it.prop(
-    'leaves what is accepted within the limit, and refuses nothing that would have fitted',
+    'is never accepted, and a charge within the limit is never refused',
     [Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 500 })))],
     ([prices]) => {
       const charges = prices.map((price, i) => charge(String(i), moneyOf(BigInt(price), 'RUB').amount))

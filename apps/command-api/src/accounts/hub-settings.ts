@@ -2,6 +2,7 @@
 import { CACHE_TTL_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, Metric } from 'effect'
+import { acceptStopped } from '../metrics.ts'
 
 export interface HubLimits {
   /** Messages per day (UTC), over all accounts and modes; `null`: no limit. */
@@ -12,10 +13,6 @@ export interface HubLimits {
 
 const CACHED_FOR = Duration.millis(CACHE_TTL_MS.hubSettings)
 const DEADLINE = { deadline: Duration.millis(500) }
-
-const stopped = Metric.gauge('hub_accept_stopped', {
-  description: '1 while the stop flag of the hub prevents the acceptance of new messages, else 0.',
-})
 
 /** Used if the settings cannot be read: then nothing is stopped. Source: specification, Errors, rule 4. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
@@ -41,7 +38,7 @@ export class HubSettings extends Context.Service<
           })),
           Effect.tap(({ stoppedUntil }) =>
             Effect.flatMap(Clock.currentTimeMillis, (now) =>
-              Metric.update(stopped, stoppedUntil !== null && stoppedUntil > now ? 1 : 0),
+              Metric.update(acceptStopped, stoppedUntil !== null && stoppedUntil > now ? 1 : 0),
             ),
           ),
           Effect.catch((error) =>

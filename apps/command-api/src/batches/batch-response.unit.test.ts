@@ -57,8 +57,8 @@ const errorObject = (error: ApiError): ErrorObject => ({
   doc_url: 'https://hub.example.com/docs/errors',
 })
 
-describe('the answer to a batch', () => {
-  it('is what the contract describes, in the order of the request', () => {
+describe('the response to a batch', () => {
+  it('has the form of the contract, in the order of the request', () => {
     const results = pair(
       [good(0), bad(1), good(2), good(3)],
       [accepted, duplicate(), refused('spend_limit_reached')],
@@ -77,16 +77,16 @@ describe('the answer to a batch', () => {
     assert.deepInclude(body.counts as object, { total: 4, accepted: 1, duplicate: 1, rejected: 2 })
   })
 
-  it('is not kept while a repeat could accept more', () => {
+  it('is not stored if a repeat could accept more', () => {
     assert.isFalse(isRepeatable(tally(accepted, refused('spend_limit_reached'))))
     assert.isTrue(isRepeatable(tally(accepted, refused('provider_unavailable'))))
     assert.isTrue(isRepeatable(tally(accepted, refused('internal_error'))))
   })
 
-  it('is a failure where nothing was accepted and the hub is to blame', () => {
+  it('is an error if nothing was accepted because of the hub', () => {
     assert.isNull(failureOf(tally(accepted, refused('internal_error'))))
     assert.isNull(failureOf(tally(duplicate(), refused('internal_error'))))
-    // Codes that could not be queued are results like others.
+    // Codes that were not queued are normal results.
     assert.isNull(failureOf(tally(refused('provider_unavailable'))))
     assert.strictEqual(
       failureOf(tally(refused('template_not_found'), refused('internal_error')))?.code,
@@ -98,13 +98,13 @@ describe('the answer to a batch', () => {
     )
   })
 
-  it('of a repeat is about the batch that all duplicates share', () => {
+  it('to a repeat names the batch that all duplicates share', () => {
     assert.strictEqual(sharedBatch(tally(duplicate(), duplicate(), refused('template_not_found'))), BATCH)
     assert.isNull(sharedBatch(tally(duplicate(), duplicate({ batch: null }))))
     assert.isNull(sharedBatch(tally(duplicate({ batch: null }))))
   })
 
-  it('of a repeat is closed when nothing is open', () => {
+  it('to a repeat is closed if no message is open', () => {
     assert.isFalse(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'sent' }))))
     assert.isTrue(areFinal(tally(duplicate({ status: 'delivered' }), duplicate({ status: 'expired' }))))
   })

@@ -1,3 +1,4 @@
+/** Idempotency keys on a test double whose calls fail in each of their ways. */
 import { assert, describe, it } from '@effect/vitest'
 import { type ApiError, apiError, httpStatusOf } from '@hub/contract'
 import { StorageUnavailable } from '@hub/store'
@@ -16,29 +17,29 @@ import {
   type StoredResponse,
 } from './idempotency-keys.port.ts'
 
-/** How a call goes; `lost reply`: it happened, and is reported as timed out; `late`: it will happen, long after that. */
-type Fate = 'ok' | 'unavailable' | 'lost reply' | 'late'
+/** How a call behaves. `lost reply`: it succeeds, and is reported as timed out. `late`: it succeeds long after its timeout. */
+type Behavior = 'ok' | 'unavailable' | 'lost reply' | 'late'
 
-/** Keys in memory. Leases end when a test says so. */
+/** Keys in memory. A test decides when a lock expires. */
 const makeKeys = () => {
   const rows = new Map<
     string,
     { fingerprint: string; token: string | null; messageId: string; response: StoredResponse | null }
   >()
   const state = {
-    acquire: 'ok' as Fate,
-    store: 'ok' as Fate,
-    release: 'ok' as Fate,
-    /** What a claim that hung will have written when it gets through. */
+    acquire: 'ok' as Behavior,
+    store: 'ok' as Behavior,
+    release: 'ok' as Behavior,
+    /** Runs the late call. */
     late: () => {},
   }
   const away = new StorageUnavailable({ reason: 'timeout', detail: 'test' })
-  const call = <A>(fate: () => Fate, work: () => A) =>
+  const call = <A>(behavior: () => Behavior, work: () => A) =>
     Effect.suspend(() => {
-      if (fate() === 'late') state.late = work
-      if (fate() === 'unavailable' || fate() === 'late') return Effect.fail(away)
+      if (behavior() === 'late') state.late = work
+      if (behavior() === 'unavailable' || behavior() === 'late') return Effect.fail(away)
       const done = work()
-      return fate() === 'lost reply' ? Effect.fail(away) : Effect.succeed(done)
+      return behavior() === 'lost reply' ? Effect.fail(away) : Effect.succeed(done)
     })
   const keys: IdempotencyKeys['Service'] = {
     acquire: ({ fingerprint, key, messageId }, token) =>
@@ -126,8 +127,8 @@ const test = (name: string, body: (world: World) => Effect.Effect<void, unknown,
 const accepted = () => Effect.succeed(jsonAnswer(202, { id: 'msg_1' }))
 const isReplayed = (answer: Answer) => answer.headers?.['idempotent-replayed'] === 'true'
 
-describe('an answer', () => {
-  test('is given again as it was, and the request runs once', ({ ran, run }) =>
+describe('a response', () => {
+  test('is replayed to a repeat, and the request runs once', ({ ran, run }) =>
     Effect.gen(function* () {
       const first = yield* run(accepted)
       const second = yield* run(accepted)
@@ -135,7 +136,7 @@ describe('an answer', () => {
       assert.deepStrictEqual([second.status, second.body], [first.status, first.body])
     }))
 
-  for (const [what, work, kept] of [
+  for (const [what, work, stored] of [
     ['a refusal', () => Effect.fail(apiError('template_not_found')), true],
     ['a missing resource', () => Effect.fail(apiError('not_found')), true],
     ['a limit', () => Effect.fail(apiError('hub_daily_limit_reached')), false],
@@ -143,20 +144,20 @@ describe('an answer', () => {
     ['a failure of ours', () => Effect.fail(apiError('internal_error')), false],
     ['a conflict', () => Effect.fail(apiError('idempotency_conflict')), false],
     [
-      'a batch of which a repeat accepts more',
+      'a batch of which a repeat can accept more',
       () => Effect.succeed({ ...jsonAnswer(202, {}), repeatable: true as const }),
       false,
     ],
   ] as const) {
-    test(`${what} is ${kept ? 'kept' : 'not kept, and the key is free at once'}`, ({ ran, run }) =>
+    test(`${what} is ${stored ? 'stored' : 'not stored, and the key is free at once'}`, ({ ran, run }) =>
       Effect.gen(function* () {
         yield* run(work)
         const second = yield* run(accepted)
-        assert.deepStrictEqual([isReplayed(second), ran()], [kept, kept ? 1 : 2])
+        assert.deepStrictEqual([isReplayed(second), ran()], [stored, stored ? 1 : 2])
       }))
   }
 
-  test('that the operation has stored itself is not stored again', ({ rows, run, state }) =>
+  test('that the operation has stored is not stored again', ({ rows, run, state }) =>
     Effect.gen(function* () {
       state.store = 'unavailable'
       yield* run((context) => {
@@ -164,13 +165,13 @@ describe('an answer', () => {
         return accepted()
       })
       yield* TestClock.adjust('10 seconds')
-      // Its own transaction would have written it: here nobody did, and nobody else tries to.
+      // The transaction of the operation would have written it. Nobody else tries to.
       assert.isNull(rows.get('k')?.response)
     }))
 })
 
 describe('a key', () => {
-  test('belongs to method, path and body', ({ run }) =>
+  test('identifies method, path and body', ({ run }) =>
     Effect.gen(function* () {
       yield* run(accepted)
       for (const over of [{ body: Buffer.from('{}') }, { url: '/v1/messages?x' }]) {
@@ -193,7 +194,7 @@ describe('a key', () => {
       assert.strictEqual(ran(), 1)
     }))
 
-  test('remembers the message id for the repeat of the same request only', ({ run }) =>
+  test('remembers the message id only for a repeat of the same request', ({ run }) =>
     Effect.gen(function* () {
       const ids: Array<string> = []
       const unqueued = (context: IdempotencyContext) => {
@@ -207,9 +208,9 @@ describe('a key', () => {
       assert.notStrictEqual(ids[1], ids[2])
     }))
 
-  test('is free after a request that broke or whose client has gone', ({ run }) =>
+  test('is free after a defect or a disconnect of the client', ({ run }) =>
     Effect.gen(function* () {
-      yield* Effect.exit(run(() => Effect.die(new Error('unthought of'))))
+      yield* Effect.exit(run(() => Effect.die(new Error('defect'))))
       assert.isFalse(isReplayed(yield* run(() => Effect.fail(apiError('internal_error')))))
       const gone = yield* Effect.forkChild(run(() => Effect.never))
       yield* Effect.yieldNow
@@ -217,14 +218,14 @@ describe('a key', () => {
       assert.isFalse(isReplayed(yield* run(accepted)))
     }))
 
-  test('tells a repeat to come back at once, or when the lock of a dead request ends', () =>
+  test('has a retry_after of 1 s, or the time until the lock of a crashed request expires', () =>
     Effect.sync(() => {
       assert.deepStrictEqual([59, 41, 39.2, 0.1, 0].map(retryAfterOf), [1, 1, 40, 1, 1])
     }))
 })
 
-describe('while PostgreSQL is away', () => {
-  test('a claim that happened although it was reported as failed is given back', ({ rows, run, state }) =>
+describe('while PostgreSQL is unavailable', () => {
+  test('an acquisition that was reported as failed is released', ({ rows, run, state }) =>
     Effect.gen(function* () {
       state.acquire = 'lost reply'
       state.release = 'unavailable'
@@ -236,12 +237,12 @@ describe('while PostgreSQL is away', () => {
       assert.strictEqual((yield* run(accepted)).status, 202)
     }))
 
-  test('a claim that is carried out long after it was given up is given back', ({ rows, run, state }) =>
+  test('an acquisition that succeeds long after its timeout is released', ({ rows, run, state }) =>
     Effect.gen(function* () {
       state.acquire = 'late'
       assert.strictEqual((yield* Effect.flip(run(accepted)))._tag, 'StorageUnavailable')
       yield* TestClock.adjust('1 second')
-      // By now it was released once, in vain.
+      // The first release found no lock.
       state.late()
       assert.isNotNull(rows.get('k')?.token)
       state.acquire = 'ok'
@@ -249,10 +250,14 @@ describe('while PostgreSQL is away', () => {
       assert.strictEqual((yield* run(accepted)).status, 202)
     }))
 
-  for (const fate of ['unavailable', 'lost reply'] as const) {
-    test(`(${fate}) an answer is given, and stored behind it`, ({ ran, run, state }) =>
+  for (const behavior of ['unavailable', 'lost reply'] as const) {
+    test(`(${behavior}) the client gets the response, which is stored in the background`, ({
+      ran,
+      run,
+      state,
+    }) =>
       Effect.gen(function* () {
-        state.store = fate
+        state.store = behavior
         const first = yield* Effect.forkChild(run(accepted))
         yield* TestClock.adjust('300 millis')
         assert.strictEqual((yield* Fiber.join(first)).status, 202)
@@ -262,9 +267,13 @@ describe('while PostgreSQL is away', () => {
         assert.strictEqual(ran(), 1)
       }))
 
-    test(`(${fate}) a refusal is given, and its key freed behind it`, ({ ran, run, state }) =>
+    test(`(${behavior}) the client gets the refusal, and its key is released in the background`, ({
+      ran,
+      run,
+      state,
+    }) =>
       Effect.gen(function* () {
-        state.release = fate
+        state.release = behavior
         const first = yield* Effect.forkChild(run(() => Effect.fail(apiError('internal_error'))))
         yield* TestClock.adjust('300 millis')
         assert.strictEqual((yield* Fiber.join(first)).status, 500)
