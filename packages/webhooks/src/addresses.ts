@@ -1,15 +1,14 @@
 /**
- * Which IP addresses are public. Pure: no name is resolved here. Source: specification, Webhook subscription
- * endpoints (address rules, 3); IANA IPv4 and IPv6 Special-Purpose Address Registries.
+ * Decides which IP addresses are public. Pure. Source: specification, Webhook subscription endpoints (address rules, 3);
+ * IANA IPv4 and IPv6 Special-Purpose Address Registries.
  *
- * The rule for IPv4 is a deny list, since nearly all of that space is handed out. The rule for IPv6 is the
- * opposite: only global unicast (2000::/3) is anything but special, so everything else is refused without a list
- * that could miss something: loopback, unique local, link-local, multicast, IPv4-mapped (::ffff:0:0/96),
- * IPv4-compatible (::/96), and both NAT64 prefixes (64:ff9b::/96, 64:ff9b:1::/48) all lie outside of it.
+ * IPv4 has a deny list, because nearly all of its space is assigned. IPv6 has an allow list of one entry: everything
+ * outside of global unicast (2000::/3) is special. That excludes loopback, unique local, link-local, multicast,
+ * IPv4-mapped (::ffff:0:0/96), IPv4-compatible (::/96) and both NAT64 prefixes (64:ff9b::/96, 64:ff9b:1::/48).
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** A prefix, its length in bits, and why it is not public. */
+/** A prefix, its length in bits, and the reason for its treatment. */
 type Range = readonly [prefix: string, bits: number, why: string]
 
 const IPV4_REFUSED: ReadonlyArray<Range> = [
@@ -30,10 +29,10 @@ const IPV4_REFUSED: ReadonlyArray<Range> = [
   ['172.16.0.0', 12, 'private use (RFC 1918)'],
   ['192.0.0.0', 24, 'IETF protocol assignments (RFC 6890); 192.0.0.192 in it is a metadata service'],
   ['192.0.2.0', 24, 'documentation (RFC 5737)'],
-  // The four anycast services are answered by whatever is nearest, which may be a machine inside our network.
+  // Four anycast ranges: the nearest machine answers, which may be inside our network.
   ['192.31.196.0', 24, 'AS112 (RFC 7535)'],
   ['192.52.193.0', 24, 'multicast tunnelling relays (RFC 7450)'],
-  ['192.88.99.0', 24, '6to4 relays (RFC 3068, deprecated): what is sent there may come out anywhere'],
+  ['192.88.99.0', 24, '6to4 relays (RFC 3068, deprecated): a relay may forward packets to any address'],
   ['192.175.48.0', 24, 'AS112 (RFC 7534)'],
   ['192.168.0.0', 16, 'private use (RFC 1918)'],
   ['198.18.0.0', 15, 'benchmarking (RFC 2544)'],
@@ -46,7 +45,7 @@ const IPV4_REFUSED: ReadonlyArray<Range> = [
 /** Global unicast. */
 const IPV6_ALLOWED: Range = ['2000::', 3, 'global unicast (RFC 4291)']
 
-/** What is special within global unicast. */
+/** Special ranges within global unicast. */
 const IPV6_REFUSED: ReadonlyArray<Range> = [
   [
     '2001::',
@@ -99,8 +98,8 @@ const allowedIpv6 = ipv6Within(IPV6_ALLOWED)
 const refusedIpv6 = IPV6_REFUSED.map(ipv6Within)
 
 /**
- * ISATAP (RFC 5214) wraps an IPv4 address behind an interface identifier of 0000:5efe or 0200:5efe, under any
- * prefix. An ordinary address looks like that once in two thousand million.
+ * ISATAP (RFC 5214) embeds an IPv4 address after an interface identifier of 0000:5efe or 0200:5efe, under any prefix.
+ * A random other address matches with a probability of one in two billion.
  */
 const isIsatap = (address: bigint): boolean => ((address >> 32n) & 0xfdff_ffffn) === 0x5efen
 
@@ -113,7 +112,7 @@ export const isPublicAddress = (ip: string): boolean => {
     const address = ipv4Value(ip)
     return !refusedIpv4.some((within) => within(address))
   }
-  // A zone makes sense for link-local addresses only.
+  // Only link-local addresses have a zone.
   if (!isIPv6(ip) || ip.includes('%')) return false
   const address = ipv6Value(ip)
   return allowedIpv6(address) && !isIsatap(address) && !refusedIpv6.some((within) => within(address))

@@ -1,6 +1,6 @@
 /**
- * One attempt to deliver a batch: signed, sent, and judged by the status alone. Source: specification, Delivery of
- * events (2, 5), Signature; contract, Webhook subscription.
+ * The webhook client: signs a batch, sends it, and decides by the status alone whether the attempt has succeeded. Source:
+ * specification, Delivery of events (2, 5), Signature; contract, Webhook subscription.
  */
 import { settings } from '@hub/config'
 import { signatureHeader } from '@hub/domain'
@@ -9,51 +9,50 @@ import { createSecretKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext, getCACertificates } from 'node:tls'
 import type { Dispatcher } from 'undici'
 import packageJson from '../package.json' with { type: 'json' }
-import { type Connection, Connections } from './connections.ts'
+import { type Connection, ConnectionPool } from './connection-pool.ts'
 import { makeSafeConnector } from './connector.ts'
-import { Deadlines, type Waiting } from './deadlines.ts'
-import { type FailureReason, reasonOf } from './failure.ts'
-import { AddressPolicy } from './policy.ts'
+import { type DeadlineEntry, DeadlineQueue } from './deadline-queue.ts'
+import { type FailureReason, reasonOf } from './failure-reason.ts'
+import { AddressPolicy } from './address-policy.ts'
 import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
 
 /** For connecting, sending and the status line together. Source: specification, Other limits. */
 export const RECEIVER_DEADLINE_MS = 10_000
 
 /**
- * A response body is not read, but what is left of a short one must leave the socket before that can serve again.
- * A body that is longer, bytes, or not there in time, ms, costs its connection.
+ * A response body is discarded, but it must leave the socket before the connection can serve the next request. A body
+ * above these limits is not waited for: its connection is closed.
  */
 const DISCARDED_BODY_BYTES = 16_384
 const DISCARDED_BODY_MS = 1000
 
 /**
- * Above so many open sockets each delivery closes its own when it is done, so that idle ones of many receivers do
- * not add up to the limit of file descriptors (1024 where nobody raised it, and Kafka and PostgreSQL need some).
+ * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets of many receivers could
+ * reach the limit of file descriptors (1024 by default), of which Kafka and PostgreSQL need some.
  */
-const SOCKETS_KEPT = 512
+const KEEP_ALIVE_SOCKETS = 512
 
-/** URLs that are kept as they were read: those of the subscriptions of a process, give or take. */
-const TARGETS_KEPT = 10_000
+/** Parsed URLs in memory: about as many as a process has subscriptions. */
+const PARSED_URLS = 10_000
 
 const USER_AGENT = `SMS-Delivery-Hub/${packageJson.version}`
 
-/** How long an idle connection is kept, ms. Common servers close after 5 s or more: this side must be the first. */
+/** Idle timeout of a connection, ms. Common servers close after 5 s or more, and this side must close first. */
 const KEEP_ALIVE_MS = 4000
 
-/** What is to be delivered. */
 export interface Delivery {
   readonly url: string
   /** `evb_…`, stable across retries. */
   readonly eventBatch: string
   /** The exact bytes that are signed and sent: a JSON array of events. */
   readonly body: Uint8Array
-  /** The secrets in force, the current one first. */
+  /** The valid secrets, the current one first. */
   readonly secrets: readonly [Redacted.Redacted<string>, ...ReadonlyArray<Redacted.Redacted<string>>]
-  /** W3C trace context, where the delivery is traced. */
+  /** W3C trace context, if the delivery is traced. */
   readonly traceparent?: string
 }
 
-/** How an attempt ended. `responseCode` is there when a status was received; `durationMs` is until then. */
+/** The result of an attempt. `durationMs` ends with the status line, or with the failure. */
 export type DeliveryResult =
   | {
       readonly succeeded: true
@@ -68,27 +67,24 @@ export type DeliveryResult =
       readonly reason: FailureReason
     }
 
-/**
- * This process could not make the attempt (out of sockets, shutting down). It does not count; to be tried again
- * shortly.
- */
+/** This process could not make the attempt (out of sockets, shutting down). It does not count; retry it shortly. */
 export class AttemptNotMade extends Data.TaggedError('AttemptNotMade')<{ readonly detail: string }> {}
 
-/** The file of `HUB_WEBHOOK_CA_FILE` cannot be read or holds no certificate. */
+/** The file of `HUB_WEBHOOK_CA_FILE` cannot be read or contains no certificate. A retry fails again. */
 export class CaFileUnusable extends Data.TaggedError('CaFileUnusable')<{ readonly detail: string }> {}
 
 export interface WebhookClientShape {
   /**
-   * Begins a delivery, without a fiber: thousands a second are made. `done` is called once, within `deadlineMs`, perhaps before this
-   * returns. Every fault of the receiver is a result; redirects are not followed. The answer gives the delivery up: then the connection
-   * is closed, and `done` is not called any more.
+   * Begins a delivery without a fiber, because there are thousands per second. `done` is called once, within `deadlineMs`
+   * and possibly before this returns. Every fault of the receiver is a result; redirects are not followed. Returns a
+   * function that aborts the delivery: it closes the connection, and `done` is not called any more.
    */
   readonly begin: (
     delivery: Delivery,
     deadlineMs: number,
     done: (result: DeliveryResult | AttemptNotMade) => void,
   ) => () => void
-  /** The same as an effect; the deadline is 10 s unless said otherwise. Interrupting it closes the connection. */
+  /** The same as an effect, with a default deadline of 10 s. An interruption closes the connection. */
   readonly deliver: (
     delivery: Delivery,
     options?: { readonly deadlineMs?: number },
@@ -96,77 +92,77 @@ export interface WebhookClientShape {
   readonly openSockets: () => number
 }
 
-/** Where attempts wait for their answers, and for the end of what is left of those. */
-interface Waits {
-  readonly answers: Deadlines<Attempt>
-  readonly discards: Deadlines<Attempt>
+/** The deadlines of attempts: for the response status, and for the response body that is discarded. */
+interface AttemptDeadlines {
+  readonly status: DeadlineQueue<Attempt>
+  readonly body: DeadlineQueue<Attempt>
 }
 
-/** An attempt under way: what undici tells of it, and its deadline. */
+/** An attempt in flight: the handler that undici calls, and its deadlines. */
 class Attempt implements Dispatcher.DispatchHandler {
-  readonly #connections: Connections
+  readonly #pool: ConnectionPool
   readonly #connection: Connection
-  readonly #waits: Waits
+  readonly #deadlines: AttemptDeadlines
   readonly #done: (result: DeliveryResult | AttemptNotMade) => void
   readonly #startedAt = performance.now()
-  readonly #deadline: Waiting<Attempt>
-  #discard: Waiting<Attempt> | null = null
-  #state: 'waiting' | 'answered' | 'given up' = 'waiting'
-  #discarded = 0
+  readonly #statusDeadline: DeadlineEntry<Attempt>
+  #bodyDeadline: DeadlineEntry<Attempt> | null = null
+  #state: 'waiting' | 'answered' | 'failed' = 'waiting'
+  #discardedBytes = 0
 
   constructor(
-    connections: Connections,
+    pool: ConnectionPool,
     connection: Connection,
-    waits: Waits,
+    deadlines: AttemptDeadlines,
     done: (result: DeliveryResult | AttemptNotMade) => void,
   ) {
-    this.#connections = connections
+    this.#pool = pool
     this.#connection = connection
-    this.#waits = waits
+    this.#deadlines = deadlines
     this.#done = done
-    this.#deadline = waits.answers.add(this)
+    this.#statusDeadline = deadlines.status.add(this)
   }
 
-  /** No answer in time. */
+  /** There was no status within the deadline. */
   expire(): void {
-    if (!this.#leave('given up')) return
-    this.#connections.drop(this.#connection)
+    if (!this.#settle('failed')) return
+    this.#pool.drop(this.#connection)
     this.#done(failed('timeout', this.#elapsed()))
   }
 
-  /** The answer is there, and something behind it has no end. */
-  cutOff(): void {
-    this.#connections.drop(this.#connection)
+  /** The body of the response is too long or too slow. */
+  closeConnection(): void {
+    this.#pool.drop(this.#connection)
   }
 
-  /** Nobody waits any more. */
-  giveUp(): void {
-    if (this.#leave('given up')) this.#connections.drop(this.#connection)
+  /** The caller does not need the result any more. */
+  abort(): void {
+    if (this.#settle('failed')) this.#pool.drop(this.#connection)
   }
 
   onRequestStart(): void {}
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
-    // 1xx: not the answer yet.
-    if (status < 200 || !this.#leave('answered')) return
-    this.#discard = this.#waits.discards.add(this)
-    this.#done(judge(status, this.#elapsed()))
+    // 1xx is not the final response.
+    if (status < 200 || !this.#settle('answered')) return
+    this.#bodyDeadline = this.#deadlines.body.add(this)
+    this.#done(resultOf(status, this.#elapsed()))
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#discarded += chunk.length
-    if (this.#discarded > DISCARDED_BODY_BYTES) this.cutOff()
+    this.#discardedBytes += chunk.length
+    if (this.#discardedBytes > DISCARDED_BODY_BYTES) this.closeConnection()
   }
 
   onResponseEnd(): void {
-    this.#endDiscard()
-    this.#connections.release(this.#connection)
+    this.#endBody()
+    this.#pool.release(this.#connection)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: unknown): void {
-    this.#endDiscard()
-    this.#connections.drop(this.#connection)
-    if (!this.#leave('given up')) return
+    this.#endBody()
+    this.#pool.drop(this.#connection)
+    if (!this.#settle('failed')) return
     const reason = reasonOf(error)
     this.#done(
       reason === null
@@ -179,21 +175,20 @@ class Attempt implements Dispatcher.DispatchHandler {
     return Math.round(performance.now() - this.#startedAt)
   }
 
-  /** Nothing is left of the answer. */
-  #endDiscard(): void {
-    if (this.#discard !== null) this.#waits.discards.remove(this.#discard)
+  #endBody(): void {
+    if (this.#bodyDeadline !== null) this.#deadlines.body.remove(this.#bodyDeadline)
   }
 
-  /** False when somebody was told already, or nobody waits. */
-  #leave(state: 'answered' | 'given up'): boolean {
+  /** False: the attempt has a result already, or was aborted. */
+  #settle(state: 'answered' | 'failed'): boolean {
     if (this.#state !== 'waiting') return false
     this.#state = state
-    this.#waits.answers.remove(this.#deadline)
+    this.#deadlines.status.remove(this.#statusDeadline)
     return true
   }
 }
 
-const judge = (status: number, durationMs: number): DeliveryResult =>
+const resultOf = (status: number, durationMs: number): DeliveryResult =>
   status >= 200 && status < 300
     ? { succeeded: true, responseCode: status, durationMs, reason: null }
     : {
@@ -212,59 +207,59 @@ const failed = (reason: FailureReason, durationMs: number): DeliveryResult => ({
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu
 
-/** A client over the policy of its context. `extraCa`: PEM certificates to trust beside the usual ones. */
+/** Makes a client with the address policy of its context. `extraCa`: PEM certificates to trust besides the default ones. */
 export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | null) {
   const policy = yield* AddressPolicy
   const clock = yield* Clock.Clock
-  // One for all connections; building it for each would read the certificates again each time.
+  // Shared by all connections: building it reads the certificates.
   const secureContext = yield* Effect.try({
     try: () => {
       if (extraCa === null) return createSecureContext({ minVersion: 'TLSv1.2' })
       const certificates = extraCa.match(PEM_CERTIFICATE) ?? []
       if (certificates.length === 0) throw new Error('no certificate')
-      // Read for their faults only: a secure context passes over what it cannot read.
+      // Parsed only to detect errors: a secure context ignores certificates that it cannot read.
       for (const certificate of certificates) new X509Certificate(certificate)
       return createSecureContext({
         minVersion: 'TLSv1.2',
         ca: [...getCACertificates('default'), ...certificates],
       })
     },
-    catch: () => new CaFileUnusable({ detail: 'the extra authority is not in PEM certificates' }),
+    catch: () => new CaFileUnusable({ detail: 'the file contains no valid PEM certificates' }),
   })
   const connector = makeSafeConnector(
     { policy, secureContext, connectTimeoutMs: RECEIVER_DEADLINE_MS },
     yield* Effect.context<never>(),
   )
-  const connections = yield* Effect.acquireRelease(
+  const pool = yield* Effect.acquireRelease(
     Effect.sync(
       () =>
-        new Connections({
+        new ConnectionPool({
           connect: connector.connect,
           pipelining: 1,
           keepAliveTimeout: KEEP_ALIVE_MS,
-          // A receiver may ask for longer; a minute of idling is enough for anybody.
+          // A receiver may ask for a longer idle timeout, but gets at most a minute.
           keepAliveMaxTimeout: 60_000,
-          // Each attempt has its deadline, and what is left of its answer has one: a second clock for each would be the larger cost.
+          // Attempts have their own deadlines (`AttemptDeadlines`), which cost less than undici's timers.
           headersTimeout: 0,
           bodyTimeout: 0,
         }),
     ),
-    (connections) => Effect.promise(() => connections.close()),
+    (open) => Effect.promise(() => open.close()),
   )
 
-  // Read once for many deliveries; forgotten when there are too many.
-  const targets = new Map<string, WebhookUrl | UrlRefused>()
-  const targetOf = (text: string): WebhookUrl | UrlRefused => {
-    let target = targets.get(text)
-    if (target === undefined) {
-      if (targets.size >= TARGETS_KEPT) targets.clear()
-      target = readWebhookUrl(text)
-      targets.set(text, target)
+  // Each URL is parsed once for many deliveries.
+  const parsedUrls = new Map<string, WebhookUrl | UrlRefused>()
+  const parsedUrlOf = (text: string): WebhookUrl | UrlRefused => {
+    let url = parsedUrls.get(text)
+    if (url === undefined) {
+      if (parsedUrls.size >= PARSED_URLS) parsedUrls.clear()
+      url = readWebhookUrl(text)
+      parsedUrls.set(text, url)
     }
-    return target
+    return url
   }
 
-  // Made once for the deliveries of a subscription; gone with it.
+  // Each key is made once for many deliveries, and is collected with its secret.
   const keys = new WeakMap<Redacted.Redacted<string>, KeyObject>()
   const keyOf = (secret: Redacted.Redacted<string>): KeyObject => {
     let key = keys.get(secret)
@@ -275,27 +270,27 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
     return key
   }
 
-  const discards = new Deadlines<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.cutOff())
-  // Nearly all attempts have as long as each other.
-  const waits = new Map<number, Waits>()
-  const waitsOf = (ms: number): Waits => {
-    let those = waits.get(ms)
-    if (those === undefined) {
-      those = { answers: new Deadlines(ms, (attempt) => attempt.expire()), discards }
-      waits.set(ms, those)
+  const body = new DeadlineQueue<Attempt>(DISCARDED_BODY_MS, (attempt) => attempt.closeConnection())
+  // Nearly all attempts have the same deadline.
+  const deadlinesByMs = new Map<number, AttemptDeadlines>()
+  const deadlinesOf = (ms: number): AttemptDeadlines => {
+    let deadlines = deadlinesByMs.get(ms)
+    if (deadlines === undefined) {
+      deadlines = { status: new DeadlineQueue(ms, (attempt) => attempt.expire()), body }
+      deadlinesByMs.set(ms, deadlines)
     }
-    return those
+    return deadlines
   }
 
   const begin: WebhookClientShape['begin'] = (delivery, deadlineMs, done) => {
-    const url = targetOf(delivery.url)
-    // It was checked when the subscription was created; a rule may have been added since.
+    const url = parsedUrlOf(delivery.url)
+    // It was valid when the subscription was created; a rule may have been added since.
     if (url instanceof UrlRefused) {
       done(failed('address_not_public', 0))
       return () => {}
     }
-    const connection = connections.take(url.origin)
-    const attempt = new Attempt(connections, connection, waitsOf(deadlineMs), done)
+    const connection = pool.take(url.origin)
+    const attempt = new Attempt(pool, connection, deadlinesOf(deadlineMs), done)
     try {
       const [current, ...others] = delivery.secrets
       const signature = signatureHeader(
@@ -307,7 +302,7 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
         {
           path: url.path,
           method: 'POST',
-          // Name and value in turn, which undici takes as they are.
+          // Names and values alternate, so undici copies no object.
           headers: [
             'Content-Type',
             'application/json',
@@ -320,23 +315,23 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
             ...(delivery.traceparent === undefined ? [] : ['traceparent', delivery.traceparent]),
           ],
           body: delivery.body,
-          reset: connector.openSockets() >= SOCKETS_KEPT,
+          reset: connector.openSockets() >= KEEP_ALIVE_SOCKETS,
         },
         attempt,
       )
     } catch (error) {
-      // Whatever is thrown here is a fault of this program, and must not be the end of everybody's deliveries.
+      // An error here is a defect of this program, which must not stop all other deliveries.
       attempt.onResponseError(null, error)
     }
-    return () => attempt.giveUp()
+    return () => attempt.abort()
   }
 
   const deliver: WebhookClientShape['deliver'] = (delivery, { deadlineMs = RECEIVER_DEADLINE_MS } = {}) =>
     Effect.callback((resume) => {
-      const giveUp = begin(delivery, deadlineMs, (result) =>
+      const abort = begin(delivery, deadlineMs, (result) =>
         resume(result instanceof AttemptNotMade ? Effect.fail(result) : Effect.succeed(result)),
       )
-      return Effect.sync(giveUp)
+      return Effect.sync(abort)
     })
 
   return { begin, deliver, openSockets: connector.openSockets } satisfies WebhookClientShape
@@ -346,8 +341,8 @@ export class WebhookClient extends Context.Service<WebhookClient, WebhookClientS
   '@hub/webhooks/WebhookClient',
 ) {
   /**
-   * Configuration: `HUB_WEBHOOK_CA_FILE`, a PEM file of certificates to trust beside the usual ones; off by default,
-   * with a warning at start-up when on.
+   * Setting: `HUB_WEBHOOK_CA_FILE`, a PEM file of certificates to trust besides the default ones. It is off by default; a
+   * warning at startup shows that it is on.
    */
   static readonly layer: Layer.Layer<
     WebhookClient,
@@ -364,7 +359,7 @@ export class WebhookClient extends Context.Service<WebhookClient, WebhookClientS
         .pipe(Effect.mapError(() => new CaFileUnusable({ detail: 'HUB_WEBHOOK_CA_FILE cannot be read' })))
       const client = yield* makeWebhookClient(pem)
       yield* Effect.logWarning(
-        'HUB_WEBHOOK_CA_FILE is set: receivers may present certificates of that authority',
+        'webhook client: HUB_WEBHOOK_CA_FILE is set; receivers may present certificates of that authority',
       )
       return client
     }),

@@ -1,35 +1,36 @@
 /**
- * How sockets to receivers are opened: only to addresses that the policy has just allowed, over TLS verified against
- * the host's name. This is the one place that opens any.
+ * Opens the sockets to receivers: only to addresses that the address policy has just allowed, and over TLS with a
+ * certificate for the host name. No other code opens sockets to receivers.
  */
 import { Context, Effect, Exit } from 'effect'
 import { isIP, type LookupFunction } from 'node:net'
 import type { SecureContext } from 'node:tls'
 import { buildConnector } from 'undici'
-import type { AddressPolicyShape } from './policy.ts'
+import type { AddressPolicyShape } from './address-policy.ts'
 
 export interface ConnectorOptions {
   readonly policy: AddressPolicyShape
   readonly secureContext: SecureContext
-  /** A connection that takes longer is given up; the deadline of a delivery, since nothing waits longer. */
+  /** Timeout for opening a connection: the deadline of a delivery, because no delivery waits longer. */
   readonly connectTimeoutMs: number
 }
 
-/** A connector for undici, and how many sockets of it are open. */
+/** A connector for undici, with the number of its open sockets. */
 export interface SafeConnector {
   readonly connect: buildConnector.connector
   readonly openSockets: () => number
 }
 
 /**
- * A host with several addresses is tried one after the other; each but the last has so long, ms. Node's own 250 are
- * too few for a receiver on another continent.
+ * The addresses of a host are tried one after the other, each except the last for so long, ms. Node's default of 250 ms
+ * is too short for a receiver on another continent.
  */
 const ATTEMPT_TIMEOUT_MS = 1500
 
 /**
- * Makes the connector. A name is resolved once per connection; all its addresses are checked, and the socket
- * goes to one of these. An IP literal is checked before: Node does not look it up.
+ * Makes the connector. It resolves a name once for each connection, checks all of its addresses, and connects to one of
+ * them. So DNS cannot return another address after the check. An IP literal is checked before, because Node does not
+ * look it up.
  */
 export const makeSafeConnector = (
   options: ConnectorOptions,
@@ -39,7 +40,7 @@ export const makeSafeConnector = (
   const run = Effect.runForkWith(context)
   let open = 0
 
-  // Node calls this once per connection, and connects to what it answers.
+  // Node calls this once for each connection and connects to the result.
   const lookupChecked: LookupFunction = (host, lookupOptions, done) => {
     run(policy.addressesOf(host)).addObserver((exit) => {
       if (Exit.isFailure(exit)) {
@@ -53,14 +54,14 @@ export const makeSafeConnector = (
   }
 
   const base = buildConnector({
-    // HTTP/1.1 only: a delivery that hangs has a connection to itself and holds up no other.
+    // Only HTTP/1.1: a hung delivery then has its own connection and delays no other.
     allowH2: false,
     timeout: options.connectTimeoutMs,
     secureContext: options.secureContext,
-    // Said here so that no environment variable can turn it off.
+    // Explicit, so that no environment variable can turn it off.
     rejectUnauthorized: true,
-    // No session is resumed: Node does not check the name of a resumed one again, and undici keeps sessions of
-    // connections that failed that check.
+    // No TLS session is resumed: Node does not check the host name of a resumed session again, and undici also keeps
+    // sessions of connections that failed this check.
     maxCachedSessions: 0,
     lookup: lookupChecked,
     autoSelectFamily: true,
@@ -68,7 +69,7 @@ export const makeSafeConnector = (
   })
 
   const opened: buildConnector.connector = (target, done) => {
-    // The dot of a fully qualified name belongs to no certificate and to no server name indication.
+    // Certificates and server name indication do not contain the trailing dot of a fully qualified name.
     const servername = isIP(target.hostname) === 0 ? target.hostname.replace(/\.$/u, '') : undefined
     open += 1
     let counted = true
@@ -98,10 +99,10 @@ export const makeSafeConnector = (
   }
 }
 
-/** The error of a failed exit, as a callback wants it; tagged errors are `Error`s. */
+/** The error of a failed exit, for a Node callback. */
 const errorOf = (exit: Exit.Failure<unknown, unknown>): Error => {
   for (const reason of exit.cause.reasons) {
     if (reason._tag === 'Fail' && reason.error instanceof Error) return reason.error
   }
-  return new Error('the address check was stopped')
+  return new Error('the address check was interrupted')
 }

@@ -4,7 +4,7 @@ import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { Effect, Redacted } from 'effect'
 import { dnsServer } from './dns-server.testing.ts'
 import { AddressPolicy, makeAddressPolicy, makeWebhookClient } from './index.ts'
-import { askNameServers } from './policy.ts'
+import { askNameServers } from './address-policy.ts'
 import { tcpServer } from './tcp-server.testing.ts'
 
 const authority = await makeCertificateAuthority()

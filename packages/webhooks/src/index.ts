@@ -1,4 +1,4 @@
-/** What both ends of webhooks need: where they may be sent, and a connection that cannot go anywhere else. */
+/** Webhooks, for command-api, the fan-out and hubctl: address policy, client, enabling and redelivery. */
 export { isPublicAddress } from './addresses.ts'
 export {
   AttemptNotMade,
@@ -10,8 +10,8 @@ export {
   WebhookClient,
   type WebhookClientShape,
 } from './client.ts'
-export { enableEndpoint, type Enabling } from './enabling.ts'
-export type { FailureReason } from './failure.ts'
+export { enableEndpoint, type EnableResult } from './enable-endpoint.ts'
+export type { FailureReason } from './failure-reason.ts'
 export {
   allowedHostsConfig,
   AddressNotPublic,
@@ -22,7 +22,7 @@ export {
   makeAddressPolicy,
   type ResolvedAddress,
   type ResolveName,
-} from './policy.ts'
+} from './address-policy.ts'
 export {
   readRedelivery,
   type Redelivery,

@@ -1,10 +1,10 @@
 /**
- * Repeating deliveries for a period, on the request of the hub's operator. Source: specification, What the service does, and
- * Delivery of events, 10.
+ * Redeliveries: the hub's staff has the events of a period delivered again. Source: specification, What the service does,
+ * and Delivery of events, 10.
  *
- * A request is a row; the fan-out finds it and queues the events of the period from the journal, in batches of their own, with the
- * ids that the events have always had. The delivery log marks their attempts. They do not count for the subscription: neither do their
- * failures disable it, nor does their success send anything out.
+ * A request is a row. The fan-out finds it and stores the events of the period, from the journal and with their ids, in
+ * separate batches. The delivery log marks their attempts. They do not change the endpoint health: their failures do not
+ * disable the subscription, and their successes do not release a backlog.
  */
 import { randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
@@ -14,34 +14,36 @@ import { Data, Effect } from 'effect'
 export interface RedeliveryRequest {
   /** `we_…`, of any account. */
   readonly subscription: string
-  /** Of the events: recorded at or after `from` and before `until`, milliseconds since the epoch. Nothing recorded later than the
-   * request is part of it: that is delivered anyway. */
+  /**
+   * Events recorded at or after `from` and before `until`, milliseconds since the epoch. Events recorded after the request
+   * are not part of it, because they are delivered anyway.
+   */
   readonly from: number
   readonly until: number
 }
 
-/** How far a redelivery has got. */
+/** The progress of a redelivery. */
 export interface Redelivery {
   /** UUID: `redelivery` of the delivery log. */
   readonly id: string
-  /** Queued so far. */
+  /** Stored in batches so far. */
   readonly events: number
   readonly batches: number
-  /** Queued and neither delivered nor given up. */
+  /** Batches that are neither delivered nor failed. */
   readonly pending: number
-  /** When the last event was queued, milliseconds since the epoch; `null`: there are more. A disabled subscription is waited for. */
+  /** When the last event was stored in a batch, milliseconds since the epoch; `null`: not yet. It waits while disabled. */
   readonly finishedAt: number | null
 }
 
-/** Nothing was requested. A retry of the same is refused again. */
+/** The request is invalid, and nothing was stored. A retry is refused again. */
 export class RedeliveryRefused extends Data.TaggedError('RedeliveryRefused')<{
   readonly reason: 'subscription_unknown' | 'period_empty'
 }> {}
 
 /**
- * Requests a redelivery and answers its id. Each request is one: repeating it delivers once more.
+ * Requests a redelivery and returns its id. A repeated request delivers the events once more.
  *
- * All events of the types that the subscription asks for are part of it, also those from before it was created.
+ * It contains all events with the types of the subscription, also those from before the subscription was created.
  */
 export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
   from,
@@ -61,7 +63,7 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
     const createdFrom = new Date(from)
     const createdBefore = new Date(Math.min(until, found.now.getTime()))
     if (createdFrom >= createdBefore) return 'period_empty'
-    // Moments never go back along a journal, so the period is a stretch of it. Found once: reading goes on from a place.
+    // Times never decrease along a journal, so a period is a range of sequence numbers. The fan-out reads from its start.
     await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence)
       VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore}, coalesce(
@@ -75,7 +77,7 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
   return outcome === 'requested' ? id : yield* new RedeliveryRefused({ reason: outcome })
 })
 
-/** How far a redelivery has got, or `null` when there is none of this id. */
+/** The progress of a redelivery (UUID); `null`: there is none with this id. */
 export const readRedelivery = Effect.fn('readRedelivery')(function* (
   id: string,
 ): Effect.fn.Return<Redelivery | null, StorageError, Sql> {

@@ -1,17 +1,17 @@
 /**
- * What a subscription's URL may look like. Pure: no name is resolved here. Source: specification, Webhook
- * subscription endpoints (address rules); contract, Webhook subscription.
+ * The syntax rules for the URL of a subscription. Pure: `address-policy.ts` resolves names. Source: specification,
+ * Webhook subscription endpoints (address rules); contract, Webhook subscription.
  */
 import { Data } from 'effect'
 import { isIP } from 'node:net'
 
-/** Source: specification, Other limits. In UTF-16 code units of the text as it was given. */
+/** In UTF-16 code units of the given text. Source: specification, Other limits. */
 export const WEBHOOK_URL_MAX_LENGTH = 1024
 
-/** Which address rule a URL breaks. */
+/** The address rule that a URL violates. */
 export type UrlRule = 'too_long' | 'not_a_url' | 'not_https' | 'credentials' | 'not_public' | 'not_resolvable'
 
-/** What a customer is told. The rule and nothing about our network: no address, no resolver, no cause. */
+/** Messages for clients. They contain the rule, but nothing about our network: no address, resolver or cause. */
 const MESSAGES: Record<UrlRule, string> = {
   too_long: `The address is longer than ${WEBHOOK_URL_MAX_LENGTH} characters.`,
   not_a_url: 'The address is not a valid URL.',
@@ -21,7 +21,7 @@ const MESSAGES: Record<UrlRule, string> = {
   not_resolvable: 'The host name of the address cannot be resolved.',
 }
 
-/** The URL is refused: 422 `webhook_url_invalid`, `param` `url`. `message` may be shown to the customer as it is. */
+/** The URL is refused: 422 `webhook_url_invalid`, `param` `url`. Clients may see `message`. A retry is refused again. */
 export class UrlRefused extends Data.TaggedError('UrlRefused')<{
   readonly rule: UrlRule
   readonly message: string
@@ -29,9 +29,9 @@ export class UrlRefused extends Data.TaggedError('UrlRefused')<{
 
 export const urlRefused = (rule: UrlRule): UrlRefused => new UrlRefused({ rule, message: MESSAGES[rule] })
 
-/** A URL that keeps the rules that can be judged without resolving its host. */
+/** A URL that complies with the syntax rules. */
 export interface WebhookUrl {
-  /** Scheme, host and port, as a connection pool wants it. */
+  /** Scheme, host and port. */
   readonly origin: string
   /** Path and query. */
   readonly path: string
@@ -42,26 +42,26 @@ export interface WebhookUrl {
 }
 
 /**
- * A host in the one form in which hosts are compared: what `new URL()` makes of it (decimal, octal, hexadecimal and
- * full-width spellings of an IPv4 address become dotted decimal, names become lower-case ASCII), without brackets
- * and without the dot of a fully qualified name, which `new URL()` leaves: `localhost.` is localhost.
+ * The canonical form of a host, for comparisons. `new URL()` turns decimal, octal, hexadecimal and full-width spellings
+ * of an IPv4 address into dotted decimal, and names into lower-case ASCII. This function also removes brackets and the
+ * trailing dot of a fully qualified name: `localhost.` is localhost.
  */
 const canonicalHost = (hostname: string): string =>
   hostname.startsWith('[') ? hostname.slice(1, -1) : hostname.replace(/\.$/u, '')
 
-/** Blanks and control characters, which `new URL()` would silently take out, and halves of surrogate pairs. */
+/** White space and control characters, which `new URL()` would silently remove, and unpaired surrogates. */
 const UNWANTED = /[\p{Cc}\p{Cs}\s]/u
 
-/** Everything between the slashes and the first `@` before path, query or fragment. */
+/** User information: the text between the slashes and the first `@` before path, query or fragment. */
 const HAS_USERINFO = /^[a-z][a-z0-9+.-]*:[\\/]*[^\\/?#]*@/iu
 
-/** Reads a URL, or says which rule it breaks. The host's addresses are another matter. */
+/** Parses a URL, or returns the rule that it violates. Does not check the addresses of the host. */
 export const readWebhookUrl = (text: string): WebhookUrl | UrlRefused => {
   if (text.length > WEBHOOK_URL_MAX_LENGTH) return urlRefused('too_long')
   const url = UNWANTED.test(text) ? null : URL.parse(text)
   if (url === null) return urlRefused('not_a_url')
   if (url.protocol !== 'https:') return urlRefused('not_https')
-  // An empty user name (`https://@host/`) is gone after parsing, yet nobody writes it in good faith.
+  // Parsing removes an empty user name (`https://@host/`), so the text is checked as well.
   if (url.username !== '' || url.password !== '' || HAS_USERINFO.test(text)) return urlRefused('credentials')
   const host = canonicalHost(url.hostname)
   if (host === '' || url.port === '0') return urlRefused('not_a_url')
@@ -74,8 +74,8 @@ export const readWebhookUrl = (text: string): WebhookUrl | UrlRefused => {
 }
 
 /**
- * A host of `HUB_WEBHOOK_ALLOWED_HOSTS` in the same form, or `null` when it is neither a name nor an address. IPv6
- * addresses may be in brackets or not.
+ * The canonical form of a host in `HUB_WEBHOOK_ALLOWED_HOSTS`; `null` if it is neither a name nor an address. IPv6
+ * addresses may be with or without brackets.
  */
 export const readAllowedHost = (text: string): string | null => {
   const host = isIP(text) === 6 ? `[${text}]` : text
@@ -83,9 +83,9 @@ export const readAllowedHost = (text: string): string | null => {
   const url = URL.parse(`https://${host}/`)
   if (url === null || url.port !== '') return null
   const canonical = canonicalHost(url.hostname)
-  // `new URL()` takes more than names are made of; a pattern like `*` must not look as if it meant something.
+  // `new URL()` also accepts characters that no name contains. A pattern like `*` must not seem to work.
   return isIP(canonical) !== 0 || /^[a-z0-9._-]+$/u.test(canonical) ? canonical : null
 }
 
-/** Names of the machine itself (RFC 6761), which a resolver may answer in any way. */
+/** Names of the local machine (RFC 6761), which a resolver may resolve to any address. */
 export const isLocalhost = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')

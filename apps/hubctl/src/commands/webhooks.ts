@@ -3,7 +3,7 @@ import { settings } from '@hub/config'
 import { encodeId, type Mode, SUBSCRIPTION_STATUSES, type SubscriptionStatus, toTimestamp } from '@hub/domain'
 import { encodeOutboxRow, subscriptionChangedRecord, topicNames } from '@hub/kafka'
 import { CommandOutbox, type Queries, Sql } from '@hub/store'
-import { enableEndpoint, type Enabling, readRedelivery, requestRedelivery } from '@hub/webhooks'
+import { enableEndpoint, type EnableResult, readRedelivery, requestRedelivery } from '@hub/webhooks'
 import { Clock, Effect, Option } from 'effect'
 import { Argument, Flag } from 'effect/cli'
 import { audited } from '../audit.ts'
@@ -121,7 +121,7 @@ const enable = leaf(
     const now = yield* Clock.currentTimeMillis
     const outcome = yield* audited(
       { command: 'webhooks enable', arguments: { subscription: subscription.id } },
-      sql.transaction(async (q): Promise<Enabling> => {
+      sql.transaction(async (q): Promise<EnableResult> => {
         const done = await enableEndpoint(q, subscription.uuid)
         if (done !== 'enabled') return done
         const [row] = await q<

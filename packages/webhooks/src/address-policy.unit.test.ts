@@ -7,7 +7,7 @@ import {
   HostUnresolvable,
   makeAddressPolicy,
   type ResolvedAddress,
-} from './policy.ts'
+} from './address-policy.ts'
 
 const of = (...addresses: ReadonlyArray<string>): ReadonlyArray<ResolvedAddress> =>
   addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))

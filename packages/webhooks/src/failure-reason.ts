@@ -1,7 +1,7 @@
-/** What went wrong with a delivery, in the words of the contract (Webhook subscription, `reason`). */
-import { AddressNotPublic, HostUnresolvable } from './policy.ts'
+/** Translates connection errors to the failure reasons of the contract (Webhook subscription, `reason`). */
+import { AddressNotPublic, HostUnresolvable } from './address-policy.ts'
 
-/** Why an attempt failed. All of these are the receiver's. */
+/** Why an attempt failed. Each reason is a fault of the receiver. */
 export type FailureReason =
   | 'http_status'
   | 'redirect'
@@ -12,13 +12,13 @@ export type FailureReason =
   | 'address_not_public'
   | 'dns_error'
 
-/** No connection came about: nobody listens there, or no route leads there. */
+/** There is no listener, or no route to the address. */
 const REFUSED = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ENETDOWN', 'EACCES'])
 
 const TIMED_OUT = new Set(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT'])
 
-/** This process ran out of something or is shutting down: nothing is learnt about the receiver. */
-const OURS = new Set([
+/** This process lacks a resource or is shutting down. Such an error says nothing about the receiver. */
+const LOCAL = new Set([
   'EMFILE',
   'ENFILE',
   'ENOBUFS',
@@ -28,7 +28,7 @@ const OURS = new Set([
   'UND_ERR_CLOSED',
 ])
 
-/** OpenSSL's verdicts on certificates (`X509_V_ERR_…` as Node names them) and on the handshake. */
+/** OpenSSL's errors for certificates (`X509_V_ERR_…` in Node's spelling) and for the handshake. */
 const TLS =
   /^(?:ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|ERROR_IN_CERT_|INVALID_CA$|INVALID_PURPOSE$|PATH_LENGTH_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH$|EPROTO$)/u
 
@@ -36,20 +36,20 @@ const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
 /**
- * Names an error of a connection. `null`: it was a fault of this process, and the attempt did not take place.
+ * The failure reason of a connection error. `null`: it was a fault of this process, and the attempt does not count.
  *
- * What is left over (the connection broke, or what came back was not HTTP) counts as a broken connection.
+ * All other errors (the connection broke, or the response was not HTTP) are a `connection_reset`.
  */
 export const reasonOf = (error: unknown): FailureReason | null => {
   if (error instanceof AddressNotPublic) return 'address_not_public'
   if (error instanceof HostUnresolvable) return 'dns_error'
-  // Several addresses were tried and each of them failed.
+  // All addresses of the host failed.
   if (error instanceof AggregateError && error.errors.length > 0) {
     const reasons = error.errors.map(reasonOf)
     return reasons.includes('timeout') ? 'timeout' : (reasons[0] ?? null)
   }
   const code = codeOf(error)
-  if (OURS.has(code)) return null
+  if (LOCAL.has(code)) return null
   if (REFUSED.has(code)) return 'connection_refused'
   if (TIMED_OUT.has(code)) return 'timeout'
   if (TLS.test(code)) return 'tls_error'

@@ -1,6 +1,6 @@
 /**
- * The address policy: where a webhook may be sent. Checked when a subscription is created and again on every
- * connection, because a name may answer differently the second time. Source: specification, Webhook subscription
+ * The address policy: the addresses to which webhooks may be sent. It is checked when a subscription is created and again
+ * for every connection, because DNS may return another address later. Source: specification, Webhook subscription
  * endpoints (address rules); architecture, Webhooks.
  */
 import { refineSetting, settings } from '@hub/config'
@@ -10,46 +10,42 @@ import { isIP } from 'node:net'
 import { isPublicAddress } from './addresses.ts'
 import { isLocalhost, readAllowedHost, readWebhookUrl, urlRefused, UrlRefused } from './url.ts'
 
-/** An address of a host, as a socket wants it. */
 export interface ResolvedAddress {
   readonly address: string
   readonly family: 4 | 6
 }
 
-/** At least one address of the host is not public. */
+/** At least one address of the host is not public. A retry may succeed after a change of DNS. */
 export class AddressNotPublic extends Data.TaggedError('AddressNotPublic')<{}> {}
 
-/** The host has no address, or nobody says which. */
+/** The host has no address, or no name server answers. A retry may succeed. */
 export class HostUnresolvable extends Data.TaggedError('HostUnresolvable')<{}> {}
 
-/** All addresses of a name; a failure and an empty answer mean the same. Must end by itself. */
+/** All addresses of a name. A failure and an empty result mean the same. It must have its own timeout. */
 export type ResolveName = (name: string) => Effect.Effect<ReadonlyArray<ResolvedAddress>, HostUnresolvable>
 
 export interface AddressPolicyOptions {
   /**
-   * Exceptions, in the form of `readAllowedHost`. A name may lead anywhere; an address counts as public whichever
-   * name leads to it. For tests and local use on the loopback.
+   * Exceptions in the form of `readAllowedHost`, for tests and local use. An allowed name may resolve to any address; an
+   * allowed address counts as public for every name.
    */
   readonly allowedHosts: ReadonlySet<string>
-  /** How names are resolved that are no exception. Default: the servers of the system's configuration. */
+  /** Resolves names without an exception. Default: the name servers of the system. */
   readonly resolveName?: ResolveName
 }
 
-/**
- * One try at each name server, ms, and how many. A name that takes longer than a second to find takes a tenth of
- * what a receiver has for everything.
- */
+/** The timeout of one query, ms, and the tries for each name server. A second is a tenth of the delivery deadline. */
 const DNS_TIMEOUT_MS = 1000
 const DNS_TRIES = 2
-/** For all servers and tries together: a creation is answered within the 20 s of a request, with room for the rest. */
+/** For all servers and tries together: well below the 20 s of the request that creates a subscription. */
 const DNS_DEADLINE = '3 seconds'
 
 /**
- * Asks the name servers directly. Not `getaddrinfo`: that blocks one of the four threads that this process has for
- * files and for its own look-ups, so a few names with a hanging server would stop everybody. It also tries neither the
- * search domains of our network nor the machine's own hosts file, which a customer has no business to reach.
+ * Queries the name servers directly. `getaddrinfo` would block one of the four threads of this process for files and
+ * look-ups, so a few names with a hung server would stop all others. It would also use the search domains of our network
+ * and the hosts file, which clients must not reach.
  *
- * `servers` (`address:port`) in place of those of the system's configuration.
+ * `servers` (`address:port`) replace the name servers of the system.
  */
 export const askNameServers =
   (servers: ReadonlyArray<string> = []): ResolveName =>
@@ -60,7 +56,7 @@ export const askNameServers =
       const ask = (query: () => Promise<ReadonlyArray<string>>, family: 4 | 6) =>
         Effect.tryPromise(query).pipe(
           Effect.map((addresses) => addresses.map((address) => ({ address, family }))),
-          // One family may be missing or unanswered: what is used is what was answered, and that is checked.
+          // One family may be missing or unanswered. The addresses of the other are checked and used.
           Effect.orElseSucceed(() => []),
         )
       const answers = yield* Effect.all(
@@ -73,8 +69,8 @@ export const askNameServers =
       return answers.flat()
     })
 
-/** Exceptions are machines of whoever runs the hub, and may be known to this machine only. */
-const askTheSystem: ResolveName = (name) =>
+/** For exceptions: these are machines of the hub's staff, and only the hosts file may know them. */
+const askSystemResolver: ResolveName = (name) =>
   Effect.tryPromise({
     try: () => lookup(name, { all: true }),
     catch: () => new HostUnresolvable(),
@@ -90,22 +86,21 @@ const askTheSystem: ResolveName = (name) =>
 
 export interface AddressPolicyShape {
   /**
-   * Whether a subscription may be created with this URL. Resolves the host, and refuses when any of its addresses is
-   * not public. Ends within 3 s or so; never fails for a reason of ours.
+   * Checks the URL of a new subscription. Resolves the host, and fails if any of its addresses is not public. Ends within
+   * about 3 s.
    */
   readonly checkUrl: (url: string) => Effect.Effect<void, UrlRefused>
   /**
-   * All addresses of a host (a name or an IP literal without brackets), every one of them allowed. Whoever
-   * connects must connect to one of these and not resolve again.
+   * All addresses of a host (a name or an IP literal without brackets), all of them allowed. The caller must connect to
+   * one of these and not resolve the name again.
    */
   readonly addressesOf: (
     host: string,
   ) => Effect.Effect<ReadonlyArray<ResolvedAddress>, AddressNotPublic | HostUnresolvable>
-  /** The exceptions in force; empty in production. */
+  /** The exceptions; empty in production. */
   readonly allowedHosts: ReadonlySet<string>
 }
 
-/** The policy with given exceptions. */
 export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyShape => {
   const { allowedHosts, resolveName = askNameServers() } = options
 
@@ -118,7 +113,7 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
       return [{ address: host, family }]
     }
     if (isLocalhost(host) && !excepted) return yield* new AddressNotPublic()
-    const addresses = yield* excepted ? askTheSystem(host) : resolveName(host)
+    const addresses = yield* excepted ? askSystemResolver(host) : resolveName(host)
     if (addresses.length === 0) return yield* new HostUnresolvable()
     const allowed =
       excepted ||
@@ -143,10 +138,7 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
   }
 }
 
-/**
- * Hosts that need not be public, in the form of `readAllowedHost`. An entry that is none is a fault at start-up, not an exception that
- * silently does nothing.
- */
+/** Hosts that need not be public, in the form of `readAllowedHost`. An invalid entry is an error at startup. */
 export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSetting(
   settings.webhookAllowedHosts,
   (entries) => {
@@ -154,7 +146,7 @@ export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSett
     for (const entry of entries) {
       if (entry === '') continue
       const host = readAllowedHost(entry)
-      if (host === null) return Result.fail('holds something that is neither a host name nor an address')
+      if (host === null) return Result.fail('contains an entry that is neither a host name nor an address')
       hosts.add(host)
     }
     return Result.succeed(hosts)
@@ -164,14 +156,14 @@ export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSett
 export class AddressPolicy extends Context.Service<AddressPolicy, AddressPolicyShape>()(
   '@hub/webhooks/AddressPolicy',
 ) {
-  /** Configuration: `HUB_WEBHOOK_ALLOWED_HOSTS`. Warns at start-up when there are exceptions. */
+  /** Setting: `HUB_WEBHOOK_ALLOWED_HOSTS`. Logs a warning at startup if there are exceptions. */
   static readonly layer: Layer.Layer<AddressPolicy, Config.ConfigError> = Layer.effect(
     AddressPolicy,
     Effect.gen(function* () {
       const allowedHosts = yield* allowedHostsConfig
       if (allowedHosts.size > 0) {
         yield* Effect.logWarning(
-          'HUB_WEBHOOK_ALLOWED_HOSTS is set: webhooks may be sent to hosts that are not public',
+          'address policy: HUB_WEBHOOK_ALLOWED_HOSTS is set; webhooks may be sent to these hosts although they are not public',
         ).pipe(Effect.annotateLogs({ hosts: [...allowedHosts].join(', ') }))
       }
       return makeAddressPolicy({ allowedHosts })

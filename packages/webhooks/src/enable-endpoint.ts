@@ -1,15 +1,17 @@
 /**
- * Enabling a subscription that was disabled by failures. Source: specification, Webhook endpoint states. Whoever enables one tells the fan-out in the
- * same transaction (`SubscriptionChanged`), which then delivers the backlog.
+ * Enables a subscription that was disabled by failures. Source: specification, Webhook endpoint states.
+ *
+ * The caller inserts a `SubscriptionChanged` into the outbox in the same transaction; the fan-out then delivers the
+ * backlog.
  */
 import { enable, type SubscriptionStatus } from '@hub/domain'
 import type { Queries } from '@hub/store'
 
-/** What became of it: it was disabled and is enabled now, it was enabled before, or there is none of this id. */
-export type Enabling = 'enabled' | 'unchanged' | 'unknown'
+/** `unchanged`: it was enabled before. `unknown`: there is none with this id. */
+export type EnableResult = 'enabled' | 'unchanged' | 'unknown'
 
-/** Enables a subscription, by UUID. To be called in a transaction. */
-export const enableEndpoint = async (q: Queries, id: string): Promise<Enabling> => {
+/** Enables a subscription (UUID) in the caller's transaction. */
+export const enableEndpoint = async (q: Queries, id: string): Promise<EnableResult> => {
   const [found] = await q<
     { status: SubscriptionStatus; consecutive_failures: number; first_failure_at: Date | null }[]
   >`

@@ -1,0 +1,81 @@
+/**
+ * Connections to receivers, each for one request at a time. The free connection that was used last serves the next
+ * request, and the others close when they are idle. So a receiver has no more connections than attempts in flight.
+ * Why not undici's pool: docs/decisions/0033.
+ */
+import { Client } from 'undici'
+
+/** One client of undici. It has a socket, or opens one for its next request. */
+export interface Connection {
+  readonly client: Client
+  readonly origin: OriginConnections
+}
+
+/** The connections to one origin. */
+interface OriginConnections {
+  readonly url: string
+  readonly all: Set<Connection>
+  /** Those without a request. The last one was used last. */
+  readonly free: Array<Connection>
+}
+
+export class ConnectionPool {
+  readonly #options: Client.Options
+  readonly #origins = new Map<string, OriginConnections>()
+  #closed = false
+
+  constructor(options: Client.Options) {
+    this.#options = options
+  }
+
+  /** Takes a connection to an origin for one request. Afterwards it must be released or dropped. */
+  take(url: string): Connection {
+    const origin = this.#originOf(url)
+    return origin.free.pop() ?? this.#open(origin)
+  }
+
+  /** The response is complete: the connection is free again, unless it was dropped. */
+  release(connection: Connection): void {
+    const { all, free } = connection.origin
+    if (all.has(connection)) free.push(connection)
+  }
+
+  /** Closes a connection. Its request fails. */
+  drop(connection: Connection): void {
+    const { all, url } = connection.origin
+    if (!all.delete(connection)) return
+    if (all.size === 0) this.#origins.delete(url)
+    void connection.client.destroy()
+  }
+
+  /** Closes all connections. Requests in flight and later ones fail. */
+  async close(): Promise<void> {
+    this.#closed = true
+    const all = [...this.#origins.values()].flatMap((origin) => [...origin.all])
+    await Promise.all(all.map(({ client }) => client.destroy()))
+  }
+
+  #originOf(url: string): OriginConnections {
+    let origin = this.#origins.get(url)
+    if (origin === undefined) {
+      origin = { url, all: new Set(), free: [] }
+      this.#origins.set(url, origin)
+    }
+    return origin
+  }
+
+  #open(origin: OriginConnections): Connection {
+    const client = new Client(origin.url, this.#options)
+    const connection: Connection = { client, origin }
+    origin.all.add(connection)
+    // Drops a free connection that was closed. With a request, undici reconnects or fails the request.
+    client.on('disconnect', () => {
+      const index = origin.free.indexOf(connection)
+      if (index === -1) return
+      origin.free.splice(index, 1)
+      this.drop(connection)
+    })
+    if (this.#closed) void client.destroy()
+    return connection
+  }
+}
