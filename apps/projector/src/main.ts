@@ -17,8 +17,8 @@ import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLa
 import { Config, Effect, Layer } from 'effect'
 import { join } from 'node:path'
 import { makeProjector } from './projection/projector.ts'
-import { runRebuilds } from './rebuild/index.ts'
-import { ping } from './sql.ts'
+import { runRebuilds } from './rebuild/runner.ts'
+import { ping } from './tables/all.ts'
 
 const APP = 'projector'
 

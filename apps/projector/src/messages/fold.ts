@@ -25,7 +25,7 @@ import {
   type Status,
   statusOf,
 } from '@hub/domain'
-import { type BatchChange, type StatsChange, Tally } from '../sums/tally.ts'
+import { type BatchChange, type StatsChange, Tally } from '../aggregates/deltas.ts'
 import type { MessageRow, StatusChange, Subject } from './row.ts'
 
 /** A line of a message's history. */

@@ -14,7 +14,7 @@ import {
   worldArbitrary,
 } from '../testing/model.ts'
 import { fold, shown } from './fold.ts'
-import { placeEvents } from './transaction.ts'
+import { placeEvents } from '../projection/transaction.ts'
 
 describe('folding a poll', () => {
   it('gives the same rows, history, events, sums and charges however lanes and log are interleaved, repeated and cut', () => {

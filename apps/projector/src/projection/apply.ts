@@ -13,10 +13,10 @@ import {
 import { type Sql, type StorageError, StorageRejected } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Clock, Effect } from 'effect'
-import { admit } from '../messages/admit.ts'
+import { admit } from '../messages/decode.ts'
 import type { makePersonalData } from '../messages/personal-data.ts'
-import { type PollTraces, type TracedRecord, tracePoll } from '../messages/traces.ts'
-import { type Advance, applyDigest, type Outcome, type Publication } from '../messages/transaction.ts'
+import { type PollTraces, type TracedRecord, tracePoll } from './traces.ts'
+import { type Advance, applyDigest, type Outcome, type Publication } from './transaction.ts'
 import {
   deadLetters,
   eventsRecorded,
@@ -25,7 +25,7 @@ import {
   observeWait,
   recordsApplied,
 } from '../metrics.ts'
-import { bisect, type Chunk, type Poll, sizeOf } from './intake.ts'
+import { bisect, type Chunk, type Poll, sizeOf } from './record-buffer.ts'
 import { backoff, recoveryOf } from './recovery.ts'
 
 /** Records that are not to be applied, and why. */

@@ -17,13 +17,13 @@ import {
 import { ReadCheckpoints, type PayloadEncryption, Sql } from '@hub/store'
 import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
 import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
-import { runEventInbox } from '../event-inbox.ts'
+import { runEventInbox } from '../events/event-inbox.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { deadLetters, failures } from '../metrics.ts'
-import { makePublisher } from '../publisher.ts'
-import { claimCheckpoints } from '../sql.ts'
+import { makePublisher } from '../events/publisher.ts'
+import { claimCheckpoints } from '../tables/all.ts'
 import { makeApply } from './apply.ts'
-import { type Claim, Intake, type Poll } from './intake.ts'
+import { type Claim, Intake, type Poll } from './record-buffer.ts'
 import { backoff } from './recovery.ts'
 
 /** Group name without the deployment's prefix. */

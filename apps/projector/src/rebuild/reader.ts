@@ -14,9 +14,9 @@ import {
 } from '@hub/kafka'
 import { ReadCheckpoints, Sql, type StorageError } from '@hub/store'
 import { Effect, Latch, type Scope } from 'effect'
-import { type Claim, Intake, type Poll } from '../projection/intake.ts'
-import { type Checkpoint, claimCheckpoints, moveCheckpoints } from '../sql.ts'
-import { type Held, hold } from './held.ts'
+import { type Claim, Intake, type Poll } from '../projection/record-buffer.ts'
+import { type Checkpoint, claimCheckpoints, moveCheckpoints } from '../tables/all.ts'
+import { type Held, hold } from '../tables/rebuilds.ts'
 
 export interface ReaderOptions {
   /** `HUB_TOPIC_PREFIX`. */

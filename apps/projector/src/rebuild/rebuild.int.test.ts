@@ -18,7 +18,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { makeProjector } from '../index.ts'
+import { makeProjector } from '../projection/projector.ts'
 import {
   acceptanceOf,
   append,
@@ -34,7 +34,7 @@ import {
   until,
   type World,
 } from '../testing/harness.ts'
-import { runRebuilds } from './index.ts'
+import { runRebuilds } from './runner.ts'
 
 let world: World
 let home: string

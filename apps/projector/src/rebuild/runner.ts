@@ -19,7 +19,7 @@ import {
   release,
   RENEW_EVERY_MS,
   takeRebuild,
-} from './held.ts'
+} from '../tables/rebuilds.ts'
 import { type Horizon, horizonOf } from './horizon.ts'
 import { keyOf, makeReader, type Reader, type ReaderOptions } from './reader.ts'
 import { Lost, makeRebuild, opened, owned } from './rebuild.ts'

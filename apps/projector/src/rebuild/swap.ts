@@ -3,7 +3,7 @@
  * writes meanwhile waits for a moment and finds the old table or the new one.
  */
 import { type Queries, ReadCheckpoints } from '@hub/store'
-import type { Checkpoint } from '../sql.ts'
+import type { Checkpoint } from '../tables/all.ts'
 import type { Horizon } from './horizon.ts'
 import { NIL, uuidFloor } from './horizon.ts'
 

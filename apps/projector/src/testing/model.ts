@@ -3,8 +3,8 @@ import { encodeId, type LogFact, type MessageAccepted, type MessageFact } from '
 import fc from 'fast-check'
 import { type Changes, type Charge, fold, type HistoryLine, shown } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
-import { placeEvents } from '../messages/transaction.ts'
-import type { BatchChange, StatsChange } from '../sums/tally.ts'
+import { placeEvents } from '../projection/transaction.ts'
+import type { BatchChange, StatsChange } from '../aggregates/deltas.ts'
 
 export const idOf = (n: number) =>
   encodeId('msg', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)

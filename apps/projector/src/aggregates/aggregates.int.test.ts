@@ -9,10 +9,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { makeProjector } from '../index.ts'
-import { applyDigest, type Digest } from '../messages/transaction.ts'
-import type { Claim } from '../projection/intake.ts'
-import { claimCheckpoints } from '../sql.ts'
+import { makeProjector } from '../projection/projector.ts'
+import { applyDigest, type Digest } from '../projection/transaction.ts'
+import type { Claim } from '../projection/record-buffer.ts'
+import { claimCheckpoints } from '../tables/all.ts'
 import {
   acceptanceOf,
   append,

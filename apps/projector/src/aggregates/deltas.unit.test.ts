@@ -23,7 +23,7 @@ import {
   withRepeats,
   worldArbitrary,
 } from '../testing/model.ts'
-import { completedEntry, mayClose, spendersOf, thresholdEntry } from './close.ts'
+import { completedEntry, mayClose, spendersOf, thresholdEntry } from './aggregate-events.ts'
 
 const batch = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba71')
 const NOVEMBER_ENDS = Date.UTC(2026, 11, 1)

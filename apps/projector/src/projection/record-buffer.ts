@@ -3,7 +3,7 @@
  * batches go in as Kafka gives them, polls come out as the transactions want them.
  */
 import type { IncomingRecord } from '@hub/kafka'
-import type { Checkpoint } from '../sql.ts'
+import type { Checkpoint } from '../tables/all.ts'
 
 /** A partition that this member has claimed. It ends with the claim; the next claim makes another. */
 export interface Claim {

@@ -7,8 +7,8 @@ import { encodeId, type EventType, type Mode } from '@hub/domain'
 import type { TopicNames } from '@hub/kafka'
 import { type Queries, Sql } from '@hub/store'
 import { Duration, Effect } from 'effect'
-import type { JournalEntry } from './messages/fold.ts'
-import { type Publication, recordEntries } from './messages/transaction.ts'
+import type { JournalEntry } from '../messages/fold.ts'
+import { type Publication, recordEntries } from '../projection/transaction.ts'
 import type { Publisher } from './publisher.ts'
 
 /** Events of one transaction; the heads of their journals are held that long. */

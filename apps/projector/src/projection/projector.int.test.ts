@@ -15,10 +15,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { makeProjector } from './index.ts'
-import type { Claim } from './projection/intake.ts'
-import { applyDigest } from './messages/transaction.ts'
-import { claimCheckpoints } from './sql.ts'
+import { makeProjector } from './projector.ts'
+import type { Claim } from './record-buffer.ts'
+import { applyDigest } from './transaction.ts'
+import { claimCheckpoints } from '../tables/all.ts'
 import {
   acceptanceOf,
   append,
@@ -33,7 +33,7 @@ import {
   startProcess,
   until,
   type World,
-} from './testing/harness.ts'
+} from '../testing/harness.ts'
 
 let world: World
 beforeAll(async () => {

@@ -7,7 +7,7 @@ import type { BatchSealed } from '@hub/kafka'
 import { type Queries, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
 import { Effect } from 'effect'
 import { type Changes, fold } from '../messages/fold.ts'
-import type { Advance } from '../messages/transaction.ts'
+import type { Advance } from '../projection/transaction.ts'
 import {
   lockCheckpoints,
   moveCheckpoints,
@@ -18,11 +18,11 @@ import {
   writePersonalData,
   writeUnaccepted,
   writeUpdated,
-} from '../sql.ts'
-import { mayClose } from '../sums/close.ts'
-import { appendCharges, closeBatches, writeBatches, writeStats } from '../sums/sql.ts'
+} from '../tables/all.ts'
+import { mayClose } from '../aggregates/aggregate-events.ts'
+import { appendCharges, closeBatches, writeBatches, writeStats } from '../tables/aggregates.ts'
 import type { PersonalBox } from '../messages/personal-data.ts'
-import { type Held, hold } from './held.ts'
+import { type Held, hold } from '../tables/rebuilds.ts'
 import { type Bounds, isFrom } from './horizon.ts'
 
 /** A portion of records that has been read. */

@@ -4,7 +4,7 @@
  */
 import type { IncomingRecord } from '@hub/kafka'
 import { type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
-import type { JournalEntry } from './fold.ts'
+import type { JournalEntry } from '../messages/fold.ts'
 
 /** A sampled record about a message. */
 export interface TracedRecord {

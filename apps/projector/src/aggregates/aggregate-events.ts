@@ -12,7 +12,7 @@ import {
 } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
 import type { Charge, JournalEntry } from '../messages/fold.ts'
-import type { BatchChange } from './tally.ts'
+import type { BatchChange } from './deltas.ts'
 
 /** A batch that a transaction has closed. */
 export interface ClosedBatch extends BatchTally {

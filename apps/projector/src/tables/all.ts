@@ -13,9 +13,9 @@ import {
   toTimestamp,
 } from '@hub/domain'
 import { type Queries, sqlArray, sqlBytesArray, uuidOf } from '@hub/store'
-import { type HistoryLine, type OperatorId, shown } from './messages/fold.ts'
-import type { PersonalBox } from './messages/personal-data.ts'
-import type { MessageRow } from './messages/row.ts'
+import { type HistoryLine, type OperatorId, shown } from '../messages/fold.ts'
+import type { PersonalBox } from '../messages/personal-data.ts'
+import type { MessageRow } from '../messages/row.ts'
 
 const msg = (id: string) => uuidOf('msg', id)
 export const flag = (value: boolean) => (value ? 't' : 'f')

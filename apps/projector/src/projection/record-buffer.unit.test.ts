@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import type { IncomingRecord } from '@hub/kafka'
 import fc from 'fast-check'
-import { bisect, type Chunk, Intake, type Poll, sizeOf } from './intake.ts'
+import { bisect, type Chunk, Intake, type Poll, sizeOf } from './record-buffer.ts'
 
 const recordAt = (topic: string, partition: number, offset: number, appendedAt = 0): IncomingRecord => ({
   topic,

@@ -12,8 +12,8 @@ import {
 import { type BatchSealed, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
 import { type Queries, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
 import { Clock, Effect } from 'effect'
-import { packRow } from '../outbox-row.ts'
-import type { Claim } from '../projection/intake.ts'
+import { packRow } from '../events/outbox-row.ts'
+import type { Claim } from './record-buffer.ts'
 import {
   type Checkpoint,
   type Head,
@@ -33,8 +33,8 @@ import {
   writePersonalData,
   writeUnaccepted,
   writeUpdated,
-} from '../sql.ts'
-import { completedEntry, mayClose, spendersOf, thresholdEntry } from '../sums/close.ts'
+} from '../tables/all.ts'
+import { completedEntry, mayClose, spendersOf, thresholdEntry } from '../aggregates/aggregate-events.ts'
 import {
   closeBatches,
   lockSpendPeriods,
@@ -42,9 +42,9 @@ import {
   writeBatches,
   writeCharges,
   writeStats,
-} from '../sums/sql.ts'
-import { type Changes, fold, type JournalEntry } from './fold.ts'
-import type { PersonalBox } from './personal-data.ts'
+} from '../tables/aggregates.ts'
+import { type Changes, fold, type JournalEntry } from '../messages/fold.ts'
+import type { PersonalBox } from '../messages/personal-data.ts'
 import { type PollTraces, UNTRACED } from './traces.ts'
 
 /** Where a claim's checkpoint goes. */

@@ -7,10 +7,10 @@
 import { type KafkaUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Clock, Effect, Fiber, Option, Queue } from 'effect'
-import type { Publication } from './messages/transaction.ts'
-import { failures, observeOutbox } from './metrics.ts'
+import type { Publication } from '../projection/transaction.ts'
+import { failures, observeOutbox } from '../metrics.ts'
 import { unpackRow } from './outbox-row.ts'
-import { countOutbox, deleteOutbox } from './sql.ts'
+import { countOutbox, deleteOutbox } from '../tables/all.ts'
 
 /** Transactions that may be committed and not published. More would only fill memory: Kafka is slower than the database. */
 const CAPACITY = 8

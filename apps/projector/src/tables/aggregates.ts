@@ -7,9 +7,9 @@ import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Mode, toTimestamp } from
 import type { BatchSealed } from '@hub/kafka'
 import { type Queries, sqlArray, uuidOf } from '@hub/store'
 import type { Charge } from '../messages/fold.ts'
-import { flag, type ReadSchema, tableIn } from '../sql.ts'
-import type { ClosedBatch, CrossedThreshold, Spender } from './close.ts'
-import type { BatchChange, StatsChange } from './tally.ts'
+import { flag, type ReadSchema, tableIn } from './all.ts'
+import type { ClosedBatch, CrossedThreshold, Spender } from '../aggregates/aggregate-events.ts'
+import type { BatchChange, StatsChange } from '../aggregates/deltas.ts'
 
 /**
  * Moves the counts of batches, and keeps the first seal of each. The rows are held until the transaction ends, so that

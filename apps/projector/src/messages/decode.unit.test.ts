@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, type MessageAccepted } from '@hub/domain'
 import { type BatchSealed, encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
-import { admit } from './admit.ts'
+import { admit } from './decode.ts'
 
 const uuid = '0193a1b2-0000-7000-8000-000000000001'
 const messageId = encodeId('msg', uuid)

@@ -1,1 +1,0 @@
-export { type RebuildOptions, runRebuilds } from './runner.ts'
