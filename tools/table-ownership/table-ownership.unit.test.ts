@@ -36,10 +36,6 @@ const KNOWN_EXCEPTIONS: ReadonlySet<string> = new Set([
   'hubctl: webhooks.attempts',
   'hubctl: webhooks.endpoints',
   'hubctl: webhooks.positions',
-  'projector: command.account_settings',
-  'projector: command.erasures',
-  'projector: command.retention_jobs',
-  'projector: command.spend_periods',
 ])
 
 const isTestHelper = (path: string): boolean =>

@@ -1,4 +1,4 @@
-/** What the projector tells of itself. Labels are topics, reasons and outcomes: all from short lists. */
+/** Metrics of the projector. Labels are topics, reasons and outcomes, which are short lists. */
 import { Effect, Metric } from 'effect'
 
 const perLabel = <A>(make: (value: string) => A): ((value: string) => A) => {
@@ -22,11 +22,11 @@ const counterBy = (name: string, description: string, label: string) => {
   return { add: (value: string, count: number): Effect.Effect<void> => Metric.update(by(value), count) }
 }
 
-/** Seconds: a poll takes milliseconds, and its deadline is five seconds. */
+/** Seconds. A transaction takes milliseconds; its deadline is five seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** Seconds since something happened: a second is well, minutes are a projector that catches up. */
+/** Seconds since a fact occurred: one second is normal, minutes mean that the projector catches up. */
 const WAIT = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 1800]
-/** Records: up to the bound of a poll. */
+/** Records of a transaction batch, up to its limit. */
 const SIZES = [1, 5, 10, 50, 100, 250, 500, 1000, 2000, 4000]
 
 export const recordsApplied = counterBy(
@@ -78,7 +78,7 @@ const rebuildLag = Metric.gauge('hub_projector_rebuild_behind_records', {
   description: 'Records by which the rebuild under way is behind the live projection.',
 })
 
-export const observePoll = (records: number, milliseconds: number): Effect.Effect<void> =>
+export const observeTransaction = (records: number, milliseconds: number): Effect.Effect<void> =>
   Effect.andThen(Metric.update(pollRecords, records), Metric.update(serviceTime, milliseconds / 1000))
 export const observeWait = (milliseconds: number): Effect.Effect<void> =>
   Metric.update(waitTime, Math.max(0, milliseconds) / 1000)

@@ -1,18 +1,13 @@
 /**
- * What crossing a line tells: a batch that has closed, an account that has spent so much. The database decides that it
- * happens once (`closeBatches`, `tellThresholds`); here is what is told, and what may have to be told. Pure.
+ * Events about aggregates: a batch is complete, an account has crossed its spend threshold. The database decides
+ * that each happens once (`closeBatches`, `markCrossedThresholds`). This file selects the candidates and makes
+ * the journal entries. Pure.
  */
-import {
-  batchCompleted,
-  type BatchTally,
-  type Mode,
-  type Money,
-  spendPeriodOf,
-  spendThresholdCrossed,
-} from '@hub/domain'
+import { batchCompleted, type BatchTally, type Mode, spendPeriodOf, spendThresholdCrossed } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
+import type { CommandSpendPeriods } from '@hub/store'
 import type { Charge, JournalEntry } from '../messages/fold.ts'
-import type { BatchChange } from './deltas.ts'
+import type { BatchDelta } from './deltas.ts'
 
 /** A batch that a transaction has closed. */
 export interface ClosedBatch extends BatchTally {
@@ -20,28 +15,18 @@ export interface ClosedBatch extends BatchTally {
   readonly mode: Mode
 }
 
-/** An account that has crossed its soft threshold, as the transaction found it. */
-export interface CrossedThreshold {
-  readonly account: string
-  /** First day of the period, `2026-11-01`. */
-  readonly period: string
-  readonly limit: Money
-  readonly spent: Money
-  readonly softThresholdPercent: number
-}
-
-/** A batch that this poll may close, and in whose journal that would be told. */
-export interface Candidate {
+/** A batch that this transaction may close, with the owner of its journal. */
+export interface ClosingCandidate {
   readonly batch: string
   readonly account: string
   readonly mode: Mode
 }
 
-/** Batches that may close now: their seal has come, or more of their messages are final. */
-export const mayClose = (
-  changes: ReadonlyArray<BatchChange>,
+/** Batches that may close now: they were sealed, or more of their messages are final. */
+export const closingCandidates = (
+  changes: ReadonlyArray<BatchDelta>,
   seals: ReadonlyArray<BatchSealed>,
-): ReadonlyArray<Candidate> => [
+): ReadonlyArray<ClosingCandidate> => [
   ...new Map(
     [...changes.filter(({ final, members }) => final > 0 || members < 0), ...seals].map(
       ({ account, batch, mode }) => [batch, { account, batch, mode }],
@@ -49,15 +34,15 @@ export const mayClose = (
   ).values(),
 ]
 
-/** An account's spending in a period that a poll has charged. */
-export interface Spender {
+/** An account and a period to which a transaction adds charges. */
+export interface ChargedPeriod {
   readonly account: string
   readonly period: string
   readonly currency: string
 }
 
-/** Each account and period that something was charged to, once. */
-export const spendersOf = (charges: ReadonlyArray<Charge>): ReadonlyArray<Spender> => [
+/** Each charged account and period, without duplicates. */
+export const chargedPeriods = (charges: ReadonlyArray<Charge>): ReadonlyArray<ChargedPeriod> => [
   ...new Map(
     charges
       .filter(({ kind }) => kind === 'charge')
@@ -68,20 +53,20 @@ export const spendersOf = (charges: ReadonlyArray<Charge>): ReadonlyArray<Spende
   ).values(),
 ]
 
-export const completedEntry = (closed: ClosedBatch): JournalEntry => ({
+export const batchCompletedEntry = (closed: ClosedBatch): JournalEntry => ({
   account: closed.account,
   mode: closed.mode,
   event: batchCompleted(closed),
 })
 
-/** Money is spent in live mode only. */
-export const thresholdEntry = ({
+/** The mode is `live`, because test messages cost nothing. */
+export const spendThresholdEntry = ({
   account,
   limit,
   period,
   softThresholdPercent,
   spent,
-}: CrossedThreshold): JournalEntry => ({
+}: CommandSpendPeriods.CrossedThreshold): JournalEntry => ({
   account,
   mode: 'live',
   event: spendThresholdCrossed(account, {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, type LogFact, type MessageAccepted, newId } from '@hub/domain'
 import { batchSealedRecord, type BatchSealed } from '@hub/kafka'
-import { ReadCheckpoints, Sql } from '@hub/store'
+import { Sql } from '@hub/store'
 import { Effect, Fiber } from 'effect'
 import fc from 'fast-check'
 import { randomBytes } from 'node:crypto'
@@ -10,9 +10,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeProjector } from '../projection/projector.ts'
-import { applyDigest, type Digest } from '../projection/transaction.ts'
-import type { Claim } from '../projection/record-buffer.ts'
-import { claimCheckpoints } from '../tables/all.ts'
+import { applyBatch, type DecodedBatch } from '../projection/transaction.ts'
+import type { OwnedPartition } from '../projection/record-buffer.ts'
+import { acquireCheckpoints } from '../tables/checkpoints.ts'
 import {
   acceptanceOf,
   append,
@@ -20,17 +20,17 @@ import {
   deliveryOf,
   laneRecord,
   logRecords,
-  makeWorld,
+  makeTestEnvironment,
   PARTITIONS,
   snapshot,
   startProcess,
   until,
-  type World,
+  type TestEnvironment,
 } from '../testing/harness.ts'
 
-let world: World
+let world: TestEnvironment
 beforeAll(async () => {
-  world = await makeWorld('sums')
+  world = await makeTestEnvironment('sums')
 })
 afterAll(() => world.remove())
 
@@ -94,22 +94,20 @@ const chargesOf = (owner: string) =>
 /** A projector as far as its transactions go: one partition, and what it applies to it. */
 const makeWriter = Effect.fnUntraced(function* (topic: string, partition: number) {
   const sql = yield* Sql
-  const [checkpoint] = yield* sql.run((q) =>
-    claimCheckpoints(q, ReadCheckpoints.PROJECTION, [{ topic, partition }]),
-  )
+  const [checkpoint] = yield* sql.run((q) => acquireCheckpoints(q, [{ topic, partition }]))
   assert.isDefined(checkpoint)
-  const claim: Claim = { ...checkpoint, source: topic, next: 0, waiting: [] }
-  return Effect.fnUntraced(function* (content: Partial<Pick<Digest, 'facts' | 'seals'>>) {
-    const { position } = claim
-    const outcome = yield* applyDigest(world.topics, {
+  const owned: OwnedPartition = { ...checkpoint, source: topic, nextOffset: 0, buffered: [] }
+  return Effect.fnUntraced(function* (content: Partial<Pick<DecodedBatch, 'facts' | 'seals'>>) {
+    const { position } = owned
+    const outcome = yield* applyBatch(world.topics, {
       facts: [],
       seals: [],
       ...content,
-      advances: [{ claim, to: position + 1, fence: 0 }],
-      boxes: new Map(),
+      advances: [{ owned, to: position + 1, fence: 0 }],
+      personalData: new Map(),
     })
     assert.strictEqual(outcome.kind, 'applied')
-    claim.position = position + 1
+    owned.position = position + 1
   })
 })
 
@@ -673,7 +671,7 @@ describe('two projectors, one of them killed', () => {
         yield* second.kill('SIGTERM')
         const before = yield* snapshot
         yield* sql.run((q) => q`UPDATE read.checkpoints SET position = 0, fence = 0 WHERE topic LIKE 'hub.%'`)
-        yield* makeProjector({ prefix: world.prefix, partitions: PARTITIONS, pollSize: 53 })
+        yield* makeProjector({ prefix: world.prefix, partitions: PARTITIONS, maxBatchRecords: 53 })
         yield* applied(world.prefix, positions)
         assert.deepStrictEqual(yield* snapshot, before)
         yield* assertSums

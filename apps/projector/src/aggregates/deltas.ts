@@ -1,7 +1,7 @@
 /**
- * Sums over messages. What a message adds to them is a function of its row alone, and a poll adds the difference between
- * its rows as they were and as they are: so the sums are right however facts are interleaved, repeated or cut
- * into polls, and move with a late correction. Pure.
+ * Deltas of the aggregates over messages (batches, daily statistics). The contribution of a message is a function
+ * of its row alone. A transaction adds the difference between the rows before and after it. So the aggregates are
+ * correct for any interleaving, repetition and batching of facts, and follow late corrections. Pure.
  */
 import {
   isFinal,
@@ -15,7 +15,7 @@ import {
 } from '@hub/domain'
 import type { MessageRow } from '../messages/row.ts'
 
-/** Messages by the final status that they have. */
+/** Numbers of messages by final status. */
 interface StatusCounts {
   delivered: number
   undelivered: number
@@ -23,21 +23,21 @@ interface StatusCounts {
   expired: number
 }
 
-/** By how much a poll moves the counts of a batch. */
-export interface BatchChange extends Readonly<StatusCounts> {
+/** What a transaction adds to the counts of a batch. */
+export interface BatchDelta extends Readonly<StatusCounts> {
   /** `bat_…` */
   readonly batch: string
   /** `acc_…` */
   readonly account: string
   readonly mode: Mode
-  /** Accepted messages that have been projected. */
+  /** Accepted messages that are projected. */
   readonly members: number
-  /** Those of them that are final. */
+  /** Members with a final status. */
   readonly final: number
 }
 
-/** By how much a poll moves a line of the daily statistics. */
-export interface StatsChange extends Readonly<StatusCounts> {
+/** What a transaction adds to a row of the daily statistics. */
+export interface StatsDelta extends Readonly<StatusCounts> {
   /** Day of acceptance in UTC, `2026-11-21`. */
   readonly day: string
   readonly account: string
@@ -48,23 +48,23 @@ export interface StatsChange extends Readonly<StatusCounts> {
   readonly accepted: number
   readonly sent: number
   readonly parts: number
-  /** As charged in the end: a string decimal, negative where something became free. */
+  /** The final price: a string decimal, negative when a message became free. */
   readonly price: string
 }
 
 type Sum<Change> = { -readonly [Key in keyof Change]: Change[Key] }
-type StatsSum = Sum<Omit<StatsChange, 'price'>> & { units: bigint }
+type StatsSum = Sum<Omit<StatsDelta, 'price'>> & { units: bigint }
 
 const DAY_MS = 86_400_000
 
-const NOTHING: StatusCounts = { delivered: 0, undelivered: 0, rejected: 0, expired: 0 }
+const ZERO: StatusCounts = { delivered: 0, undelivered: 0, rejected: 0, expired: 0 }
 
 const count = (counts: StatusCounts, status: Status, by: 1 | -1): void => {
   if (status !== 'accepted' && status !== 'sent') counts[status] += by
 }
 
-/** Most changes of a row: an attempt, a read receipt. */
-const addsTheSame = (a: MessageRow, b: MessageRow): boolean =>
+/** Whether two states contribute the same. Most changes of a row (an attempt, a read receipt) do not matter. */
+const contributesTheSame = (a: MessageRow, b: MessageRow): boolean =>
   a.status === b.status &&
   a.reason === b.reason &&
   a.handedOver === b.handedOver &&
@@ -73,34 +73,34 @@ const addsTheSame = (a: MessageRow, b: MessageRow): boolean =>
 const unitsOf = (row: MessageRow): bigint =>
   row.subject === null ? 0n : minorUnits(billedPrice(row.subject.price, row.status, row.reason))
 
-const moved = (counts: StatusCounts): boolean =>
+const hasChanged = (counts: StatusCounts): boolean =>
   counts.delivered !== 0 || counts.undelivered !== 0 || counts.rejected !== 0 || counts.expired !== 0
 
-/** Collects what the rows of a poll add. */
-export class Tally {
-  readonly #batches = new Map<string, Sum<BatchChange>>()
+/** Collects the deltas of one transaction. */
+export class AggregateDeltas {
+  readonly #batches = new Map<string, Sum<BatchDelta>>()
   readonly #stats = new Map<string, StatsSum>()
 
-  /** A row as it was, where it was there, and as it is. A row without its acceptance adds nothing yet. */
+  /** Adds the change of a row. A row without its acceptance contributes nothing yet. */
   add(before: MessageRow | undefined, after: MessageRow): void {
     const { subject } = after
     if (subject === null) return
-    const known = before?.subject == null ? null : before
-    if (known !== null && addsTheSame(known, after)) return
+    const previous = before?.subject == null ? null : before
+    if (previous !== null && contributesTheSame(previous, after)) return
 
     const sum = this.#statsOf(subject)
-    if (known === null) {
+    if (previous === null) {
       sum.accepted += 1
       sum.parts += subject.parts
     } else {
-      count(sum, known.status, -1)
+      count(sum, previous.status, -1)
     }
     count(sum, after.status, 1)
-    sum.sent += Number(after.handedOver) - Number(known?.handedOver ?? false)
-    sum.units += unitsOf(after) - (known === null ? 0n : unitsOf(known))
+    sum.sent += Number(after.handedOver) - Number(previous?.handedOver ?? false)
+    sum.units += unitsOf(after) - (previous === null ? 0n : unitsOf(previous))
 
-    // Out of the batch that it was in, into the one that it is in: the same one, as a rule.
-    if (known !== null) this.#addToBatch(known, -1)
+    // Removes it from its previous batch and adds it to its current one, usually the same.
+    if (previous !== null) this.#addToBatch(previous, -1)
     this.#addToBatch(after, 1)
   }
 
@@ -112,23 +112,24 @@ export class Tally {
     if (isFinal(status)) batch.final += by
   }
 
-  /** Lines that move, each once. */
-  get stats(): ReadonlyArray<StatsChange> {
+  /** The rows that change, each once. */
+  get stats(): ReadonlyArray<StatsDelta> {
     return [...this.#stats.values()]
-      .filter((sum) => sum.accepted !== 0 || sum.sent !== 0 || sum.units !== 0n || moved(sum))
+      .filter((sum) => sum.accepted !== 0 || sum.sent !== 0 || sum.units !== 0n || hasChanged(sum))
       .map(({ units, ...sum }) => ({ ...sum, price: moneyOf(units, sum.currency).amount }))
   }
 
-  /** Batches that move, each once. */
-  get batches(): ReadonlyArray<BatchChange> {
-    return [...this.#batches.values()].filter((sum) => sum.members !== 0 || sum.final !== 0 || moved(sum))
+  /** The batches that change, each once. */
+  get batches(): ReadonlyArray<BatchDelta> {
+    return [...this.#batches.values()].filter(
+      (sum) => sum.members !== 0 || sum.final !== 0 || hasChanged(sum),
+    )
   }
 
   #statsOf(subject: NonNullable<MessageRow['subject']>): StatsSum {
     const { account, class: messageClass, mode, template } = subject
     const { currency } = subject.price
-    // Days are counted for the key, which is made for every message, and named once a line. No part but the last can
-    // hold a line feed.
+    // Every message needs the key, so it contains the day as a number. Only the last part may contain a line feed.
     const key = `${Math.floor(subject.at / DAY_MS)}\n${account}\n${mode}\n${messageClass}\n${currency}\n${template}`
     let sum = this.#stats.get(key)
     if (sum === undefined) {
@@ -141,7 +142,7 @@ export class Tally {
         currency,
         accepted: 0,
         sent: 0,
-        ...NOTHING,
+        ...ZERO,
         parts: 0,
         units: 0n,
       }
@@ -150,10 +151,10 @@ export class Tally {
     return sum
   }
 
-  #batchOf(batch: string, account: string, mode: Mode): Sum<BatchChange> {
+  #batchOf(batch: string, account: string, mode: Mode): Sum<BatchDelta> {
     let sum = this.#batches.get(batch)
     if (sum === undefined) {
-      sum = { batch, account, mode, members: 0, final: 0, ...NOTHING }
+      sum = { batch, account, mode, members: 0, final: 0, ...ZERO }
       this.#batches.set(batch, sum)
     }
     return sum

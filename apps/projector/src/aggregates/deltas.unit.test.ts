@@ -9,7 +9,7 @@ import {
   toTimestamp,
 } from '@hub/domain'
 import fc from 'fast-check'
-import { fold, shown } from '../messages/fold.ts'
+import { fold, derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
 import {
   acceptedOf,
@@ -17,13 +17,18 @@ import {
   idOf,
   interleave,
   makeModel,
-  mixLives,
+  mixHistories,
   run,
   T,
   withRepeats,
-  worldArbitrary,
+  streamsArbitrary,
 } from '../testing/model.ts'
-import { completedEntry, mayClose, spendersOf, thresholdEntry } from './aggregate-events.ts'
+import {
+  batchCompletedEntry,
+  closingCandidates,
+  chargedPeriods,
+  spendThresholdEntry,
+} from './aggregate-events.ts'
 
 const batch = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba71')
 const NOVEMBER_ENDS = Date.UTC(2026, 11, 1)
@@ -58,7 +63,7 @@ const recount = (rows: Iterable<MessageRow>) => {
     count(stats, 'accepted', 1n)
     count(stats, 'sent', row.handedOver ? 1n : 0n)
     count(stats, 'parts', BigInt(subject.parts))
-    count(stats, 'price', minorUnits(shown(row).price ?? subject.price))
+    count(stats, 'price', minorUnits(derivedColumns(row).price ?? subject.price))
     if (isFinal(row.status)) count(stats, row.status, 1n)
     if (subject.batch === null) continue
     const members = fieldsOf([subject.batch, subject.account, subject.mode].join(' '), [
@@ -78,8 +83,8 @@ const recount = (rows: Iterable<MessageRow>) => {
 describe('sums over messages', () => {
   it('are at every moment what the messages add up to', () => {
     fc.assert(
-      fc.property(worldArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
-        const log = mixLives(lives, mix)
+      fc.property(streamsArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
+        const log = mixHistories(lives, mix)
         const polls = interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices)
         const model = makeModel()
         for (const poll of polls) {
@@ -93,8 +98,8 @@ describe('sums over messages', () => {
 
   it('are charged and reversed once for each live message, in the period of acceptance', () => {
     fc.assert(
-      fc.property(worldArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
-        const log = mixLives(lives, mix)
+      fc.property(streamsArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
+        const log = mixHistories(lives, mix)
         const { charges, rows } = run(
           interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices),
         )
@@ -103,7 +108,7 @@ describe('sums over messages', () => {
           .flatMap(({ messageId, price }) => {
             const row = rows.get(messageId)
             assert.isDefined(row)
-            const billed = shown(row).price?.amount === price.amount
+            const billed = derivedColumns(row).price?.amount === price.amount
             return billed ? [`${messageId} charge`] : [`${messageId} charge`, `${messageId} reversal`]
           })
         assert.deepStrictEqual(
@@ -224,11 +229,11 @@ describe('what may have to be told', () => {
       expired: 0,
     } as const
     const owner = { account, mode: 'live' } as const
-    assert.deepStrictEqual(mayClose([], [seal, seal]), [{ ...owner, batch }])
-    assert.deepStrictEqual(mayClose([{ ...change, batch, final: 1 }], [seal]), [{ ...owner, batch }])
-    assert.deepStrictEqual(mayClose([{ ...change, batch: other, final: 0 }], []), [])
+    assert.deepStrictEqual(closingCandidates([], [seal, seal]), [{ ...owner, batch }])
+    assert.deepStrictEqual(closingCandidates([{ ...change, batch, final: 1 }], [seal]), [{ ...owner, batch }])
+    assert.deepStrictEqual(closingCandidates([{ ...change, batch: other, final: 0 }], []), [])
     // What it waited for belongs to another one.
-    assert.deepStrictEqual(mayClose([{ ...change, batch: other, members: -1, final: 0 }], []), [
+    assert.deepStrictEqual(closingCandidates([{ ...change, batch: other, members: -1, final: 0 }], []), [
       { ...owner, batch: other },
     ])
   })
@@ -243,17 +248,17 @@ describe('what may have to be told', () => {
       amount,
       at: T,
     } as const
-    assert.deepStrictEqual(spendersOf([charge, charge, { ...charge, period: '2026-12-01' }]), [
+    assert.deepStrictEqual(chargedPeriods([charge, charge, { ...charge, period: '2026-12-01' }]), [
       { account, period: '2026-11-01', currency: 'RUB' },
       { account, period: '2026-12-01', currency: 'RUB' },
     ])
-    assert.deepStrictEqual(spendersOf([{ ...charge, kind: 'reversal' }]), [])
+    assert.deepStrictEqual(chargedPeriods([{ ...charge, kind: 'reversal' }]), [])
   })
 
   it('goes to the journal of the account and the mode', () => {
     const counts = { total: 1, accepted: 1, duplicate: 0, delivered: 1, undelivered: 0, expired: 0 }
     assert.deepInclude(
-      completedEntry({
+      batchCompletedEntry({
         batch,
         account,
         mode: 'test',
@@ -266,7 +271,7 @@ describe('what may have to be told', () => {
       { account, mode: 'test' },
     )
     const money = (amount: string) => ({ amount, currency: 'RUB' })
-    const { event, mode } = thresholdEntry({
+    const { event, mode } = spendThresholdEntry({
       account,
       period: '2026-11-01',
       limit: money('10.00'),

@@ -1,20 +1,20 @@
 /**
- * What a row of `read.event_outbox` holds: packed records, compressed. Events are JSON that repeats itself, so they
- * shrink to a twentieth in half a millisecond, which is a small part of what PostgreSQL takes for the difference.
+ * The format of `read.event_outbox.records`: packed records, compressed. Events are repetitive JSON and shrink
+ * to a twentieth in half a millisecond. Without compression, PostgreSQL needs far more time for the larger row.
  */
 import { decodeOutboxRow, encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
 import { Result } from 'effect'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 
-/** The fastest level: the higher ones gain little on text like this. */
+/** The fastest level. Higher levels gain little on such text. */
 const params = { [constants.ZSTD_c_compressionLevel]: 1 }
 
 export const packRow = (records: ReadonlyArray<OutgoingRecord>): Buffer =>
   zstdCompressSync(encodeOutboxRow(records), { params })
 
-/** Throws on a row that this program has not written: it must stay where it is, and be seen. */
+/** Throws on a row that this program did not write. Such a row must stay in the table and be noticed. */
 export const unpackRow = (row: Uint8Array): ReadonlyArray<OutgoingRecord> =>
   Result.getOrThrowWith(
     decodeOutboxRow(zstdDecompressSync(row)),
-    (error) => new Error(`outbox row: ${error.reason}`),
+    (error) => new Error(`A row of read.event_outbox cannot be decoded: ${error.reason}`),
   )

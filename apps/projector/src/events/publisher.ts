@@ -1,111 +1,115 @@
 /**
- * Recorded events on their way to Kafka. Each transaction left them in an outbox row; here they are published in
- * the order in which their commits became known and the row goes. What a crash or an absent bus leaves behind is published
- * from the outbox, oldest first, before anything new. So an account's events are published about in their order; who
- * needs it exactly has their sequence numbers.
+ * Publishes recorded events to `hub.webhooks.v1`. Each transaction stored its events in an outbox row. The
+ * publisher appends them in the order of the commits, then deletes the rows.
+ *
+ * After a crash or while Kafka is unavailable, rows stay in the outbox. The publisher relays them, oldest
+ * first, before any newer events. So events of an account are published approximately in order. Readers that
+ * need the exact order use the sequence numbers.
  */
-import { type KafkaUnavailable, EventLog, type OutgoingRecord } from '@hub/kafka'
+import { EventLog, type KafkaUnavailable, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
 import { Clock, Effect, Fiber, Option, Queue } from 'effect'
-import type { Publication } from '../projection/transaction.ts'
 import { failures, observeOutbox } from '../metrics.ts'
+import { deleteOutboxRows, readOutboxStatus } from '../tables/event-outbox.ts'
+import type { Publication } from './journal.ts'
 import { unpackRow } from './outbox-row.ts'
-import { countOutbox, deleteOutbox } from '../tables/all.ts'
 
-/** Transactions that may be committed and not published. More would only fill memory: Kafka is slower than the database. */
-const CAPACITY = 8
+/** Committed transactions that may wait in memory. With more, Kafka is slower than PostgreSQL and memory only fills. */
+const QUEUE_CAPACITY = 8
 
-/** Publishing is nobody's wait; a broker that takes this long for some thousand records is as good as away. */
-const DEADLINE_MS = 5000
+/** No client waits for this. A broker that takes longer for some thousand records counts as unavailable. */
+const APPEND_DEADLINE_MS = 5000
 
-/** How often an idle publisher looks for rows that a projector left when it died. */
+/** How often an idle publisher looks for rows of a projector that died. */
 const IDLE_MS = 5000
 
-/** A row older than this has nobody left who is publishing it: twice the deadline of the one who would. */
-const ABANDONED_MS = 2 * DEADLINE_MS
+/** An older row belongs to a process that died: a living publisher would have finished within its deadline. */
+const ABANDONED_AFTER_MS = 2 * APPEND_DEADLINE_MS
 
-/** Between turns while another projector has the relay, or Kafka or the database is away. */
-const PAUSE_MS = 250
+/** The pause while another projector relays, or while Kafka or PostgreSQL is unavailable. */
+const RETRY_PAUSE_MS = 250
 
-/** How long the end of the process waits for what is committed to be published; the rest is in the outbox. */
-const LINGER_MS = 1500
+/** How long the process waits at its end for the publication of committed events. The outbox keeps the rest. */
+const SHUTDOWN_GRACE_MS = 1500
 
-/** Of a relay's turn, which publishes inside its transaction, and that has a deadline of 2.5 s. */
+/** The relay appends inside its transaction, which has a deadline of 2.5 s. */
 const RELAY_DEADLINE_MS = 2000
 
 export interface Publisher {
-  /** To be called after each commit, in order. Waits while too many are unpublished. */
+  /** Publishes the events of a transaction. Call it after each commit, in order. Waits while the queue is full. */
   readonly publish: (publication: Publication) => Effect.Effect<void>
-  /** There is something in the outbox that was not given to `publish`. */
-  readonly leftBehind: Effect.Effect<void>
+  /** Reports that the outbox contains rows that were not given to `publish`. */
+  readonly relayRemaining: Effect.Effect<void>
 }
 
-/** Runs until the scope closes; then what was committed is still published, for a second and a half at most. */
+/** Runs until the scope closes, and then publishes committed events for at most `SHUTDOWN_GRACE_MS`. */
 export const makePublisher = Effect.gen(function* () {
   const sql = yield* Sql
   const log = yield* EventLog
-  const queue = yield* Queue.bounded<Publication>(CAPACITY)
+  const queue = yield* Queue.bounded<Publication>(QUEUE_CAPACITY)
   /**
-   * Rows that are older than this moment (milliseconds since the epoch) are published from the outbox before anything
-   * of the queue; `null` when there are none. At start nobody knows what the last process left.
+   * Rows older than this (ms since the epoch) are relayed before the queue; `null`: there are none. At the
+   * start, the previous process may have left rows.
    */
-  let behindSince: number | null = yield* Clock.currentTimeMillis
+  let relayBefore: number | null = yield* Clock.currentTimeMillis
   let working = false
   let ending = false
 
   const append = (records: ReadonlyArray<OutgoingRecord>, deadlineMs: number) =>
     Effect.asVoid(log.append(records, { deadlineMs })).pipe(Effect.tapError(() => failures.add('bus', 1)))
 
-  const publishRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, KafkaUnavailable> =>
+  const appendRows = (rows: ReadonlyArray<Uint8Array>): Effect.Effect<void, KafkaUnavailable> =>
     Effect.suspend(() => append(rows.flatMap(unpackRow), RELAY_DEADLINE_MS))
 
-  /** One turn of the relay, for rows older than `since`. Answers how many are left. */
-  const relay = Effect.fnUntraced(function* (since: number) {
-    const olderThanMs = Math.max(0, (yield* Clock.currentTimeMillis) - since)
-    yield* relayOutbox('read.event_outbox', publishRows, { olderThanMs })
-    const { ageSeconds, left, waiting } = yield* sql.run((q) => countOutbox(q, olderThanMs))
-    yield* observeOutbox(waiting, ageSeconds)
-    return left
+  /** Relays some rows older than `before`. Returns how many such rows remain. */
+  const relay = Effect.fnUntraced(function* (before: number) {
+    const olderThanMs = Math.max(0, (yield* Clock.currentTimeMillis) - before)
+    yield* relayOutbox('read.event_outbox', appendRows, { olderThanMs })
+    const { ageSeconds, olderRows, rows } = yield* sql.run((q) => readOutboxStatus(q, olderThanMs))
+    yield* observeOutbox(rows, ageSeconds)
+    return olderRows
   })
 
-  const publishNext = Effect.gen(function* () {
+  const publishQueued = Effect.gen(function* () {
     const first = yield* Queue.take(queue).pipe(Effect.timeoutOption(IDLE_MS))
     if (Option.isNone(first)) {
-      yield* relay((yield* Clock.currentTimeMillis) - ABANDONED_MS)
+      yield* relay((yield* Clock.currentTimeMillis) - ABANDONED_AFTER_MS)
       return
     }
     working = true
     const publications = [first.value, ...(yield* Queue.clear(queue))]
     yield* append(
       publications.flatMap(({ records }) => records),
-      DEADLINE_MS,
+      APPEND_DEADLINE_MS,
     )
     const ids = publications.map(({ outboxId }) => outboxId)
-    yield* sql.run((q) => deleteOutbox(q, ids))
+    yield* sql.run((q) => deleteOutboxRows(q, ids))
   })
 
-  /** What was taken from the queue, and what is in it, is in the outbox. */
-  const fallBehind = Effect.fnUntraced(function* (cause: string) {
+  /** After a failure: forgets the queue, because the outbox contains everything in it, and relays from there. */
+  const switchToRelay = Effect.fnUntraced(function* (cause: string) {
     yield* Queue.clear(queue)
-    behindSince = yield* Clock.currentTimeMillis
-    yield* Effect.logWarning('events stay in the outbox for now').pipe(Effect.annotateLogs({ cause }))
-    yield* Effect.sleep(PAUSE_MS)
+    relayBefore = yield* Clock.currentTimeMillis
+    yield* Effect.logWarning('event publisher: append failed, relaying the events from the outbox').pipe(
+      Effect.annotateLogs({ cause }),
+    )
+    yield* Effect.sleep(RETRY_PAUSE_MS)
   })
 
-  const turn = Effect.suspend(() => {
-    const since = behindSince
-    if (since === null) return publishNext
+  const step = Effect.suspend(() => {
+    const before = relayBefore
+    if (before === null) return publishQueued
     working = true
-    return Effect.flatMap(relay(since), (left) => {
-      if (left > 0) return Effect.sleep(PAUSE_MS)
-      if (behindSince === since) behindSince = null
+    return Effect.flatMap(relay(before), (remaining) => {
+      if (remaining > 0) return Effect.sleep(RETRY_PAUSE_MS)
+      if (relayBefore === before) relayBefore = null
       return Effect.void
     })
   }).pipe(
-    Effect.catch((error) => fallBehind(error._tag)),
-    // A fault of ours, such as a row that nobody can read, must not end the publishing of the others.
+    Effect.catch((error) => switchToRelay(error._tag)),
+    // A defect, such as a row that cannot be decoded, must not stop the publication of other rows.
     Effect.catchDefect((defect) =>
-      Effect.andThen(Effect.logError('publishing failed', defect), fallBehind('defect')),
+      Effect.andThen(Effect.logError('event publisher: defect', defect), switchToRelay('defect')),
     ),
     Effect.ensuring(
       Effect.sync(() => {
@@ -117,7 +121,7 @@ export const makePublisher = Effect.gen(function* () {
   const fiber = yield* Effect.forkScoped(
     Effect.whileLoop({
       while: () => !(ending && Queue.sizeUnsafe(queue) === 0),
-      body: () => turn,
+      body: () => step,
       step: () => {},
     }),
   )
@@ -125,7 +129,7 @@ export const makePublisher = Effect.gen(function* () {
     Effect.suspend(() => {
       ending = true
       return working || Queue.sizeUnsafe(queue) > 0
-        ? Fiber.await(fiber).pipe(Effect.timeoutOption(LINGER_MS))
+        ? Fiber.await(fiber).pipe(Effect.timeoutOption(SHUTDOWN_GRACE_MS))
         : Effect.void
     }),
   )
@@ -133,16 +137,16 @@ export const makePublisher = Effect.gen(function* () {
   const publisher: Publisher = {
     publish: (publication) =>
       Effect.gen(function* () {
-        if (behindSince !== null && Queue.isFullUnsafe(queue)) {
-          // Kafka is away: the outbox is the queue until it is back, and the read models do not wait for it.
+        if (relayBefore !== null && Queue.isFullUnsafe(queue)) {
+          // Kafka is unavailable. The outbox serves as the queue, so that the read models do not wait for Kafka.
           yield* Queue.clear(queue)
-          behindSince = yield* Clock.currentTimeMillis
+          relayBefore = yield* Clock.currentTimeMillis
           return
         }
         yield* Queue.offer(queue, publication)
       }),
-    leftBehind: Effect.map(Clock.currentTimeMillis, (now) => {
-      behindSince = now
+    relayRemaining: Effect.map(Clock.currentTimeMillis, (now) => {
+      relayBefore = now
     }),
   }
   return publisher

@@ -1,79 +1,82 @@
 /**
- * From a record to what the fold takes. What gets through here cannot make the fold or an event fail; what
- * does not is a dead letter, with a reason that names the fault and never the content.
+ * Decodes and validates a record. A fact that passes cannot make the fold or an event fail. Any other record
+ * becomes a dead letter, with a reason code that names the invalid field and never contains its value.
  */
 import { decodeId, type MessageFact } from '@hub/domain'
 import { type BatchSealed, decodeRecord, type IncomingRecord } from '@hub/kafka'
 import { Result } from 'effect'
 
-/** What a record means to this projection. */
-export type Admitted =
+/** What a record means to the projection. */
+export type DecodedRecord =
   | { readonly kind: 'fact'; readonly fact: MessageFact }
-  /** Claims of a lower epoch behind it are void. */
+  /** A new owner of the shard: later facts with a lower epoch are void. */
   | { readonly kind: 'fence'; readonly epoch: number }
-  /** Nothing will join the batch any more. */
+  /** The membership of a batch is complete. */
   | { readonly kind: 'seal'; readonly seal: BatchSealed }
-  /** It repeats what the log has said before. */
+  /** It repeats facts that are already in the log. */
   | { readonly kind: 'repetition' }
-  /** It will never be read. `reason` is a code. */
-  | { readonly kind: 'dead'; readonly reason: string }
+  /** It can never be applied. `reason` is a code. */
+  | { readonly kind: 'invalid'; readonly reason: string }
 
-/** The last millisecond that ISO 8601 writes with four digits of year, as the contract's timestamps do. */
+/** The last millisecond with a four-digit year, which is the format of timestamps in the contract. */
 const LATEST = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const AMOUNT = /^\d{1,10}\.\d{2}$/u
 /** ISO 4217. */
 const CURRENCY = /^[A-Z]{3}$/u
 const HASH = /^[0-9a-f]{64}$/u
 /** `attempts` and `parts` are `smallint`. */
-const SMALL = 32_767
+const MAX_SMALLINT = 32_767
+/** The counts of a batch are `integer`. */
+const MAX_INTEGER = 2_147_483_647
 
-const isMoment = (at: number): boolean => Number.isInteger(at) && at >= 0 && at <= LATEST
-const isCount = (count: number): boolean => count >= 0 && count <= SMALL
-/** Counts of a batch are `integer`. */
-const isBatchCount = (count: number): boolean => count >= 0 && count <= 2_147_483_647
+const isTimestamp = (at: number): boolean => Number.isInteger(at) && at >= 0 && at <= LATEST
+const isSmallint = (count: number): boolean => count >= 0 && count <= MAX_SMALLINT
+const isInteger = (count: number): boolean => count >= 0 && count <= MAX_INTEGER
 
-/** The name of the first field that cannot be what it says, or `null`. */
-const faultOf = (fact: MessageFact): string | null => {
+/** The name of the first invalid field, or `null`. */
+const invalidFieldOf = (fact: MessageFact): string | null => {
   if (decodeId('msg', fact.messageId) === null) return 'message_id'
-  if (!isMoment(fact.at)) return 'at'
+  if (!isTimestamp(fact.at)) return 'at'
   switch (fact.type) {
     case 'MessageAccepted':
       if (decodeId('acc', fact.account) === null) return 'account'
       if (fact.batch !== null && decodeId('bat', fact.batch) === null) return 'batch'
       if (!HASH.test(fact.recipient)) return 'recipient'
       if (!AMOUNT.test(fact.price.amount) || !CURRENCY.test(fact.price.currency)) return 'price'
-      return isCount(fact.parts) ? null : 'parts'
+      return isSmallint(fact.parts) ? null : 'parts'
     case 'HandoverStarted':
-      return isCount(fact.attempt) ? null : 'attempt'
+      return isSmallint(fact.attempt) ? null : 'attempt'
     case 'OpenMessageCarried':
-      return isMoment(fact.sentAt) ? null : 'sent_at'
+      return isTimestamp(fact.sentAt) ? null : 'sent_at'
     default:
       return null
   }
 }
 
-const faultOfSeal = (seal: BatchSealed): string | null => {
+const invalidSealFieldOf = (seal: BatchSealed): string | null => {
   if (decodeId('bat', seal.batch) === null) return 'batch'
   if (decodeId('acc', seal.account) === null) return 'account'
-  if (!isMoment(seal.at)) return 'at'
-  if (!isMoment(seal.createdAt)) return 'created_at'
+  if (!isTimestamp(seal.at)) return 'at'
+  if (!isTimestamp(seal.createdAt)) return 'created_at'
   for (const count of ['total', 'accepted', 'duplicate', 'rejected'] as const) {
-    if (!isBatchCount(seal[count])) return count
+    if (!isInteger(seal[count])) return count
   }
   return null
 }
 
-/** Reads a record of a lane or of the log. */
-export const admit = (record: IncomingRecord): Admitted => {
+/** Decodes and validates a record of a lane or of the log. */
+export const decodeAndValidate = (record: IncomingRecord): DecodedRecord => {
   const decoded = decodeRecord(record.value)
-  if (Result.isFailure(decoded)) return { kind: 'dead', reason: decoded.failure.reason }
+  if (Result.isFailure(decoded)) return { kind: 'invalid', reason: decoded.failure.reason }
   const content = decoded.success
   switch (content.type) {
     case 'ShardOpened':
       return { kind: 'fence', epoch: content.epoch }
     case 'BatchSealed': {
-      const fault = faultOfSeal(content)
-      return fault === null ? { kind: 'seal', seal: content } : { kind: 'dead', reason: `invalid_${fault}` }
+      const field = invalidSealFieldOf(content)
+      return field === null
+        ? { kind: 'seal', seal: content }
+        : { kind: 'invalid', reason: `invalid_${field}` }
     }
     case 'OpenMessagesCarried':
       return { kind: 'repetition' }
@@ -81,10 +84,12 @@ export const admit = (record: IncomingRecord): Admitted => {
     case 'EventRecorded':
     case 'DeliveryReportReceived':
     case 'InboundMessageReceived':
-      return { kind: 'dead', reason: 'unexpected_type' }
+      return { kind: 'invalid', reason: 'unexpected_type' }
     default: {
-      const fault = faultOf(content)
-      return fault === null ? { kind: 'fact', fact: content } : { kind: 'dead', reason: `invalid_${fault}` }
+      const field = invalidFieldOf(content)
+      return field === null
+        ? { kind: 'fact', fact: content }
+        : { kind: 'invalid', reason: `invalid_${field}` }
     }
   }
 }

@@ -1,7 +1,7 @@
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, type MessageAccepted } from '@hub/domain'
 import { type BatchSealed, encodeRecord, type HubRecord, type IncomingRecord } from '@hub/kafka'
-import { admit } from './decode.ts'
+import { decodeAndValidate } from './decode.ts'
 
 const uuid = '0193a1b2-0000-7000-8000-000000000001'
 const messageId = encodeId('msg', uuid)
@@ -37,7 +37,7 @@ const recordOf = (value: Uint8Array): IncomingRecord => ({
   appendedAt: 0,
   value,
 })
-const admitted = (content: HubRecord) => admit(recordOf(encodeRecord(content)))
+const admitted = (content: HubRecord) => decodeAndValidate(recordOf(encodeRecord(content)))
 
 const seal: BatchSealed = {
   type: 'BatchSealed',
@@ -68,10 +68,16 @@ describe('admitting a record', () => {
   })
 
   it('names the fault of what cannot be read', () => {
-    const dead = (reason: string) => ({ kind: 'dead', reason }) as const
-    assert.deepStrictEqual(admit(recordOf(new Uint8Array())), dead('truncated'))
-    assert.deepStrictEqual(admit(recordOf(Buffer.from('{"text":"x"}'))), dead('not_wire_format'))
-    assert.deepStrictEqual(admit(recordOf(Buffer.from([0, 0, 0, 9, 9, 1]))), dead('unknown_schema'))
+    const invalid = (reason: string) => ({ kind: 'invalid', reason }) as const
+    assert.deepStrictEqual(decodeAndValidate(recordOf(new Uint8Array())), invalid('truncated'))
+    assert.deepStrictEqual(
+      decodeAndValidate(recordOf(Buffer.from('{"text":"x"}'))),
+      invalid('not_wire_format'),
+    )
+    assert.deepStrictEqual(
+      decodeAndValidate(recordOf(Buffer.from([0, 0, 0, 9, 9, 1]))),
+      invalid('unknown_schema'),
+    )
     const change = {
       account: accepted.account,
       mode: 'live',
@@ -79,7 +85,7 @@ describe('admitting a record', () => {
       change: 'created',
       at: 1,
     } as const
-    assert.deepStrictEqual(admitted({ type: 'SubscriptionChanged', ...change }), dead('unexpected_type'))
+    assert.deepStrictEqual(admitted({ type: 'SubscriptionChanged', ...change }), invalid('unexpected_type'))
   })
 
   it('names the field of what cannot be true', () => {
@@ -96,11 +102,11 @@ describe('admitting a record', () => {
       [{ price: { amount: '2.50', currency: 'roubles' } }, 'invalid_price'],
       [{ parts: 40_000 }, 'invalid_parts'],
     ] as const) {
-      assert.deepStrictEqual(admitted({ ...accepted, ...fields }), { kind: 'dead', reason })
+      assert.deepStrictEqual(admitted({ ...accepted, ...fields }), { kind: 'invalid', reason })
     }
     const claim = { type: 'HandoverStarted', messageId, at: 1, epoch: 1, operator: 'http' } as const
     assert.deepStrictEqual(admitted({ ...claim, attempt: 40_000 }), {
-      kind: 'dead',
+      kind: 'invalid',
       reason: 'invalid_attempt',
     })
     for (const [fields, reason] of [
@@ -111,7 +117,7 @@ describe('admitting a record', () => {
       [{ total: -1 }, 'invalid_total'],
       [{ rejected: -4 }, 'invalid_rejected'],
     ] as const) {
-      assert.deepStrictEqual(admitted({ ...seal, ...fields }), { kind: 'dead', reason })
+      assert.deepStrictEqual(admitted({ ...seal, ...fields }), { kind: 'invalid', reason })
     }
   })
 })

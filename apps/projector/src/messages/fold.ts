@@ -1,11 +1,10 @@
 /**
- * What a poll's facts change. Pure: the rows as they are come in, the changes go out as data, and the transaction
- * writes them.
+ * Folds facts into the rows of messages. Pure: takes the stored rows, and returns the changes as data for the
+ * transaction to write.
  *
- * Lanes and log are read side by side, so a fact may come before its `MessageAccepted`: the row then waits, and so do
- * its events. Facts of one message in the log are in one order, that of its partition, and that order is kept;
- * otherwise nothing here depends on how lanes and log are interleaved, on what comes twice, or on where a
- * poll ends. A replay of everything changes nothing.
+ * Lanes and log are read in parallel, so a fact may arrive before its `MessageAccepted`. The row and its events then
+ * wait. The log keeps the facts of a message in order. Apart from that, the result does not depend on the
+ * interleaving of lanes and log, on repetitions, or on where a batch ends. A replay of everything changes nothing.
  */
 import {
   eventsOf,
@@ -25,17 +24,17 @@ import {
   type Status,
   statusOf,
 } from '@hub/domain'
-import { type BatchChange, type StatsChange, Tally } from '../aggregates/deltas.ts'
+import { type BatchDelta, type StatsDelta, AggregateDeltas } from '../aggregates/deltas.ts'
 import type { MessageRow, StatusChange, Subject } from './row.ts'
 
-/** A line of a message's history. */
+/** A status change of a message, as the history stores it. */
 export interface HistoryLine extends StatusChange {
   readonly messageId: string
   /** Canonical UUID text. */
   readonly factId: string
 }
 
-/** An operator's id of a message or of a part of it. */
+/** The id that an operator gave to a message or to a part of it. */
 export interface OperatorId {
   readonly operator: string
   readonly operatorId: string
@@ -43,14 +42,14 @@ export interface OperatorId {
   readonly sentAt: number
 }
 
-/** An event to be recorded, and in whose journal. */
+/** An event to record, with its journal. */
 export interface JournalEntry {
   readonly account: string
   readonly mode: Mode
   readonly event: PublicEvent
 }
 
-/** A line of the ledger of charges: what a live message cost at acceptance, or that it was not billed after all. */
+/** The price of a live message at acceptance (`charge`), or the cancellation of that charge (`reversal`). */
 export interface Charge {
   readonly messageId: string
   readonly kind: 'charge' | 'reversal'
@@ -63,21 +62,20 @@ export interface Charge {
   readonly at: number
 }
 
-/** What a poll changes. A row is in one of the three lists at most. */
+/** What a transaction changes. A row is in at most one of the first three lists. */
 export interface Changes {
-  /** Rows whose acceptance is in this poll. */
+  /** Rows whose acceptance is in this transaction. */
   readonly accepted: ReadonlyArray<{ readonly row: MessageRow; readonly fact: MessageAccepted }>
   /** Rows accepted before. */
   readonly updated: ReadonlyArray<MessageRow>
-  /** Rows that still wait for their acceptance. */
+  /** Rows that wait for their acceptance. */
   readonly unaccepted: ReadonlyArray<MessageRow>
   readonly history: ReadonlyArray<HistoryLine>
   readonly operatorIds: ReadonlyArray<OperatorId>
-  /** In the order in which they are to be recorded. */
+  /** In the order in which they must be recorded. */
   readonly events: ReadonlyArray<JournalEntry>
-  /** By how much sums over messages move. */
-  readonly batches: ReadonlyArray<BatchChange>
-  readonly stats: ReadonlyArray<StatsChange>
+  readonly batches: ReadonlyArray<BatchDelta>
+  readonly stats: ReadonlyArray<StatsDelta>
   readonly charges: ReadonlyArray<Charge>
 }
 
@@ -113,12 +111,12 @@ const subjectOf = (fact: MessageAccepted): Subject => ({
   batch: fact.batch,
   template: fact.template,
   parts: fact.parts,
-  // Nothing is charged in test mode, whatever the fact says. Source: contract, General (tariff).
+  // Test messages are free, whatever the fact says. Source: contract, General (tariff).
   price: fact.mode === 'test' ? { amount: '0.00', currency: fact.price.currency } : fact.price,
 })
 
-/** The fact behind a change of status, as far as its event tells of it. */
-const factBehind = (messageId: string, { status, reason, at }: StatusChange): MessageFact | null => {
+/** The fact that caused a status change, with the fields that its event needs. */
+const factFor = (messageId: string, { status, reason, at }: StatusChange): MessageFact | null => {
   switch (status) {
     case 'accepted':
       return null
@@ -135,7 +133,7 @@ const factBehind = (messageId: string, { status, reason, at }: StatusChange): Me
   }
 }
 
-/** Only an operator that has the message can say so; `undelivered` and `rejected` it may say instead of taking it. */
+/** Whether the fact proves that an operator accepted the message. It may refuse one with `undelivered` or `rejected`. */
 const provesHandover = (fact: MessageFact): boolean =>
   fact.type === 'MessageSent' ||
   fact.type === 'MessageDelivered' ||
@@ -145,8 +143,8 @@ const rankOf = (change: { readonly status: Status; readonly reason: ReasonCode |
   rank(change.status, change.reason)
 
 /**
- * Folds facts into rows. `rows` holds what is stored of every message that the facts are about, as far as anything is;
- * `facts` are those of a poll, each partition's in its order, void claims left out.
+ * `rows`: the stored rows of the messages that the facts concern. `facts`: the facts of a batch without void ones,
+ * those of each partition in their order.
  */
 export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<MessageFact>): Changes => {
   const drafts = new Map<string, Draft>()
@@ -155,14 +153,13 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   const events: Array<JournalEntry> = []
   const charges: Array<Charge> = []
 
-  const tell = (draft: Draft, fact: MessageFact) => {
+  const emit = (draft: Draft, fact: MessageFact) => {
     const { subject } = draft
     if (subject === null) return
     for (const event of eventsOf(subject, fact)) {
       events.push({ account: subject.account, mode: subject.mode, event })
     }
   }
-  /** Nothing is charged in test mode. */
   const charge = ({ messageId, subject }: Draft, kind: Charge['kind'], at: number) => {
     if (subject === null || subject.mode === 'test') return
     const { account, price: amount } = subject
@@ -172,7 +169,12 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     draft.changed = true
     if (at > draft.updatedAt) draft.updatedAt = at
   }
-  const noteIds = (operator: string, ids: ReadonlyArray<string>, messageId: string, sentAt: number) => {
+  const addOperatorIds = (
+    operator: string,
+    ids: ReadonlyArray<string>,
+    messageId: string,
+    sentAt: number,
+  ) => {
     for (const operatorId of ids) operatorIds.push({ operator, operatorId, messageId, sentAt })
   }
 
@@ -184,8 +186,8 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     switch (fact.type) {
       case 'MessageAccepted': {
         if (draft.subject !== null) {
-          // Its first publication landed although its client was told that it had not, and it was sent anew: it belongs to what its client
-          // was told last, and nothing else about it is new.
+          // The first publication reached Kafka, but the client got an error and sent the message again. The message
+          // belongs to the batch of the last answer to the client. Nothing else has changed.
           if (fact.republished && fact.batch !== draft.subject.batch) {
             draft.subject = { ...draft.subject, batch: fact.batch }
             draft.changed = true
@@ -197,14 +199,14 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
         touch(draft, fact.at)
         history.push({ messageId, factId: factIdOf(fact), status: 'accepted', reason: null, at: fact.at })
         charge(draft, 'charge', fact.at)
-        tell(draft, fact)
+        emit(draft, fact)
         for (const change of draft.waiting.toSorted((a, b) => rankOf(a) - rankOf(b))) {
           if (!isBilled(change.status, change.reason)) charge(draft, 'reversal', change.at)
-          const behind = factBehind(messageId, change)
-          if (behind !== null) tell(draft, behind)
+          const cause = factFor(messageId, change)
+          if (cause !== null) emit(draft, cause)
         }
         draft.waiting = []
-        if (draft.seen) tell(draft, { type: 'MessageSeen', messageId, at: draft.updatedAt })
+        if (draft.seen) emit(draft, { type: 'MessageSeen', messageId, at: draft.updatedAt })
         break
       }
       case 'HandoverStarted':
@@ -213,17 +215,17 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
           touch(draft, fact.at)
         }
         break
-      // It says nothing that its claim has not said.
+      // `HandoverStarted` has counted the attempt already.
       case 'HandoverRefused':
         break
       case 'OpenMessageCarried':
-        noteIds(fact.operator, fact.operatorIds, messageId, fact.sentAt)
+        addOperatorIds(fact.operator, fact.operatorIds, messageId, fact.sentAt)
         break
       case 'MessageSeen':
         if (!draft.seen) {
           draft.seen = true
           touch(draft, fact.at)
-          tell(draft, fact)
+          emit(draft, fact)
         }
         break
       case 'MessageSent':
@@ -231,13 +233,13 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
       case 'MessageUndelivered':
       case 'MessageRejected':
       case 'MessageExpired': {
-        if (fact.type === 'MessageSent') noteIds(fact.operator, fact.operatorIds, messageId, fact.at)
+        if (fact.type === 'MessageSent') addOperatorIds(fact.operator, fact.operatorIds, messageId, fact.at)
         if (!draft.handedOver && provesHandover(fact)) {
           draft.handedOver = true
           draft.changed = true
         }
         const next = statusOf(fact)
-        // What takes no other's place came twice or lost a race, and tells nobody anything.
+        // A status that does not supersede the current one is a repetition or lost a race: it causes no event.
         if (next === null || !supersedes(next, draft)) break
         draft.status = next.status
         draft.reason = next.reason
@@ -249,7 +251,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
           break
         }
         if (!isBilled(next.status, next.reason)) charge(draft, 'reversal', fact.at)
-        tell(draft, fact)
+        emit(draft, fact)
         break
       }
     }
@@ -258,7 +260,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   const accepted: Array<{ readonly row: MessageRow; readonly fact: MessageAccepted }> = []
   const updated: Array<MessageRow> = []
   const unaccepted: Array<MessageRow> = []
-  const tally = new Tally()
+  const tally = new AggregateDeltas()
   for (const { changed, acceptedNow, ...row } of drafts.values()) {
     if (!changed) continue
     tally.add(rows.get(row.messageId), row)
@@ -270,8 +272,8 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   return { accepted, updated, unaccepted, history, operatorIds, events, batches, stats, charges }
 }
 
-/** What the row shows beside its fields: whether it is final, its rank, and what was charged for it in the end. */
-export const shown = (row: MessageRow) => ({
+/** Columns that follow from the other fields: whether the status is final, its rank, and the final price. */
+export const derivedColumns = (row: MessageRow) => ({
   final: isFinal(row.status),
   rank: rank(row.status, row.reason),
   price: row.subject === null ? null : billedPrice(row.subject.price, row.status, row.reason),

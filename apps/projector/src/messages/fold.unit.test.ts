@@ -6,23 +6,23 @@ import {
   account,
   idOf,
   interleave,
-  lifeArbitrary,
-  mixLives,
+  messageHistoryArbitrary,
+  mixHistories,
   run,
   T,
   withRepeats,
-  worldArbitrary,
+  streamsArbitrary,
 } from '../testing/model.ts'
-import { fold, shown } from './fold.ts'
-import { placeEvents } from '../projection/transaction.ts'
+import { fold, derivedColumns } from './fold.ts'
+import { assignSequences } from '../events/journal.ts'
 
 describe('folding a poll', () => {
   it('gives the same rows, history, events, sums and charges however lanes and log are interleaved, repeated and cut', () => {
     fc.assert(
-      fc.property(worldArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
+      fc.property(streamsArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
         const lane = [1, 2, 3].map((n) => acceptedOf(idOf(n), T + n))
         const inOrder = run([...lane, ...lives.flat()].map((fact) => [fact]))
-        const log = mixLives(lives, mix)
+        const log = mixHistories(lives, mix)
         const mixed = run(interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices))
         assert.deepStrictEqual(mixed.content(), inOrder.content())
       }),
@@ -32,10 +32,10 @@ describe('folding a poll', () => {
 
   it('changes nothing when everything is read again from the beginning', () => {
     fc.assert(
-      fc.property(worldArbitrary, ({ choices, lives, mix }) => {
+      fc.property(streamsArbitrary, ({ choices, lives, mix }) => {
         const polls = interleave(
           [1, 2, 3].map((n) => acceptedOf(idOf(n))),
-          mixLives(lives, mix),
+          mixHistories(lives, mix),
           choices,
         )
         const model = run(polls)
@@ -65,7 +65,7 @@ describe('folding a poll', () => {
 
   it('tells the events of a message in the order of its life, whenever the acceptance comes', () => {
     fc.assert(
-      fc.property(lifeArbitrary(idOf(1)), fc.nat(20), (life, place) => {
+      fc.property(messageHistoryArbitrary(idOf(1)), fc.nat(20), (life, place) => {
         const facts: Array<MessageFact> = [...life]
         facts.splice(Math.min(place, facts.length), 0, acceptedOf(idOf(1)))
         const model = run(facts.map((fact) => [fact]))
@@ -127,7 +127,7 @@ describe('folding a poll', () => {
     const row = rows.get(messageId)
     assert.isDefined(row)
     assert.deepInclude(row, { status: 'delivered', reason: null })
-    assert.deepInclude(shown(row), { final: true, rank: 3 })
+    assert.deepInclude(derivedColumns(row), { final: true, rank: 3 })
     assert.deepStrictEqual(
       [...history.values()].map(({ status }) => status),
       ['accepted', 'sent', 'expired', 'delivered'],
@@ -151,7 +151,7 @@ describe('folding a poll', () => {
       const changes = fold(new Map(), facts)
       const row = changes.accepted[0]?.row
       assert.isDefined(row)
-      assert.deepStrictEqual(shown(row).price, { amount: '0.00', currency: 'RUB' })
+      assert.deepStrictEqual(derivedColumns(row).price, { amount: '0.00', currency: 'RUB' })
       assert.deepInclude(changes.events.at(-1)?.event.object, {
         price: { amount: '0.00', currency: 'RUB' },
       })
@@ -183,7 +183,7 @@ describe('placing events', () => {
     const head = { account, mode: 'live', sequence: 41, recordedAt: T } as const
     const second = events[1]
     assert.isDefined(second)
-    const placed = placeEvents([...events, second], [head], new Set([second.event.id]))
+    const placed = assignSequences([...events, second], [head], new Set([second.event.id]))
     assert.deepStrictEqual(
       placed.events.map(({ sequence }) => sequence),
       [42, 43],

@@ -1,7 +1,7 @@
 /**
- * From the sealed payload of the log to the one home of personal data: number, and for class service text and
- * variables, sealed under the key of the day of acceptance, which is destroyed when that is a year ago (docs/decisions/0018). An otp's
- * text is never stored.
+ * Re-encrypts the payload of an accepted message for `read.personal_data`: the number, and for class `service`
+ * also text and variables. It uses the key of the day of acceptance, which is destroyed after a year
+ * (docs/decisions/0018). The text of a one-time code is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
 import { PayloadEncryption, type StorageError } from '@hub/store'
@@ -14,16 +14,16 @@ interface Payload {
   readonly variables?: object
 }
 
-/** `null` where it is not what a payload is. By hand: a schema took as long as opening it. */
-const payloadIn = (plain: Buffer): Payload | null => {
-  let found: unknown
+/** Parses a payload; `null` when it is invalid. Written by hand: a schema took as long as the decryption. */
+const parsePayload = (plain: Buffer): Payload | null => {
+  let parsed: unknown
   try {
-    found = JSON.parse(plain.toString('utf8'))
+    parsed = JSON.parse(plain.toString('utf8'))
   } catch {
     return null
   }
-  if (typeof found !== 'object' || found === null) return null
-  const { text, to, variables } = found as Readonly<Record<string, unknown>>
+  if (typeof parsed !== 'object' || parsed === null) return null
+  const { text, to, variables } = parsed as Readonly<Record<string, unknown>>
   if (typeof to !== 'string') return null
   if (text !== undefined && typeof text !== 'string') return null
   if (
@@ -32,67 +32,68 @@ const payloadIn = (plain: Buffer): Payload | null => {
   ) {
     return null
   }
-  return found as Payload
+  return parsed as Payload
 }
 
-/** What is stored of a message's number and text. */
-export interface PersonalBox {
-  /** Id of the key that opens it. */
-  readonly sealingKey: string
-  readonly sealed: Buffer
+/** The number and text of a message, as they are stored. */
+export interface EncryptedPersonalData {
+  /** Id of the payload key. */
+  readonly keyId: string
+  readonly ciphertext: Buffer
 }
 
-/** Keys known to be destroyed; a destroyed key never comes back. So many are more than a year of hours. */
-const REMEMBERED = 10_000
+/** Destroyed keys to remember: more than the hourly keys of a year. A destroyed key never returns. */
+const REMEMBERED_KEYS = 10_000
+
+const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
+  yield* unreadablePayloads.add(1)
+  yield* Effect.logWarning(
+    'projector: a payload cannot be decrypted, the message is shown without number and text',
+  ).pipe(Effect.annotateLogs({ message_id: fact.messageId, payload_key: fact.sealingKey }))
+})
 
 /**
- * Opens payloads and boxes them for storage. One per process: it remembers which keys are destroyed, so that a replay
- * of old acceptances does not ask PostgreSQL for each of them.
+ * Create it once per process. It remembers which keys are destroyed, so that a replay of old acceptances does
+ * not query PostgreSQL for each message.
  */
 export const makePersonalData = Effect.gen(function* () {
   const payloadEncryption = yield* PayloadEncryption
-  const destroyed = new Set<string>()
+  const destroyedKeys = new Set<string>()
 
-  const box = Effect.fnUntraced(
+  const encryptOne = Effect.fnUntraced(
     function* (fact: MessageAccepted) {
       const plain = yield* payloadEncryption.decrypt(fact.sealingKey, fact.messageId, fact.sealed)
       if (plain === null) {
-        if (destroyed.size < REMEMBERED) destroyed.add(fact.sealingKey)
+        if (destroyedKeys.size < REMEMBERED_KEYS) destroyedKeys.add(fact.sealingKey)
         return null
       }
-      const payload = payloadIn(plain)
-      if (payload === null) return yield* Effect.as(unreadable(fact), null)
+      const payload = parsePayload(plain)
+      if (payload === null) return yield* Effect.as(reportUnreadable(fact), null)
       const { to, text, variables } = payload
-      const kept = fact.class === 'otp' ? { to } : { to, text, variables }
+      const stored = fact.class === 'otp' ? { to } : { to, text, variables }
       const key = yield* payloadEncryption.keyOfDay(fact.at)
       return key === null
         ? null
-        : { sealingKey: key.id, sealed: key.encrypt(fact.messageId, Buffer.from(JSON.stringify(kept))) }
+        : { keyId: key.id, ciphertext: key.encrypt(fact.messageId, Buffer.from(JSON.stringify(stored))) }
     },
-    (effect, fact) => Effect.catchTag(effect, 'DecryptionFailed', () => Effect.as(unreadable(fact), null)),
+    (effect, fact) =>
+      Effect.catchTag(effect, 'DecryptionFailed', () => Effect.as(reportUnreadable(fact), null)),
   )
 
   /**
-   * The boxes to store, by message id. A message whose key is destroyed, or whose payload does not open, has none and
-   * goes on without: its status is still owed to the client.
+   * Returns the data by message id. A message whose key is destroyed, or whose payload cannot be decrypted, has
+   * none and is projected without it: the client still gets its status.
    */
-  const boxesOf = Effect.fnUntraced(function* (
+  const encrypt = Effect.fnUntraced(function* (
     facts: ReadonlyArray<MessageAccepted>,
-  ): Effect.fn.Return<ReadonlyMap<string, PersonalBox>, StorageError> {
-    const boxes = new Map<string, PersonalBox>()
+  ): Effect.fn.Return<ReadonlyMap<string, EncryptedPersonalData>, StorageError> {
+    const encrypted = new Map<string, EncryptedPersonalData>()
     for (const fact of facts) {
-      if (boxes.has(fact.messageId) || destroyed.has(fact.sealingKey)) continue
-      const boxed = yield* box(fact)
-      if (boxed !== null) boxes.set(fact.messageId, boxed)
+      if (encrypted.has(fact.messageId) || destroyedKeys.has(fact.sealingKey)) continue
+      const data = yield* encryptOne(fact)
+      if (data !== null) encrypted.set(fact.messageId, data)
     }
-    return boxes
+    return encrypted
   })
-  return { boxesOf }
-})
-
-const unreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
-  yield* unreadablePayloads.add(1)
-  yield* Effect.logWarning('a payload does not open; the message is shown without number and text').pipe(
-    Effect.annotateLogs({ message_id: fact.messageId, sealing_key: fact.sealingKey }),
-  )
+  return { encrypt }
 })

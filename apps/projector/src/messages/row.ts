@@ -1,14 +1,13 @@
-/** A message as the read model keeps it between two polls. */
+/** The state of a message in the read model: the fold of its facts. */
 import type { AcceptedMessage, Mode, ReasonCode, Status } from '@hub/domain'
 
-/** What a row keeps of its acceptance, as far as later facts need it: whose it is, and what events tell. */
+/** The part of the acceptance that later facts and events need. */
 export interface Subject extends AcceptedMessage {
   /** `acc_…` */
   readonly account: string
   readonly mode: Mode
 }
 
-/** A change of status. */
 export interface StatusChange {
   readonly status: Status
   readonly reason: ReasonCode | null
@@ -16,21 +15,20 @@ export interface StatusChange {
   readonly at: number
 }
 
-/** The fold of a message's facts, as far as PostgreSQL has it. */
 export interface MessageRow {
   /** `msg_…` */
   readonly messageId: string
-  /** `null` until `MessageAccepted` has been read: then the row is not shown, and its events wait. */
+  /** `null` before `MessageAccepted`: clients do not see the row, and its events wait. */
   readonly subject: Subject | null
   readonly status: Status
   readonly reason: ReasonCode | null
-  /** Hand-overs begun. */
+  /** The number of handovers that were started. */
   readonly attempts: number
-  /** An operator has had it, whatever became of it. */
+  /** Whether an operator accepted the message, whatever its result. */
   readonly handedOver: boolean
   readonly seen: boolean
-  /** The latest moment of a fact that changed something; milliseconds since the epoch. */
+  /** The latest time of a fact that changed the row; milliseconds since the epoch. */
   readonly updatedAt: number
-  /** Changes of status whose events wait for the acceptance; empty once it is there. */
+  /** Status changes whose events wait for the acceptance; empty after it. */
   readonly waiting: ReadonlyArray<StatusChange>
 }

@@ -1,6 +1,6 @@
 /**
- * Applies a poll, whatever it takes: waits for a database or a bus that is away, finds the records that cannot be
- * applied, puts them aside and goes on behind them.
+ * Applies a transaction batch and handles every failure: retries while PostgreSQL or Kafka is unavailable, and
+ * finds and dead-letters the records that PostgreSQL rejects, so that the partition continues after them.
  */
 import { epochOf, type MessageAccepted, type MessageFact } from '@hub/domain'
 import {
@@ -13,150 +13,151 @@ import {
 import { type Sql, type StorageError, StorageRejected } from '@hub/store'
 import { Tracing } from '@hub/telemetry'
 import { Clock, Effect } from 'effect'
-import { admit } from '../messages/decode.ts'
+import type { Publisher } from '../events/publisher.ts'
+import { decodeAndValidate } from '../messages/decode.ts'
 import type { makePersonalData } from '../messages/personal-data.ts'
-import { type PollTraces, type TracedRecord, tracePoll } from './traces.ts'
-import { type Advance, applyDigest, type Outcome, type Publication } from './transaction.ts'
 import {
   deadLetters,
   eventsRecorded,
   failures,
-  observePoll,
+  observeTransaction,
   observeWait,
   recordsApplied,
 } from '../metrics.ts'
-import { bisect, type Chunk, type Poll, sizeOf } from './record-buffer.ts'
+import { bisect, type PartitionRecords, recordCount, type TransactionBatch } from './record-buffer.ts'
 import { backoff, recoveryOf } from './recovery.ts'
+import { type BatchTraces, traceBatch, type TracedRecord } from './traces.ts'
+import { applyBatch, type CheckpointAdvance, type TransactionOutcome } from './transaction.ts'
 
-/** Records that are not to be applied, and why. */
-type Faults = ReadonlyMap<IncomingRecord, string>
+/** Records that PostgreSQL rejected, with a reason code. */
+type RejectedRecords = ReadonlyMap<IncomingRecord, string>
 
-interface Reading {
-  readonly advances: ReadonlyArray<Advance>
+interface DecodedRecords {
+  readonly advances: ReadonlyArray<CheckpointAdvance>
   readonly facts: ReadonlyArray<MessageFact>
   readonly accepted: ReadonlyArray<MessageAccepted>
   readonly seals: ReadonlyArray<BatchSealed>
-  readonly dead: ReadonlyArray<{ readonly record: IncomingRecord; readonly reason: string }>
+  readonly invalid: ReadonlyArray<{ readonly record: IncomingRecord; readonly reason: string }>
   readonly traced: ReadonlyArray<TracedRecord>
 }
 
-/** Decodes a poll: what its records mean, which are void, which are dead letters. Pure. */
-export const read = (poll: Poll, faults: Faults): Reading => {
-  const advances: Array<Advance> = []
+/** Decodes the records of a batch, and leaves out facts that a fence made void. Pure. */
+export const decodeBatch = (batch: TransactionBatch, rejected: RejectedRecords): DecodedRecords => {
+  const advances: Array<CheckpointAdvance> = []
   const accepted: Array<MessageAccepted> = []
   const logFacts: Array<MessageFact> = []
   const seals: Array<BatchSealed> = []
-  const dead: Array<{ record: IncomingRecord; reason: string }> = []
+  const invalid: Array<{ record: IncomingRecord; reason: string }> = []
   const traced: Array<TracedRecord> = []
-  for (const { claim, records, to } of poll) {
-    let fence = claim.fence
+  for (const { owned, records, to } of batch) {
+    let fence = owned.fence
     for (const record of records) {
-      const fault = faults.get(record)
-      const admitted = fault === undefined ? admit(record) : ({ kind: 'dead', reason: fault } as const)
-      switch (admitted.kind) {
+      const reason = rejected.get(record)
+      const decoded =
+        reason === undefined ? decodeAndValidate(record) : ({ kind: 'invalid', reason } as const)
+      switch (decoded.kind) {
         case 'fact': {
-          const { fact } = admitted
+          const { fact } = decoded
           if (record.traceparent !== null) traced.push({ record, messageId: fact.messageId })
           if (fact.type === 'MessageAccepted') accepted.push(fact)
-          // Said by a member that had lost the shard: nothing was handed over under its claims, and it does not know what was since.
+          // A fact with a lower epoch comes from a zombie: it submitted nothing, and does not know what followed.
           else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
           break
         }
         case 'fence':
-          fence = Math.max(fence, admitted.epoch)
+          fence = Math.max(fence, decoded.epoch)
           break
-        case 'dead':
-          dead.push({ record, reason: admitted.reason })
+        case 'invalid':
+          invalid.push({ record, reason: decoded.reason })
           break
         case 'seal':
-          seals.push(admitted.seal)
+          seals.push(decoded.seal)
           break
         case 'repetition':
           break
       }
     }
-    advances.push({ claim, to, fence })
+    advances.push({ owned, to, fence })
   }
-  return { advances, facts: [...accepted, ...logFacts], accepted, seals, dead, traced }
+  return { advances, facts: [...accepted, ...logFacts], accepted, seals, invalid, traced }
 }
 
 export interface ApplyOptions {
-  /** The consumer group, for whoever reads a trace. */
+  /** The consumer group, as an attribute of traces. */
   readonly group: string
   readonly topics: TopicNames
   readonly personalData: Effect.Success<typeof makePersonalData>
-  /** False when the poll's partitions were taken away or the process ends: there is no use in trying on. */
-  readonly wanted: () => boolean
-  /** Gets the events of each transaction, after its commit, in the order of the commits. */
-  readonly published: (publication: Publication) => Effect.Effect<void>
-  /** Events are in the outbox that nobody is publishing. */
-  readonly leftBehind: Effect.Effect<void>
+  readonly publisher: Publisher
+  /** False when the member lost a partition of the batch or the process ends. Then retries stop. */
+  readonly isWanted: () => boolean
 }
 
-/** `abandoned`: not wanted any more. */
-export type Applied = 'applied' | 'superseded' | 'abandoned'
+/** `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. Both applied nothing. */
+export type ApplyResult = 'applied' | 'superseded' | 'abandoned'
 
-/** A dead letter must be on record before its partition moves on, however long Kafka is away. Not a client's wait. */
+/** A dead letter must be in Kafka before its partition continues. No client waits for it. */
 const DEAD_LETTER_DEADLINE_MS = 5000
 
 export const makeApply = Effect.fnUntraced(function* ({
   group,
-  leftBehind,
+  isWanted,
   personalData,
-  published,
+  publisher,
   topics,
-  wanted,
 }: ApplyOptions) {
   const log = yield* EventLog
   const tracing = yield* Tracing
-  const none: Faults = new Map()
 
-  /** Tries until it succeeds or nobody wants it any more; a refusal of the data is passed on. */
-  const insist = <A, R>(
+  /** Retries until it succeeds or is no longer wanted. A rejection of the data is a failure. */
+  const retryWhileUnavailable = <A, R>(
     attempt: Effect.Effect<A, StorageError, R>,
   ): Effect.Effect<A | 'abandoned', StorageRejected, R> =>
     attempt.pipe(
       Effect.tapErrorTag('StorageUnavailable', (error) =>
         Effect.andThen(
           failures.add('storage', 1),
-          Effect.logWarning('the database does not take a poll; trying on').pipe(
+          Effect.logWarning('projector: PostgreSQL is unavailable, retrying the transaction').pipe(
             Effect.annotateLogs({ reason: error.reason, detail: error.detail }),
           ),
         ),
       ),
       Effect.retry({
-        while: (error) => error._tag === 'StorageUnavailable' && wanted(),
+        while: (error) => error._tag === 'StorageUnavailable' && isWanted(),
         schedule: backoff,
       }),
       Effect.catchTag('StorageUnavailable', () => Effect.succeed('abandoned' as const)),
     )
 
-  const bury = Effect.fnUntraced(function* (dead: Reading['dead'], buried: Set<IncomingRecord>) {
-    const fresh = dead.filter(({ record }) => !buried.has(record))
+  /** Dead-letters records, except those in `done`. Returns false when it is no longer wanted. */
+  const deadLetter = Effect.fnUntraced(function* (
+    invalid: DecodedRecords['invalid'],
+    done: Set<IncomingRecord>,
+  ) {
+    const fresh = invalid.filter(({ record }) => !done.has(record))
     if (fresh.length === 0) return true
-    const acknowledged = yield* log
+    const isAcknowledged = yield* log
       .append(
         fresh.map(({ reason, record }) => deadLetterRecord(record, reason)),
         { deadlineMs: DEAD_LETTER_DEADLINE_MS },
       )
       .pipe(
         Effect.tapError(() => failures.add('bus', 1)),
-        Effect.retry({ while: wanted, schedule: backoff }),
+        Effect.retry({ while: isWanted, schedule: backoff }),
         Effect.as(true),
         Effect.catch((error) =>
           Effect.as(
-            Effect.logWarning('dead letters could not be written').pipe(
+            Effect.logWarning('projector: dead letters were not appended, the batch is read again').pipe(
               Effect.annotateLogs({ reason: error.reason }),
             ),
             false,
           ),
         ),
       )
-    if (!acknowledged) return false
+    if (!isAcknowledged) return false
     for (const { reason, record } of fresh) {
-      buried.add(record)
+      done.add(record)
       yield* deadLetters.add(record.topic, 1)
-      yield* Effect.logError('a record went to the dead letters').pipe(
+      yield* Effect.logError('projector: dead-lettered a record, continuing after it').pipe(
         Effect.annotateLogs({
           topic: record.topic,
           partition: record.partition,
@@ -169,65 +170,72 @@ export const makeApply = Effect.fnUntraced(function* ({
     return true
   })
 
-  const transact = Effect.fnUntraced(function* (reading: Reading, traces: PollTraces) {
-    const boxes = yield* personalData.boxesOf(reading.accepted)
-    const { advances, facts, seals } = reading
-    return yield* applyDigest(topics, { advances, facts, seals, boxes }, traces)
+  const transact = Effect.fnUntraced(function* (decoded: DecodedRecords, traces: BatchTraces) {
+    const { accepted, advances, facts, seals } = decoded
+    const encrypted = yield* personalData.encrypt(accepted)
+    return yield* applyBatch(topics, { advances, facts, seals, personalData: encrypted }, traces)
   })
 
-  const settle = Effect.fnUntraced(function* (poll: Poll, reading: Reading, outcome: Outcome, began: number) {
+  /** After the transaction: moves the positions in memory, and gives the events to the publisher. */
+  const complete = Effect.fnUntraced(function* (
+    batch: TransactionBatch,
+    { advances }: DecodedRecords,
+    outcome: TransactionOutcome,
+    startedAt: number,
+  ) {
     if (outcome.kind === 'superseded') return 'superseded' as const
-    for (const { claim, fence, to } of reading.advances) {
-      claim.position = to
-      claim.fence = fence
+    for (const { owned, fence, to } of advances) {
+      owned.position = to
+      owned.fence = fence
     }
     const now = yield* Clock.currentTimeMillis
-    yield* observePoll(sizeOf(poll), now - began)
-    for (const chunk of poll) yield* observe(chunk, now)
-    if (outcome.kind === 'applied_before') yield* leftBehind
+    yield* observeTransaction(recordCount(batch), now - startedAt)
+    for (const part of batch) yield* observePartition(part, now)
+    if (outcome.kind === 'applied_before') yield* publisher.relayRemaining
     else if (outcome.publication !== null) {
       yield* eventsRecorded.add(outcome.publication.records.length)
-      yield* published(outcome.publication)
+      yield* publisher.publish(outcome.publication)
     }
     return 'applied' as const
   })
 
-  /** `buried`: dead letters that are on record already, since a poll that is halved is read again. */
+  /** `deadLettered`: records that are dead letters already, because a bisected batch is decoded again. */
   const apply = (
-    poll: Poll,
-    faults: Faults,
-    buried: Set<IncomingRecord>,
-  ): Effect.Effect<Applied, never, Sql> =>
+    batch: TransactionBatch,
+    rejected: RejectedRecords,
+    deadLettered: Set<IncomingRecord>,
+  ): Effect.Effect<ApplyResult, never, Sql> =>
     Effect.gen(function* () {
-      const reading = read(poll, faults)
-      if (!(yield* bury(reading.dead, buried))) return 'abandoned'
-      const began = yield* Clock.currentTimeMillis
-      const traces = tracePoll(tracing, group, reading.traced)
-      const outcome = yield* insist(transact(reading, traces))
+      const decoded = decodeBatch(batch, rejected)
+      if (!(yield* deadLetter(decoded.invalid, deadLettered))) return 'abandoned'
+      const startedAt = yield* Clock.currentTimeMillis
+      const traces = traceBatch(tracing, group, decoded.traced)
+      const outcome = yield* retryWhileUnavailable(transact(decoded, traces))
       if (outcome === 'abandoned') return outcome
       if (outcome.kind === 'applied') traces.applied()
-      return yield* settle(poll, reading, outcome, began)
+      return yield* complete(batch, decoded, outcome, startedAt)
     }).pipe(
       Effect.catchTag('StorageRejected', (error) => {
-        if (recoveryOf(error, sizeOf(poll)) === 'bisect') {
-          const [first, second] = bisect(poll)
-          return Effect.flatMap(apply(first, faults, buried), (applied) =>
-            applied === 'applied' ? apply(second, faults, buried) : Effect.succeed(applied),
+        if (recoveryOf(error, recordCount(batch)) === 'bisect') {
+          const [first, second] = bisect(batch)
+          return Effect.flatMap(apply(first, rejected, deadLettered), (result) =>
+            result === 'applied' ? apply(second, rejected, deadLettered) : Effect.succeed(result),
           )
         }
-        const record = poll[0]?.records[0]
-        // A fault already known is not applied, so it cannot be refused: what is refused then is no record's fault.
-        return record === undefined || faults.has(record)
+        const record = batch[0]?.records[0]
+        // A rejected record is left out of the transaction. A second rejection is therefore our own defect.
+        return record === undefined || rejected.has(record)
           ? Effect.die(error)
-          : apply(poll, new Map([...faults, [record, `storage_rejected_${error.code}`]]), buried)
+          : apply(batch, new Map([...rejected, [record, `storage_rejected_${error.code}`]]), deadLettered)
       }),
     )
 
-  return (poll: Poll): Effect.Effect<Applied, never, Sql> => apply(poll, none, new Set())
+  return (batch: TransactionBatch): Effect.Effect<ApplyResult, never, Sql> =>
+    apply(batch, new Map(), new Set())
 })
 
-const observe = Effect.fnUntraced(function* ({ claim, records }: Chunk, now: number) {
-  yield* recordsApplied.add(claim.topic, records.length)
+const observePartition = Effect.fnUntraced(function* ({ owned, records }: PartitionRecords, now: number) {
+  yield* recordsApplied.add(owned.topic, records.length)
   const oldest = records[0]
   if (oldest !== undefined) yield* observeWait(now - oldest.occurredAt)
 })

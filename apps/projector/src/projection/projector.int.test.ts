@@ -8,7 +8,7 @@ import {
   type Position,
   shardOpenedRecord,
 } from '@hub/kafka'
-import { ReadCheckpoints, PayloadEncryption, Sql, countOutboxRows } from '@hub/store'
+import { PayloadEncryption, Sql, countOutboxRows } from '@hub/store'
 import { blockableProxy } from '@hub/testkit'
 import { Deferred, Effect, Exit, Fiber, Result, Scope } from 'effect'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -16,9 +16,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeProjector } from './projector.ts'
-import type { Claim } from './record-buffer.ts'
-import { applyDigest } from './transaction.ts'
-import { claimCheckpoints } from '../tables/all.ts'
+import type { OwnedPartition } from './record-buffer.ts'
+import { applyBatch } from './transaction.ts'
+import { acquireCheckpoints } from '../tables/checkpoints.ts'
 import {
   acceptanceOf,
   append,
@@ -27,26 +27,26 @@ import {
   follow,
   laneRecord,
   logRecords,
-  makeWorld,
+  makeTestEnvironment,
   PARTITIONS,
   snapshot,
   startProcess,
   until,
-  type World,
+  type TestEnvironment,
 } from '../testing/harness.ts'
 
-let world: World
+let world: TestEnvironment
 beforeAll(async () => {
-  world = await makeWorld('projector')
+  world = await makeTestEnvironment('projector')
 })
 afterAll(() => world.remove())
 
 const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
-const projector = (of: World, pollSize?: number) =>
+const projector = (of: TestEnvironment, maxBatchRecords?: number) =>
   makeProjector({
     prefix: of.prefix,
     partitions: PARTITIONS,
-    ...(pollSize === undefined ? {} : { pollSize }),
+    ...(maxBatchRecords === undefined ? {} : { maxBatchRecords }),
   })
 
 const rowOf = (messageId: string) =>
@@ -319,15 +319,15 @@ describe('a projector', () => {
       const sql = yield* Sql
       // A projector that dies between commit and publication: its transaction, and nothing after it.
       const [checkpoint] = yield* sql.run((q) =>
-        claimCheckpoints(q, ReadCheckpoints.PROJECTION, [{ topic: 'elsewhere', partition: 0 }]),
+        acquireCheckpoints(q, [{ topic: 'elsewhere', partition: 0 }]),
       )
       assert.isDefined(checkpoint)
-      const claim: Claim = { ...checkpoint, source: 'elsewhere', next: 0, waiting: [] }
-      const outcome = yield* applyDigest(world.topics, {
-        advances: [{ claim, to: 1, fence: 0 }],
+      const owned: OwnedPartition = { ...checkpoint, source: 'elsewhere', nextOffset: 0, buffered: [] }
+      const outcome = yield* applyBatch(world.topics, {
+        advances: [{ owned, to: 1, fence: 0 }],
         facts: [fact],
         seals: [],
-        boxes: new Map(),
+        personalData: new Map(),
       })
       assert.strictEqual(outcome.kind, 'applied')
       assert.isAtLeast(yield* countOutboxRows('read.event_outbox'), 1)
@@ -424,33 +424,36 @@ describe('a projector that has lost its partition', () => {
       const sql = yield* Sql
       const owner = account(8)
       const fact = yield* acceptanceOf({ account: owner })
-      const place = [{ topic: 'contested', partition: 0 }]
-      const [zombie] = yield* sql.run((q) => claimCheckpoints(q, ReadCheckpoints.PROJECTION, place))
-      const [heir] = yield* sql.run((q) => claimCheckpoints(q, ReadCheckpoints.PROJECTION, place))
+      const partitions = [{ topic: 'contested', partition: 0 }]
+      const [zombie] = yield* sql.run((q) => acquireCheckpoints(q, partitions))
+      const [successor] = yield* sql.run((q) => acquireCheckpoints(q, partitions))
       assert.isDefined(zombie)
-      assert.isDefined(heir)
-      const digest = (
-        claim: Claim,
+      assert.isDefined(successor)
+      const batchOf = (
+        owned: OwnedPartition,
         facts: ReadonlyArray<MessageFact>,
-        to = claim.position + facts.length,
+        to = owned.position + facts.length,
       ) => ({
-        advances: [{ claim, to, fence: 0 }],
+        advances: [{ owned, to, fence: 0 }],
         facts,
         seals: [],
-        boxes: new Map(),
+        personalData: new Map(),
       })
-      const held = (checkpoint: typeof zombie): Claim => ({
+      const ownedFrom = (checkpoint: typeof zombie): OwnedPartition => ({
         ...checkpoint,
         source: 'contested',
-        next: 0,
-        waiting: [],
+        nextOffset: 0,
+        buffered: [],
       })
-      const late = yield* applyDigest(world.topics, digest(held(zombie), [fact]))
+      const late = yield* applyBatch(world.topics, batchOf(ownedFrom(zombie), [fact]))
       assert.deepStrictEqual(late, { kind: 'superseded' })
       assert.isUndefined(yield* rowOf(fact.messageId))
-      assert.strictEqual((yield* applyDigest(world.topics, digest(held(heir), [fact]))).kind, 'applied')
+      assert.strictEqual(
+        (yield* applyBatch(world.topics, batchOf(ownedFrom(successor), [fact]))).kind,
+        'applied',
+      )
       // The same transaction again, after its outcome was not known: it was committed.
-      assert.deepStrictEqual(yield* applyDigest(world.topics, digest(held(heir), [fact])), {
+      assert.deepStrictEqual(yield* applyBatch(world.topics, batchOf(ownedFrom(successor), [fact])), {
         kind: 'applied_before',
       })
       assert.strictEqual((yield* journalOf(owner)).length, 1)
@@ -506,24 +509,22 @@ describe('the journal', () => {
       yield* Effect.forEach(
         Array.from({ length: writers }, (_, partition) => partition),
         Effect.fnUntraced(function* (partition) {
-          const [checkpoint] = yield* sql.run((q) =>
-            claimCheckpoints(q, ReadCheckpoints.PROJECTION, [{ topic: 'cursor', partition }]),
-          )
+          const [checkpoint] = yield* sql.run((q) => acquireCheckpoints(q, [{ topic: 'cursor', partition }]))
           assert.isDefined(checkpoint)
-          const claim: Claim = { ...checkpoint, source: 'cursor', next: 0, waiting: [] }
+          const owned: OwnedPartition = { ...checkpoint, source: 'cursor', nextOffset: 0, buffered: [] }
           for (let turn = 0; turn < turns; turn++) {
             const facts: ReadonlyArray<MessageAccepted> = yield* Effect.forEach([1, 2, 3], () =>
               acceptanceOf({ account: owner }),
             )
-            const to = claim.position + facts.length
-            const outcome = yield* applyDigest(world.topics, {
-              advances: [{ claim, to, fence: 0 }],
+            const to = owned.position + facts.length
+            const outcome = yield* applyBatch(world.topics, {
+              advances: [{ owned, to, fence: 0 }],
               facts,
               seals: [],
-              boxes: new Map(),
+              personalData: new Map(),
             })
             assert.strictEqual(outcome.kind, 'applied')
-            claim.position = to
+            owned.position = to
           }
         }),
         { concurrency: writers },

@@ -1,32 +1,30 @@
 /**
- * The projector: joins the group, claims the partitions that it is given, and shares their shards out to its workers.
- * A worker collects what arrives into polls and applies one poll after the other; what arrives while its transaction is
- * under way goes together into the next one.
+ * The projector: joins the consumer group, acquires the partitions of its shards, and distributes the shards to
+ * its workers. A worker buffers fetched records and applies them in transaction batches.
  */
 import {
-  type Assignment,
-  KafkaUnavailable,
-  type ConsumerGroups,
+  ConsumerGroups,
   EventLog,
-  type GroupControl,
   type GroupHandler,
-  type TopicNames,
-  topicNames,
   joinWithRetry,
+  type KafkaUnavailable,
+  topicNames,
 } from '@hub/kafka'
-import { ReadCheckpoints, type PayloadEncryption, Sql } from '@hub/store'
-import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
-import { Duration, Effect, Fiber, FiberHandle, Latch, type Scope } from 'effect'
+import { type PayloadEncryption, Sql } from '@hub/store'
+import { Effect, Fiber, FiberHandle, type Scope } from 'effect'
 import { runEventInbox } from '../events/event-inbox.ts'
+import { makePublisher } from '../events/publisher.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { deadLetters, failures } from '../metrics.ts'
-import { makePublisher } from '../events/publisher.ts'
-import { claimCheckpoints } from '../tables/all.ts'
 import { makeApply } from './apply.ts'
-import { type Claim, Intake, type Poll } from './record-buffer.ts'
+import { runLagReport } from './lag-report.ts'
+import { acquirePartitions, GapDetector, type Membership, pauseAll } from './ownership.ts'
+import type { OwnedPartition, TransactionBatch } from './record-buffer.ts'
 import { backoff } from './recovery.ts'
+import { sourceTopics } from './source-topics.ts'
+import { MAX_BATCH_RECORDS, Worker } from './worker.ts'
 
-/** Group name without the deployment's prefix. */
+/** The group name without the prefix of the deployment. */
 export const GROUP = 'hub.projector'
 
 export interface ProjectorOptions {
@@ -34,80 +32,32 @@ export interface ProjectorOptions {
   readonly prefix: string
   /** The number of partitions of each topic. */
   readonly partitions: number
-  /** Keeps the member id over restarts. */
+  /** The file that keeps the member id across restarts. */
   readonly memberFile?: string
-  /** Most records of a transaction. */
-  readonly pollSize?: number
+  /** Records of one transaction at most. */
+  readonly maxBatchRecords?: number
 }
 
 /**
- * Most records of a transaction: large enough that its three round trips and its commit are nothing beside its rows,
- * small enough that it takes some tens of milliseconds, during which the journals it writes to are held.
- */
-export const POLL_SIZE = 2000
-
-/**
- * Transactions at a time: while PostgreSQL works for one, the process reads, opens and folds for the other. More would only
- * wait for each other at the ends of the same journals.
+ * Transactions in parallel. While PostgreSQL executes one, the process decodes, decrypts and folds for the
+ * other. More transactions would only wait for each other at the same journal heads.
  */
 const WORKERS = 2
 
-/**
- * How long a small poll waits for company. A message is four records, and each comes on its own at everyday rates; applied
- * one by one they would cost a commit each. Readers see their message up to this much later, and what is not projected yet is read
- * from the ledger anyway.
- */
-const LINGER = Duration.millis(50)
-/** With so many records a commit is no longer what a poll costs. */
-const LINGER_BELOW = 200
-
-/** Records that may wait for a worker, in polls; then its partitions are not read on. One is applied while the next is read. */
-const WAITING_POLLS = 1
-
-/** How long a rebalance or the end of the process waits for the transaction under way: its own deadline in the second case. */
+/** How long a rebalance waits for transactions in progress. */
 const REVOKE_WITHIN_MS = 2000
+/** How long the end of the process waits for them: the deadline of a transaction. */
 const END_WITHIN_MS = 5000
 
-/** A claim lost to another member is taken again at the earliest after this, and only while the lease holds. */
-const RECLAIM_AFTER_MS = 500
-
-/** Lag is looked at and offsets are told to Kafka (for its tools; nothing here reads them) so often. */
-const REPORT_EVERY_MS = 5000
+/** After the loss of a partition to another member, the pause before partitions are acquired again. */
+const REACQUIRE_AFTER_MS = 500
 
 export interface Projector {
-  /** In the group, its consumer working, and every partition that it was given is claimed. */
+  /** True while the consumer works and the member owns every partition that the group assigned to it. */
   readonly isHealthy: Effect.Effect<boolean>
 }
 
-/** What one transaction at a time is made of. */
-interface Worker {
-  /** Records that wait for it. */
-  readonly intake: Intake
-  /** Open while there are any. */
-  readonly work: Latch.Latch
-  /** Open while more may come. */
-  readonly room: Latch.Latch
-  /** Open while no transaction is under way. */
-  readonly idle: Latch.Latch
-}
-const makeWorker = (): Worker => ({
-  intake: new Intake(),
-  work: Latch.makeUnsafe(false),
-  room: Latch.makeUnsafe(true),
-  idle: Latch.makeUnsafe(true),
-})
-
-/** Topics of this projection, with the prefix → without. */
-const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
-  const bare = topicNames()
-  return new Map([
-    [topics.acceptedOtp, bare.acceptedOtp],
-    [topics.acceptedService, bare.acceptedService],
-    [topics.messages, bare.messages],
-  ])
-}
-
-/** Runs a projector until the scope closes; then it leaves the group and finishes the transaction under way. */
+/** Runs a projector until the scope closes. Then it leaves the group and finishes transactions in progress. */
 export const makeProjector = Effect.fnUntraced(function* (
   options: ProjectorOptions,
 ): Effect.fn.Return<
@@ -117,261 +67,171 @@ export const makeProjector = Effect.fnUntraced(function* (
 > {
   const sql = yield* Sql
   const topics = topicNames(options.prefix)
-  const sources = sourcesOf(topics)
-  const pollSize = options.pollSize ?? POLL_SIZE
+  const group = `${options.prefix}${GROUP}`
+  const sources = sourceTopics(topics)
   const publisher = yield* makePublisher
   yield* runEventInbox(topics, publisher)
   const personalData = yield* makePersonalData
 
-  const workers = Array.from({ length: WORKERS }, makeWorker)
+  const workers = Array.from(
+    { length: WORKERS },
+    () => new Worker(options.maxBatchRecords ?? MAX_BATCH_RECORDS),
+  )
+  const gaps = new GapDetector()
   let ending = false
-  let current: { readonly assignment: Assignment; readonly control: GroupControl } | null = null
-  /** Where a partition's records did not continue, by partition: the second time there is nothing in between. */
-  const gaps = new Map<string, number>()
+  let membership: Membership | null = null
 
   /**
-   * The worker of a shard. A shard's lanes and its log are with one worker, so that no message is in two transactions at
-   * a time: what they fold is read without a lock.
+   * The worker of a shard. One worker gets the lanes and the log of a shard, so that two transactions never
+   * contain the same message. The fold therefore reads rows without locks.
    */
   const workerOf = (shard: number): Worker => {
-    const index = current?.assignment.shards.indexOf(shard) ?? 0
+    const index = membership?.assignment.shards.indexOf(shard) ?? 0
     return workers[Math.max(0, index) % workers.length] as Worker
   }
-  const claims = (): ReadonlyArray<Claim> => workers.flatMap(({ intake }) => intake.claims)
-
-  /** Opens or closes a worker's gates by what waits for it. */
-  const gate = ({ intake, room, work }: Worker) => {
-    if (intake.waiting > 0) work.openUnsafe()
-    else if (!ending) work.closeUnsafe()
-    if (intake.waiting >= WAITING_POLLS * pollSize) room.closeUnsafe()
-    else room.openUnsafe()
-  }
-  const drop = () => {
-    for (const worker of workers) {
-      worker.intake.clear()
-      gate(worker)
-    }
+  const ownedPartitions = (): ReadonlyArray<OwnedPartition> =>
+    workers.flatMap(({ buffer }) => buffer.partitions)
+  const clearBuffers = () => {
+    for (const worker of workers) worker.clear()
   }
 
-  // Claiming
+  // Ownership of partitions
 
-  const positions = Effect.fnUntraced(function* (assignment: Assignment, control: GroupControl) {
-    const partitions = [...sources.values()].flatMap((topic) =>
-      assignment.shards.map((partition) => ({ topic, partition })),
-    )
-    const checkpoints = yield* sql.run((q) => claimCheckpoints(q, ReadCheckpoints.PROJECTION, partitions))
-    const claimed: Array<{ source: string; checkpoint: (typeof checkpoints)[number]; from: number }> = []
-    for (const [source, topic] of sources) {
-      const bounds = new Map((yield* control.offsetRanges(source)).map((bound) => [bound.partition, bound]))
-      for (const checkpoint of checkpoints) {
-        if (checkpoint.topic !== topic) continue
-        const bound = bounds.get(checkpoint.partition)
-        if (bound === undefined) {
-          return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'a partition is missing' })
-        }
-        const { high, low } = bound
-        const { partition, position } = checkpoint
-        // Too old: the records are gone. Too new: the topic is another one; applying it again changes nothing.
-        const from = position < low || position > high ? low : position
-        if (from !== position && position > 0) {
-          yield* Effect.logError(
-            'the checkpoint is outside what the topic holds; reading from its beginning',
-          ).pipe(Effect.annotateLogs({ topic: source, partition, position, low, high }))
-        }
-        claimed.push({ source, checkpoint, from })
-      }
-    }
-    return claimed
-  })
-
-  const claim = Effect.fnUntraced(function* (assignment: Assignment, control: GroupControl) {
-    const claimed = yield* positions(assignment, control).pipe(
+  const acquire = Effect.fnUntraced(function* (assigned: Membership) {
+    const acquired = yield* acquirePartitions(sql, sources, assigned).pipe(
       Effect.tapError((error) =>
-        Effect.logWarning('partitions could not be claimed; trying on').pipe(
+        Effect.logWarning('projector: partitions were not acquired, retrying').pipe(
           Effect.annotateLogs({ cause: error._tag }),
         ),
       ),
       Effect.retry(backoff),
-      // The backoff never ends; a claim does when the next assignment interrupts it.
+      // The retries never end. The next assignment interrupts them.
       Effect.orDie,
     )
-    if (current?.control !== control || current.assignment !== assignment) return
-    for (const { source, checkpoint, from } of claimed) {
-      workerOf(checkpoint.partition).intake.open(source, checkpoint, from)
-      control.seek({ topic: source, partition: checkpoint.partition, offset: from })
-      control.resume(source, checkpoint.partition)
+    if (membership !== assigned) return
+    for (const { source, checkpoint, from } of acquired) {
+      const { partition } = checkpoint
+      workerOf(partition).buffer.addPartition(source, checkpoint, from)
+      assigned.control.seek({ topic: source, partition, offset: from })
+      assigned.control.resume(source, partition)
     }
-    yield* Effect.logInfo('claimed').pipe(
-      Effect.annotateLogs({ generation: assignment.generation, shards: assignment.shards.join(',') }),
+    const { generation, shards } = assigned.assignment
+    yield* Effect.logInfo('projector: partitions acquired').pipe(
+      Effect.annotateLogs({ generation, shards: shards.join(',') }),
     )
   })
 
-  const claiming = yield* FiberHandle.make<void, never>()
-  const startClaiming = yield* FiberHandle.runtime(claiming)<never>()
-  const pauseAll = ({ assignment, control }: NonNullable<typeof current>) => {
-    for (const source of sources.keys()) {
-      for (const shard of assignment.shards) control.pause(source, shard)
-    }
-  }
+  const acquisition = yield* FiberHandle.make<void, never>()
+  const startAcquisition = yield* FiberHandle.runtime(acquisition)<never>()
 
-  /** Everything again from the checkpoints, if these shards are still ours as far as anybody can know. */
-  const reclaim = Effect.suspend(() => {
-    const held = current
-    drop()
-    if (held === null) return Effect.void
-    pauseAll(held)
+  /** Reads everything again from the checkpoints, provided that the lease of the member is valid. */
+  const reacquire = Effect.suspend(() => {
+    const current = membership
+    clearBuffers()
+    if (current === null) return Effect.void
+    pauseAll(sources, current)
     return FiberHandle.run(
-      claiming,
-      Effect.sleep(RECLAIM_AFTER_MS).pipe(
-        Effect.repeat({ until: () => held.control.hasLease() }),
-        Effect.andThen(claim(held.assignment, held.control)),
+      acquisition,
+      Effect.sleep(REACQUIRE_AFTER_MS).pipe(
+        Effect.repeat({ until: () => current.control.hasLease() }),
+        Effect.andThen(acquire(current)),
       ),
     ).pipe(Effect.asVoid)
   })
 
-  // Applying
+  // Transactions
 
-  const wanted = ({ intake }: Worker, poll: Poll) =>
-    !ending && poll.every((chunk) => intake.holds(chunk.claim))
-
-  const applyNext = Effect.fnUntraced(
-    function* (worker: Worker) {
-      const poll = worker.intake.take(pollSize)
-      gate(worker)
-      if (poll.length === 0) return
-      worker.idle.closeUnsafe()
-      const apply = yield* makeApply({
-        group: `${options.prefix}${GROUP}`,
-        topics,
-        personalData,
-        wanted: () => wanted(worker, poll),
-        published: publisher.publish,
-        leftBehind: publisher.leftBehind,
-      })
-      const applied = yield* apply(poll)
-      if (applied === 'applied' || !wanted(worker, poll)) return
-      yield* failures.add('superseded', 1)
-      yield* Effect.logWarning('a claim was lost; nothing of the poll was applied')
-      yield* reclaim
-    },
-    (effect, { idle }) =>
-      effect.pipe(
-        Effect.catchDefect((defect) =>
-          // A fault of ours must be seen, and must not end the projection: the same records come again.
-          Effect.andThen(
-            Effect.logError('a poll failed', defect),
-            Effect.andThen(failures.add('defect', 1), reclaim),
-          ),
+  const applyWith = (worker: Worker) =>
+    Effect.fnUntraced(
+      function* (batch: TransactionBatch) {
+        const isWanted = () => worker.isWanted(batch)
+        const apply = yield* makeApply({ group, topics, personalData, publisher, isWanted })
+        if ((yield* apply(batch)) === 'applied' || !isWanted()) return
+        yield* failures.add('superseded', 1)
+        yield* Effect.logWarning('projector: another member owns a partition of the batch, reading again')
+        yield* reacquire
+      },
+      // A defect must be visible, and must not end the projection: the same records are read again.
+      Effect.catchDefect((defect) =>
+        Effect.logError('projector: defect in a transaction batch, reading again', defect).pipe(
+          Effect.andThen(failures.add('defect', 1)),
+          Effect.andThen(reacquire),
         ),
-        Effect.ensuring(Effect.sync(() => idle.openUnsafe())),
       ),
-  )
+    )
 
-  const linger = (worker: Worker) =>
-    Effect.suspend(() => (worker.intake.waiting >= LINGER_BELOW ? Effect.void : Effect.sleep(LINGER)))
-
-  const loops = yield* Effect.forEach(workers, (worker) =>
-    Effect.forkScoped(
-      Effect.whileLoop({
-        while: () => !ending,
-        body: () => Effect.andThen(Effect.andThen(worker.work.await, linger(worker)), applyNext(worker)),
-        step: () => {},
-      }),
-    ),
-  )
+  const loops = yield* Effect.forEach(workers, (worker) => Effect.forkScoped(worker.run(applyWith(worker))))
   yield* Effect.addFinalizer(() =>
     Effect.suspend(() => {
       ending = true
-      for (const { work } of workers) work.openUnsafe()
+      for (const worker of workers) worker.end()
       return Fiber.awaitAll(loops).pipe(Effect.timeoutOption(END_WITHIN_MS))
     }),
   )
 
-  // The group
+  // Consumption
 
-  const takeIn = Effect.fnUntraced(function* (
+  const ingest = Effect.fnUntraced(function* (
     source: string,
     partition: number,
     records: Parameters<GroupHandler['onBatch']>[2],
   ) {
     const worker = workerOf(partition)
-    const { intake } = worker
-    const taken = intake.add(source, partition, records)
-    if (taken === 'gap') {
-      const claim = intake.claims.find((held) => held.source === source && held.partition === partition)
-      const key = `${source}/${partition}`
-      const first = records[0]?.offset ?? 0
-      if (claim !== undefined && gaps.get(key) === claim.next) {
-        yield* Effect.logError('records are missing in the topic; going on behind them').pipe(
-          Effect.annotateLogs({ topic: source, partition, from: claim.next, to: first }),
+    const { buffer } = worker
+    if (buffer.ingest(source, partition, records) === 'gap') {
+      const owned = buffer.partitionOf(source, partition)
+      if (owned !== undefined && gaps.isPermanent(source, partition, owned.nextOffset)) {
+        const first = records[0]?.offset ?? 0
+        yield* Effect.logError('projector: records are missing in the topic, continuing after the gap').pipe(
+          Effect.annotateLogs({ topic: source, partition, from: owned.nextOffset, to: first }),
         )
-        claim.next = first
-        intake.add(source, partition, records)
-      } else {
-        if (claim !== undefined) gaps.set(key, claim.next)
-        yield* reclaim
-      }
+        owned.nextOffset = first
+        buffer.ingest(source, partition, records)
+      } else yield* reacquire
     }
-    gate(worker)
-    yield* worker.room.await
+    worker.updateLatches()
+    yield* worker.awaitRoom
   })
 
   const { isHealthy } = yield* joinWithRetry(
     {
-      group: `${options.prefix}${GROUP}`,
+      group,
       topics: [...sources.keys()],
-      // Every partition of every topic may wait for its place in a poll.
+      // Every partition of every topic may wait for room in a buffer.
       concurrency: sources.size * options.partitions,
       ...(options.memberFile === undefined ? {} : { memberFile: options.memberFile }),
     },
     {
       onAssigned: (assignment, control) => {
-        drop()
-        current = { assignment, control }
-        pauseAll(current)
-        if (!ending) startClaiming(claim(assignment, control))
+        clearBuffers()
+        membership = { assignment, control }
+        pauseAll(sources, membership)
+        if (!ending) startAcquisition(acquire(membership))
       },
       onRevoking: Effect.gen(function* () {
-        current = null
-        drop()
-        yield* FiberHandle.clear(claiming)
-        yield* Effect.forEach(workers, ({ idle }) => idle.await).pipe(Effect.timeoutOption(REVOKE_WITHIN_MS))
+        membership = null
+        clearBuffers()
+        yield* FiberHandle.clear(acquisition)
+        yield* Effect.forEach(workers, ({ awaitIdle }) => awaitIdle).pipe(
+          Effect.timeoutOption(REVOKE_WITHIN_MS),
+        )
       }),
-      onBatch: takeIn,
+      onBatch: ingest,
     },
   )
 
-  // Watching
-
-  // A counter that begins with its first event shows no increase for it.
+  // Counters start at 0: otherwise the first increase would not be visible.
   for (const cause of ['storage', 'bus', 'superseded', 'defect']) yield* failures.add(cause, 0)
   for (const topic of sources.keys()) yield* deadLetters.add(topic, 0)
-  const tellLag = makeLagGauge(yield* Effect.context<never>())
-  const report = Effect.gen(function* () {
-    const held = current
-    if (held === null) return
-    const claimed = claims()
-    yield* held.control.commit(
-      claimed.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
-    )
-    const lag: Array<ConsumerLag> = []
-    for (const [source, topic] of sources) {
-      const bounds = new Map(
-        (yield* held.control.offsetRanges(source)).map((bound) => [bound.partition, bound.high]),
-      )
-      for (const { partition, position } of claimed.filter((claim) => claim.source === source)) {
-        lag.push({ topic, partition, records: Math.max(0, (bounds.get(partition) ?? position) - position) })
-      }
-    }
-    tellLag(lag)
-  }).pipe(Effect.catch(() => failures.add('bus', 1)))
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(REPORT_EVERY_MS), report)))
+  yield* runLagReport(sources, () => membership, ownedPartitions)
 
   return {
     isHealthy: Effect.map(
       isHealthy,
       (healthy) =>
-        healthy && current !== null && claims().length === sources.size * current.assignment.shards.length,
+        healthy &&
+        membership !== null &&
+        ownedPartitions().length === sources.size * membership.assignment.shards.length,
     ),
   }
 })

@@ -1,129 +1,137 @@
 /**
- * What has been read and is not applied yet, by partition. Plain state, touched by one fiber at a time in one tick:
- * batches go in as Kafka gives them, polls come out as the transactions want them.
+ * Buffers fetched records by partition until a transaction applies them. `ingest` adds records as Kafka returns
+ * them; `takeBatch` removes the next transaction batch. Plain state without concurrency: each call is synchronous.
  */
 import type { IncomingRecord } from '@hub/kafka'
-import type { Checkpoint } from '../tables/all.ts'
+import type { Checkpoint } from '../tables/checkpoints.ts'
 
-/** A partition that this member has claimed. It ends with the claim; the next claim makes another. */
-export interface Claim {
-  /** Topic with the deployment's prefix. */
+/** A partition that this member owns, by the epoch of its checkpoint. A later ownership is another object. */
+export interface OwnedPartition {
+  /** The topic in Kafka, with the prefix of the deployment. */
   readonly source: string
-  /** Topic without. */
+  /** The topic without the prefix. */
   readonly topic: string
   readonly partition: number
   readonly epoch: number
-  /** Next offset to apply, as the checkpoint says; moves with it. */
+  /** The next offset to apply, as in the checkpoint. */
   position: number
   fence: number
-  /** Next offset to take in. */
-  next: number
-  /** Taken in, not applied. */
-  waiting: Array<IncomingRecord>
+  /** The next offset to ingest. */
+  nextOffset: number
+  /** Ingested and not yet in a transaction batch. */
+  buffered: Array<IncomingRecord>
 }
 
-/** Records of one partition in a poll, and where its checkpoint goes when they are applied. */
-export interface Chunk {
-  readonly claim: Claim
+/** The records of one partition in a transaction batch. */
+export interface PartitionRecords {
+  readonly owned: OwnedPartition
   readonly records: ReadonlyArray<IncomingRecord>
+  /** The position of the checkpoint after the batch. */
   readonly to: number
 }
 
-/** What one transaction applies. */
-export type Poll = ReadonlyArray<Chunk>
+/** The records that one transaction applies. */
+export type TransactionBatch = ReadonlyArray<PartitionRecords>
 
-export const sizeOf = (poll: Poll): number => poll.reduce((sum, chunk) => sum + chunk.records.length, 0)
+export const recordCount = (batch: TransactionBatch): number =>
+  batch.reduce((sum, { records }) => sum + records.length, 0)
 
-/** Cuts a poll of two records or more in two, so that the first can be applied before the second. */
-export const bisect = (poll: Poll): readonly [Poll, Poll] => {
-  let left = sizeOf(poll) >> 1
-  const first: Array<Chunk> = []
-  const second: Array<Chunk> = []
-  for (const chunk of poll) {
-    const count = Math.min(left, chunk.records.length)
+/** Splits a batch of two or more records, so that the first half can be applied before the second. */
+export const bisect = (batch: TransactionBatch): readonly [TransactionBatch, TransactionBatch] => {
+  let left = recordCount(batch) >> 1
+  const first: Array<PartitionRecords> = []
+  const second: Array<PartitionRecords> = []
+  for (const part of batch) {
+    const count = Math.min(left, part.records.length)
     left -= count
-    if (count === chunk.records.length) {
-      first.push(chunk)
+    if (count === part.records.length) {
+      first.push(part)
       continue
     }
-    const rest = chunk.records.slice(count)
-    const cut = rest[0]?.offset ?? chunk.to
-    if (count > 0) first.push({ claim: chunk.claim, records: chunk.records.slice(0, count), to: cut })
-    second.push({ claim: chunk.claim, records: rest, to: chunk.to })
+    const rest = part.records.slice(count)
+    const cut = rest[0]?.offset ?? part.to
+    if (count > 0) first.push({ owned: part.owned, records: part.records.slice(0, count), to: cut })
+    second.push({ owned: part.owned, records: rest, to: part.to })
   }
   return [first, second]
 }
 
 const keyOf = (source: string, partition: number) => `${source}/${partition}`
 
-export type Taken =
-  /** In the intake. */
-  | 'taken'
-  /** Not claimed (any more): whoever claims the partition reads it again from its checkpoint. */
-  | 'not_claimed'
-  /** Records before these have not been seen. */
+export type IngestResult =
+  | 'buffered'
+  /** The member does not own the partition. Its owner reads the records from the checkpoint. */
+  | 'not_owned'
+  /** The records do not continue at `nextOffset`: records before them are missing. */
   | 'gap'
 
-export class Intake {
-  readonly #claims = new Map<string, Claim>()
-  #waiting = 0
+export class RecordBuffer {
+  readonly #partitions = new Map<string, OwnedPartition>()
+  #size = 0
 
-  /** Number of records taken in and not yet in a poll. */
-  get waiting(): number {
-    return this.#waiting
+  /** The number of buffered records. */
+  get size(): number {
+    return this.#size
   }
 
-  get claims(): ReadonlyArray<Claim> {
-    return [...this.#claims.values()]
+  get partitions(): ReadonlyArray<OwnedPartition> {
+    return [...this.#partitions.values()]
   }
 
-  holds(claim: Claim): boolean {
-    return this.#claims.get(keyOf(claim.source, claim.partition)) === claim
+  partitionOf(source: string, partition: number): OwnedPartition | undefined {
+    return this.#partitions.get(keyOf(source, partition))
   }
 
-  /** Forgets everything: what is not applied will be read again. */
+  owns(owned: OwnedPartition): boolean {
+    return this.partitionOf(owned.source, owned.partition) === owned
+  }
+
+  /** Removes all partitions. Their records are read again from the checkpoints. */
   clear(): void {
-    this.#claims.clear()
-    this.#waiting = 0
+    this.#partitions.clear()
+    this.#size = 0
   }
 
-  /** Opens a claimed partition. `from` is where reading begins, which is the checkpoint unless it has expired. */
-  open(source: string, checkpoint: Checkpoint, from: number): void {
-    this.#claims.set(keyOf(source, checkpoint.partition), {
+  /** Adds a partition. `from` is the first offset to ingest: the checkpoint, unless its records have expired. */
+  addPartition(source: string, checkpoint: Checkpoint, from: number): void {
+    this.#partitions.set(keyOf(source, checkpoint.partition), {
       ...checkpoint,
       source,
-      next: from,
-      waiting: [],
+      nextOffset: from,
+      buffered: [],
     })
   }
 
-  add(source: string, partition: number, records: ReadonlyArray<IncomingRecord>): Taken {
-    const claim = this.#claims.get(keyOf(source, partition))
-    if (claim === undefined) return 'not_claimed'
-    const fresh = records.filter((record) => record.offset >= claim.next)
+  ingest(source: string, partition: number, records: ReadonlyArray<IncomingRecord>): IngestResult {
+    const owned = this.partitionOf(source, partition)
+    if (owned === undefined) return 'not_owned'
+    const fresh = records.filter((record) => record.offset >= owned.nextOffset)
     const first = fresh[0]
     const last = fresh.at(-1)
-    if (first === undefined || last === undefined) return 'taken'
-    if (first.offset > claim.next) return 'gap'
-    claim.waiting = claim.waiting.length === 0 ? fresh : claim.waiting.concat(fresh)
-    claim.next = last.offset + 1
-    this.#waiting += fresh.length
-    return 'taken'
+    if (first === undefined || last === undefined) return 'buffered'
+    if (first.offset > owned.nextOffset) return 'gap'
+    owned.buffered = owned.buffered.length === 0 ? fresh : owned.buffered.concat(fresh)
+    owned.nextOffset = last.offset + 1
+    this.#size += fresh.length
+    return 'buffered'
   }
 
   /**
-   * Takes out at most `limit` records, none at or behind `end` of its partition: those first that were appended first, as far as the clocks of
-   * their producers agree (within a second). So what lanes and log say of a message comes in one poll, also when there is much to catch up
-   * with: one row to write instead of two.
+   * Removes the next batch of at most `limit` records, and none at or after `end` of its partition. Records that
+   * were appended first come first, as far as producer clocks agree (within a second). So the lane record and
+   * the log records of a message usually share a batch, also during catch-up: one row write instead of two.
    */
-  take(limit: number, end: (claim: Claim) => number = () => Number.POSITIVE_INFINITY): Poll {
-    const ready = [...this.#claims.values()].map((claim) => {
-      const before = end(claim)
-      const appendedAt = (place: number): number => {
-        const record = claim.waiting[place]
+  takeBatch(
+    limit: number,
+    end: (owned: OwnedPartition) => number = () => Number.POSITIVE_INFINITY,
+  ): TransactionBatch {
+    const ready = this.partitions.map((owned) => {
+      const before = end(owned)
+      const appendedAt = (index: number): number => {
+        const record = owned.buffered[index]
         return record === undefined || record.offset >= before ? Number.POSITIVE_INFINITY : record.appendedAt
       }
-      return { claim, count: 0, next: appendedAt(0), appendedAt }
+      return { owned, count: 0, next: appendedAt(0), appendedAt }
     })
     for (let left = limit; left > 0; left--) {
       let oldest: (typeof ready)[number] | undefined
@@ -134,11 +142,11 @@ export class Intake {
     }
     return ready
       .filter(({ count }) => count > 0)
-      .map(({ claim, count }) => {
-        const records = claim.waiting.slice(0, count)
-        claim.waiting = claim.waiting.slice(count)
-        this.#waiting -= count
-        return { claim, records, to: (records.at(-1)?.offset ?? claim.position) + 1 }
+      .map(({ owned, count }) => {
+        const records = owned.buffered.slice(0, count)
+        owned.buffered = owned.buffered.slice(count)
+        this.#size -= count
+        return { owned, records, to: (records.at(-1)?.offset ?? owned.position) + 1 }
       })
   }
 }

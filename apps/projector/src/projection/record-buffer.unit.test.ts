@@ -1,7 +1,13 @@
 import { assert, describe, it } from '@effect/vitest'
 import type { IncomingRecord } from '@hub/kafka'
 import fc from 'fast-check'
-import { bisect, type Chunk, Intake, type Poll, sizeOf } from './record-buffer.ts'
+import {
+  bisect,
+  type PartitionRecords,
+  RecordBuffer,
+  type TransactionBatch,
+  recordCount,
+} from './record-buffer.ts'
 
 const recordAt = (topic: string, partition: number, offset: number, appendedAt = 0): IncomingRecord => ({
   topic,
@@ -19,48 +25,48 @@ const records = (topic: string, partition: number, from: number, count: number) 
   Array.from({ length: count }, (_, i) => recordAt(topic, partition, from + i))
 
 const opened = (...partitions: ReadonlyArray<number>) => {
-  const intake = new Intake()
+  const buffer = new RecordBuffer()
   for (const partition of partitions) {
-    intake.open('p.lane', { topic: 'lane', partition, position: 10, epoch: 1, fence: 0 }, 10)
+    buffer.addPartition('p.lane', { topic: 'lane', partition, position: 10, epoch: 1, fence: 0 }, 10)
   }
-  return intake
+  return buffer
 }
-const offsetsOf = (poll: Poll) =>
-  poll.map(({ claim, records, to }) => [claim.partition, records.map(({ offset }) => offset), to] as const)
+const offsetsOf = (batch: TransactionBatch) =>
+  batch.map(({ owned, records, to }) => [owned.partition, records.map(({ offset }) => offset), to] as const)
 
-describe('the intake', () => {
+describe('the buffer', () => {
   it('drops what it has, refuses what does not continue, and ignores what is not claimed', () => {
-    const intake = opened(0)
-    assert.strictEqual(intake.add('p.lane', 0, records('p.lane', 0, 8, 4)), 'taken')
-    assert.strictEqual(intake.add('p.lane', 0, records('p.lane', 0, 11, 2)), 'taken')
-    assert.strictEqual(intake.add('p.lane', 0, records('p.lane', 0, 15, 2)), 'gap')
-    assert.strictEqual(intake.add('p.lane', 1, records('p.lane', 1, 10, 2)), 'not_claimed')
-    assert.strictEqual(intake.waiting, 3)
-    assert.deepStrictEqual(offsetsOf(intake.take(100)), [[0, [10, 11, 12], 13]])
+    const buffer = opened(0)
+    assert.strictEqual(buffer.ingest('p.lane', 0, records('p.lane', 0, 8, 4)), 'buffered')
+    assert.strictEqual(buffer.ingest('p.lane', 0, records('p.lane', 0, 11, 2)), 'buffered')
+    assert.strictEqual(buffer.ingest('p.lane', 0, records('p.lane', 0, 15, 2)), 'gap')
+    assert.strictEqual(buffer.ingest('p.lane', 1, records('p.lane', 1, 10, 2)), 'not_owned')
+    assert.strictEqual(buffer.size, 3)
+    assert.deepStrictEqual(offsetsOf(buffer.takeBatch(100)), [[0, [10, 11, 12], 13]])
   })
 
-  it('fills a poll with what was appended first, whichever partition has it', () => {
-    const intake = opened(0, 1, 2)
-    const at = (partition: number, moments: ReadonlyArray<number>) =>
-      intake.add(
+  it('fills a batch with what was appended first, whichever partition has it', () => {
+    const buffer = opened(0, 1, 2)
+    const at = (partition: number, times: ReadonlyArray<number>) =>
+      buffer.ingest(
         'p.lane',
         partition,
-        moments.map((moment, i) => recordAt('p.lane', partition, 10 + i, moment)),
+        times.map((time, i) => recordAt('p.lane', partition, 10 + i, time)),
       )
     at(0, [1, 4, 7, 8])
     at(1, [2, 3, 9])
     // One clock is ahead.
     at(2, [50, 5])
-    const offsets = (poll: Poll) =>
+    const offsets = (batch: TransactionBatch) =>
       Object.fromEntries(
-        poll.map(({ claim, records }) => [claim.partition, records.map(({ offset }) => offset)]),
+        batch.map(({ owned, records }) => [owned.partition, records.map(({ offset }) => offset)]),
       )
-    assert.deepStrictEqual(offsets(intake.take(4)), { 0: [10, 11], 1: [10, 11] })
-    assert.deepStrictEqual(offsets(intake.take(3)), { 0: [12, 13], 1: [12] })
-    assert.deepStrictEqual(offsets(intake.take(100, ({ partition }) => (partition === 2 ? 11 : 0))), {
+    assert.deepStrictEqual(offsets(buffer.takeBatch(4)), { 0: [10, 11], 1: [10, 11] })
+    assert.deepStrictEqual(offsets(buffer.takeBatch(3)), { 0: [12, 13], 1: [12] })
+    assert.deepStrictEqual(offsets(buffer.takeBatch(100, ({ partition }) => (partition === 2 ? 11 : 0))), {
       2: [10],
     })
-    assert.deepStrictEqual(offsets(intake.take(100)), { 2: [11] })
+    assert.deepStrictEqual(offsets(buffer.takeBatch(100)), { 2: [11] })
   })
 
   it('gives out every record once and in order, in polls within the limit', () => {
@@ -68,66 +74,66 @@ describe('the intake', () => {
       fc.property(
         fc.array(fc.tuple(fc.nat(2), fc.integer({ min: 1, max: 9 })), { maxLength: 20 }),
         fc.integer({ min: 1, max: 12 }),
-        (batches, limit) => {
-          const intake = opened(0, 1, 2)
+        (fetches, limit) => {
+          const buffer = opened(0, 1, 2)
           const ends = [10, 10, 10]
-          for (const [partition, count] of batches) {
-            intake.add('p.lane', partition, records('p.lane', partition, ends[partition] ?? 0, count))
+          for (const [partition, count] of fetches) {
+            buffer.ingest('p.lane', partition, records('p.lane', partition, ends[partition] ?? 0, count))
             ends[partition] = (ends[partition] ?? 0) + count
           }
           const next = [10, 10, 10]
-          for (let poll = intake.take(limit); poll.length > 0; poll = intake.take(limit)) {
-            assert.isAtMost(sizeOf(poll), limit)
-            for (const { claim, records, to } of poll) {
+          for (let batch = buffer.takeBatch(limit); batch.length > 0; batch = buffer.takeBatch(limit)) {
+            assert.isAtMost(recordCount(batch), limit)
+            for (const { owned, records, to } of batch) {
               assert.deepStrictEqual(
                 records.map(({ offset }) => offset),
-                records.map((_, i) => (next[claim.partition] ?? 0) + i),
+                records.map((_, i) => (next[owned.partition] ?? 0) + i),
               )
-              next[claim.partition] = to
+              next[owned.partition] = to
             }
           }
           assert.deepStrictEqual(next, ends)
-          assert.strictEqual(intake.waiting, 0)
+          assert.strictEqual(buffer.size, 0)
         },
       ),
     )
   })
 
   it('forgets all claims when they end', () => {
-    const intake = opened(0)
-    intake.add('p.lane', 0, records('p.lane', 0, 10, 3))
-    const [claim] = intake.claims
-    assert.isDefined(claim)
-    assert.isTrue(intake.holds(claim))
-    intake.clear()
-    assert.isFalse(intake.holds(claim))
-    assert.deepStrictEqual(intake.take(10), [])
-    assert.strictEqual(intake.waiting, 0)
+    const buffer = opened(0)
+    buffer.ingest('p.lane', 0, records('p.lane', 0, 10, 3))
+    const [owned] = buffer.partitions
+    assert.isDefined(owned)
+    assert.isTrue(buffer.owns(owned))
+    buffer.clear()
+    assert.isFalse(buffer.owns(owned))
+    assert.deepStrictEqual(buffer.takeBatch(10), [])
+    assert.strictEqual(buffer.size, 0)
   })
 })
 
-describe('halving a poll', () => {
+describe('halving a batch', () => {
   it('loses no record, keeps the order of each partition, and ends at single records', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 3 }), (sizes) => {
-        const intake = opened(...sizes.keys())
+        const buffer = opened(...sizes.keys())
         for (const [partition, size] of sizes.entries()) {
-          intake.add('p.lane', partition, records('p.lane', partition, 10, size))
+          buffer.ingest('p.lane', partition, records('p.lane', partition, 10, size))
         }
-        const leaves = (poll: Poll): ReadonlyArray<Chunk> => {
-          if (sizeOf(poll) === 1) {
-            assert.strictEqual(poll.length, 1)
-            return poll
+        const leaves = (batch: TransactionBatch): ReadonlyArray<PartitionRecords> => {
+          if (recordCount(batch) === 1) {
+            assert.strictEqual(batch.length, 1)
+            return batch
           }
-          const [first, second] = bisect(poll)
-          assert.isAbove(sizeOf(first), 0)
-          assert.isAbove(sizeOf(second), 0)
+          const [first, second] = bisect(batch)
+          assert.isAbove(recordCount(first), 0)
+          assert.isAbove(recordCount(second), 0)
           return [...leaves(first), ...leaves(second)]
         }
         const next = sizes.map(() => 10)
-        for (const { claim, records, to } of leaves(intake.take(100))) {
-          assert.strictEqual(records[0]?.offset, next[claim.partition])
-          next[claim.partition] = to
+        for (const { owned, records, to } of leaves(buffer.takeBatch(100))) {
+          assert.strictEqual(records[0]?.offset, next[owned.partition])
+          next[owned.partition] = to
         }
         assert.deepStrictEqual(
           next,

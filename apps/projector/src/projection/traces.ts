@@ -1,6 +1,6 @@
 /**
- * The traces of a poll: of its records, those that carry a sampled `traceparent`, which are few or none. Their spans are told when the
- * transaction is committed; the events that it records follow from them.
+ * Traces of a transaction batch, for its records with a sampled `traceparent`, which are few or none. Their
+ * spans end when the transaction commits. Events of the transaction continue these traces.
  */
 import type { IncomingRecord } from '@hub/kafka'
 import { type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
@@ -12,42 +12,42 @@ export interface TracedRecord {
   readonly messageId: string
 }
 
-export interface PollTraces {
-  /** By event, the `traceparent` that goes with it to `hub.webhooks.v1`. */
+export interface BatchTraces {
+  /** The `traceparent` of each traced event's record, by event id. */
   readonly ofEvents: (entries: ReadonlyArray<JournalEntry>) => ReadonlyMap<string, string>
-  /** The transaction is committed. */
+  /** Ends the spans. Call it after the commit. */
   readonly applied: () => void
 }
 
-const NOTHING: ReadonlyMap<string, string> = new Map()
-export const UNTRACED: PollTraces = { ofEvents: () => NOTHING, applied: () => {} }
+const NONE: ReadonlyMap<string, string> = new Map()
+export const UNTRACED: BatchTraces = { ofEvents: () => NONE, applied: () => {} }
 
-/** Source of names and attributes: OpenTelemetry, messaging spans. */
-export const tracePoll = (
+/** Starts the spans. Source of names and attributes: OpenTelemetry, messaging spans. */
+export const traceBatch = (
   tracing: TracingShape,
   group: string,
   traced: ReadonlyArray<TracedRecord>,
-): PollTraces => {
+): BatchTraces => {
   if (!tracing.isOn || traced.length === 0) return UNTRACED
   const startedAt = tracing.now()
-  const begun = traced.flatMap(({ messageId, record }) => {
+  const started = traced.flatMap(({ messageId, record }) => {
     const span = tracing.continueTrace(record.traceparent)
     return span === null ? [] : [{ messageId, record, span }]
   })
-  // Records of one message are in their order, so its events follow from the last one.
-  const spans = new Map<string, Span>(begun.map(({ messageId, span }) => [messageId, span]))
+  // The records of a message are in order, so its events continue the trace of the last one.
+  const spans = new Map<string, Span>(started.map(({ messageId, span }) => [messageId, span]))
   return {
     ofEvents: (entries) => {
-      const found = new Map<string, string>()
+      const traceparents = new Map<string, string>()
       for (const { event } of entries) {
         const subject = (event.object as { readonly id?: string }).id
         const span = subject === undefined ? undefined : spans.get(subject)
-        if (span !== undefined) found.set(event.id, traceparentOf(span))
+        if (span !== undefined) traceparents.set(event.id, traceparentOf(span))
       }
-      return found
+      return traceparents
     },
     applied: () => {
-      for (const { messageId, record, span } of begun) {
+      for (const { messageId, record, span } of started) {
         tracing.record(span, {
           name: `process ${record.topic}`,
           kind: 'consumer',

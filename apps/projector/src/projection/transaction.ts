@@ -1,270 +1,155 @@
 /**
- * One poll, one transaction: checkpoints compared and moved, rows, history, operator ids, personal data, then what
- * projectors share (sums over messages), and last the events behind the ends of their journals.
+ * The transaction that applies a batch: compares and moves the checkpoints, writes the rows of messages, then the
+ * aggregates that projectors share, and last the events under the locks of their journal heads.
  */
-import {
-  envelopeOf,
-  eventIdOf,
-  type MessageAccepted,
-  type MessageFact,
-  spendThresholdEventId,
-} from '@hub/domain'
-import { type BatchSealed, eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
-import { type Queries, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
+import { eventIdOf, type MessageFact, spendThresholdEventId } from '@hub/domain'
+import type { BatchSealed, TopicNames } from '@hub/kafka'
+import { CommandSpendPeriods, type Queries, Sql, type StorageError } from '@hub/store'
 import { Clock, Effect } from 'effect'
-import { packRow } from '../events/outbox-row.ts'
-import type { Claim } from './record-buffer.ts'
 import {
-  type Checkpoint,
-  type Head,
-  type JournalKey,
-  lockCheckpoints,
-  moveCheckpoints,
-  moveHeads,
-  readMessages,
-  recordedEvents,
-  type RecordedEvent,
-  takeHeads,
-  writeAccepted,
-  writeEvents,
-  writeHistory,
-  writeOperatorIds,
-  writeOutbox,
-  writePersonalData,
-  writeUnaccepted,
-  writeUpdated,
-} from '../tables/all.ts'
-import { completedEntry, mayClose, spendersOf, thresholdEntry } from '../aggregates/aggregate-events.ts'
+  batchCompletedEntry,
+  chargedPeriods,
+  closingCandidates,
+  spendThresholdEntry,
+} from '../aggregates/aggregate-events.ts'
 import {
-  closeBatches,
-  lockSpendPeriods,
-  tellThresholds,
-  writeBatches,
-  writeCharges,
-  writeStats,
-} from '../tables/aggregates.ts'
-import { type Changes, fold, type JournalEntry } from '../messages/fold.ts'
-import type { PersonalBox } from '../messages/personal-data.ts'
-import { type PollTraces, UNTRACED } from './traces.ts'
+  assignSequences,
+  journalsOf,
+  notRecordedBefore,
+  type Publication,
+  writeJournal,
+} from '../events/journal.ts'
+import { type Changes, fold } from '../messages/fold.ts'
+import type { EncryptedPersonalData } from '../messages/personal-data.ts'
+import { closeBatches, writeBatches } from '../tables/batches.ts'
+import { appendAndRefund } from '../tables/charges.ts'
+import { type Checkpoint, lockCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
+import { writeStats } from '../tables/daily-stats.ts'
+import { findRecordedEvents, lockJournalHeads } from '../tables/event-journal.ts'
+import { writeHistory } from '../tables/message-history.ts'
+import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
+import { writeOperatorIds } from '../tables/operator-ids.ts'
+import { writePersonalData } from '../tables/personal-data.ts'
+import type { OwnedPartition } from './record-buffer.ts'
+import { type BatchTraces, UNTRACED } from './traces.ts'
 
-/** Where a claim's checkpoint goes. */
-export interface Advance {
-  readonly claim: Claim
+/** The new position of a checkpoint. */
+export interface CheckpointAdvance {
+  readonly owned: OwnedPartition
   readonly to: number
-  /** Highest epoch of a `ShardOpened` before `to`. */
+  /** The highest epoch of a fence (`ShardOpened`) before `to`. */
   readonly fence: number
 }
 
-/** A poll that has been read: what it means for the rows. */
-export interface Digest {
-  readonly advances: ReadonlyArray<Advance>
-  /** Lanes first, then the log: what has its acceptance in the same poll need not wait for it. */
+/** The checkpoints after a batch, as `updateCheckpoints` takes them. */
+export const checkpointsAfter = (advances: ReadonlyArray<CheckpointAdvance>) =>
+  advances.map(({ owned, fence, to }) => ({
+    topic: owned.topic,
+    partition: owned.partition,
+    position: to,
+    fence,
+  }))
+
+/** What the records of a transaction batch mean for the read models. */
+export interface DecodedBatch {
+  readonly advances: ReadonlyArray<CheckpointAdvance>
+  /** Lane facts before log facts: a message whose acceptance is in the same batch then need not wait for it. */
   readonly facts: ReadonlyArray<MessageFact>
-  /** Seals of batches, of whichever messages. */
   readonly seals: ReadonlyArray<BatchSealed>
-  /** Encrypted number (and text) of what is accepted here, by message id. */
-  readonly boxes: ReadonlyMap<string, PersonalBox>
+  /** By message id, for the messages that are accepted in this batch. */
+  readonly personalData: ReadonlyMap<string, EncryptedPersonalData>
 }
 
-/** Events recorded by a transaction, waiting in its outbox row to be published. */
-export interface Publication {
-  readonly outboxId: string
-  readonly records: ReadonlyArray<OutgoingRecord>
-}
-
-export type Outcome =
+export type TransactionOutcome =
   | { readonly kind: 'applied'; readonly publication: Publication | null }
-  /** An earlier attempt, whose outcome was not known, had been committed. Its events are in the outbox. */
+  /** An earlier attempt with an unknown outcome was committed. The outbox contains its events. */
   | { readonly kind: 'applied_before' }
-  /** Somebody else has claimed a partition since, or moved it. Nothing was changed. */
+  /** Another member owns a partition now, or moved its checkpoint. This transaction changed nothing. */
   | { readonly kind: 'superseded' }
 
 /**
- * For how long a transaction may take, ms. A poll takes tens of milliseconds; this is for a database under stress, and
- * short enough for a process that must end within ten seconds.
+ * The deadline of a transaction, ms. A batch takes tens of milliseconds. The deadline allows for a database
+ * under stress, and for a process that must end within ten seconds.
  */
 const DEADLINE_MS = 5000
 
-const compare = (
-  advances: ReadonlyArray<Advance>,
+/** Compares the stored checkpoints with those from which the batch was read. */
+const compareCheckpoints = (
+  advances: ReadonlyArray<CheckpointAdvance>,
   stored: ReadonlyArray<Checkpoint>,
 ): 'as_expected' | 'applied_before' | 'superseded' => {
-  const at = new Map(stored.map((checkpoint) => [`${checkpoint.topic}/${checkpoint.partition}`, checkpoint]))
+  const byPartition = new Map(stored.map((one) => [`${one.topic}/${one.partition}`, one]))
   let expected = 0
   let applied = 0
-  for (const { claim, to } of advances) {
-    const checkpoint = at.get(`${claim.topic}/${claim.partition}`)
-    if (checkpoint === undefined || checkpoint.epoch !== claim.epoch) return 'superseded'
-    if (checkpoint.position === claim.position) expected++
+  for (const { owned, to } of advances) {
+    const checkpoint = byPartition.get(`${owned.topic}/${owned.partition}`)
+    if (checkpoint === undefined || checkpoint.epoch !== owned.epoch) return 'superseded'
+    if (checkpoint.position === owned.position) expected++
     if (checkpoint.position === to) applied++
   }
   if (expected === advances.length) return 'as_expected'
   return applied === advances.length ? 'applied_before' : 'superseded'
 }
 
-const journalKey = ({ account, mode }: JournalKey) => `${account}:${mode}`
-
-/** The journals that these belong to, each once. */
-const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<JournalKey> => {
-  const journals = new Map<string, JournalKey>()
-  for (const { account, mode } of entries) {
-    const key = journalKey({ account, mode })
-    if (!journals.has(key)) journals.set(key, { account, mode })
-  }
-  return [...journals.values()]
-}
-
-/** Gives new events their places behind the heads; what is recorded already is left out. Pure. */
-export const placeEvents = (
-  entries: ReadonlyArray<JournalEntry>,
-  heads: ReadonlyArray<Head>,
-  recorded: ReadonlySet<string>,
-): { readonly events: ReadonlyArray<RecordedEvent>; readonly heads: ReadonlyArray<Head> } => {
-  const ends = new Map(heads.map((head) => [journalKey(head), { ...head }]))
-  const events: Array<RecordedEvent> = []
-  const seen = new Set(recorded)
-  for (const { account, mode, event } of entries) {
-    const end = ends.get(journalKey({ account, mode }))
-    if (end === undefined || seen.has(event.id)) continue
-    seen.add(event.id)
-    end.sequence += 1
-    events.push({
-      account,
-      mode,
-      id: event.id,
-      type: event.type,
-      sequence: end.sequence,
-      recordedAt: end.recordedAt,
-      body: JSON.stringify(envelopeOf(event, { recordedAt: end.recordedAt, mode })),
-    })
-  }
-  return { events, heads: [...ends.values()] }
-}
-
-const writeRows = (q: Queries, changes: Changes, boxes: ReadonlyMap<string, PersonalBox>) => {
-  const personal = changes.accepted.flatMap(({ fact }: { readonly fact: MessageAccepted }) => {
-    const box = boxes.get(fact.messageId)
-    return box === undefined ? [] : [{ fact, box }]
+/** Statements for the rows of messages. */
+const writeMessages = (q: Queries, changes: Changes, encrypted: DecodedBatch['personalData']) => {
+  const { accepted, history, operatorIds } = changes
+  const statuses = [...changes.updated, ...changes.unaccepted]
+  const personalData = accepted.flatMap(({ fact }) => {
+    const data = encrypted.get(fact.messageId)
+    return data === undefined ? [] : [{ fact, data }]
   })
   return [
-    ...(changes.accepted.length > 0 ? [writeAccepted(q, changes.accepted)] : []),
-    ...(changes.updated.length > 0 ? [writeUpdated(q, changes.updated)] : []),
-    ...(changes.unaccepted.length > 0 ? [writeUnaccepted(q, changes.unaccepted)] : []),
-    ...(changes.history.length > 0 ? [writeHistory(q, changes.history)] : []),
-    ...(changes.operatorIds.length > 0 ? [writeOperatorIds(q, changes.operatorIds)] : []),
-    ...(personal.length > 0 ? [writePersonalData(q, personal)] : []),
+    ...(accepted.length > 0 ? [writeAccepted(q, accepted)] : []),
+    ...(statuses.length > 0 ? [writeStatuses(q, statuses)] : []),
+    ...(history.length > 0 ? [writeHistory(q, history)] : []),
+    ...(operatorIds.length > 0 ? [writeOperatorIds(q, operatorIds)] : []),
+    ...(personalData.length > 0 ? [writePersonalData(q, personalData)] : []),
   ]
 }
 
-/** What projectors share, table by table in the order in which everybody takes them. */
-const writeSums = (q: Queries, { batches, charges, stats }: Changes, seals: ReadonlyArray<BatchSealed>) => {
+/** Statements for the aggregates. Projectors share these rows, so every transaction uses this order of tables. */
+const writeAggregates = (
+  q: Queries,
+  { batches, charges, stats }: Changes,
+  seals: ReadonlyArray<BatchSealed>,
+) => {
   const reversals = charges.filter(({ kind }) => kind === 'reversal')
   return [
     ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals)] : []),
     ...(stats.length > 0 ? [writeStats(q, stats)] : []),
-    ...(reversals.length > 0 ? [lockSpendPeriods(q, reversals, spendersOf(charges))] : []),
-    ...(charges.length > 0 ? [writeCharges(q, charges)] : []),
+    ...(reversals.length > 0 ? [CommandSpendPeriods.lock(q, reversals, chargedPeriods(charges))] : []),
+    ...(charges.length > 0 ? [appendAndRefund(q, charges)] : []),
   ]
 }
 
-/** Writes events behind the ends of their journals, and the outbox row that they are published from. */
-const writePlaced = async (
-  q: Queries,
-  topics: TopicNames,
-  placed: ReturnType<typeof placeEvents>,
-  traceparents: ReadonlyMap<string, string>,
-): Promise<Publication | null> => {
-  if (placed.events.length === 0) return null
-  const records = placed.events.map((event) => {
-    const traceparent = traceparents.size === 0 ? undefined : traceparents.get(event.id)
-    return eventRecordedRecord(
-      topics,
-      {
-        type: 'EventRecorded',
-        event: event.id,
-        account: event.account,
-        mode: event.mode,
-        sequence: event.sequence,
-        eventType: event.type,
-        createdAt: event.recordedAt,
-        body: event.body,
-      },
-      traceparent === undefined ? {} : { traceparent },
-    )
-  })
-  const [outboxId] = await Promise.all([
-    writeOutbox(q, packRow(records)),
-    writeEvents(q, placed.events),
-    moveHeads(q, placed.heads),
-  ])
-  return { outboxId, records }
-}
-
 /**
- * Clocks of processes and of PostgreSQL agree within a second, or a process is not ready; a day is a thousand times that, and nothing beside
- * the month that is looked into anyway.
+ * Applies a batch in three round trips, whatever its size: lock and read; write rows and lock the journal heads;
+ * write events. The statements of a round trip are sent together and run in order.
  */
-const SKEW_MS = 24 * 3_600_000
-
-/**
- * Before this moment (milliseconds since the epoch) nothing can have been recorded of what these ids name: they carry the moment in which
- * they were made. Of an id that does not, nothing is known. Pure.
- */
-export const notRecordedBefore = (
-  subjects: ReadonlyArray<{ readonly prefix: 'msg' | 'bat'; readonly id: string }>,
-  now: number,
-): number => {
-  const moments = subjects.map(({ id, prefix }) => {
-    const uuid = uuidOf(prefix, id)
-    return uuid[14] === '7' ? Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16) : 0
-  })
-  return Math.max(0, moments.reduce((oldest, moment) => Math.min(oldest, moment), now) - SKEW_MS)
-}
-
-/** Records events that come from elsewhere. To be called last in a transaction: it holds the ends of their journals. */
-export const recordEntries = async (
-  q: Queries,
+export const applyBatch = (
   topics: TopicNames,
-  entries: ReadonlyArray<JournalEntry>,
-): Promise<Publication | null> => {
-  const heads = await takeHeads(q, journalsOf(entries))
-  const recorded = await recordedEvents(
-    q,
-    entries.map(({ event }) => event.id),
-    // Of what these tell is not known here; they are few.
-    0,
-  )
-  return writePlaced(q, topics, placeEvents(entries, heads, recorded), UNTRACED.ofEvents(entries))
-}
-
-/**
- * Applies a digest. Three round trips whatever its size: lock and read; write rows and take the heads; write events.
- * Statements of one round trip are sent together and run in order.
- */
-export const applyDigest = (
-  topics: TopicNames,
-  digest: Digest,
-  traces: PollTraces = UNTRACED,
-): Effect.Effect<Outcome, StorageError, Sql> =>
+  batch: DecodedBatch,
+  traces: BatchTraces = UNTRACED,
+): Effect.Effect<TransactionOutcome, StorageError, Sql> =>
   Effect.flatMap(Effect.all([Sql, Clock.currentTimeMillis]), ([sql, now]) =>
-    sql.transaction<Outcome>(
+    sql.transaction<TransactionOutcome>(
       async (q) => {
-        const { advances, boxes, facts, seals } = digest
+        const { advances, facts, personalData, seals } = batch
         const messageIds = [...new Set(facts.map((fact) => fact.messageId))]
         const [stored, rows] = await Promise.all([
           lockCheckpoints(
             q,
-            ReadCheckpoints.PROJECTION,
-            advances.map(({ claim }) => claim),
+            advances.map(({ owned }) => owned),
           ),
           messageIds.length === 0 ? new Map() : readMessages(q, messageIds),
         ])
-        const verdict = compare(advances, stored)
-        if (verdict !== 'as_expected') return { kind: verdict }
+        const comparison = compareCheckpoints(advances, stored)
+        if (comparison !== 'as_expected') return { kind: comparison }
 
         const changes = fold(rows, facts)
-        const candidates = mayClose(changes.batches, seals)
-        const spenders = spendersOf(changes.charges)
+        const candidates = closingCandidates(changes.batches, seals)
+        const periods = chargedPeriods(changes.charges)
         const since = Math.min(
           notRecordedBefore(
             [
@@ -273,23 +158,14 @@ export const applyDigest = (
             ],
             now,
           ),
-          ...spenders.map(({ period }) => Date.parse(period)),
+          ...periods.map(({ period }) => Date.parse(period)),
         )
-        // Started here, in this order: statements on one connection run as they were started, and what is shared, the
-        // heads most of all, is to be held for as short a time as possible.
+        // Started here and in this order: a connection executes statements in the order of their start. Shared
+        // rows, the journal heads most of all, must be locked for as short a time as possible.
         const writes = [
-          moveCheckpoints(
-            q,
-            ReadCheckpoints.PROJECTION,
-            advances.map(({ claim, fence, to }) => ({
-              topic: claim.topic,
-              partition: claim.partition,
-              position: to,
-              fence,
-            })),
-          ),
-          ...writeRows(q, changes, boxes),
-          ...writeSums(q, changes, seals),
+          updateCheckpoints(q, checkpointsAfter(advances)),
+          ...writeMessages(q, changes, personalData),
+          ...writeAggregates(q, changes, seals),
         ].map((statement) => statement.execute())
         if (changes.events.length === 0 && candidates.length === 0) {
           await Promise.all(writes)
@@ -302,28 +178,28 @@ export const applyDigest = (
                 q,
                 candidates.map(({ batch }) => batch),
               ),
-          spenders.length === 0 ? [] : tellThresholds(q, spenders),
-          takeHeads(q, journalsOf([...changes.events, ...candidates])),
-          recordedEvents(
+          periods.length === 0 ? [] : CommandSpendPeriods.markCrossedThresholds(q, periods),
+          lockJournalHeads(q, journalsOf([...changes.events, ...candidates])),
+          findRecordedEvents(
             q,
             [
               ...changes.events.map(({ event }) => event.id),
               ...candidates.map(({ batch }) => eventIdOf(batch, 'batch.completed')),
-              ...spenders.map(({ account, period }) => spendThresholdEventId(account, period)),
+              ...periods.map(({ account, period }) => spendThresholdEventId(account, period)),
             ],
             since,
           ),
           Promise.all(writes),
         ])
-        const entries = [...changes.events, ...closed.map(completedEntry), ...crossed.map(thresholdEntry)]
+        const entries = [
+          ...changes.events,
+          ...closed.map(batchCompletedEntry),
+          ...crossed.map(spendThresholdEntry),
+        ]
+        const journal = assignSequences(entries, heads, recorded)
         return {
           kind: 'applied',
-          publication: await writePlaced(
-            q,
-            topics,
-            placeEvents(entries, heads, recorded),
-            traces.ofEvents(entries),
-          ),
+          publication: await writeJournal(q, topics, journal, traces.ofEvents(entries)),
         }
       },
       { deadline: DEADLINE_MS },

@@ -1,24 +1,25 @@
 /**
- * Compares the rebuilt tables with the live ones row by row, in one snapshot that is taken when both stand at the same place of the log. PostgreSQL
- * compares whole rows, a page of keys at a time; what comes back are counts, keys and names of columns, never values.
+ * Compares the rebuilt tables with the live ones row by row, in a snapshot in which both are at the same positions.
+ * PostgreSQL compares whole rows, one page of keys at a time. The result contains counts, keys and names of
+ * columns, and never values.
  */
 import { encodeId, type IdPrefix } from '@hub/domain'
 import type { Queries, RebuildComparison, RebuildDifference } from '@hub/store'
 import { type Bounds, LAST, NIL } from './horizon.ts'
 
-interface Compared {
+interface ComparedTable {
   readonly table: string
-  /** Column that the pages are cut by: an id. */
+  /** The id column that divides the table into pages. */
   readonly page: string
-  /** Of which it is the id. */
+  /** The prefix of the public form of that id. */
   readonly prefix: IdPrefix
   /** The columns of the primary key. */
   readonly key: ReadonlyArray<string>
-  /** Least value of `page` that is compared. */
+  /** The smallest value of `page` that is compared. */
   readonly from: (bounds: Bounds) => string
 }
 
-const TABLES: ReadonlyArray<Compared> = [
+const TABLES: ReadonlyArray<ComparedTable> = [
   { table: 'messages', page: 'id', prefix: 'msg', key: ['id'], from: ({ rows }) => rows },
   {
     table: 'message_history',
@@ -51,10 +52,10 @@ const TABLES: ReadonlyArray<Compared> = [
   },
 ]
 
-/** Rows of a page: some tens of milliseconds. */
-const PAGE = 5000
-/** Examples that are kept of each table. */
-const EXAMPLES = 20
+/** Rows of a page, which takes some tens of milliseconds. */
+const ROWS_PER_PAGE = 5000
+/** Examples of differences for each table. */
+const MAX_EXAMPLES = 20
 
 interface Page {
   readonly live: number
@@ -67,19 +68,26 @@ interface Page {
   }>
 }
 
-/** The last key of the next page: that of the row so many further on, in whichever table has it first; `null`: the rest is one page. */
-const endOfPage = async (q: Queries, { page, table }: Compared, after: string): Promise<string | null> => {
+/**
+ * The last key of the next page: the key of the row `ROWS_PER_PAGE` further on, in the table where it is smaller.
+ * `null`: the rest is one page.
+ */
+const endOfPage = async (
+  q: Queries,
+  { page, table }: ComparedTable,
+  after: string,
+): Promise<string | null> => {
   const [row] = await q<{ end: string | null }[]>`
     SELECT least(
-      (SELECT ${q(page)} FROM ${q(`read.${table}`)} WHERE ${q(page)} > ${after} ORDER BY ${q(page)} OFFSET ${PAGE} LIMIT 1),
-      (SELECT ${q(page)} FROM ${q(`rebuild.${table}`)} WHERE ${q(page)} > ${after} ORDER BY ${q(page)} OFFSET ${PAGE} LIMIT 1)
+      (SELECT ${q(page)} FROM ${q(`read.${table}`)} WHERE ${q(page)} > ${after} ORDER BY ${q(page)} OFFSET ${ROWS_PER_PAGE} LIMIT 1),
+      (SELECT ${q(page)} FROM ${q(`rebuild.${table}`)} WHERE ${q(page)} > ${after} ORDER BY ${q(page)} OFFSET ${ROWS_PER_PAGE} LIMIT 1)
     ) AS end`
   return row?.end ?? null
 }
 
 const comparePage = async (
   q: Queries,
-  { from, key, page, table }: Compared,
+  { from, key, page, table }: ComparedTable,
   bounds: Bounds,
   after: string,
   end: string,
@@ -110,57 +118,57 @@ const comparePage = async (
   return row ?? { live: 0, rebuilt: 0, differences: 0, examples: [] }
 }
 
-/** A key as an operator can look it up: ids in their public form. */
-const shownKey = ({ key, page, prefix }: Compared, values: Readonly<Record<string, string>>): string =>
+/** A key with its ids in their public form, so that staff can look it up. */
+const publicKey = ({ key, page, prefix }: ComparedTable, values: Readonly<Record<string, string>>): string =>
   key
     .map((column) => (column === page ? encodeId(prefix, values[column] ?? NIL) : (values[column] ?? '')))
     .join(' ')
 
 const compareTable = async (
   q: Queries,
-  compared: Compared,
+  compared: ComparedTable,
   bounds: Bounds,
-  wanted: () => boolean,
+  isWanted: () => boolean,
 ): Promise<RebuildComparison | null> => {
-  const found = { live: 0, rebuilt: 0, differences: 0 }
+  const counts = { live: 0, rebuilt: 0, differences: 0 }
   const examples: Array<RebuildDifference> = []
   const from = compared.from(bounds)
-  // Pages begin behind a key. Nothing has the smallest UUID, and no message the smallest one of a moment.
+  // A page begins after a key. No row has the nil UUID, and no message the smallest UUID of a timestamp.
   for (let after: string | null = from; after !== null;) {
-    if (!wanted()) return null
+    if (!isWanted()) return null
     const end: string | null = await endOfPage(q, compared, after)
-    const page = await comparePage(q, compared, bounds, after, end ?? LAST, EXAMPLES - examples.length)
-    found.live += page.live
-    found.rebuilt += page.rebuilt
-    found.differences += page.differences
+    const page = await comparePage(q, compared, bounds, after, end ?? LAST, MAX_EXAMPLES - examples.length)
+    counts.live += page.live
+    counts.rebuilt += page.rebuilt
+    counts.differences += page.differences
     for (const { columns, key, missing } of page.examples) {
-      examples.push({ key: shownKey(compared, key), missing, columns: columns ?? [] })
+      examples.push({ key: publicKey(compared, key), missing, columns: columns ?? [] })
     }
     after = end
   }
-  return { table: `read.${compared.table}`, ...found, examples }
+  return { table: `read.${compared.table}`, ...counts, examples }
 }
 
-/** Takes the snapshot. To be called first in a transaction, which may take as long as it takes. */
+/** Takes the snapshot. Call it first in a transaction. Its statements have their own timeout. */
 export const takeSnapshot = async (q: Queries): Promise<void> => {
   await q`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
   await q`SELECT set_config('statement_timeout', '60s', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
 }
 
-/** Compares everything in the snapshot of this transaction; `null`: it is not wanted any more. */
-export const compareAll = async (
+/** Compares all tables in the snapshot of this transaction. Returns `null` when `isWanted` becomes false. */
+export const compareTables = async (
   q: Queries,
   bounds: Bounds,
-  wanted: () => boolean,
+  isWanted: () => boolean,
 ): Promise<ReadonlyArray<RebuildComparison> | null> => {
   const all: Array<RebuildComparison> = []
   for (const table of TABLES) {
-    const compared = await compareTable(q, table, bounds, wanted)
+    const compared = await compareTable(q, table, bounds, isWanted)
     if (compared === null) return null
     all.push(compared)
   }
   return all
 }
 
-export const differencesOf = (compared: ReadonlyArray<RebuildComparison>): number =>
+export const countDifferences = (compared: ReadonlyArray<RebuildComparison>): number =>
   compared.reduce((sum, { differences }) => sum + differences, 0)

@@ -1,121 +1,109 @@
 /**
- * A portion of the log, folded into the tables beside the live ones: the fold, the statements and the order of tables are those of the live
- * projection. No event is made of it, nothing is given back and nobody is told.
+ * Folds a batch of records into the tables of a rebuild. The fold, the statements and the order of tables are
+ * those of the live projection. It records no events and refunds nothing.
  */
 import type { MessageAccepted, MessageFact } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
-import { type Queries, ReadCheckpoints, Sql, type StorageError, uuidOf } from '@hub/store'
+import { type Queries, Sql, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
+import { closingCandidates } from '../aggregates/aggregate-events.ts'
 import { type Changes, fold } from '../messages/fold.ts'
-import type { Advance } from '../projection/transaction.ts'
-import {
-  lockCheckpoints,
-  moveCheckpoints,
-  readMessages,
-  writeAccepted,
-  writeHistory,
-  writeOperatorIds,
-  writePersonalData,
-  writeUnaccepted,
-  writeUpdated,
-} from '../tables/all.ts'
-import { mayClose } from '../aggregates/aggregate-events.ts'
-import { appendCharges, closeBatches, writeBatches, writeStats } from '../tables/aggregates.ts'
-import type { PersonalBox } from '../messages/personal-data.ts'
-import { type Held, hold } from '../tables/rebuilds.ts'
+import type { EncryptedPersonalData } from '../messages/personal-data.ts'
+import { type CheckpointAdvance, checkpointsAfter } from '../projection/transaction.ts'
+import { closeBatches, writeBatches } from '../tables/batches.ts'
+import { appendCharges } from '../tables/charges.ts'
+import { lockCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
+import { writeStats } from '../tables/daily-stats.ts'
+import { writeHistory } from '../tables/message-history.ts'
+import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
+import { writeOperatorIds } from '../tables/operator-ids.ts'
+import { writePersonalData } from '../tables/personal-data.ts'
+import { type RebuildLease, renewLease } from '../tables/rebuilds.ts'
 import { type Bounds, isFrom } from './horizon.ts'
 
-/** A portion of records that has been read. */
-export interface Portion {
-  readonly advances: ReadonlyArray<Advance>
+/** What the records of a batch mean for the tables of the rebuild. */
+export interface RebuildBatch {
+  readonly advances: ReadonlyArray<CheckpointAdvance>
   readonly facts: ReadonlyArray<MessageFact>
   readonly seals: ReadonlyArray<BatchSealed>
   /** Number of records. */
   readonly records: number
 }
 
-/** A portion takes some hundred milliseconds; this is for a database under stress. */
+/** A batch takes some hundred milliseconds. The deadline allows for a database under stress. */
 const DEADLINE_MS = 8000
 
-/** Leaves out what is carried over from the live tables. */
-const within = (changes: Changes, bounds: Bounds): Changes => ({
+/** Leaves out changes of rows that are copied from the live tables. */
+const withinBounds = (changes: Changes, bounds: Bounds): Changes => ({
   ...changes,
   operatorIds: changes.operatorIds.filter(({ messageId }) => isFrom(bounds.operatorIds, 'msg', messageId)),
   batches: changes.batches.filter(({ batch }) => isFrom(bounds.batches, 'bat', batch)),
   stats: changes.stats.filter(({ day }) => day >= bounds.day),
 })
 
-const write = (q: Queries, changes: Changes, seals: ReadonlyArray<BatchSealed>) => [
-  ...(changes.accepted.length > 0 ? [writeAccepted(q, changes.accepted, 'rebuild')] : []),
-  ...(changes.updated.length > 0 ? [writeUpdated(q, changes.updated, 'rebuild')] : []),
-  ...(changes.unaccepted.length > 0 ? [writeUnaccepted(q, changes.unaccepted, 'rebuild')] : []),
-  ...(changes.history.length > 0 ? [writeHistory(q, changes.history, 'rebuild')] : []),
-  ...(changes.operatorIds.length > 0 ? [writeOperatorIds(q, changes.operatorIds, 'rebuild')] : []),
-  ...(changes.batches.length > 0 || seals.length > 0
-    ? [writeBatches(q, changes.batches, seals, 'rebuild')]
-    : []),
-  ...(changes.stats.length > 0 ? [writeStats(q, changes.stats, 'rebuild')] : []),
-  ...(changes.charges.length > 0 ? [appendCharges(q, changes.charges, 'rebuild')] : []),
-]
+const write = (q: Queries, changes: Changes, seals: ReadonlyArray<BatchSealed>) => {
+  const { accepted, batches, charges, history, operatorIds, stats } = changes
+  const statuses = [...changes.updated, ...changes.unaccepted]
+  return [
+    ...(accepted.length > 0 ? [writeAccepted(q, accepted, 'rebuild')] : []),
+    ...(statuses.length > 0 ? [writeStatuses(q, statuses, 'rebuild')] : []),
+    ...(history.length > 0 ? [writeHistory(q, history, 'rebuild')] : []),
+    ...(operatorIds.length > 0 ? [writeOperatorIds(q, operatorIds, 'rebuild')] : []),
+    ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals, 'rebuild')] : []),
+    ...(stats.length > 0 ? [writeStats(q, stats, 'rebuild')] : []),
+    ...(charges.length > 0 ? [appendCharges(q, charges, 'rebuild')] : []),
+  ]
+}
 
-/** `lost`: the rebuild is somebody else's by now, or has ended. `moved`: the positions are not those that were read from. Both change nothing. */
-export type Folded = 'folded' | 'lost' | 'moved'
+/**
+ * `lost`: another projector has the lease, or the rebuild has ended. `moved`: the checkpoints are not those from
+ * which the batch was read. Both change nothing.
+ */
+export type FoldResult = 'folded' | 'lost' | 'moved'
 
-/** Folds a portion. */
-export const foldPortion = (
-  held: Held,
+export const foldBatch = (
+  lease: RebuildLease,
   bounds: Bounds,
-  portion: Portion,
-): Effect.Effect<Folded, StorageError, Sql> =>
+  batch: RebuildBatch,
+): Effect.Effect<FoldResult, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
-    sql.transaction<Folded>(
+    sql.transaction<FoldResult>(
       async (q) => {
-        const { advances, records } = portion
-        const facts = portion.facts.filter(({ messageId }) => isFrom(bounds.rows, 'msg', messageId))
-        const seals = portion.seals.filter(({ batch }) => isFrom(bounds.batches, 'bat', batch))
+        const { advances, records } = batch
+        const facts = batch.facts.filter(({ messageId }) => isFrom(bounds.rows, 'msg', messageId))
+        const seals = batch.seals.filter((seal) => isFrom(bounds.batches, 'bat', seal.batch))
         const messageIds = [...new Set(facts.map(({ messageId }) => messageId))]
-        if (!(await hold(q, held, { records }))) return 'lost'
+        if (!(await renewLease(q, lease, { records }))) return 'lost'
         const [stored, rows] = await Promise.all([
           lockCheckpoints(
             q,
-            ReadCheckpoints.PROJECTION,
-            advances.map(({ claim }) => claim),
+            advances.map(({ owned }) => owned),
             'rebuild',
           ),
           messageIds.length === 0 ? new Map() : readMessages(q, messageIds, 'rebuild'),
         ])
-        const areAt = (position: (advance: Advance) => number) =>
+        const areAt = (position: (advance: CheckpointAdvance) => number) =>
           advances.every((advance) =>
             stored.some(
               (one) =>
-                one.topic === advance.claim.topic &&
-                one.partition === advance.claim.partition &&
+                one.topic === advance.owned.topic &&
+                one.partition === advance.owned.partition &&
                 one.position === position(advance),
             ),
           )
-        // An attempt before this one, whose outcome was not known, may have been committed.
+        // An earlier attempt with an unknown outcome may have been committed.
         if (areAt(({ to }) => to)) return 'folded'
-        if (!areAt(({ claim }) => claim.position)) return 'moved'
-        const changes = within(fold(rows, facts), bounds)
-        const candidates = mayClose(changes.batches, seals)
+        if (!areAt(({ owned }) => owned.position)) return 'moved'
+        const changes = withinBounds(fold(rows, facts), bounds)
+        const candidates = closingCandidates(changes.batches, seals)
         await Promise.all([
-          moveCheckpoints(
-            q,
-            ReadCheckpoints.PROJECTION,
-            advances.map(({ claim, fence, to }) => ({
-              topic: claim.topic,
-              partition: claim.partition,
-              position: to,
-              fence,
-            })),
-            'rebuild',
-          ),
+          updateCheckpoints(q, checkpointsAfter(advances), 'rebuild'),
           ...write(q, changes, seals),
         ])
         if (candidates.length > 0) {
           await closeBatches(
             q,
-            candidates.map(({ batch }) => batch),
+            candidates.map((candidate) => candidate.batch),
             'rebuild',
           )
         }
@@ -125,39 +113,26 @@ export const foldPortion = (
     ),
   )
 
-/** Those of the messages whose number and text are not stored. */
-export const withoutPersonalData = async (
-  q: Queries,
-  facts: ReadonlyArray<MessageAccepted>,
-): Promise<ReadonlyArray<MessageAccepted>> => {
-  const ids = facts.map(({ messageId }) => uuidOf('msg', messageId))
-  const rows = await q<{ id: string }[]>`
-    SELECT w.id FROM unnest(${ids}::uuid[]) AS w (id)
-      LEFT JOIN LATERAL (SELECT 1 AS one FROM read.personal_data WHERE message_id = w.id LIMIT 1) AS p ON true
-     WHERE p.one IS NULL`
-  const missing = new Set(rows.map(({ id }) => id))
-  return facts.filter((_, index) => missing.has(ids[index] ?? ''))
-}
-
 /**
- * Stores numbers and texts that are missing from their one home, which is never rebuilt: the log can tell them for two days only. Through the
- * statement of the live projection, so that nobody who was forgotten comes back (docs/decisions/0019).
+ * Stores missing numbers and texts in `read.personal_data`, which is never rebuilt: their payload keys exist for
+ * two days only. It uses the statement of the live projection, so that an erased recipient stays erased
+ * (docs/decisions/0019).
  */
 export const restorePersonalData = (
-  held: Held,
+  lease: RebuildLease,
   facts: ReadonlyArray<MessageAccepted>,
-  boxes: ReadonlyMap<string, PersonalBox>,
+  encrypted: ReadonlyMap<string, EncryptedPersonalData>,
 ): Effect.Effect<'restored' | 'lost', StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.transaction(async (q) => {
       const rows = facts.flatMap((fact) => {
-        const box = boxes.get(fact.messageId)
-        return box === undefined ? [] : [{ fact, box }]
+        const data = encrypted.get(fact.messageId)
+        return data === undefined ? [] : [{ fact, data }]
       })
       if (rows.length === 0) return 'restored'
-      if (!(await hold(q, held))) return 'lost'
+      if (!(await renewLease(q, lease))) return 'lost'
       const { count } = await writePersonalData(q, rows)
-      await hold(q, held, { restored: count })
+      await renewLease(q, lease, { restored: count })
       return 'restored'
     }),
   )

@@ -1,6 +1,7 @@
 /**
- * What of the read models the topics can still tell. They keep for thirteen months what the tables keep for three years, so older rows are
- * carried over as they are. Pure. Source: docs/decisions/0020.
+ * The horizon of a rebuild: from when on the topics contain all records. The topics keep records for thirteen
+ * months, the tables keep rows for three years. Older rows are copied from the live tables. Pure.
+ * Source: docs/decisions/0020.
  */
 import { decodeId } from '@hub/domain'
 import { ACCEPTANCE_AFTER_ID_MS } from '@hub/store'
@@ -8,27 +9,29 @@ import { ACCEPTANCE_AFTER_ID_MS } from '@hub/store'
 const DAY = 24 * 3_600_000
 
 /**
- * A record is appended at most so long after it happened: a `service` record may wait in the outbox while Kafka is away. Retention removes
- * records in the order in which they were appended, so what happened this much after the first one that is left is all there.
+ * A fact is appended at most this long after it occurred: a `service` record may wait in the outbox while Kafka is
+ * unavailable. Kafka removes records in the order of their appends. So all facts that occurred this long after
+ * the first remaining record are in the topic.
  */
 const APPENDED_WITHIN = DAY
 
-/** Sums that nothing changes any more: the last late report comes when operators' ids are forgotten, after ninety days. */
+/** After this, aggregates no longer change: operator ids are kept for 90 days, and late reports need them. */
 const SETTLED_AFTER = ACCEPTANCE_AFTER_ID_MS + 95 * DAY
 
 export interface Horizon {
-  /** The first moment of a month: messages with an id from here on are rebuilt. `null`: all. */
+  /** The start of a month: messages with an id from then on are rebuilt. `null`: all. */
   readonly since: number | null
-  /** The first moment of a day: batches and statistics from here on are rebuilt, to which no older message adds. `null`: all. */
+  /** The start of a day: batches and statistics from then on are rebuilt. No older message contributes to them. `null`: all. */
   readonly sumsSince: number | null
 }
 
-/** Everything: nothing has been removed from the topics yet. */
+/** The topics contain all records ever appended. */
 export const EVERYTHING: Horizon = { since: null, sumsSince: null }
 
 /**
- * The horizon of topics, of which some partitions have lost their beginnings: `firsts` are when the first records were appended that those
- * still have, or, where nothing is left, when the last one was applied. `null`: the topics hold too little for the sums to be told apart.
+ * The horizon, from `firsts`: for each partition without its first records, when its first remaining record was
+ * appended, or for an empty partition when its last record was applied. Returns `null` when the topics contain
+ * so little that aggregates before the horizon may still change.
  */
 export const horizonOf = (firsts: ReadonlyArray<number>, now: number): Horizon | null => {
   if (firsts.length === 0) return EVERYTHING
@@ -38,37 +41,37 @@ export const horizonOf = (firsts: ReadonlyArray<number>, now: number): Horizon |
   return sumsSince <= now - SETTLED_AFTER ? { since, sumsSince } : null
 }
 
-/** The smallest UUIDv7 of a moment. */
+/** The smallest UUIDv7 with this timestamp (ms). */
 export const uuidFloor = (at: number): string => {
   const hex = at.toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
 
-/** The smallest UUID: before every id. */
+/** The smallest UUID, before every id. */
 export const NIL = '00000000-0000-0000-0000-000000000000'
-/** The largest. */
+/** The largest UUID. */
 export const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** The first moment of a moment's month (UTC). */
+/** The start of the month (UTC) of a timestamp. */
 export const monthOf = (at: number): number => {
   const date = new Date(at)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
 }
 
-/** What is rebuilt, in the terms of the rows: a row with an id or a day before its bound is left as it is. */
+/** The horizon as ids and days: a row before its bound is not rebuilt. */
 export interface Bounds {
-  /** Least message id (UUID) of messages, history and charges. */
+  /** The smallest message id (UUID) of messages, history and charges. */
   readonly rows: string
-  /** Of operators' ids, which are kept for a shorter time; and the moment of it. */
+  /** The same for operator ids, which are kept for a shorter time; and its timestamp. */
   readonly operatorIds: string
   readonly operatorIdsFrom: number
-  /** Least batch id (UUID). */
+  /** The smallest batch id (UUID). */
   readonly batches: string
-  /** First day, `2026-11-01`. */
+  /** The first day, `2026-11-01`. */
   readonly day: string
 }
 
-/** `operatorIdsCutoff`: moment from which on operators' ids are kept. */
+/** `operatorIdsCutoff`: when the oldest operator id that is kept was given (ms). */
 export const boundsOf = ({ since, sumsSince }: Horizon, operatorIdsCutoff: number): Bounds => {
   const operatorIdsFrom = Math.max(since ?? 0, monthOf(operatorIdsCutoff))
   return {
@@ -80,6 +83,6 @@ export const boundsOf = ({ since, sumsSince }: Horizon, operatorIdsCutoff: numbe
   }
 }
 
-/** Whether an id names something that is not before a bound. */
+/** Whether a public id is at or after a bound. */
 export const isFrom = (bound: string, prefix: 'msg' | 'bat', id: string): boolean =>
   (decodeId(prefix, id) ?? NIL) >= bound

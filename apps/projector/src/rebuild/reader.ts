@@ -1,94 +1,74 @@
 /**
- * Reads all partitions of lanes and log for a rebuild, in a consumer group of its own that nobody else is in and that stores no offsets: where to go
- * on stands in the tables of the rebuild. What is read waits here until it may be folded, so much of each partition.
+ * Reads all partitions of lanes and log for a rebuild, in a consumer group of its own that stores no offsets: the
+ * positions are in `rebuild.checkpoints`. Records are buffered, up to a limit for each partition.
  */
 import { randomUUID } from 'node:crypto'
-import {
-  type Assignment,
-  KafkaUnavailable,
-  type ConsumerGroups,
-  type GroupControl,
-  joinWithRetry,
-  type TopicNames,
-  topicNames,
-} from '@hub/kafka'
-import { ReadCheckpoints, Sql, type StorageError } from '@hub/store'
+import { type ConsumerGroups, joinWithRetry, KafkaUnavailable, topicNames } from '@hub/kafka'
+import { Sql, type StorageError } from '@hub/store'
 import { Effect, Latch, type Scope } from 'effect'
-import { type Claim, Intake, type Poll } from '../projection/record-buffer.ts'
-import { type Checkpoint, claimCheckpoints, moveCheckpoints } from '../tables/all.ts'
-import { type Held, hold } from '../tables/rebuilds.ts'
+import { GapDetector, type Membership, pauseAll } from '../projection/ownership.ts'
+import { type OwnedPartition, RecordBuffer, type TransactionBatch } from '../projection/record-buffer.ts'
+import { sourceTopics } from '../projection/source-topics.ts'
+import { acquireCheckpoints, type Checkpoint, updateCheckpoints } from '../tables/checkpoints.ts'
+import { type RebuildLease, renewLease } from '../tables/rebuilds.ts'
 
-export interface ReaderOptions {
+export interface RebuildReaderOptions {
   /** `HUB_TOPIC_PREFIX`. */
   readonly prefix: string
   readonly partitions: number
 }
 
-/** Where a partition begins and ends. */
-export interface Extent {
-  /** Topic without the deployment's prefix. */
+/** The offsets that a partition contains. */
+export interface PartitionRange {
+  /** The topic without the prefix of the deployment. */
   readonly topic: string
   readonly partition: number
   readonly low: number
   readonly high: number
 }
 
-/** Names a partition. */
 export const keyOf = ({ partition, topic }: { readonly topic: string; readonly partition: number }) =>
   `${topic}/${partition}`
 
-export interface Reader {
-  /** Claims the positions that the rebuild has come to, and reads on from there. `lost`: it is not ours any more. */
+export interface RebuildReader {
+  /** Acquires the checkpoints of the rebuild and reads from there. `lost`: the lease is lost. */
   readonly open: Effect.Effect<'open' | 'lost' | 'not_yet', StorageError | KafkaUnavailable>
-  /** False before `open`, and again when the consumer was built anew. */
+  /** False before `open`, and after each rebalance. */
   readonly isOpen: () => boolean
-  readonly claims: () => ReadonlyArray<Claim>
-  /** At most so many records, none at or behind `end` of its partition. */
-  readonly take: (limit: number, end: (claim: Claim) => number) => Poll
-  readonly extents: Effect.Effect<ReadonlyArray<Extent>, KafkaUnavailable>
+  readonly partitions: () => ReadonlyArray<OwnedPartition>
+  /** Takes at most `limit` records, and none at or after `end` of its partition. */
+  readonly takeBatch: (limit: number, end: (owned: OwnedPartition) => number) => TransactionBatch
+  readonly ranges: Effect.Effect<ReadonlyArray<PartitionRange>, KafkaUnavailable>
 }
 
 /**
- * Records that may wait here, shared among the partitions: some tens of megabytes. What is fetched with the last of them comes on top, a
- * megabyte a partition at most.
+ * Buffered records over all partitions: some tens of megabytes. The fetch that reaches the limit adds at most one
+ * megabyte per partition.
  */
-const WAITING = 20_000
-const LEAST_OF_A_PARTITION = 100
-
-const sourcesOf = (topics: TopicNames): ReadonlyMap<string, string> => {
-  const bare = topicNames()
-  return new Map([
-    [topics.acceptedOtp, bare.acceptedOtp],
-    [topics.acceptedService, bare.acceptedService],
-    [topics.messages, bare.messages],
-  ])
-}
+const BUFFERED_RECORDS = 20_000
+const MIN_BUFFERED_PER_PARTITION = 100
 
 /** Reads until the scope closes. */
-export const makeReader = Effect.fnUntraced(function* (
-  held: Held,
-  { partitions, prefix }: ReaderOptions,
-): Effect.fn.Return<Reader, never, Sql | ConsumerGroups | Scope.Scope> {
+export const makeRebuildReader = Effect.fnUntraced(function* (
+  lease: RebuildLease,
+  { partitions, prefix }: RebuildReaderOptions,
+): Effect.fn.Return<RebuildReader, never, Sql | ConsumerGroups | Scope.Scope> {
   const sql = yield* Sql
-  const sources = sourcesOf(topicNames(prefix))
-  const room = Math.max(LEAST_OF_A_PARTITION, Math.floor(WAITING / (sources.size * partitions)))
-  const intake = new Intake()
-  const rooms = new Map<Claim, Latch.Latch>()
-  let current: { readonly assignment: Assignment; readonly control: GroupControl } | null = null
-  let opened = false
-  /** Where a partition's records did not continue: the second time there is nothing in between. */
-  const gaps = new Map<string, number>()
+  const sources = sourceTopics(topicNames(prefix))
+  const perPartition = Math.floor(BUFFERED_RECORDS / (sources.size * partitions))
+  const room = Math.max(MIN_BUFFERED_PER_PARTITION, perPartition)
+  const buffer = new RecordBuffer()
+  /** Open while the buffer of the partition may grow. */
+  const roomLatches = new Map<OwnedPartition, Latch.Latch>()
+  const gaps = new GapDetector()
+  let membership: Membership | null = null
+  let isOpen = false
 
   const close = () => {
-    opened = false
-    intake.clear()
-    for (const latch of rooms.values()) latch.openUnsafe()
-    rooms.clear()
-  }
-  const pauseAll = ({ assignment, control }: NonNullable<typeof current>) => {
-    for (const source of sources.keys()) {
-      for (const shard of assignment.shards) control.pause(source, shard)
-    }
+    isOpen = false
+    buffer.clear()
+    for (const latch of roomLatches.values()) latch.openUnsafe()
+    roomLatches.clear()
   }
 
   yield* joinWithRetry(
@@ -100,31 +80,27 @@ export const makeReader = Effect.fnUntraced(function* (
     {
       onAssigned: (assignment, control) => {
         close()
-        current = { assignment, control }
-        pauseAll(current)
+        membership = { assignment, control }
+        pauseAll(sources, membership)
       },
       onRevoking: Effect.sync(() => {
-        current = null
+        membership = null
         close()
       }),
       onBatch: (source, partition, records) =>
         Effect.suspend(() => {
-          const claim = intake.claims.find((one) => one.source === source && one.partition === partition)
-          if (claim === undefined) return Effect.void
-          if (intake.add(source, partition, records) === 'gap') {
-            const first = records[0]?.offset ?? 0
-            const key = `${source}/${partition}`
-            // The first time everything is read again from its position.
-            if (gaps.get(key) !== claim.next) {
-              gaps.set(key, claim.next)
+          const owned = buffer.partitionOf(source, partition)
+          if (owned === undefined) return Effect.void
+          if (buffer.ingest(source, partition, records) === 'gap') {
+            if (!gaps.isPermanent(source, partition, owned.nextOffset)) {
               close()
               return Effect.void
             }
-            claim.next = first
-            intake.add(source, partition, records)
+            owned.nextOffset = records[0]?.offset ?? 0
+            buffer.ingest(source, partition, records)
           }
-          if (claim.waiting.length < room) return Effect.void
-          const latch = rooms.get(claim)
+          if (owned.buffered.length < room) return Effect.void
+          const latch = roomLatches.get(owned)
           latch?.closeUnsafe()
           return latch?.await ?? Effect.void
         }),
@@ -132,64 +108,65 @@ export const makeReader = Effect.fnUntraced(function* (
   )
   yield* Effect.addFinalizer(() => Effect.sync(close))
 
-  const extents = Effect.gen(function* () {
-    const control = current?.control
+  const ranges = Effect.gen(function* () {
+    const control = membership?.control
     if (control === undefined) {
       return yield* new KafkaUnavailable({ reason: 'refused', detail: 'the group is being joined' })
     }
-    const all: Array<Extent> = []
+    const all: Array<PartitionRange> = []
     for (const [source, topic] of sources) {
-      for (const bound of yield* control.offsetRanges(source)) all.push({ topic, ...bound })
+      for (const range of yield* control.offsetRanges(source)) all.push({ topic, ...range })
     }
     return all
   })
 
   const open = Effect.gen(function* () {
-    const assigned = current
+    const assigned = membership
     if (assigned === null) return 'not_yet' as const
     close()
-    pauseAll(assigned)
-    const bounds = new Map((yield* extents).map((one) => [`${one.topic}/${one.partition}`, one]))
+    pauseAll(sources, assigned)
+    const rangeOf = new Map((yield* ranges).map((range) => [keyOf(range), range]))
     const wanted = [...sources.values()].flatMap((topic) =>
       assigned.assignment.shards.map((partition) => ({ topic, partition })),
     )
-    const claimed = yield* sql.transaction(async (q): Promise<ReadonlyArray<Checkpoint> | null> => {
-      if (!(await hold(q, held))) return null
-      const stored = await claimCheckpoints(q, ReadCheckpoints.PROJECTION, wanted, 'rebuild')
-      // What was removed from a topic before its turn came is not waited for.
+    const acquired = yield* sql.transaction(async (q): Promise<ReadonlyArray<Checkpoint> | null> => {
+      if (!(await renewLease(q, lease))) return null
+      const stored = await acquireCheckpoints(q, wanted, 'rebuild')
+      // Records that expired before they were read are skipped.
       const checkpoints = stored.map((one) => {
-        const low = bounds.get(`${one.topic}/${one.partition}`)?.low ?? 0
+        const low = rangeOf.get(keyOf(one))?.low ?? 0
         return one.position < low ? { ...one, position: low } : one
       })
-      await moveCheckpoints(q, ReadCheckpoints.PROJECTION, checkpoints, 'rebuild')
+      await updateCheckpoints(q, checkpoints, 'rebuild')
       return checkpoints
     })
-    if (claimed === null) return 'lost' as const
-    if (current !== assigned || claimed.length < sources.size * partitions) return 'not_yet' as const
+    if (acquired === null) return 'lost' as const
+    if (membership !== assigned || acquired.length < sources.size * partitions) return 'not_yet' as const
     for (const [source, topic] of sources) {
-      for (const checkpoint of claimed) {
+      for (const checkpoint of acquired) {
         if (checkpoint.topic !== topic) continue
-        intake.open(source, checkpoint, checkpoint.position)
-        assigned.control.seek({ topic: source, partition: checkpoint.partition, offset: checkpoint.position })
-        assigned.control.resume(source, checkpoint.partition)
+        const { partition, position } = checkpoint
+        buffer.addPartition(source, checkpoint, position)
+        assigned.control.seek({ topic: source, partition, offset: position })
+        assigned.control.resume(source, partition)
       }
     }
-    for (const claim of intake.claims) rooms.set(claim, Latch.makeUnsafe(true))
-    opened = true
+    for (const owned of buffer.partitions) roomLatches.set(owned, Latch.makeUnsafe(true))
+    isOpen = true
     return 'open' as const
   })
 
   return {
     open,
-    extents,
-    isOpen: () => opened,
-    claims: () => intake.claims,
-    take: (limit, end) => {
-      const poll = intake.take(limit, end)
-      for (const { claim } of poll) {
-        if (claim.waiting.length < room) rooms.get(claim)?.openUnsafe()
+    ranges,
+    isOpen: () => isOpen,
+    partitions: () => buffer.partitions,
+    takeBatch: (limit, end) => {
+      const batch = buffer.takeBatch(limit, end)
+      for (const { owned } of batch) {
+        if (owned.buffered.length < room) roomLatches.get(owned)?.openUnsafe()
       }
-      return poll
+      return batch
     },
   }
 })

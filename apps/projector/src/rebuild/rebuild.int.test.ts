@@ -27,20 +27,20 @@ import {
   follow,
   laneRecord,
   logRecords,
-  makeWorld,
+  makeTestEnvironment,
   PARTITIONS,
   snapshot,
   startProcess,
   until,
-  type World,
+  type TestEnvironment,
 } from '../testing/harness.ts'
 import { runRebuilds } from './runner.ts'
 
-let world: World
+let world: TestEnvironment
 let home: string
 beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'hub-rebuild-'))
-  world = await makeWorld('rebuild')
+  world = await makeTestEnvironment('rebuild')
 })
 afterAll(async () => {
   await world.remove()
@@ -52,8 +52,12 @@ const WITHIN_MS = 180_000
 
 const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-9000-${n.toString(16).padStart(12, '0')}`)
 const projector = () => makeProjector({ prefix: world.prefix, partitions: PARTITIONS })
-const rebuilder = (portion?: number) =>
-  runRebuilds({ prefix: world.prefix, partitions: PARTITIONS, ...(portion === undefined ? {} : { portion }) })
+const rebuilder = (maxBatchRecords?: number) =>
+  runRebuilds({
+    prefix: world.prefix,
+    partitions: PARTITIONS,
+    ...(maxBatchRecords === undefined ? {} : { maxBatchRecords }),
+  })
 
 /** Messages of an account, delivered, refused and under way, some of them in a batch; all of it applied. */
 const traffic = Effect.fnUntraced(function* (owner: string, count: number) {

@@ -1,5 +1,6 @@
 /**
- * One rebuild in the hands of a projector: the log folded up to where the live projection stands, the comparison, the swap. Source: docs/decisions/0020.
+ * One rebuild, executed by the projector that has its lease: folds the log up to the positions of the live
+ * projection, compares the tables, and swaps them. Source: docs/decisions/0020.
  */
 import { KafkaUnavailable } from '@hub/kafka'
 import {
@@ -13,302 +14,324 @@ import {
 import { Clock, Data, Deferred, Duration, Effect } from 'effect'
 import type { makePersonalData } from '../messages/personal-data.ts'
 import { observeRebuildLag, rebuiltRecords } from '../metrics.ts'
-import { read } from '../projection/apply.ts'
-import { bisect, type Claim, type Poll, sizeOf } from '../projection/record-buffer.ts'
-import type { Checkpoint } from '../tables/all.ts'
-import { compareAll, differencesOf, takeSnapshot } from './compare.ts'
-import { end, enter, type Held, noteComparison } from '../tables/rebuilds.ts'
-import { boundsOf, type Horizon } from './horizon.ts'
-import { foldPortion, restorePersonalData, withoutPersonalData } from './fold-batch.ts'
-import { keyOf, type Reader } from './reader.ts'
-import * as tables from './swap.ts'
+import { decodeBatch } from '../projection/apply.ts'
+import {
+  bisect,
+  type OwnedPartition,
+  recordCount,
+  type TransactionBatch,
+} from '../projection/record-buffer.ts'
+import { type Checkpoint, readCheckpoints } from '../tables/checkpoints.ts'
+import { withoutPersonalData } from '../tables/personal-data.ts'
+import { endRebuild, type RebuildLease, saveComparison, setState } from '../tables/rebuilds.ts'
+import { compareTables, countDifferences, takeSnapshot } from './compare.ts'
+import { foldBatch, restorePersonalData } from './fold-batch.ts'
+import { boundsOf, type Horizon, NIL } from './horizon.ts'
+import { keyOf, type RebuildReader } from './reader.ts'
+import {
+  copyBatches,
+  copyStats,
+  lockOutMaintenance,
+  prepareSwap,
+  stopLiveProjection,
+  swapTables,
+} from './swap.ts'
 
-export interface RebuildParts {
-  readonly held: Held
-  readonly reader: Reader
+export interface RebuildDependencies {
+  readonly lease: RebuildLease
+  readonly reader: RebuildReader
   readonly horizon: Horizon
   readonly personalData: Effect.Success<typeof makePersonalData>
-  /** Most records of a portion. */
-  readonly portion?: number
+  /** Records of one transaction at most. */
+  readonly maxBatchRecords?: number
 }
 
-/** Most records of a portion, as of a poll of the live projection. */
-const PORTION = 2000
+/** Records of one transaction at most, as in the live projection. */
+const MAX_BATCH_RECORDS = 2000
 
-/** After a moment that could not be kept. */
-const TROUBLE_PAUSE = Duration.seconds(1)
-/** While nothing that may be folded has been read. */
+/** The pause after the live projection could not be stopped. */
+const RETRY_PAUSE = Duration.seconds(1)
+/** The pause while no record is ready. */
 const READ_PAUSE = Duration.millis(20)
-/** The live projection goes first: behind each portion the rebuild rests for as long as it took, this long at most. */
-const LONGEST_REST_MS = 500
-/** With so many records before the live projection, a few seconds of its work, the rebuild waits. */
-const LIVE_LAG = 10_000
-const LOOK_AT_LAG_EVERY_MS = 1000
+/** The live projection has priority: the rebuild rests after each batch as long as the batch took, up to this. */
+const MAX_REST_MS = 500
+/** With this many records left for the live projection (a few seconds of its work), the rebuild waits. */
+const MAX_LIVE_LAG = 10_000
+const CHECK_LAG_EVERY_MS = 1000
 
 /**
- * With so few records left to fold the live projection may be held for the rest of them: a fraction of a second. And for how long it is held at
- * most before it is let go and another moment tried.
+ * With this many records left, the live projection may be stopped while the rebuild folds them, which takes a
+ * fraction of a second. After `STOP_WITHIN` the live projection continues, and the rebuild tries again.
  */
-const NEAR = 500
-const MEET_WITHIN = Duration.seconds(3)
-/** The transaction that holds it: what it waits for and the swap included. */
-const HELD_WITHIN = { deadline: Duration.seconds(9) }
+const MAX_REMAINING = 500
+const STOP_WITHIN = Duration.seconds(3)
+/** The deadline of the transaction that stops it, with the wait for locks and the swap. */
+const STOPPED_TRANSACTION = { deadline: Duration.seconds(9) }
 
-/** Payload keys of the log live for two days; what is older than this is not tried to be opened. */
-const PAYLOADS_LIVE_FOR = 3 * 24 * 3_600_000
+/** Payload keys in the log live for two days. Older payloads are not decrypted. */
+const PAYLOAD_LIFETIME_MS = 3 * 24 * 3_600_000
 
-/** A comparison reads every row once. Beyond this something is wrong, and its snapshot holds up vacuum. */
-const COMPARED_WITHIN = { deadline: Duration.hours(12) }
-const PREPARED_WITHIN = { deadline: Duration.hours(1) }
+/** A comparison reads every row once. A longer one indicates a fault, and its snapshot blocks vacuum. */
+const COMPARISON_TRANSACTION = { deadline: Duration.hours(12) }
+const PREPARATION_TRANSACTION = { deadline: Duration.hours(1) }
 
-/** The rebuild is another's by now, or has ended. */
-export class Lost extends Data.TaggedError('Lost')<{}> {}
-/** A change of the rebuild's row, which must still be ours. */
-export const owned = <E>(change: Effect.Effect<boolean, E>): Effect.Effect<void, E | Lost> =>
-  Effect.flatMap(change, (ours) => (ours ? Effect.void : Effect.fail(new Lost())))
+/** Another projector has the lease, or the rebuild has ended. */
+export class RebuildLost extends Data.TaggedError('RebuildLost')<{}> {}
 
-/** Waits until the reader reads from where the rebuild has come to. */
-export const opened = Effect.fnUntraced(function* (reader: Reader) {
+/** A change of the rebuild's row, which returns false when the lease is lost. */
+export const withLease = <E>(change: Effect.Effect<boolean, E>): Effect.Effect<void, E | RebuildLost> =>
+  Effect.flatMap(change, (changed) => (changed ? Effect.void : Effect.fail(new RebuildLost())))
+
+/** Waits until the reader reads from the checkpoints of the rebuild. */
+export const awaitOpen = Effect.fnUntraced(function* (reader: RebuildReader) {
   while (!reader.isOpen()) {
     const state = yield* reader.open
-    if (state === 'lost') return yield* new Lost()
+    if (state === 'lost') return yield* new RebuildLost()
     if (state === 'not_yet') yield* Effect.sleep(READ_PAUSE)
   }
 })
 
-/** A comparison under way. */
+/** A comparison in progress. */
 interface Comparison {
   isWanted: boolean
-  readonly found: Deferred.Deferred<ReadonlyArray<RebuildComparison> | null, StorageError>
+  readonly result: Deferred.Deferred<ReadonlyArray<RebuildComparison> | null, StorageError>
 }
 
-/** What is done with a rebuild, in this order. */
-export const makeRebuild = Effect.fnUntraced(function* (parts: RebuildParts) {
-  const { held, horizon, personalData, reader } = parts
+/** The two steps of a rebuild, in this order. */
+export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDependencies) {
+  const { horizon, lease, personalData, reader } = dependencies
   const sql = yield* Sql
   const context = yield* Effect.context<Sql>()
-  const bounds = Effect.map(Clock.currentTimeMillis, (now) => boundsOf(horizon, operatorIdsCutoff(now)))
-  const folded = yield* bounds
-  const portion = parts.portion ?? PORTION
-  const near = Math.min(NEAR, portion)
+  const currentBounds = Effect.map(Clock.currentTimeMillis, (now) =>
+    boundsOf(horizon, operatorIdsCutoff(now)),
+  )
+  const foldBounds = yield* currentBounds
+  const maxBatchRecords = dependencies.maxBatchRecords ?? MAX_BATCH_RECORDS
+  const maxRemaining = Math.min(MAX_REMAINING, maxBatchRecords)
 
-  /** The offset at which a claim's partition is not to be read further. */
-  const endOf = (live: ReadonlyArray<Checkpoint>) => {
+  /** For each partition, the offset at which the rebuild must stop: the position of the live projection. */
+  const endsAt = (live: ReadonlyArray<Checkpoint>) => {
     const ends = new Map(live.map((checkpoint) => [keyOf(checkpoint), checkpoint.position]))
-    return (claim: Claim): number => ends.get(keyOf(claim)) ?? 0
+    return (owned: OwnedPartition): number => ends.get(keyOf(owned)) ?? 0
   }
-  const behind = (endOfClaim: (claim: Claim) => number): number =>
-    reader.claims().reduce((sum, claim) => sum + Math.max(0, endOfClaim(claim) - claim.position), 0)
+  const remaining = (end: (owned: OwnedPartition) => number): number =>
+    reader.partitions().reduce((sum, owned) => sum + Math.max(0, end(owned) - owned.position), 0)
 
-  const restore = Effect.fnUntraced(function* (accepted: ReturnType<typeof read>['accepted']) {
-    if (held.policy === 'compare_only') return
-    const since = (yield* Clock.currentTimeMillis) - PAYLOADS_LIVE_FOR
+  const restore = Effect.fnUntraced(function* (accepted: ReturnType<typeof decodeBatch>['accepted']) {
+    if (lease.policy === 'compare_only') return
+    const since = (yield* Clock.currentTimeMillis) - PAYLOAD_LIFETIME_MS
     const recent = accepted.filter(({ at }) => at >= since)
     if (recent.length === 0) return
     const missing = yield* sql.run((q) => withoutPersonalData(q, recent))
     if (missing.length === 0) return
-    const boxes = yield* personalData.boxesOf(missing)
-    if ((yield* restorePersonalData(held, missing, boxes)) === 'lost') return yield* new Lost()
+    const encrypted = yield* personalData.encrypt(missing)
+    if ((yield* restorePersonalData(lease, missing, encrypted)) === 'lost') return yield* new RebuildLost()
   })
 
-  type Faults = Parameters<typeof read>[1]
-  /** Folds a poll; records that PostgreSQL refuses are left out, as the live projection has left them out. */
+  type RejectedRecords = Parameters<typeof decodeBatch>[1]
+  /** Folds a batch. Leaves out the records that PostgreSQL rejects, as the live projection does. */
   const fold = (
-    poll: Poll,
-    faults: Faults = new Map(),
-  ): Effect.Effect<void, StorageError | Lost | KafkaUnavailable, Sql> =>
+    batch: TransactionBatch,
+    rejected: RejectedRecords = new Map(),
+  ): Effect.Effect<void, StorageError | RebuildLost | KafkaUnavailable, Sql> =>
     Effect.gen(function* () {
-      const { accepted, advances, facts, seals } = read(poll, faults)
+      const { accepted, advances, facts, seals } = decodeBatch(batch, rejected)
       yield* restore(accepted)
-      const outcome = yield* foldPortion(held, folded, { advances, facts, seals, records: sizeOf(poll) })
-      if (outcome === 'lost') return yield* new Lost()
-      if (outcome === 'moved') {
-        return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'the positions were moved' })
+      const records = recordCount(batch)
+      const result = yield* foldBatch(lease, foldBounds, { advances, facts, seals, records })
+      if (result === 'lost') return yield* new RebuildLost()
+      if (result === 'moved') {
+        return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'the checkpoints were moved' })
       }
-      for (const { claim, fence, to } of advances) {
-        claim.position = to
-        claim.fence = fence
+      for (const { owned, fence, to } of advances) {
+        owned.position = to
+        owned.fence = fence
       }
-      yield* rebuiltRecords.add(sizeOf(poll))
+      yield* rebuiltRecords.add(records)
     }).pipe(
       Effect.catchTag('StorageRejected', (error) => {
-        const record = poll[0]?.records[0]
-        if (sizeOf(poll) > 1) {
-          const [first, second] = bisect(poll)
+        const record = batch[0]?.records[0]
+        if (recordCount(batch) > 1) {
+          const [first, second] = bisect(batch)
           return Effect.andThen(
-            fold(first, faults),
-            Effect.suspend(() => fold(second, faults)),
+            fold(first, rejected),
+            Effect.suspend(() => fold(second, rejected)),
           )
         }
-        return record === undefined || faults.has(record)
+        return record === undefined || rejected.has(record)
           ? Effect.die(error)
-          : fold(poll, new Map([...faults, [record, `storage_rejected_${error.code}`]]))
+          : fold(batch, new Map([...rejected, [record, `storage_rejected_${error.code}`]]))
       }),
     )
 
-  let lookedAt = 0
-  /** The live projection goes first. */
-  const yieldToLive = Effect.fnUntraced(function* () {
+  let lagCheckedAt = 0
+  /** Waits while the live projection lags behind. */
+  const yieldToLiveProjection = Effect.fnUntraced(function* () {
     for (;;) {
       const now = yield* Clock.currentTimeMillis
-      if (now - lookedAt < LOOK_AT_LAG_EVERY_MS) return
-      lookedAt = now
-      const at = endOf(yield* sql.run(tables.livePositions))
-      yield* observeRebuildLag(behind(at))
-      const ends = new Map((yield* reader.extents).map((extent) => [keyOf(extent), extent.high]))
-      const lag = reader
-        .claims()
-        .reduce((sum, claim) => sum + Math.max(0, (ends.get(keyOf(claim)) ?? 0) - at(claim)), 0)
-      if (lag < LIVE_LAG) return
-      yield* Effect.sleep(LOOK_AT_LAG_EVERY_MS)
+      if (now - lagCheckedAt < CHECK_LAG_EVERY_MS) return
+      lagCheckedAt = now
+      const end = endsAt(yield* sql.run(readCheckpoints))
+      yield* observeRebuildLag(remaining(end))
+      const highs = new Map((yield* reader.ranges).map((range) => [keyOf(range), range.high]))
+      const liveLag = reader
+        .partitions()
+        .reduce((sum, owned) => sum + Math.max(0, (highs.get(keyOf(owned)) ?? 0) - end(owned)), 0)
+      if (liveLag < MAX_LIVE_LAG) return
+      yield* Effect.sleep(CHECK_LAG_EVERY_MS)
     }
   })
 
-  /** Folds what the live projection has applied, until little of it is left. */
+  /** Folds what the live projection has applied, until at most `maxRemaining` records are left. */
   const catchUp = Effect.gen(function* () {
     for (;;) {
-      yield* opened(reader)
-      const at = endOf(yield* sql.run(tables.livePositions))
-      if (behind(at) <= near) return
-      const began = yield* Clock.currentTimeMillis
-      const poll = reader.take(portion, at)
-      if (poll.length === 0) {
+      yield* awaitOpen(reader)
+      const end = endsAt(yield* sql.run(readCheckpoints))
+      if (remaining(end) <= maxRemaining) return
+      const startedAt = yield* Clock.currentTimeMillis
+      const batch = reader.takeBatch(maxBatchRecords, end)
+      if (batch.length === 0) {
         yield* Effect.sleep(READ_PAUSE)
         continue
       }
-      yield* fold(poll)
-      yield* Effect.sleep(Math.min(LONGEST_REST_MS, (yield* Clock.currentTimeMillis) - began))
-      yield* yieldToLive()
+      yield* fold(batch)
+      yield* Effect.sleep(Math.min(MAX_REST_MS, (yield* Clock.currentTimeMillis) - startedAt))
+      yield* yieldToLiveProjection()
     }
   })
 
-  /** Folds all that the live projection has applied, while it is held. */
-  const foldRest = Effect.fnUntraced(function* (live: ReadonlyArray<Checkpoint>) {
-    const at = endOf(live)
-    while (behind(at) > 0) {
+  /** Folds the remaining records while the live projection is stopped. */
+  const foldRemaining = Effect.fnUntraced(function* (live: ReadonlyArray<Checkpoint>) {
+    const end = endsAt(live)
+    while (remaining(end) > 0) {
       if (!reader.isOpen())
         return yield* new KafkaUnavailable({ reason: 'refused', detail: 'the group is being joined' })
-      const poll = reader.take(portion, at)
-      if (poll.length === 0) yield* Effect.sleep(READ_PAUSE)
-      else yield* fold(poll)
+      const batch = reader.takeBatch(maxBatchRecords, end)
+      if (batch.length === 0) yield* Effect.sleep(READ_PAUSE)
+      else yield* fold(batch)
     }
   })
 
   /**
-   * A moment in which both stand at the same place: the live projection is held, the rest is folded, `act` is done, and the live projection goes
-   * on when that is over. Where that takes too long it is let go, and what it has applied meanwhile is folded first.
+   * Executes `act` while the live tables and the rebuilt tables are at the same positions: stops the live
+   * projection, folds the rest, acts, and lets the live projection continue. If that takes too long, the live
+   * projection continues first, and the rebuild catches up and tries again.
    */
-  const meet = (
-    before: (q: Queries) => Promise<void>,
+  const atSamePositions = (
+    prepare: (q: Queries) => Promise<void>,
     act: (q: Queries) => Promise<boolean>,
-  ): Effect.Effect<void, StorageError | KafkaUnavailable | Lost, Sql> =>
+  ): Effect.Effect<void, StorageError | KafkaUnavailable | RebuildLost, Sql> =>
     Effect.gen(function* () {
       for (;;) {
         yield* catchUp
-        const met = yield* sql
+        const hasLease = yield* sql
           .transaction(async (q) => {
-            await before(q)
-            const live = await tables.holdLive(q)
+            await prepare(q)
+            const live = await stopLiveProjection(q)
             await Effect.runPromiseWith(context)(
-              foldRest(live).pipe(
+              foldRemaining(live).pipe(
                 Effect.timeoutOrElse({
-                  duration: MEET_WITHIN,
-                  orElse: () => Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'meeting' })),
+                  duration: STOP_WITHIN,
+                  orElse: () =>
+                    Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'catch_up' })),
                 }),
               ),
             )
             return act(q)
-          }, HELD_WITHIN)
+          }, STOPPED_TRANSACTION)
           .pipe(
             Effect.catchTag('StorageUnavailable', ({ detail, reason }) =>
               Effect.as(
-                Effect.logInfo('the live tables could not be held this time; trying again').pipe(
-                  Effect.annotateLogs({ rebuild: held.id, reason, detail }),
+                Effect.logInfo('rebuild: the live projection was not stopped in time, retrying').pipe(
+                  Effect.annotateLogs({ rebuild: lease.id, reason, detail }),
                 ),
                 null,
               ),
             ),
           )
-        if (met === false) return yield* new Lost()
-        if (met === true) return
-        yield* Effect.sleep(TROUBLE_PAUSE)
+        if (hasLease === false) return yield* new RebuildLost()
+        if (hasLease === true) return
+        yield* Effect.sleep(RETRY_PAUSE)
       }
     })
 
-  /** Compares; answers whether the swap is to follow. */
+  /** Compares the tables. Returns whether the swap follows. */
   const compare = Effect.gen(function* () {
     yield* catchUp
-    yield* owned(sql.run((q) => enter(q, held, 'comparing')))
-    const within = yield* bounds
+    yield* withLease(sql.run((q) => setState(q, lease, 'comparing')))
+    const bounds = yield* currentBounds
     const scope = yield* Effect.scope
-    /** A moment that was not kept to its end leaves its comparison behind. */
-    const begun: Array<Comparison> = []
-    const forget = () => {
-      for (const one of begun) one.isWanted = false
+    /** A stop that timed out leaves its comparison running, so there may be several. */
+    const comparisons: Array<Comparison> = []
+    const cancelAll = () => {
+      for (const comparison of comparisons) comparison.isWanted = false
     }
-    yield* Effect.addFinalizer(() => Effect.sync(forget))
-    const begin = Effect.gen(function* () {
-      forget()
+    yield* Effect.addFinalizer(() => Effect.sync(cancelAll))
+    /** Takes the snapshot while the live projection is stopped, and compares after it continues. */
+    const start = Effect.gen(function* () {
+      cancelAll()
       const comparison: Comparison = {
         isWanted: true,
-        found: yield* Deferred.make<ReadonlyArray<RebuildComparison> | null, StorageError>(),
+        result: yield* Deferred.make<ReadonlyArray<RebuildComparison> | null, StorageError>(),
       }
       const snapshot = yield* Deferred.make<void, StorageError>()
-      begun.push(comparison)
+      comparisons.push(comparison)
       yield* sql
         .transaction(async (q) => {
           await takeSnapshot(q)
           Deferred.doneUnsafe(snapshot, Effect.void)
-          return compareAll(q, within, () => comparison.isWanted)
-        }, COMPARED_WITHIN)
+          return compareTables(q, bounds, () => comparison.isWanted)
+        }, COMPARISON_TRANSACTION)
         .pipe(
           Effect.tapError((error) => Deferred.fail(snapshot, error)),
-          Effect.onExit((exit) => Deferred.done(comparison.found, exit)),
+          Effect.onExit((exit) => Deferred.done(comparison.result, exit)),
           Effect.forkIn(scope),
         )
       yield* Deferred.await(snapshot)
       return true
     })
-    yield* meet(
+    yield* atSamePositions(
       async () => {},
-      () => Effect.runPromiseWith(context)(begin),
+      () => Effect.runPromiseWith(context)(start),
     )
-    const last = begun.at(-1)
-    const compared = last === undefined ? null : yield* Deferred.await(last.found)
-    if (compared === null) return yield* new Lost()
-    const differences = differencesOf(compared)
-    const goesOn = held.policy === 'swap' || (held.policy === 'swap_if_equal' && differences === 0)
-    yield* owned(
+    const last = comparisons.at(-1)
+    const compared = last === undefined ? null : yield* Deferred.await(last.result)
+    if (compared === null) return yield* new RebuildLost()
+    const differences = countDifferences(compared)
+    const swaps = lease.policy === 'swap' || (lease.policy === 'swap_if_equal' && differences === 0)
+    yield* withLease(
       sql.transaction(async (q) => {
-        if (!(await noteComparison(q, held, compared))) return false
-        return goesOn
-          ? enter(q, held, 'swapping')
-          : end(q, held, held.policy === 'compare_only' ? 'compared' : 'refused')
+        if (!(await saveComparison(q, lease, compared))) return false
+        return swaps
+          ? setState(q, lease, 'swapping')
+          : endRebuild(q, lease, lease.policy === 'compare_only' ? 'compared' : 'refused')
       }),
     )
-    yield* Effect.logInfo('the rebuilt read models were compared with the live ones').pipe(
-      Effect.annotateLogs({ rebuild: held.id, differences, swap: goesOn }),
+    yield* Effect.logInfo('rebuild: compared the rebuilt tables with the live ones').pipe(
+      Effect.annotateLogs({ rebuild: lease.id, differences, swap: swaps }),
     )
-    return goesOn
+    return swaps
   })
 
   const swap = Effect.gen(function* () {
     const { sumsSince } = horizon
     if (sumsSince !== null) {
-      for (let after: string | null = tables.FIRST; after !== null;) {
+      for (let after: string | null = NIL; after !== null;) {
         const from: string = after
-        after = yield* sql.run((q) => tables.carryBatches(q, sumsSince, from), HELD_WITHIN)
+        after = yield* sql.run((q) => copyBatches(q, sumsSince, from), STOPPED_TRANSACTION)
       }
-      yield* sql.transaction((q) => tables.carryStats(q, sumsSince), PREPARED_WITHIN)
+      yield* sql.transaction((q) => copyStats(q, sumsSince), PREPARATION_TRANSACTION)
     }
-    yield* sql.transaction(tables.prepareSwap, PREPARED_WITHIN)
-    const within = yield* bounds
-    yield* meet(tables.holdMaintenance, async (q) => {
-      if (!(await end(q, held, 'swapped'))) return false
-      await tables.swap(q, horizon, within.operatorIdsFrom)
+    yield* sql.transaction(prepareSwap, PREPARATION_TRANSACTION)
+    const bounds = yield* currentBounds
+    yield* atSamePositions(lockOutMaintenance, async (q) => {
+      if (!(await endRebuild(q, lease, 'swapped'))) return false
+      await swapTables(q, horizon, bounds.operatorIdsFrom)
       return true
     })
-    yield* Effect.logInfo('the rebuilt read models are live').pipe(Effect.annotateLogs({ rebuild: held.id }))
+    yield* Effect.logInfo('rebuild: the rebuilt tables are live').pipe(
+      Effect.annotateLogs({ rebuild: lease.id }),
+    )
   })
 
   return { compare, swap }

@@ -1,158 +1,154 @@
 /**
- * Rebuilds the read models when it is asked for: one projector at a time, which holds a lease on the request. What it has come to stands in the
- * database with every portion, so that another goes on there. Source: docs/decisions/0020.
+ * Executes requested rebuilds of the read models. One projector at a time has the lease of a rebuild. Each batch
+ * stores its progress in PostgreSQL, so that another projector can continue. Source: docs/decisions/0020.
  *
- * requested → the tables beside the live ones are made → folding: the log up to where the live projection stands → comparing, in a snapshot of a moment
- * in which both stand at the same place → swapping: both at the same place once more → ended.
+ * States: `requested` → `folding` (fill the tables from the log) → `comparing` (in a snapshot at the positions
+ * of the live projection) → `swapping` → `ended`.
  */
 import { randomUUID } from 'node:crypto'
-import { KafkaUnavailable, type ConsumerGroups } from '@hub/kafka'
+import { type ConsumerGroups, KafkaUnavailable } from '@hub/kafka'
 import { type PayloadEncryption, Sql, type StorageError } from '@hub/store'
 import { Cause, Clock, Data, Duration, Effect, type Scope } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
+import { lastAppliedAt } from '../tables/checkpoints.ts'
 import {
-  clearEnded,
-  end,
-  type Held,
-  hold,
-  noteHorizon,
-  release,
+  acquireRebuild,
+  dropEndedRebuild,
+  endRebuild,
+  type RebuildLease,
+  releaseLease,
   RENEW_EVERY_MS,
-  takeRebuild,
+  renewLease,
+  saveHorizon,
 } from '../tables/rebuilds.ts'
 import { type Horizon, horizonOf } from './horizon.ts'
-import { keyOf, makeReader, type Reader, type ReaderOptions } from './reader.ts'
-import { Lost, makeRebuild, opened, owned } from './rebuild.ts'
-import { lastApplied } from './swap.ts'
+import { keyOf, makeRebuildReader, type RebuildReader, type RebuildReaderOptions } from './reader.ts'
+import { awaitOpen, makeRebuild, RebuildLost, withLease } from './rebuild.ts'
 
-export interface RebuildOptions extends ReaderOptions {
-  /** Most records of a portion. */
-  readonly portion?: number
+export interface RebuildOptions extends RebuildReaderOptions {
+  /** Records of one transaction at most. */
+  readonly maxBatchRecords?: number
 }
 
-/** How often an idle runner looks whether something was asked for. */
-const LOOK_EVERY = Duration.seconds(1)
-/** After something stood in the way. */
-const TROUBLE_PAUSE = Duration.seconds(2)
+/** How often an idle runner looks for a requested rebuild. */
+const POLL_INTERVAL = Duration.seconds(1)
+/** The pause after a failure. */
+const RETRY_PAUSE = Duration.seconds(2)
 
-/** While the beginning of a topic has not been read yet. */
+/** The pause while the first record of a partition is not fetched yet. */
 const READ_PAUSE = Duration.millis(20)
 
-/** Makes the tables, or drops them. */
-const TABLES_WITHIN = { deadline: Duration.seconds(60) }
+/** The deadline for creating or dropping the tables. */
+const DDL_TRANSACTION = { deadline: Duration.seconds(60) }
 
-/** The topics hold too little of the past. */
+/** The topics contain too little of the past. */
 class LogTooShort extends Data.TaggedError('LogTooShort')<{}> {}
 
-/** Rebuilds what is asked for until the scope closes. */
+/** Executes rebuilds until the scope closes. */
 export const runRebuilds = Effect.fnUntraced(function* (
   options: RebuildOptions,
 ): Effect.fn.Return<void, never, Sql | ConsumerGroups | PayloadEncryption | Scope.Scope> {
   const sql = yield* Sql
   const personalData = yield* makePersonalData
 
-  const turn = Effect.gen(function* () {
+  const step = Effect.gen(function* () {
     yield* sql.transaction(async (q) => {
       await q`SELECT set_config('statement_timeout', '60s', true)`
-      return clearEnded(q)
-    }, TABLES_WITHIN)
-    const held = yield* sql.run((q) => takeRebuild(q, randomUUID()))
-    if (held === null) return LOOK_EVERY
-    yield* Effect.logInfo('rebuilding the read models').pipe(
-      Effect.annotateLogs({ rebuild: held.id, policy: held.policy, state: held.state }),
+      return dropEndedRebuild(q)
+    }, DDL_TRANSACTION)
+    const lease = yield* sql.run((q) => acquireRebuild(q, randomUUID()))
+    if (lease === null) return POLL_INTERVAL
+    yield* Effect.logInfo('rebuild: started').pipe(
+      Effect.annotateLogs({ rebuild: lease.id, policy: lease.policy, state: lease.state }),
     )
-    yield* make(held).pipe(
-      Effect.raceFirst(renew(held)),
-      Effect.catchTag('LogTooShort', () => sql.run((q) => end(q, held, 'failed', 'log_too_short'))),
-      Effect.catchTag('Lost', () =>
-        Effect.logInfo('the rebuild has ended, or another projector is at it').pipe(
-          Effect.annotateLogs({ rebuild: held.id }),
+    yield* execute(lease).pipe(
+      Effect.raceFirst(keepLease(lease)),
+      Effect.catchTag('LogTooShort', () => sql.run((q) => endRebuild(q, lease, 'failed', 'log_too_short'))),
+      Effect.catchTag('RebuildLost', () =>
+        Effect.logInfo('rebuild: it has ended, or another projector continues it').pipe(
+          Effect.annotateLogs({ rebuild: lease.id }),
         ),
       ),
       Effect.scoped,
-      Effect.ensuring(Effect.ignore(sql.run((q) => release(q, held)))),
+      Effect.ensuring(Effect.ignore(sql.run((q) => releaseLease(q, lease)))),
     )
     return Duration.zero
   }).pipe(
     Effect.catchCause((cause) =>
       Cause.hasInterruptsOnly(cause)
         ? Effect.interrupt
-        : Effect.as(Effect.logWarning('rebuilds have to wait', cause), TROUBLE_PAUSE),
+        : Effect.as(Effect.logWarning('rebuild: failed, retrying', cause), RETRY_PAUSE),
     ),
   )
 
-  /** Keeps the lease while the work goes on; fails when it is lost. */
-  const renew = (held: Held): Effect.Effect<never, Lost> =>
+  /** Renews the lease until it is lost. */
+  const keepLease = (lease: RebuildLease): Effect.Effect<never, RebuildLost> =>
     Effect.sleep(RENEW_EVERY_MS).pipe(
       Effect.andThen(
-        // While the database is away the lease runs out by itself, and every transaction asks for it.
-        sql.run((q) => hold(q, held)).pipe(Effect.orElseSucceed(() => true)),
+        // While PostgreSQL is unavailable, the lease expires there, and every transaction checks it.
+        sql.run((q) => renewLease(q, lease)).pipe(Effect.orElseSucceed(() => true)),
       ),
-      Effect.flatMap((ours) => (ours ? Effect.void : Effect.fail(new Lost()))),
+      Effect.flatMap((renewed) => (renewed ? Effect.void : Effect.fail(new RebuildLost()))),
       Effect.forever,
     )
 
-  const make = Effect.fnUntraced(function* (held: Held) {
-    if (held.state === 'requested') {
-      yield* owned(
+  const execute = Effect.fnUntraced(function* (lease: RebuildLease) {
+    if (lease.state === 'requested') {
+      yield* withLease(
         sql.transaction(async (q) => {
-          if (!(await hold(q, held))) return false
+          if (!(await renewLease(q, lease))) return false
           await q`SELECT set_config('statement_timeout', '60s', true)`
           await q`SELECT command.open_rebuild()`
           return true
-        }, TABLES_WITHIN),
+        }, DDL_TRANSACTION),
       )
     }
-    const reader = yield* makeReader(held, options)
-    const horizon = held.state === 'requested' ? yield* lookForHorizon(held, reader) : held
+    const reader = yield* makeRebuildReader(lease, options)
+    const horizon = lease.state === 'requested' ? yield* determineHorizon(lease, reader) : lease
     const rebuild = yield* makeRebuild({
-      held,
+      lease,
       reader,
       horizon,
       personalData,
-      ...(options.portion === undefined ? {} : { portion: options.portion }),
+      ...(options.maxBatchRecords === undefined ? {} : { maxBatchRecords: options.maxBatchRecords }),
     })
-    if (held.state !== 'swapping') {
-      if (!(yield* rebuild.compare)) return
-    }
+    if (lease.state !== 'swapping' && !(yield* rebuild.compare)) return
     yield* rebuild.swap
   })
 
-  /** Looks where the topics begin, and keeps what can be rebuilt. */
-  const lookForHorizon = Effect.fnUntraced(function* (
-    held: Held,
-    reader: Reader,
-  ): Effect.fn.Return<Horizon, StorageError | KafkaUnavailable | Lost | LogTooShort> {
-    yield* opened(reader)
-    const extents = yield* reader.extents
-    const applied = yield* sql.run(lastApplied)
+  /** Determines from the beginnings of the topics what can be rebuilt, and stores it. */
+  const determineHorizon = Effect.fnUntraced(function* (
+    lease: RebuildLease,
+    reader: RebuildReader,
+  ): Effect.fn.Return<Horizon, StorageError | KafkaUnavailable | RebuildLost | LogTooShort> {
+    yield* awaitOpen(reader)
+    const ranges = yield* reader.ranges
+    const appliedAt = yield* sql.run(lastAppliedAt)
     const now = yield* Clock.currentTimeMillis
     const firsts: Array<number> = []
-    for (const extent of extents) {
-      if (extent.low === 0) continue
-      if (extent.low === extent.high) {
-        firsts.push(applied.get(keyOf(extent)) ?? now)
+    for (const range of ranges) {
+      if (range.low === 0) continue
+      if (range.low === range.high) {
+        firsts.push(appliedAt.get(keyOf(range)) ?? now)
         continue
       }
       const first = yield* Effect.sync(
-        () => reader.claims().find((claim) => keyOf(claim) === keyOf(extent))?.waiting[0],
+        () => reader.partitions().find((owned) => keyOf(owned) === keyOf(range))?.buffered[0],
       ).pipe(
         Effect.tap((record) => (record === undefined ? Effect.sleep(READ_PAUSE) : Effect.void)),
         Effect.repeat({ until: (record) => record !== undefined || !reader.isOpen() }),
       )
       if (first === undefined) {
-        return yield* new KafkaUnavailable({
-          reason: 'refused',
-          detail: 'the beginning of a topic could not be read',
-        })
+        const detail = 'the first record of a partition could not be read'
+        return yield* new KafkaUnavailable({ reason: 'refused', detail })
       }
       firsts.push(first.appendedAt)
     }
     const horizon = horizonOf(firsts, now)
     if (horizon === null) return yield* new LogTooShort()
-    yield* owned(sql.run((q) => noteHorizon(q, held, horizon)))
+    yield* withLease(sql.run((q) => saveHorizon(q, lease, horizon)))
     return horizon
   })
 
-  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(turn, Effect.sleep)))
+  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(step, Effect.sleep)))
 })

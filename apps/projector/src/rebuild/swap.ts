@@ -1,89 +1,59 @@
 /**
- * The SQL of the moments in which the rebuilt tables meet the live ones: the live projection held at its positions, and the swap. Whoever reads or
- * writes meanwhile waits for a moment and finds the old table or the new one.
+ * SQL of the swap: copies old aggregates, locks the live tables, and exchanges them with the rebuilt tables.
+ * Readers and writers wait for a moment, and then find either the old table or the new one.
  */
-import { type Queries, ReadCheckpoints } from '@hub/store'
-import type { Checkpoint } from '../tables/all.ts'
-import type { Horizon } from './horizon.ts'
-import { NIL, uuidFloor } from './horizon.ts'
+import { CommandRetentionJobs, type Queries } from '@hub/store'
+import { lockAllCheckpoints } from '../tables/checkpoints.ts'
+import { type Horizon, uuidFloor } from './horizon.ts'
 
-/** For how long the live projection's transactions under way are waited for. They take some tens of milliseconds. */
+/** How long to wait for transactions of the live projection. They take some tens of milliseconds. */
 const PROJECTION_WITHIN = '2s'
 
-/** Vacuums are waited for so long; longer than PostgreSQL needs to call an automatic one off (`deadlock_timeout`, 1 s). */
+/** How long to wait for a vacuum: longer than PostgreSQL needs to cancel an automatic one (`deadlock_timeout`, 1 s). */
 const MAINTENANCE_WITHIN = '3s'
 
 /**
- * For how long all readers together are waited for, who in turn wait behind us. Shorter than PostgreSQL's `deadlock_timeout` of 1 s: should
- * a reader of two tables and the swap wait for each other, it is the swap that gives up.
+ * How long to wait for all readers together; new readers queue behind this lock. It is shorter than PostgreSQL's
+ * `deadlock_timeout` (1 s): if a reader of two tables and the swap deadlock, the swap gives up.
  */
 const READERS_WITHIN = '800ms'
 
-/** What a statement gets otherwise. */
+/** The usual statement timeout. */
 const STATEMENT_WITHIN = '10s'
 
-/** Where the live projection stands, now. */
-export const livePositions = async (q: Queries): Promise<ReadonlyArray<Checkpoint>> =>
-  positionsOf(await rowsOf(q, q``))
-
-/** The same, held until the transaction ends: no poll is applied meanwhile, and no partition changes hands. */
-export const holdLive = async (q: Queries): Promise<ReadonlyArray<Checkpoint>> => {
+/** Stops the live projection until the transaction ends, and returns its checkpoints. */
+export const stopLiveProjection = async (q: Queries) => {
   await q`SELECT set_config('lock_timeout', ${PROJECTION_WITHIN}, true)`
-  return positionsOf(await rowsOf(q, q`FOR UPDATE`))
+  return lockAllCheckpoints(q)
 }
 
-interface Row {
-  readonly topic: string
-  readonly partition: number
-  readonly position: string
-  readonly epoch: string
-  readonly fence: string
-}
-// In the order in which the projectors take them.
-const rowsOf = (q: Queries, suffix: ReturnType<Queries>) => q<Row[]>`
-  SELECT topic, partition, position, epoch, fence FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}
-   ORDER BY topic, partition ${suffix}`
-const positionsOf = (rows: ReadonlyArray<Row>): ReadonlyArray<Checkpoint> =>
-  rows.map((row) => ({
-    topic: row.topic,
-    partition: row.partition,
-    position: Number(row.position),
-    epoch: Number(row.epoch),
-    fence: Number(row.fence),
-  }))
-
-/** When the position of a partition last moved: its last record was applied then. Milliseconds since the epoch. */
-export const lastApplied = async (q: Queries): Promise<ReadonlyMap<string, number>> => {
-  const rows = await q<{ topic: string; partition: number; updated_at: Date }[]>`
-    SELECT topic, partition, updated_at FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}`
-  return new Map(rows.map((row) => [`${row.topic}/${row.partition}`, row.updated_at.getTime()]))
-}
-
-/** Rows of a step. */
-const CARRIED_A_STEP = 5000
+/** Rows of one step. */
+const COPIED_ROWS_PER_STEP = 5000
 
 /**
- * Copies sums from before the horizon, which no longer change, a step of batches at a time behind `after`. Answers where the next one goes
- * on; `null`: all are there.
+ * Copies the next batches with ids after `after` from before the horizon, which no longer change. Returns the
+ * `after` of the next step, or `null` at the end.
  */
-export const carryBatches = async (q: Queries, before: number, after: string): Promise<string | null> => {
+export const copyBatches = async (q: Queries, before: number, after: string): Promise<string | null> => {
   const [row] = await q<{ last: string | null }[]>`
-    WITH stretch AS MATERIALIZED (
-      SELECT * FROM read.batches WHERE id > ${after} AND id < ${uuidFloor(before)} ORDER BY id LIMIT ${CARRIED_A_STEP}),
-    carried AS (INSERT INTO rebuild.batches SELECT * FROM stretch ON CONFLICT DO NOTHING)
-    SELECT (SELECT id FROM stretch ORDER BY id DESC LIMIT 1) AS last`
+    WITH step AS MATERIALIZED (
+      SELECT * FROM read.batches WHERE id > ${after} AND id < ${uuidFloor(before)} ORDER BY id
+       LIMIT ${COPIED_ROWS_PER_STEP}),
+    copied AS (INSERT INTO rebuild.batches SELECT * FROM step ON CONFLICT DO NOTHING)
+    SELECT (SELECT id FROM step ORDER BY id DESC LIMIT 1) AS last`
   return row?.last ?? null
 }
-export const FIRST = NIL
 
-export const carryStats = async (q: Queries, before: number): Promise<void> => {
+/** Copies the daily statistics from before the horizon. */
+export const copyStats = async (q: Queries, before: number): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '60s', true)`
   await q`
-    INSERT INTO rebuild.daily_stats SELECT * FROM read.daily_stats WHERE day < ${new Date(before).toISOString().slice(0, 10)}
+    INSERT INTO rebuild.daily_stats
+    SELECT * FROM read.daily_stats WHERE day < ${new Date(before).toISOString().slice(0, 10)}
     ON CONFLICT DO NOTHING`
 }
 
-/** Makes the new tables ready to be read: statistics for the planner, and room for the months that were made meanwhile. */
+/** Prepares the rebuilt tables for reads: adds the partitions of new months, and statistics for the planner. */
 export const prepareSwap = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '30min', true)`
   await q`SELECT command.extend_rebuild()`
@@ -91,25 +61,23 @@ export const prepareSwap = async (q: Queries): Promise<void> => {
 }
 
 const TABLES = ['messages', 'message_history', 'operator_ids', 'batches', 'daily_stats']
-const live = (q: Queries) => {
+const liveTables = (q: Queries) => {
   const [first, ...rest] = TABLES.map((table) => q`${q(`read.${table}`)}`)
   return rest.reduce((list, table) => q`${list}, ${table}`, first ?? q``)
 }
 
-/** Keeps away who changes tables: vacuum, retention, new months. Readers and writers do not notice. To be called first. */
-export const holdMaintenance = async (q: Queries): Promise<void> => {
+/** Locks out everything that changes the tables: vacuum, retention, new partitions. Call it first. */
+export const lockOutMaintenance = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('lock_timeout', ${MAINTENANCE_WITHIN}, true)`
-  await q`
-    SELECT 1 FROM command.retention_jobs WHERE job = ANY (${['messages', 'operator_ids', 'batches', 'partitions']})
-     ORDER BY job FOR UPDATE`
-  await q`LOCK TABLE ${live(q)} IN SHARE UPDATE EXCLUSIVE MODE`
+  await CommandRetentionJobs.lock(q, ['messages', 'operator_ids', 'batches', 'partitions'])
+  await q`LOCK TABLE ${liveTables(q)} IN SHARE UPDATE EXCLUSIVE MODE`
 }
 
-/** Swaps. To be called when both stand at the same place of the log, which they leave when this transaction ends. */
-export const swap = async (q: Queries, { since }: Horizon, operatorIds: number): Promise<void> => {
+/** Exchanges the tables. Call it when both are at the same positions, and stay there until the transaction ends. */
+export const swapTables = async (q: Queries, { since }: Horizon, operatorIdsFrom: number): Promise<void> => {
   await q`SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', ${READERS_WITHIN}, true)`
-  await q`LOCK TABLE ${live(q)} IN ACCESS EXCLUSIVE MODE`
+  await q`LOCK TABLE ${liveTables(q)} IN ACCESS EXCLUSIVE MODE`
   await q`SELECT set_config('statement_timeout', ${STATEMENT_WITHIN}, true)`
   await q`
-    SELECT command.swap_rebuilt(${since === null ? null : new Date(since)}, ${new Date(operatorIds)})`
+    SELECT command.swap_rebuilt(${since === null ? null : new Date(since)}, ${new Date(operatorIdsFrom)})`
 }

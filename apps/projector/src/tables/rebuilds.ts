@@ -1,22 +1,24 @@
 /**
- * The row of a rebuild, as the projector that is at it holds it: a lease that others respect until it ends, and a condition of every transaction,
- * so that whoever lost it without knowing changes nothing. Times are those of PostgreSQL's clock.
+ * `command.rebuilds`: requested rebuilds, and the lease of the projector that executes one.
+ *
+ * Other projectors respect the lease until it expires. Each transaction of a rebuild also checks it. So a
+ * projector that lost its lease without noticing changes nothing. All times come from PostgreSQL's clock.
  */
 import type { Queries, RebuildComparison, RebuildOutcome, RebuildPolicy, RebuildState } from '@hub/store'
 
-/** For how long a rebuild is left alone when nothing is heard of its projector: work moves on within 15 s. */
+/** Another projector continues a rebuild within 15 s after a crash. */
 const LEASE = '10 seconds'
-/** How often the lease is renewed beside the work, ms. */
+/** How often the lease is renewed, ms: three renewals may fail. */
 export const RENEW_EVERY_MS = 2500
 
-/** A rebuild that is held. */
-export interface Held {
+/** A rebuild that this projector executes. */
+export interface RebuildLease {
   readonly id: string
-  /** Names this projector; new with each time that a rebuild is taken. */
+  /** Identifies this lease; each acquisition has a new value. */
   readonly owner: string
   readonly policy: RebuildPolicy
   readonly state: RebuildState
-  /** Milliseconds since the epoch; `null`: everything. */
+  /** Milliseconds since the epoch; `null`: all messages. */
   readonly since: number | null
   readonly sumsSince: number | null
 }
@@ -29,8 +31,8 @@ interface Row {
   readonly sums_since: Date | null
 }
 
-/** Takes the rebuild that is open and that nobody is at. What the one before has left must have been cleared away. */
-export const takeRebuild = async (q: Queries, owner: string): Promise<Held | null> => {
+/** Acquires the open rebuild that no projector executes. The tables of an ended rebuild must be dropped first. */
+export const acquireRebuild = async (q: Queries, owner: string): Promise<RebuildLease | null> => {
   const [row] = await q<Row[]>`
     UPDATE command.rebuilds
        SET owner = ${owner}, owner_until = now() + ${LEASE}::interval, started_at = coalesce(started_at, now())
@@ -49,48 +51,53 @@ export const takeRebuild = async (q: Queries, owner: string): Promise<Held | nul
       }
 }
 
-/** Whether it is still ours, and for a while longer. Others who want the row wait for the transaction. */
-export const hold = async (
+/** Renews the lease and adds to the counts. Returns false when the lease is lost. Locks the row. */
+export const renewLease = async (
   q: Queries,
-  { id, owner }: Held,
-  more: { readonly records?: number; readonly restored?: number } = {},
+  { id, owner }: RebuildLease,
+  added: { readonly records?: number; readonly restored?: number } = {},
 ): Promise<boolean> => {
   const { count } = await q`
     UPDATE command.rebuilds
-       SET owner_until = now() + ${LEASE}::interval, records = records + ${more.records ?? 0},
-           restored = restored + ${more.restored ?? 0}
+       SET owner_until = now() + ${LEASE}::interval, records = records + ${added.records ?? 0},
+           restored = restored + ${added.restored ?? 0}
      WHERE id = ${id} AND owner = ${owner} AND ended_at IS NULL`
   return count === 1
 }
 
-/** Lets others have it at once. */
-export const release = (q: Queries, { id, owner }: Held) => q`
+/** Ends the lease, so that another projector can continue at once. */
+export const releaseLease = (q: Queries, { id, owner }: RebuildLease) => q`
   UPDATE command.rebuilds SET owner = NULL, owner_until = NULL WHERE id = ${id} AND owner = ${owner}`
 
-export const enter = async (q: Queries, { id, owner }: Held, state: RebuildState): Promise<boolean> => {
+// The following functions return false, and change nothing, when the lease is lost or the rebuild has ended.
+
+export const setState = async (
+  q: Queries,
+  { id, owner }: RebuildLease,
+  state: RebuildState,
+): Promise<boolean> => {
   const { count } = await q`
     UPDATE command.rebuilds SET state = ${state} WHERE id = ${id} AND owner = ${owner} AND ended_at IS NULL`
   return count === 1
 }
 
-/** Keeps what is to be rebuilt: known once the topics have been looked at. */
-export const noteHorizon = async (
+/** Stores from when on messages are rebuilt, and starts the fold. */
+export const saveHorizon = async (
   q: Queries,
-  { id, owner }: Held,
+  { id, owner }: RebuildLease,
   horizon: { readonly since: number | null; readonly sumsSince: number | null },
 ): Promise<boolean> => {
-  const moment = (at: number | null) => (at === null ? null : new Date(at))
+  const date = (at: number | null) => (at === null ? null : new Date(at))
   const { count } = await q`
     UPDATE command.rebuilds
-       SET state = 'folding', since = ${moment(horizon.since)}, sums_since = ${moment(horizon.sumsSince)}
+       SET state = 'folding', since = ${date(horizon.since)}, sums_since = ${date(horizon.sumsSince)}
      WHERE id = ${id} AND owner = ${owner} AND ended_at IS NULL`
   return count === 1
 }
 
-/** Keeps what the comparison found, and goes on to the next state. */
-export const noteComparison = async (
+export const saveComparison = async (
   q: Queries,
-  { id, owner }: Held,
+  { id, owner }: RebuildLease,
   compared: ReadonlyArray<RebuildComparison>,
 ): Promise<boolean> => {
   const { count } = await q`
@@ -99,9 +106,9 @@ export const noteComparison = async (
   return count === 1
 }
 
-export const end = async (
+export const endRebuild = async (
   q: Queries,
-  { id, owner }: Held,
+  { id, owner }: RebuildLease,
   outcome: RebuildOutcome,
   failure: string | null = null,
 ): Promise<boolean> => {
@@ -112,8 +119,8 @@ export const end = async (
   return count === 1
 }
 
-/** Drops what a rebuild that has ended left beside the live tables. Answers whether there was any. */
-export const clearEnded = async (q: Queries): Promise<boolean> => {
+/** Drops the tables that an ended rebuild left in the schema `rebuild`. Returns whether there were any. */
+export const dropEndedRebuild = async (q: Queries): Promise<boolean> => {
   const rows = await q<{ id: string }[]>`
     SELECT id FROM command.rebuilds WHERE ended_at IS NOT NULL AND cleared_at IS NULL FOR UPDATE SKIP LOCKED`
   if (rows.length === 0) return false

@@ -33,7 +33,7 @@ export const MASTER_KEY = randomBytes(32).toString('base64')
 export const PARTITIONS = 3
 
 /** A database and topics of their own; `remove` drops the database. */
-export const makeWorld = async (name: string) => {
+export const makeTestEnvironment = async (name: string) => {
   const admin = setting('HUB_TEST_DATABASE_URL')
   const connection: KafkaConnection = {
     brokers: setting('HUB_TEST_KAFKA').split(','),
@@ -68,7 +68,7 @@ export const makeWorld = async (name: string) => {
     remove: () => asAdmin(`DROP DATABASE ${unique} WITH (FORCE)`),
   }
 }
-export type World = Awaited<ReturnType<typeof makeWorld>>
+export type TestEnvironment = Awaited<ReturnType<typeof makeTestEnvironment>>
 
 const layerOf = (url: string, connection: KafkaConnection) =>
   PayloadEncryption.layer.pipe(
@@ -183,10 +183,10 @@ export const deliveryOf = (fact: MessageAccepted, epoch = 1): ReadonlyArray<LogF
   ]
 }
 
-export const laneRecord = (world: World, fact: MessageAccepted): OutgoingRecord =>
+export const laneRecord = (world: TestEnvironment, fact: MessageAccepted): OutgoingRecord =>
   acceptedRecord(world.topics, fact)
 export const logRecords = (
-  world: World,
+  world: TestEnvironment,
   fact: MessageAccepted,
   facts: ReadonlyArray<LogFact>,
 ): ReadonlyArray<OutgoingRecord> => facts.map((one) => logRecord(world.topics, one, fact.recipient))
@@ -244,7 +244,7 @@ const freePort = Effect.promise(async () => {
 })
 
 /** A projector in a process of its own. */
-export const startProcess = Effect.fnUntraced(function* (of: World, home: string, name: string) {
+export const startProcess = Effect.fnUntraced(function* (of: TestEnvironment, home: string, name: string) {
   const child = spawn(process.execPath, [new URL('../main.ts', import.meta.url).pathname], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
@@ -272,7 +272,7 @@ export const startProcess = Effect.fnUntraced(function* (of: World, home: string
         let text = ''
         child.stdout.on('data', (data: Buffer) => {
           text += data.toString()
-          if (text.includes('"message":"claimed"')) resolve()
+          if (text.includes('"message":"projector: partitions acquired"')) resolve()
         })
         child.once('exit', () => reject(new Error(`the projector ended: ${text}`)))
       }),

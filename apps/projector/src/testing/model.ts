@@ -1,10 +1,10 @@
 /** Lives of messages for tests without I/O, the streams that tell of them, and what PostgreSQL would hold. */
 import { encodeId, type LogFact, type MessageAccepted, type MessageFact } from '@hub/domain'
 import fc from 'fast-check'
-import { type Changes, type Charge, fold, type HistoryLine, shown } from '../messages/fold.ts'
+import { type Changes, type Charge, fold, type HistoryLine, derivedColumns } from '../messages/fold.ts'
 import type { MessageRow } from '../messages/row.ts'
-import { placeEvents } from '../projection/transaction.ts'
-import type { BatchChange, StatsChange } from '../aggregates/deltas.ts'
+import { assignSequences } from '../events/journal.ts'
+import type { BatchDelta, StatsDelta } from '../aggregates/deltas.ts'
 
 export const idOf = (n: number) =>
   encodeId('msg', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
@@ -54,9 +54,9 @@ export const makeModel = () => {
         sum.set(field, (sum.get(field) ?? 0n) + BigInt(by))
     }
   }
-  const statsLine = (of: Pick<StatsChange, 'day' | 'account' | 'mode' | 'class' | 'template' | 'currency'>) =>
+  const statsLine = (of: Pick<StatsDelta, 'day' | 'account' | 'mode' | 'class' | 'template' | 'currency'>) =>
     [of.day, of.account, of.mode, of.class, of.template, of.currency].join(' ')
-  const batchLine = (of: Pick<BatchChange, 'batch' | 'account' | 'mode'>) =>
+  const batchLine = (of: Pick<BatchDelta, 'batch' | 'account' | 'mode'>) =>
     [of.batch, of.account, of.mode].join(' ')
   const journal: Array<{ readonly id: string; readonly sequence: number; readonly body: string }> = []
   return {
@@ -95,7 +95,7 @@ export const makeModel = () => {
       for (const change of changes.stats) add(statsLine(change), { ...change })
       for (const change of changes.batches) add(batchLine(change), { ...change })
       charges.push(...changes.charges)
-      const { events } = placeEvents(
+      const { events } = assignSequences(
         changes.events,
         [{ account, mode: 'live', sequence: journal.length, recordedAt: T }],
         new Set(journal.map((event) => event.id)),
@@ -106,7 +106,7 @@ export const makeModel = () => {
     /** All of it, without what the order of arrival may decide: the places in the journal. */
     content: () => ({
       rows: [...rows.values()]
-        .map((row) => ({ ...row, ...shown(row), waiting: [] }))
+        .map((row) => ({ ...row, ...derivedColumns(row), waiting: [] }))
         .sort((a, b) => (a.messageId < b.messageId ? -1 : 1)),
       history: [...history.values()].sort((a, b) =>
         a.messageId + a.factId < b.messageId + b.factId ? -1 : 1,
@@ -126,7 +126,7 @@ export const run = (polls: ReadonlyArray<ReadonlyArray<MessageFact>>) => {
 }
 
 /** A life as the log tells it, in order. */
-export const lifeArbitrary = (messageId: string): fc.Arbitrary<ReadonlyArray<LogFact>> =>
+export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<ReadonlyArray<LogFact>> =>
   fc
     .record({
       refusals: fc.integer({ min: 0, max: 2 }),
@@ -257,8 +257,12 @@ export const interleave = (
 }
 
 export const repeatsArbitrary = fc.array(fc.tuple(fc.nat(50), fc.nat(20)), { maxLength: 8 })
-export const worldArbitrary = fc.record({
-  lives: fc.tuple(lifeArbitrary(idOf(1)), lifeArbitrary(idOf(2)), lifeArbitrary(idOf(3))),
+export const streamsArbitrary = fc.record({
+  lives: fc.tuple(
+    messageHistoryArbitrary(idOf(1)),
+    messageHistoryArbitrary(idOf(2)),
+    messageHistoryArbitrary(idOf(3)),
+  ),
   mix: fc.array(fc.nat(2), { minLength: 1, maxLength: 12 }),
   laneRepeats: repeatsArbitrary,
   logRepeats: repeatsArbitrary,
@@ -266,7 +270,7 @@ export const worldArbitrary = fc.record({
 })
 
 /** The lives of several messages in one log, each in its order. */
-export const mixLives = (lives: ReadonlyArray<ReadonlyArray<LogFact>>, mix: ReadonlyArray<number>) => {
+export const mixHistories = (lives: ReadonlyArray<ReadonlyArray<LogFact>>, mix: ReadonlyArray<number>) => {
   const rest = lives.map((life) => [...life])
   const log: Array<LogFact> = []
   for (let i = 0; rest.some((life) => life.length > 0); i++) {

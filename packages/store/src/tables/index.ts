@@ -8,9 +8,12 @@
  * Each file is exported as one namespace, named after schema and table: `ReadCheckpoints.readPositions(q)`.
  * Each statement takes `q` first, so that it runs in the transaction of its caller.
  */
+export * as CommandErasures from './command/erasures.ts'
 export * as CommandEventInbox from './command/event-inbox.ts'
 export * as CommandOptOuts from './command/opt-outs.ts'
 export * as CommandOutbox from './command/outbox.ts'
+export * as CommandRetentionJobs from './command/retention-jobs.ts'
+export * as CommandSpendPeriods from './command/spend-periods.ts'
 export * as ReadBatches from './read/batches.ts'
 export * as ReadCheckpoints from './read/checkpoints.ts'
 export * as ReadDailyStats from './read/daily-stats.ts'

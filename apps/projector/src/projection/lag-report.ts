@@ -1,0 +1,38 @@
+/**
+ * Reports the lag of the projection as a metric, and commits the positions to Kafka for the tools of Kafka.
+ * The projection itself never reads the committed offsets: its positions are the checkpoints.
+ */
+import { type ConsumerLag, makeLagGauge } from '@hub/telemetry'
+import { Effect } from 'effect'
+import { failures } from '../metrics.ts'
+import type { Membership } from './ownership.ts'
+import type { OwnedPartition } from './record-buffer.ts'
+
+const REPORT_EVERY_MS = 5000
+
+/** Runs until the scope closes. */
+export const runLagReport = Effect.fnUntraced(function* (
+  sources: ReadonlyMap<string, string>,
+  membership: () => Membership | null,
+  ownedPartitions: () => ReadonlyArray<OwnedPartition>,
+) {
+  const setLag = makeLagGauge(yield* Effect.context<never>())
+  const report = Effect.gen(function* () {
+    const current = membership()
+    if (current === null) return
+    const owned = ownedPartitions()
+    yield* current.control.commit(
+      owned.map(({ source, partition, position }) => ({ topic: source, partition, offset: position })),
+    )
+    const lag: Array<ConsumerLag> = []
+    for (const [source, topic] of sources) {
+      const ranges = yield* current.control.offsetRanges(source)
+      const ends = new Map(ranges.map(({ high, partition }) => [partition, high]))
+      for (const { partition, position } of owned.filter((one) => one.source === source)) {
+        lag.push({ topic, partition, records: Math.max(0, (ends.get(partition) ?? position) - position) })
+      }
+    }
+    setLag(lag)
+  }).pipe(Effect.catch(() => failures.add('bus', 1)))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(REPORT_EVERY_MS), report)))
+})

@@ -1,0 +1,80 @@
+/**
+ * Ownership of partitions: the group assigns shards to this member, and the member then raises the epochs of
+ * their checkpoints. From that moment a transaction of the previous owner changes nothing.
+ */
+import { type Assignment, type GroupControl, KafkaUnavailable } from '@hub/kafka'
+import type { Sql, StorageError } from '@hub/store'
+import { Effect } from 'effect'
+import { acquireCheckpoints, type Checkpoint } from '../tables/checkpoints.ts'
+
+/** What the group has assigned to this member, and the means to control its consumption. */
+export interface Membership {
+  readonly assignment: Assignment
+  readonly control: GroupControl
+}
+
+/** A checkpoint that this member owns. */
+export interface AcquiredPartition {
+  /** The topic in Kafka. */
+  readonly source: string
+  readonly checkpoint: Checkpoint
+  /** The first offset to read: the checkpoint, unless the topic does not contain it. */
+  readonly from: number
+}
+
+/** `sources`: topics by their name in Kafka, see `sourceTopics`. */
+export const acquirePartitions = Effect.fnUntraced(function* (
+  sql: Sql['Service'],
+  sources: ReadonlyMap<string, string>,
+  { assignment, control }: Membership,
+): Effect.fn.Return<ReadonlyArray<AcquiredPartition>, StorageError | KafkaUnavailable> {
+  const partitions = [...sources.values()].flatMap((topic) =>
+    assignment.shards.map((partition) => ({ topic, partition })),
+  )
+  const checkpoints = yield* sql.run((q) => acquireCheckpoints(q, partitions))
+  const acquired: Array<AcquiredPartition> = []
+  for (const [source, topic] of sources) {
+    const ranges = new Map((yield* control.offsetRanges(source)).map((range) => [range.partition, range]))
+    for (const checkpoint of checkpoints) {
+      if (checkpoint.topic !== topic) continue
+      const { partition, position } = checkpoint
+      const range = ranges.get(partition)
+      if (range === undefined) {
+        return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'a partition is missing' })
+      }
+      const { high, low } = range
+      // Too low: the records have expired. Too high: the topic was replaced. Applying records again is harmless.
+      const from = position < low || position > high ? low : position
+      if (from !== position && position > 0) {
+        yield* Effect.logError(
+          'projector: the checkpoint is outside the offsets of the topic, reading from the lowest offset',
+        ).pipe(Effect.annotateLogs({ topic: source, partition, position, low, high }))
+      }
+      acquired.push({ source, checkpoint, from })
+    }
+  }
+  return acquired
+})
+
+/** Pauses the consumption of all partitions of a membership. */
+export const pauseAll = (sources: ReadonlyMap<string, string>, { assignment, control }: Membership): void => {
+  for (const source of sources.keys()) {
+    for (const shard of assignment.shards) control.pause(source, shard)
+  }
+}
+
+/**
+ * Detects records that are missing in a partition. The first gap at an offset may be a fault of the fetch, so
+ * the partition is read again. The second gap at the same offset means that the topic has no such records.
+ */
+export class GapDetector {
+  readonly #gaps = new Map<string, number>()
+
+  /** Returns whether the records before the gap are missing for good. `nextOffset`: where the gap begins. */
+  isPermanent(source: string, partition: number, nextOffset: number): boolean {
+    const key = `${source}/${partition}`
+    if (this.#gaps.get(key) === nextOffset) return true
+    this.#gaps.set(key, nextOffset)
+    return false
+  }
+}
