@@ -1,6 +1,6 @@
 /**
- * Migrations: numbered SQL files, applied once each, in order, under an advisory lock, with a checksum so that
- * an applied file that was edited is noticed.
+ * Migrations: numbered SQL files, applied once and in order under an advisory lock. A checksum detects an edit of
+ * an applied file.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -8,25 +8,24 @@ import { Data, Effect } from 'effect'
 import { openPool } from './pool.ts'
 import { Sql, StorageRejected, StorageUnavailable, toStorageError } from './sql.ts'
 
-/** The database and the files tell different stories; nothing was changed. */
+/** The applied migrations do not match the files. Nothing was changed. */
 export class MigrationMismatch extends Data.TaggedError('MigrationMismatch')<{ readonly detail: string }> {}
 
-/** What a database has of the schema of this version. */
+/** The migrations of a database, compared with the files of this version. */
 export interface MigrationStatus {
-  /** In the order of the files; `at`: milliseconds since the epoch. */
+  /** In the order of the files; `at` in milliseconds since the epoch. */
   readonly applied: ReadonlyArray<{ readonly name: string; readonly at: number }>
-  /** Files that are not applied yet. */
+  /** Files that are not applied. */
   readonly pending: ReadonlyArray<string>
   /** Applied by a newer version of the hub. */
   readonly newer: ReadonlyArray<string>
-  /** Sentences about what does not fit together: then `migrate` refuses. */
+  /** Mismatches, as sentences. With any of them, `migrate` fails. */
   readonly problems: ReadonlyArray<string>
 }
 
-/** Migration files live beside the code that needs them. */
 const FOLDER = new URL('../migrations/', import.meta.url)
 
-/** Any number, the same for every process that migrates a hub. */
+/** The key of the advisory lock: any number, the same in every process. */
 const LOCK = 4_907_225
 
 const readMigrations = Effect.promise(async () => {
@@ -39,19 +38,19 @@ const readMigrations = Effect.promise(async () => {
   )
 })
 
-const editedAfterwards = (name: string): string => `${name} was edited after it was applied`
-const fromNewer = (name: string): string => `${name} was applied by a newer version of the hub`
+const editedMessage = (name: string): string => `${name} was edited after it was applied`
+const newerMessage = (name: string): string => `${name} was applied by a newer version of the hub`
 
-/** Looks, and changes nothing. */
+/** Reads the status without any change. */
 export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable | StorageRejected, Sql> =
   Effect.gen(function* () {
     const sql = yield* Sql
     const migrations = yield* readMigrations
     const rows = yield* sql.run(async (q) => {
       const [table] = await q<
-        { there: boolean }[]
-      >`SELECT to_regclass('public.hub_migrations') IS NOT NULL AS there`
-      return table?.there === true
+        { exists: boolean }[]
+      >`SELECT to_regclass('public.hub_migrations') IS NOT NULL AS exists`
+      return table?.exists === true
         ? q<{ name: string; checksum: string; applied_at: Date }[]>`
             SELECT name, checksum, applied_at FROM public.hub_migrations ORDER BY name`
         : []
@@ -64,15 +63,15 @@ export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable 
       newer: rows.map(({ name }) => name).filter((name) => !known.has(name)),
       problems: rows.flatMap(({ checksum, name }) => {
         const own = known.get(name)
-        if (own === undefined) return [fromNewer(name)]
-        return own === checksum ? [] : [editedAfterwards(name)]
+        if (own === undefined) return [newerMessage(name)]
+        return own === checksum ? [] : [editedMessage(name)]
       }),
     }
   })
 
 /**
- * Brings a database up to the schema of this version. Each file is one transaction. Waits for another process
- * that migrates; safe to repeat. Succeeds with the names of the files applied now.
+ * Migrates a database to the schema of this version. Each file is one transaction. Waits for another process that
+ * migrates. Safe to repeat. Returns the names of the files that it applied.
  */
 export const migrate = (
   url: string,
@@ -96,14 +95,14 @@ export const migrate = (
           const known = new Set(migrations.map((migration) => migration.name))
           for (const name of applied.keys()) {
             if (!known.has(name)) {
-              return yield* new MigrationMismatch({ detail: fromNewer(name) })
+              return yield* new MigrationMismatch({ detail: newerMessage(name) })
             }
           }
           const done: Array<string> = []
           for (const { checksum, name, text } of migrations) {
             const before = applied.get(name)
             if (before !== undefined && before !== checksum) {
-              return yield* new MigrationMismatch({ detail: editedAfterwards(name) })
+              return yield* new MigrationMismatch({ detail: editedMessage(name) })
             }
             if (before !== undefined) continue
             yield* query(() =>

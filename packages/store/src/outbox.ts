@@ -1,29 +1,29 @@
 /**
- * The transactional outbox: encoded records are stored in the transaction that they report and published
- * afterwards. A row goes only when Kafka has acknowledged all of it, so a crash between the two publishes it a
- * second time; readers drop by id.
+ * The relay of a transactional outbox. A transaction stores encoded records together with the change that they
+ * describe; the relay appends them to Kafka. It deletes a row after Kafka has acknowledged all of its records.
+ * After a crash in between it appends the row again, and readers drop the repeated records by id.
  */
 import { Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 
 export type OutboxTable = 'command.outbox' | 'read.event_outbox'
 
-/** Rows published in one go. */
-const ROWS_A_TURN = 50
+/** Rows of one step. */
+const ROWS_PER_STEP = 50
 
 /**
- * Bytes of a turn, after which no further row is taken: some thousands of records, so that a turn ends well
- * within the deadline of its transaction whatever the rows hold.
+ * Bytes of one step, after which it takes no further row: some thousands of records. So a step ends well within
+ * the deadline of its transaction, whatever the rows contain.
  */
-const BYTES_A_TURN = 2 * 1024 * 1024
+const BYTES_PER_STEP = 2 * 1024 * 1024
 
 /**
- * Publishes the oldest waiting rows in order and deletes them. One process at a time does this for a table (an
- * advisory lock for the length of the turn), so that order is kept whatever the number of replicas. Answers the
- * number of rows published: fewer than waited when another process has the turn or `publish` failed half-way.
+ * Publishes the oldest rows in order and deletes them. An advisory lock lets one process at a time do this for a
+ * table, so that the order holds with any number of replicas. Returns the number of published rows: 0 while
+ * another process has the lock.
  *
- * `publish` gets the rows in order and must fail when any record of them was not acknowledged; then all of them
- * stay. `olderThanMs` leaves younger rows to whoever wrote them and is publishing them now.
+ * `publish` gets the rows in order. It must fail if Kafka has not acknowledged every record; then all rows stay.
+ * `olderThanMs` excludes younger rows, which their writer is publishing itself.
  */
 export const relayOutbox = <E, R>(
   table: OutboxTable,
@@ -33,39 +33,40 @@ export const relayOutbox = <E, R>(
   Effect.gen(function* () {
     const sql = yield* Sql
     const context = yield* Effect.context<R>()
-    // The failure of `publish` rolls the transaction back, and is told apart from the database's own.
-    let refused: { readonly exit: Effect.Effect<never, E> } | null = null
+    // A failure of `publish`, separate from the failures of PostgreSQL.
+    let publishFailure: { readonly exit: Effect.Effect<never, E> } | null = null
     const published = sql.transaction(async (q) => {
-      const [turn] = await q<
+      const [lock] = await q<
         { taken: boolean }[]
       >`SELECT pg_try_advisory_xact_lock(hashtext(${table})) AS taken`
-      if (turn?.taken !== true) return 0
+      if (lock?.taken !== true) return 0
       const rows = await q<{ id: string; records: Buffer }[]>`
         SELECT id, records FROM (
           SELECT id, records, sum(length(records)) OVER (ORDER BY id) - length(records) AS before FROM (
             SELECT id, records FROM ${q(table)}
              WHERE created_at <= now() - make_interval(secs => ${(options?.olderThanMs ?? 0) / 1000})
-             ORDER BY id LIMIT ${ROWS_A_TURN}) AS oldest) AS sized
-         WHERE before < ${BYTES_A_TURN} ORDER BY id`
+             ORDER BY id LIMIT ${ROWS_PER_STEP}) AS oldest) AS sized
+         WHERE before < ${BYTES_PER_STEP} ORDER BY id`
       if (rows.length === 0) return 0
       const exit = await Effect.runPromiseExitWith(context)(publish(rows.map((row) => row.records)))
       if (exit._tag === 'Failure') {
-        refused = { exit: Effect.failCause(exit.cause) }
+        publishFailure = { exit: Effect.failCause(exit.cause) }
         return 0
       }
       await q`DELETE FROM ${q(table)} WHERE id IN ${q(rows.map((row) => row.id))}`
       return rows.length
     })
     const count = yield* published
-    if (refused !== null) return yield* (refused as { readonly exit: Effect.Effect<never, E> }).exit
+    if (publishFailure !== null)
+      return yield* (publishFailure as { readonly exit: Effect.Effect<never, E> }).exit
     return count
   })
 
-/** Number of rows that wait. */
+/** The number of rows in an outbox. */
 export const countOutboxRows = (table: OutboxTable): Effect.Effect<number, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.run(async (q) => {
-      const [row] = await q<{ waiting: number }[]>`SELECT count(*)::integer AS waiting FROM ${q(table)}`
-      return row?.waiting ?? 0
+      const [row] = await q<{ rows: number }[]>`SELECT count(*)::integer AS rows FROM ${q(table)}`
+      return row?.rows ?? 0
     }),
   )

@@ -1,29 +1,29 @@
 /**
- * Rebuilds of the read models, as whoever operates the hub asks for them and looks at them: a row each, which a projector takes up. How one is made
- * is the projector's. Source: docs/decisions/0020.
+ * Requests for rebuilds of the read models, and their status: one row of `command.rebuilds` each. The projector
+ * executes a request (apps/projector/src/rebuild). Source: docs/decisions/0020.
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 
 /**
- * What follows from the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables take the place of the live ones, unless something
- * differs. `swap`: they do, whatever differs.
+ * What follows the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables replace the live ones
+ * if nothing differs. `swap`: they replace them in any case.
  */
 export type RebuildPolicy = 'compare_only' | 'swap_if_equal' | 'swap'
 
 export type RebuildState = 'requested' | 'folding' | 'comparing' | 'swapping' | 'ended'
 
-/** What became of it. `compared`: as asked, nothing was swapped. `refused`: something differs, so nothing was swapped. */
+/** The result. `compared`: a swap was not requested. `refused`: rows differ, so the tables were not swapped. */
 export type RebuildOutcome = 'compared' | 'refused' | 'swapped' | 'cancelled' | 'failed'
 
-/** A row that is not the same in both tables. Names and ids only. */
+/** A row that differs between the tables. Contains names and ids only. */
 export interface RebuildDifference {
-  /** The row's key, ids in their public form. */
+  /** The key of the row, with ids in their public form. */
   readonly key: string
-  /** Which of the two has no such row; `null`: both have it. */
+  /** The table without this row; `null`: both have it. */
   readonly missing: 'live' | 'rebuilt' | null
-  /** Columns that differ; none where a row is missing. */
+  /** The columns that differ; empty if a row is missing. */
   readonly columns: ReadonlyArray<string>
 }
 
@@ -33,7 +33,7 @@ export interface RebuildComparison {
   readonly live: number
   readonly rebuilt: number
   readonly differences: number
-  /** The first of them. */
+  /** The first differences. */
   readonly examples: ReadonlyArray<RebuildDifference>
 }
 
@@ -43,17 +43,17 @@ export interface Rebuild {
   readonly id: string
   readonly policy: RebuildPolicy
   readonly state: RebuildState
-  /** `null` until it has ended. */
+  /** `null` before the end. */
   readonly outcome: RebuildOutcome | null
-  /** Why it failed, as a code. */
+  /** The reason of a failure, as a code. */
   readonly failure: string | null
-  /** Messages from this moment on are rebuilt, because the topics hold all of them; `null`: all messages. */
+  /** Messages from this time on are rebuilt, because the topics contain all of them; `null`: all messages. */
   readonly since: number | null
   /** Records folded. */
   readonly records: number
-  /** Messages whose number and text were missing and are stored again. */
+  /** Messages whose number and text were missing and were stored again. */
   readonly restored: number
-  /** `null` until they were compared. */
+  /** `null` before the comparison. */
   readonly compared: ReadonlyArray<RebuildComparison> | null
   readonly requestedAt: number
   readonly startedAt: number | null
@@ -61,7 +61,7 @@ export interface Rebuild {
   readonly endedAt: number | null
 }
 
-/** One is under way; nothing was requested. */
+/** Another rebuild is in progress. Nothing was requested. */
 export class RebuildInProgress extends Data.TaggedError('RebuildInProgress')<{ readonly id: string }> {}
 
 interface Row {
@@ -96,19 +96,19 @@ const rebuildOf = (row: Row): Rebuild => ({
   endedAt: row.ended_at?.getTime() ?? null,
 })
 
-/** Asks for a rebuild. A projector takes it up within seconds. */
+/** Requests a rebuild. A projector starts it within seconds. */
 export const requestRebuild = Effect.fnUntraced(function* (
   policy: RebuildPolicy,
 ): Effect.fn.Return<Rebuild, StorageError | RebuildInProgress, Sql> {
   const sql = yield* Sql
   const id = randomUUID()
-  const [made, open] = yield* sql.transaction(async (q) => {
+  const [created, open] = yield* sql.transaction(async (q) => {
     const rows = await q<Row[]>`
       INSERT INTO command.rebuilds (id, policy) VALUES (${id}, ${policy}) ON CONFLICT DO NOTHING RETURNING *`
     const others = await q<Row[]>`SELECT * FROM command.rebuilds WHERE ended_at IS NULL`
     return [rows[0], others[0]] as const
   })
-  return made === undefined ? yield* new RebuildInProgress({ id: open?.id ?? '' }) : rebuildOf(made)
+  return created === undefined ? yield* new RebuildInProgress({ id: open?.id ?? '' }) : rebuildOf(created)
 })
 
 /** The latest rebuilds, newest first. */
@@ -120,7 +120,7 @@ export const readRebuilds = (limit = 20): Effect.Effect<ReadonlyArray<Rebuild>, 
     }),
   )
 
-/** What has become of one; `null`: there is no such rebuild. */
+/** A rebuild by id, or `null`. */
 export const readRebuild = (id: string): Effect.Effect<Rebuild | null, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.run(async (q) => {
@@ -129,7 +129,7 @@ export const readRebuild = (id: string): Effect.Effect<Rebuild | null, StorageEr
     }),
   )
 
-/** Ends the rebuild under way, if there is one: the live tables stay as they are. Once it has ended, nothing of it will be swapped any more. */
+/** Cancels the rebuild in progress and returns it, or `null` without one. The live tables stay as they are. */
 export const cancelRebuild: Effect.Effect<Rebuild | null, StorageError, Sql> = Effect.flatMap(Sql, (sql) =>
   sql.run(async (q) => {
     const [row] = await q<Row[]>`

@@ -1,38 +1,38 @@
 /**
- * What the topics know better than a database that was restored from a backup: where the journals of events had come to, which references were
- * used, what was spent. See docs/operating.md, Backup and restore.
+ * Repairs a database after its restore from a backup, from records that Kafka still has: the event journals, the
+ * used references and the spend of the months. See docs/operating.md, Backup and restore.
  */
 import { Duration, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 
-/** An event as it was recorded and published. Ids are UUIDs. */
+/** An event as it was published. Ids are UUIDs. */
 export interface PublishedEvent {
   readonly account: string
   readonly mode: 'live' | 'test'
-  /** Its place in the journal of account and mode, from 1. */
+  /** The position in the journal of the account and mode, from 1. */
   readonly sequence: number
   readonly id: string
   readonly type: string
   /** Milliseconds since the epoch. */
   readonly createdAt: number
-  /** The event's JSON text exactly as it was served. */
+  /** The JSON text of the event, byte for byte as clients received it. */
   readonly body: string
 }
 
-/** Never in JSON text, which escapes it. */
+/** JSON escapes this character, so it never occurs in a body. */
 const SEPARATOR = '\u001e'
 
 const journalOf = ({ account, mode }: Pick<PublishedEvent, 'account' | 'mode'>): string =>
   `${account} ${mode}`
 
 /**
- * Puts published events back to their old places behind the ends of their journals; what a journal has already is left out, and so is
- * everything behind a place that is missing. Events of a journal come in the order of their places. Nobody else may record events meanwhile.
- * Succeeds with how many were put back and how many lie behind a missing place.
+ * Appends published events to their journals, with their old sequence numbers. Skips events that a journal has,
+ * and events after a gap. The events of a journal must be in the order of their sequence numbers. No other process
+ * may record events meanwhile. Returns the numbers of restored events and of events after a gap.
  */
 export const restoreEvents = (
   events: ReadonlyArray<PublishedEvent>,
-): Effect.Effect<{ readonly restored: number; readonly stranded: number }, StorageError, Sql> =>
+): Effect.Effect<{ readonly restored: number; readonly afterGap: number }, StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.transaction(async (tx) => {
       const journals = [...new Map(events.map((event) => [journalOf(event), event])).values()].toSorted(
@@ -46,18 +46,18 @@ export const restoreEvents = (
         RETURNING account, mode, sequence`
       const ends = new Map(heads.map((head) => [journalOf(head), Number(head.sequence)]))
       const next: Array<PublishedEvent> = []
-      let stranded = 0
+      let afterGap = 0
       for (const event of events) {
         const end = ends.get(journalOf(event)) ?? 0
         if (event.sequence <= end) continue
         if (event.sequence > end + 1) {
-          stranded += 1
+          afterGap += 1
           continue
         }
         ends.set(journalOf(event), event.sequence)
         next.push(event)
       }
-      if (next.length === 0) return { restored: 0, stranded }
+      if (next.length === 0) return { restored: 0, afterGap }
       await tx`
         INSERT INTO read.events (account, mode, sequence, id, type, created_at, body)
         SELECT account, mode::command.mode, sequence, id, type, created_at, body
@@ -76,17 +76,17 @@ export const restoreEvents = (
                       ${[...last.values()].map(({ createdAt }) => new Date(createdAt).toISOString())}::timestamptz[])
             AS e (account, mode, sequence, last_at)
          WHERE h.account = e.account AND h.mode = e.mode::command.mode`
-      return { restored: next.length, stranded }
+      return { restored: next.length, afterGap }
     }),
   )
 
-/** Walks over a day of messages at most: what was accepted between a backup and its restore. */
+/** Enough for the messages of a day: those accepted between a backup and its restore. */
 const DEADLINE = { deadline: Duration.minutes(5) }
 
 /**
- * Used references and spent money by what the read model has of messages accepted since a moment (ms since the epoch). To be done when the
- * projector has read to the end of the topics and nothing is accepted yet. Succeeds with how many references were missing, and how many
- * months of accounts were counted anew. Safe to repeat.
+ * Restores used references and the spend from the read models, for messages accepted since a time (ms since the
+ * epoch). Call it when the projector has reached the end of the topics and command-api accepts nothing yet.
+ * Returns the numbers of restored references and of recalculated spend periods. Safe to repeat.
  */
 export const restoreLedger = (
   since: number,

@@ -1,6 +1,4 @@
-/**
- * PostgreSQL, as the rest of the hub knows it: a pool, a statement, a transaction, and two kinds of failure.
- */
+/** Access to PostgreSQL: statements and transactions with deadlines, and two kinds of failure. */
 import { settings } from '@hub/config'
 import { type Config, Context, Data, Duration, Effect, Layer, Redacted, Schedule } from 'effect'
 import { openPool, type Queries } from './pool.ts'
@@ -11,28 +9,26 @@ export type { Queries } from './pool.ts'
 export type SqlFragment = ReturnType<Queries>
 
 /**
- * PostgreSQL cannot be reached, does not answer in time, or is shutting down. Retryable. After a *timeout* of a
- * transaction its outcome is unknown: it may have committed.
+ * PostgreSQL is unreachable, too slow, or shutting down. Retryable. After the timeout of a transaction its outcome
+ * is unknown: it may have committed.
  */
 export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
-  /** SQLSTATE or a driver code; never data. */
+  /** SQLSTATE or a code of the driver, and never data. */
   readonly detail: string
 }> {}
 
-/**
- * PostgreSQL refuses this data (SQLSTATE class 22, 23 or 54). A retry of the same will be refused again.
- */
+/** PostgreSQL rejects the data (SQLSTATE class 22, 23 or 54). A retry with the same data fails again. */
 export class StorageRejected extends Data.TaggedError('StorageRejected')<{
   /** SQLSTATE. */
   readonly code: string
-  /** Name of the constraint, when one was violated. */
+  /** The name of the violated constraint, if any. */
   readonly constraint: string | null
 }> {}
 
 export type StorageError = StorageUnavailable | StorageRejected
 
-/** Deadlocks and serialization failures: the transaction is undone and may simply be tried again. */
+/** Deadlocks, serialization failures and lock timeouts: PostgreSQL rolled back, and a retry may succeed. */
 const CONFLICTS = new Set(['40001', '40P01', '55P03'])
 
 const field = (error: unknown, name: string): string | null => {
@@ -41,7 +37,7 @@ const field = (error: unknown, name: string): string | null => {
   return typeof value === 'string' ? value : null
 }
 
-/** Classifies a driver error. Only codes are kept: messages of PostgreSQL quote the data. */
+/** Classifies an error of the driver. Keeps only codes, because PostgreSQL's messages quote data. */
 export const toStorageError = (error: unknown): StorageError => {
   const code = field(error, 'code') ?? 'unknown'
   if (/^[0-9A-Z]{5}$/u.test(code)) {
@@ -62,10 +58,10 @@ export const toStorageError = (error: unknown): StorageError => {
   })
 }
 
-/** A transaction that met a deadlock is tried at most so often in all; three losers in a row mean real contention. */
+/** Attempts of a transaction after conflicts. Three conflicts in a row mean real contention. */
 const CONFLICT_TRIES = 3
 
-/** Every wait has a bound: what a caller does not set ends here. The contract gives clients 3 s in all. */
+/** The deadline of a call that sets none. The contract promises clients an answer within 3 s. */
 const DEFAULT_DEADLINE = Duration.millis(2500)
 
 export interface SqlOptions {
@@ -78,54 +74,54 @@ export interface SqlShape {
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
-  /** A transaction: committed when `body` resolves, rolled back when it rejects; tried again after a deadlock. */
+  /** A transaction: commits when `body` resolves, rolls back when it rejects. Retries `body` after a conflict. */
   readonly transaction: <A>(
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
 }
 
-/** Opens a pool on a URL. `max` connections; closed with the scope. */
+/** Opens a pool of at most `max` connections, and closes it with the scope. */
 export const makeSql = (url: Redacted.Redacted<string>, max: number, name: string) =>
   Effect.gen(function* () {
     const pool = yield* Effect.acquireRelease(
       Effect.sync(() =>
         openPool(Redacted.value(url), {
           max,
-          // A dead server is noticed by the next caller, within the time a client is promised an answer.
+          // Shorter than the time within which clients are promised an answer.
           connect_timeout: 2,
-          // Connections are renewed so that a failover or a changed address is followed.
+          // New connections follow a failover or a changed address.
           max_lifetime: 30 * 60,
           onnotice: () => {},
           connection: {
             application_name: name,
-            // The server gives up as well, so that an abandoned statement holds no lock.
+            // PostgreSQL gives up too, so that an abandoned statement releases its locks.
             statement_timeout: 10_000,
             idle_in_transaction_session_timeout: 10_000,
-            // docs/decisions/0009: rows are looked up by key, thousands at a time, in partitioned tables.
+            // Rows are looked up by key, thousands at a time, in partitioned tables: docs/decisions/0009.
             plan_cache_mode: 'force_generic_plan',
             enable_seqscan: false,
           },
         }),
       ),
-      // One second for what is under way, then sockets are closed.
+      // Waits one second for statements in progress, then closes the sockets.
       (pool) => Effect.promise(() => pool.end(1).catch(() => undefined)),
     )
 
-    // A timer and no fibers: this is around every statement of the hub.
+    // A timer instead of fibers, because every statement of the hub passes here.
     const bounded = <A>(promise: () => Promise<A>, options: SqlOptions | undefined) =>
       Effect.callback<A, StorageError>((resume) => {
         const timer = setTimeout(
           () => resume(Effect.fail(new StorageUnavailable({ reason: 'timeout', detail: 'deadline' }))),
           Duration.toMillis(options?.deadline ?? DEFAULT_DEADLINE),
         )
-        const ended = (result: Effect.Effect<A, StorageError>) => {
+        const finish = (result: Effect.Effect<A, StorageError>) => {
           clearTimeout(timer)
           resume(result)
         }
         Promise.try(promise).then(
-          (answer) => ended(Effect.succeed(answer)),
-          (error: unknown) => ended(Effect.fail(toStorageError(error))),
+          (answer) => finish(Effect.succeed(answer)),
+          (error: unknown) => finish(Effect.fail(toStorageError(error))),
         )
         return Effect.sync(() => clearTimeout(timer))
       })
@@ -144,22 +140,22 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
     return sql
   })
 
-/** The hub's database. Settings: `databaseUrl`, `databasePool`. */
+/** The database of the hub. Settings: `databaseUrl`, `databasePool`. */
 export class Sql extends Context.Service<Sql, SqlShape>()('@hub/store/Sql') {
   /**
-   * `app` becomes the application name that PostgreSQL shows. `most`: connections that the app has a use for, where that is fewer than it
-   * may open. Statements go round over all of them, each with plans and caches of its own.
+   * `app`: the application name in PostgreSQL. `maxConnections`: a bound for apps that need few connections.
+   * Statements rotate over all connections, and each connection has its own plans and caches.
    */
   static readonly layer = (
     app: string,
-    most = Number.POSITIVE_INFINITY,
+    maxConnections = Number.POSITIVE_INFINITY,
   ): Layer.Layer<Sql, Config.ConfigError> =>
     Layer.effect(
       Sql,
       Effect.gen(function* () {
         const url = yield* settings.databaseUrl.config
         const max = yield* settings.databasePool.config
-        return yield* makeSql(url, Math.min(max, most), app)
+        return yield* makeSql(url, Math.min(max, maxConnections), app)
       }),
     )
 }

@@ -67,7 +67,7 @@ const journal = leaf(
           })
           const part = yield* restoreEvents(events)
           restored += part.restored
-          stranded += part.stranded
+          stranded += part.afterGap
         }),
       ).pipe(Effect.map(() => ({ restored, stranded }))),
       (facts) => facts,

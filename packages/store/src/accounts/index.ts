@@ -1,4 +1,4 @@
-/** Accounts and what they may use. */
+/** Accounts, with their keys, senders and templates. */
 export {
   insertAccount,
   insertApiKey,

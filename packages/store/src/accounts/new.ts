@@ -1,47 +1,47 @@
 /**
- * New accounts, keys, senders and templates: the statements that the API, the command line and the local seeds have in common. Each takes its place in a
- * transaction of the caller's, and leaves alone what is there already.
+ * Inserts accounts, API keys, senders and templates, for the API, hubctl and the local seeds. Each function runs in
+ * the transaction of its caller, and never changes a row that exists.
  */
 import type { Queries } from '../sql.ts'
 
-/** Answers whether it is new. `id`: UUID. */
+/** Returns whether the account was inserted. `id`: UUID. */
 export const insertAccount = async (
   q: Queries,
   account: { readonly id: string; readonly name: string },
 ): Promise<boolean> => {
-  const made = await q`
+  const inserted = await q`
     INSERT INTO command.accounts (id, name) VALUES (${account.id}, ${account.name}) ON CONFLICT DO NOTHING`
-  return made.count > 0
+  return inserted.count > 0
 }
 
 type Mode = 'live' | 'test'
 
-/** An API key as it is issued: of the key itself, only these two are stored. */
+/** A new API key. The database stores its digest and its last characters, and never the key itself. */
 export interface NewApiKey {
   /** UUID. */
   readonly id: string
   /** UUID. */
   readonly account: string
   readonly mode: Mode
-  /** Its SHA-256, in hexadecimal digits. */
+  /** SHA-256 of the key, hexadecimal. */
   readonly digest: string
-  /** What is shown of it. */
+  /** The last four characters, which clients see. */
   readonly ending: string
-  /** Where it may be used, in CIDR notation; `null` is anywhere, an empty list nowhere. */
+  /** The networks from which it may be used, in CIDR notation; `null`: any; an empty list: none. */
   readonly allowed: ReadonlyArray<string> | null
 }
 
-/** Answers whether it is new. */
+/** Returns whether the key was inserted. */
 export const insertApiKey = async (q: Queries, key: NewApiKey): Promise<boolean> => {
-  const made = await q`
+  const inserted = await q`
     INSERT INTO command.api_keys (id, account, mode, hash, last_four, allowed_addresses)
     VALUES (${key.id}, ${key.account}, ${key.mode}, decode(${key.digest}, 'hex'), ${key.ending},
             ${key.allowed === null ? null : [...key.allowed]}::text[]::cidr[])
     ON CONFLICT DO NOTHING`
-  return made.count > 0
+  return inserted.count > 0
 }
 
-/** What a JSON column may hold. */
+/** A value of a JSON column. */
 type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [name: string]: Json }
 
 /** A row of `command.senders`, without its account. */
@@ -55,7 +55,7 @@ export interface StoredSender {
   readonly created_at: Date
 }
 
-/** `null` where the account has one of this name in its mode. `registration` is JSON text. */
+/** Returns `null` if the account has a sender with this name and mode. `registration` is JSON text. */
 export const insertSender = async (
   q: Queries,
   sender: Pick<StoredSender, 'id' | 'mode' | 'name' | 'status'> & {
@@ -63,7 +63,7 @@ export const insertSender = async (
     readonly registration: string | null
   },
 ): Promise<StoredSender | null> => {
-  // The driver would take an object for one of its own types: the text is cast where it arrives.
+  // Passed as text: the driver would treat an object as one of its own types.
   const [row] = await q<StoredSender[]>`
     INSERT INTO command.senders (id, account, mode, name, registration, status)
     VALUES (${sender.id}, ${sender.account}, ${sender.mode}, ${sender.name}, ${sender.registration}::text::jsonb, ${sender.status})
@@ -86,7 +86,10 @@ export interface StoredTemplate {
   readonly created_at: Date
 }
 
-/** `null` where the account has one of this name in its mode. A sender that it does not have is refused by a constraint. */
+/**
+ * Returns `null` if the account has a template with this name and mode. Violates
+ * `TEMPLATE_SENDER_FOREIGN_KEY` if the account does not have the sender.
+ */
 export const insertTemplate = async (
   q: Queries,
   template: Omit<StoredTemplate, 'reason' | 'created_at'> & { readonly account: string },
@@ -100,5 +103,5 @@ export const insertTemplate = async (
   return row ?? null
 }
 
-/** The constraint that a template of an unknown sender violates. */
+/** The constraint that a template with an unknown sender violates. */
 export const TEMPLATE_SENDER_FOREIGN_KEY = 'templates_account_mode_sender_fkey'
