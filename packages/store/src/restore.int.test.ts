@@ -46,11 +46,11 @@ describe('what is put back', () => {
       const behindGap = eventAt(first, 6)
 
       // As in the backup.
-      assert.deepStrictEqual(yield* restoreEvents(published.slice(0, 2)), { restored: 2, stranded: 0 })
+      assert.deepStrictEqual(yield* restoreEvents(published.slice(0, 2)), { restored: 2, afterGap: 0 })
       // The topic has everything, some of it twice.
       const topic = [...published.slice(0, 3), ...others, ...published.slice(1), behindGap]
-      assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 4, stranded: 1 })
-      assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 0, stranded: 1 })
+      assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 4, afterGap: 1 })
+      assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 0, afterGap: 1 })
 
       const rows = yield* sql.run(
         (q) => q<{ sequence: number; id: string; at: number; body: string }[]>`
