@@ -68,10 +68,10 @@ export const capacityPage = (results: Results): string => {
 
 Generated from \`benchmarks/results.json\` (\`node scripts/run.mjs benchmarks/report.ts\`). Do not edit this page.
 
-This page says how much processor time, memory and disk a hub needs. Measured figures come from the last
-run of the benchmark ([results](../benchmarks/RESULTS.md)) on ${results.machine}, with all servers, all
-apps and the load generator on one machine. Figures marked ᴬ are arithmetic from them. Nothing above
-${thousands(of(accepting, 'batchedPerSecond'))} messages per second has been measured.
+This page says how much processor time, memory and disk a hub needs. Measured figures come from the
+last run of the benchmark ([results](../benchmarks/RESULTS.md)), with all servers, all apps and the
+load generator on one machine: ${results.machine}. Figures marked ᴬ are
+arithmetic from them. Nothing above ${thousands(of(accepting, 'batchedPerSecond'))} messages per second has been measured.
 
 ## Processor time
 

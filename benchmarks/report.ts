@@ -5,6 +5,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { capacityPage } from './capacity-page.ts'
+import { reflow } from './reflow.ts'
 import { resultsPage } from './results-page.ts'
 
 /** One requirement: `value` must be at most `atMost`. */
@@ -47,8 +48,8 @@ export const PAGES: ReadonlyArray<{
   readonly path: string
   readonly generate: (results: Results) => string
 }> = [
-  { path: 'benchmarks/RESULTS.md', generate: resultsPage },
-  { path: 'docs/capacity.md', generate: capacityPage },
+  { path: 'benchmarks/RESULTS.md', generate: (results) => reflow(resultsPage(results)) },
+  { path: 'docs/capacity.md', generate: (results) => reflow(capacityPage(results)) },
 ]
 
 export const pageUrl = (path: string): URL => new URL(`../${path}`, import.meta.url)
