@@ -1,4 +1,4 @@
-/** Operators: the port, and the adapters behind it. */
+/** The operator port and its adapters: sandbox, HTTP, SMPP. */
 export {
   type Capabilities,
   type InboundMessage,
@@ -11,9 +11,9 @@ export {
   type SubmitOutcome,
 } from './port.ts'
 export { makeSandbox, SANDBOX, SANDBOX_DEFAULTS, type SandboxOptions } from './sandbox/sandbox.ts'
-export { type CallbackRefusal, readCallback, readInbound } from './http/callback.ts'
-export { HTTP, HTTP_DEFAULTS, type HttpOperatorOptions, makeHttpOperator } from './http/http.ts'
-export { parseSmppErrors, type SmppErrors, SmppErrorsInvalid } from './smpp/errors.ts'
+export { readCallback, readInbound } from './http/callback.ts'
+export { HTTP, HTTP_DEFAULTS, makeHttpOperator } from './http/http.ts'
+export { parseSmppErrors, type SmppErrors } from './smpp/errors.ts'
 export type { IdFormat } from './smpp/ids.ts'
-export { type BindMode, SMPP, SMPP_DEFAULTS, type SmppSettings } from './smpp/settings.ts'
+export { SMPP, SMPP_DEFAULTS, type SmppSettings } from './smpp/settings.ts'
 export { makeSmppOperator, type SmppOperator } from './smpp/smpp.ts'

@@ -1,19 +1,19 @@
-/** What every operator adapter must do, whatever is behind it. */
+/** The contract suite of the operator port. Every adapter passes it. */
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, type Scope } from 'effect'
 import type { Operator, OperatorReport, Submission } from './port.ts'
 
-/** An adapter at work, and what it has reported. */
-export interface OperatorUnderTest {
+/** A running adapter and its reports. */
+interface OperatorUnderTest {
   readonly operator: Operator
-  /** Waits until a report satisfies the predicate, with a bound. */
+  /** Waits for a report that satisfies the predicate, with a time limit. */
   readonly reported: (wanted: (report: OperatorReport) => boolean) => Effect.Effect<OperatorReport>
   readonly reports: () => ReadonlyArray<OperatorReport>
 }
 
-const yes = () => true
+const mayWrite = () => true
 
-/** A submission with this reference; the number is delivered by every adapter under test. */
+/** Makes a submission. Every adapter under test delivers to its number. */
 export const submissionOf = (reference: string, more: Partial<Submission> = {}): Submission => ({
   reference,
   recipient: 'ab'.repeat(32),
@@ -26,13 +26,13 @@ export const submissionOf = (reference: string, more: Partial<Submission> = {}):
   ...more,
 })
 
-/** Runs the suite against an adapter; `make` gives a fresh one. */
+/** Runs the suite. `make` makes a new adapter for each test. */
 export const operatorContract = (
   name: string,
   make: Effect.Effect<OperatorUnderTest, never, Scope.Scope>,
 ): void => {
   describe(`operator port: ${name}`, () => {
-    it.live('answers for each submission, in order, with an id for each part', () =>
+    it.live('returns an outcome for each submission in order, with an id for each part', () =>
       Effect.gen(function* () {
         const { operator } = yield* make
         const batch = [
@@ -40,7 +40,7 @@ export const operatorContract = (
           submissionOf('msg_b', { text: 'x'.repeat(400), parts: 3 }),
           submissionOf('msg_c'),
         ]
-        const outcomes = yield* operator.submit(batch, yes)
+        const outcomes = yield* operator.submit(batch, mayWrite)
         assert.deepStrictEqual(
           outcomes.map((outcome) =>
             outcome.type === 'accepted' ? outcome.operatorIds.length : outcome.type,
@@ -52,26 +52,26 @@ export const operatorContract = (
       }).pipe(Effect.scoped),
     )
 
-    it.live('reports under the ids it gave, with our reference or the recipient', () =>
+    it.live('reports with the ids of its outcomes, and with the reference or the recipient', () =>
       Effect.gen(function* () {
         const { operator, reported } = yield* make
-        const [outcome] = yield* operator.submit([submissionOf('msg_a')], yes)
+        const [outcome] = yield* operator.submit([submissionOf('msg_a')], mayWrite)
         if (outcome?.type !== 'accepted') return assert.fail('it was accepted')
         const report = yield* reported(({ operatorId }) => operatorId === outcome.operatorIds[0])
         assert.strictEqual(report.operator, operator.name)
-        // By one of them the report finds its shard.
+        // The sink needs one of them to find the shard.
         assert.include([report.reference, report.to], report.reference === null ? '+79001234567' : 'msg_a')
         assert.strictEqual(report.outcome, 'delivered')
       }).pipe(Effect.scoped),
     )
 
-    it.live('writes nothing when the lease does not hold', () =>
+    it.live('writes nothing without a lease', () =>
       Effect.gen(function* () {
         const { operator, reports } = yield* make
         const refused = yield* operator.submit([submissionOf('msg_a'), submissionOf('msg_b')], () => false)
         assert.deepStrictEqual(refused, [{ type: 'notWritten' }, { type: 'notWritten' }])
-        // Whatever comes after it comes without them.
-        yield* operator.submit([submissionOf('msg_c')], yes)
+        // A later report proves that the refused messages were not written.
+        yield* operator.submit([submissionOf('msg_c')], mayWrite)
         assert.notInclude(
           reports().map(({ reference }) => reference),
           'msg_a',
@@ -79,26 +79,26 @@ export const operatorContract = (
       }).pipe(Effect.scoped),
     )
 
-    it.live('gives a reference that comes twice the same ids, where it says that it dedupes', () =>
+    it.live('returns the same ids for a repeated reference, if it deduplicates', () =>
       Effect.gen(function* () {
         const { operator } = yield* make
         if (!operator.capabilities.dedupesByReference) return
         const first = yield* operator.submit(
           [submissionOf('msg_a', { text: 'x'.repeat(200), parts: 2 })],
-          yes,
+          mayWrite,
         )
         const second = yield* operator.submit(
           [submissionOf('msg_a', { text: 'x'.repeat(200), parts: 2 })],
-          yes,
+          mayWrite,
         )
         assert.deepStrictEqual(first, second)
       }).pipe(Effect.scoped),
     )
 
-    it.live('takes an empty batch and open messages of before without complaint', () =>
+    it.live('accepts an empty batch and an empty resume', () =>
       Effect.gen(function* () {
         const { operator } = yield* make
-        assert.deepStrictEqual(yield* operator.submit([], yes), [])
+        assert.deepStrictEqual(yield* operator.submit([], mayWrite), [])
         yield* operator.resume([])
       }).pipe(Effect.scoped),
     )

@@ -1,13 +1,16 @@
 /**
- * The operator port: what the hub knows of whoever puts messages on air. Adapters lie beside it (`sandbox`, `http`);
- * `port.contract.ts` is the suite that each of them passes.
+ * The operator port: the interface between the dispatcher and an SMS operator. The adapters are in
+ * `sandbox`, `http` and `smpp`. Each passes the contract suite `port.contract.ts`.
  */
 import type { Encoding, RejectedReason, UndeliveredReason } from '@hub/domain'
 import { Context, Data, type Effect } from 'effect'
 
-/** A message to be handed over. It holds a number and a text: it is never logged, and dropped once it is answered. */
+/**
+ * A message to submit. It contains a number and a text, so it must not be logged or kept after the
+ * outcome.
+ */
 export interface Submission {
-  /** Our message id, `msg_…`. */
+  /** The message id, `msg_…`. */
   readonly reference: string
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
@@ -17,124 +20,135 @@ export interface Submission {
   readonly sender: string
   readonly parts: number
   readonly encoding: Encoding
-  /** What is left of the lifetime, whole seconds, at least 1. */
+  /** The rest of the lifetime in whole seconds, at least 1. */
   readonly validitySeconds: number
-  /** A code: it should find a free place where others have taken what there is. */
+  /** True for an `otp`: the adapter must not let it wait behind other messages. */
   readonly urgent?: boolean
 }
 
-/** What became of one submission. */
+/** The outcome of a submission. */
 export type SubmitOutcome =
-  /** Taken; one id for each part, in order. Reports follow. */
+  /** Accepted, with one id for each part in order. Reports follow. */
   | { readonly type: 'accepted'; readonly operatorIds: ReadonlyArray<string> }
-  /** Not now: throttled, queue full, or the operator cannot be reached at all. It does not have the message. */
+  /**
+   * Refused for now: throttled, queue full, or not reachable. The operator does not have the
+   * message.
+   */
   | {
       readonly type: 'refused'
       readonly retryAfterMs: number
-      /** It is about this message; others may go on. Otherwise the operator gets fewer at a time, down to one a second. */
+      /**
+       * True if the refusal is about this message only. Otherwise the dispatcher lowers its rate,
+       * down to one a second.
+       */
       readonly affectsOnlyThis?: boolean
     }
-  /** Never: it does not have the message and will not take it. */
+  /** Rejected permanently. The operator does not have the message. */
   | { readonly type: 'rejected'; readonly reason: RejectedReason }
-  /** The connection died between submission and answer: it may have the message or not. */
+  /** The answer was lost. The operator may have the message. */
   | { readonly type: 'unknown' }
-  /** `mayWrite` said no, and nothing was written. */
+  /** `mayWrite` returned false, so nothing was written. */
   | { readonly type: 'notWritten' }
 
-/** A message that was handed over and may still be reported on. */
+/** A submitted message whose reports are outstanding. */
 export interface OpenSubmission {
   readonly reference: string
   readonly recipient: string
-  /** Ids whose reports are still awaited. */
+  /** The ids without a report. */
   readonly operatorIds: ReadonlyArray<string>
-  /** When it was handed over, milliseconds since the epoch. */
+  /** Time of the submit, milliseconds since the epoch. */
   readonly sentAt: number
 }
 
 export interface Capabilities {
-  /** A reference that comes twice is recognised: the same answer, and nothing is sent twice. */
+  /** True if the operator answers a repeated reference in the same way and sends nothing twice. */
   readonly dedupesByReference: boolean
-  /** Messages that may be under way to it at once, over all shards of a process. */
+  /** The most messages in flight, over all shards of a process. */
   readonly window: number
-  /** Where the operator limits the rate. */
+  /** The rate limit of the operator. Absent: none. */
   readonly maxPartsPerSecond?: number
   /**
-   * It answers for each message in its own time, seconds apart: they are submitted one by one, so that none waits for the
-   * slowest to be answered. Otherwise what goes together costs one exchange.
+   * True if outcomes of one batch can be seconds apart. The dispatcher then submits messages one by
+   * one, so that none waits for the slowest. Otherwise a batch costs one request.
    */
   readonly submitsIndividually?: boolean
 }
 
-/** One operator. */
+/** An SMS operator. */
 export interface Operator {
-  /** As it stands in facts, reports and metrics. */
+  /** The name in facts, reports and metrics. */
   readonly name: string
   readonly capabilities: Capabilities
   /**
-   * Hands messages over and answers for each of them, in the order given. It never fails: whatever goes wrong is an
-   * outcome. Bounded by the adapter's own deadline. `mayWrite` is asked in the same tick in which the message
-   * leaves the process; once it has said no, nothing of the batch is written.
+   * Submits messages and returns an outcome for each, in the given order. It never fails, because
+   * every failure is an outcome, and it ends within the adapter's own deadline. The adapter calls
+   * `mayWrite` in the same tick in which it writes the message. After the first `false` it writes
+   * nothing more of the batch.
    */
   readonly submit: (
     batch: ReadonlyArray<Submission>,
     mayWrite: () => boolean,
   ) => Effect.Effect<ReadonlyArray<SubmitOutcome>>
   /**
-   * Messages that are still open after a restart. An operator whose reports do not survive one schedules them again;
-   * others ignore it.
+   * Called with the open messages after a restart. An adapter whose reports do not survive a
+   * restart schedules them again. Others ignore the call.
    */
   readonly resume: (open: ReadonlyArray<OpenSubmission>) => Effect.Effect<void>
 }
 
-/** What an operator says of a message or a part. */
+/** A delivery report of an operator on a message or a part. */
 export interface OperatorReport {
   readonly operator: string
   /** The operator's id of the message or part. */
   readonly operatorId: string
-  /** Our message id, where the operator repeats it. */
+  /** The message id, if the operator returns it. */
   readonly reference: string | null
-  /** Recipient hash, where the adapter knows it. */
+  /** Recipient hash, if the adapter knows it. */
   readonly recipient: string | null
   /**
-   * The number that the report names, E.164, where it names one: the sink finds the shard by its hash, and the number goes no
-   * further. A report with neither recipient, number nor reference is looked up in the read model, which is slower.
+   * The recipient's number in E.164, if the report contains it. The sink hashes it to find the
+   * shard and then drops it. A report without recipient, number and reference needs a lookup in the
+   * read model, which is slower.
    */
   readonly to: string | null
   /** `seen` is a read receipt. */
   readonly outcome: 'delivered' | 'undelivered' | 'rejected' | 'expired' | 'seen'
   readonly reason: UndeliveredReason | RejectedReason | null
-  /** When it happened according to the operator, milliseconds since the epoch. */
+  /** The time according to the operator, milliseconds since the epoch. */
   readonly at: number
   /**
-   * The operator's own words, as they came, for whoever has to look into it later; `null` where there are none. They may
-   * hold a number or a text: the sink seals them before they leave the process, and nobody logs them.
+   * The raw report for later investigations, or `null`. It may contain a number or a text, so the
+   * sink encrypts it, and it must not be logged.
    */
   readonly raw: Uint8Array | null
 }
 
-/** Somebody wrote to the hub. It holds a number and a text: the sink seals it, and nobody logs it. */
+/**
+ * An inbound message. It contains a number and a text, so the sink encrypts it, and it must not be
+ * logged.
+ */
 export interface InboundMessage {
   readonly operator: string
-  /** The operator's id of this message; one that it tells twice has the same. */
+  /** The operator's id of this message. A repetition has the same id. */
   readonly operatorId: string
-  /** The writer's number, E.164. */
+  /** The number of the sender, E.164. */
   readonly from: string
-  /** The hub's own short number or sender name that was written to. */
+  /** The short number or sender name of the hub that received the message. */
   readonly serviceAddress: string
-  /** The whole text, with its parts put together. */
+  /** The complete text of all parts. */
   readonly text: string
-  /** When it was written according to the operator, milliseconds since the epoch. */
+  /** The time according to the operator, milliseconds since the epoch. */
   readonly at: number
   /** As in `OperatorReport`. */
   readonly raw: Uint8Array | null
 }
 
-/** The reports or inbound messages were not written down; the operator has to tell them again. */
+/** The reports or inbound messages were not stored. The operator must repeat them. */
 export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {}
 
 /**
- * Where reports and inbound messages go. Once it has succeeded Kafka has acknowledged them in the log of reports, and
- * the operator may be told so.
+ * The destination of reports and inbound messages. After success, Kafka has acknowledged them in
+ * the topic of operator reports, and the adapter may acknowledge them to the operator.
  */
 export class ReportSink extends Context.Service<
   ReportSink,

@@ -1,15 +1,15 @@
-/** What an HTTP operator calls back with, signed: delivery reports, and what recipients write. */
+/** Signed callbacks of an HTTP operator: delivery reports and inbound messages. */
 import { REJECTED_REASONS, UNDELIVERED_REASONS, verifySignature } from '@hub/domain'
 import { Data, Redacted, Result, Schema } from 'effect'
 import type { InboundMessage, OperatorReport } from '../port.ts'
 import { HTTP } from './http.ts'
 
-/** The callback is not to be believed (401) or not to be understood (400). Coming again does not help. */
-export class CallbackRefusal extends Data.TaggedError('CallbackRefusal')<{ readonly status: 400 | 401 }> {}
+/** The callback has a wrong signature (401) or is malformed (400). A repetition does not help. */
+class CallbackRefusal extends Data.TaggedError('CallbackRefusal')<{ readonly status: 400 | 401 }> {}
 
-/** A report names an id and says what; ids beyond this length are nobody's. */
+/** The longest id. No operator uses longer ones. */
 const ID_LENGTH = 255
-/** The operator sends at most this many at once. */
+/** The most elements of one callback. */
 const MAX_REPORTS = 100
 
 const Id = Schema.String.pipe(Schema.check(Schema.isMinLength(1), Schema.isMaxLength(ID_LENGTH)))
@@ -26,9 +26,9 @@ const Reports = Schema.Array(
 const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.Array(Schema.Unknown)))
 const decodeReports = Schema.decodeUnknownResult(Reports)
 
-/** E.164, of anybody: who writes to the hub need not be somebody it may write to. */
+/** Any E.164 number: the sender of an inbound message need not be a valid recipient. */
 const PhoneNumber = Schema.String.pipe(Schema.check(Schema.isPattern(/^\+[1-9]\d{6,14}$/u)))
-/** As long as ten parts of the shortest encoding and some more. */
+/** Somewhat more than ten GSM parts. */
 const INBOUND_TEXT_LENGTH = 2000
 
 const InboundMessages = Schema.Array(
@@ -46,7 +46,7 @@ const REASONS = [...UNDELIVERED_REASONS, ...REJECTED_REASONS]
 
 const refuse = (status: 400 | 401) => Result.fail(new CallbackRefusal({ status }))
 
-/** The elements of a signed body, as they are. */
+/** Verifies the signature and returns the elements of the body. */
 const readElements = (
   secret: Redacted.Redacted<string>,
   signature: string,
@@ -61,8 +61,9 @@ const readElements = (
 }
 
 /**
- * The reports of a callback. `body` is the raw body, `signature` the header `Hub-Operator-Signature`, `now` milliseconds
- * since the epoch: the signature must be within five minutes of it and is compared in constant time.
+ * Reads the reports of a callback. `body` is the raw body, `signature` the header
+ * `Hub-Operator-Signature`, `now` milliseconds since the epoch. The time of the signature must be
+ * within five minutes of `now`.
  */
 export const readCallback = (
   secret: Redacted.Redacted<string>,
@@ -85,17 +86,17 @@ export const readCallback = (
       recipient: null,
       to: null,
       outcome: status,
-      // An unknown reason is left out; the domain has a fallback for each status.
+      // An unknown reason is omitted. The domain has a default for each status.
       reason: REASONS.find((known) => known === reason) ?? null,
       at: time,
-      // The whole element, with whatever this version does not know.
+      // The complete element, including unknown fields.
       raw: Buffer.from(JSON.stringify(elements.success[i])),
     })
   }
   return Result.succeed(read)
 }
 
-/** The inbound messages of a callback; the arguments are those of `readCallback`. */
+/** Reads the inbound messages of a callback. The arguments are those of `readCallback`. */
 export const readInbound = (
   secret: Redacted.Redacted<string>,
   signature: string,

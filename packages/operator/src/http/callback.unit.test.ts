@@ -54,7 +54,7 @@ describe('callbacks of the operator', () => {
     ])
   })
 
-  it('believes nobody else, and nobody late', () => {
+  it('rejects a wrong or late signature', () => {
     assert.strictEqual(refusal(read([report], { secret: 'another' })), 401)
     assert.strictEqual(refusal(read([report], { header: '' })), 401)
     assert.strictEqual(refusal(read([report], { at: NOW - 301_000 })), 401)
@@ -62,7 +62,7 @@ describe('callbacks of the operator', () => {
     assert.strictEqual(refusal(read([report], { at: NOW - 299_000 })), 'read')
   })
 
-  it('refuses what it cannot understand', () => {
+  it('rejects a malformed body', () => {
     for (const content of [
       'not json',
       '{}',
@@ -78,7 +78,7 @@ describe('callbacks of the operator', () => {
     }
   })
 
-  it('leaves out a reason it does not know', () => {
+  it('omits an unknown reason', () => {
     const result = read([{ ...report, reason: 'a reason of next year' }])
     assert.strictEqual(Result.isSuccess(result) ? result.success[0]?.reason : 'refused', null)
   })

@@ -14,7 +14,7 @@ interface Received {
   readonly authorization: string | undefined
 }
 
-/** An operator on a real socket; `answer` gets the parsed batch. */
+/** An HTTP operator on a real socket. `answer` gets the parsed batch. */
 const operatorServer = (
   answer: (batch: ReadonlyArray<{ reference: string; parts: number }>, response: ServerResponse) => void,
 ) =>
@@ -75,7 +75,7 @@ operatorContract(
     const waiting: Array<() => void> = []
     const server = yield* operatorServer((batch, response) => {
       json(response, accept(batch))
-      // It calls back, signed; the listener of the dispatcher would read it like this.
+      // The signed callback, parsed like in the dispatcher's listener.
       for (const { reference } of batch) {
         const body = Buffer.from(
           JSON.stringify([
@@ -115,7 +115,7 @@ operatorContract(
   }),
 )
 
-describe('the http operator on real sockets', () => {
+describe('the HTTP operator on real sockets', () => {
   const submit = (
     answer: (batch: ReadonlyArray<{ reference: string; parts: number }>, response: ServerResponse) => void,
     count = 1,
@@ -128,7 +128,7 @@ describe('the http operator on real sockets', () => {
       return { outcomes: yield* operator.submit(batch, () => true), received: server.received }
     }).pipe(Effect.scoped)
 
-  it.live('sends the secret and splits what is too much for one request', () =>
+  it.live('sends the secret, and splits a batch that is too large for one request', () =>
     Effect.gen(function* () {
       const { outcomes, received } = yield* submit((batch, response) => json(response, accept(batch)), 450)
       assert.isTrue(outcomes.every(({ type }) => type === 'accepted'))
@@ -166,7 +166,7 @@ describe('the http operator on real sockets', () => {
     }),
   )
 
-  it.live('finds the one submission that spoils a batch', () =>
+  it.live('finds the one invalid submission of a refused batch', () =>
     Effect.gen(function* () {
       const { outcomes } = yield* submit(
         (batch, response) =>
@@ -199,7 +199,7 @@ describe('the http operator on real sockets', () => {
     ['an answer without end', (_batch, response) => void response.end(Buffer.alloc(2 * 1024 * 1024, 0x20))],
   ]
   for (const [name, answer] of unknown) {
-    it.live(`does not know the outcome after ${name}`, () =>
+    it.live(`reports an unknown outcome after ${name}`, () =>
       Effect.gen(function* () {
         const { outcomes } = yield* submit(answer, 1, 300)
         assert.deepStrictEqual(outcomes, [{ type: 'unknown' }])
@@ -207,31 +207,29 @@ describe('the http operator on real sockets', () => {
     )
   }
 
-  it.live(
-    'is refused, for a while, by an operator that is busy, or not there, or does not know the secret',
-    () =>
-      Effect.gen(function* () {
-        const busy = yield* submit((_batch, response) => {
-          response.writeHead(503, { 'retry-after': '7' })
-          response.end()
-        })
-        assert.deepStrictEqual(busy.outcomes, [{ type: 'refused', retryAfterMs: 7000 }])
-        const stranger = yield* submit((_batch, response) => json(response, {}, 401))
-        assert.deepStrictEqual(stranger.outcomes, [{ type: 'refused', retryAfterMs: 10_000 }])
-        const gone = yield* Effect.scoped(
-          Effect.map(
-            operatorServer(() => {}),
-            ({ url }) => url,
-          ),
-        )
-        const operator = yield* operatorAt(gone)
-        assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_0')], () => true), [
-          { type: 'refused', retryAfterMs: 1000 },
-        ])
-      }).pipe(Effect.scoped),
+  it.live('refuses messages for now if the operator is busy, unreachable or refuses the secret', () =>
+    Effect.gen(function* () {
+      const busy = yield* submit((_batch, response) => {
+        response.writeHead(503, { 'retry-after': '7' })
+        response.end()
+      })
+      assert.deepStrictEqual(busy.outcomes, [{ type: 'refused', retryAfterMs: 7000 }])
+      const stranger = yield* submit((_batch, response) => json(response, {}, 401))
+      assert.deepStrictEqual(stranger.outcomes, [{ type: 'refused', retryAfterMs: 10_000 }])
+      const gone = yield* Effect.scoped(
+        Effect.map(
+          operatorServer(() => {}),
+          ({ url }) => url,
+        ),
+      )
+      const operator = yield* operatorAt(gone)
+      assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_0')], () => true), [
+        { type: 'refused', retryAfterMs: 1000 },
+      ])
+    }).pipe(Effect.scoped),
   )
 
-  it.live('asks for the lease when the socket is written, not when it is asked to submit', () =>
+  it.live('checks the lease when it writes, not at the call of submit', () =>
     Effect.gen(function* () {
       const server = yield* operatorServer((batch, response) => json(response, accept(batch)))
       const operator = yield* operatorAt(server.url)

@@ -1,6 +1,7 @@
 /**
- * An operator that is reached over HTTP with JSON: batches out, ids back, signed callbacks later (`callback.ts`).
- * The interface is described in infra/local/operator-simulator/README.md.
+ * The HTTP adapter of the operator port: it posts batches as JSON and gets operator ids. Reports
+ * come later as signed callbacks (`callback.ts`). infra/local/operator-simulator/README.md
+ * describes the interface.
  */
 import type { Readable } from 'node:stream'
 import { REJECTED_REASONS } from '@hub/domain'
@@ -9,32 +10,35 @@ import type { Operator, Submission, SubmitOutcome } from '../port.ts'
 
 export const HTTP = 'http'
 
-export interface HttpOperatorOptions {
-  /** Base URL; `/submissions` is added. */
+interface HttpOperatorOptions {
+  /** The base URL, without `/submissions`. */
   readonly url: URL
-  /** Bearer secret. */
+  /** The bearer token. */
   readonly secret: Redacted.Redacted<string>
-  /** Until the answer has been read, ms; after it the outcome is unknown. */
+  /** Time limit for the complete answer, ms. After it the outcome is unknown. */
   readonly deadlineMs: number
-  /** Connections, each with one request at a time. */
+  /** The number of connections. Each carries one request at a time. */
   readonly connections: number
-  /** Messages at once, over all requests. */
+  /** The most messages in flight, over all requests. */
   readonly window: number
 }
 
 /**
- * Ten seconds is what a busy operator may take and still be waited for; eight requests of a few dozen messages each keep
- * one busy over any usual distance.
+ * A busy operator may need ten seconds. Eight requests in flight use an operator fully at usual
+ * network latencies.
  */
 export const HTTP_DEFAULTS = { deadlineMs: 10_000, connections: 8, window: 1000 } as const
 
-/** The operator takes 500; smaller requests spread over the connections, and a lost answer leaves fewer in doubt. */
+/**
+ * The operator accepts 500. Smaller batches use more connections, and a lost answer affects fewer
+ * messages.
+ */
 const MAX_BATCH = 200
-/** An answer of a full batch is about 40 kB. More than this is not such an answer. */
+/** The answer to a full batch has about 40 kB. A much longer body is no valid answer. */
 const MAX_ANSWER_BYTES = 1024 * 1024
-/** When the operator did not say how long: it is asked again about once a second. */
+/** The retry time if the operator gives none. */
 const RETRY_MS = 1000
-/** A secret that is refused needs a person; asking often helps nobody. */
+/** A refused secret needs a person, so frequent retries are useless. */
 const RETRY_UNAUTHORIZED_MS = 10_000
 const CONNECT_TIMEOUT_MS = 2000
 
@@ -48,7 +52,7 @@ const Answer = Schema.Array(
 )
 const decodeAnswer = Schema.decodeUnknownResult(Schema.fromJsonString(Answer))
 
-/** Thrown inside the request body, before its first byte, when the lease does not hold any more. */
+/** Thrown by the request body before its first byte if the lease has result. */
 class NotWritten extends Error {}
 
 type Exchange =
@@ -88,7 +92,7 @@ const toWire = (submission: Submission) => ({
   validity_seconds: submission.validitySeconds,
 })
 
-/** The outcomes in an answer, or `null` when it is not an answer to this batch. */
+/** Returns the outcomes of an answer, or `null` if it does not fit the batch. */
 const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArray<SubmitOutcome> | null => {
   const answer = decodeAnswer(body)
   if (Result.isFailure(answer) || answer.success.length !== batch.length) return null
@@ -112,10 +116,11 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
   return outcomes
 }
 
-/** Makes the adapter. Connections are kept open, and closed with the scope. */
+/** Makes the adapter. Its connections stay open until the end of the scope. */
 export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Operator, never, Scope.Scope> =>
   Effect.gen(function* () {
-    // Only where there is such an operator: the package is a sixth of what a dispatcher loads before it can begin.
+    // Imported only if there is an HTTP operator, because undici is a sixth of the modules that a
+    // dispatcher loads.
     const { errors, Pool } = yield* Effect.promise(() => import('undici'))
     const pool = yield* Effect.acquireRelease(
       Effect.sync(
@@ -130,13 +135,14 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
       ),
       (pool) => Effect.promise(() => pool.destroy()),
     )
-    // A request never waits inside the pool: what waits here has not been asked for its lease yet.
-    const turn = yield* Semaphore.make(options.connections)
-    // A request of a campaign takes seconds at a slow operator: one connection is always left for codes.
-    const turnOfOthers = yield* Semaphore.make(Math.max(1, options.connections - 1))
-    const inTurn = (urgent: boolean) => (asking: Effect.Effect<Exchange>) => {
-      const next = turn.withPermits(1)(asking)
-      return urgent ? next : turnOfOthers.withPermits(1)(next)
+    // Requests wait here and not inside the pool, because the lease must be checked after the wait.
+    const slots = yield* Semaphore.make(options.connections)
+    // A bulk request can take seconds at a slow operator. One connection is always reserved for
+    // codes.
+    const bulkSlots = yield* Semaphore.make(Math.max(1, options.connections - 1))
+    const withSlot = (urgent: boolean) => (request: Effect.Effect<Exchange>) => {
+      const next = slots.withPermits(1)(request)
+      return urgent ? next : bulkSlots.withPermits(1)(next)
     }
     const path = `${options.url.pathname.replace(/\/$/u, '')}/submissions`
     const authorization = `Bearer ${Redacted.value(options.secret)}`
@@ -144,8 +150,8 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
     const exchange = (batch: ReadonlyArray<Submission>, mayWrite: () => boolean): Effect.Effect<Exchange> => {
       const body = Buffer.from(JSON.stringify(batch.map(toWire)))
       let written = false
-      // The pool pulls the body when it has a socket to write to, and writes nothing, not even the headers, before
-      // the first chunk: this is the last moment at which the lease can be looked at.
+      // The pool reads the body when it has a socket, and writes nothing before the first chunk,
+      // not even headers. So this is the last moment to check the lease.
       const checked = async function* () {
         if (!mayWrite()) throw new NotWritten()
         written = true
@@ -161,7 +167,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
               'content-type': 'application/json',
               'content-length': String(body.length),
             },
-            // undici takes any async iterable; its types name the streams only.
+            // undici accepts any async iterable, but its types only name streams.
             body: checked() as unknown as Readable,
             signal,
           })
@@ -174,7 +180,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
         },
         catch: (error): Exchange => {
           if (error instanceof NotWritten) return { type: 'notWritten' }
-          // Nothing has left the process: no connection was made.
+          // No connection was made, so nothing has left the process.
           if (!written || error instanceof errors.ConnectTimeoutError) return { type: 'unreachable' }
           return { type: 'lost' }
         },
@@ -183,7 +189,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
           duration: options.deadlineMs,
           orElse: () => Effect.succeed<Exchange>(written ? { type: 'lost' } : { type: 'unreachable' }),
         }),
-        Effect.catch((ended) => Effect.succeed(ended)),
+        Effect.catch((failed) => Effect.succeed(failed)),
       )
     }
 
@@ -194,8 +200,8 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
       mayWrite: () => boolean,
     ): Effect.Effect<ReadonlyArray<SubmitOutcome>> =>
       Effect.gen(function* () {
-        const ended = yield* inTurn(batch[0]?.urgent === true)(exchange(batch, mayWrite))
-        switch (ended.type) {
+        const result = yield* withSlot(batch[0]?.urgent === true)(exchange(batch, mayWrite))
+        switch (result.type) {
           case 'notWritten':
             return all(batch, { type: 'notWritten' })
           case 'unreachable':
@@ -204,23 +210,26 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
             return all(batch, { type: 'unknown' })
           case 'answered':
         }
-        switch (ended.status) {
+        switch (result.status) {
           case 200: {
-            const outcomes = outcomesOf(batch, ended.body)
+            const outcomes = outcomesOf(batch, result.body)
             if (outcomes !== null) return outcomes
-            yield* Effect.logError('the operator answered something else than an answer to a submission')
+            yield* Effect.logError(
+              'HTTP operator sent an answer that does not fit the batch: the outcome counts as unknown',
+            )
             return all(batch, { type: 'unknown' })
           }
           case 401:
           case 403:
-            yield* Effect.logError('the operator refuses the secret').pipe(
-              Effect.annotateLogs({ status: ended.status }),
+            yield* Effect.logError('HTTP operator refused the secret: check the configured secret').pipe(
+              Effect.annotateLogs({ status: result.status }),
             )
             return all(batch, { type: 'refused', retryAfterMs: RETRY_UNAUTHORIZED_MS })
           case 400:
           case 413:
           case 422: {
-            // Nothing of it was taken, for the sake of one: halves find out which.
+            // The operator refused the whole batch because of one message. Halving finds that
+            // message.
             if (batch.length === 1) return [{ type: 'rejected', reason: 'operator_rejected' }]
             const half = batch.length >>> 1
             const outcomes = yield* Effect.all(
@@ -233,7 +242,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
           case 405:
           case 429:
           case 503:
-            return all(batch, { type: 'refused', retryAfterMs: ended.retryAfterMs ?? RETRY_MS })
+            return all(batch, { type: 'refused', retryAfterMs: result.retryAfterMs ?? RETRY_MS })
           default:
             return all(batch, { type: 'unknown' })
         }
@@ -246,9 +255,9 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
         const chunks = [
           batch.filter(({ urgent }) => urgent === true),
           batch.filter(({ urgent }) => urgent !== true),
-        ].flatMap((some) =>
-          Array.from({ length: Math.ceil(some.length / MAX_BATCH) }, (_, i) =>
-            some.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH),
+        ].flatMap((group) =>
+          Array.from({ length: Math.ceil(group.length / MAX_BATCH) }, (_, i) =>
+            group.slice(i * MAX_BATCH, (i + 1) * MAX_BATCH),
           ),
         )
         return Effect.map(
@@ -262,7 +271,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
           },
         )
       },
-      // It remembers what it was given and reports in its own time.
+      // The operator keeps submitted messages and reports on them itself.
       resume: () => Effect.void,
     }
   })

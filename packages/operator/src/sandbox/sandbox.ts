@@ -1,9 +1,10 @@
 /**
- * The sandbox: the operator of test keys, in process. Nothing reaches a real recipient.
+ * The sandbox: the in-process operator of test keys. Nothing reaches a real recipient.
  *
- * It keeps no state. An operator id says what will be reported of it, and is a function of the reference and the part,
- * so that a repeated hand-over gets the same ids and makes the same reports; and after a restart the reports of
- * open messages are scheduled again from their ids and the time of their hand-over. Source: contract, Sandbox numbers.
+ * It keeps no state. An operator id contains the scenario and derives from reference and part. A
+ * repeated submit therefore gets the same ids and reports. After a restart, the ids and the submit
+ * time are enough to schedule the reports of open messages again. Source: specification §What the
+ * service does (test mode).
  */
 import { createHash } from 'node:crypto'
 import { SANDBOX_SCENARIOS, sandboxScenario, type SandboxScenario } from '@hub/domain'
@@ -13,29 +14,33 @@ import { type Operator, type OperatorReport, ReportSink, type SubmitOutcome } fr
 export const SANDBOX = 'sandbox'
 
 export interface SandboxOptions {
-  /** From the hand-over to its report, ms. */
+  /** From the submit to its report, ms. */
   readonly reportDelayMs: number
-  /** From the hand-over to the late report of the number that is silent at first, ms. */
+  /** From the submit to the late report of the scenario `silent_then_delivered`, ms. */
   readonly lateReportMs: number
-  /** Messages at once. */
+  /** The most messages in flight. */
   readonly window: number
 }
 
 /**
- * A third of a second is long enough to see `sent` and short enough not to wait for `delivered`. The late report comes
- * ten seconds after the sandbox's deadline of ten. The window is that of a brisk operator.
+ * 300 ms are long enough to observe `sent` and short enough to wait for `delivered`. The late
+ * report comes ten seconds after the sandbox's report deadline of ten seconds. The window is that
+ * of a fast operator.
  */
 export const SANDBOX_DEFAULTS: SandboxOptions = { reportDelayMs: 300, lateReportMs: 20_000, window: 1000 }
 
-/** How long the number that is never handed over is told to wait: about its whole lifetime, so that it is asked once or twice. */
-const NEVER_MS = 8000
+/**
+ * The retry time of `never_handed_over`: most of its lifetime, so that there are only one or two
+ * attempts.
+ */
+const NEVER_HANDED_OVER_RETRY_MS = 8000
 
-type Told = Pick<OperatorReport, 'outcome' | 'reason'>
+type PlannedReport = Pick<OperatorReport, 'outcome' | 'reason'> & { readonly after: number }
 
 const reportsOf = (
   scenario: SandboxScenario,
   { lateReportMs, reportDelayMs }: SandboxOptions,
-): ReadonlyArray<Told & { readonly after: number }> => {
+): ReadonlyArray<PlannedReport> => {
   const once = (outcome: OperatorReport['outcome'], reason: OperatorReport['reason'] = null) => [
     { outcome, reason, after: reportDelayMs },
   ]
@@ -56,7 +61,7 @@ const reportsOf = (
       return []
     case 'silent_then_delivered':
       return [{ outcome: 'delivered', reason: null, after: lateReportMs }]
-    // What makes these numbers special happens at acceptance.
+    // The special rules of these numbers apply at acceptance.
     case 'anti_flood':
     case 'opted_out':
     case 'delivered':
@@ -64,7 +69,7 @@ const reportsOf = (
   }
 }
 
-/** `sbx-<scenario>-<reference, shortened>-<part>`. */
+/** `sbx-<scenario>-<hash of the reference>-<part>`. */
 const operatorIdOf = (scenario: SandboxScenario, reference: string, part: number): string =>
   `sbx-${SANDBOX_SCENARIOS.indexOf(scenario)}-${createHash('sha256').update(reference).digest('hex').slice(0, 24)}-${part}`
 
@@ -73,7 +78,10 @@ const scenarioOfId = (operatorId: string): SandboxScenario | null => {
   return found === null ? null : (SANDBOX_SCENARIOS[Number(found[1])] ?? null)
 }
 
-/** Makes the sandbox; reports still to come are forgotten with the scope, and scheduled again by `resume`. */
+/**
+ * Makes the sandbox. The end of the scope drops scheduled reports, and `resume` schedules them
+ * again.
+ */
 export const makeSandbox = (
   options: SandboxOptions,
 ): Effect.Effect<Operator, never, ReportSink | Scope.Scope> =>
@@ -81,8 +89,8 @@ export const makeSandbox = (
     const sink = yield* ReportSink
     const run = yield* FiberSet.makeRuntime<never>()
 
-    /** Tells reports at their time; tries again for as long as the log of reports does not take them. */
-    const tellLater = (
+    /** Stores reports at their time. If the sink fails, it retries until it succeeds. */
+    const scheduleReports = (
       due: ReadonlyArray<{ readonly at: number; readonly report: OperatorReport }>,
       now: number,
     ) => {
@@ -97,14 +105,14 @@ export const makeSandbox = (
           Effect.suspend(() => sink.store(reports)).pipe(
             Effect.retry(Schedule.spaced('500 millis')),
             Effect.delay(Math.max(0, at - now)),
-            // The retry has no end but the scope's.
+            // Only the end of the scope ends the retries.
             Effect.ignore,
           ),
         )
       }
     }
 
-    const dueFor = (
+    const reportsDue = (
       scenario: SandboxScenario,
       operatorId: string,
       reference: string,
@@ -113,7 +121,7 @@ export const makeSandbox = (
     ) =>
       reportsOf(scenario, options).map(({ after, outcome, reason }) => ({
         at: sentAt + after,
-        // Nobody else said it, so there are no words of its own to keep.
+        // There is no raw report, because no operator sent one.
         report: {
           operator: SANDBOX,
           operatorId,
@@ -140,24 +148,24 @@ export const makeSandbox = (
             if (scenario === 'rejected_at_handover')
               return { type: 'rejected', reason: 'spam_filter_content' }
             if (scenario === 'never_handed_over')
-              return { type: 'refused', retryAfterMs: NEVER_MS, affectsOnlyThis: true }
+              return { type: 'refused', retryAfterMs: NEVER_HANDED_OVER_RETRY_MS, affectsOnlyThis: true }
             const operatorIds = Array.from({ length: parts }, (_, part) =>
               operatorIdOf(scenario, reference, part + 1),
             )
-            for (const id of operatorIds) due.push(...dueFor(scenario, id, reference, recipient, now))
+            for (const id of operatorIds) due.push(...reportsDue(scenario, id, reference, recipient, now))
             return { type: 'accepted', operatorIds }
           })
-          tellLater(due, now)
+          scheduleReports(due, now)
           return outcomes
         }),
       resume: (open) =>
         Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
-          tellLater(
+          scheduleReports(
             open.flatMap(({ operatorIds, recipient, reference, sentAt }) =>
               operatorIds.flatMap((id) => {
                 const scenario = scenarioOfId(id)
-                return scenario === null ? [] : dueFor(scenario, id, reference, recipient, sentAt)
+                return scenario === null ? [] : reportsDue(scenario, id, reference, recipient, sentAt)
               }),
             ),
             now,

@@ -47,7 +47,7 @@ operatorContract(
 const number = (n: number) => `+790000000${String(n).padStart(2, '0')}`
 
 describe('sandbox numbers', () => {
-  const told = (n: number) =>
+  const outcomeOf = (n: number) =>
     Effect.gen(function* () {
       const { reports, sink } = collecting()
       const operator = yield* makeSandbox(SANDBOX_DEFAULTS).pipe(Effect.provideService(ReportSink, sink))
@@ -78,46 +78,44 @@ describe('sandbox numbers', () => {
       `${number(n)}: ${type}, ${early.join(', ') || 'nothing'}${late > 0 ? ', and later one' : ''}`,
       () =>
         Effect.gen(function* () {
-          assert.deepEqual(yield* told(n), { type, early, late } as object)
+          assert.deepEqual(yield* outcomeOf(n), { type, early, late } as object)
         }),
     )
   }
 })
 
-describe('the sandbox over a restart', () => {
-  it.effect(
-    'schedules the reports of open messages again, from their ids and the time of their hand-over',
-    () =>
-      Effect.gen(function* () {
-        const before = collecting()
-        const outcome = yield* Effect.gen(function* () {
-          const operator = yield* makeSandbox(SANDBOX_DEFAULTS).pipe(
-            Effect.provideService(ReportSink, before.sink),
-          )
-          return yield* operator.submit([submissionOf('msg_a', { to: number(2), parts: 2 })], () => true)
-        }).pipe(Effect.scoped)
-        yield* TestClock.adjust('1 seconds')
-        assert.deepStrictEqual(before.reports, [])
-
-        const after = collecting()
+describe('the sandbox after a restart', () => {
+  it.effect('schedules the reports of open messages again from their ids and submit times', () =>
+    Effect.gen(function* () {
+      const before = collecting()
+      const outcome = yield* Effect.gen(function* () {
         const operator = yield* makeSandbox(SANDBOX_DEFAULTS).pipe(
-          Effect.provideService(ReportSink, after.sink),
+          Effect.provideService(ReportSink, before.sink),
         )
-        const [accepted] = outcome
-        if (accepted?.type !== 'accepted') return assert.fail('it was accepted')
-        yield* operator.resume([
-          { reference: 'msg_a', recipient: 'r', operatorIds: accepted.operatorIds, sentAt: 0 },
-          { reference: 'msg_b', recipient: 'r', operatorIds: ['of another operator'], sentAt: 0 },
-        ])
-        yield* TestClock.adjust('1 seconds')
-        assert.deepStrictEqual(
-          after.reports.map(({ operatorId, outcome: what, recipient }) => [operatorId, what, recipient]),
-          accepted.operatorIds.map((id) => [id, 'undelivered', 'r']),
-        )
-      }).pipe(Effect.scoped),
+        return yield* operator.submit([submissionOf('msg_a', { to: number(2), parts: 2 })], () => true)
+      }).pipe(Effect.scoped)
+      yield* TestClock.adjust('1 seconds')
+      assert.deepStrictEqual(before.reports, [])
+
+      const after = collecting()
+      const operator = yield* makeSandbox(SANDBOX_DEFAULTS).pipe(
+        Effect.provideService(ReportSink, after.sink),
+      )
+      const [accepted] = outcome
+      if (accepted?.type !== 'accepted') return assert.fail('it was accepted')
+      yield* operator.resume([
+        { reference: 'msg_a', recipient: 'r', operatorIds: accepted.operatorIds, sentAt: 0 },
+        { reference: 'msg_b', recipient: 'r', operatorIds: ['of another operator'], sentAt: 0 },
+      ])
+      yield* TestClock.adjust('1 seconds')
+      assert.deepStrictEqual(
+        after.reports.map(({ operatorId, outcome: what, recipient }) => [operatorId, what, recipient]),
+        accepted.operatorIds.map((id) => [id, 'undelivered', 'r']),
+      )
+    }).pipe(Effect.scoped),
   )
 
-  it.effect('tells a report again until it is taken', () =>
+  it.effect('repeats a report until it is stored', () =>
     Effect.gen(function* () {
       let refusals = 3
       const taken: Array<OperatorReport> = []

@@ -1,89 +1,100 @@
 /**
- * What the centre delivers: receipts become reports, texts become inbound messages, and each is acknowledged once the sink
- * has taken it. What the sink does not take is answered with a temporary error, so that the centre tells it again; what
- * nobody will ever be able to read is acknowledged, since it would come again for ever.
+ * Handles deliveries of the SMSC: receipts become reports, texts become inbound messages. A
+ * delivery is acknowledged after the sink has stored it. If the sink fails, the SMSC gets a
+ * temporary error and repeats the delivery. An unreadable delivery is acknowledged, because
+ * otherwise the SMSC would repeat it forever.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { Effect } from 'effect'
 import type { InboundMessage, OperatorReport, ReportSink } from '../port.ts'
 import { COMMAND_STATUS } from './errors.ts'
-import { type Joined, makeJoiner, numberOf } from './inbound.ts'
+import { makeReassembler, parsePhoneNumber, type Reassembled } from './inbound.ts'
 import type { SmppMetrics } from './metrics.ts'
 import { bodyOf, isIntermediate, isReceipt, outcomeOf, readReceipt, reportedId } from './receipt.ts'
 import type { Delivery, Session } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
-import { type Concatenation, decodeText, readHeader, UDHI } from './text.ts'
+import { type Concatenation, decodeText, parseHeader, UDHI } from './text.ts'
 
-const TAKEN = COMMAND_STATUS.ESME_ROK
-const TRY_AGAIN = COMMAND_STATUS.ESME_RX_T_APPN
+const STORED = COMMAND_STATUS.ESME_ROK
+const TEMPORARY_ERROR = COMMAND_STATUS.ESME_RX_T_APPN
 
-/** Inbound messages whose id is remembered, in case that the centre tells them again. */
-const MAX_UNSETTLED = 1000
+/** The most inbound messages that are not stored and whose id is kept for their repetition. */
+const MAX_UNSTORED = 1000
 
-/** A delivery and who waits for its answer. */
-interface Held {
+/** A delivery without an answer, and its session. */
+interface UnansweredDelivery {
   readonly session: Session
   readonly delivery: Delivery
 }
 
-/** The same of a text, with its writer's number. */
-interface HeldText extends Held {
+interface UnansweredText extends UnansweredDelivery {
+  /** The number of the sender, E.164. */
   readonly from: string
 }
 
 export interface Deliveries {
-  readonly take: (session: Session, deliveries: ReadonlyArray<Delivery>) => void
-  /** Takes what waited too long for its other parts. */
+  readonly handle: (session: Session, deliveries: ReadonlyArray<Delivery>) => void
+  /** Stores the texts that waited too long for missing parts. */
   readonly sweep: () => void
-  /** Forgets what was held for a connection that is gone. */
-  readonly ended: (session: Session) => void
+  /** Discards the parts that an ended session has received. The SMSC repeats them. */
+  readonly discard: (session: Session) => void
 }
 
-export interface DeliveriesOptions {
+interface DeliveriesOptions {
   readonly settings: SmppSettings
   readonly sink: ReportSink['Service']
   readonly metrics: SmppMetrics
   readonly run: (effect: Effect.Effect<void>) => void
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** A receipt or a text could not be read; `what` is one of a few words. */
+  /** A receipt or a text could not be read. `what` has few values. */
   readonly onUnreadable: (what: string) => void
-  /** The sink did not take something. */
-  readonly onNotTaken: () => void
+  /** The sink could not store something. */
+  readonly onNotStored: () => void
 }
 
 export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
   const { metrics, now, settings, sink } = options
-  const joiner = makeJoiner<HeldText>({ waitMs: settings.joinMs, maxParts: settings.deliverWindow / 2 })
-  /** Ids of inbound messages that were not taken yet, by their octets: told again, they are the same. */
-  const unsettled = new Map<string, string>()
+  const reassembler = makeReassembler<UnansweredText>({
+    waitMs: settings.reassemblyMs,
+    maxParts: settings.deliverWindow / 2,
+  })
+  /**
+   * Ids of inbound messages that are not stored yet, by a hash of their octets. A repetition gets
+   * the same id.
+   */
+  const unstored = new Map<string, string>()
 
-  const answer = (held: ReadonlyArray<Held>, status: number) => {
+  const answer = (unanswered: ReadonlyArray<UnansweredDelivery>, status: number) => {
     const sessions = new Map<Session, Array<Delivery>>()
-    for (const { delivery, session } of held) {
-      const some = sessions.get(session)
-      if (some === undefined) sessions.set(session, [delivery])
-      else some.push(delivery)
+    for (const { delivery, session } of unanswered) {
+      const group = sessions.get(session)
+      if (group === undefined) sessions.set(session, [delivery])
+      else group.push(delivery)
     }
-    for (const [session, some] of sessions) session.answer(some, status)
+    for (const [session, group] of sessions) session.answer(group, status)
   }
 
-  /** Gives something to the sink, and the answer to the centre, whatever happens. */
-  const give = (taking: Effect.Effect<void, unknown>, held: ReadonlyArray<Held>, taken: () => void) =>
+  /** Runs a write to the sink and answers the deliveries with its result. */
+  const store = (
+    write: Effect.Effect<void, unknown>,
+    unanswered: ReadonlyArray<UnansweredDelivery>,
+    onStored: () => void,
+  ) =>
     options.run(
-      taking.pipe(
+      write.pipe(
         Effect.timeout(settings.sinkDeadlineMs),
         Effect.matchCauseEffect({
           onSuccess: () =>
             Effect.sync(() => {
-              taken()
-              answer(held, TAKEN)
+              onStored()
+              answer(unanswered, STORED)
             }),
           onFailure: () =>
             Effect.sync(() => {
-              metrics.delivered('not_taken', held.length)
-              options.onNotTaken()
-              answer(held, TRY_AGAIN)
+              metrics.delivered('not_taken', unanswered.length)
+              options.onNotStored()
+              answer(unanswered, TEMPORARY_ERROR)
             }),
         }),
       ),
@@ -95,27 +106,30 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     return null
   }
 
-  const atOf = (doneAt: number | null): number => {
+  const reportTime = (doneAt: number | null): number => {
     const at = now()
     if (doneAt === null || settings.receiptOffsetMinutes === null) return at
-    // Nothing has happened in the future, whatever the operator's clock says.
+    // The operator's clock may be ahead, but a report cannot be about the future.
     return Math.min(at, doneAt - settings.receiptOffsetMinutes * 60_000)
   }
 
-  /** Whom a receipt is about: the centre writes the recipient as its source. Some leave the two as they were. */
-  const toOf = ({ pdu }: Delivery): string | null =>
-    numberOf(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0) ??
-    numberOf(pdu.text('destination_addr'), pdu.number('dest_addr_ton') ?? 0)
+  /**
+   * The recipient of a message: the source address of its receipt. Some SMSCs do not swap the two
+   * addresses.
+   */
+  const recipientOf = ({ pdu }: Delivery): string | null =>
+    parsePhoneNumber(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0) ??
+    parsePhoneNumber(pdu.text('destination_addr'), pdu.number('dest_addr_ton') ?? 0)
 
-  /** The report of a receipt, or `null` when there is nothing to tell. */
+  /** Returns the report of a receipt, or `null` if there is none. */
   const reportOf = (delivery: Delivery): OperatorReport | null => {
     const { octets, pdu } = delivery
     const receipt = readReceipt(pdu)
     const operatorId = receipt === null ? null : reportedId(receipt, settings.idFormat)
     if (receipt === null || operatorId === null) return unreadable('receipt')
-    const told = isIntermediate(pdu) ? 'intermediate' : outcomeOf(receipt, settings.errors)
-    if (told === null) return unreadable('state of a receipt')
-    if (told === 'intermediate') {
+    const outcome = isIntermediate(pdu) ? 'intermediate' : outcomeOf(receipt, settings.errors)
+    if (outcome === null) return unreadable('state of a receipt')
+    if (outcome === 'intermediate') {
       metrics.delivered('intermediate')
       return null
     }
@@ -125,19 +139,19 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
       operatorId,
       reference: null,
       recipient: null,
-      to: toOf(delivery),
-      ...told,
-      at: atOf(receipt.doneAt),
+      to: recipientOf(delivery),
+      ...outcome,
+      at: reportTime(receipt.doneAt),
       raw: octets,
     }
   }
 
-  const inbound = ({ held, text }: Joined<HeldText>) => {
-    const { delivery, from } = held[0]!
+  const storeText = ({ items, text }: Reassembled<UnansweredText>) => {
+    const { delivery, from } = items[0]!
     const key = createHash('sha256').update(delivery.octets.subarray(16)).digest('base64')
-    const operatorId = unsettled.get(key) ?? randomUUID()
-    unsettled.set(key, operatorId)
-    if (unsettled.size > MAX_UNSETTLED) unsettled.delete(unsettled.keys().next().value!)
+    const operatorId = unstored.get(key) ?? randomUUID()
+    unstored.set(key, operatorId)
+    if (unstored.size > MAX_UNSTORED) unstored.delete(unstored.keys().next().value!)
     const message: InboundMessage = {
       operator: SMPP,
       operatorId,
@@ -145,23 +159,23 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
       serviceAddress: delivery.pdu.text('destination_addr'),
       text,
       at: now(),
-      raw: Buffer.concat(held.map((part) => part.delivery.octets)),
+      raw: Buffer.concat(items.map((part) => part.delivery.octets)),
     }
-    give(
+    store(
       Effect.suspend(() => sink.storeInbound([message])),
-      held,
+      items,
       () => {
-        unsettled.delete(key)
+        unstored.delete(key)
         metrics.delivered('inbound')
       },
     )
   }
 
-  /** A text with what joins it to others, or `null` where it is none that could be read. */
+  /** Returns the text of a delivery and its concatenation, or `null` if it cannot be read. */
   const textOf = ({
     pdu,
   }: Delivery): { readonly text: string; readonly concatenation: Concatenation | null } | null => {
-    const header = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? null : readHeader(bodyOf(pdu))
+    const header = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? null : parseHeader(bodyOf(pdu))
     const text = decodeText(header?.rest ?? bodyOf(pdu), pdu.number('data_coding') ?? 0)
     if (text === null) return null
     const [reference, parts, part] = [
@@ -175,56 +189,56 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     return { text, concatenation }
   }
 
-  const takeText = ({ delivery, session }: Held) => {
+  const handleText = ({ delivery, session }: UnansweredDelivery) => {
     const { pdu } = delivery
-    const from = numberOf(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0)
+    const from = parsePhoneNumber(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0)
     const read = textOf(delivery)
     if (from === null || read === null) {
-      unreadable(from === null ? 'writer of a text' : 'text')
-      return session.answer([delivery], TAKEN)
+      unreadable(from === null ? 'sender of a text' : 'text')
+      return session.answer([delivery], STORED)
     }
-    const held = { session, delivery, from }
+    const item = { session, delivery, from }
     const { concatenation, text } = read
-    if (concatenation === null) return inbound({ text, held: [held] })
+    if (concatenation === null) return storeText({ text, items: [item] })
     const key = `${from}/${pdu.text('destination_addr')}/${concatenation.reference}`
-    const joined = joiner.add({ key, concatenation, text, held }, now())
-    if (joined === 'full') return session.answer([delivery], TRY_AGAIN)
-    if (joined !== 'waiting') inbound(joined)
+    const result = reassembler.add({ key, concatenation, text, item }, now())
+    if (result === 'full') return session.answer([delivery], TEMPORARY_ERROR)
+    if (result !== 'waiting') storeText(result)
   }
 
   return {
-    take: (session, deliveries) => {
+    handle: (session, deliveries) => {
       const reports: Array<OperatorReport> = []
-      const reported: Array<Held> = []
-      const nothing: Array<Held> = []
-      const texts: Array<Held> = []
+      const receipts: Array<UnansweredDelivery> = []
+      const withoutReport: Array<UnansweredDelivery> = []
+      const texts: Array<UnansweredDelivery> = []
       for (const delivery of deliveries) {
-        const held = { session, delivery }
+        const unanswered = { session, delivery }
         if (!isReceipt(delivery.pdu)) {
-          texts.push(held)
+          texts.push(unanswered)
           continue
         }
         const report = reportOf(delivery)
         if (report === null) {
-          nothing.push(held)
+          withoutReport.push(unanswered)
         } else {
           reports.push(report)
-          reported.push(held)
+          receipts.push(unanswered)
         }
       }
-      // What came together is written down together.
+      // Reports that arrived together are stored together.
       if (reports.length > 0)
-        give(
+        store(
           Effect.suspend(() => sink.store(reports)),
-          reported,
+          receipts,
           () => {},
         )
-      if (nothing.length > 0) answer(nothing, TAKEN)
-      for (const held of texts) takeText(held)
+      if (withoutReport.length > 0) answer(withoutReport, STORED)
+      for (const text of texts) handleText(text)
     },
     sweep: () => {
-      for (const joined of joiner.expired(now())) inbound(joined)
+      for (const text of reassembler.expired(now())) storeText(text)
     },
-    ended: (session) => joiner.drop((held) => held.session === session),
+    discard: (session) => reassembler.discard((item) => item.session === session),
   }
 }

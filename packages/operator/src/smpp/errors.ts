@@ -1,7 +1,7 @@
 /**
- * What an operator's codes mean to the hub: `command_status` of answers, and states and error codes of receipts. Every
- * operator has codes of its own (0x0400 and above, and all error codes of receipts), so that the tables are configuration;
- * what is said there goes before the defaults here.
+ * The meaning of an operator's codes: `command_status` of answers, states and error codes of
+ * receipts. Each operator has its own codes (0x0400 and above, and all error codes of receipts), so
+ * they can be configured. The configuration overrides the defaults of this file.
  */
 import {
   REJECTED_REASONS,
@@ -11,35 +11,36 @@ import {
 } from '@hub/domain'
 import { Data, Result, Schema } from 'effect'
 
-/** What follows from an answer that is no success. In none of these cases does the operator have the part. */
-export const STATUS_MEANINGS = ['throttled', 'retry', ...REJECTED_REASONS] as const
+/** The meanings of an error status. In all cases the operator does not have the part. */
+const STATUS_MEANINGS = ['throttled', 'retry', ...REJECTED_REASONS] as const
 /**
- * `throttled`: slow down, all binds, and try again. `retry`: try again, this had nothing to do with the rate. A reason:
- * never, and the message is `rejected` with it.
+ * `throttled`: slow down on all binds and retry. `retry`: retry, the rate is not the cause. A
+ * reason code: do not retry, the message is `rejected` with it.
  */
-export type StatusMeaning = (typeof STATUS_MEANINGS)[number]
+type StatusMeaning = (typeof STATUS_MEANINGS)[number]
 
-/** What a state of a receipt means; `intermediate` is acknowledged and says nothing. */
-export const STATE_MEANINGS = [
-  'delivered',
-  'undelivered',
-  'rejected',
-  'expired',
-  'seen',
-  'intermediate',
-] as const
-export type StateMeaning = (typeof STATE_MEANINGS)[number]
+/** The meanings of a receipt state. `intermediate` is acknowledged and has no effect. */
+const STATE_MEANINGS = ['delivered', 'undelivered', 'rejected', 'expired', 'seen', 'intermediate'] as const
+type StateMeaning = (typeof STATE_MEANINGS)[number]
 
 export interface SmppErrors {
-  /** By number. */
+  /** By status number. */
   readonly commandStatus: ReadonlyMap<number, StatusMeaning>
-  /** By the word of a textual receipt in upper case, or the number of a `message_state` TLV in digits. */
+  /**
+   * By the upper-case state of a textual receipt, or by the decimal number of the `message_state`
+   * TLV.
+   */
   readonly receiptState: ReadonlyMap<string, StateMeaning>
-  /** By the error code of a receipt without leading zeros, upper case. Counts where a message failed. */
+  /**
+   * By the error code of a receipt, in upper case without leading zeros. It applies to failed
+   * messages.
+   */
   readonly receiptError: ReadonlyMap<string, UndeliveredReason | RejectedReason>
 }
 
-/** Names of SMPP 3.4, 5.1.3 that configuration and logs may use; operators' own codes are written as numbers. */
+/**
+ * Status names of SMPP 3.4, 5.1.3, for configuration and logs. Operator-specific codes are numbers.
+ */
 export const COMMAND_STATUS = {
   ESME_ROK: 0x00,
   ESME_RINVMSGLEN: 0x01,
@@ -76,9 +77,10 @@ export const COMMAND_STATUS = {
 } as const
 
 /**
- * Without a word in the configuration: 0x58 and 0x14 both mean "slow down"; a system error, a temporary error and a bind in
- * the wrong state pass; a source address that is refused is a sender that the operator does not have on its list. Everything
- * else is final (`operator_rejected`): repeating what an operator does not want gets a bind closed.
+ * The default meanings. 0x58 and 0x14 both request a lower rate. A system error, a temporary error
+ * and a wrong bind state are temporary. A refused source address is a sender that is not registered
+ * with the operator. Every other status is permanent (`operator_rejected`), because operators close
+ * a bind that repeats refused requests.
  */
 const DEFAULT_STATUS: ReadonlyMap<number, StatusMeaning> = new Map([
   [COMMAND_STATUS.ESME_RTHROTTLED, 'throttled'],
@@ -92,9 +94,10 @@ const DEFAULT_STATUS: ReadonlyMap<number, StatusMeaning> = new Map([
 ])
 
 /**
- * States of receipts (SMPP 3.4, 5.2.28 and appendix B). DELETED and UNKNOWN will not be followed by anything: the message is
- * not going to arrive. SEEN and READ are what operators with messengers behind them say; a number for it in `message_state`
- * is a vendor's own, and has no default. Words are cut to seven letters by some centres.
+ * The default meanings of receipt states (SMPP 3.4, 5.2.28 and appendix B). Some SMSCs truncate the
+ * names to seven letters. After DELETED and UNKNOWN no other receipt follows, so the message is
+ * undelivered. SEEN and READ come from operators with messenger channels. Their numbers in
+ * `message_state` are vendor-specific and have no default.
  */
 const DEFAULT_STATE: ReadonlyMap<string, StateMeaning> = new Map([
   ['DELIVRD', 'delivered'],
@@ -134,20 +137,20 @@ export const DEFAULT_ERRORS: SmppErrors = {
 export const meaningOfStatus = (errors: SmppErrors, status: number): StatusMeaning =>
   errors.commandStatus.get(status) ?? DEFAULT_STATUS.get(status) ?? 'operator_rejected'
 
-/** `null`: a state that nobody has told us of. */
+/** Returns `null` for an unknown state. */
 export const meaningOfState = (errors: SmppErrors, state: string): StateMeaning | null =>
   errors.receiptState.get(state) ?? DEFAULT_STATE.get(state) ?? null
 
-/** Error codes are padded by some centres and not by others. */
+/** Removes leading zeros, because only some SMSCs pad error codes. */
 export const canonicalErrorCode = (code: string): string => code.toUpperCase().replace(/^0+(?=.)/u, '')
 
-/** The name of a status for logs: `ESME_RTHROTTLED`, or `0x00000400`. */
+/** Returns the name of a status for logs: `ESME_RTHROTTLED`, or `0x00000400`. */
 export const statusName = (status: number): string =>
   Object.entries(COMMAND_STATUS).find(([, code]) => code === status)?.[0] ??
   `0x${status.toString(16).padStart(8, '0')}`
 
-/** The configuration is not a mapping of codes; `detail` says which entry. */
-export class SmppErrorsInvalid extends Data.TaggedError('SmppErrorsInvalid')<{ readonly detail: string }> {}
+/** The configured mapping is invalid. `detail` names the entry. */
+class SmppErrorsInvalid extends Data.TaggedError('SmppErrorsInvalid')<{ readonly detail: string }> {}
 
 const Mapping = Schema.Struct({
   command_status: Schema.optionalKey(Schema.Record(Schema.String, Schema.Literals(STATUS_MEANINGS))),
@@ -167,9 +170,10 @@ const statusOf = (key: string): number | null => {
 }
 
 /**
- * Reads the mapping of configuration, JSON:
- * `{"command_status": {"0x0400": "retry", "ESME_RSUBMITFAIL": "throttled"}, "receipt_state": {"VIEWED": "seen"},
- * "receipt_error": {"001": "recipient_nonexistent"}}`. Each part may be left out; what it does not say keeps its default.
+ * Parses the configured mapping. Each key is optional, and codes without an entry keep their
+ * defaults. Example:
+ * `{"command_status": {"0x0400": "retry"}, "receipt_state": {"VIEWED": "seen"}, "receipt_error":
+ * {"001": "recipient_nonexistent"}}`
  */
 export const parseSmppErrors = (json: string): Result.Result<SmppErrors, SmppErrorsInvalid> => {
   const read = decodeMapping(json)

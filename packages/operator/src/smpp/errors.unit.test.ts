@@ -2,7 +2,7 @@ import { Result } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { DEFAULT_ERRORS, meaningOfState, meaningOfStatus, parseSmppErrors, statusName } from './errors.ts'
 
-describe('what codes mean', () => {
+describe('the meaning of codes', () => {
   it.each([
     [0x58, 'throttled'],
     [0x14, 'throttled'],
@@ -17,7 +17,7 @@ describe('what codes mean', () => {
     expect(meaningOfStatus(DEFAULT_ERRORS, status)).toBe(meaning)
   })
 
-  it('is what the configuration says, and for the rest the default', () => {
+  it('comes from the configuration, else from the defaults', () => {
     const read = parseSmppErrors(
       JSON.stringify({
         command_status: { '0x0400': 'retry', ESME_RSUBMITFAIL: 'spam_filter_content', 1025: 'throttled' },
@@ -50,11 +50,11 @@ describe('what codes mean', () => {
     '{"command_status": {"0": "retry"}}',
     '{"command_status": {"0x100000000": "retry"}}',
     '{"receipt_error": {"1": "dlr_timeout"}}',
-  ])('is not said by %s', (json) => {
+  ])('cannot be configured by %s', (json) => {
     expect(Result.isFailure(parseSmppErrors(json))).toBe(true)
   })
 
-  it('has a name where SMPP has one', () => {
+  it('has a status name if SMPP defines one', () => {
     expect([statusName(0x58), statusName(0x400)]).toEqual(['ESME_RTHROTTLED', '0x00000400'])
   })
 })

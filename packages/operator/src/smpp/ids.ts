@@ -1,15 +1,15 @@
 /**
- * Operator ids. Centres answer a submission with an id in one notation and report it in another; what leaves the adapter
- * is the same string in both cases.
+ * Operator ids. Some SMSCs write an id differently in their answer and in the receipt. The adapter
+ * converts both to the same string.
  */
 
 /**
- * How ids in answers and in receipts relate:
- * - `opaque`: both are the same string (UUIDs, leading zeros and all). Nothing is touched.
- * - `hexadecimal_answer`: hexadecimal in the answer, decimal in the receipt, as many centres do.
- * - `decimal_answer`: the other way round.
- * - `decimal`: decimal in both, but padded with zeros in one of them.
- * - `hexadecimal`: hexadecimal in both, in other letters or padded.
+ * The relation between ids in answers and in receipts:
+ * - `opaque`: the same string in both. The adapter does not change it.
+ * - `hexadecimal_answer`: hexadecimal in the answer, decimal in the receipt (common).
+ * - `decimal_answer`: decimal in the answer, hexadecimal in the receipt.
+ * - `decimal`: decimal in both, but one may be padded with zeros.
+ * - `hexadecimal`: hexadecimal in both, but case or padding may differ.
  */
 export const ID_FORMATS = [
   'opaque',
@@ -20,9 +20,9 @@ export const ID_FORMATS = [
 ] as const
 export type IdFormat = (typeof ID_FORMATS)[number]
 
-/** SMPP 3.4 allows 64 characters; some centres use more. A longer one is not an id. */
+/** SMPP 3.4 allows 64 characters, and some SMSCs use more. */
 const MAX_ID_LENGTH = 128
-/** Printable ASCII: an id goes into topics and logs. */
+/** Printable ASCII, because topics and logs contain ids. */
 const ID = /^[\x21-\x7e]+$/u
 
 type Notation = 'hexadecimal' | 'decimal'
@@ -40,8 +40,9 @@ const NOTATIONS: Readonly<
 const DIGITS = { hexadecimal: /^(?:0[xX])?([0-9a-fA-F]+)$/u, decimal: /^(\d+)$/u } as const
 
 /**
- * The id as facts and reports have it: decimal without leading zeros where the format is a number of any size; else, and
- * where it is no such number, the string itself. `null` for what is no id.
+ * Converts an id to the form of facts and reports. An id in a numeric format becomes a decimal
+ * number of any size without leading zeros. Any other id stays unchanged. Returns `null` if the
+ * text is no id.
  */
 export const canonicalId = (format: IdFormat, where: 'answer' | 'receipt', id: string): string | null => {
   const trimmed = id.trim()

@@ -1,11 +1,12 @@
-/** What recipients write: numbers in one form, and parts put together. */
+/** Inbound texts: normalizes the number of the sender and reassembles multipart texts. */
 import type { Concatenation } from './text.ts'
 
 /**
- * A number as the hub writes it (E.164), or `null` where it is none: a short number, a name. The hub's recipients are Russian
- * mobiles, so that their national forms are known too. Source: contract, General.
+ * Converts an SMPP address to E.164, or returns `null` for a short number or a name. It also knows
+ * the national forms of Russian mobile numbers, because all recipients of the hub have such
+ * numbers.
  */
-export const numberOf = (address: string, typeOfNumber: number): string | null => {
+export const parsePhoneNumber = (address: string, typeOfNumber: number): string | null => {
   const digits = /^\+?(\d{5,15})$/u.exec(address)?.[1]
   if (digits === undefined) return null
   if (/^79\d{9}$/u.test(digits) || address.startsWith('+')) return `+${digits}`
@@ -14,81 +15,86 @@ export const numberOf = (address: string, typeOfNumber: number): string | null =
   return typeOfNumber === 1 && digits.length >= 8 ? `+${digits}` : null
 }
 
-/** One part of a message that somebody wrote. `key` tells whose it is: writer, address and reference. */
-export interface InboundPart<A> {
+/** One part of an inbound text. `key` identifies the text: sender, address and reference. */
+interface InboundPart<A> {
   readonly key: string
   readonly concatenation: Concatenation
   readonly text: string
-  readonly held: A
+  readonly item: A
 }
 
-/** Parts of one message, in order. */
-export interface Joined<A> {
+/** A text from its parts, with the items of the parts in order. */
+export interface Reassembled<A> {
   readonly text: string
-  readonly held: ReadonlyArray<A>
+  readonly items: ReadonlyArray<A>
 }
 
 /**
- * Puts parts together. A part is not acknowledged before its message is complete and taken: what is here when the process
- * ends comes again. So a message that stays incomplete is given up in time (`expired`), and too many at once are
- * refused (`full`).
+ * Reassembles multipart texts in memory. A part is acknowledged only when its text is stored, so
+ * the SMSC repeats the parts that are here when the process ends. Therefore an incomplete text
+ * expires, and the number of parts is limited.
  */
-export interface Joiner<A> {
-  /** The message, when this part completes it. A part that comes twice counts once, and both are held. */
-  readonly add: (part: InboundPart<A>, now: number) => Joined<A> | 'waiting' | 'full'
-  /** What has waited too long, as far as it is known. */
-  readonly expired: (now: number) => ReadonlyArray<Joined<A>>
-  /** Forgets what was held for somebody who is gone. */
-  readonly drop: (isGone: (held: A) => boolean) => void
-  /** Parts held. */
+interface Reassembler<A> {
+  /**
+   * Returns the text if this part completes it. A repeated part adds its item, but not its text.
+   */
+  readonly add: (part: InboundPart<A>, now: number) => Reassembled<A> | 'waiting' | 'full'
+  /** Removes and returns the texts that waited too long, without their missing parts. */
+  readonly expired: (now: number) => ReadonlyArray<Reassembled<A>>
+  /** Removes the items that match. */
+  readonly discard: (matches: (item: A) => boolean) => void
+  /** The number of items. */
   readonly size: () => number
 }
 
-export const makeJoiner = <A>(options: { readonly waitMs: number; readonly maxParts: number }): Joiner<A> => {
-  interface Waiting {
-    readonly parts: Map<number, { readonly text: string; held: ReadonlyArray<A> }>
+export const makeReassembler = <A>(options: {
+  readonly waitMs: number
+  readonly maxParts: number
+}): Reassembler<A> => {
+  interface Incomplete {
+    readonly parts: Map<number, { readonly text: string; items: ReadonlyArray<A> }>
     readonly since: number
   }
-  const waiting = new Map<string, Waiting>()
+  const incomplete = new Map<string, Incomplete>()
   const size = () => {
     let sum = 0
-    for (const { parts } of waiting.values()) for (const { held } of parts.values()) sum += held.length
+    for (const { parts } of incomplete.values()) for (const { items } of parts.values()) sum += items.length
     return sum
   }
-  const take = (key: string, { parts }: Waiting): Joined<A> => {
-    waiting.delete(key)
+  const remove = (key: string, { parts }: Incomplete): Reassembled<A> => {
+    incomplete.delete(key)
     const inOrder = Array.from(parts)
       .sort(([a], [b]) => a - b)
       .map(([, part]) => part)
-    return { text: inOrder.map(({ text }) => text).join(''), held: inOrder.flatMap(({ held }) => held) }
+    return { text: inOrder.map(({ text }) => text).join(''), items: inOrder.flatMap(({ items }) => items) }
   }
   return {
-    add: ({ concatenation, held, key: whose, text }, now) => {
+    add: ({ concatenation, item, key: textKey, text }, now) => {
       const { part, parts: total } = concatenation
-      if (total <= 1 || part < 1 || part > total) return { text, held: [held] }
+      if (total <= 1 || part < 1 || part > total) return { text, items: [item] }
       if (size() >= options.maxParts) return 'full'
-      const key = `${whose}/${total}`
-      const found = waiting.get(key) ?? { parts: new Map(), since: now }
-      waiting.set(key, found)
-      found.parts.set(part, { text, held: [...(found.parts.get(part)?.held ?? []), held] })
-      return found.parts.size === total ? take(key, found) : 'waiting'
+      const key = `${textKey}/${total}`
+      const found = incomplete.get(key) ?? { parts: new Map(), since: now }
+      incomplete.set(key, found)
+      found.parts.set(part, { text, items: [...(found.parts.get(part)?.items ?? []), item] })
+      return found.parts.size === total ? remove(key, found) : 'waiting'
     },
     expired: (now) => {
-      const over: Array<Joined<A>> = []
-      // They are in the order of their first part.
-      for (const [key, message] of waiting) {
-        if (now - message.since < options.waitMs) break
-        over.push(take(key, message))
+      const expired: Array<Reassembled<A>> = []
+      // The map is in the order of the first parts.
+      for (const [key, text] of incomplete) {
+        if (now - text.since < options.waitMs) break
+        expired.push(remove(key, text))
       }
-      return over
+      return expired
     },
-    drop: (isGone) => {
-      for (const [key, { parts }] of waiting) {
+    discard: (matches) => {
+      for (const [key, { parts }] of incomplete) {
         for (const [index, part] of parts) {
-          part.held = part.held.filter((held) => !isGone(held))
-          if (part.held.length === 0) parts.delete(index)
+          part.items = part.items.filter((item) => !matches(item))
+          if (part.items.length === 0) parts.delete(index)
         }
-        if (parts.size === 0) waiting.delete(key)
+        if (parts.size === 0) incomplete.delete(key)
       }
     },
     size,

@@ -1,38 +1,38 @@
-/** What the SMPP operator counts. Labels are bounded: roles, results and reasons only. */
+/** The metrics of the SMPP operator. Labels have few values: roles, results and reasons. */
 import { memoizeLabel } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
 import type { Role, SessionEnd } from './session.ts'
 
-const bindsUp = Metric.gauge('hub_smpp_binds_up', { description: 'Binds that stand, by role.' })
+const bindsUp = Metric.gauge('hub_smpp_binds_up', { description: 'Established binds, by role.' })
 const sessionsEnded = Metric.counter('hub_smpp_sessions_ended_total', {
-  description: 'Connections that ended, or were not made, by reason.',
+  description: 'Sessions that ended or could not be bound, by reason.',
   incremental: true,
 })
 const submits = Metric.counter('hub_smpp_submitted_parts_total', {
-  description: 'Parts handed over, by what became of them.',
+  description: 'Submitted parts, by result.',
   incremental: true,
 })
 const windowUsed = Metric.gauge('hub_smpp_window_used_parts', {
-  description: 'Parts that await the answer of the centre.',
+  description: 'Parts in flight: submitted to the SMSC and not answered.',
 })
 const windowSize = Metric.gauge('hub_smpp_window_parts', {
-  description: 'Parts that may await an answer at once, over the binds that stand.',
+  description: 'The most parts that can be in flight, over all established binds.',
 })
 const waiting = Metric.gauge('hub_smpp_waiting_messages', {
-  description: 'Messages in the adapter that wait for a bind, a pause or the window.',
+  description: 'Messages in the adapter that wait for a bind, the end of a pause, or the window.',
 })
 const pause = Metric.gauge('hub_smpp_pause_seconds', {
-  description: 'Length of the last pause that the centre asked for by throttling.',
+  description: 'Length of the last pause after a throttled answer.',
 })
 const deliveries = Metric.counter('hub_smpp_deliveries_total', {
-  description: 'What the centre delivered, by kind.',
+  description: 'Deliveries of the SMSC, by kind.',
   incremental: true,
 })
 
-/** What became of one submit_sm. */
-export type SubmitResult = 'accepted' | 'throttled' | 'retry' | 'rejected' | 'lost'
-/** What a deliver_sm was, and `not_taken` for what was given back because it was not written down. */
-export type DeliveryKind = 'receipt' | 'intermediate' | 'inbound' | 'unreadable' | 'not_taken'
+/** The result of one `submit_sm`. */
+type SubmitResult = 'accepted' | 'throttled' | 'retry' | 'rejected' | 'lost'
+/** The kind of a delivery. `not_taken`: it could not be stored and got a temporary error. */
+type DeliveryKind = 'receipt' | 'intermediate' | 'inbound' | 'unreadable' | 'not_taken'
 
 export interface SmppMetrics {
   readonly gauges: (now: {
@@ -47,7 +47,7 @@ export interface SmppMetrics {
   readonly ended: (why: SessionEnd) => void
 }
 
-/** The metrics, bound to the context of the process: updating one is a function call. */
+/** Binds the metrics to the context of the process, so that an update is a plain function call. */
 export const makeSmppMetrics = (context: Context.Context<never>): SmppMetrics => {
   const labelled = memoizeLabel()
   return {

@@ -1,10 +1,13 @@
-/** What is used of npm `smpp`, which ships no types: the codec of PDUs. Its session and its server are not used. */
+/**
+ * Types of the PDU codec of npm `smpp`. The package has no types, and the hub uses nothing else of
+ * it.
+ */
 declare module 'smpp/lib/pdu.js' {
   export class PDU {
-    /** Reads a whole PDU, or makes one to be written. Throws where the octets make no PDU. */
+    /** Decodes a complete PDU, or makes one to encode. Throws if the octets are no PDU. */
     constructor(commandOrOctets: string | Uint8Array, fields?: Readonly<Record<string, unknown>>)
     toBuffer(): Buffer
-    /** Applies the codec's own ideas of texts and dates. */
+    /** Converts texts and dates by the codec's own rules. */
     _filter(direction: 'encode' | 'decode'): void
     readonly [field: string]: unknown
   }

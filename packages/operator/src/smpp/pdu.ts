@@ -1,23 +1,27 @@
 /**
- * PDUs of SMPP 3.4, by the codec of npm `smpp`, and how they are cut out of a stream. The peer is not trusted: a length
- * is checked before anything is kept for it, and what cannot be read is `null`, never an exception.
+ * Encodes and decodes PDUs of SMPP 3.4 with the codec of npm `smpp`, and splits a stream into PDUs.
+ * The peer is not trusted: the length is checked before any octet is buffered, and an invalid PDU
+ * gives `null` and no exception.
  */
 import { PDU } from 'smpp/lib/pdu.js'
 
 /**
- * The longest PDU, octets. A deliver_sm with a short message has less than 500; a message_payload may have 64 kB, but a
- * text of the longest message that a telephone can send (255 parts) has 36 kB and no service reads such a thing. The
- * codec takes no more than this.
+ * The longest PDU in octets, which is also the limit of the codec. A `deliver_sm` with a short
+ * message has less than
+ * 500. A `message_payload` may have 64 kB, but no real text is that long.
  */
 export const MAX_PDU_OCTETS = 16_384
 const HEADER_OCTETS = 16
 
-/** The codec without its filters: they decode texts and dates by rules of their own, and throw on what they do not know. */
+/**
+ * The codec without its filters. They convert texts and dates by their own rules and throw on
+ * unknown values.
+ */
 class PlainPdu extends PDU {
   override _filter(): void {}
 }
 
-/** Commands that are written or read here; any other name is `other`. */
+/** The known commands. Any other command is `other`. */
 const COMMANDS = [
   'bind_receiver',
   'bind_receiver_resp',
@@ -42,15 +46,15 @@ const COMMANDS = [
 export type Command = (typeof COMMANDS)[number]
 const known: ReadonlySet<string> = new Set(COMMANDS)
 
-/** A PDU that was read. */
+/** A decoded PDU. */
 export interface Pdu {
   readonly command: Command | 'other'
   /** `command_status`; 0 is success. */
   readonly status: number
   readonly sequence: number
-  /** True for answers, also of commands that are not known here. */
+  /** True for a response, also to an unknown command. */
   readonly isResponse: boolean
-  /** A field or TLV by the name it has in the specification of SMPP. */
+  /** A field or TLV by its name in the SMPP specification. */
   readonly text: (field: string) => string
   readonly number: (field: string) => number | null
   readonly octets: (field: string) => Uint8Array | null
@@ -58,11 +62,11 @@ export interface Pdu {
 
 export type Fields = Readonly<Record<string, string | number | Uint8Array>>
 
-/** The octets of a PDU. Texts are ASCII; `short_message` is octets, at most 254 of them. */
+/** Encodes a PDU. Texts are ASCII. `short_message` has at most 254 octets. */
 export const encodePdu = (command: Command, sequence: number, fields: Fields = {}, status = 0): Buffer =>
   new PlainPdu(command, { ...fields, sequence_number: sequence, command_status: status }).toBuffer()
 
-/** Reads one PDU, or says `null` when its inside does not fit its length. */
+/** Decodes one PDU. Returns `null` if its content does not fit its length. */
 export const decodePdu = (frame: Buffer): Pdu | null => {
   const sequence = frame.readUInt32BE(12)
   let read: PDU
@@ -93,18 +97,24 @@ export const decodePdu = (frame: Buffer): Pdu | null => {
   }
 }
 
-/** Cuts PDUs out of a stream, one at a time, so that a reader that must wait leaves the rest where it is. */
-export interface Frames {
+/**
+ * Splits a stream into PDUs. The reader takes one at a time, so the rest stays buffered while it
+ * pauses.
+ */
+interface Frames {
   readonly push: (chunk: Buffer) => void
-  /** The next whole PDU, `null` until there is one, or `'malformed'` for good: nothing after a wrong length can be found. */
+  /**
+   * The next complete PDU, `null` if there is none yet, or `'malformed'` forever after an invalid
+   * length.
+   */
   readonly next: () => Buffer | null | 'malformed'
-  /** Octets that wait. */
-  readonly held: () => number
+  /** The number of buffered octets. */
+  readonly buffered: () => number
 }
 
 export const makeFrames = (): Frames => {
   let chunks: Array<Buffer> = []
-  let held = 0
+  let buffered = 0
   let malformed = false
   const joined = (): Buffer => {
     if (chunks.length !== 1) chunks = [Buffer.concat(chunks)]
@@ -114,33 +124,33 @@ export const makeFrames = (): Frames => {
     push: (chunk) => {
       if (malformed) return
       chunks.push(chunk)
-      held += chunk.length
+      buffered += chunk.length
     },
     next: () => {
       if (malformed) return 'malformed'
-      if (held < 4) return null
+      if (buffered < 4) return null
       const first = chunks[0]!.length >= 4 ? chunks[0]! : joined()
       const length = first.readUInt32BE(0)
       if (length < HEADER_OCTETS || length > MAX_PDU_OCTETS) {
         malformed = true
         chunks = []
-        held = 0
+        buffered = 0
         return 'malformed'
       }
-      if (held < length) return null
+      if (buffered < length) return null
       const all = joined()
-      held -= length
-      chunks = held === 0 ? [] : [all.subarray(length)]
+      buffered -= length
+      chunks = buffered === 0 ? [] : [all.subarray(length)]
       return all.subarray(0, length)
     },
-    held: () => held,
+    buffered: () => buffered,
   }
 }
 
-/** Sequence numbers run from 1 to this and begin again. Source: SMPP 3.4, 3.2. */
+/** The highest sequence number. After it they start again at 1. Source: SMPP 3.4, 3.2. */
 export const MAX_SEQUENCE = 0x7fff_ffff
 
-/** The number after this one that no request under way has. */
+/** Returns the next sequence number that no outstanding request uses. */
 export const nextSequence = (last: number, isTaken: (sequence: number) => boolean): number => {
   let next = last
   do next = next >= MAX_SEQUENCE ? 1 : next + 1

@@ -9,7 +9,7 @@ const lengthOf = (length: number) => {
 }
 
 describe('frames', () => {
-  it('come out whole, however the stream was cut', () => {
+  it('are complete for any chunks of the stream', () => {
     const pdus = fc.array(fc.uint8Array({ maxLength: 60 }), { maxLength: 20 })
     fc.assert(
       fc.property(pdus, fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 }), (bodies, cuts) => {
@@ -24,24 +24,24 @@ describe('frames', () => {
           for (let frame = frames.next(); frame !== null; frame = frames.next()) read.push(frame as Buffer)
         }
         expect(read).toEqual(written)
-        expect(frames.held()).toBe(0)
+        expect(frames.buffered()).toBe(0)
       }),
     )
   })
 
   it.each([0, 15, MAX_PDU_OCTETS + 1, 0xffff_ffff])(
-    'of length %i are refused before they are kept',
+    'of length %i are refused before they are buffered',
     (length) => {
       const frames = makeFrames()
       frames.push(lengthOf(length))
       expect(frames.next()).toBe('malformed')
       frames.push(Buffer.alloc(100_000))
       expect(frames.next()).toBe('malformed')
-      expect(frames.held()).toBe(0)
+      expect(frames.buffered()).toBe(0)
     },
   )
 
-  it('of the longest length are waited for', () => {
+  it('of the greatest length are buffered', () => {
     const frames = makeFrames()
     frames.push(lengthOf(MAX_PDU_OCTETS))
     frames.push(Buffer.alloc(MAX_PDU_OCTETS - 5))
@@ -52,7 +52,7 @@ describe('frames', () => {
 })
 
 describe('a PDU', () => {
-  it('is read as it was written', () => {
+  it('decodes to what was encoded', () => {
     const pdu = decodePdu(
       encodePdu('deliver_sm', 12, {
         source_addr: '79001234567',
@@ -73,7 +73,7 @@ describe('a PDU', () => {
     ])
   })
 
-  it('of hostile octets is read or refused, and nothing is thrown', () => {
+  it('of hostile octets is decoded or refused without an exception', () => {
     const commands = fc.constantFrom(
       1,
       2,
@@ -113,7 +113,7 @@ describe('a PDU', () => {
     )
   })
 
-  it('with a TLV that goes beyond the end is refused', () => {
+  it('with a TLV beyond its end is refused', () => {
     const whole = encodePdu('deliver_sm', 1, { message_state: 2 })
     const cut = Buffer.from(whole.subarray(0, whole.length - 1))
     cut.writeUInt32BE(cut.length)
@@ -122,7 +122,7 @@ describe('a PDU', () => {
 })
 
 describe('sequence numbers', () => {
-  it('begin again at 1, and leave out what is under way', () => {
+  it('start again at 1 and skip outstanding requests', () => {
     expect(nextSequence(0, () => false)).toBe(1)
     expect(nextSequence(MAX_SEQUENCE, () => false)).toBe(1)
     expect(nextSequence(MAX_SEQUENCE - 1, (n) => n === MAX_SEQUENCE || n <= 2)).toBe(3)

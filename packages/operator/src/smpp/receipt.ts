@@ -1,40 +1,42 @@
 /**
- * Delivery receipts: a deliver_sm that says what became of a part. By TLV (`receipted_message_id`, `message_state`,
- * `network_error_code`) or by text, as in appendix B of SMPP 3.4; centres differ in order, case and what they leave out.
+ * Parses delivery receipts: a `deliver_sm` with the outcome of a part. The outcome is in TLVs
+ * (`receipted_message_id`, `message_state`, `network_error_code`) or in the text (SMPP 3.4,
+ * appendix B). SMSCs differ in order, case and missing fields.
  *
- * Only what the centre marks as a receipt is one (`esm_class`, or the TLV of the id): a person can write `id:1 stat:DELIVRD`.
+ * A delivery is a receipt only if the SMSC marks it as one (`esm_class`, or the TLV of the id),
+ * because a person can write the text `id:1 stat:DELIVRD`.
  */
 import { REJECTED_REASONS, type RejectedReason, type UndeliveredReason } from '@hub/domain'
 import type { OperatorReport } from '../port.ts'
 import { canonicalErrorCode, meaningOfState, type SmppErrors } from './errors.ts'
 import { canonicalId, type IdFormat } from './ids.ts'
 import type { Pdu } from './pdu.ts'
-import { decodeText, readHeader, UDHI } from './text.ts'
+import { decodeText, parseHeader, UDHI } from './text.ts'
 
 /** Bits 5 to 2 of `esm_class`. Source: SMPP 3.4, 5.2.12. */
 const MESSAGE_TYPE = 0x3c
 const RECEIPT = 0x04
 const DELIVERY_ACKNOWLEDGEMENT = 0x08
-/** The recipient acknowledged it by hand: it was read. */
+/** The recipient confirmed the message, so it was read. */
 const USER_ACKNOWLEDGEMENT = 0x10
 const INTERMEDIATE = 0x20
 
 /** `data_coding` of UCS-2. */
 const UCS2 = 8
 
-/** What a receipt says of one part. */
+/** The content of a receipt. */
 export interface Receipt {
-  /** As the operator wrote it. */
+  /** The id in the operator's notation. */
   readonly id: string
-  /** The word of the text in upper case, or the number of the TLV. */
+  /** The upper-case state of the text, or the number of the TLV. */
   readonly state: string
-  /** Error code without leading zeros, upper case, or `null`. */
+  /** The error code in upper case without leading zeros, or `null`. */
   readonly error: string | null
-  /** When it was done by the operator's clock and in its time zone, taken for UTC; `null` where it does not say. */
+  /** The time in the operator's time zone, read as UTC. `null` if the receipt contains none. */
   readonly doneAt: number | null
 }
 
-/** A deliver_sm or data_sm that the centre marks as a receipt. */
+/** Returns true if the SMSC marks the delivery as a receipt. */
 export const isReceipt = (pdu: Pdu): boolean => {
   const type = (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
   return (
@@ -46,7 +48,7 @@ export const isReceipt = (pdu: Pdu): boolean => {
   )
 }
 
-/** The octets of the text, wherever they are. */
+/** Returns the octets of the text, from `short_message` or `message_payload`. */
 export const bodyOf = (pdu: Pdu): Uint8Array => {
   const short = pdu.octets('short_message')
   return short !== null && short.length > 0
@@ -54,52 +56,57 @@ export const bodyOf = (pdu: Pdu): Uint8Array => {
     : (pdu.octets('message_payload') ?? short ?? new Uint8Array())
 }
 
-/** The names of the text; `text` is the last one and takes the rest. Two of them have a space, or none. */
+/** The field names of a textual receipt. Two of them contain an optional space. */
 const NAME = /(?:^|[\s,;])(id|sub|dlvrd|submit\s?date|done\s?date|stat|err|text)\s*:/giu
 
-/** The fields of a textual receipt by their names in lower case, without spaces. */
+/** Parses the fields of a textual receipt, by their lower-case names without spaces. */
 export const receiptFields = (text: string): ReadonlyMap<string, string> => {
   const fields = new Map<string, string>()
-  // The sample of the message comes last, and may itself look like fields.
+  // The field `text` is the last one. It quotes the message, which may itself look like fields.
   const sample = /(?:^|[\s,;])text\s*:/iu.exec(text)
-  const told = sample === null ? text : text.slice(0, sample.index)
-  const names = Array.from(told.matchAll(NAME))
+  const fieldText = sample === null ? text : text.slice(0, sample.index)
+  const names = Array.from(fieldText.matchAll(NAME))
   for (const [i, match] of names.entries()) {
     const name = match[1]!.toLowerCase().replace(/\s/gu, '')
-    const value = told.slice(match.index + match[0].length, names[i + 1]?.index ?? told.length)
+    const value = fieldText.slice(match.index + match[0].length, names[i + 1]?.index ?? fieldText.length)
     if (!fields.has(name)) fields.set(name, value.trim().split(/[\s,;]/u)[0] ?? '')
   }
   return fields
 }
 
-/** `YYMMDDhhmm` or `YYMMDDhhmmss`, some with the whole year. */
+/** `YYMMDDhhmm` or `YYMMDDhhmmss`, in some receipts with a year of four digits. */
 const doneAtOf = (text: string): number | null => {
   const found = /^(?:20)?(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)?$/u.exec(text)
   if (found === null) return null
   const [year, month, day, hour, minute, second] = found.slice(1).map((digits) => Number(digits ?? 0))
   const at = Date.UTC(2000 + year!, month! - 1, day, hour, minute, second)
-  // The 31st of February is nobody's date.
+  // Date.UTC accepts impossible dates such as 31 February and moves them.
   return new Date(at).getUTCDate() === day && month! <= 12 && hour! < 24 ? at : null
 }
 
-/** `network_error_code`: one octet of network type, two of code. */
+/** `network_error_code`: one octet for the network type, two for the code. */
 const networkError = (octets: Uint8Array | null): string | null =>
   octets === null || octets.length < 3 ? null : String((octets[1]! << 8) | octets[2]!)
 
-/** Whatever alphabet they announce, centres write receipts in ASCII: an id may have an underscore, which GSM 03.38 has elsewhere. */
-const wordsOf = (octets: Uint8Array, dataCoding: number): string =>
+/**
+ * SMSCs write receipts in ASCII, whatever their `data_coding` says. An id may contain an
+ * underscore, which has another code in GSM 03.38.
+ */
+const textOf = (octets: Uint8Array, dataCoding: number): string =>
   dataCoding === UCS2 ? (decodeText(octets, UCS2) ?? '') : Buffer.from(octets).toString('latin1')
 
-/** What a receipt says, or `null` when it has no id or no state. TLVs go before the text. */
+/**
+ * Parses a receipt. Returns `null` without an id or a state. TLVs take precedence over the text.
+ */
 export const readReceipt = (pdu: Pdu): Receipt | null => {
   const body = bodyOf(pdu)
-  const rest = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? body : (readHeader(body)?.rest ?? body)
-  const fields = receiptFields(wordsOf(rest, pdu.number('data_coding') ?? 0))
+  const rest = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? body : (parseHeader(body)?.rest ?? body)
+  const fields = receiptFields(textOf(rest, pdu.number('data_coding') ?? 0))
   const id = pdu.text('receipted_message_id') || (fields.get('id') ?? '')
   const type = (pdu.number('esm_class') ?? 0) & MESSAGE_TYPE
-  const told = fields.get('stat')?.toUpperCase() || (type === USER_ACKNOWLEDGEMENT ? 'READ' : '')
+  const textState = fields.get('stat')?.toUpperCase() || (type === USER_ACKNOWLEDGEMENT ? 'READ' : '')
   const number = pdu.number('message_state')
-  const state = number === null ? told : String(number)
+  const state = number === null ? textState : String(number)
   if (id === '' || state === '') return null
   const error = fields.get('err') || networkError(pdu.octets('network_error_code'))
   return {
@@ -113,13 +120,14 @@ export const readReceipt = (pdu: Pdu): Receipt | null => {
 const isRejectedReason = (reason: string): reason is RejectedReason =>
   REJECTED_REASONS.some((known) => known === reason)
 
-type Told = Pick<OperatorReport, 'outcome' | 'reason'>
+type ReportedOutcome = Pick<OperatorReport, 'outcome' | 'reason'>
 
 /**
- * What a receipt means: the outcome with its reason; `intermediate` when there is nothing to tell; `null` for a state
- * that is not known. An error code with a meaning decides between `undelivered` and `rejected` too.
+ * Returns the outcome and reason of a receipt, `intermediate` if it is no final one, or `null` for
+ * an unknown state. If the error code is configured, it also decides between `undelivered` and
+ * `rejected`.
  */
-export const outcomeOf = (receipt: Receipt, errors: SmppErrors): Told | 'intermediate' | null => {
+export const outcomeOf = (receipt: Receipt, errors: SmppErrors): ReportedOutcome | 'intermediate' | null => {
   const meaning = meaningOfState(errors, receipt.state)
   switch (meaning) {
     case null:
@@ -139,10 +147,10 @@ export const outcomeOf = (receipt: Receipt, errors: SmppErrors): Told | 'interme
   }
 }
 
-/** Whether a deliver_sm speaks of a stage on the way, by its `esm_class`. */
+/** Returns true if `esm_class` marks an intermediate notification. */
 export const isIntermediate = (pdu: Pdu): boolean =>
   ((pdu.number('esm_class') ?? 0) & MESSAGE_TYPE) === INTERMEDIATE
 
-/** The id as it was in the answer to the submission. */
+/** Returns the id in the form of the answer to the submit. */
 export const reportedId = (receipt: Receipt, format: IdFormat): string | null =>
   canonicalId(format, 'receipt', receipt.id)

@@ -5,15 +5,15 @@ import { decodePdu, encodePdu, type Fields } from './pdu.ts'
 import { isIntermediate, isReceipt, outcomeOf, readReceipt, receiptFields, reportedId } from './receipt.ts'
 
 const deliver = (fields: Fields) => decodePdu(encodePdu('deliver_sm', 1, fields))!
-const told = (text: string, fields: Fields = {}) =>
+const receiptPdu = (text: string, fields: Fields = {}) =>
   deliver({ esm_class: 4, short_message: Buffer.from(text), ...fields })
 
 const USUAL =
   'id:0123456789 sub:001 dlvrd:001 submit date:2611211300 done date:2611211301 stat:DELIVRD err:000 text:Your code'
 
-describe('a receipt in words', () => {
-  it('is read', () => {
-    expect(readReceipt(told(USUAL))).toEqual({
+describe('a textual receipt', () => {
+  it('is parsed', () => {
+    expect(readReceipt(receiptPdu(USUAL))).toEqual({
       id: '0123456789',
       state: 'DELIVRD',
       error: '0',
@@ -21,11 +21,11 @@ describe('a receipt in words', () => {
     })
   })
 
-  it('is read in any order and case, with seconds, commas, spaces, and fields left out', () => {
+  it('is parsed in any order and case, with seconds, commas, spaces and missing fields', () => {
     expect(
-      readReceipt(told('Stat: undeliv, ERR:0b1, doneDate:20261121130159, ID: e2c5-6db5;dlvrd:000')),
+      readReceipt(receiptPdu('Stat: undeliv, ERR:0b1, doneDate:20261121130159, ID: e2c5-6db5;dlvrd:000')),
     ).toEqual({ id: 'e2c5-6db5', state: 'UNDELIV', error: 'B1', doneAt: Date.UTC(2026, 10, 21, 13, 1, 59) })
-    expect(readReceipt(told('id:1 stat:EXPIRED'))).toEqual({
+    expect(readReceipt(receiptPdu('id:1 stat:EXPIRED'))).toEqual({
       id: '1',
       state: 'EXPIRED',
       error: null,
@@ -33,37 +33,37 @@ describe('a receipt in words', () => {
     })
   })
 
-  it('is read where a field is empty, and where the id has what GSM 03.38 has elsewhere', () => {
+  it('is parsed with an empty field, and with an id whose characters have other codes in GSM 03.38', () => {
     expect(receiptFields('id: sub:001 stat:').get('id')).toBe('')
-    expect(readReceipt(told('id: stat:DELIVRD'))).toBeNull()
-    expect(readReceipt(told('id:a_b@c$1 stat:DELIVRD'))?.id).toBe('a_b@c$1')
+    expect(readReceipt(receiptPdu('id: stat:DELIVRD'))).toBeNull()
+    expect(readReceipt(receiptPdu('id:a_b@c$1 stat:DELIVRD'))?.id).toBe('a_b@c$1')
   })
 
-  it('is not deceived by the sample of the text', () => {
+  it('ignores fields in the quoted message', () => {
     expect(receiptFields('id:1 stat:UNDELIV err:001 text:id:2 stat:DELIVRD').get('stat')).toBe('UNDELIV')
     expect(receiptFields('id:1 stat:UNDELIV Text: stat:DELIVRD id:2').get('id')).toBe('1')
-    expect(readReceipt(told('text:id:2 stat:DELIVRD'))).toBeNull()
+    expect(readReceipt(receiptPdu('text:id:2 stat:DELIVRD'))).toBeNull()
   })
 
-  it('is read in UCS-2 and behind a header', () => {
+  it('is parsed in UCS-2 and after a user data header', () => {
     const ucs2 = Buffer.from('id:1 stat:DELIVRD', 'utf16le').swap16()
-    expect(readReceipt(told('', { short_message: ucs2, data_coding: 8 }))?.state).toBe('DELIVRD')
+    expect(readReceipt(receiptPdu('', { short_message: ucs2, data_coding: 8 }))?.state).toBe('DELIVRD')
     const behind = Buffer.concat([Buffer.from([5, 0, 3, 1, 1, 1]), Buffer.from('id:1 stat:READ')])
-    expect(readReceipt(told('', { short_message: behind, esm_class: 0x44 }))?.state).toBe('READ')
+    expect(readReceipt(receiptPdu('', { short_message: behind, esm_class: 0x44 }))?.state).toBe('READ')
     expect(
       readReceipt(deliver({ esm_class: 4, message_payload: Buffer.from('id:1 stat:REJECTD') }))?.state,
     ).toBe('REJECTD')
   })
 
-  it.each(['', 'id:1', 'stat:DELIVRD', 'hello', 'id: stat:'])('says nothing in %j', (text) => {
-    expect(readReceipt(told(text))).toBeNull()
+  it.each(['', 'id:1', 'stat:DELIVRD', 'hello', 'id: stat:'])('is not found in %j', (text) => {
+    expect(readReceipt(receiptPdu(text))).toBeNull()
   })
 
-  it.each(['2602301200', '2613011200', '2611212500', '0', 'yesterday'])('%s is no date', (date) => {
-    expect(readReceipt(told(`id:1 done date:${date} stat:DELIVRD`))?.doneAt).toBeNull()
+  it.each(['2602301200', '2613011200', '2611212500', '0', 'yesterday'])('has no date in %s', (date) => {
+    expect(readReceipt(receiptPdu(`id:1 done date:${date} stat:DELIVRD`))?.doneAt).toBeNull()
   })
 
-  it('never throws, and takes no time, whatever is in it', () => {
+  it('never throws and is fast for any content', () => {
     const words = fc.constantFrom(
       'id:',
       'stat:',
@@ -82,8 +82,8 @@ describe('a receipt in words', () => {
         (text) => {
           const octets = Buffer.from(text, 'latin1').subarray(0, 250)
           for (const data_coding of [0, 3, 8]) {
-            const receipt = readReceipt(told('', { short_message: octets, data_coding }))
-            if (receipt !== null) outcomeOf(receipt, DEFAULT_ERRORS)
+            const parsed = readReceipt(receiptPdu('', { short_message: octets, data_coding }))
+            if (parsed !== null) outcomeOf(parsed, DEFAULT_ERRORS)
           }
         },
       ),
@@ -91,10 +91,10 @@ describe('a receipt in words', () => {
   })
 })
 
-describe('a receipt by TLV', () => {
-  it('goes before the words', () => {
+describe('a receipt in TLVs', () => {
+  it('takes precedence over the text', () => {
     const receipt = readReceipt(
-      told(USUAL, {
+      receiptPdu(USUAL, {
         receipted_message_id: 'abc',
         message_state: 5,
         network_error_code: Buffer.from([3, 1, 2]),
@@ -103,7 +103,7 @@ describe('a receipt by TLV', () => {
     expect(receipt).toMatchObject({ id: 'abc', state: '5', error: '0' })
   })
 
-  it('needs no words', () => {
+  it('needs no text', () => {
     const pdu = deliver({
       receipted_message_id: 'abc',
       message_state: 5,
@@ -114,7 +114,7 @@ describe('a receipt by TLV', () => {
   })
 })
 
-describe('what is a receipt', () => {
+describe('the type of a delivery', () => {
   it.each([
     [0x00, false],
     [0x40, false],
@@ -125,22 +125,22 @@ describe('what is a receipt', () => {
     [0x20, true],
     [0x18, false],
   ])('esm_class %i: %s', (esm_class, expected) => {
-    expect(isReceipt(told(USUAL, { esm_class }))).toBe(expected)
+    expect(isReceipt(receiptPdu(USUAL, { esm_class }))).toBe(expected)
   })
 
-  it('is acknowledged and nothing more where it is about a stage on the way', () => {
-    expect(isIntermediate(told(USUAL, { esm_class: 0x20 }))).toBe(true)
-    expect(isIntermediate(told(USUAL))).toBe(false)
+  it('is intermediate if esm_class says so', () => {
+    expect(isIntermediate(receiptPdu(USUAL, { esm_class: 0x20 }))).toBe(true)
+    expect(isIntermediate(receiptPdu(USUAL))).toBe(false)
   })
 
-  it('is a read receipt where the recipient acknowledged by hand', () => {
+  it('is a read receipt if the recipient confirmed the message', () => {
     expect(readReceipt(deliver({ esm_class: 0x10, receipted_message_id: '7' }))).toMatchObject({
       state: 'READ',
     })
   })
 })
 
-describe('what a receipt means', () => {
+describe('the outcome of a receipt', () => {
   const meaning = (state: string, error: string | null = null, errors: SmppErrors = DEFAULT_ERRORS) => {
     const outcome = outcomeOf({ id: '1', state, error, doneAt: null }, errors)
     return outcome === null || outcome === 'intermediate' ? outcome : [outcome.outcome, outcome.reason]
@@ -168,7 +168,7 @@ describe('what a receipt means', () => {
     expect(meaning(state)).toEqual(expected)
   })
 
-  it('is decided by the error code where the configuration knows it and the message failed', () => {
+  it('depends on a configured error code if the message failed', () => {
     const errors: SmppErrors = {
       ...DEFAULT_ERRORS,
       receiptError: new Map([
@@ -183,7 +183,7 @@ describe('what a receipt means', () => {
     expect(meaning('DELIVRD', '1', errors)).toEqual(['delivered', null])
   })
 
-  it('is about the id of the answer', () => {
+  it('has the id of the answer', () => {
     expect(reportedId({ id: '255', state: '2', error: null, doneAt: null }, 'hexadecimal_answer')).toBe('255')
   })
 })

@@ -1,7 +1,7 @@
 /**
- * One connection to a centre: bound, kept alive, and ended. It knows requests, answers and deadlines, and nothing of
- * messages. Callbacks of one socket run one after the other, so that nothing here needs a lock; every wait has a bound,
- * and however it ends, everything that was asked is answered, with `null` where the centre's answer was lost.
+ * One connection to an SMSC: it binds, keeps the connection alive, and ends it. It handles
+ * requests, answers and deadlines, but not messages. Every wait has a deadline. When the session
+ * ends, each request without an answer gets `null`.
  */
 import type { Socket } from 'node:net'
 import { COMMAND_STATUS } from './errors.ts'
@@ -9,123 +9,133 @@ import { type Command, decodePdu, encodePdu, type Fields, makeFrames, nextSequen
 
 export type Role = 'transceiver' | 'transmitter' | 'receiver'
 
-/** Why a session ended. A bounded set: it is a label of metrics. */
+/** The reason for the end of a session. The values are labels of metrics. */
 export type SessionEnd =
-  /** No connection, or it was cut. */
+  /** The connection failed or broke. */
   | 'disconnected'
-  /** The certificate is not one to be trusted, or TLS failed otherwise. */
+  /** The certificate is not trusted, or TLS failed for another reason. */
   | 'untrusted'
-  /** Not connected and bound in time. */
+  /** Connecting and binding took too long. */
   | 'late'
-  /** The centre answered the bind with an error. */
+  /** The SMSC answered the bind with an error. */
   | 'refused'
-  /** Requests, among them one that asks whether anybody is there, were not answered. */
+  /** The SMSC did not answer requests or `enquire_link`. */
   | 'silent'
-  /** It sent what is no PDU. */
+  /** The SMSC sent octets that are no valid PDU. */
   | 'malformed'
-  /** It unbound. */
+  /** The SMSC unbound. */
   | 'unbound'
-  /** We did. */
+  /** The hub closed the session. */
   | 'closed'
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly role: Role
-  /** Begins to connect; `secured` tells which event says that it is. */
+  /** Starts to connect. `secured`: the connection is ready after the TLS handshake. */
   readonly connect: () => { readonly socket: Socket; readonly secured: boolean }
   readonly bind: Fields
-  /** From the beginning until bound, ms. */
+  /** Time limit for connecting and binding, ms. */
   readonly connectDeadlineMs: number
-  /** From a request until its answer, ms. */
+  /** Time limit for the answer to a request, ms. */
   readonly responseDeadlineMs: number
-  /** Without a sign of the centre for so long it is asked for one, ms. */
+  /** After this time without data from the SMSC, the session sends `enquire_link`, ms. */
   readonly enquireLinkMs: number
-  /** So many answers in a row that do not come, and nobody is there. */
+  /** After this number of consecutive missing answers, the session ends. */
   readonly maxTimeouts: number
-  /** Deliveries that may wait for their answer; then nothing is read any more. */
+  /** The most deliveries without an answer. At this number the session stops reading. */
   readonly deliverWindow: number
   readonly onBound: (session: Session) => void
-  /** There may be room again to write. */
-  readonly onRoom: () => void
-  /** What arrived together. Each is answered with `answer`. */
+  /** Called when it may be possible to write again. */
+  readonly onWritable: () => void
+  /** Called with the deliveries that arrived together. The caller answers each with `answer`. */
   readonly onDeliver: (session: Session, deliveries: ReadonlyArray<Delivery>) => void
-  /** Last; `status` is the centre's when it refused the bind. */
+  /** The last call. `status` is the error of a refused bind. */
   readonly onEnd: (session: Session, end: SessionEnd, status: number) => void
 }
 
-/** A deliver_sm or data_sm. */
+/** A `deliver_sm` or `data_sm`. */
 export interface Delivery {
   readonly pdu: Pdu
-  /** Its octets, a copy. */
+  /** A copy of the octets. */
   readonly octets: Buffer
 }
 
 export interface Session {
   readonly role: Role
   readonly isBound: () => boolean
-  /** Bound, not ending, and all that was written before has left the process: what is written now leaves at once. */
+  /** True if bound, not closing, and without unsent data: a request written now leaves at once. */
   readonly canWrite: () => boolean
-  /** Requests that await their answer. */
+  /** The number of submissions without an answer. */
   readonly inFlight: () => number
   /**
-   * Writes a request with the next `flush`, which has to come in the same tick. `answered` gets the answer, or `null` when
-   * none came in time or the connection ended.
+   * Adds a request to the next `flush`, which must follow in the same tick. `onAnswer` gets the
+   * answer, or `null` if none came in time or the connection ended.
    */
-  readonly request: (command: 'submit_sm', fields: Fields, answered: (answer: Pdu | null) => void) => void
+  readonly request: (command: 'submit_sm', fields: Fields, onAnswer: (answer: Pdu | null) => void) => void
   readonly flush: () => void
-  /** Answers deliveries. */
+  /** Answers deliveries with a status. */
   readonly answer: (deliveries: ReadonlyArray<Delivery>, status: number) => void
-  /** Takes nothing more, waits for what is in flight, unbinds, and ends; by `withinMs` in any case. */
+  /**
+   * Waits for outstanding answers, unbinds and ends the session, within `withinMs` at the latest.
+   */
   readonly close: (withinMs: number) => void
-  /** Ends it now. */
+  /** Ends the session now. */
   readonly destroy: () => void
 }
 
-interface Pending {
+interface PendingRequest {
   readonly command: Command
   readonly writtenAt: number
-  readonly answered: (answer: Pdu | null) => void
+  readonly onAnswer: (answer: Pdu | null) => void
 }
 
-/** A sweep comes four times a second; one that comes so late was kept from running. */
+/**
+ * The deadline check runs several times per second. A longer gap means that the process was
+ * blocked.
+ */
 const STALL_MS = 1000
-/** For the last octets of a session that ends in peace. */
+/** Time for the last octets of an orderly end to leave. */
 const LINGER_MS = 1000
-/** So much is gathered for one write; more would only wait in the kernel. */
+/** The most octets of one write. More would only wait in the kernel. */
 const FLUSH_OCTETS = 64 * 1024
 
 export const openSession = (options: SessionOptions): Session => {
   const now = () => performance.now()
   const { role } = options
   const frames = makeFrames()
-  /** In the order in which they were written, which is that of their deadlines. */
-  const pending = new Map<number, Pending>()
+  /** In the order of writing, which is the order of the deadlines. */
+  const pending = new Map<number, PendingRequest>()
   let sequence = 0
   let outgoing: Array<Buffer> = []
   let outgoingOctets = 0
   let state: 'binding' | 'bound' | 'closing' | 'unbinding' | 'ended' = 'binding'
-  let delivering = 0
-  /** Nothing is read, for our own sake: whoever waits for an answer waits longer. */
-  let holding = false
+  let unansweredDeliveries = 0
+  /**
+   * The session has stopped reading because of backpressure. Deadlines of answers do not count
+   * meanwhile.
+   */
+  let isPaused = false
   let readAt = now()
   let resumedAt = 0
-  let sweptAt = now()
-  let stalledSince: number | null = null
+  let checkedAt = now()
+  let unsentSince: number | null = null
   let timeouts = 0
-  let enquiring = false
+  let isEnquiring = false
   let closeBy = Number.POSITIVE_INFINITY
   const startedAt = now()
   const { secured, socket } = options.connect()
   socket.setNoDelay(true)
 
-  /** Asked where what was called in between may have ended it. */
+  /**
+   * Needed where a callback may have ended the session. TypeScript would assume the earlier state.
+   */
   const isEnded = () => state === 'ended'
 
   const end = (why: SessionEnd, status = 0) => {
     if (state === 'ended') return
     state = 'ended'
-    clearInterval(sweeper)
+    clearInterval(deadlineTimer)
     if (why === 'unbound' || why === 'closed') {
-      // The last answer still leaves, if the centre reads it soon.
+      // The last answer still leaves if the SMSC reads it soon.
       socket.destroySoon()
       setTimeout(() => socket.destroy(), LINGER_MS).unref()
     } else {
@@ -133,7 +143,7 @@ export const openSession = (options: SessionOptions): Session => {
     }
     const lost = Array.from(pending.values())
     pending.clear()
-    for (const { answered } of lost) answered(null)
+    for (const { onAnswer } of lost) onAnswer(null)
     options.onEnd(session, why, status)
   }
 
@@ -150,64 +160,64 @@ export const openSession = (options: SessionOptions): Session => {
     outgoingOctets = 0
     socket.write(octets, () => {
       if (socket.writableLength > 0) return
-      stalledSince = null
-      if (holding) read()
-      options.onRoom()
+      unsentSince = null
+      if (isPaused) read()
+      options.onWritable()
     })
-    if (socket.writableLength > 0) stalledSince ??= now()
+    if (socket.writableLength > 0) unsentSince ??= now()
   }
 
-  const request = (command: Command, fields: Fields, answered: (answer: Pdu | null) => void) => {
+  const request = (command: Command, fields: Fields, onAnswer: (answer: Pdu | null) => void) => {
     sequence = nextSequence(sequence, (taken) => pending.has(taken))
-    pending.set(sequence, { command, writtenAt: now(), answered })
+    pending.set(sequence, { command, writtenAt: now(), onAnswer })
     write(encodePdu(command, sequence, fields))
   }
 
   const inFlight = () => {
-    // Besides submissions there is at most one enquire_link or unbind.
+    // Other requests are at most one `enquire_link` and one bind or unbind.
     let others = 0
-    if (enquiring) others++
+    if (isEnquiring) others++
     if (state === 'unbinding' || state === 'binding') others++
     return Math.max(0, pending.size - others)
   }
 
   const enquire = () => {
-    if (enquiring) return
-    enquiring = true
+    if (isEnquiring) return
+    isEnquiring = true
     request('enquire_link', {}, (answer) => {
-      enquiring = false
+      isEnquiring = false
       if (answer === null) end('silent')
     })
     flush()
   }
 
-  const unbindWhenDone = () => {
-    if (state !== 'closing' || delivering > 0 || inFlight() > 0) return
+  const unbindIfDone = () => {
+    if (state !== 'closing' || unansweredDeliveries > 0 || inFlight() > 0) return
     state = 'unbinding'
     request('unbind', {}, () => end('closed'))
     flush()
   }
 
-  const answerOf = (pdu: Pdu) => {
-    const asked = pending.get(pdu.sequence)
-    if (asked === undefined) return
-    // An answer to something else than was asked is none.
-    if (pdu.command !== 'generic_nack' && pdu.command !== `${asked.command}_resp`) return
+  const handleAnswer = (pdu: Pdu) => {
+    const sent = pending.get(pdu.sequence)
+    if (sent === undefined) return
+    // An answer to another command than the request is ignored.
+    if (pdu.command !== 'generic_nack' && pdu.command !== `${sent.command}_resp`) return
     pending.delete(pdu.sequence)
-    // A centre that only says that it is there does not do its work.
-    if (asked.command === 'submit_sm') timeouts = 0
-    asked.answered(pdu)
+    // Answers to `enquire_link` do not count: the SMSC must answer submissions.
+    if (sent.command === 'submit_sm') timeouts = 0
+    sent.onAnswer(pdu)
   }
 
   const handle = (pdu: Pdu, frame: Buffer, arrived: Array<Delivery>) => {
-    if (pdu.isResponse) return answerOf(pdu)
+    if (pdu.isResponse) return handleAnswer(pdu)
     switch (pdu.command) {
       case 'enquire_link':
         return write(encodePdu('enquire_link_resp', pdu.sequence))
       case 'deliver_sm':
       case 'data_sm':
         if (state === 'binding') return end('malformed')
-        delivering++
+        unansweredDeliveries++
         arrived.push({ pdu, octets: Buffer.from(frame) })
         return
       case 'unbind':
@@ -222,13 +232,13 @@ export const openSession = (options: SessionOptions): Session => {
     }
   }
 
-  const mustHold = () => delivering >= options.deliverWindow || socket.writableNeedDrain
+  const mustPause = () => unansweredDeliveries >= options.deliverWindow || socket.writableNeedDrain
 
-  /** Reads what there is, up to what may wait for its answer. */
+  /** Handles the complete PDUs, up to the limit of deliveries without an answer. */
   const read = () => {
     if (state === 'ended') return
     const arrived: Array<Delivery> = []
-    while (!mustHold()) {
+    while (!mustPause()) {
       const frame = frames.next()
       if (frame === null) break
       const pdu = frame === 'malformed' ? null : decodePdu(frame)
@@ -239,48 +249,49 @@ export const openSession = (options: SessionOptions): Session => {
       handle(pdu, frame, arrived)
       if (isEnded()) return
     }
-    if (mustHold() && !holding) {
-      holding = true
+    if (mustPause() && !isPaused) {
+      isPaused = true
       socket.pause()
-    } else if (!mustHold() && holding) {
-      holding = false
+    } else if (!mustPause() && isPaused) {
+      isPaused = false
       resumedAt = now()
       socket.resume()
     }
     flush()
     if (arrived.length > 0) options.onDeliver(session, arrived)
-    unbindWhenDone()
-    options.onRoom()
+    unbindIfDone()
+    options.onWritable()
   }
 
-  const sweep = () => {
+  const checkDeadlines = () => {
     const at = now()
-    // The process stood still: what has arrived meanwhile is read before anything counts as lost.
-    if (at - sweptAt > STALL_MS) resumedAt = at
-    sweptAt = at
+    // The process was blocked. It must read the answers that arrived meanwhile before any counts as
+    // lost.
+    if (at - checkedAt > STALL_MS) resumedAt = at
+    checkedAt = at
     if (at >= closeBy) return end('closed')
     if (state === 'binding') {
       if (at - startedAt >= options.connectDeadlineMs) end('late')
       return
     }
-    if (stalledSince !== null && at - stalledSince >= options.responseDeadlineMs) return end('silent')
-    if (holding) return
+    if (unsentSince !== null && at - unsentSince >= options.responseDeadlineMs) return end('silent')
+    if (isPaused) return
     const overdue: Array<number> = []
     for (const [number, { writtenAt }] of pending) {
       if (at - Math.max(writtenAt, resumedAt) < options.responseDeadlineMs) break
       overdue.push(number)
     }
     timeouts += overdue.length
-    // Before anybody is told: what they write next belongs on another connection.
+    // End the session before the callbacks run: they write their next requests to another session.
     if (timeouts >= options.maxTimeouts) return end('silent')
     for (const number of overdue) {
-      const asked = pending.get(number)
+      const sent = pending.get(number)
       pending.delete(number)
-      asked?.answered(null)
+      sent?.onAnswer(null)
     }
     if (isEnded()) return
     if (at - readAt >= options.enquireLinkMs) enquire()
-    unbindWhenDone()
+    unbindIfDone()
   }
 
   const session: Session = {
@@ -292,21 +303,21 @@ export const openSession = (options: SessionOptions): Session => {
     flush,
     answer: (deliveries, status) => {
       if (state === 'ended') return
-      delivering -= deliveries.length
+      unansweredDeliveries -= deliveries.length
       for (const { pdu } of deliveries) {
         const command = pdu.command === 'data_sm' ? 'data_sm_resp' : 'deliver_sm_resp'
         write(encodePdu(command, pdu.sequence, {}, status))
       }
       flush()
-      if (holding && delivering <= options.deliverWindow / 2) read()
-      else unbindWhenDone()
+      if (isPaused && unansweredDeliveries <= options.deliverWindow / 2) read()
+      else unbindIfDone()
     },
     close: (withinMs) => {
       if (state === 'ended') return
       closeBy = now() + withinMs
       if (state === 'binding') return end('closed')
       if (state === 'bound') state = 'closing'
-      unbindWhenDone()
+      unbindIfDone()
     },
     destroy: () => end('closed'),
   }
@@ -334,9 +345,9 @@ export const openSession = (options: SessionOptions): Session => {
     end(isTls ? 'untrusted' : 'disconnected')
   })
   socket.on('close', () => end(state === 'unbinding' ? 'closed' : 'disconnected'))
-  // Often enough that no deadline is late by more than a tenth, and seldom enough to cost nothing.
-  const sweeper = setInterval(
-    sweep,
+  // A check may be late by a tenth of the deadline at most, and should cost almost nothing.
+  const deadlineTimer = setInterval(
+    checkDeadlines,
     Math.max(5, Math.min(250, options.responseDeadlineMs / 10, options.connectDeadlineMs / 10)),
   )
   return session

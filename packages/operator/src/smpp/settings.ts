@@ -1,74 +1,100 @@
-/** What the SMPP operator can be told, with units and why the defaults are what they are. */
+/** The settings of the SMPP operator, with units and the reasons for the defaults. */
 import type { Redacted } from 'effect'
 import { DEFAULT_ERRORS, type SmppErrors } from './errors.ts'
 import type { IdFormat } from './ids.ts'
-import type { PaceOptions } from './pace.ts'
+import type { ThrottleOptions } from './throttle.ts'
 
 export const SMPP = 'smpp'
 
 /** One connection for both directions, or one for each. */
-export type BindMode = 'transceiver' | 'transmitter_receiver'
+type BindMode = 'transceiver' | 'transmitter_receiver'
 
 export interface SmppSettings {
-  /** `smpp://system_id@host:port`, or `smpps://` for TLS. Ports 2775 and 3550 when there is none. */
+  /** `smpp://system_id@host:port`, or `smpps://` for TLS. Default ports: 2775 and 3550. */
   readonly url: URL
   readonly password: Redacted.Redacted<string>
-  /** Authorities for `smpps://`, PEM; `null` for those of the system. The name in the certificate is checked. */
+  /**
+   * Certificate authorities for `smpps://` in PEM. `null`: those of the system. The host name is
+   * verified.
+   */
   readonly ca: string | null
-  /** Binds for submissions; with `transmitter_receiver` there are as many for receiving. */
+  /**
+   * The number of binds for submissions. With `transmitter_receiver` there is the same number of
+   * receivers.
+   */
   readonly binds: number
   readonly bindMode: BindMode
-  /** Parts that may await their answer on one bind. */
+  /** The most parts without an answer on one bind. */
   readonly window: number
-  /** What the operator allows an account, parts per second; `null` for no limit. Honoured where messages are taken. */
+  /** The operator's limit in parts per second, `null` for none. The dispatcher applies it. */
   readonly partsPerSecond: number | null
   readonly idFormat: IdFormat
   readonly errors: SmppErrors
-  /** `system_type` of the bind; most centres want none. */
+  /** `system_type` of the bind. Most SMSCs need none. */
   readonly systemType: string
-  /** Type of number and numbering plan of a sender in digits. A name is always 5 and 0. */
+  /**
+   * Type of number and numbering plan of a numeric sender. An alphanumeric sender always has 5 and
+   * 0.
+   */
   readonly numericSender: { readonly ton: number; readonly npi: number }
   /**
-   * Offset of the dates in receipts from UTC, minutes. SMPP does not say which zone they are in; `null` takes the time of
-   * arrival, which is late by seconds where a wrong zone is wrong by hours.
+   * Offset from UTC of the dates in receipts, minutes. SMPP does not define their time zone. `null`
+   * uses the time of arrival: it is late by seconds, while a wrong zone is wrong by hours.
    */
   readonly receiptOffsetMinutes: number | null
-  /** From the beginning of a connection until bound, ms. */
+  /** Time limit for connecting and binding, ms. */
   readonly connectDeadlineMs: number
-  /** From a request until its answer, ms; after it the outcome is unknown. */
+  /** Time limit for the answer to a request, ms. After it the outcome is unknown. */
   readonly responseDeadlineMs: number
-  /** A connection that is silent for so long is asked for a sign of life, ms. */
+  /** Time without data from the SMSC until the session sends `enquire_link`, ms. */
   readonly enquireLinkMs: number
-  /** Answers that may stay out one after the other before the bind is given up. */
+  /** The number of consecutive missing answers that ends a bind. */
   readonly maxTimeouts: number
-  /** A message that cannot be written for so long (no bind, pause) is `refused`, ms. */
+  /**
+   * The longest time that a message waits for a bind or the end of a pause. Then it is `refused`,
+   * ms.
+   */
   readonly holdMs: number
-  /** Before something is tried again that the operator refused for no reason of rate, ms. */
+  /** The wait after a temporary refusal other than throttling, ms. */
   readonly retryMs: number
-  /** Further parts of a message whose first ones were taken are tried for so long, within its lifetime, ms. */
+  /** The longest time for retries of the later parts of a message, within its lifetime, ms. */
   readonly laterPartsMs: number
-  /** At the end, for what is in flight, ms. */
+  /** At shutdown, the longest wait for outstanding answers, ms. */
   readonly closeMs: number
-  readonly pace: PaceOptions
-  /** Before another attempt to connect: anything between nothing and a bound that doubles, ms. */
+  readonly throttle: ThrottleOptions
+  /** Limits of the backoff between connection attempts, ms. */
   readonly reconnect: { readonly baseMs: number; readonly maxMs: number }
-  /** A bind that stood so long ends a row of failures, ms. */
+  /** After a bind of this duration, the backoff starts from its minimum again, ms. */
   readonly stableMs: number
-  /** Deliveries of one connection that may wait to be written down; then nothing is read from it. */
+  /**
+   * The most deliveries of a connection that are not stored yet. At this number the session stops
+   * reading.
+   */
   readonly deliverWindow: number
-  /** Until deliveries are written down, ms; after it the operator is told to try again. */
+  /**
+   * Time limit for storing deliveries, ms. After it the SMSC gets a temporary error and repeats
+   * them.
+   */
   readonly sinkDeadlineMs: number
-  /** For the rest of a message that somebody wrote in several parts, ms; then it is taken as it is. */
-  readonly joinMs: number
+  /**
+   * The longest wait for the missing parts of an inbound text, ms. Then the incomplete text is
+   * stored.
+   */
+  readonly reassemblyMs: number
 }
 
 /**
- * Two binds survive the end of one; 50 parts each keep 1,000 a second in the air at 100 ms an answer. Ten seconds is what a
- * busy centre may take and still be waited for; half a minute of silence is the usual time of an enquire_link, and centres
- * close after a minute or more. A message held for two seconds does not notice a reconnect, and does not keep
- * an `otp` waiting behind it for longer. A pause begins at a tenth of a second, below what a second's quota is refilled in,
- * and goes up to ten: above it a person should look. Reconnects are spread over up to half a minute. Parts of one message come
- * within a second; waiting for five stays below the shortest deadline of a centre for its deliveries, ten seconds.
+ * - Two binds keep the service available when one ends. At 100 ms per answer, 50 parts each allow
+ *   1,000 parts a second.
+ * - A busy SMSC may need up to ten seconds for an answer.
+ * - Half a minute is the usual interval of `enquire_link`. SMSCs close silent connections after a
+ *   minute or more.
+ * - Two seconds of holding cover a reconnect, and delay an `otp` by no more than that.
+ * - A pause starts at a tenth of a second, shorter than the refill of a quota per second. The limit
+ *   is ten seconds: longer throttling needs a person.
+ * - Reconnects are spread over up to half a minute.
+ * - Parts of one inbound text arrive within a second. A wait of five seconds stays below the
+ *   shortest time limit of SMSCs for an answer to a delivery, which is ten seconds.
  */
 export const SMPP_DEFAULTS: Omit<SmppSettings, 'url' | 'password'> = {
   ca: null,
@@ -89,10 +115,10 @@ export const SMPP_DEFAULTS: Omit<SmppSettings, 'url' | 'password'> = {
   retryMs: 1000,
   laterPartsMs: 600_000,
   closeMs: 3000,
-  pace: { pauseMs: 100, maxPauseMs: 10_000, recoverMs: 5000 },
+  throttle: { pauseMs: 100, maxPauseMs: 10_000, recoverMs: 5000 },
   reconnect: { baseMs: 250, maxMs: 30_000 },
   stableMs: 10_000,
   deliverWindow: 200,
   sinkDeadlineMs: 8000,
-  joinMs: 5000,
+  reassemblyMs: 5000,
 }

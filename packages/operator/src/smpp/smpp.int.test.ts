@@ -5,42 +5,42 @@ import { operatorContract, submissionOf } from '../port.contract.ts'
 import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotStored } from '../port.ts'
 import { SMPP_DEFAULTS, type SmppSettings } from './settings.ts'
 import { makeSmppOperator } from './smpp.ts'
-import { type Behaviour, type Centre, type Handler, makeTestCentre, receiptOf } from './testing/centre.ts'
+import { type Handler, type Handlers, makeTestSmsc, receiptOf, type TestSmsc } from './testing/test-smsc.ts'
 
-const yes = () => true
-/** Nothing here takes long; it only bounds what hangs on a busy machine. */
-const PATIENCE = { withinMs: 30_000 }
+const mayWrite = () => true
+/** A limit for a test that hangs. No wait takes long, except on a busy machine. */
+const TIMEOUT = { withinMs: 30_000 }
 
-const until = <A>(check: () => A) => Effect.promise(() => eventually(check, PATIENCE))
+const until = <A>(check: () => A) => Effect.promise(() => eventually(check, TIMEOUT))
 
-interface Taken {
+interface Stored {
   readonly reports: Array<OperatorReport>
   readonly inbound: Array<InboundMessage>
-  /** So many takings fail. */
+  /** The number of next writes that fail. */
   failures: number
   attempts: number
 }
 
-const collecting = () => {
-  const taken: Taken = { reports: [], inbound: [], failures: 0, attempts: 0 }
-  const attempt = (take: () => void) =>
+const collectingSink = () => {
+  const stored: Stored = { reports: [], inbound: [], failures: 0, attempts: 0 }
+  const attempt = (write: () => void) =>
     Effect.suspend(() => {
-      taken.attempts++
-      if (taken.failures-- > 0) return Effect.fail(new ReportsNotStored({ detail: 'down' }))
-      return Effect.sync(take)
+      stored.attempts++
+      if (stored.failures-- > 0) return Effect.fail(new ReportsNotStored({ detail: 'down' }))
+      return Effect.sync(write)
     })
   const sink = ReportSink.of({
-    store: (reports) => attempt(() => void taken.reports.push(...reports)),
-    storeInbound: (messages) => attempt(() => void taken.inbound.push(...messages)),
+    store: (reports) => attempt(() => void stored.reports.push(...reports)),
+    storeInbound: (messages) => attempt(() => void stored.inbound.push(...messages)),
   })
-  return { taken, sink }
+  return { stored, sink }
 }
 
 const FAST: Partial<SmppSettings> = {
   binds: 1,
   reconnect: { baseMs: 5, maxMs: 50 },
   retryMs: 20,
-  // A busy machine may take its time to bind and to answer.
+  // A busy machine may need time to bind and to answer.
   holdMs: 20_000,
   responseDeadlineMs: 20_000,
 }
@@ -60,20 +60,20 @@ const operatorAt = (
     ...more,
   }).pipe(Effect.provideService(ReportSink, sink), Effect.provide(Logger.layer(loggers)))
 
-/** An operator, its centre, and what it told; bound when it is given. */
-const world = (behaviour: Behaviour = {}, more: Partial<SmppSettings> = {}) =>
+/** Starts an SMSC and an operator, and collects what the operator stores. */
+const startOperator = (handlers: Handlers = {}, more: Partial<SmppSettings> = {}) =>
   Effect.gen(function* () {
-    const centre = yield* makeTestCentre(behaviour)
-    const { sink, taken } = collecting()
-    const operator = yield* operatorAt(centre.port, sink, more)
-    return { centre, operator, taken, sink }
+    const smsc = yield* makeTestSmsc(handlers)
+    const { sink, stored } = collectingSink()
+    const operator = yield* operatorAt(smsc.port, sink, more)
+    return { smsc, operator, stored, sink }
   })
 
 operatorContract(
   'smpp',
   Effect.gen(function* () {
     let id = 0
-    const { operator, taken } = yield* world({
+    const { operator, stored } = yield* startOperator({
       submit_sm: (connection, pdu) => {
         id++
         connection.answer(pdu, 0, { message_id: String(id) })
@@ -82,19 +82,19 @@ operatorContract(
     })
     return {
       operator,
-      reports: () => taken.reports,
-      reported: (wanted) => Effect.promise(() => eventually(() => taken.reports.find(wanted), PATIENCE)),
+      reports: () => stored.reports,
+      reported: (wanted) => Effect.promise(() => eventually(() => stored.reports.find(wanted), TIMEOUT)),
     }
   }),
 )
 
-describe('the smpp operator on real sockets', () => {
-  it.live('hands over what SMPP calls a message', () =>
+describe('the SMPP operator on real sockets', () => {
+  it.live('submits a message with the fields of SMPP', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world()
-      const [outcome] = yield* operator.submit([submissionOf('msg_a', { validitySeconds: 3725 })], yes)
+      const { smsc, operator } = yield* startOperator()
+      const [outcome] = yield* operator.submit([submissionOf('msg_a', { validitySeconds: 3725 })], mayWrite)
       assert.deepStrictEqual(outcome, { type: 'accepted', operatorIds: ['1'] })
-      const { pdu } = centre.submits()[0]!
+      const { pdu } = smsc.submits()[0]!
       const fields = ['source_addr_ton', 'source_addr_npi', 'dest_addr_ton', 'dest_addr_npi', 'esm_class']
       assert.deepStrictEqual(fields.map(pdu.number), [5, 0, 1, 1, 0])
       assert.strictEqual(pdu.text('source_addr'), 'HUB')
@@ -102,7 +102,7 @@ describe('the smpp operator on real sockets', () => {
       assert.strictEqual(pdu.number('registered_delivery'), 1)
       assert.strictEqual(pdu.text('validity_period'), '000000010205000R')
       assert.strictEqual(Buffer.from(pdu.octets('short_message')!).toString(), 'Code 1234')
-      const bind = centre.requests[0]!.pdu
+      const bind = smsc.requests[0]!.pdu
       assert.strictEqual(bind.command, 'bind_transceiver')
       assert.strictEqual(bind.text('system_id'), 'hub')
       assert.strictEqual(bind.text('password'), 'secret')
@@ -110,16 +110,16 @@ describe('the smpp operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('cuts a message where the domain counts its parts, and keeps it on one bind', () =>
+  it.live('splits a message into the parts that the domain counts, and uses one bind for all', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world({}, { binds: 2 })
+      const { smsc, operator } = yield* startOperator({}, { binds: 2 })
       const text = `${'я'.repeat(66)}😀${'я'.repeat(66)}`
       const [outcome] = yield* operator.submit(
         [submissionOf('msg_a', { text, parts: 3, encoding: 'ucs2' })],
-        yes,
+        mayWrite,
       )
       assert.deepStrictEqual(outcome, { type: 'accepted', operatorIds: ['1', '2', '3'] })
-      const read = centre.submits().map(({ pdu }) => {
+      const read = smsc.submits().map(({ pdu }) => {
         assert.deepStrictEqual(
           ['esm_class', 'data_coding', 'registered_delivery'].map(pdu.number),
           [0x40, 8, 1],
@@ -127,14 +127,14 @@ describe('the smpp operator on real sockets', () => {
         return new TextDecoder('utf-16be').decode(pdu.octets('short_message')!.subarray(7))
       })
       assert.strictEqual(read.join(''), text)
-      assert.strictEqual(new Set(centre.submits().map(({ connection }) => connection)).size, 1)
+      assert.strictEqual(new Set(smsc.submits().map(({ connection }) => connection)).size, 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('spreads submissions over the binds, each within its window', () =>
+  it.live('distributes submissions over the binds, each within its window', () =>
     Effect.gen(function* () {
       const waiting: Array<() => void> = []
-      const { centre, operator } = yield* world(
+      const { smsc, operator } = yield* startOperator(
         {
           submit_sm: (connection, pdu) => {
             waiting.push(() => connection.answer(pdu, 0, { message_id: String(pdu.sequence) }))
@@ -142,24 +142,23 @@ describe('the smpp operator on real sockets', () => {
         },
         { binds: 2, window: 3 },
       )
-      yield* until(() => centre.requests.filter(({ pdu }) => pdu.command === 'bind_transceiver').length === 2)
-      // A first one each, so that both are known to stand.
+      yield* until(() => smsc.requests.filter(({ pdu }) => pdu.command === 'bind_transceiver').length === 2)
       const batch = Array.from({ length: 10 }, (_, i) => submissionOf(`msg_${i}`))
-      const fiber = yield* Effect.forkChild(operator.submit(batch, yes))
+      const fiber = yield* Effect.forkChild(operator.submit(batch, mayWrite))
       yield* until(() => waiting.length === 6)
-      for (const connection of centre.connections) {
+      for (const connection of smsc.connections) {
         assert.lengthOf(
-          centre.submits().filter((submit) => submit.connection === connection),
+          smsc.submits().filter((submit) => submit.connection === connection),
           3,
         )
       }
-      // Each answer makes room for one more, and no answer for none.
+      // Each answer makes room for exactly one more submission.
       waiting.shift()!()
-      yield* until(() => centre.submits().length === 7)
-      while (centre.submits().length < 10) {
-        const before = centre.submits().length
+      yield* until(() => smsc.submits().length === 7)
+      while (smsc.submits().length < 10) {
+        const before = smsc.submits().length
         waiting.shift()!()
-        yield* until(() => centre.submits().length === before + 1)
+        yield* until(() => smsc.submits().length === before + 1)
       }
       for (const answer of waiting) answer()
       const outcomes = yield* Fiber.join(fiber)
@@ -167,51 +166,53 @@ describe('the smpp operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('lets codes pass what has not begun to leave', () =>
+  it.live('submits urgent messages before others that are not started', () =>
     Effect.gen(function* () {
       let bind = () => {}
-      const { centre, operator } = yield* world(
+      const { smsc, operator } = yield* startOperator(
         { bind_transceiver: (connection, pdu) => void (bind = () => connection.answer(pdu)) },
         { window: 1 },
       )
-      yield* until(() => centre.requests.length === 1)
+      yield* until(() => smsc.requests.length === 1)
       const batch = ['a', 'b', 'c'].map((text) => submissionOf(text, { text }))
       const codes = ['x', 'y'].map((text) => submissionOf(text, { text, urgent: true }))
-      const others = yield* Effect.forkChild(operator.submit(batch, yes))
+      const others = yield* Effect.forkChild(operator.submit(batch, mayWrite))
       yield* Effect.yieldNow
-      const first = yield* Effect.forkChild(operator.submit(codes, yes))
+      const first = yield* Effect.forkChild(operator.submit(codes, mayWrite))
       yield* Effect.yieldNow
       bind()
       const outcomes = [...(yield* Fiber.join(first)), ...(yield* Fiber.join(others))]
       assert.isTrue(outcomes.every(({ type }) => type === 'accepted'))
       assert.deepStrictEqual(
-        centre.submits().map(({ pdu }) => Buffer.from(pdu.octets('short_message')!).toString()),
+        smsc.submits().map(({ pdu }) => Buffer.from(pdu.octets('short_message')!).toString()),
         ['x', 'y', 'a', 'b', 'c'],
       )
     }).pipe(Effect.scoped),
   )
 
-  it.live('asks for the lease when the socket is written, and writes nothing of a batch after a no', () =>
-    Effect.gen(function* () {
-      const { centre, operator } = yield* world()
-      let asked = 0
-      const batch = ['msg_a', 'msg_b', 'msg_c'].map((reference) => submissionOf(reference))
-      // Asked anew for each: the second answer stands for the rest.
-      const outcomes = yield* operator.submit(batch, () => ++asked !== 2)
-      assert.deepStrictEqual(
-        outcomes.map(({ type }) => type),
-        ['accepted', 'notWritten', 'notWritten'],
-      )
-      assert.strictEqual(asked, 2)
-      yield* operator.submit([submissionOf('msg_d')], yes)
-      assert.lengthOf(centre.submits(), 2)
-    }).pipe(Effect.scoped),
+  it.live(
+    'checks the lease when it writes, and writes nothing more of a batch after the lease has ended',
+    () =>
+      Effect.gen(function* () {
+        const { smsc, operator } = yield* startOperator()
+        let asked = 0
+        const batch = ['msg_a', 'msg_b', 'msg_c'].map((reference) => submissionOf(reference))
+        // The lease is checked for each message until the first refusal.
+        const outcomes = yield* operator.submit(batch, () => ++asked !== 2)
+        assert.deepStrictEqual(
+          outcomes.map(({ type }) => type),
+          ['accepted', 'notWritten', 'notWritten'],
+        )
+        assert.strictEqual(asked, 2)
+        yield* operator.submit([submissionOf('msg_d')], mayWrite)
+        assert.lengthOf(smsc.submits(), 2)
+      }).pipe(Effect.scoped),
   )
 
-  it.live('asks for the lease again after a wait, not when it was asked to submit', () =>
+  it.live('checks the lease after a wait, not at the call of submit', () =>
     Effect.gen(function* () {
       const hold: Array<() => void> = []
-      const { centre, operator } = yield* world(
+      const { smsc, operator } = yield* startOperator(
         {
           submit_sm: (connection, pdu) => {
             hold.push(() => connection.answer(pdu, 0, { message_id: String(pdu.sequence) }))
@@ -219,7 +220,7 @@ describe('the smpp operator on real sockets', () => {
         },
         { window: 1 },
       )
-      const first = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], yes))
+      const first = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], mayWrite))
       yield* until(() => hold.length === 1)
       let holds = true
       const second = yield* Effect.forkChild(operator.submit([submissionOf('msg_b')], () => holds))
@@ -228,13 +229,13 @@ describe('the smpp operator on real sockets', () => {
       hold[0]!()
       assert.strictEqual((yield* Fiber.join(first))[0]?.type, 'accepted')
       assert.deepStrictEqual(yield* Fiber.join(second), [{ type: 'notWritten' }])
-      assert.lengthOf(centre.submits(), 1)
+      assert.lengthOf(smsc.submits(), 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('does not know what became of what was in the window when the connection was reset', () =>
+  it.live('reports an unknown outcome for submissions in flight when the connection is reset', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world({
+      const { smsc, operator } = yield* startOperator({
         submit_sm: (connection, pdu, { submits }) => {
           if (submits().length <= 2 || submits().length > 5)
             connection.answer(pdu, 0, { message_id: String(pdu.sequence) })
@@ -242,84 +243,85 @@ describe('the smpp operator on real sockets', () => {
         },
       })
       const batch = Array.from({ length: 5 }, (_, i) => submissionOf(`msg_${i}`))
-      const outcomes = yield* operator.submit(batch, yes)
-      // The reset may overtake the two answers on their way.
+      const outcomes = yield* operator.submit(batch, mayWrite)
+      // The reset may overtake the two answers.
       assert.deepStrictEqual(
         outcomes.slice(2).map(({ type }) => type),
         ['unknown', 'unknown', 'unknown'],
       )
       assert.isTrue(outcomes.slice(0, 2).every(({ type }) => type === 'accepted' || type === 'unknown'))
-      // It is bound again by itself, and nothing comes twice.
-      const [next] = yield* operator.submit([submissionOf('msg_next')], yes)
+      // The operator binds again, and nothing is submitted twice.
+      const [next] = yield* operator.submit([submissionOf('msg_next')], mayWrite)
       assert.strictEqual(next?.type, 'accepted')
-      assert.lengthOf(centre.submits(), 6)
+      assert.lengthOf(smsc.submits(), 6)
     }).pipe(Effect.scoped),
   )
 
-  it.live(
-    'does not know what became of what was not answered in time, and gives up a bind that is silent',
-    () =>
-      Effect.gen(function* () {
-        const { centre, operator } = yield* world(
-          {
-            submit_sm: (connection, pdu, { connections }) => {
-              if (connections.indexOf(connection) > 0) connection.answer(pdu, 0, { message_id: '7' })
-            },
+  it.live('reports an unknown outcome without an answer in time, and ends a bind without answers', () =>
+    Effect.gen(function* () {
+      const { smsc, operator } = yield* startOperator(
+        {
+          submit_sm: (connection, pdu, { connections }) => {
+            if (connections.indexOf(connection) > 0) connection.answer(pdu, 0, { message_id: '7' })
           },
-          { responseDeadlineMs: 100, maxTimeouts: 2 },
-        )
-        const batch = [submissionOf('msg_a'), submissionOf('msg_b')]
-        assert.deepStrictEqual(yield* operator.submit(batch, yes), [{ type: 'unknown' }, { type: 'unknown' }])
-        assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_c')], yes), [
-          { type: 'accepted', operatorIds: ['7'] },
-        ])
-        assert.lengthOf(centre.connections, 2)
-        assert.lengthOf(centre.submits(), 3)
-      }).pipe(Effect.scoped),
-  )
-
-  it.live('does not know what became of what was taken without an id', () =>
-    Effect.gen(function* () {
-      const { operator } = yield* world({ submit_sm: (connection, pdu) => connection.answer(pdu) })
-      assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_a')], yes), [{ type: 'unknown' }])
+        },
+        { responseDeadlineMs: 100, maxTimeouts: 2 },
+      )
+      const batch = [submissionOf('msg_a'), submissionOf('msg_b')]
+      assert.deepStrictEqual(yield* operator.submit(batch, mayWrite), [
+        { type: 'unknown' },
+        { type: 'unknown' },
+      ])
+      assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_c')], mayWrite), [
+        { type: 'accepted', operatorIds: ['7'] },
+      ])
+      assert.lengthOf(smsc.connections, 2)
+      assert.lengthOf(smsc.submits(), 3)
     }).pipe(Effect.scoped),
   )
 
-  it.live('gives up a connection on which nobody answers whether he is there', () =>
+  it.live('reports an unknown outcome if the answer has no id', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world(
+      const { operator } = yield* startOperator({ submit_sm: (connection, pdu) => connection.answer(pdu) })
+      assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_a')], mayWrite), [{ type: 'unknown' }])
+    }).pipe(Effect.scoped),
+  )
+
+  it.live('ends a connection without an answer to enquire_link', () =>
+    Effect.gen(function* () {
+      const { smsc, operator } = yield* startOperator(
         { enquire_link: () => {} },
         { enquireLinkMs: 20, responseDeadlineMs: 50 },
       )
-      yield* until(() => centre.connections.length >= 2)
-      assert.isTrue(centre.requests.some(({ pdu }) => pdu.command === 'enquire_link'))
-      assert.isTrue(centre.connections[0]!.socket.destroyed)
+      yield* until(() => smsc.connections.length >= 2)
+      assert.isTrue(smsc.requests.some(({ pdu }) => pdu.command === 'enquire_link'))
+      assert.isTrue(smsc.connections[0]!.socket.destroyed)
       assert.strictEqual(operator.name, 'smpp')
     }).pipe(Effect.scoped),
   )
 
-  it.live('keeps a connection whose centre answers, and answers it', () =>
+  it.live('keeps a connection whose SMSC answers enquire_link, and answers enquire_link itself', () =>
     Effect.gen(function* () {
-      const { centre } = yield* world({}, { enquireLinkMs: 10 })
-      yield* until(() => centre.requests.filter(({ pdu }) => pdu.command === 'enquire_link').length >= 3)
-      const [connection] = centre.connections
+      const { smsc } = yield* startOperator({}, { enquireLinkMs: 10 })
+      yield* until(() => smsc.requests.filter(({ pdu }) => pdu.command === 'enquire_link').length >= 3)
+      const [connection] = smsc.connections
       const sequence = connection!.send('enquire_link')
       yield* until(() =>
         connection!.received.some(
           (pdu) => pdu.command === 'enquire_link_resp' && pdu.sequence === sequence && pdu.status === 0,
         ),
       )
-      assert.lengthOf(centre.connections, 1)
+      assert.lengthOf(smsc.connections, 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('is refused, for a while, without a centre', () =>
+  it.live('refuses messages for now without an SMSC', () =>
     Effect.gen(function* () {
-      const { sink } = collecting()
-      const gone = yield* Effect.scoped(Effect.map(makeTestCentre(), ({ port }) => port))
+      const { sink } = collectingSink()
+      const gone = yield* Effect.scoped(Effect.map(makeTestSmsc(), ({ port }) => port))
       const operator = yield* operatorAt(gone, sink, { holdMs: 30 })
       assert.isFalse(yield* operator.isReady)
-      const outcomes = yield* operator.submit([submissionOf('msg_a'), submissionOf('msg_b')], yes)
+      const outcomes = yield* operator.submit([submissionOf('msg_a'), submissionOf('msg_b')], mayWrite)
       assert.deepStrictEqual(
         outcomes.map(({ type }) => type),
         ['refused', 'refused'],
@@ -327,48 +329,48 @@ describe('the smpp operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('binds again after a bind that was refused, and holds a message until then', () =>
+  it.live('binds again after a refused bind, and holds a message until then', () =>
     Effect.gen(function* () {
       let binds = 0
-      const { centre, operator } = yield* world(
+      const { smsc, operator } = yield* startOperator(
         { bind_transceiver: (connection, pdu) => connection.answer(pdu, ++binds < 3 ? 0x0d : 0) },
         { holdMs: 20_000 },
       )
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'accepted')
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'accepted')
       assert.isTrue(yield* operator.isReady)
       assert.strictEqual(binds, 3)
-      assert.lengthOf(centre.connections, 3)
+      assert.lengthOf(smsc.connections, 3)
     }).pipe(Effect.scoped),
   )
 
-  it.live('asks seldom where a password is refused: that needs a person', () =>
+  it.live('waits long before the next bind after a refused password', () =>
     Effect.gen(function* () {
       const annotations: Array<Readonly<Record<string, unknown>>> = []
       const logger = Logger.make(({ fiber, logLevel }) => {
         annotations.push({ ...fiber.getRef(References.CurrentLogAnnotations), logLevel })
       })
-      const centre = yield* makeTestCentre({
+      const smsc = yield* makeTestSmsc({
         bind_transceiver: (connection, pdu) => connection.answer(pdu, 0x0e),
       })
-      const { sink } = collecting()
-      yield* operatorAt(centre.port, sink, { reconnect: { baseMs: 1, maxMs: 60_000 } }, undefined, [logger])
+      const { sink } = collectingSink()
+      yield* operatorAt(smsc.port, sink, { reconnect: { baseMs: 1, maxMs: 60_000 } }, undefined, [logger])
       yield* until(() => annotations.length === 1)
-      const [told] = annotations
-      assert.deepInclude(told, { logLevel: 'Error', why: 'refused', status: 'ESME_RINVPASWD' })
-      assert.isAtLeast(told!['retryInMs'] as number, 30_000)
+      const [line] = annotations
+      assert.deepInclude(line, { logLevel: 'Error', why: 'refused', status: 'ESME_RINVPASWD' })
+      assert.isAtLeast(line!['retryInMs'] as number, 30_000)
     }).pipe(Effect.scoped),
   )
 
-  it.live('binds in two directions where the operator wants it', () =>
+  it.live('binds a transmitter and a receiver if configured', () =>
     Effect.gen(function* () {
-      const { centre, operator, taken } = yield* world({}, { bindMode: 'transmitter_receiver' })
-      yield* until(() => centre.requests.length === 2)
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'accepted')
-      const by = (command: string) => centre.requests.find(({ pdu }) => pdu.command === command)!.connection
-      assert.strictEqual(centre.submits()[0]!.connection, by('bind_transmitter'))
+      const { smsc, operator, stored } = yield* startOperator({}, { bindMode: 'transmitter_receiver' })
+      yield* until(() => smsc.requests.length === 2)
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'accepted')
+      const by = (command: string) => smsc.requests.find(({ pdu }) => pdu.command === command)!.connection
+      assert.strictEqual(smsc.submits()[0]!.connection, by('bind_transmitter'))
       const { received, send } = by('bind_receiver')
       send('deliver_sm', receiptOf('1'))
-      // Some centres send receipts as data_sm.
+      // Some SMSCs send receipts as data_sm.
       send('data_sm', { receipted_message_id: '2', message_state: 5, source_addr: '79001234567' })
       yield* until(() => received.length === 2)
       assert.sameDeepMembers(
@@ -379,7 +381,7 @@ describe('the smpp operator on real sockets', () => {
         ],
       )
       assert.sameDeepMembers(
-        taken.reports.map(({ operatorId, outcome, to }) => [operatorId, outcome, to]),
+        stored.reports.map(({ operatorId, outcome, to }) => [operatorId, outcome, to]),
         [
           ['1', 'delivered', '+79001234567'],
           ['2', 'undelivered', '+79001234567'],
@@ -389,12 +391,12 @@ describe('the smpp operator on real sockets', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('binds over TLS to a centre whose certificate is of the authority, and to no other', () =>
+  it.live('binds over TLS only to an SMSC with a trusted certificate for its name', () =>
     Effect.gen(function* () {
       const authority = yield* Effect.promise(makeCertificateAuthority)
       const issued = (hosts: ReadonlyArray<string>) => Effect.promise(() => authority.issue(hosts))
-      const { sink } = collecting()
-      const good = yield* makeTestCentre({}, yield* issued(['localhost']))
+      const { sink } = collectingSink()
+      const good = yield* makeTestSmsc({}, yield* issued(['localhost']))
       const operator = yield* operatorAt(
         good.port,
         sink,
@@ -403,50 +405,55 @@ describe('the smpp operator on real sockets', () => {
       )
       const outcomes = yield* operator.submit(
         Array.from({ length: 200 }, (_, i) => submissionOf(`msg_${i}`)),
-        yes,
+        mayWrite,
       )
       assert.isTrue(outcomes.every(({ type }) => type === 'accepted'))
 
-      const other = yield* makeTestCentre({}, yield* issued(['elsewhere.example']))
+      const other = yield* makeTestSmsc({}, yield* issued(['elsewhere.example']))
       const url = `smpps://hub@localhost:${other.port}`
-      const stranger = yield* operatorAt(other.port, sink, { ca: authority.pem, holdMs: 50 }, url)
-      assert.strictEqual((yield* stranger.submit([submissionOf('msg_a')], yes))[0]?.type, 'refused')
-      const unknown = yield* operatorAt(good.port, sink, { holdMs: 50 }, `smpps://hub@localhost:${good.port}`)
-      assert.strictEqual((yield* unknown.submit([submissionOf('msg_a')], yes))[0]?.type, 'refused')
+      const wrongName = yield* operatorAt(other.port, sink, { ca: authority.pem, holdMs: 50 }, url)
+      assert.strictEqual((yield* wrongName.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'refused')
+      const withoutCa = yield* operatorAt(
+        good.port,
+        sink,
+        { holdMs: 50 },
+        `smpps://hub@localhost:${good.port}`,
+      )
+      assert.strictEqual((yield* withoutCa.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'refused')
       assert.lengthOf(other.requests, 0)
     }).pipe(Effect.scoped),
   )
 
-  it.live('ends the connection, and nothing else, when it gets what is no PDU', () =>
+  it.live('ends only the connection when it receives an invalid PDU', () =>
     Effect.gen(function* () {
       const hostile = [
         Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'),
         Buffer.from('00000004', 'hex'),
         Buffer.from('7fffffff0000000500000000', 'hex'),
-        // A receipt whose TLV goes beyond its end.
+        // A receipt with a TLV beyond its end.
         Buffer.from('00000016800000040000000000000001041e', 'hex'),
         Buffer.concat([
           Buffer.from('00000014000000050000000000000001', 'hex'),
           Buffer.from('04270009', 'hex'),
         ]),
       ]
-      const { centre, operator } = yield* world()
+      const { smsc, operator } = yield* startOperator()
       for (const [i, octets] of hostile.entries()) {
-        yield* until(() => centre.requests.filter(({ pdu }) => pdu.command === 'bind_transceiver').length > i)
-        centre.connections[i]!.socket.write(octets)
-        // Whatever follows is not waited for.
-        centre.connections[i]!.socket.write(Buffer.alloc(70_000))
-        yield* until(() => centre.connections.length > i + 1)
+        yield* until(() => smsc.requests.filter(({ pdu }) => pdu.command === 'bind_transceiver').length > i)
+        smsc.connections[i]!.socket.write(octets)
+        // The octets that follow have no effect.
+        smsc.connections[i]!.socket.write(Buffer.alloc(70_000))
+        yield* until(() => smsc.connections.length > i + 1)
       }
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'accepted')
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'accepted')
     }).pipe(Effect.scoped),
   )
 
-  it.live('says that it does not know a command, and ignores answers that nobody asked for', () =>
+  it.live('answers an unknown command with generic_nack, and ignores answers without a request', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world()
-      yield* operator.submit([submissionOf('msg_a')], yes)
-      const { received, socket } = centre.connections[0]!
+      const { smsc, operator } = yield* startOperator()
+      yield* operator.submit([submissionOf('msg_a')], mayWrite)
+      const { received, socket } = smsc.connections[0]!
       socket.write(Buffer.from('0000001000000999000000000000002a', 'hex'))
       yield* until(() => received.length === 1)
       assert.deepStrictEqual(
@@ -454,145 +461,145 @@ describe('the smpp operator on real sockets', () => {
         [['generic_nack', 42, 3]],
       )
       socket.write(Buffer.from('00000010800000040000000000abcdef', 'hex'))
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], yes))[0]?.type, 'accepted')
-      assert.lengthOf(centre.connections, 1)
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], mayWrite))[0]?.type, 'accepted')
+      assert.lengthOf(smsc.connections, 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('unbinds at the end, after what was in flight is answered', () =>
+  it.live('unbinds at the end, after the answers to submissions in flight', () =>
     Effect.gen(function* () {
       const hold: Array<() => void> = []
-      const centre = yield* makeTestCentre({
+      const smsc = yield* makeTestSmsc({
         submit_sm: (connection, pdu) => {
           hold.push(() => connection.answer(pdu, 0, { message_id: '9' }))
         },
       })
-      const { sink } = collecting()
+      const { sink } = collectingSink()
       const scope = yield* Scope.make()
-      const operator = yield* operatorAt(centre.port, sink, { closeMs: 20_000 }).pipe(Scope.provide(scope))
-      const fiber = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], yes))
+      const operator = yield* operatorAt(smsc.port, sink, { closeMs: 20_000 }).pipe(Scope.provide(scope))
+      const fiber = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], mayWrite))
       yield* until(() => hold.length === 1)
       const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
       yield* until(() => {
-        // It takes no more, and has not unbound.
-        return centre.requests.every(({ pdu }) => pdu.command !== 'unbind')
+        // It has not unbound yet.
+        return smsc.requests.every(({ pdu }) => pdu.command !== 'unbind')
       })
       hold[0]!()
       assert.deepStrictEqual(yield* Fiber.join(fiber), [{ type: 'accepted', operatorIds: ['9'] }])
       yield* Fiber.join(closing)
-      assert.strictEqual(centre.requests.at(-1)?.pdu.command, 'unbind')
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], yes))[0]?.type, 'refused')
-      assert.lengthOf(centre.connections, 1)
+      assert.strictEqual(smsc.requests.at(-1)?.pdu.command, 'unbind')
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], mayWrite))[0]?.type, 'refused')
+      assert.lengthOf(smsc.connections, 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('does not wait for ever at the end', () =>
+  it.live('waits for a limited time at the end', () =>
     Effect.gen(function* () {
-      const centre = yield* makeTestCentre({ submit_sm: () => {} })
-      const { sink } = collecting()
+      const smsc = yield* makeTestSmsc({ submit_sm: () => {} })
+      const { sink } = collectingSink()
       const scope = yield* Scope.make()
-      const operator = yield* operatorAt(centre.port, sink, { closeMs: 50 }).pipe(Scope.provide(scope))
-      const fiber = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], yes))
-      yield* until(() => centre.submits().length === 1)
+      const operator = yield* operatorAt(smsc.port, sink, { closeMs: 50 }).pipe(Scope.provide(scope))
+      const fiber = yield* Effect.forkChild(operator.submit([submissionOf('msg_a')], mayWrite))
+      yield* until(() => smsc.submits().length === 1)
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(yield* Fiber.join(fiber), [{ type: 'unknown' }])
     }).pipe(Effect.scoped),
   )
 
-  it.live('lets the centre unbind, and comes again', () =>
+  it.live('accepts an unbind of the SMSC, and binds again', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world()
-      yield* operator.submit([submissionOf('msg_a')], yes)
-      const [connection] = centre.connections
+      const { smsc, operator } = yield* startOperator()
+      yield* operator.submit([submissionOf('msg_a')], mayWrite)
+      const [connection] = smsc.connections
       connection!.send('unbind')
       yield* until(() => connection!.received.some(({ command }) => command === 'unbind_resp'))
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], yes))[0]?.type, 'accepted')
-      assert.lengthOf(centre.connections, 2)
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_b')], mayWrite))[0]?.type, 'accepted')
+      assert.lengthOf(smsc.connections, 2)
     }).pipe(Effect.scoped),
   )
 })
 
-describe('an operator that says no', () => {
+describe('an operator that refuses', () => {
   const statuses =
-    (...told: ReadonlyArray<number>): Handler =>
+    (...sequence: ReadonlyArray<number>): Handler =>
     (connection, pdu, { submits }) => {
-      const status = told[submits().length - 1] ?? 0
+      const status = sequence[submits().length - 1] ?? 0
       connection.answer(pdu, status, status === 0 ? { message_id: `id-${submits().length}` } : {})
     }
   const long = submissionOf('msg_long', { text: 'x'.repeat(400), parts: 3 })
 
   for (const status of [0x58, 0x14]) {
-    it.live(`for now, because it is too fast (${status}), gets the message again and no faster`, () =>
+    it.live(`because of the rate (${status}) leads to a pause and a retry of the message`, () =>
       Effect.gen(function* () {
-        const { centre, operator } = yield* world({ submit_sm: statuses(status) })
-        const [outcome] = yield* operator.submit([submissionOf('msg_a')], yes)
-        if (outcome?.type !== 'refused') return assert.fail('it is for now')
+        const { smsc, operator } = yield* startOperator({ submit_sm: statuses(status) })
+        const [outcome] = yield* operator.submit([submissionOf('msg_a')], mayWrite)
+        if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
         assert.isAtLeast(outcome.retryAfterMs, 50)
-        assert.isAtMost(outcome.retryAfterMs, SMPP_DEFAULTS.pace.pauseMs)
-        // Whoever comes now waits for the end of the pause, and is taken.
-        const outcomes = yield* operator.submit([submissionOf('msg_b'), submissionOf('msg_c')], yes)
+        assert.isAtMost(outcome.retryAfterMs, SMPP_DEFAULTS.throttle.pauseMs)
+        // The next messages wait for the end of the pause and are accepted.
+        const outcomes = yield* operator.submit([submissionOf('msg_b'), submissionOf('msg_c')], mayWrite)
         assert.isTrue(outcomes.every(({ type }) => type === 'accepted'))
-        assert.lengthOf(centre.submits(), 3)
+        assert.lengthOf(smsc.submits(), 3)
       }).pipe(Effect.scoped),
     )
   }
 
-  it.live('for long enough is not waited for: what was not written is refused', () =>
+  it.live('for a longer time than the hold has unwritten messages refused', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world(
+      const { smsc, operator } = yield* startOperator(
         { submit_sm: statuses(0x58) },
-        { pace: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 }, holdMs: 30 },
+        { throttle: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 }, holdMs: 30 },
       )
-      yield* operator.submit([submissionOf('msg_a')], yes)
-      const [outcome] = yield* operator.submit([submissionOf('msg_b')], yes)
-      if (outcome?.type !== 'refused') return assert.fail('it is for now')
+      yield* operator.submit([submissionOf('msg_a')], mayWrite)
+      const [outcome] = yield* operator.submit([submissionOf('msg_b')], mayWrite)
+      if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
       assert.isAtLeast(outcome.retryAfterMs, 30_000)
-      assert.lengthOf(centre.submits(), 1)
+      assert.lengthOf(smsc.submits(), 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('for longer than a lifetime has that message refused, which says nothing about the others', () =>
+  it.live('for longer than a lifetime has only that message refused', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world(
+      const { operator } = yield* startOperator(
         { submit_sm: statuses(0x58) },
-        { pace: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 } },
+        { throttle: { pauseMs: 60_000, maxPauseMs: 60_000, recoverMs: 1000 } },
       )
-      yield* operator.submit([submissionOf('msg_a')], yes)
-      const [outcome] = yield* operator.submit([submissionOf('msg_b', { validitySeconds: 1 })], yes)
-      if (outcome?.type !== 'refused') return assert.fail('it is for now')
+      yield* operator.submit([submissionOf('msg_a')], mayWrite)
+      const [outcome] = yield* operator.submit([submissionOf('msg_b', { validitySeconds: 1 })], mayWrite)
+      if (outcome?.type !== 'refused') return assert.fail('the refusal is temporary')
       assert.isTrue(outcome.affectsOnlyThis)
     }).pipe(Effect.scoped),
   )
 
-  it.live('for now, for another reason, gets it again after a while', () =>
+  it.live('for now for another reason leads to a retry after the configured wait', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world({ submit_sm: statuses(0x08) }, { retryMs: 700 })
-      assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_a')], yes), [
+      const { operator } = yield* startOperator({ submit_sm: statuses(0x08) }, { retryMs: 700 })
+      assert.deepStrictEqual(yield* operator.submit([submissionOf('msg_a')], mayWrite), [
         { type: 'refused', retryAfterMs: 700 },
       ])
     }).pipe(Effect.scoped),
   )
 
-  it.live('because it has forgotten the bind gets another one', () =>
+  it.live('because it does not know the bind gets a new one', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world({ submit_sm: statuses(0x04) })
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'refused')
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'accepted')
-      const [before, after] = centre.submits()
+      const { smsc, operator } = yield* startOperator({ submit_sm: statuses(0x04) })
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'refused')
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'accepted')
+      const [before, after] = smsc.submits()
       assert.notStrictEqual(before!.connection, after!.connection)
       assert.isTrue(
-        centre.requests.some(
+        smsc.requests.some(
           ({ connection, pdu }) => connection === before!.connection && pdu.command === 'unbind',
         ),
       )
     }).pipe(Effect.scoped),
   )
 
-  it.live('for good is believed, with the reason of its code', () =>
+  it.live('permanently has the message rejected with the reason of its code', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world({ submit_sm: statuses(0x0a, 0x45, 0x0400) })
+      const { operator } = yield* startOperator({ submit_sm: statuses(0x0a, 0x45, 0x0400) })
       const batch = ['msg_a', 'msg_b', 'msg_c', 'msg_d'].map((reference) => submissionOf(reference))
-      assert.deepStrictEqual(yield* operator.submit(batch, yes), [
+      assert.deepStrictEqual(yield* operator.submit(batch, mayWrite), [
         { type: 'rejected', reason: 'spam_filter_sender' },
         { type: 'rejected', reason: 'operator_rejected' },
         { type: 'rejected', reason: 'operator_rejected' },
@@ -601,20 +608,20 @@ describe('an operator that says no', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('with a generic_nack is understood', () =>
+  it.live('with a generic_nack has the message refused', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world({
+      const { operator } = yield* startOperator({
         submit_sm: ({ socket }, pdu) => {
           const nack = Buffer.from('00000010800000000000005800000000', 'hex')
           nack.writeUInt32BE(pdu.sequence, 12)
           socket.write(nack)
         },
       })
-      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], yes))[0]?.type, 'refused')
+      assert.strictEqual((yield* operator.submit([submissionOf('msg_a')], mayWrite))[0]?.type, 'refused')
     }).pipe(Effect.scoped),
   )
 
-  it.live('is counted, as are those that take', () =>
+  it.live('is counted, like one that accepts', () =>
     Effect.gen(function* () {
       const counted = (result: string) =>
         Effect.map(Metric.snapshot, (metrics) =>
@@ -629,8 +636,8 @@ describe('an operator that says no', () => {
           ),
         )
       const before = [yield* counted('accepted'), yield* counted('rejected')]
-      const { operator } = yield* world({ submit_sm: statuses(0x45) })
-      yield* operator.submit([submissionOf('msg_a'), submissionOf('msg_b'), submissionOf('msg_c')], yes)
+      const { operator } = yield* startOperator({ submit_sm: statuses(0x45) })
+      yield* operator.submit([submissionOf('msg_a'), submissionOf('msg_b'), submissionOf('msg_c')], mayWrite)
       assert.deepStrictEqual(
         [yield* counted('accepted'), yield* counted('rejected')],
         [before[0]! + 2, before[1]! + 1],
@@ -638,55 +645,55 @@ describe('an operator that says no', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('to a later part gets that part again, and only that', () =>
+  it.live('a later part for now gets only that part again', () =>
     Effect.gen(function* () {
-      const { centre, operator } = yield* world({ submit_sm: statuses(0, 0x58, 0x08, 0x58) })
-      assert.deepStrictEqual(yield* operator.submit([long], yes), [
+      const { smsc, operator } = yield* startOperator({ submit_sm: statuses(0, 0x58, 0x08, 0x58) })
+      assert.deepStrictEqual(yield* operator.submit([long], mayWrite), [
         { type: 'accepted', operatorIds: ['id-1', 'id-5', 'id-6'] },
       ])
-      const parts = centre.submits().map(({ pdu }) => pdu.octets('short_message')![6])
+      const parts = smsc.submits().map(({ pdu }) => pdu.octets('short_message')![6])
       assert.deepStrictEqual(parts.slice(0, 3), [1, 2, 3])
       assert.lengthOf(parts, 6)
       assert.notInclude(parts.slice(3), 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('to a later part until the lifetime ends has rejected the message: it will never be whole', () =>
+  it.live('a later part until the lifetime ends has the message rejected', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world({
+      const { operator } = yield* startOperator({
         submit_sm: statuses(0, ...Array.from({ length: 1000 }, () => 0x08)),
       })
-      const outcomes = yield* operator.submit([{ ...long, validitySeconds: 1 }], yes)
+      const outcomes = yield* operator.submit([{ ...long, validitySeconds: 1 }], mayWrite)
       assert.deepStrictEqual(outcomes, [{ type: 'rejected', reason: 'operator_rejected' }])
     }).pipe(Effect.scoped),
   )
 
-  it.live('to all parts, for now, gets the whole message again', () =>
+  it.live('all parts for now gets the whole message again', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world({ submit_sm: statuses(0x58, 0x58, 0x58) })
-      assert.strictEqual((yield* operator.submit([long], yes))[0]?.type, 'refused')
+      const { operator } = yield* startOperator({ submit_sm: statuses(0x58, 0x58, 0x58) })
+      assert.strictEqual((yield* operator.submit([long], mayWrite))[0]?.type, 'refused')
     }).pipe(Effect.scoped),
   )
 
-  it.live('for good to one part has rejected the message, whatever became of the others', () =>
+  it.live('one part permanently has the message rejected, whatever the other outcomes are', () =>
     Effect.gen(function* () {
-      const { operator } = yield* world({ submit_sm: statuses(0, 0x45, 0x58) })
-      assert.deepStrictEqual(yield* operator.submit([long], yes), [
+      const { operator } = yield* startOperator({ submit_sm: statuses(0, 0x45, 0x58) })
+      assert.deepStrictEqual(yield* operator.submit([long], mayWrite), [
         { type: 'rejected', reason: 'operator_rejected' },
       ])
     }).pipe(Effect.scoped),
   )
 })
 
-describe('what the centre delivers', () => {
-  const answersOf = (centre: Centre, n = 0) =>
-    centre.connections[n]!.received.filter(({ command }) => command === 'deliver_sm_resp').map(
+describe('a delivery of the SMSC', () => {
+  const answersOf = (smsc: TestSmsc, n = 0) =>
+    smsc.connections[n]!.received.filter(({ command }) => command === 'deliver_sm_resp').map(
       ({ status }) => status,
     )
 
-  it.live('arrives before the answer to its submission, repeated, and for some parts', () =>
+  it.live('is reported even if it is repeated or arrives before the answer to its submission', () =>
     Effect.gen(function* () {
-      const { centre, operator, taken } = yield* world(
+      const { smsc, operator, stored } = yield* startOperator(
         {
           submit_sm: (connection, pdu) => {
             const decimal = String(255 + pdu.sequence)
@@ -697,11 +704,11 @@ describe('what the centre delivers', () => {
         },
         { idFormat: 'hexadecimal_answer' },
       )
-      const [outcome] = yield* operator.submit([submissionOf('msg_a')], yes)
+      const [outcome] = yield* operator.submit([submissionOf('msg_a')], mayWrite)
       if (outcome?.type !== 'accepted') return assert.fail('it was accepted')
-      yield* until(() => answersOf(centre).length === 2)
+      yield* until(() => answersOf(smsc).length === 2)
       assert.deepStrictEqual(
-        taken.reports.map(({ operator: name, operatorId, outcome: what, reference, to }) => [
+        stored.reports.map(({ operator: name, operatorId, outcome: what, reference, to }) => [
           name,
           operatorId,
           what,
@@ -710,70 +717,70 @@ describe('what the centre delivers', () => {
         ]),
         [0, 1].map(() => ['smpp', outcome.operatorIds[0], 'delivered', null, '+79001234567']),
       )
-      assert.include(Buffer.from(taken.reports[0]!.raw!).toString('latin1'), 'stat:DELIVRD')
+      assert.include(Buffer.from(stored.reports[0]!.raw!).toString('latin1'), 'stat:DELIVRD')
     }).pipe(Effect.scoped),
   )
 
-  it.live('is acknowledged once it is taken, and else asked for again', () =>
+  it.live('is acknowledged after it is stored, else it gets a temporary error', () =>
     Effect.gen(function* () {
-      const { centre, taken } = yield* world()
-      yield* until(() => centre.requests.length === 1)
-      taken.failures = 1
-      centre.connections[0]!.send('deliver_sm', receiptOf('1'))
-      yield* until(() => answersOf(centre).length === 1)
-      assert.deepStrictEqual(answersOf(centre), [0x64])
-      assert.lengthOf(taken.reports, 0)
-      centre.connections[0]!.send('deliver_sm', receiptOf('1'))
-      yield* until(() => answersOf(centre).length === 2)
-      assert.deepStrictEqual(answersOf(centre), [0x64, 0])
-      assert.lengthOf(taken.reports, 1)
+      const { smsc, stored } = yield* startOperator()
+      yield* until(() => smsc.requests.length === 1)
+      stored.failures = 1
+      smsc.connections[0]!.send('deliver_sm', receiptOf('1'))
+      yield* until(() => answersOf(smsc).length === 1)
+      assert.deepStrictEqual(answersOf(smsc), [0x64])
+      assert.lengthOf(stored.reports, 0)
+      smsc.connections[0]!.send('deliver_sm', receiptOf('1'))
+      yield* until(() => answersOf(smsc).length === 2)
+      assert.deepStrictEqual(answersOf(smsc), [0x64, 0])
+      assert.lengthOf(stored.reports, 1)
     }).pipe(Effect.scoped),
   )
 
-  it.live('is asked for again when it is not taken in time', () =>
+  it.live('gets a temporary error if it is not stored in time', () =>
     Effect.gen(function* () {
-      const centre = yield* makeTestCentre()
+      const smsc = yield* makeTestSmsc()
       const sink = ReportSink.of({ store: () => Effect.never, storeInbound: () => Effect.never })
-      yield* operatorAt(centre.port, sink, { sinkDeadlineMs: 30 })
-      yield* until(() => centre.requests.length === 1)
-      centre.connections[0]!.send('deliver_sm', receiptOf('1'))
-      yield* until(() => answersOf(centre).length === 1)
-      assert.deepStrictEqual(answersOf(centre), [0x64])
+      yield* operatorAt(smsc.port, sink, { sinkDeadlineMs: 30 })
+      yield* until(() => smsc.requests.length === 1)
+      smsc.connections[0]!.send('deliver_sm', receiptOf('1'))
+      yield* until(() => answersOf(smsc).length === 1)
+      assert.deepStrictEqual(answersOf(smsc), [0x64])
     }).pipe(Effect.scoped),
   )
 
-  it.live('is acknowledged and dropped where it says nothing, or nothing that can be read', () =>
+  it.live('is acknowledged and dropped if it has no effect or cannot be read', () =>
     Effect.gen(function* () {
-      const { centre, taken } = yield* world()
-      yield* until(() => centre.requests.length === 1)
-      const { send } = centre.connections[0]!
+      const { smsc, stored } = yield* startOperator()
+      yield* until(() => smsc.requests.length === 1)
+      const { send } = smsc.connections[0]!
       send('deliver_sm', receiptOf('1', { stat: 'ENROUTE' }))
       send('deliver_sm', { ...receiptOf('1'), esm_class: 0x20 })
       send('deliver_sm', receiptOf('1', { stat: 'FANCY' }))
       send('deliver_sm', { esm_class: 4, short_message: Buffer.from('hello') })
       send('deliver_sm', { source_addr: '79001234567', source_addr_ton: 1, data_coding: 4 })
       send('deliver_sm', { source_addr: 'BANK', source_addr_ton: 5, short_message: Buffer.from('hello') })
-      yield* until(() => answersOf(centre).length === 6)
-      assert.isTrue(answersOf(centre).every((status) => status === 0))
-      assert.strictEqual(taken.attempts, 0)
+      yield* until(() => answersOf(smsc).length === 6)
+      assert.isTrue(answersOf(smsc).every((status) => status === 0))
+      assert.strictEqual(stored.attempts, 0)
     }).pipe(Effect.scoped),
   )
 
-  it.live('is a message of somebody, and no receipt, whatever is written in it', () =>
+  it.live('that is not marked as a receipt is an inbound message with any content', () =>
     Effect.gen(function* () {
-      const { centre, taken } = yield* world()
-      yield* until(() => centre.requests.length === 1)
-      const { send } = centre.connections[0]!
+      const { smsc, stored } = yield* startOperator()
+      yield* until(() => smsc.requests.length === 1)
+      const { send } = smsc.connections[0]!
       const from = { source_addr: '79001234567', source_addr_ton: 1, destination_addr: '7900' }
       send('deliver_sm', { ...receiptOf('1'), ...from, esm_class: 0 })
       const stop = { ...from, data_coding: 8, short_message: Buffer.from('СТОП', 'utf16le').swap16() }
-      taken.failures = 0
+      stored.failures = 0
       send('deliver_sm', stop)
       send('deliver_sm', { ...from, message_payload: Buffer.from('STOP please') })
-      yield* until(() => answersOf(centre).length === 3)
-      assert.lengthOf(taken.reports, 0)
+      yield* until(() => answersOf(smsc).length === 3)
+      assert.lengthOf(stored.reports, 0)
       assert.deepStrictEqual(
-        taken.inbound.map(({ from: writer, serviceAddress, text }) => [
+        stored.inbound.map(({ from: writer, serviceAddress, text }) => [
           writer,
           serviceAddress,
           text.slice(0, 11),
@@ -784,14 +791,14 @@ describe('what the centre delivers', () => {
           ['+79001234567', '7900', 'STOP please'],
         ],
       )
-      assert.strictEqual(new Set(taken.inbound.map(({ operatorId }) => operatorId)).size, 3)
+      assert.strictEqual(new Set(stored.inbound.map(({ operatorId }) => operatorId)).size, 3)
     }).pipe(Effect.scoped),
   )
 
-  it.live('is one message where somebody wrote several parts, acknowledged when all are taken', () =>
+  it.live('of a multipart text is stored as one message, and all parts are acknowledged then', () =>
     Effect.gen(function* () {
-      const { centre, taken } = yield* world()
-      yield* until(() => centre.requests.length === 1)
+      const { smsc, stored } = yield* startOperator()
+      yield* until(() => smsc.requests.length === 1)
       const part = (n: number, text: string) => ({
         source_addr: '79001234567',
         source_addr_ton: 1,
@@ -799,26 +806,26 @@ describe('what the centre delivers', () => {
         esm_class: 0x40,
         short_message: Buffer.concat([Buffer.from([5, 0, 3, 77, 2, n]), Buffer.from(text)]),
       })
-      const { send } = centre.connections[0]!
+      const { send } = smsc.connections[0]!
       send('deliver_sm', part(2, 'world'))
-      // It is answered in turn, so that the first part is known to have been read.
+      // Answers come in order, so this answer proves that the first part was read.
       const sequence = send('enquire_link')
-      yield* until(() => centre.connections[0]!.received.some((pdu) => pdu.sequence === sequence))
-      assert.lengthOf(answersOf(centre), 0)
+      yield* until(() => smsc.connections[0]!.received.some((pdu) => pdu.sequence === sequence))
+      assert.lengthOf(answersOf(smsc), 0)
       send('deliver_sm', part(1, 'hello '))
-      yield* until(() => answersOf(centre).length === 2)
+      yield* until(() => answersOf(smsc).length === 2)
       assert.deepStrictEqual(
-        taken.inbound.map(({ text }) => text),
+        stored.inbound.map(({ text }) => text),
         ['hello world'],
       )
     }).pipe(Effect.scoped),
   )
 
-  it.live('is taken as it is when the other parts do not come', () =>
+  it.live('of a multipart text is stored alone if the other parts do not come', () =>
     Effect.gen(function* () {
-      const { centre, taken } = yield* world({}, { joinMs: 1 })
-      yield* until(() => centre.requests.length === 1)
-      centre.connections[0]!.send('deliver_sm', {
+      const { smsc, stored } = yield* startOperator({}, { reassemblyMs: 1 })
+      yield* until(() => smsc.requests.length === 1)
+      smsc.connections[0]!.send('deliver_sm', {
         source_addr: '79001234567',
         source_addr_ton: 1,
         destination_addr: '7900',
@@ -827,18 +834,18 @@ describe('what the centre delivers', () => {
         sar_segment_seqnum: 2,
         short_message: Buffer.from('world'),
       })
-      yield* until(() => answersOf(centre).length === 1)
+      yield* until(() => answersOf(smsc).length === 1)
       assert.deepStrictEqual(
-        taken.inbound.map(({ text }) => text),
+        stored.inbound.map(({ text }) => text),
         ['world'],
       )
     }).pipe(Effect.scoped),
   )
 
-  it.live('has the same id when it is told again', () =>
+  it.live('keeps its id when it is repeated', () =>
     Effect.gen(function* () {
       const ids: Array<string> = []
-      const centre = yield* makeTestCentre()
+      const smsc = yield* makeTestSmsc()
       const sink = ReportSink.of({
         store: () => Effect.void,
         storeInbound: ([message]) => {
@@ -846,20 +853,20 @@ describe('what the centre delivers', () => {
           return ids.length === 1 ? Effect.fail(new ReportsNotStored({ detail: 'down' })) : Effect.void
         },
       })
-      yield* operatorAt(centre.port, sink)
-      yield* until(() => centre.requests.length === 1)
+      yield* operatorAt(smsc.port, sink)
+      yield* until(() => smsc.requests.length === 1)
       const stop = { source_addr: '79001234567', source_addr_ton: 1, short_message: Buffer.from('STOP') }
       for (let n = 1; n <= 3; n++) {
-        centre.connections[0]!.send('deliver_sm', stop)
-        yield* until(() => answersOf(centre).length === n)
+        smsc.connections[0]!.send('deliver_sm', stop)
+        yield* until(() => answersOf(smsc).length === n)
       }
       assert.strictEqual(ids[1], ids[0])
-      // The same words another time are another message.
+      // The same text after its acknowledgement is another message.
       assert.notStrictEqual(ids[2], ids[0])
     }).pipe(Effect.scoped),
   )
 
-  it.live('is not read while too much of it waits to be written down', () =>
+  it.live('is not read while too many deliveries wait to be stored', () =>
     Effect.gen(function* () {
       const release: Array<() => void> = []
       let taken = 0
@@ -878,56 +885,56 @@ describe('what the centre delivers', () => {
           }),
         storeInbound: () => Effect.void,
       })
-      const centre = yield* makeTestCentre()
-      yield* operatorAt(centre.port, sink, { deliverWindow: 10, sinkDeadlineMs: 60_000 })
-      yield* until(() => centre.requests.length === 1)
-      for (let i = 0; i < 500; i++) centre.connections[0]!.send('deliver_sm', receiptOf(String(i)))
+      const smsc = yield* makeTestSmsc()
+      yield* operatorAt(smsc.port, sink, { deliverWindow: 10, sinkDeadlineMs: 60_000 })
+      yield* until(() => smsc.requests.length === 1)
+      for (let i = 0; i < 500; i++) smsc.connections[0]!.send('deliver_sm', receiptOf(String(i)))
       yield* until(() => waiting === 10)
       while (taken < 500) {
         yield* until(() => release.length > 0)
         release.shift()!()
       }
-      yield* until(() => answersOf(centre).length === 500)
+      yield* until(() => answersOf(smsc).length === 500)
       assert.strictEqual(most, 10)
     }).pipe(Effect.scoped),
   )
 
-  it.live('does not fill the memory of a process whose answers the centre does not read', () =>
+  it.live('does not fill the memory if the SMSC does not read the answers', () =>
     Effect.gen(function* () {
-      const { centre, taken } = yield* world({}, { responseDeadlineMs: 200 })
-      yield* until(() => centre.requests.length === 1)
-      const { send, socket } = centre.connections[0]!
-      // From here on the centre only writes.
+      const { smsc, stored } = yield* startOperator({}, { responseDeadlineMs: 200 })
+      yield* until(() => smsc.requests.length === 1)
+      const { send, socket } = smsc.connections[0]!
+      // From now on the SMSC writes but does not read.
       socket.pause()
-      const flood = setInterval(() => {
+      const writer = setInterval(() => {
         if (!socket.destroyed && socket.writableLength < 1_000_000) {
           for (let i = 0; i < 2000; i++) send('enquire_link')
         }
       }, 1)
-      yield* Effect.addFinalizer(() => Effect.sync(() => clearInterval(flood)))
-      // The connection is given up; another is made.
-      yield* until(() => centre.connections.length === 2)
-      assert.lengthOf(taken.reports, 0)
+      yield* Effect.addFinalizer(() => Effect.sync(() => clearInterval(writer)))
+      // The operator ends the connection and makes another one.
+      yield* until(() => smsc.connections.length === 2)
+      assert.lengthOf(stored.reports, 0)
     }).pipe(Effect.scoped),
   )
 })
 
-describe('what is logged', () => {
-  it.live('has no number, no text, no password', () =>
+describe('the log', () => {
+  it.live('contains no number, no text and no password', () =>
     Effect.gen(function* () {
       const lines: Array<string> = []
       const logger = Logger.make(({ cause, fiber, message }) => {
         lines.push(JSON.stringify([message, String(cause), fiber.getRef(References.CurrentLogAnnotations)]))
       })
-      const centre = yield* makeTestCentre({
+      const smsc = yield* makeTestSmsc({
         submit_sm: (connection, pdu, { submits }) => {
           connection.answer(pdu, [0x58, 0x45][submits().length - 1] ?? 0, { message_id: '1' })
         },
       })
-      const { sink } = collecting()
-      const operator = yield* operatorAt(centre.port, sink, {}, undefined, [logger])
-      for (let i = 0; i < 4; i++) yield* operator.submit([submissionOf('msg_a')], yes)
-      centre.connections[0]!.send('deliver_sm', { esm_class: 4, short_message: Buffer.from('Code 1234') })
+      const { sink } = collectingSink()
+      const operator = yield* operatorAt(smsc.port, sink, {}, undefined, [logger])
+      for (let i = 0; i < 4; i++) yield* operator.submit([submissionOf('msg_a')], mayWrite)
+      smsc.connections[0]!.send('deliver_sm', { esm_class: 4, short_message: Buffer.from('Code 1234') })
       yield* until(() => lines.some((line) => line.includes('cannot be read')))
       assert.isAtLeast(lines.length, 4)
       for (const line of lines) assert.notMatch(line, /9001234567|Code 1234|secret/u)

@@ -1,8 +1,10 @@
 /**
- * The SMPP operator: binds to a centre, kept up for as long as the scope is open. Making it never fails: a centre that cannot
- * be reached is tried again, and messages are `refused` until it can.
+ * The SMPP adapter of the operator port. It keeps its binds to the SMSC for as long as the scope is
+ * open. Its creation never fails: while the SMSC is unreachable, it retries the connection and
+ * refuses messages.
  *
- * It never hands over twice what may have arrived: SMPP has no reference that a centre would recognise.
+ * It never submits a message again that the SMSC may have, because an SMSC recognizes no reference
+ * of the client.
  */
 import { connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -11,26 +13,32 @@ import { type Operator, ReportSink, type SubmitOutcome } from '../port.ts'
 import { makeDeliveries } from './deliveries.ts'
 import { COMMAND_STATUS, statusName } from './errors.ts'
 import { makeSmppMetrics } from './metrics.ts'
-import { backoff } from './pace.ts'
+import { reconnectDelayMs } from './throttle.ts'
 import type { Fields } from './pdu.ts'
-import { makeSeldom } from './seldom.ts'
+import { makeLogLimiter } from './log-limiter.ts'
 import { openSession, type Role, type Session, type SessionEnd } from './session.ts'
 import { SMPP, type SmppSettings } from './settings.ts'
 import { makeSubmitter } from './submitter.ts'
 
 export interface SmppOperator extends Operator {
-  /** Messages can be handed over, and what is said of them arrives: one bind for each direction stands. */
+  /**
+   * True if there is a bind for each direction, so that messages can be submitted and reports
+   * arrive.
+   */
   readonly isReady: Effect.Effect<boolean>
 }
 
 const PORTS = { 'smpp:': 2775, 'smpps:': 3550 } as const
 /** `interface_version` of SMPP 3.4. */
 const VERSION = 0x34
-/** What waits for its other parts, and the gauges, are looked after so often. */
+/** The interval for incomplete inbound texts and for the gauges. */
 const SWEEP_MS = 500
 
-/** These need a person: asking often helps nobody, and some centres lock an account for it. */
-const NEEDS_A_PERSON: ReadonlySet<number> = new Set([
+/**
+ * Wrong credentials need a person. Frequent retries are useless, and some SMSCs lock the account
+ * for them.
+ */
+const WRONG_CREDENTIALS: ReadonlySet<number> = new Set([
   COMMAND_STATUS.ESME_RINVPASWD,
   COMMAND_STATUS.ESME_RINVSYSID,
   COMMAND_STATUS.ESME_RINVSYSTYP,
@@ -46,9 +54,9 @@ export const makeSmppOperator = (
     const now = () => clock.currentTimeMillisUnsafe()
     const run = yield* FiberSet.makeRuntime<never>()
     const background = (effect: Effect.Effect<void>) => void run(effect)
-    const isDue = makeSeldom(now)
-    const seldom = (kind: string, line: Effect.Effect<void>) => {
-      const suppressed = isDue(kind)
+    const checkLogLimit = makeLogLimiter(now)
+    const logLimited = (kind: string, line: Effect.Effect<void>) => {
+      const suppressed = checkLogLimit(kind)
       if (suppressed !== null) {
         background(line.pipe(Effect.annotateLogs({ operator: SMPP, suppressed })))
       }
@@ -74,14 +82,16 @@ export const makeSmppOperator = (
       sessions: transmitting,
       metrics,
       onThrottled: (pauseMs) =>
-        seldom(
+        logLimited(
           'throttled',
-          Effect.logWarning('the operator throttles').pipe(Effect.annotateLogs({ pauseMs })),
+          Effect.logWarning('SMPP operator throttles: submitting pauses').pipe(
+            Effect.annotateLogs({ pauseMs }),
+          ),
         ),
       onRefused: (status) =>
-        seldom(
+        logLimited(
           `refused ${status}`,
-          Effect.logWarning('the operator refuses a message').pipe(
+          Effect.logWarning('SMPP operator refused a part').pipe(
             Effect.annotateLogs({ status: statusName(status) }),
           ),
         ),
@@ -93,14 +103,18 @@ export const makeSmppOperator = (
       run: background,
       now,
       onUnreadable: (what) =>
-        seldom(
+        logLimited(
           `unreadable ${what}`,
-          Effect.logWarning('the operator delivers what cannot be read').pipe(Effect.annotateLogs({ what })),
+          Effect.logWarning(
+            'SMPP operator sent a delivery that cannot be read: it is acknowledged and dropped',
+          ).pipe(Effect.annotateLogs({ what })),
         ),
-      onNotTaken: () =>
-        seldom(
-          'not taken',
-          Effect.logError('reports could not be written down: the operator has to repeat them'),
+      onNotStored: () =>
+        logLimited(
+          'not stored',
+          Effect.logError(
+            'SMPP deliveries could not be stored: the operator gets a temporary error and repeats them',
+          ),
         ),
     })
 
@@ -117,8 +131,8 @@ export const makeSmppOperator = (
           }
         : { secured: false, socket: connectTcp({ host, port }) }
 
-    /** One connection, from its beginning to its end. */
-    const oneSession = (role: Role) =>
+    /** Runs one session from its connection to its end. */
+    const runSession = (role: Role) =>
       Effect.callback<{ readonly why: SessionEnd; readonly status: number; readonly boundMs: number }>(
         (resume) => {
           let boundAt: number | null = null
@@ -129,17 +143,17 @@ export const makeSmppOperator = (
             bind: bindFields,
             onBound: () => {
               boundAt = performance.now()
-              seldom(
+              logLimited(
                 `bound ${role}`,
-                Effect.logInfo('bound to the operator').pipe(Effect.annotateLogs({ role })),
+                Effect.logInfo('SMPP session bound').pipe(Effect.annotateLogs({ role })),
               )
               submitter.pump()
             },
-            onRoom: submitter.pump,
-            onDeliver: deliveries.take,
+            onWritable: submitter.pump,
+            onDeliver: deliveries.handle,
             onEnd: (ended, why, status) => {
               sessions.delete(ended)
-              deliveries.ended(ended)
+              deliveries.discard(ended)
               metrics.ended(why)
               resume(
                 Effect.succeed({
@@ -156,22 +170,24 @@ export const makeSmppOperator = (
         },
       )
 
-    /** Keeps one bind up. */
+    /** Reconnects after each end of a session. */
     const keepBound = Effect.fnUntraced(function* (role: Role) {
       let attempt = 0
       while (!closing) {
-        const { boundMs, status, why } = yield* oneSession(role)
+        const { boundMs, status, why } = yield* runSession(role)
         if (closing) return
-        const person = why === 'refused' && NEEDS_A_PERSON.has(status)
+        const wrongCredentials = why === 'refused' && WRONG_CREDENTIALS.has(status)
         if (boundMs >= settings.stableMs) attempt = 0
         const random = yield* Random.next
         const { maxMs } = settings.reconnect
-        const pauseMs = person ? maxMs * (0.5 + random / 2) : backoff(attempt, random, settings.reconnect)
+        const pauseMs = wrongCredentials
+          ? maxMs * (0.5 + random / 2)
+          : reconnectDelayMs(attempt, random, settings.reconnect)
         attempt++
-        seldom(
+        logLimited(
           `ended ${role} ${why}`,
-          (person || why === 'untrusted' ? Effect.logError : Effect.logWarning)(
-            'the connection to the operator ended, or could not be made',
+          (wrongCredentials || why === 'untrusted' ? Effect.logError : Effect.logWarning)(
+            'SMPP session ended or could not be bound: it is retried',
           ).pipe(
             Effect.annotateLogs({
               role,
@@ -205,20 +221,21 @@ export const makeSmppOperator = (
         windowUsed: transmitting().reduce((sum, session) => sum + session.inFlight(), 0),
         window: (binds.transceiver + binds.transmitter) * settings.window,
         waiting: submitter.waiting(),
-        pauseMs: submitter.pace().pause,
+        pauseMs: submitter.throttle().pauseMs,
       })
     }).pipe(Effect.repeat(Schedule.spaced(SWEEP_MS)), Effect.forkScoped)
 
-    // Last, so that it comes first: what is in flight is answered, then the binds are given back.
+    // Finalizers run in reverse order, so this one runs first: it waits for outstanding answers and
+    // unbinds.
     yield* Effect.addFinalizer(() =>
       Effect.callback<void>((resume) => {
         closing = true
         submitter.close()
         const open = Array.from(sessions)
         for (const session of open) session.close(settings.closeMs)
-        const look = setInterval(() => {
+        const poll = setInterval(() => {
           if (open.some((session) => sessions.has(session))) return
-          clearInterval(look)
+          clearInterval(poll)
           resume(Effect.void)
         }, 5)
       }),
@@ -234,10 +251,10 @@ export const makeSmppOperator = (
       },
       submit: (batch, mayWrite) =>
         Effect.callback<ReadonlyArray<SubmitOutcome>>((resume) => {
-          const takeBack = submitter.submit(batch, mayWrite, (outcomes) => resume(Effect.succeed(outcomes)))
-          return Effect.sync(takeBack)
+          const withdraw = submitter.submit(batch, mayWrite, (outcomes) => resume(Effect.succeed(outcomes)))
+          return Effect.sync(withdraw)
         }),
-      // It remembers what it was given and reports in its own time.
+      // The SMSC keeps submitted messages and reports on them itself.
       resume: () => Effect.void,
       isReady: Effect.sync(() => roles.every((role) => countBinds(role) > 0)),
     }

@@ -1,232 +1,197 @@
 /**
- * Messages on their way to the centre: cut into parts, spread over the binds within their windows and the pace, and answered
- * for once each part is. Callbacks of one process run one after the other; nothing here waits but in the queue, and
- * whatever is in the queue leaves it by a bound.
+ * Submits messages to the SMSC: splits them into parts, distributes the parts over the binds within
+ * their windows and the throttle limit, and reports one outcome for each message when all of its
+ * parts are answered. All callbacks run in one thread. Every message leaves the queue by a
+ * deadline.
  *
- * A message of several parts has one outcome:
- * - all parts taken: `accepted`, with all ids;
- * - a part refused for good: `rejected`, whatever became of the others. The message will never be whole, and handing it over
- *   again would repeat the parts that were taken. Reports about those are reports of nobody;
- * - parts refused for now while others were taken (or may have been): those parts are tried again here, for as long as the
- *   lifetime lasts, at most `laterPartsMs`; then `rejected`;
- * - parts refused for now, and none taken: `refused`, the whole message comes again;
- * - the answer to a part was lost: `unknown`, once the other parts are answered for.
+ * The outcome of a message with several parts:
+ * - all parts accepted: `accepted` with all ids;
+ * - a part rejected permanently: `rejected`, whatever the other outcomes are. The message can never
+ *   be complete, and another submit would repeat the accepted parts. Reports of these parts match
+ *   no message;
+ * - parts refused for now while others are (or may be) accepted: only the refused parts are
+ *   submitted again, within the lifetime and for at most `laterPartsMs`; then `rejected`;
+ * - parts refused for now and none accepted: `refused`, so that the caller submits the whole
+ *   message again;
+ * - the answer to a part lost: `unknown`, once the other parts are answered.
  */
 import { randomInt } from 'node:crypto'
 import type { Submission, SubmitOutcome } from '../port.ts'
 import { COMMAND_STATUS, meaningOfStatus } from './errors.ts'
 import { canonicalId } from './ids.ts'
 import type { SmppMetrics } from './metrics.ts'
-import { type Pace, taken, throttled, UNTHROTTLED, waitOf } from './pace.ts'
-import type { Fields, Pdu } from './pdu.ts'
+import type { Pdu } from './pdu.ts'
+import {
+  hasWaitingParts,
+  isStarted,
+  mayBeAccepted,
+  type PendingMessage,
+  replaceWaitingParts,
+} from './pending-message.ts'
 import type { Session } from './session.ts'
 import type { SmppSettings } from './settings.ts'
-import { isAlphanumeric, relativeTime, type Segment, segmentsOf } from './text.ts'
+import { submitSmFields } from './submit-sm.ts'
+import { segmentsOf } from './text.ts'
+import {
+  afterAccepted,
+  afterThrottled,
+  remainingPauseMs,
+  type ThrottleState,
+  UNTHROTTLED,
+} from './throttle.ts'
 
-/** Addresses in SMPP: an international number, and a name. Source: SMPP 3.4, 5.2.5 and 5.2.6. */
-const INTERNATIONAL = { ton: 1, npi: 1 } as const
-const ALPHANUMERIC = { ton: 5, npi: 0 } as const
-/** `registered_delivery`: tell success and failure of each part. */
-const FINAL_RECEIPT = 1
-/** Below it, waiting is not worth a record in the log. */
-const LEAST_RETRY_MS = 50
+/** A shorter wait is not worth the record that each retry appends to the log. */
+const MIN_RETRY_MS = 50
 
-type Part =
-  | { readonly type: 'waiting' }
-  | { readonly type: 'written' }
-  | { readonly type: 'accepted'; readonly id: string }
-  | { readonly type: 'lost' }
-  | { readonly type: 'rejected'; readonly outcome: SubmitOutcome }
+/** The outcome of a message that can never be complete. */
+const INCOMPLETE: SubmitOutcome = { type: 'rejected', reason: 'operator_rejected' }
 
-interface Job {
-  readonly submission: Submission
-  readonly segments: ReadonlyArray<Segment>
-  readonly parts: Array<Part>
-  readonly mayWrite: () => boolean
-  readonly queuedAt: number
-  readonly lifetimeEnd: number
-  readonly done: (outcome: SubmitOutcome) => void
-  written: number
-  /** Refused for now: no further part is written before the others are answered for. */
-  refusedForMs: number | null
-  /** The bind that has its first part. */
-  session: Session | null
-  over: boolean
-}
-
-export interface Submitter {
+interface Submitter {
   /**
-   * Takes messages and answers for each of them. Returns what takes back those of which nothing has been written.
+   * Submits messages. Returns a function that withdraws the messages of which nothing has been
+   * written.
    */
   readonly submit: (
     batch: ReadonlyArray<Submission>,
     mayWrite: () => boolean,
-    answered: (outcomes: ReadonlyArray<SubmitOutcome>) => void,
+    onOutcomes: (outcomes: ReadonlyArray<SubmitOutcome>) => void,
   ) => () => void
-  /** Writes what may be written now. */
+  /** Writes all parts that can be written now. */
   readonly pump: () => void
-  /** Answers for everything that has not been written, and takes nothing more. */
+  /** Reports an outcome for every message that is not written, and accepts no more messages. */
   readonly close: () => void
   readonly waiting: () => number
-  readonly pace: () => Pace
+  readonly throttle: () => ThrottleState
 }
 
-export interface SubmitterOptions {
+interface SubmitterOptions {
   readonly settings: SmppSettings
-  /** Sessions that take submissions. */
+  /** The sessions that accept submissions. */
   readonly sessions: () => ReadonlyArray<Session>
   readonly metrics: SmppMetrics
-  /** The centre throttles: the pause, ms. */
+  /** The SMSC throttles. Called with the length of the pause, ms. */
   readonly onThrottled: (pauseMs: number) => void
-  /** It refused a part for good, or for now. */
+  /** The SMSC refused a part, for now or permanently. */
   readonly onRefused: (status: number) => void
-}
-
-export const fieldsOf = (
-  { sender, to }: Submission,
-  segment: Segment,
-  validitySeconds: number,
-  numericSender: { readonly ton: number; readonly npi: number },
-): Fields => {
-  const source = isAlphanumeric(sender) ? ALPHANUMERIC : numericSender
-  return {
-    source_addr_ton: source.ton,
-    source_addr_npi: source.npi,
-    source_addr: sender.replace(/^\+(?=\d+$)/u, ''),
-    dest_addr_ton: INTERNATIONAL.ton,
-    dest_addr_npi: INTERNATIONAL.npi,
-    destination_addr: to.replace(/^\+/u, ''),
-    esm_class: segment.esmClass,
-    validity_period: relativeTime(validitySeconds),
-    registered_delivery: FINAL_RECEIPT,
-    data_coding: segment.dataCoding,
-    short_message: segment.shortMessage,
-  }
 }
 
 export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   const { metrics, settings } = options
   const now = () => performance.now()
   const window = settings.binds * settings.window
-  const queue: Array<Job> = []
-  /** Messages whose further parts wait for their time. */
-  const later = new Map<Job, NodeJS.Timeout>()
-  let pace = UNTHROTTLED
-  /** Begins anywhere, so that two processes seldom use one reference for one recipient at a time. */
+  const queue: Array<PendingMessage> = []
+  /** Messages whose refused parts wait for their retry. */
+  const retryTimers = new Map<PendingMessage, NodeJS.Timeout>()
+  let throttle = UNTHROTTLED
+  /**
+   * It begins at random, so that two processes seldom use one reference for one recipient at the
+   * same time.
+   */
   let reference = randomInt(0x1_0000)
   let closed = false
-  let pumping = false
-  let again = false
-  let scheduled = false
-  let wake: { readonly at: number; readonly timer: NodeJS.Timeout } | null = null
+  let isPumping = false
+  let pumpAgain = false
+  let isPumpScheduled = false
+  let wakeUp: { readonly at: number; readonly timer: NodeJS.Timeout } | null = null
 
-  const finish = (job: Job, outcome: SubmitOutcome) => {
-    if (job.over) return
-    job.over = true
-    job.done(outcome)
+  const finish = (message: PendingMessage, outcome: SubmitOutcome) => {
+    if (message.isFinished) return
+    message.isFinished = true
+    message.onOutcome(outcome)
   }
 
   const refused = (forMs: number): Extract<SubmitOutcome, { readonly type: 'refused' }> => ({
     type: 'refused',
-    retryAfterMs: Math.ceil(Math.max(LEAST_RETRY_MS, forMs, waitOf(pace, now()))),
+    retryAfterMs: Math.ceil(Math.max(MIN_RETRY_MS, forMs, remainingPauseMs(throttle, now()))),
   })
 
-  const isCommitted = (job: Job) => job.parts.some(({ type }) => type === 'accepted' || type === 'lost')
-  const isWaiting = (job: Job) => job.parts.some(({ type }) => type === 'waiting')
-
-  /** Some of it has left the process. */
-  const isBegun = (job: Job) => job.written > 0 || isCommitted(job)
-  /** What becomes of the parts that were not written. */
-  const instead = (job: Job, part: Part) => {
-    for (const [i, { type }] of job.parts.entries()) if (type === 'waiting') job.parts[i] = part
-  }
-
-  const unqueue = (job: Job) => {
-    const at = queue.indexOf(job)
+  const removeFromQueue = (message: PendingMessage) => {
+    const at = queue.indexOf(message)
     if (at >= 0) queue.splice(at, 1)
   }
 
-  /** It will never be whole. */
-  const NEVER_WHOLE: SubmitOutcome = { type: 'rejected', reason: 'operator_rejected' }
-
-  /** What follows, once nothing of it is in flight. */
-  const settle = (job: Job) => {
-    if (job.over || job.written > 0) return
-    const rejected = job.parts.find((part) => part.type === 'rejected')
-    if (rejected !== undefined) {
-      unqueue(job)
-      return finish(job, rejected.outcome)
-    }
-    if (isWaiting(job)) {
-      if (job.refusedForMs === null) return
-      unqueue(job)
-      if (!isCommitted(job)) return finish(job, refused(job.refusedForMs))
-      const forMs = Math.max(job.refusedForMs, waitOf(pace, now()))
-      const until = Math.min(job.lifetimeEnd, job.queuedAt + settings.laterPartsMs)
-      if (closed || now() + forMs >= until) return finish(job, NEVER_WHOLE)
-      job.refusedForMs = null
-      later.set(
-        job,
-        setTimeout(() => {
-          later.delete(job)
-          queue.unshift(job)
-          pump()
-        }, forMs),
-      )
-      return
-    }
-    const ids = job.parts.flatMap((part) => (part.type === 'accepted' ? [part.id] : []))
-    finish(
-      job,
-      ids.length === job.parts.length ? { type: 'accepted', operatorIds: ids } : { type: 'unknown' },
+  const retryLater = (message: PendingMessage, retryInMs: number) => {
+    const forMs = Math.max(retryInMs, remainingPauseMs(throttle, now()))
+    const until = Math.min(message.lifetimeEnd, message.queuedAt + settings.laterPartsMs)
+    if (closed || now() + forMs >= until) return finish(message, INCOMPLETE)
+    message.retryInMs = null
+    retryTimers.set(
+      message,
+      setTimeout(() => {
+        retryTimers.delete(message)
+        queue.unshift(message)
+        pump()
+      }, forMs),
     )
   }
 
-  const answered = (job: Job, index: number, writtenAt: number, answer: Pdu | null) => {
-    job.written--
+  /** Decides the outcome or the retry of a message, once all of its written parts are answered. */
+  const settle = (message: PendingMessage) => {
+    if (message.isFinished || message.unanswered > 0) return
+    const rejected = message.parts.find((part) => part.type === 'rejected')
+    if (rejected !== undefined) {
+      removeFromQueue(message)
+      return finish(message, rejected.outcome)
+    }
+    if (hasWaitingParts(message)) {
+      if (message.retryInMs === null) return
+      removeFromQueue(message)
+      return mayBeAccepted(message)
+        ? retryLater(message, message.retryInMs)
+        : finish(message, refused(message.retryInMs))
+    }
+    const ids = message.parts.flatMap((part) => (part.type === 'accepted' ? [part.id] : []))
+    finish(
+      message,
+      ids.length === message.parts.length ? { type: 'accepted', operatorIds: ids } : { type: 'unknown' },
+    )
+  }
+
+  const handleAnswer = (message: PendingMessage, index: number, writtenAt: number, answer: Pdu | null) => {
+    message.unanswered--
     if (answer === null) {
       metrics.submitted('lost')
-      job.parts[index] = { type: 'lost' }
+      message.parts[index] = { type: 'lost' }
     } else if (answer.command !== 'generic_nack' && answer.status === 0) {
       const id = canonicalId(settings.idFormat, 'answer', answer.text('message_id'))
-      pace = taken(pace, writtenAt, window)
+      throttle = afterAccepted(throttle, writtenAt, window)
       metrics.submitted(id === null ? 'lost' : 'accepted')
-      // Taken without an id that a report could be known by: what becomes of it is not known.
-      job.parts[index] = id === null ? { type: 'lost' } : { type: 'accepted', id }
+      // Without an id no report can be matched to the part, so its outcome is unknown.
+      message.parts[index] = id === null ? { type: 'lost' } : { type: 'accepted', id }
     } else {
       const meaning = meaningOfStatus(settings.errors, answer.status)
       switch (meaning) {
         case 'throttled':
           metrics.submitted('throttled')
-          pace = throttled(pace, now(), writtenAt, settings.pace)
-          options.onThrottled(pace.pause)
-          job.parts[index] = { type: 'waiting' }
-          job.refusedForMs ??= 0
-          unqueue(job)
+          throttle = afterThrottled(throttle, now(), writtenAt, settings.throttle)
+          options.onThrottled(throttle.pauseMs)
+          message.parts[index] = { type: 'waiting' }
+          message.retryInMs ??= 0
           break
         case 'retry':
           metrics.submitted('retry')
           options.onRefused(answer.status)
-          job.parts[index] = { type: 'waiting' }
-          job.refusedForMs = settings.retryMs
-          unqueue(job)
+          message.parts[index] = { type: 'waiting' }
+          message.retryInMs = settings.retryMs
           break
         default:
           metrics.submitted('rejected')
           options.onRefused(answer.status)
-          job.parts[index] = { type: 'rejected', outcome: { type: 'rejected', reason: meaning } }
-          unqueue(job)
+          message.parts[index] = { type: 'rejected', outcome: { type: 'rejected', reason: meaning } }
       }
+      removeFromQueue(message)
     }
-    settle(job)
+    settle(message)
   }
 
   const inFlight = () => options.sessions().reduce((sum, session) => sum + session.inFlight(), 0)
 
-  /** The bind with the most room. Parts of one message stay together while their bind stands. */
-  const bindFor = (job: Job): Session | null => {
+  /**
+   * Selects the least loaded session. Parts of one message use the same session while it is bound.
+   */
+  const selectSession = (message: PendingMessage): Session | null => {
     const hasRoom = (session: Session) => session.canWrite() && session.inFlight() < settings.window
-    if (job.session?.isBound() === true) return hasRoom(job.session) ? job.session : null
+    if (message.session?.isBound() === true) return hasRoom(message.session) ? message.session : null
     let best: Session | null = null
     for (const session of options.sessions()) {
       if (hasRoom(session) && (best === null || session.inFlight() < best.inFlight())) best = session
@@ -235,13 +200,13 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   }
 
   const wakeAt = (at: number) => {
-    if (wake !== null && wake.at <= at) return
-    if (wake !== null) clearTimeout(wake.timer)
-    wake = {
+    if (wakeUp !== null && wakeUp.at <= at) return
+    if (wakeUp !== null) clearTimeout(wakeUp.timer)
+    wakeUp = {
       at,
       timer: setTimeout(
         () => {
-          wake = null
+          wakeUp = null
           pump()
         },
         Math.max(1, at - now()),
@@ -249,163 +214,176 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     }
   }
 
-  /** Until when a message may wait in the queue. */
-  const patience = (job: Job, stuck: boolean): number => {
-    // A window that is full moves with the answers; without a bind or in a pause nothing does.
-    const holdMs = stuck ? settings.holdMs : settings.responseDeadlineMs
-    return Math.min(job.lifetimeEnd, job.queuedAt + (isBegun(job) ? settings.laterPartsMs : holdMs))
+  /** Returns true during a pause and without a bound session. */
+  const isBlocked = () =>
+    remainingPauseMs(throttle, now()) > 0 || !options.sessions().some((session) => session.isBound())
+
+  /** Returns the time until which a message may wait in the queue. */
+  const queueDeadline = (message: PendingMessage, blocked: boolean): number => {
+    // A full window moves with the answers. During a pause or without a bind nothing moves.
+    const holdMs = blocked ? settings.holdMs : settings.responseDeadlineMs
+    return Math.min(
+      message.lifetimeEnd,
+      message.queuedAt + (isStarted(message) ? settings.laterPartsMs : holdMs),
+    )
   }
 
-  const isStuck = () => waitOf(pace, now()) > 0 || !options.sessions().some((session) => session.isBound())
-
-  /** Takes out of the queue what has waited too long. */
-  const giveUp = () => {
+  /** Removes the messages whose queue deadline has passed. */
+  const removeOverdue = () => {
     const at = now()
-    const stuck = isStuck()
-    for (const job of queue.filter((waiting) => patience(waiting, stuck) <= at)) {
-      unqueue(job)
-      if (!isBegun(job)) {
-        // A lifetime that is over says nothing about the centre.
-        finish(job, {
+    const blocked = isBlocked()
+    for (const message of queue.filter((candidate) => queueDeadline(candidate, blocked) <= at)) {
+      removeFromQueue(message)
+      if (!isStarted(message)) {
+        // The end of the message's own lifetime is no sign of a problem at the SMSC.
+        finish(message, {
           ...refused(settings.retryMs),
-          ...(job.lifetimeEnd <= at ? { affectsOnlyThis: true } : {}),
+          ...(message.lifetimeEnd <= at ? { affectsOnlyThis: true } : {}),
         })
         continue
       }
-      // What is in flight is waited for.
-      instead(job, { type: 'rejected', outcome: NEVER_WHOLE })
-      settle(job)
+      // The outcome follows when the parts in flight are answered.
+      replaceWaitingParts(message, { type: 'rejected', outcome: INCOMPLETE })
+      settle(message)
     }
   }
 
-  const wakeForNext = () => {
+  const wakeAtNextDeadline = () => {
     if (queue.length === 0 || closed) return
-    const stuck = isStuck()
-    wakeAt(queue.reduce((next, job) => Math.min(next, patience(job, stuck)), Number.POSITIVE_INFINITY))
+    const blocked = isBlocked()
+    wakeAt(
+      queue.reduce(
+        (next, message) => Math.min(next, queueDeadline(message, blocked)),
+        Number.POSITIVE_INFINITY,
+      ),
+    )
   }
 
-  const write = (job: Job, session: Session) => {
-    const index = job.parts.findIndex(({ type }) => type === 'waiting')
+  const write = (message: PendingMessage, session: Session) => {
+    const index = message.parts.findIndex(({ type }) => type === 'waiting')
     const writtenAt = now()
-    const validity = Math.max(1, (job.lifetimeEnd - writtenAt) / 1000)
-    job.parts[index] = { type: 'written' }
-    job.written++
-    job.session ??= session
+    const validity = Math.max(1, (message.lifetimeEnd - writtenAt) / 1000)
+    message.parts[index] = { type: 'written' }
+    message.unanswered++
+    message.session ??= session
     session.request(
       'submit_sm',
-      fieldsOf(job.submission, job.segments[index]!, validity, settings.numericSender),
+      submitSmFields(message.submission, message.segments[index]!, validity, settings.numericSender),
       (answer) => {
-        // The centre has forgotten this bind: it will take nothing on it any more.
+        // The SMSC does not know this bind any more and will accept nothing on it.
         if (answer?.status === COMMAND_STATUS.ESME_RINVBNDSTS) session.close(settings.closeMs)
-        answered(job, index, writtenAt, answer)
+        handleAnswer(message, index, writtenAt, answer)
       },
     )
   }
 
-  /** Writes what may go now. */
   const writeQueue = () => {
     const used = new Set<Session>()
-    for (let job = queue[0]; job !== undefined; job = queue[0]) {
-      const wait = waitOf(pace, now())
-      if (wait > 0) {
-        wakeAt(now() + wait)
+    for (let message = queue[0]; message !== undefined; message = queue[0]) {
+      const pauseMs = remainingPauseMs(throttle, now())
+      if (pauseMs > 0) {
+        wakeAt(now() + pauseMs)
         break
       }
-      if (inFlight() >= pace.allowance) break
-      const session = bindFor(job)
+      if (inFlight() >= throttle.maxInFlight) break
+      const session = selectSession(message)
       if (session === null) break
-      // Asked here, and the socket is written below, in the same tick: nothing else runs in between.
-      if (!job.mayWrite()) {
+      // The socket is written in the same tick (see `flush` below), so the lease cannot end in
+      // between.
+      if (!message.mayWrite()) {
         queue.shift()
-        // Whoever took over knows no more of it than this.
-        if (isBegun(job)) {
-          instead(job, { type: 'lost' })
-          settle(job)
-        } else finish(job, { type: 'notWritten' })
+        // The new owner of the shard does not know the outcome either.
+        if (isStarted(message)) {
+          replaceWaitingParts(message, { type: 'lost' })
+          settle(message)
+        } else finish(message, { type: 'notWritten' })
         continue
       }
-      if (job.session !== null && !job.session.isBound()) job.session = null
-      write(job, session)
+      if (message.session !== null && !message.session.isBound()) message.session = null
+      write(message, session)
       used.add(session)
-      if (!isWaiting(job)) queue.shift()
+      if (!hasWaitingParts(message)) queue.shift()
     }
     for (const session of used) session.flush()
   }
 
   function pump(): void {
-    // An answer may bring the next message at once, in the midst of this.
-    again = true
-    if (pumping || queue.length === 0) return
-    pumping = true
-    while (again) {
-      again = false
-      giveUp()
+    // An outcome may add the next message synchronously, while this function runs.
+    pumpAgain = true
+    if (isPumping || queue.length === 0) return
+    isPumping = true
+    while (pumpAgain) {
+      pumpAgain = false
+      removeOverdue()
       writeQueue()
     }
-    wakeForNext()
-    pumping = false
+    wakeAtNextDeadline()
+    isPumping = false
   }
 
-  /** Codes go before what has not begun to leave; messages of one kind keep their order. */
-  const enqueue = (job: Job) => {
-    const behind =
-      job.submission.urgent === true
-        ? queue.findIndex((other) => other.submission.urgent !== true && !isBegun(other))
+  /**
+   * Puts urgent messages before other messages that are not started. Messages of one kind keep
+   * their order.
+   */
+  const enqueue = (message: PendingMessage) => {
+    const before =
+      message.submission.urgent === true
+        ? queue.findIndex((other) => other.submission.urgent !== true && !isStarted(other))
         : -1
-    if (behind < 0) queue.push(job)
-    else queue.splice(behind, 0, job)
+    if (before < 0) queue.push(message)
+    else queue.splice(before, 0, message)
   }
 
   return {
-    submit: (batch, mayWrite, tell) => {
+    submit: (batch, mayWrite, onOutcomes) => {
       const outcomes: Array<SubmitOutcome | null> = batch.map(() => null)
       let open = batch.length
-      // Once it has said no, nothing more of the batch is written.
+      // After the first refusal of `mayWrite`, nothing more of the batch is written.
       let stopped = false
-      const may = () => {
+      const mayWriteBatch = () => {
         if (!stopped) stopped = !mayWrite()
         return !stopped
       }
       const at = now()
-      const jobs = batch.map((submission, i): Job => {
+      const messages = batch.map((submission, i): PendingMessage => {
         const segments = segmentsOf(submission.text, reference)
         if (segments.length > 1) reference = (reference + 1) & 0xffff
         return {
           submission,
           segments,
           parts: segments.map(() => ({ type: 'waiting' })),
-          mayWrite: may,
+          mayWrite: mayWriteBatch,
           queuedAt: at,
           lifetimeEnd: at + submission.validitySeconds * 1000,
-          done: (outcome) => {
+          onOutcome: (outcome) => {
             outcomes[i] = outcome
             open--
-            if (open === 0) tell(outcomes.map((told) => told ?? { type: 'unknown' }))
+            if (open === 0) onOutcomes(outcomes.map((known) => known ?? { type: 'unknown' }))
           },
-          written: 0,
-          refusedForMs: null,
+          unanswered: 0,
+          retryInMs: null,
           session: null,
-          over: false,
+          isFinished: false,
         }
       })
-      if (jobs.length === 0) tell([])
-      else if (closed) for (const job of jobs) finish(job, refused(settings.retryMs))
+      if (messages.length === 0) onOutcomes([])
+      else if (closed) for (const message of messages) finish(message, refused(settings.retryMs))
       else {
-        for (const job of jobs) enqueue(job)
-        // What is submitted in one tick leaves in one write, at its end.
-        if (!scheduled) {
-          scheduled = true
+        for (const message of messages) enqueue(message)
+        // All messages submitted in one tick leave in one write at its end.
+        if (!isPumpScheduled) {
+          isPumpScheduled = true
           queueMicrotask(() => {
-            scheduled = false
+            isPumpScheduled = false
             pump()
           })
         }
       }
       return () => {
-        for (const job of jobs) {
-          if (!isBegun(job)) {
-            unqueue(job)
-            job.over = true
+        for (const message of messages) {
+          if (!isStarted(message)) {
+            removeFromQueue(message)
+            message.isFinished = true
           }
         }
       }
@@ -413,22 +391,22 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     pump,
     close: () => {
       closed = true
-      if (wake !== null) clearTimeout(wake.timer)
-      for (const [job, timer] of later) {
+      if (wakeUp !== null) clearTimeout(wakeUp.timer)
+      for (const [message, timer] of retryTimers) {
         clearTimeout(timer)
-        finish(job, NEVER_WHOLE)
+        finish(message, INCOMPLETE)
       }
-      later.clear()
-      for (const job of queue.splice(0)) {
-        if (!isBegun(job)) {
-          finish(job, refused(settings.retryMs))
+      retryTimers.clear()
+      for (const message of queue.splice(0)) {
+        if (!isStarted(message)) {
+          finish(message, refused(settings.retryMs))
           continue
         }
-        instead(job, { type: 'rejected', outcome: NEVER_WHOLE })
-        settle(job)
+        replaceWaitingParts(message, { type: 'rejected', outcome: INCOMPLETE })
+        settle(message)
       }
     },
-    waiting: () => queue.length + later.size,
-    pace: () => pace,
+    waiting: () => queue.length + retryTimers.size,
+    throttle: () => throttle,
   }
 }

@@ -12,22 +12,22 @@ import { makeSubmitter } from './submitter.ts'
 const STATUS = { accepted: 0, throttled: 0x58, retry: 0x08, rejected: 0x0b } as const
 type Answer = keyof typeof STATUS | 'lost'
 
-interface Asked {
+interface SentPart {
   readonly part: number
-  readonly answered: (answer: Pdu | null) => void
+  readonly onAnswer: (answer: Pdu | null) => void
 }
 
-/** A bind on which a test answers, in the order that it likes. */
-const makeFakeBind = () => {
-  const open: Array<Asked> = []
+/** A session whose answers the test gives in any order. */
+const makeFakeSession = () => {
+  const open: Array<SentPart> = []
   const session: Session = {
     role: 'transceiver',
     isBound: () => true,
     canWrite: () => true,
     inFlight: () => open.length,
-    request: (_command, fields: Fields, answered) => {
+    request: (_command, fields: Fields, onAnswer) => {
       const octets = fields['short_message'] as Uint8Array
-      open.push({ part: fields['esm_class'] === 0x40 ? octets[6]! : 1, answered })
+      open.push({ part: fields['esm_class'] === 0x40 ? octets[6]! : 1, onAnswer })
     },
     flush: () => {},
     answer: () => {},
@@ -49,8 +49,8 @@ const answerOf = (answer: Answer, part: number): Pdu | null =>
         ),
       )
 
-/** What a history of answers must come to; `null` where the message has to go on. */
-const answers = fc.array(
+/** Random answers to the parts, in order. Further parts are accepted. */
+const anyAnswers = fc.array(
   fc.oneof(
     { weight: 4, arbitrary: fc.constant<Answer>('accepted') },
     { weight: 1, arbitrary: fc.constantFrom<Answer>('throttled', 'retry', 'rejected', 'lost') },
@@ -58,16 +58,16 @@ const answers = fc.array(
   { maxLength: 12 },
 )
 
-it('answers for a message by what became of its parts, and hands over no part twice that may have been taken', async () => {
+it('derives the outcome of a message from its parts, and never submits a part twice that may be accepted', async () => {
   const metrics = makeSmppMetrics(Context.empty())
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 4 }),
       fc.integer({ min: 1, max: 4 }),
-      answers,
+      anyAnswers,
       fc.array(fc.nat(), { minLength: 1 }),
       async (parts, window, script, order) => {
-        const binds = [makeFakeBind(), makeFakeBind()]
+        const sessions = [makeFakeSession(), makeFakeSession()]
         const submitter = makeSubmitter({
           settings: {
             ...SMPP_DEFAULTS,
@@ -75,50 +75,50 @@ it('answers for a message by what became of its parts, and hands over no part tw
             password: Redacted.make(''),
             window,
             retryMs: 0,
-            pace: { pauseMs: 0, maxPauseMs: 0, recoverMs: 1 },
+            throttle: { pauseMs: 0, maxPauseMs: 0, recoverMs: 1 },
           },
-          sessions: () => binds.map(({ session }) => session),
+          sessions: () => sessions.map(({ session }) => session),
           metrics,
           onThrottled: () => {},
           onRefused: () => {},
         })
         const text = 'x'.repeat(parts === 1 ? 100 : 150 * parts)
-        const told: Array<ReadonlyArray<SubmitOutcome>> = []
+        const reported: Array<ReadonlyArray<SubmitOutcome>> = []
         submitter.submit(
           [submissionOf('msg_a', { text, parts })],
           () => true,
-          (outcomes) => told.push(outcomes),
+          (outcomes) => reported.push(outcomes),
         )
         const history: Array<{ readonly part: number; readonly answer: Answer }> = []
-        const taken = new Set<number>()
-        for (let i = 0; told.length === 0; i++) {
-          const open = binds.flatMap((bind) => bind.open.map((asked) => ({ bind, asked })))
+        const accepted = new Set<number>()
+        for (let i = 0; reported.length === 0; i++) {
+          const open = sessions.flatMap((session) => session.open.map((sent) => ({ session, sent })))
           if (open.length === 0) {
-            // It waits for its time.
+            // The message waits for its retry.
             await new Promise((resolve) => setTimeout(resolve))
             continue
           }
-          expect(binds.every((bind) => bind.open.length <= window)).toBe(true)
-          const { asked, bind } = open[order[i % order.length]! % open.length]!
-          bind.open.splice(bind.open.indexOf(asked), 1)
+          expect(sessions.every((session) => session.open.length <= window)).toBe(true)
+          const { sent, session } = open[order[i % order.length]! % open.length]!
+          session.open.splice(session.open.indexOf(sent), 1)
           const answer = script[history.length] ?? 'accepted'
-          expect(taken.has(asked.part)).toBe(false)
-          if (answer === 'accepted' || answer === 'lost') taken.add(asked.part)
-          history.push({ part: asked.part, answer })
-          asked.answered(answerOf(answer, asked.part))
+          expect(accepted.has(sent.part)).toBe(false)
+          if (answer === 'accepted' || answer === 'lost') accepted.add(sent.part)
+          history.push({ part: sent.part, answer })
+          sent.onAnswer(answerOf(answer, sent.part))
           submitter.pump()
         }
-        expect(told).toHaveLength(1)
-        expect(binds.flatMap(({ open }) => open)).toEqual([])
-        const [outcome] = told[0]!
+        expect(reported).toHaveLength(1)
+        expect(sessions.flatMap(({ open }) => open)).toEqual([])
+        const [outcome] = reported[0]!
         const had = (answer: Answer) => history.some((one) => one.answer === answer)
         if (had('rejected')) {
           expect(outcome).toEqual({ type: 'rejected', reason: 'operator_rejected' })
-        } else if (taken.size === 0) {
+        } else if (accepted.size === 0) {
           expect(outcome?.type).toBe('refused')
         } else if (had('lost')) {
           expect(outcome).toEqual({ type: 'unknown' })
-          expect(taken.size).toBe(parts)
+          expect(accepted.size).toBe(parts)
         } else {
           const operatorIds = Array.from({ length: parts }, (_, i) => `id-${i + 1}`)
           expect(outcome).toEqual({ type: 'accepted', operatorIds })

@@ -1,30 +1,31 @@
 /**
- * Texts on the wire. Out: GSM 03.38 with one septet an octet (data_coding 0) or UCS-2 (data_coding 8), cut into parts
- * exactly where the domain counts them, with a header of a 16-bit reference that joins them. In: what telephones send.
+ * Texts in SMPP. Outbound texts are GSM 03.38 with one septet per octet (`data_coding` 0) or UCS-2
+ * (8), split into the same parts that the domain counts. A header with a 16-bit reference
+ * concatenates them. Inbound texts are decoded by their `data_coding`.
  */
 import { encodingOf, fromSeptets, splitParts, toSeptets } from '@hub/domain'
 
 /** `short_message` of one submit_sm. */
 export interface Segment {
   readonly shortMessage: Uint8Array
-  /** `esm_class`: 0x40 where a header goes before the text. */
+  /** `esm_class`: 0x40 if the text has a user data header. */
   readonly esmClass: number
   readonly dataCoding: number
 }
 
-/** ESM class: a user data header goes before the text. */
+/** The flag of `esm_class` for a user data header. */
 export const UDHI = 0x40
 const DATA_CODING = { gsm7: 0x00, ucs2: 0x08 } as const
 
 const bigEndian = (text: string): Buffer => Buffer.from(text, 'utf16le').swap16()
 
-/** IEI 0x08: a message of several parts, with a reference of 16 bits. */
+/** The header of a concatenated part: information element 0x08, with a 16-bit reference. */
 const concatenation = (reference: number, parts: number, part: number): Buffer =>
   Buffer.from([6, 0x08, 4, (reference >>> 8) & 0xff, reference & 0xff, parts, part])
 
 /**
- * The segments of a text, in order: as many as the domain counts parts. `reference` joins them (16 bits) and should differ
- * between two messages to one recipient.
+ * Encodes a text into segments, one for each part that the domain counts. `reference` (16 bits)
+ * identifies the message and should differ between two messages to one recipient.
  */
 export const segmentsOf = (text: string, reference: number): ReadonlyArray<Segment> => {
   const encoding = encodingOf(text)
@@ -41,22 +42,19 @@ export const segmentsOf = (text: string, reference: number): ReadonlyArray<Segme
   })
 }
 
-/** Seconds as a relative time of SMPP 3.4 (7.1.1), `YYMMDDhhmmss000R`. The validity is at most 26 hours here, 99 days at most anywhere. */
+/** Formats seconds as a relative time of SMPP 3.4 (7.1.1), `YYMMDDhhmmss000R`, up to 99 days. */
 export const relativeTime = (seconds: number): string => {
   const whole = Math.min(Math.max(1, Math.ceil(seconds)), 99 * 86_400 - 1)
   const two = (n: number) => String(n).padStart(2, '0')
   const days = Math.floor(whole / 86_400)
-  // A month has no fixed length: days beyond thirty stay days.
+  // A month has no fixed length, so the months stay zero.
   return `0000${two(days)}${two(Math.floor(whole / 3600) % 24)}${two(Math.floor(whole / 60) % 60)}${two(whole % 60)}000R`
 }
 
-/**
- * Source address: a sender name is alphanumeric; a number in digits takes what the contract with the operator says.
- * Source: SMPP 3.4, 5.2.5.
- */
+/** Returns true for a sender name, false for a numeric sender. Source: SMPP 3.4, 5.2.5. */
 export const isAlphanumeric = (sender: string): boolean => !/^\+?\d+$/u.test(sender)
 
-/** How one part of a message in several is joined with the others. */
+/** The position of a part in a concatenated text. */
 export interface Concatenation {
   readonly reference: number
   readonly parts: number
@@ -64,8 +62,8 @@ export interface Concatenation {
   readonly part: number
 }
 
-/** What goes before the text, read; `null` when it does not fit. */
-export const readHeader = (
+/** Parses the user data header. Returns `null` if it is longer than the octets. */
+export const parseHeader = (
   octets: Uint8Array,
 ): { readonly concatenation: Concatenation | null; readonly rest: Uint8Array } | null => {
   const length = octets[0]
@@ -86,9 +84,10 @@ export const readHeader = (
 }
 
 /**
- * A text by its data_coding; `null` where it is none (binary) or not known. 0 is the alphabet that the operator
- * uses by default, here GSM 03.38; 1 is ASCII, 3 Latin-1, 8 UCS-2. The groups of GSM 03.38 with a message class
- * (0xF0–0xFF, 0x10–0x1B) say the same in other bits. Source: SMPP 3.4, 5.2.19; GSM 03.38, 4.
+ * Decodes a text by its `data_coding`. Returns `null` for binary data and unknown codings. 0 is the
+ * operator's default alphabet (here GSM 03.38), 1 ASCII, 3 Latin-1, 8 UCS-2. The GSM 03.38 groups
+ * with a message class (0xF0–0xFF, 0x10–0x1B) have the alphabet in other bits. Source: SMPP 3.4,
+ * 5.2.19; GSM 03.38, 4.
  */
 export const decodeText = (octets: Uint8Array, dataCoding: number): string | null => {
   const alphabet =

@@ -1,9 +1,9 @@
 import { countParts } from '@hub/domain'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeText, isAlphanumeric, readHeader, relativeTime, segmentsOf } from './text.ts'
+import { decodeText, isAlphanumeric, parseHeader, relativeTime, segmentsOf } from './text.ts'
 
-/** Reads the segments of a message the way a telephone does, with tables of its own. */
+/** Decodes segments like a phone, with separate tables. */
 const BASIC = Array.from(
   '@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞ\u001bÆæßÉ !"#¤%&\'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà',
 )
@@ -19,7 +19,7 @@ const EXTENSION: Readonly<Record<string, string>> = {
   '¡': '|',
   e: '€',
 }
-const telephone = (dataCoding: number, octets: Uint8Array): string => {
+const decodeLikePhone = (dataCoding: number, octets: Uint8Array): string => {
   if (dataCoding === 8) return new TextDecoder('utf-16be').decode(octets)
   const characters = Array.from(octets, (septet) => BASIC[septet]!)
   const [first, ...escaped] = characters.join('').split('\u001b')
@@ -39,7 +39,7 @@ const pieces = fc.oneof(
 )
 
 describe('segments', () => {
-  it('are as many as the domain counts, fit, and make the text again', () => {
+  it('have the number that the domain counts, fit into a part, and decode to the text', () => {
     fc.assert(
       fc.property(pieces, fc.integer({ min: 0, max: 0xffff }), (text, reference) => {
         const counted = countParts(text)
@@ -50,7 +50,7 @@ describe('segments', () => {
           if (counted.parts === 1) {
             expect(esmClass).toBe(0)
             expect(shortMessage.length).toBeLessThanOrEqual(dataCoding === 0 ? 160 : 140)
-            return telephone(dataCoding, shortMessage)
+            return decodeLikePhone(dataCoding, shortMessage)
           }
           expect(esmClass).toBe(0x40)
           expect(Array.from(shortMessage.subarray(0, 7))).toEqual([
@@ -63,7 +63,7 @@ describe('segments', () => {
             i + 1,
           ])
           expect(shortMessage.length - 7).toBeLessThanOrEqual(dataCoding === 0 ? 153 : 134)
-          const part = telephone(dataCoding, shortMessage.subarray(7))
+          const part = decodeLikePhone(dataCoding, shortMessage.subarray(7))
           expect(part.isWellFormed()).toBe(true)
           return part
         })
@@ -72,11 +72,11 @@ describe('segments', () => {
     )
   })
 
-  it('are read back by the reader of what comes in', () => {
+  it('are decoded by the inbound decoder', () => {
     fc.assert(
       fc.property(pieces, (text) => {
         const read = segmentsOf(text, 4711).map(({ dataCoding, esmClass, shortMessage }) => {
-          const body = esmClass === 0 ? shortMessage : readHeader(shortMessage)!.rest
+          const body = esmClass === 0 ? shortMessage : parseHeader(shortMessage)!.rest
           return decodeText(body, dataCoding)
         })
         expect(read.join('')).toBe(text)
@@ -85,7 +85,7 @@ describe('segments', () => {
   })
 })
 
-describe('a header before the text', () => {
+describe('a user data header', () => {
   it.each([
     ['with a reference of 8 bits', [5, 0, 3, 9, 2, 1, 65], { reference: 9, parts: 2, part: 1 }],
     ['with a reference of 16 bits', [6, 8, 4, 1, 2, 3, 2, 65], { reference: 258, parts: 3, part: 2 }],
@@ -93,21 +93,21 @@ describe('a header before the text', () => {
     ['about something else', [4, 5, 2, 1, 1, 65], null],
     ['that is empty', [0, 65], null],
   ])('%s', (_, octets, concatenation) => {
-    const read = readHeader(Uint8Array.from(octets))
+    const read = parseHeader(Uint8Array.from(octets))
     expect(read?.concatenation).toEqual(concatenation)
     expect(Array.from(read!.rest)).toEqual([65])
   })
 
-  it.each([[[]], [[5, 0, 3]], [[3, 0, 9, 1]]])('that does not fit is none: %j', (octets) => {
-    expect(readHeader(Uint8Array.from(octets))).toBeNull()
+  it.each([[[]], [[5, 0, 3]], [[3, 0, 9, 1]]])('longer than its octets is invalid: %j', (octets) => {
+    expect(parseHeader(Uint8Array.from(octets))).toBeNull()
   })
 
-  it('of hostile octets never throws', () => {
-    fc.assert(fc.property(fc.uint8Array(), (octets) => void readHeader(octets)))
+  it('never throws for hostile octets', () => {
+    fc.assert(fc.property(fc.uint8Array(), (octets) => void parseHeader(octets)))
   })
 })
 
-describe('a text that came in', () => {
+describe('an inbound text', () => {
   it.each([
     ['GSM 03.38', 0, [0x1b, 0x65, 0x11], '€_'],
     ['ASCII', 1, [0x5f, 0x40], '_@'],
@@ -121,7 +121,7 @@ describe('a text that came in', () => {
     expect(decodeText(Uint8Array.from(octets), dataCoding)).toBe(text)
   })
 
-  it.each([2, 4, 0xf5, 6, 99])('with data_coding %i is none', (dataCoding) => {
+  it.each([2, 4, 0xf5, 6, 99])('with data_coding %i cannot be decoded', (dataCoding) => {
     expect(decodeText(Uint8Array.from([65]), dataCoding)).toBeNull()
   })
 })

@@ -1,4 +1,4 @@
-/** A small centre for tests: real sockets, and every answer can be made another. */
+/** A small SMSC for tests. It uses real sockets, and a test can replace every answer. */
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { Effect, type Scope } from 'effect'
@@ -6,36 +6,34 @@ import { decodePdu, encodePdu, type Fields, makeFrames, type Pdu } from '../pdu.
 
 export interface Connection {
   readonly socket: Socket
-  /** Asked of the client. Answers come to `received`. */
+  /** Sends a request to the client. Its answer is added to `received`. */
   readonly send: (command: 'deliver_sm' | 'data_sm' | 'enquire_link' | 'unbind', fields?: Fields) => number
   readonly answer: (pdu: Pdu, status?: number, fields?: Fields) => void
   readonly received: Array<Pdu>
 }
 
-export interface Centre {
+export interface TestSmsc {
   readonly port: number
   readonly connections: Array<Connection>
-  /** Connections that are still open. */
-  readonly open: () => ReadonlyArray<Connection>
-  /** Every request of every client, in order. */
+  /** All requests of all clients, in order. */
   readonly requests: Array<{ readonly connection: Connection; readonly pdu: Pdu }>
   readonly submits: () => ReadonlyArray<{ readonly connection: Connection; readonly pdu: Pdu }>
 }
 
-export type Handler = (connection: Connection, pdu: Pdu, centre: Centre) => void
+export type Handler = (connection: Connection, pdu: Pdu, smsc: TestSmsc) => void
 
-/** How it takes requests, by command; without a word: binds and submissions are accepted with ids 1, 2, … */
-export type Behaviour = Partial<Record<string, Handler>>
+/** Handlers by command. Default: binds succeed, and submissions are accepted with ids 1, 2, … */
+export type Handlers = Partial<Record<string, Handler>>
 
-export const makeTestCentre = (
-  behaviour: Behaviour = {},
+export const makeTestSmsc = (
+  handlers: Handlers = {},
   tls?: { readonly key: string; readonly cert: string },
-): Effect.Effect<Centre, never, Scope.Scope> =>
+): Effect.Effect<TestSmsc, never, Scope.Scope> =>
   Effect.gen(function* () {
     const connections: Array<Connection> = []
-    const requests: Centre['requests'] = []
+    const requests: TestSmsc['requests'] = []
     let lastId = 0
-    const usual: Behaviour = {
+    const defaults: Handlers = {
       submit_sm: (connection, pdu) => connection.answer(pdu, 0, { message_id: String(++lastId) }),
       enquire_link: (connection, pdu) => connection.answer(pdu),
       unbind: (connection, pdu) => connection.answer(pdu),
@@ -63,19 +61,19 @@ export const makeTestCentre = (
           const frame = frames.next()
           if (!Buffer.isBuffer(frame)) return
           const pdu = decodePdu(frame)
-          if (pdu === null) throw new Error('the client wrote what is no PDU')
+          if (pdu === null) throw new Error('the client sent octets that are no valid PDU')
           if (pdu.isResponse) {
             connection.received.push(pdu)
             continue
           }
           requests.push({ connection, pdu })
           const handler =
-            behaviour[pdu.command] ??
-            usual[pdu.command] ??
+            handlers[pdu.command] ??
+            defaults[pdu.command] ??
             (pdu.command.startsWith('bind_')
-              ? (connected: Connection, bind: Pdu) => connected.answer(bind, 0, { system_id: 'centre' })
+              ? (connected: Connection, bind: Pdu) => connected.answer(bind, 0, { system_id: 'smsc' })
               : () => {})
-          handler(connection, pdu, centre)
+          handler(connection, pdu, smsc)
         }
       })
     }
@@ -92,17 +90,16 @@ export const makeTestCentre = (
         }),
     )
     const address = server.address()
-    const centre: Centre = {
+    const smsc: TestSmsc = {
       port: typeof address === 'object' && address !== null ? address.port : 0,
       connections,
-      open: () => connections.filter(({ socket }) => !socket.destroyed),
       requests,
       submits: () => requests.filter(({ pdu }) => pdu.command === 'submit_sm'),
     }
-    return centre
+    return smsc
   })
 
-/** A receipt in the usual words. */
+/** The fields of a textual receipt. */
 export const receiptOf = (
   id: string,
   more: { readonly stat?: string; readonly err?: string } = {},
