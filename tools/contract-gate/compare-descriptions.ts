@@ -1,11 +1,11 @@
 /**
  * Compares two OpenAPI descriptions by the versioning rules of the specification. Pure.
  *
- * Additive changes are allowed at any time: a new response field, enumeration value, endpoint, optional
- * parameter or request field, or a wider request. Every other change of what may be sent or received is
- * breaking and needs a new path version, so that the gate also stops changes that this code does not know.
- * Descriptions, examples and component names are not compared: they do not affect programs.
- * Source: specification, Versioning, 3 to 6.
+ * Additive changes are allowed at any time: a new response field, enumeration value, endpoint,
+ * optional parameter or request field, or a wider request. Every other change of what may be sent
+ * or received is breaking and needs a new path version, so that the gate also stops changes that
+ * this code does not know. Descriptions, examples and component names are not compared: they do not
+ * affect programs. Source: specification, Versioning, 3 to 6.
  */
 import type { Json, JsonObject } from '@hub/contract'
 import {
@@ -27,7 +27,10 @@ import { asSchema, compareSchemas } from './compare-schemas.ts'
 
 export type { Change } from './document.ts'
 
-/** Days that a deprecated operation keeps working after its announcement. Specification, Versioning, 5. */
+/**
+ * Days that a deprecated operation keeps working after its announcement. Specification, Versioning,
+ * 5.
+ */
 const DEPRECATION_DAYS = 90
 
 /** Field for the day of the announcement (`2026-11-21`), beside `deprecated: true`. */
@@ -223,8 +226,8 @@ const compareResponses = (context: Context, base: Operation, next: Operation): A
 }
 
 /**
- * The alternative security requirements of an operation. Each is a set of schemes, written out in full, so
- * that a scheme that changes under the same name counts as another scheme.
+ * The alternative security requirements of an operation. Each is a set of schemes, written out in
+ * full, so that a scheme that changes under the same name counts as another scheme.
  */
 const securityRequirements = (
   document: JsonObject,
@@ -275,8 +278,8 @@ const compareDeprecation = (base: Operation, next: Operation): Array<Change> => 
 }
 
 /**
- * The changes from one description to the next, in the order of the first. `today` (`2026-11-21`) decides
- * whether a deprecated operation may be removed.
+ * The changes from one description to the next, in the order of the first. `today` (`2026-11-21`)
+ * decides whether a deprecated operation may be removed.
  */
 export const compareDescriptions = (
   base: JsonObject,

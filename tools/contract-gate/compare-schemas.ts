@@ -1,4 +1,6 @@
-/** Compares two JSON schemas of an OpenAPI document, as they are used in a request or in a response. */
+/**
+ * Compares two JSON schemas of an OpenAPI document, as they are used in a request or in a response.
+ */
 import type { Json, JsonObject } from '@hub/contract'
 import {
   additive,
@@ -126,8 +128,8 @@ export const compareSchemas = (
     return compareAlternative(inside, only, now, direction, where)
   }
 
-  // Each old alternative must still exist, with additive changes only. In a response, clients must also
-  // know each new alternative.
+  // Each old alternative must still exist, with additive changes only. In a response, clients must
+  // also know each new alternative.
   const changes: Array<Change> = []
   const nearest = (candidates: ReadonlyArray<ReadonlyArray<Change>>): ReadonlyArray<Change> =>
     candidates.toSorted(

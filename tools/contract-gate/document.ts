@@ -15,9 +15,13 @@ export type Direction = 'request' | 'response'
 export interface Context {
   readonly base: JsonObject
   readonly next: JsonObject
-  /** Pairs of references that are being compared, so that the comparison of recursive schemas ends. */
+  /**
+   * Pairs of references that are being compared, so that the comparison of recursive schemas ends.
+   */
   readonly open: ReadonlySet<string>
-  /** References to components that are equal in both documents, including everything they refer to. */
+  /**
+   * References to components that are equal in both documents, including everything they refer to.
+   */
   readonly unchanged: ReadonlySet<string>
 }
 
@@ -51,7 +55,10 @@ export const breaking = (rule: string, where: string): Change => ({ kind: 'break
 export const additive = (rule: string, where: string): Change => ({ kind: 'additive', rule, where })
 export const isBreaking = (change: Change): boolean => change.kind === 'breaking'
 
-/** Follows local `$ref`s. Keywords beside a `$ref` win. A `$ref` without a target gives an empty schema. */
+/**
+ * Follows local `$ref`s. Keywords beside a `$ref` win. A `$ref` without a target gives an empty
+ * schema.
+ */
 export const resolve = (document: JsonObject, value: JsonObject): JsonObject => {
   let at = value
   // A bound for references that form a cycle.
@@ -74,8 +81,9 @@ const referencesIn = (text: string): ReadonlyArray<string> =>
   [...text.matchAll(/"\$ref":"([^"]*)"/gu)].map((match) => match[1] ?? '')
 
 /**
- * References to the components that did not change. Most components do not, so skipping them saves most of
- * the work. A component that is missing here is compared, and may still turn out to be equal.
+ * References to the components that did not change. Most components do not, so skipping them saves
+ * most of the work. A component that is missing here is compared, and may still turn out to be
+ * equal.
  */
 export const unchangedIn = (base: JsonObject, next: JsonObject): ReadonlySet<string> => {
   const unchanged = new Map<string, ReadonlyArray<string>>()

@@ -1,12 +1,14 @@
 /**
- * The contract gate, a part of `npm run verify`. It fails when the API definition breaks the contract.
+ * The contract gate, a part of `npm run verify`. It fails when the API definition breaks the
+ * contract.
  *
  *   node tools/contract-gate/main.ts            compare, and fail on a breaking change
  *   node tools/contract-gate/main.ts --accept   the same, and add additive changes to the baseline
  *
- * The baseline is `packages/contract/openapi.baseline.json`. It is committed, so that a fresh clone compares
- * against the same document. Only `--accept` changes it, and only by additive changes. Where there is a git
- * history, the committed `openapi.json` is a second baseline: it covers additions that nobody accepted yet.
+ * The baseline is `packages/contract/openapi.baseline.json`. It is committed, so that a fresh clone
+ * compares against the same document. Only `--accept` changes it, and only by additive changes.
+ * Where there is a git history, the committed `openapi.json` is a second baseline: it covers
+ * additions that nobody accepted yet.
  *
  * No option accepts a breaking change: it needs a new path version (specification, Versioning).
  */
@@ -22,7 +24,10 @@ const today = new Date().toISOString().slice(0, 10)
 
 const parse = (text: string): JsonObject => JSON.parse(text) as JsonObject
 
-/** The description in the last commit; null without git, without a commit, or before the first description. */
+/**
+ * The description in the last commit; null without git, without a commit, or before the first
+ * description.
+ */
 const lastCommitted = (): JsonObject | null => {
   try {
     const text = execFileSync('git', ['show', 'HEAD:./openapi.json'], {

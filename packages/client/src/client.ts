@@ -38,8 +38,8 @@ type RequestBody<Op> = Op extends { requestBody: { content: { 'application/json'
 interface CallOptions {
   readonly signal?: AbortSignal
   /**
-   * Of a POST: any string of your own for this request, at most 255 characters. Without one, each call has a new one, which covers
-   * its own retries.
+   * Of a POST: any string of your own for this request, at most 255 characters. Without one, each
+   * call has a new one, which covers its own retries.
    */
   readonly idempotencyKey?: string
 }
@@ -61,7 +61,9 @@ export interface HubClientOptions {
   readonly baseUrl: string
   /** `hub_live_…` or `hub_test_…` */
   readonly apiKey: string
-  /** How often a call is repeated when nothing came of it (connection, 409, 429, 5xx). Default 2. */
+  /**
+   * How often a call is repeated when nothing came of it (connection, 409, 429, 5xx). Default 2.
+   */
   readonly maxRetries?: number
   /** Of one try, milliseconds. Default 30,000. */
   readonly timeoutMs?: number
@@ -124,7 +126,10 @@ interface Wanted extends CallOptions {
   readonly body?: unknown
 }
 
-/** Waits between tries, where the hub does not say how long: 0.5 s, 1 s, 2 s …, and no longer than this, ms. */
+/**
+ * Waits between tries, where the hub does not say how long: 0.5 s, 1 s, 2 s …, and no longer than
+ * this, ms.
+ */
 const FIRST_WAIT_MS = 500
 const LONGEST_WAIT_MS = 30_000
 

@@ -1,6 +1,7 @@
 /**
- * Webhooks of the hub, verified: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an HMAC-SHA-256 over `t`, a full stop and
- * the raw bytes of the body, keyed with the whole secret string (`whsec_…`).
+ * Webhooks of the hub, verified: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an
+ * HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body, keyed with the whole secret
+ * string (`whsec_…`).
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { components } from './contract.ts'
@@ -90,9 +91,10 @@ const bytesOf = (body: unknown): Uint8Array => {
 /**
  * Verifies a webhook; throws a {@link WebhookSignatureError} when it must not be believed.
  *
- * `body` is what came over the wire, before any parser: bytes, or their text. `header` is the value of `Hub-Signature`. `secret` is the
- * secret of the subscription; give several where one URL serves several subscriptions. A match of one signature with one of them is
- * enough, so that a receiver that knows the old or the new secret goes on through a rotation. Compares in constant time.
+ * `body` is what came over the wire, before any parser: bytes, or their text. `header` is the value
+ * of `Hub-Signature`. `secret` is the secret of the subscription; give several where one URL serves
+ * several subscriptions. A match of one signature with one of them is enough, so that a receiver
+ * that knows the old or the new secret goes on through a rotation. Compares in constant time.
  */
 export const verifySignature = (
   body: Uint8Array | ArrayBuffer | string,
@@ -120,8 +122,9 @@ export const verifySignature = (
 }
 
 /**
- * Verifies a webhook and reads its events. Delivery is at least once and in any order: drop what you have by `event.id`. Throws a
- * {@link WebhookSignatureError}; parameters as of {@link verifySignature}.
+ * Verifies a webhook and reads its events. Delivery is at least once and in any order: drop what
+ * you have by `event.id`. Throws a {@link WebhookSignatureError}; parameters as of {@link
+ * verifySignature}.
  */
 export const readEvents = (
   body: Uint8Array | ArrayBuffer | string,
@@ -140,7 +143,10 @@ export const readEvents = (
   return events as ReadonlyArray<HubEvent>
 }
 
-/** The header that the hub would send with a body: for the tests of your receiver. `at`: milliseconds since the epoch. */
+/**
+ * The header that the hub would send with a body: for the tests of your receiver. `at`:
+ * milliseconds since the epoch.
+ */
 export const signForTest = (body: Uint8Array | string, secret: string, at: number = Date.now()): string => {
   const timestamp = Math.floor(at / 1000)
   return `t=${timestamp},v1=${digest(secret, timestamp, bytesOf(body)).toString('hex')}`

@@ -1,5 +1,6 @@
 /**
- * Writes the description of the API, `openapi.json`, from the definition. Run it after every change of the wire:
+ * Writes the description of the API, `openapi.json`, from the definition. Run it after every change
+ * of the wire:
  *
  *   node packages/contract/scripts/generate.ts
  */

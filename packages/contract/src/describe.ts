@@ -1,7 +1,7 @@
 /**
- * The machine-readable description (OpenAPI 3.1), from the definition in `api.ts`. What the generator says is set
- * right here where it is wrong for this contract: objects are open, numbers in a query are numbers, headers have
- * their usual spelling. The same definition always gives the same bytes.
+ * Generates the API description (OpenAPI 3.1) from the definition in `api/`. It corrects the output
+ * of Effect's generator: objects are open, query numbers are numbers, headers have their usual
+ * spelling. The same definition always gives the same bytes.
  */
 import { OpenApi } from 'effect/http-api'
 import { HubApi } from './api/hub-api.ts'
@@ -39,7 +39,7 @@ const HEADERS: JsonObject = {
   },
 }
 
-/** Sizes of pages, by operation. In a query the generator describes an integer as text. */
+/** Page sizes by operation. The generator would describe a query integer as a string. */
 const PAGES: Readonly<Record<string, { readonly max: number; readonly default: number }>> = {
   'messages.list': LONG_LIST_LIMITS,
   'templates.list': LIST_LIMITS,
@@ -49,7 +49,9 @@ const PAGES: Readonly<Record<string, { readonly max: number; readonly default: n
   'events.list': LONG_LIST_LIMITS,
 }
 
-/** The field that tells the alternatives of a schema apart, by its name: generated clients choose by it. */
+/**
+ * The discriminator field of a schema with alternatives, by schema name. Client generators use it.
+ */
 const DISCRIMINATORS: Readonly<Record<string, string>> = { BatchResult: 'result' }
 
 const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': 'Idempotency-Key' }
@@ -57,7 +59,7 @@ const HEADER_SPELLING: Readonly<Record<string, string>> = { 'idempotency-key': '
 const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Bottom up, objects only. */
+/** Rewrites all objects of a value, bottom up. */
 const rewrite = (value: Json, change: (object: JsonObject) => JsonObject): Json => {
   if (Array.isArray(value)) return value.map((element) => rewrite(element, change))
   if (!isObject(value)) return value
@@ -66,14 +68,20 @@ const rewrite = (value: Json, change: (object: JsonObject) => JsonObject): Json 
   )
 }
 
-/** Objects are open: fields may be added at any time (specification, Versioning, 3). */
+/**
+ * Removes `additionalProperties: false`: fields may be added at any time (specification,
+ * Versioning, 3).
+ */
 const openObjects = (object: JsonObject): JsonObject => {
   if (object['additionalProperties'] !== false) return object
   const { additionalProperties: _, ...open } = object
   return open
 }
 
-/** The generator bounds every integer by what JavaScript can hold, which is no promise of ours. */
+/**
+ * Removes the bounds of safe JavaScript integers, which the generator adds and the contract does
+ * not promise.
+ */
 const unboundIntegers = (object: JsonObject): JsonObject => {
   const { minimum, maximum, ...rest } = object
   return {
@@ -83,7 +91,7 @@ const unboundIntegers = (object: JsonObject): JsonObject => {
   }
 }
 
-/** `allOf` around the pattern of a described string, folded into it. */
+/** Merges an `allOf` with one member into its schema. */
 const foldAllOf = (object: JsonObject): JsonObject => {
   const members = object['allOf']
   if (!Array.isArray(members) || members.length !== 1 || !isObject(members[0])) return object
@@ -92,8 +100,9 @@ const foldAllOf = (object: JsonObject): JsonObject => {
 }
 
 /**
- * Where a named schema is described anew at a place, the generator makes a copy `Money_1`. Here the place gets a
- * reference to the original with a description beside it, which 3.1 allows.
+ * The generator copies a named schema (`Money_1`) at each place with another description. This
+ * replaces the copy by a reference to the original with a description beside it, which OpenAPI 3.1
+ * allows.
  */
 const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json; schemas: JsonObject } => {
   const bare = (schema: Json | undefined): string => {
@@ -105,10 +114,10 @@ const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json
   for (const [name, schema] of Object.entries(schemas)) {
     const original = /^(.+)_[0-9]+$/u.exec(name)?.[1]
     if (original === undefined || bare(schema) !== bare(schemas[original])) continue
-    const told = isObject(schema) ? schema['description'] : undefined
+    const description = isObject(schema) ? schema['description'] : undefined
     copies.set(`#/components/schemas/${name}`, {
       $ref: `#/components/schemas/${original}`,
-      ...(told === undefined ? undefined : { description: told }),
+      ...(description === undefined ? undefined : { description }),
     })
   }
   const replace = (object: JsonObject): JsonObject => {
@@ -126,7 +135,10 @@ const foldCopies = (document: JsonObject, schemas: JsonObject): { document: Json
   }
 }
 
-/** Adds to a schema of alternatives which value of `propertyName` belongs to which of them. */
+/**
+ * Adds the discriminator to a schema with alternatives: which value of `propertyName` belongs to
+ * which of them.
+ */
 const discriminate = (schemas: JsonObject, schema: JsonObject, propertyName: string): JsonObject => {
   const alternatives = schema['oneOf']
   if (!Array.isArray(alternatives)) return schema
@@ -182,7 +194,7 @@ const describeOperation = (operation: JsonObject): JsonObject => {
 }
 
 const generate = (): JsonObject => {
-  // As JSON: the generator's own model is of a document that it has finished.
+  // Through JSON, because the type of the generator's result does not fit the steps below.
   const generated = JSON.parse(JSON.stringify(OpenApi.fromApi(HubApi))) as {
     readonly info: JsonObject
     readonly tags: Json
@@ -218,10 +230,13 @@ const generate = (): JsonObject => {
 
 let made: JsonObject | undefined
 
-/** The description of the public API, as it is served at `GET /v1/openapi.json`. Made once. */
+/** The description of the public API, as `GET /v1/openapi.json` returns it. Generated once. */
 export const description = (): JsonObject => (made ??= generate())
 
 let written: string | undefined
 
-/** The description as text, as it is committed in `openapi.json`: indented, a line feed at its end. Made once. */
+/**
+ * The description as text, as it is committed in `openapi.json`: indented, with a final line feed.
+ * Generated once.
+ */
 export const descriptionText = (): string => (written ??= `${JSON.stringify(description(), null, 2)}\n`)

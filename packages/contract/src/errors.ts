@@ -1,33 +1,34 @@
 /**
- * The error catalogue: every code that the API answers with, once.
+ * The error catalogue: all codes that the API returns.
  *
- * Sources: specification, Errors; contract decisions, General, Message, Templates and senders, Webhook
- * subscription. A code that is not in {@link ERRORS} cannot be answered, because {@link ApiError} takes its code
- * from there.
+ * Sources: specification, Errors; contract decisions, General, Message, Templates and senders,
+ * Webhook subscription. {@link ApiError} takes its code from {@link ERRORS}, so the API cannot
+ * return another code.
  *
- * Messages say what to do next. They are fixed sentences: nothing that a client sent gets into them, so an error
- * may be logged. `param` is different: it may hold the name of a template variable, and stays out of logs.
+ * Messages say what to do next. They are fixed sentences without client input, so errors may be
+ * logged. Only `param` may contain client input (the name of a template variable), so it must not
+ * be logged.
  */
 import { TEXT_MAX_PARTS, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Data } from 'effect'
 import { MAX_BODY_BYTES, MAX_URL_LENGTH, MAX_WEBHOOK_ENDPOINTS } from './limits.ts'
 
-/** Whether a member goes with a code: always, where the caller gives one, or never. */
+/** Whether an error of a code has a member: always, if the caller provides one, or never. */
 export type Presence = 'always' | 'optional' | 'never'
 
-/** What the catalogue says of a code. */
+/** The catalogue entry of a code. */
 export interface ErrorEntry {
   /** HTTP status. `internal_error` is 500 without a `retry_after`: see {@link httpStatusOf}. */
   readonly status: number
-  /** What the answer says where the caller has no better sentence. */
+  /** The default message. */
   readonly message: string
   readonly param: Presence
-  /** The `param` where the caller names none. */
+  /** The default `param`. */
   readonly defaultParam?: string
   readonly retryAfter: Presence
-  /** Seconds, where the caller gives none and `retryAfter` is `always`. */
+  /** The default in seconds, if `retryAfter` is `always`. */
   readonly defaultRetryAfter?: number
-  /** What a retry will do, for the reference. */
+  /** The effect of a retry, for the error page. */
   readonly retry: string
 }
 
@@ -37,7 +38,8 @@ const FIX_TEMPLATE =
 const NO_RETRY = 'Fails in the same way.'
 
 const catalogue = {
-  // Authentication and routing: refused before anything is read or claimed. A retry changes nothing.
+  // Authentication and routing: refused before the body and the idempotency key. A retry changes
+  // nothing.
   invalid_api_key: {
     status: 401,
     message: 'The API key is not valid here. Send a current key as "Authorization: Bearer <API_KEY>".',
@@ -74,7 +76,7 @@ const catalogue = {
     retry: FIX_REQUEST,
   },
 
-  // Pressure: a retry after the wait, with the same idempotency key, runs as new.
+  // Overload and concurrency: a retry after the wait, with the same idempotency key, runs as new.
   rate_limited: {
     status: 429,
     message: 'There were too many requests. Repeat this one after retry_after seconds.',
@@ -88,7 +90,7 @@ const catalogue = {
     message: 'The hub has sent all it may send today. Sending goes on after midnight UTC.',
     param: 'never',
     retryAfter: 'always',
-    // The shortest wait that the specification allows here.
+    // The shortest wait that the specification allows.
     defaultRetryAfter: 60,
     retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
   },
@@ -102,7 +104,8 @@ const catalogue = {
     retry: 'Gets the answer of the first request, once it has one.',
   },
 
-  // The request itself. A retry with the same key gets the stored refusal; a corrected one needs a new key.
+  // Invalid requests. A retry with the same key gets the stored answer; a corrected request needs a
+  // new key.
   invalid_parameter: {
     status: 422,
     message: 'The request is not in the form that the reference describes.',
@@ -249,7 +252,7 @@ const catalogue = {
     message: 'This recipient was sent enough for now. Send again when the window named here has passed.',
     param: 'always',
     defaultParam: 'to',
-    // Absent when the counter is unavailable: then the client keeps an interval of its own.
+    // Absent while Redis is unavailable: the client must use its own interval then.
     retryAfter: 'optional',
     retry: 'Succeeds after the window. Use a new Idempotency-Key then.',
   },
@@ -278,14 +281,15 @@ const catalogue = {
     retry: 'Succeeds once a subscription is deleted. Use a new Idempotency-Key then.',
   },
 
-  // The hub's own failures: nothing is pinned to the idempotency key, so a retry with the same one runs as new.
+  // Failures of the hub: the idempotency key stores nothing, so a retry with the same key runs as
+  // new.
   provider_unavailable: {
     status: 503,
     message:
       'The code could not be queued and was not accepted. Repeat the request with the same Idempotency-Key.',
     param: 'never',
     retryAfter: 'always',
-    // About as long as Kafka needs to elect a new leader.
+    // About the time that Kafka needs to elect a new leader.
     defaultRetryAfter: 5,
     retry: 'Accepts the message anew, with the same Idempotency-Key and client_ref.',
   },
@@ -301,26 +305,29 @@ const catalogue = {
 /** A code of the catalogue. */
 export type ErrorCode = keyof typeof catalogue
 
-/** Every code with its status, message and what goes with it. */
+/** All codes with their catalogue entries. */
 export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = catalogue
 
-/** Every code, in the order of the catalogue. */
+/** All codes, in the order of the catalogue. */
 export const ERROR_CODES = Object.keys(catalogue) as ReadonlyArray<ErrorCode> as readonly [
   ErrorCode,
   ...Array<ErrorCode>,
 ]
 
-/** The flood window that tripped first. Specification, Per-recipient anti-flood. */
+/**
+ * Flood windows; an error names the one that was exceeded first. Specification, Per-recipient
+ * anti-flood.
+ */
 export const FLOOD_WINDOWS = ['pause', 'hour', 'day'] as const
 export type FloodWindow = (typeof FLOOD_WINDOWS)[number]
 
-/**
- * A refusal or failure as a client will see it. Make one with {@link apiError}, which keeps to the catalogue.
- */
+/** An error for a client. Create it with {@link apiError}, which applies the catalogue. */
 export class ApiError extends Data.TaggedError('ApiError')<{
   readonly code: ErrorCode
   readonly message: string
-  /** Path of the offending parameter: `to`, `messages[3].to`, `variables.code`. Not for logs. */
+  /**
+   * Path of the invalid parameter: `to`, `messages[3].to`, `variables.code`. It must not be logged.
+   */
   readonly param?: string
   /** Whole seconds, at least 1. */
   readonly retryAfter?: number
@@ -329,25 +336,27 @@ export class ApiError extends Data.TaggedError('ApiError')<{
 
 export interface ApiErrorOptions {
   readonly param?: string
-  /** Seconds; rounded up to a whole one, at least 1. */
+  /** Seconds; rounded up to a whole number, at least 1. */
   readonly retryAfter?: number
   /** Only for `recipient_flood_limited`. */
   readonly window?: FloodWindow
-  /** A fixed sentence that says more than the catalogue's. Never put in it what the client sent. */
+  /** A more specific fixed sentence than the catalogue's. It must not contain client input. */
   readonly message?: string
 }
 
 /**
- * A `param` may end in a name that a client chose (a variable's). Where it is not short and printable, only the
- * part that the contract chose is told: `variables`, `messages[3].variables`.
+ * A `param` may end with a name that the client chose (a variable). If that is long or not
+ * printable, only the part that the contract defines remains: `variables`, `messages[3].variables`.
  */
 const MAX_PARAM_LENGTH = 256
-const tellable = (param: string): string =>
+const sanitizeParam = (param: string): string =>
   param.length <= MAX_PARAM_LENGTH && !/[\p{Cc}\p{Cs}]/u.test(param)
     ? param
     : (/^(?:messages\[\d+\]\.)?[A-Za-z_-]{1,64}/u.exec(param)?.[0] ?? 'body')
 
-/** Makes an error of the catalogue: fills in what always goes with the code, leaves out what never does. */
+/**
+ * Creates an error: adds the members that the code always has, and drops those that it never has.
+ */
 export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiError => {
   const entry = ERRORS[code]
   const param = entry.param === 'never' ? undefined : (options.param ?? entry.defaultParam)
@@ -355,7 +364,7 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
   return new ApiError({
     code,
     message: options.message ?? entry.message,
-    ...(param === undefined ? undefined : { param: tellable(param) }),
+    ...(param === undefined ? undefined : { param: sanitizeParam(param) }),
     ...(seconds === undefined ? undefined : { retryAfter: Math.max(1, Math.ceil(seconds)) }),
     ...(options.window === undefined || code !== 'recipient_flood_limited'
       ? undefined
@@ -364,13 +373,13 @@ export const apiError = (code: ErrorCode, options: ApiErrorOptions = {}): ApiErr
 }
 
 /**
- * The HTTP status of an error. `internal_error` is 503 when it says when to come back (storage or bus are
- * down) and 500 when it cannot know (a fault of ours). Specification, Rules of POST /v1/messages, 10.
+ * The HTTP status of an error. `internal_error` is 503 with a `retry_after` (PostgreSQL or Kafka is
+ * unavailable), and 500 without one (a defect). Specification, Rules of POST /v1/messages, 10.
  */
 export const httpStatusOf = (error: ApiError): number =>
   error.code === 'internal_error' && error.retryAfter === undefined ? 500 : ERRORS[error.code].status
 
-/** The `error` member of a body: in an answer, and in a rejected element of a batch. */
+/** The `error` member of an error envelope and of a rejected batch element. */
 export interface ErrorObject {
   readonly code: string
   readonly message: string
@@ -382,7 +391,7 @@ export interface ErrorObject {
 }
 
 /**
- * The error envelope. `docBase` is the address of the page that {@link renderErrorPage} makes, such as
+ * The error envelope. `docBase` is the URL of the error page, such as
  * `https://hub.example/docs/errors`.
  */
 export const toErrorBody = (
@@ -401,6 +410,6 @@ export const toErrorBody = (
   },
 })
 
-/** The headers that repeat what is in the body: `Retry-After`, whenever there is a `retry_after`. */
+/** Headers that repeat members of the body: `Retry-After` for `retry_after`. */
 export const errorHeaders = (error: ApiError): Readonly<Record<string, string>> =>
   error.retryAfter === undefined ? {} : { 'Retry-After': String(error.retryAfter) }

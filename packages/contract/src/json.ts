@@ -4,7 +4,7 @@ import { Schema } from 'effect'
 /** A JSON value. */
 export type Json = Schema.Json
 
-/** A JSON object as it was parsed. Every name in it is an own property, `__proto__` too. */
+/** A parsed JSON object. All names are own properties, `__proto__` too. */
 export interface JsonObject {
   readonly [name: string]: Json
 }

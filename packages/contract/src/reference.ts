@@ -1,7 +1,7 @@
 /**
- * The pages for people: the reference at `/docs`, which shows the description with everything it needs inside,
- * and the list of errors at `/docs/errors`, where every `doc_url` leads. Neither calls out, and neither needs a
- * key. Both come with a content security policy that allows exactly the scripts and styles that are in them.
+ * HTML pages: the API reference at `/docs` and the error list at `/docs/errors`, to which every
+ * `doc_url` points. Both need no API key and load nothing from other hosts. Their content security
+ * policies allow exactly their own scripts and styles.
  */
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -13,19 +13,22 @@ import { HubApi } from './api/hub-api.ts'
 import { description } from './describe.ts'
 import { type ErrorEntry, ERROR_CODES, ERRORS } from './errors.ts'
 
-/** Where the reference is served. */
+/** Path of the reference. */
 export const REFERENCE_PATH = '/docs'
 
-/** Where the list of errors is served; the `docBase` of `toErrorBody` ends in it. */
+/** Path of the error list; the `docBase` of `toErrorBody` ends with it. */
 export const ERROR_PAGE_PATH = '/docs/errors'
 
-/** A page as it is kept: compressed once, headers to be sent as they are. */
+/** A cached page: compressed once, with its response headers. */
 export interface HtmlPage {
-  /** For a client that accepts gzip; goes out with `Content-Encoding: gzip`. */
+  /** For clients that accept gzip; add `Content-Encoding: gzip`. */
   readonly gzip: Uint8Array
-  /** For one that does not. Decompressed at each call: such clients are rare and the page is large. */
+  /** For other clients. Decompressed at each call: such clients are rare, and the page is large. */
   readonly plain: () => Uint8Array
-  /** Everything but `Content-Encoding` and `Content-Length`. `ETag` is weak: it is that of both forms. */
+  /**
+   * All headers except `Content-Encoding` and `Content-Length`. The `ETag` is weak: both forms
+   * share it.
+   */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -37,8 +40,9 @@ const sources = (html: string, tag: 'script' | 'style'): string =>
     .join(' ')
 
 /**
- * Only what is in the page may run, and it may talk to the hub alone. The reference puts styles into the page as it
- * runs, so their hashes cannot be known; a style cannot send anything out under the rest of the policy.
+ * Only scripts of the page may run, and they may only connect to the hub. The reference viewer
+ * creates styles at run time, so their hashes are unknown; the rest of the policy prevents a style
+ * from sending data.
  */
 const policy = (html: string, styles: 'inline' | 'hashed'): string =>
   [
@@ -73,7 +77,7 @@ const pageOf = Effect.fnUntraced(function* (html: string, styles: 'inline' | 'ha
   return page
 })
 
-/** Made at the first request and kept: a megabyte compressed, and a tenth of a second to make. */
+/** Computes a value at its first use and caches it: a page takes 0.1 s and has 1 MB compressed. */
 const once = <A>(make: Effect.Effect<A>): Effect.Effect<A> => {
   let made: A | undefined
   return Effect.suspend(() =>
@@ -81,10 +85,13 @@ const once = <A>(make: Effect.Effect<A>): Effect.Effect<A> => {
   )
 }
 
-/** Never connected to: the page is made by asking a router in this process. */
+/** Only used to ask a router in this process; nothing connects to it. */
 const DOCS = 'http://hub.invalid'
 
-/** Nothing that leads elsewhere: no fonts, tools, hosted client, assistant or telemetry of the viewer's maker. */
+/**
+ * Disables everything that loads from or links to the viewer's vendor: fonts, tools, client,
+ * assistant, telemetry.
+ */
 const VIEWER: HttpApiScalar.ScalarConfig & Readonly<Record<string, unknown>> = {
   withDefaultFonts: false,
   theme: 'default',
@@ -97,7 +104,7 @@ const VIEWER: HttpApiScalar.ScalarConfig & Readonly<Record<string, unknown>> = {
   mcp: { disabled: true },
 }
 
-/** The page of the bundled viewer, with our description in place of the generated one. */
+/** The page of the bundled viewer, with our description instead of the generated one. */
 const scalarHtml = Effect.acquireUseRelease(
   Effect.sync(() =>
     HttpRouter.toWebHandler(
@@ -113,7 +120,7 @@ const scalarHtml = Effect.acquireUseRelease(
   ({ dispose }) => Effect.promise(dispose),
 )
 
-/** The reference of the API, for {@link REFERENCE_PATH}. Made at its first use and kept. */
+/** The API reference, for {@link REFERENCE_PATH}. */
 export const referencePage: Effect.Effect<HtmlPage> = once(
   Effect.flatMap(scalarHtml, (html) => pageOf(html, 'inline')),
 )
@@ -137,7 +144,10 @@ const WITH: Readonly<Record<ErrorEntry['retryAfter'], string>> = {
   never: 'never',
 }
 
-/** The list of errors as HTML: one section a code, whose id is the code, for the `doc_url` of an error. */
+/**
+ * The error list as HTML: one section for each code. Its id is the code, which `doc_url` uses as
+ * fragment.
+ */
 export const renderErrorPage = (): string => {
   const sections = ERROR_CODES.map((code) => {
     const entry = ERRORS[code]
@@ -169,7 +179,7 @@ ${sections.join('\n')}
 `
 }
 
-/** The list of errors, for {@link ERROR_PAGE_PATH}. Made at its first use and kept. */
+/** The error list, for {@link ERROR_PAGE_PATH}. */
 export const errorPage: Effect.Effect<HtmlPage> = once(
   Effect.suspend(() => pageOf(renderErrorPage(), 'hashed')),
 )

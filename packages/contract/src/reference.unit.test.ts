@@ -12,7 +12,10 @@ const text = (page: HtmlPage) => gunzipSync(page.gzip).toString('utf8')
 const directive = (page: HtmlPage, name: string): string =>
   page.headers['Content-Security-Policy']?.split('; ').find((one) => one.startsWith(`${name} `)) ?? ''
 
-/** The content of every script element, the way a browser takes it: to the next end tag, whatever is between. */
+/**
+ * The content of every script element, the way a browser takes it: to the next end tag, whatever is
+ * between.
+ */
 const scripts = (html: string): ReadonlyArray<string> =>
   [...html.matchAll(/<script[^>]*>([\s\S]*?)<\/script/giu)].map((match) => match[1] ?? '')
 

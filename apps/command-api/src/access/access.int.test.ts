@@ -1,4 +1,7 @@
-/** Authentication and request rate over HTTP. Source: specification, Authentication and Request rate; contract, General. */
+/**
+ * Authentication and request rate over HTTP. Source: specification, Authentication and Request
+ * rate; contract, General.
+ */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp } from 'node:net'

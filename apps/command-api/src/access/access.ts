@@ -28,9 +28,9 @@ export class Access extends Context.Service<
   Access,
   {
     /**
-     * Identifies the caller. Fails with `rate_limited`, before the key check, while the gate is closed for the
-     * client's address. Fails with `invalid_api_key` otherwise, which counts as a failed login if the request
-     * has an `Authorization` header.
+     * Identifies the caller. Fails with `rate_limited`, before the key check, while the gate is
+     * closed for the client's address. Fails with `invalid_api_key` otherwise, which counts as a
+     * failed login if the request has an `Authorization` header.
      */
     readonly login: (credentials: Credentials) => Effect.Effect<Caller, ApiError | StorageError>
     /** Takes a token of the key's request rate; `null` while Redis is unavailable. */

@@ -8,7 +8,10 @@ import { type ClientAddress, isWithin, networkFrom, type Networks } from './clie
 const BEARER = /^bearer +(\S+) *$/i
 
 const VALID_TTL = Duration.millis(CACHE_TTL_MS.apiKey)
-/** A new key must work at once, so a miss is cached only for a client that repeats a wrong key rapidly. */
+/**
+ * A new key must work at once, so a miss is cached only for a client that repeats a wrong key
+ * rapidly.
+ */
 const INVALID_TTL = Duration.millis(250)
 /** Cached keys; some 300 bytes each. */
 const CAPACITY = 10_000
@@ -47,8 +50,8 @@ export class ApiKeys extends Context.Service<
   ApiKeys,
   {
     /**
-     * The caller by the value of `Authorization`; `null` for an invalid key and for a key that this address may
-     * not use. Clients must not be able to distinguish the two.
+     * The caller by the value of `Authorization`; `null` for an invalid key and for a key that this
+     * address may not use. Clients must not be able to distinguish the two.
      */
     readonly identify: (
       authorization: string,

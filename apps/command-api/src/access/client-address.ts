@@ -1,6 +1,6 @@
 /**
- * The trusted client address of a request. Pure, except for a cache. Source: contract, General (client
- * address); specification, Authentication, 3 and 4.
+ * The trusted client address of a request. Pure, except for a cache. Source: contract, General
+ * (client address); specification, Authentication, 3 and 4.
  */
 import { Result } from 'effect'
 import { IpNetwork, NetAddress } from 'effect/net'
@@ -11,9 +11,14 @@ export type ClientAddress = NetAddress.IpAddress | null
 /** IPv4 and IPv6 networks. */
 export type Networks = ReadonlyArray<IpNetwork.IpNetwork>
 
-/** Parsed texts: clients send many requests, and parsing an address costs as much as checking a key. */
+/**
+ * Parsed texts: clients send many requests, and parsing an address costs as much as checking a key.
+ */
 const cache = new Map<string, ClientAddress>()
-/** The cache is cleared at this size. An entry has some hundred bytes, because longer texts are not cached. */
+/**
+ * The cache is cleared at this size. An entry has some hundred bytes, because longer texts are not
+ * cached.
+ */
 const CACHE_CAPACITY = 1000
 /** The longest address with a zone is shorter. */
 const CACHED_CHARACTERS = 64
@@ -36,7 +41,10 @@ const parseUncached = (text: string): ClientAddress => {
   return Result.isSuccess(parsed) ? NetAddress.toCanonical(parsed.success) : null
 }
 
-/** One hop of `X-Forwarded-For`: an address. Some proxies add the port, and put IPv6 in brackets then. */
+/**
+ * One hop of `X-Forwarded-For`: an address. Some proxies add the port, and put IPv6 in brackets
+ * then.
+ */
 const parseHop = (hop: string): ClientAddress => {
   const bracketed = /^\[([^\]]+)\](?::\d+)?$/.exec(hop)?.[1]
   if (bracketed !== undefined) return parse(bracketed)
@@ -54,8 +62,8 @@ export const isWithin = (networks: Networks, address: ClientAddress): boolean =>
 
 /**
  * The client address: the peer of the socket or, if that is a trusted proxy, the last hop of
- * `X-Forwarded-For` that is not one. Earlier hops come from the client itself and are ignored. If a hop is not
- * an address, the result is the proxy that reported it.
+ * `X-Forwarded-For` that is not one. Earlier hops come from the client itself and are ignored. If a
+ * hop is not an address, the result is the proxy that reported it.
  */
 export const clientAddress = (
   socketAddress: string | undefined,
@@ -77,8 +85,9 @@ export const clientAddress = (
 }
 
 /**
- * Parses a network in CIDR notation, or one address. Fails with the text: networks are configuration, not
- * personal data. Host bits must be zero: `10.1.2.3/8` is probably a mistake for `10.0.0.0/8`.
+ * Parses a network in CIDR notation, or one address. Fails with the text: networks are
+ * configuration, not personal data. Host bits must be zero: `10.1.2.3/8` is probably a mistake for
+ * `10.0.0.0/8`.
  */
 export const networkFrom = (text: string): Result.Result<IpNetwork.IpNetwork, string> => {
   const trimmed = text.trim()

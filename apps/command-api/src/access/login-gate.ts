@@ -2,10 +2,11 @@
  * The failed-login gate of a process, over the shared counters in Redis. Source: specification,
  * Authentication, 4; contract, General (failed-login gate), Unavailability (Redis).
  *
- * An open gate is cached for a second: nearly all addresses have no failures, and asking Redis costs a quarter
- * of a request. After a failure in this process, its address is not cached for a minute, so that the count is
- * exact within a process. Failures in other processes are seen within a second, so an address that fails in
- * several processes at once gets at most one more attempt in each.
+ * An open gate is cached for a second: nearly all addresses have no failures, and asking Redis
+ * costs a quarter of a request. After a failure in this process, its address is not cached for a
+ * minute, so that the count is exact within a process. Failures in other processes are seen within
+ * a second, so an address that fails in several processes at once gets at most one more attempt in
+ * each.
  */
 import { Counters, type GateVerdict } from '@hub/counters'
 import { Cache, Clock, Duration, Effect, Exit } from 'effect'

@@ -1,4 +1,7 @@
-/** `GET /v1/events`: pages of the event journal. Source: specification, Delivery of events, 10; contract, Events. */
+/**
+ * `GET /v1/events`: pages of the event journal. Source: specification, Delivery of events, 10;
+ * contract, Events.
+ */
 import type { EventsPage } from '@hub/contract'
 import { decodeId, encodeId } from '@hub/domain'
 import { ReadEvents, Sql, type StorageError } from '@hub/store'
@@ -13,8 +16,8 @@ export class Events extends Context.Service<
   Events,
   {
     /**
-     * Events in the order of the journal, with public ids; `null` when `startingAfter` names no event of the
-     * owner.
+     * Events in the order of the journal, with public ids; `null` when `startingAfter` names no
+     * event of the owner.
      */
     readonly page: (
       owner: Owner,

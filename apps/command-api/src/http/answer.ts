@@ -9,7 +9,9 @@ export interface Answer {
   readonly body: string | Uint8Array
   readonly contentType: string
   readonly headers?: Readonly<Record<string, string>>
-  /** A repeat of the request may do more, so this answer is not stored under its idempotency key. */
+  /**
+   * A repeat of the request may do more, so this answer is not stored under its idempotency key.
+   */
   readonly repeatable?: true
 }
 
@@ -63,7 +65,9 @@ export const pageAnswer = <T extends { readonly id: string }>(
     startingAfter,
   })
 
-/** The error envelope. `status` replaces the status of the catalogue, for a malformed HTTP request. */
+/**
+ * The error envelope. `status` replaces the status of the catalogue, for a malformed HTTP request.
+ */
 export const errorAnswer = (
   error: ApiError,
   requestId: string,
@@ -76,8 +80,9 @@ export const errorAnswer = (
   })
 
 /**
- * Headers of every answer: browsers must not sniff, frame or cache it, nor send its URL to other sites. The
- * policy allows nothing, because an answer of the API is data; the reference page sets its own policy.
+ * Headers of every answer: browsers must not sniff, frame or cache it, nor send its URL to other
+ * sites. The policy allows nothing, because an answer of the API is data; the reference page sets
+ * its own policy.
  */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',

@@ -123,7 +123,8 @@ describe('POST /v1/messages', () => {
         (q) => q`SELECT count(*)::integer AS count FROM command.acceptances WHERE client_ref = 'at-once'`,
       )
       assert.strictEqual(rows[0]?.count, 1)
-      // The other process cannot know that a code is on its way, so it may publish the same record again, marked.
+      // The other process cannot know that a code is on its way, so it may publish the same record
+      // again, marked.
       const id = factId(answers[0]!.id, 'accepted')
       await eventually(() => lane.some((record) => record.id === id), { withinMs: 10_000 })
       const unmarked = facts(lane.filter((record) => record.id === id)).filter((fact) => !fact.republished)
@@ -168,7 +169,8 @@ describe('POST /v1/messages', () => {
     )
     const refused = await send(service({ to: '+79005550001' }), account.keys.live)
     assert.strictEqual((refused.body as Failed).error.code, 'recipient_opted_out')
-    // Its pause does not count what was refused, but what was accepted: another account has windows of its own.
+    // Its pause does not count what was refused, but what was accepted: another account has windows
+    // of its own.
     await accepted(otp({ to: '+79005550001' }), other.keys.live)
     await accepted(service({ to: '+79005550001' }), account.keys.test)
   })

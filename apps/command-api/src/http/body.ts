@@ -1,6 +1,6 @@
 /**
- * The body of a request: the checks of its size and encoding, which come before authentication. Source:
- * contract, General (order of checks, hostile input).
+ * The body of a request: the checks of its size and encoding, which come before authentication.
+ * Source: contract, General (order of checks, hostile input).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -9,8 +9,8 @@ import { ByteSize, Effect } from 'effect'
 import { HttpIncomingMessage, type HttpServerRequest } from 'effect/http'
 
 /**
- * Bytes of all bodies in memory: 32 bodies of the maximum size. Above this, a new body is refused (503 with
- * `retry_after`). Above twice this, connections whose body still grows are closed.
+ * Bytes of all bodies in memory: 32 bodies of the maximum size. Above this, a new body is refused
+ * (503 with `retry_after`). Above twice this, connections whose body still grows are closed.
  */
 const BUDGET_BYTES = 32 * MAX_BODY_BYTES
 
@@ -38,7 +38,10 @@ const refused = (code: 'payload_too_large' | 'unsupported_media_type'): Declared
   error: apiError(code),
 })
 
-/** Checks the headers. Pure. Node already refuses contradictory ones (two lengths, a length with chunks). */
+/**
+ * Checks the headers. Pure. Node already refuses contradictory ones (two lengths, a length with
+ * chunks).
+ */
 export const declaredBody = (headers: IncomingHttpHeaders): DeclaredBody => {
   const chunked = headers['transfer-encoding'] !== undefined
   const length = Number(headers['content-length'] ?? 0)
@@ -58,8 +61,8 @@ const LIMIT = ByteSize.bytes(MAX_BODY_BYTES)
 let bytesInMemory = 0
 
 /**
- * Runs `use` with the body. It reads at most 4 MiB, whatever the headers declare. The bytes count against the
- * budget until `use` ends.
+ * Runs `use` with the body. It reads at most 4 MiB, whatever the headers declare. The bytes count
+ * against the budget until `use` ends.
  */
 export const withBody = <A, E, R>(
   request: HttpServerRequest.HttpServerRequest,

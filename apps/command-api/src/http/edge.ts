@@ -1,4 +1,6 @@
-/** State that all requests of the process share: its lifecycle, the documentation URL and tracing. */
+/**
+ * State that all requests of the process share: its lifecycle, the documentation URL and tracing.
+ */
 import { Tracing, type TracingShape } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
 
@@ -10,7 +12,10 @@ export class HttpEdge extends Context.Service<
   {
     /** Base URL of the error documentation; the error code follows as fragment. */
     readonly docBase: string
-    /** `serving` from the start of the listener until SIGTERM. The process is ready only in this state. */
+    /**
+     * `serving` from the start of the listener until SIGTERM. The process is ready only in this
+     * state.
+     */
     readonly state: () => EdgeState
     readonly enter: (state: 'serving' | 'draining') => void
     /** Adds a listener that is called once, at the start of `draining`. */

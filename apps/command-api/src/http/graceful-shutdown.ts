@@ -1,14 +1,15 @@
 /**
- * Graceful shutdown. A load balancer polls `/readyz` and sends requests until it sees that the process is not
- * ready. So the process first reports that, serves for a while as before, and only then closes its listener.
+ * Graceful shutdown. A load balancer polls `/readyz` and sends requests until it sees that the
+ * process is not ready. So the process first reports that, serves for a while as before, and only
+ * then closes its listener.
  */
 import { Duration, Effect, Layer } from 'effect'
 import { HttpEdge } from './edge.ts'
 
 /**
- * When the scope closes, enters `draining` and delays the finalizers of all layers below it by `delay`.
- * Answers have `Connection: close` meanwhile, so that few connections are left when the listener closes.
- * List it above the listener.
+ * When the scope closes, enters `draining` and delays the finalizers of all layers below it by
+ * `delay`. Answers have `Connection: close` meanwhile, so that few connections are left when the
+ * listener closes. List it above the listener.
  */
 export const gracefulShutdown = (delay: Duration.Duration): Layer.Layer<never, never, HttpEdge> =>
   Layer.effectDiscard(

@@ -1,6 +1,6 @@
 /**
- * Metrics of each request, and a span for each sampled one. They contain the route of the contract, never the
- * path, which may contain any text.
+ * Metrics of each request, and a span for each sampled one. They contain the route of the contract,
+ * never the path, which may contain any text.
  */
 import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
 import { Context, Metric } from 'effect'
@@ -22,7 +22,10 @@ interface LabelledMetrics {
   readonly answers: Metric.Metric<number, unknown>
   readonly seconds: Metric.Metric<number, unknown>
 }
-/** Cached for each combination of labels, of which there are few: setting attributes costs a microsecond. */
+/**
+ * Cached for each combination of labels, of which there are few: setting attributes costs a
+ * microsecond.
+ */
 const labelled = new Map<string, LabelledMetrics>()
 const metricsFor = (method: string, route: string, status: number): LabelledMetrics => {
   const key = `${method} ${route} ${status}`
@@ -46,7 +49,10 @@ export interface Trace {
   readonly attributes: Record<string, string | number>
 }
 
-/** Starts to observe a request. `trace` is `null` if it is not sampled. Call `ended` once, with the status. */
+/**
+ * Starts to observe a request. `trace` is `null` if it is not sampled. Call `ended` once, with the
+ * status.
+ */
 export const observe = (
   tracing: TracingShape,
   { method, route, traceparent }: ObservedRequest,
@@ -62,7 +68,10 @@ export const observe = (
   const methodLabel = METHODS.has(method) ? method : '_OTHER'
   return {
     trace,
-    /** Annotations of log lines. They contain the caller's trace id even if the hub does not sample the trace. */
+    /**
+     * Annotations of log lines. They contain the caller's trace id even if the hub does not sample
+     * the trace.
+     */
     annotations:
       traceId === undefined ? { request_id: requestId } : { request_id: requestId, trace_id: traceId },
     ended: (status: number): void => {

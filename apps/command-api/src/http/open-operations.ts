@@ -1,4 +1,7 @@
-/** Operations that need no API key: the API description, the pages for people, and the schema registry. */
+/**
+ * Operations that need no API key: the API description, the pages for people, and the schema
+ * registry.
+ */
 import {
   descriptionText,
   ERROR_PAGE_PATH,

@@ -141,7 +141,10 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, yield* Effect.flatMap(endpoints.remove(caller, params['id'] ?? ''), orNotFound))
   })
 
-  /** An operation on a subscription without a body. A missing subscription is reported before a bad body. */
+  /**
+   * An operation on a subscription without a body. A missing subscription is reported before a bad
+   * body.
+   */
   const onEndpoint = <A>(
     act: (call: Call, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
   ): Operation =>

@@ -1,6 +1,6 @@
 /**
- * The request pipeline. It is the only place that defines the order of the checks. The first check that
- * fails determines the answer. Source: contract, General (order of checks).
+ * The request pipeline. It is the only place that defines the order of the checks. The first check
+ * that fails determines the answer. Source: contract, General (order of checks).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
@@ -19,13 +19,16 @@ import type { HttpEdge } from './edge.ts'
 import { observe, type ObservedRequest, type Trace } from './observe.ts'
 
 /**
- * The contract promises an answer within 3 s after the request has arrived. Each wait of an operation has its
- * own deadline; this one covers all of them. The rest of the 3 s is for the release of an idempotency lock
- * and for writing the answer. `server.ts` limits the time in which a request arrives; both together stay
- * below 20 s. Source: contract, Unavailability; architecture, "What must stay true", 4.
+ * The contract promises an answer within 3 s after the request has arrived. Each wait of an
+ * operation has its own deadline; this one covers all of them. The rest of the 3 s is for the
+ * release of an idempotency lock and for writing the answer. `server.ts` limits the time in which a
+ * request arrives; both together stay below 20 s. Source: contract, Unavailability; architecture,
+ * "What must stay true", 4.
  */
 const ANSWER_WITHIN = Duration.millis(2700)
-/** For an operation that waits for a server of the client: the receiver of a test delivery has 10 s. */
+/**
+ * For an operation that waits for a server of the client: the receiver of a test delivery has 10 s.
+ */
 const RECEIVER_ANSWER_WITHIN = Duration.seconds(19)
 /** `retry_after` in seconds when PostgreSQL does not answer. */
 const RETRY_AFTER = 2
@@ -56,8 +59,8 @@ export interface Call extends Pick<Exchange, 'requestId' | 'errorObject' | 'trac
 }
 
 /**
- * An operation with an authenticated caller. It first looks up the resource of the path (404), then checks
- * JSON and shape, then makes the further checks of the contract.
+ * An operation with an authenticated caller. It first looks up the resource of the path (404), then
+ * checks JSON and shape, then makes the further checks of the contract.
  */
 export type Operation = (call: Call) => Effect.Effect<Answer, ApiError | StorageError>
 
@@ -83,7 +86,10 @@ const rateHeaders = (rate: RateVerdict): Readonly<Record<string, string>> => ({
   'x-ratelimit-reset': String(rate.resetSeconds),
 })
 
-/** Takes a token of the key's request rate. Without Redis, requests pass and answers have no rate headers. */
+/**
+ * Takes a token of the key's request rate. Without Redis, requests pass and answers have no rate
+ * headers.
+ */
 const checkRate = Effect.fnUntraced(function* (
   access: Access['Service'],
   caller: Caller,
@@ -117,7 +123,8 @@ export interface AuthServices {
  *  3. the failed-login gate, then the key
  *  4. the request rate
  *  5. the idempotency key of a POST
- *  6. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender, variables, opt-out
+ * 6. the operation: resource in the path, JSON and shape, used `client_ref`, template, sender,
+ * variables, opt-out
  */
 export const runChecked = (
   { access, idempotency }: AuthServices,
@@ -173,8 +180,9 @@ const toApiError = (error: ApiError | StorageError): Effect.Effect<ApiError> => 
 }
 
 /**
- * Handles one request: gives it an id, and turns every outcome into an answer. A defect is answered with 500
- * `internal_error`; its cause is only in the log. An error answer also gets the status and headers of `extra`.
+ * Handles one request: gives it an id, and turns every outcome into an answer. A defect is answered
+ * with 500 `internal_error`; its cause is only in the log. An error answer also gets the status and
+ * headers of `extra`.
  */
 export const exchange = (
   edge: HttpEdge['Service'],

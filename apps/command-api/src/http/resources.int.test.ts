@@ -1,4 +1,7 @@
-/** Templates, senders, estimates, stats and spending over HTTP. Source: contract, Templates and senders, Account, stats. */
+/**
+ * Templates, senders, estimates, stats and spending over HTTP. Source: contract, Templates and
+ * senders, Account, stats.
+ */
 import { randomUUID } from 'node:crypto'
 import { encodeId, type Mode } from '@hub/domain'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'

@@ -1,6 +1,6 @@
 /**
- * Maps paths to operations, by the route list of the contract. A path with another method is 405 with
- * `Allow`; an unknown path is 404.
+ * Maps paths to operations, by the route list of the contract. A path with another method is 405
+ * with `Allow`; an unknown path is 404.
  */
 import * as NodeHttpServerRequest from '@effect/platform-node/NodeHttpServerRequest'
 import { apiError, ROUTES } from '@hub/contract'
@@ -113,7 +113,9 @@ const routerConfig = Layer.succeed(HttpRouter.RouterConfig)({
 
 const NO_HOST = 'A request needs one Host header.'
 
-/** HTTP/1.1 requires `Host`. Node's own check is off, because its answer lacks the error envelope. */
+/**
+ * HTTP/1.1 requires `Host`. Node's own check is off, because its answer lacks the error envelope.
+ */
 const hasHost = (request: HttpServerRequest.HttpServerRequest): boolean => {
   const { headers, httpVersion } = NodeHttpServerRequest.toIncomingMessage(request)
   return headers.host !== undefined || httpVersion === '1.0'
@@ -151,7 +153,10 @@ const makeApp = Effect.fnUntraced(function* (options: OperationsOptions) {
   )
 })
 
-/** Serves the API until the scope closes. Then it enters `draining` and answers the requests in progress. */
+/**
+ * Serves the API until the scope closes. Then it enters `draining` and answers the requests in
+ * progress.
+ */
 export const apiLayer = (options: OperationsOptions) =>
   Layer.effectDiscard(
     Effect.gen(function* () {

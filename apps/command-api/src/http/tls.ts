@@ -1,6 +1,6 @@
 /**
- * The certificate of the listener, from two files. They may be replaced while the process runs, because a
- * process may live longer than a certificate.
+ * The certificate of the listener, from two files. They may be replaced while the process runs,
+ * because a process may live longer than a certificate.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -47,13 +47,15 @@ export const loadKeyPair = ({ certFile, keyFile }: TlsFiles): Effect.Effect<KeyP
     ),
   )
 
-/** Delay until a replaced certificate is used: short, compared with the overlap of two certificates. */
+/**
+ * Delay until a replaced certificate is used: short, compared with the overlap of two certificates.
+ */
 const RELOAD_INTERVAL = Duration.seconds(10)
 
 /**
- * Polls the files and uses a changed pair for new connections. An unusable pair is logged once and changes
- * nothing: a replacement may be in progress. It polls because file watchers miss the replacement of a mounted
- * secret, which moves a symbolic link.
+ * Polls the files and uses a changed pair for new connections. An unusable pair is logged once and
+ * changes nothing: a replacement may be in progress. It polls because file watchers miss the
+ * replacement of a mounted secret, which moves a symbolic link.
  */
 export const reloadKeyPair = (
   files: TlsFiles,

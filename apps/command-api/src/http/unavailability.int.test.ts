@@ -1,4 +1,7 @@
-/** What a client sees while Kafka or PostgreSQL is away, and what is left when they are back. Contract, Unavailability. */
+/**
+ * What a client sees while Kafka or PostgreSQL is away, and what is left when they are back.
+ * Contract, Unavailability.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -130,7 +133,8 @@ describe('while Kafka hangs', () => {
       )
       await eventually(outboxIsEmpty, { withinMs: 20_000 })
       await eventually(() => recordsOf(otpLane, again.shown.id).length > 0, { withinMs: 10_000 })
-      // The one that hung may have landed as well; what came after it is marked, so that the dispatcher looks twice.
+      // The one that hung may have landed as well; what came after it is marked, so that the
+      // dispatcher looks twice.
       const published = facts(recordsOf(otpLane, again.shown.id))
       assert.isTrue(published.some(({ republished }) => republished))
       assert.isAtMost(published.filter(({ republished }) => !republished).length, 1)
@@ -153,8 +157,8 @@ describe('while Kafka hangs', () => {
   })
 
   /**
-   * A command-api process whose Kafka broker accepts connections and never answers. It stays between the
-   * commit and the append until its append deadline of 1 s ends.
+   * A command-api process whose Kafka broker accepts connections and never answers. It stays
+   * between the commit and the append until its append deadline of 1 s ends.
    */
   const spawnWithSilentKafka = async () => {
     const silent = net.createServer(() => {})
@@ -378,7 +382,8 @@ describe('while Redis is away', () => {
     } finally {
       await api.stop()
     }
-    // Nobody has counted what passed, and the process is gone: the next one knows it from the ledger.
+    // Nobody has counted what passed, and the process is gone: the next one knows it from the
+    // ledger.
     const next = await deployment.start()
     try {
       const answer = await call(next.url, '/v1/messages', {
@@ -509,8 +514,8 @@ describe('the end of a process', () => {
     await stopped
     const ids = answers.flatMap((answer) => (answer?.status === 202 ? [answer.shown.id] : []))
     assert.isAtLeast(ids.length, 1)
-    // A process that ends before its relay has looked at the outbox for the first time leaves its rows to the next one: they came behind
-    // whatever is there already.
+    // A process that ends before its relay has looked at the outbox for the first time leaves its
+    // rows to the next one: they came behind whatever is there already.
     const heir = await deployment.start()
     try {
       await eventually(() => ids.every((id) => recordsOf(lane, id).length > 0), { withinMs: 10_000 })

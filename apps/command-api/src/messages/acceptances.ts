@@ -1,4 +1,7 @@
-/** The statement of `command.acceptances`, a table of the ledger, that reads messages before their projection. */
+/**
+ * The statement of `command.acceptances`, a table of the ledger, that reads messages before their
+ * projection.
+ */
 import type { MessageClass, Mode } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import { isAcknowledged } from '../accept/tables/acceptances.ts'

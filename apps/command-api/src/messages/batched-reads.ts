@@ -1,12 +1,15 @@
 /**
- * Combines concurrent reads of single keys into one statement. A statement costs the driver and PostgreSQL
- * several times as much as one more row in it. A busy hub loads all waiting keys at once; an idle one loads a
- * single key without delay.
+ * Combines concurrent reads of single keys into one statement. A statement costs the driver and
+ * PostgreSQL several times as much as one more row in it. A busy hub loads all waiting keys at
+ * once; an idle one loads a single key without delay.
  */
 import { Deferred, Effect, Exit, type Scope } from 'effect'
 
 export interface BatchedReaderOptions<A, E> {
-  /** Loads the values of some keys. Keys without a value are missing in the result. It needs its own deadline. */
+  /**
+   * Loads the values of some keys. Keys without a value are missing in the result. It needs its own
+   * deadline.
+   */
   readonly load: (keys: ReadonlyArray<string>) => Effect.Effect<ReadonlyMap<string, A>, E>
   /** Most loads in progress. Later reads wait for the next load. */
   readonly maxConcurrent: number
@@ -15,8 +18,8 @@ export interface BatchedReaderOptions<A, E> {
 }
 
 /**
- * Makes a function that reads one key, `null` without a value, in as few loads as possible. If a load fails,
- * all of its reads fail. Loads run until the scope closes.
+ * Makes a function that reads one key, `null` without a value, in as few loads as possible. If a
+ * load fails, all of its reads fail. Loads run until the scope closes.
  */
 export const makeBatchedReader = Effect.fnUntraced(function* <A, E>({
   load,
@@ -34,8 +37,9 @@ export const makeBatchedReader = Effect.fnUntraced(function* <A, E>({
   /** Keys of the loads in progress. */
   let keysInProgress = 0
   /**
-   * A further concurrent loop starts only if it would load at least half as many keys as are in progress:
-   * otherwise the reads wait until a load ends. A loop that has not taken its keys yet will take these too.
+   * A further concurrent loop starts only if it would load at least half as many keys as are in
+   * progress: otherwise the reads wait until a load ends. A loop that has not taken its keys yet
+   * will take these too.
    */
   const shouldStart = (): boolean =>
     loops === 0 || (loops < maxConcurrent && keysInProgress > 0 && 2 * waiting.size >= keysInProgress)
@@ -66,7 +70,10 @@ export const makeBatchedReader = Effect.fnUntraced(function* <A, E>({
     )
   })
 
-  /** Loads until no read waits. It starts one turn later, so that all reads of this turn join the first load. */
+  /**
+   * Loads until no read waits. It starts one turn later, so that all reads of this turn join the
+   * first load.
+   */
   const loop = Effect.whileLoop({
     while: () => waiting.size > 0,
     body: () => loadNext,

@@ -72,7 +72,9 @@ export const acceptedView = (fact: MessageAccepted, toMasked: string): MessageVi
   history: [{ status: 'accepted', reason: null, at: fact.at }],
 })
 
-/** The response to a send: without text and variables, and with `duplicate: true` for a duplicate. */
+/**
+ * The response to a send: without text and variables, and with `duplicate: true` for a duplicate.
+ */
 export const acceptedBody = (view: MessageView, duplicate: boolean): AcceptedMessage => ({
   id: view.id,
   object: 'message',

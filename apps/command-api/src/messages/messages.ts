@@ -1,6 +1,6 @@
 /**
- * Reads messages: from the read model and, until the projector has applied them, from the ledger. So a client
- * can read a message as soon as it has the 202.
+ * Reads messages: from the read model and, until the projector has applied them, from the ledger.
+ * So a client can read a message as soon as it has the 202.
  */
 import { encodeId, maskNumber, rank } from '@hub/domain'
 import {
@@ -22,7 +22,9 @@ export interface StoredMessage {
   readonly view: MessageView
   /** `acc_…` */
   readonly account: string
-  /** Kafka has its record: it is in the read model, or a code of a sealed batch (`isAcknowledged`). */
+  /**
+   * Kafka has its record: it is in the read model, or a code of a sealed batch (`isAcknowledged`).
+   */
   readonly published: boolean
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
@@ -36,7 +38,10 @@ export interface ReadMessage {
 
 type ProjectedMessage = ReadMessages.ProjectedMessage
 
-/** Statuses in order. The order follows the ranks, because two processes with two clocks write the times. */
+/**
+ * Statuses in order. The order follows the ranks, because two processes with two clocks write the
+ * times.
+ */
 const historyOf = (row: ProjectedMessage): ReadonlyArray<StatusChange> => {
   const changes = (row.history ?? []).map(({ status, reason, at }) => ({ status, reason, at: Number(at) }))
   if (!changes.some(({ status }) => status === 'accepted')) {
@@ -103,8 +108,8 @@ const isOwnedBy = (owner: Owner) => (row: ProjectedMessage | AcceptanceRow) =>
 const DEADLINE = { deadline: Duration.millis(1200) }
 
 /**
- * Concurrent statements for single reads, so that others run while one waits for the disk. More statements
- * would only be smaller ones.
+ * Concurrent statements for single reads, so that others run while one waits for the disk. More
+ * statements would only be smaller ones.
  */
 const CONCURRENT_STATEMENTS = 3
 /** Messages in one statement: a few milliseconds of PostgreSQL's time. */
@@ -113,7 +118,10 @@ const STATEMENT_MESSAGES = 100
 export class Messages extends Context.Service<
   Messages,
   {
-    /** Messages by UUID, whoever owns them and however old they are. The key of the result is the id (`msg_…`). */
+    /**
+     * Messages by UUID, whoever owns them and however old they are. The key of the result is the id
+     * (`msg_…`).
+     */
     readonly find: (
       ids: ReadonlyArray<string>,
     ) => Effect.Effect<ReadonlyMap<string, StoredMessage>, StorageError>
@@ -140,8 +148,8 @@ export class Messages extends Context.Service<
           sql.run((q) => readAcceptances(q, ids), DEADLINE)
 
         /**
-         * Parses a decrypted payload; `null` where its key is destroyed. A payload that cannot be decrypted
-         * shows a wrong master key. The message is still answered, without its content.
+         * Parses a decrypted payload; `null` where its key is destroyed. A payload that cannot be
+         * decrypted shows a wrong master key. The message is still answered, without its content.
          */
         const parsed = (
           id: string,
@@ -168,7 +176,8 @@ export class Messages extends Context.Service<
         }
 
         const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
-          // After an erasure the mask is empty. The message may still be sent, but its content is not shown.
+          // After an erasure the mask is empty. The message may still be sent, but its content is
+          // not shown.
           if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
             return Effect.succeed(null)
           }

@@ -1,6 +1,7 @@
 /**
- * What messages of one and of three years look like through every endpoint, a day before each limit and a day after it, whether retention has
- * come to them or not. Source: specification, Retention and data handling.
+ * What messages of one and of three years look like through every endpoint, a day before each limit
+ * and a day after it, whether retention has come to them or not. Source: specification, Retention
+ * and data handling.
  */
 import { randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'

@@ -1,4 +1,7 @@
-/** Counts of a period, from the sums of the projector. Source: specification, Endpoints; contract, Account, stats. */
+/**
+ * Counts of a period, from the sums of the projector. Source: specification, Endpoints; contract,
+ * Account, stats.
+ */
 import type { Stats as StatsBody, StatsCounts, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
 import { ReadDailyStats, Sql, type StorageError } from '@hub/store'
@@ -21,7 +24,10 @@ const countsOf = (sum: ReadDailyStats.StatsSum): StatsCounts => ({
 export class Stats extends Context.Service<
   Stats,
   {
-    /** Rows are in the order of their groups. Days, classes and templates without messages have no row. */
+    /**
+     * Rows are in the order of their groups. Days, classes and templates without messages have no
+     * row.
+     */
     readonly read: (owner: Owner, wanted: StatsWanted) => Effect.Effect<StatsBody, StorageError>
   }
 >()('@hub/command-api/Stats') {

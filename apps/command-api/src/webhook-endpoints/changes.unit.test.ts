@@ -10,7 +10,10 @@ const entry: OutboxEntry = {
   record: { topic: 't', key: 'k', type: 'x', id: 'i', occurredAt: 0, value: new Uint8Array() },
 }
 
-/** A database with one outbox row and the position of the fan-out, and an event log; both can be turned off. */
+/**
+ * A database with one outbox row and the position of the fan-out, and an event log; both can be
+ * turned off.
+ */
 const makeFakes = () => {
   const state = {
     position: null as number | null,

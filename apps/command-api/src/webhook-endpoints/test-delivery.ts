@@ -1,7 +1,7 @@
 /**
- * Test deliveries (`POST /v1/webhook_endpoints/{id}/test`). This process writes a request row; the fan-out,
- * the only app with egress to the internet, claims it and delivers. This process polls for the result.
- * Source: contract, Webhook subscription; docs/decisions/0011.
+ * Test deliveries (`POST /v1/webhook_endpoints/{id}/test`). This process writes a request row; the
+ * fan-out, the only app with egress to the internet, claims it and delivers. This process polls for
+ * the result. Source: contract, Webhook subscription; docs/decisions/0011.
  */
 import { type ApiError, apiError, type WebhookDelivery } from '@hub/contract'
 import { Sql, type StorageError, uuidOf } from '@hub/store'
@@ -24,9 +24,10 @@ const notDelivered = apiError('internal_error', { retryAfter: RETRY_AFTER_SECOND
 
 export interface TestDelivery {
   /**
-   * Requests a test delivery for a subscription of the caller (UUID) and waits for its attempt. Fails with
-   * `rate_limited` while another one is in progress, with `not_found` when the subscription is deleted
-   * meanwhile, and with `internal_error` when no fan-out process delivers it in time.
+   * Requests a test delivery for a subscription of the caller (UUID) and waits for its attempt.
+   * Fails with `rate_limited` while another one is in progress, with `not_found` when the
+   * subscription is deleted meanwhile, and with `internal_error` when no fan-out process delivers
+   * it in time.
    */
   readonly run: (endpoint: string) => Effect.Effect<WebhookDelivery, ApiError | StorageError>
 }

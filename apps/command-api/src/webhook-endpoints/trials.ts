@@ -1,10 +1,12 @@
 /**
- * Statements of `webhooks.trials`, the requested test deliveries, for the app that requests them. The
- * fan-out claims a row and deletes it when it records the attempt. All ids here are UUIDs.
+ * Statements of `webhooks.trials`, the requested test deliveries, for the app that requests them.
+ * The fan-out claims a row and deletes it when it records the attempt. All ids here are UUIDs.
  */
 import type { Queries } from '@hub/store'
 
-/** After this time no client waits for the test delivery any more, so a new request may replace it. */
+/**
+ * After this time no client waits for the test delivery any more, so a new request may replace it.
+ */
 const ABANDONED_SECONDS = 20
 
 /** Requests a test delivery; false while another one of the endpoint is in progress. */

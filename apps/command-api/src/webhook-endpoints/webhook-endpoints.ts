@@ -1,6 +1,6 @@
 /**
- * Webhook subscriptions: the commands and queries of clients. Source: specification, Webhook subscription
- * endpoints; contract, Webhook subscription.
+ * Webhook subscriptions: the commands and queries of clients. Source: specification, Webhook
+ * subscription endpoints; contract, Webhook subscription.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -64,8 +64,8 @@ export class WebhookEndpoints extends Context.Service<
   WebhookEndpoints,
   {
     /**
-     * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with `internal_error` while
-     * Kafka is unavailable: then nothing is created.
+     * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with
+     * `internal_error` while Kafka is unavailable: then nothing is created.
      */
     readonly create: (
       owner: Owner,
@@ -78,8 +78,8 @@ export class WebhookEndpoints extends Context.Service<
       page: Page,
     ) => Effect.Effect<ResourcePage<WebhookEndpoint> | null, StorageError>
     /**
-     * This and the following answer `null` for a subscription that does not exist or has another owner.
-     * Changes also succeed while Kafka is unavailable: they take effect when it is back.
+     * This and the following answer `null` for a subscription that does not exist or has another
+     * owner. Changes also succeed while Kafka is unavailable: they take effect when it is back.
      */
     readonly remove: (owner: Owner, id: string) => Effect.Effect<DeletedWebhookEndpoint | null, StorageError>
     readonly rotateSecret: (
@@ -123,9 +123,9 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
   })
 
   /**
-   * Runs a change through the protocol of `changes.ts`. `write` changes the row in the transaction and
-   * returns it, or `null` where nothing is to be changed. `whenUnpublished` runs when Kafka did not
-   * acknowledge the fact. A client that disconnects interrupts nothing.
+   * Runs a change through the protocol of `changes.ts`. `write` changes the row in the transaction
+   * and returns it, or `null` where nothing is to be changed. `whenUnpublished` runs when Kafka did
+   * not acknowledge the fact. A client that disconnects interrupts nothing.
    */
   const change = Effect.fnUntraced(function* <E = never>(
     owner: Owner,
@@ -152,8 +152,9 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
   }, Effect.uninterruptible)
 
   /**
-   * Rolls a creation back: its client gets an error and never sees the secret, so the subscription must not
-   * remain. If Kafka stored the fact nevertheless, the fan-out finds no row and ignores it.
+   * Rolls a creation back: its client gets an error and never sees the secret, so the subscription
+   * must not remain. If Kafka stored the fact nevertheless, the fan-out finds no row and ignores
+   * it.
    */
   const rollBack = (id: string, uuid: string, entry: OutboxEntry): Effect.Effect<void> =>
     sql

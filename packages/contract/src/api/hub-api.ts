@@ -1,8 +1,9 @@
 /**
- * The HTTP API as a definition: paths, parameters, bodies and answers, without handlers. The API description, the
- * reference and the typed client come from it. The server registers its routes by {@link ROUTES} and validates
- * requests itself, because the contract fixes the order of the checks and the `param` of each error (see `requests/`).
- * Source: specification, Endpoints and Authentication; contract decisions, General.
+ * The HTTP API as a definition: paths, parameters, bodies and answers, without handlers. The API
+ * description, the reference and the typed client come from it. The server registers its routes by
+ * {@link ROUTES} and validates requests itself, because the contract fixes the order of the checks
+ * and the `param` of each error (see `requests/`). Source: specification, Endpoints and
+ * Authentication; contract decisions, General.
  */
 import { HttpApi, OpenApi } from 'effect/http-api'
 import { AccountGroup } from './account.ts'
@@ -47,18 +48,18 @@ export class HubApi extends HttpApi.make('sms-delivery-hub')
     }),
   ) {}
 
-/** An operation as the router needs it. */
+/** An operation for the router. */
 export interface Route {
   /** `messages.send` */
   readonly operation: string
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** `/v1/messages/:id` */
   readonly path: string
-  /** False for what is answered without a key. */
+  /** Whether the operation requires an API key. */
   readonly key: boolean
 }
 
-/** Every operation of the public API. A path that is here under other methods only is 405 with `Allow`. */
+/** All operations of the public API. A path with another method is 405 with `Allow`. */
 export const ROUTES: ReadonlyArray<Route> = (() => {
   const routes: Array<Route> = []
   HttpApi.reflect(HubApi, {

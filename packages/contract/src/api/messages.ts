@@ -55,7 +55,7 @@ const sendMessage = HttpApiEndpoint.post('send', '/v1/messages', {
   }),
 )
 
-/** Of the whole request; what is wrong with an element is in its result. */
+/** Errors of the whole request. An error of an element is in its result. */
 const BATCH_CODES = [
   ...ANYWHERE,
   ...ANY_POST,

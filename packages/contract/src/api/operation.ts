@@ -5,11 +5,12 @@ import { type ErrorCode, ERRORS } from '../errors.ts'
 import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
 import { ErrorBody } from '../schemas/common.ts'
 
-/** The error body under a status. */
+/** The error body with a status. */
 const failure = (status: number) => ErrorBody.pipe(HttpApiSchema.status(status))
 
 /**
- * `Authorization: Bearer <API_KEY>`. Account and mode follow from the key. Specification, Authentication.
+ * `Authorization: Bearer <API_KEY>`. Account and mode follow from the key. Specification,
+ * Authentication.
  */
 export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/ApiKey', {
   requiredForClient: true,
@@ -25,13 +26,13 @@ export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/A
   error: failure(401),
 }) {}
 
-/** What any operation with a key can answer, whatever it does. */
+/** Errors of every operation with an API key. */
 export const ANYWHERE = [
   'invalid_api_key',
   'rate_limited',
   'internal_error',
 ] as const satisfies ReadonlyArray<ErrorCode>
-/** What any POST can answer, besides. */
+/** Further errors of every POST. */
 export const ANY_POST = [
   'idempotency_conflict',
   'idempotency_key_reused',
@@ -43,22 +44,22 @@ export const ANY_POST = [
 interface Operation {
   readonly summary: string
   readonly description: string
-  /** What it answers when it succeeds, in a few words. */
+  /** Short description of the success response. */
   readonly answer: string
-  /** Whether it takes a key (and so counts against its rate). */
+  /** True for an operation without an API key and rate limit. */
   readonly keyless?: boolean
-  /** Codes that it can answer. */
+  /** Possible error codes. */
   readonly codes: ReadonlyArray<ErrorCode>
 }
 
 const statusesOf = (codes: ReadonlyArray<ErrorCode>): ReadonlyArray<number> => {
   const statuses = new Set(codes.map((code) => ERRORS[code].status))
-  // `internal_error` without a `retry_after`.
+  // `internal_error` without a `retry_after` has the status 500.
   if (codes.includes('internal_error')) statuses.add(500)
   return [...statuses].toSorted((a, b) => a - b)
 }
 
-/** Texts of one status: which codes come under it. */
+/** The description of an error status: all codes with this status. */
 const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): string => {
   const here = codes.filter(
     (code) => ERRORS[code].status === status || (status === 500 && code === 'internal_error'),
@@ -68,12 +69,14 @@ const describeFailure = (status: number, codes: ReadonlyArray<ErrorCode>): strin
 
 const ref = (name: string) => ({ $ref: `#/components/headers/${name}` })
 
-/** Refused before the rate is counted (contract decisions, "order of checks"): no rate headers. */
+/**
+ * Refused before the rate limit (contract decisions, "order of checks"), so without rate headers.
+ */
 const UNCOUNTED = new Set([401, 413, 415])
-/** Never stored under an idempotency key (contract decisions, "idempotency"): never replayed. */
+/** Never stored under an idempotency key (contract decisions, "idempotency"), so never replayed. */
 const UNSTORED = new Set([401, 409, 413, 415, 429, 500, 503])
 
-/** Headers of an answer, by status. */
+/** Response headers of a status. */
 const headersOf = (is: Operation, status: number): Record<string, unknown> => ({
   'Request-Id': ref('Request-Id'),
   ...(is.codes.some((code) => ERRORS[code].retryAfter !== 'never' && ERRORS[code].status === status)
@@ -92,8 +95,8 @@ const headersOf = (is: Operation, status: number): Record<string, unknown> => ({
 })
 
 /**
- * The texts, the response headers and the descriptions of the failures of an operation. Failures and their
- * headers are derived from the codes, so that the table of errors stays the one place that knows a status.
+ * The texts, response headers and error descriptions of an operation. Errors and their headers
+ * follow from the codes, so that only the error catalogue defines statuses.
  */
 export const operation = (is: Operation) =>
   OpenApi.annotations({
@@ -112,7 +115,7 @@ export const operation = (is: Operation) =>
     },
   })
 
-/** The failures of an operation as schemas, one a status; 401 comes with {@link ApiKey}. */
+/** The errors of an operation as schemas, one for each status; 401 comes with {@link ApiKey}. */
 export const failures = (codes: ReadonlyArray<ErrorCode>) =>
   statusesOf(codes)
     .filter((status) => status !== 401)
@@ -134,7 +137,7 @@ export const idParam = (of: string) => ({
 
 export const limitParam = (limits: { readonly max: number }) =>
   Schema.optionalKey(
-    // Its description is made with its bounds, in `describe.ts`.
+    // `describe.ts` adds the description with the bounds.
     Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: limits.max })),
   )
 
@@ -142,7 +145,7 @@ export const startingAfterParam = Schema.optionalKey(
   Schema.String.annotate({ description: 'Go on after this id: the last one you have, or `next_cursor`.' }),
 )
 
-/** What rendering can refuse. */
+/** Errors of rendering. */
 export const RENDER_REFUSALS = [
   'template_variable_missing',
   'template_variable_unknown',

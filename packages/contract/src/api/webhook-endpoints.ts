@@ -87,7 +87,7 @@ const deleteWebhookEndpoint = HttpApiEndpoint.delete('delete', '/v1/webhook_endp
   }),
 )
 
-/** Of a POST to a resource: a body is not needed, and one that is sent must be in order all the same. */
+/** Errors of a POST to a resource. The body is optional, but a present one must be valid. */
 const ACTION_CODES = [...ANYWHERE, ...ANY_POST, 'not_found'] as const
 
 const rotateWebhookSecret = HttpApiEndpoint.post('rotateSecret', '/v1/webhook_endpoints/:id/rotate_secret', {

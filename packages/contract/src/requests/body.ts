@@ -1,4 +1,7 @@
-/** Parses the body of a request. Source: contract decisions, "unknown path, method, body" and "hostile input". */
+/**
+ * Parses the body of a request. Source: contract decisions, "unknown path, method, body" and
+ * "hostile input".
+ */
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import type { Json, JsonObject } from '../json.ts'
@@ -20,15 +23,24 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
 interface Scan {
-  /** Nested over the limit, as far as was read. */
+  /** Nested deeper than the limit; the scan stops there. */
   readonly deep: boolean
-  /** Members of all objects, repeated names included: in JSON, the colons outside of strings. */
+  /**
+   * Members of all objects, including repeated names. In JSON this is the number of colons outside
+   * of strings.
+   */
   readonly members: number
-  /** Has a `\u` escape. Without one, no string of valid JSON in valid UTF-8 holds a NUL or half of a pair. */
+  /**
+   * Contains a `\u` escape. Only such JSON can contain a NUL or half of a surrogate pair in a
+   * string.
+   */
   readonly escapes: boolean
 }
 
-/** What has to be known before parsing: one look at each byte. Says nothing of whether it is JSON. */
+/**
+ * What must be known before parsing, by one pass over the bytes. It does not check that the body is
+ * JSON.
+ */
 const scan = (bytes: Uint8Array): Scan => {
   let depth = 0
   let members = 0
@@ -62,7 +74,7 @@ const scan = (bytes: Uint8Array): Scan => {
   return { deep: false, members, escapes }
 }
 
-/** Members of all objects in a value. Its depth is bounded by the scan. */
+/** Members of all objects in a value. The scan has bounded its depth. */
 const countMembers = (value: Json): number => {
   let members = 0
   if (Array.isArray(value)) {
@@ -80,7 +92,10 @@ const countMembers = (value: Json): number => {
 
 const isClean = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 
-/** Where the first string lies that holds a NUL or half of a pair: a path, '' for the body, null for nowhere. */
+/**
+ * The path of the first string with a NUL or half of a surrogate pair: '' for the body, null for
+ * none.
+ */
 const findBadText = (value: Json, path: string): string | null => {
   if (typeof value === 'string') return isClean(value) ? null : path
   if (Array.isArray(value)) {
@@ -90,7 +105,7 @@ const findBadText = (value: Json, path: string): string | null => {
     }
   } else if (isJsonObject(value)) {
     for (const [name, inner] of Object.entries(value)) {
-      // A bad name cannot be told; the object that has it can.
+      // The path cannot contain a bad name, so it is the path of the object.
       if (!isClean(name)) return path
       const found = findBadText(inner, at(path, name))
       if (found !== null) return found
@@ -100,12 +115,14 @@ const findBadText = (value: Json, path: string): string | null => {
 }
 
 /**
- * A request body: a JSON object in UTF-8.
+ * Parses a request body: a JSON object in UTF-8. A byte order mark is skipped.
  *
- * Refuses with `invalid_parameter`: what is not JSON, not an object or not valid UTF-8; nesting over 16 levels
- * (the body is level 1); a NUL or half of a surrogate pair anywhere, names included; and an object with the same
- * name twice. The last because two readers of such a body may see two different requests: JSON leaves open which
- * one counts. Refuses with `payload_too_large` over 4 MiB. A byte order mark is skipped.
+ * Fails with `payload_too_large` above 4 MiB, and with `invalid_parameter` for:
+ * - a body that is not JSON, not an object or not valid UTF-8;
+ * - nesting deeper than 16 levels (the body is level 1);
+ * - a NUL or half of a surrogate pair in a string or a name;
+ * - an object with a repeated name. JSON does not define which value counts, so two parsers may see
+ * two different requests.
  *
  * Source: contract decisions, "unknown path, method, body" and "hostile input".
  */

@@ -1,4 +1,11 @@
-/** Helpers of the request checks. They are not part of the public interface. */
+/**
+ * Helpers of the request checks, for this folder only.
+ *
+ * The checks need no state, clock or I/O. They follow authentication and the rate limit, and
+ * precede the look-up of a `client_ref`. They are functions, not schema decoders, because the
+ * contract fixes the order of the checks and the code and `param` of each failure, and because
+ * every send passes them.
+ */
 import { characterCount, MESSAGE_CLASSES, type MessageClass } from '@hub/domain'
 import { Predicate, Result } from 'effect'
 import { apiError, type ApiError, type ErrorCode } from '../errors.ts'
@@ -17,11 +24,14 @@ export const isJsonObject = (value: unknown): value is JsonObject => Predicate.i
 
 export const at = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
 
-/** An own member; `undefined` where there is none, so that nothing of a prototype is ever read. */
+/** An own member; `undefined` without one. It never reads from a prototype. */
 export const member = (object: JsonObject, name: string): Json | undefined =>
   Object.hasOwn(object, name) ? object[name] : undefined
 
-/** True when the text has at most `max` characters. Counts only where code units leave it open. */
+/**
+ * Whether the text has at most `max` characters. It counts them only if the number of code units is
+ * not enough.
+ */
 export const isWithin = (text: string, max: number): boolean =>
   text.length <= max || (text.length <= max * 2 && characterCount(text) <= max)
 
@@ -30,9 +40,9 @@ export const utf8 = new TextDecoder('utf-8', { fatal: true })
 export const NO_VARIABLES: JsonObject = Object.freeze({})
 
 export const REQUIRED_STRING = 'This field is required and is a string.'
-export const CLASS_WORDS = `The class is one of: ${MESSAGE_CLASSES.join(', ')}.`
-export const TEMPLATE_WORDS = `A template name has 1 to ${MAX_TEMPLATE_NAME_LENGTH} of a-z, 0-9, "_", "." and "-".`
-export const VARIABLES_WORDS = 'Variables are an object of names and values.'
+export const CLASS_RULE = `The class is one of: ${MESSAGE_CLASSES.join(', ')}.`
+export const TEMPLATE_RULE = `A template name has 1 to ${MAX_TEMPLATE_NAME_LENGTH} of a-z, 0-9, "_", "." and "-".`
+export const VARIABLES_RULE = 'Variables are an object of names and values.'
 
 export const isMessageClass = (value: string): value is MessageClass =>
   (MESSAGE_CLASSES as ReadonlyArray<string>).includes(value)

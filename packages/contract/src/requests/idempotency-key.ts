@@ -7,7 +7,10 @@ import { refuse, utf8 } from './checks.ts'
 
 const NON_ASCII = /[\u0080-\u00ff]/u
 
-/** Characters of a header value: as UTF-8 where it is that, else one a byte. */
+/**
+ * The number of characters of a header value: decoded as UTF-8 if it is valid, else one for each
+ * byte.
+ */
 const headerCharacters = (value: string): number => {
   if (!NON_ASCII.test(value)) return value.length
   try {
@@ -18,8 +21,9 @@ const headerCharacters = (value: string): number => {
 }
 
 /**
- * The value of `Idempotency-Key`, as Node gives it (one character a byte); null where there is none. An empty
- * one is `invalid_parameter`, one over 255 characters `idempotency_key_reused`; nothing is cut.
+ * Checks the value of `Idempotency-Key`, as Node passes it (one character for each byte); null
+ * without one. Fails with `invalid_parameter` for an empty value, and with `idempotency_key_reused`
+ * above 255 characters.
  *
  * Source: specification, Idempotency, 2; contract decisions, "order of checks".
  */

@@ -4,38 +4,38 @@ import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
 import { LIST_LIMITS, LONG_LIST_LIMITS } from '../limits.ts'
 import { refuse } from './checks.ts'
-import { EVENT_TYPE_WORDS } from './webhook-endpoints.ts'
+import { EVENT_TYPE_RULE } from './webhook-endpoints.ts'
 
-/** Which page of a list. */
+/** The requested page of a list. */
 export interface Page {
   readonly limit: number
-  /** The id to go on after, as sent: one that names nothing is `not_found`, which is for the reader to see. */
+  /** The cursor, as sent. The handler answers `not_found` if it names no resource. */
   readonly startingAfter: string | null
 }
 
-/** Which page of the events. At most one of `startingAfter` and `createdAfter` is there. */
+/** The requested page of the events. At most one of `startingAfter` and `createdAfter` is set. */
 export interface EventsPage extends Page {
-  /** Milliseconds since the epoch; the filter is strict. */
+  /** Milliseconds since the epoch, exclusive. */
   readonly createdAfter: number | null
-  /** Without repetitions; empty means all. */
+  /** Distinct; an empty list means all types. */
   readonly types: ReadonlyArray<EventType>
 }
 
 const TWO_CURSORS = 'Send one cursor only.'
-const TIMESTAMP_WORDS = 'A moment is written in UTC as 2026-11-21T09:30:00.000Z.'
+const TIMESTAMP_RULE = 'A moment is written in UTC as 2026-11-21T09:30:00.000Z.'
 
 const decodePage = (
   query: URLSearchParams,
   limits: { readonly max: number; readonly default: number },
 ): Result.Result<Page, ApiError> => {
-  const limitWords = `limit is a whole number from 1 to ${limits.max}.`
+  const limitRule = `limit is a whole number from 1 to ${limits.max}.`
   const given = query.getAll('limit')
-  if (given.length > 1) return refuse('invalid_parameter', 'limit', limitWords)
+  if (given.length > 1) return refuse('invalid_parameter', 'limit', limitRule)
   let limit = limits.default
   if (given[0] !== undefined) {
-    if (!/^[1-9][0-9]{0,3}$/u.test(given[0])) return refuse('invalid_parameter', 'limit', limitWords)
+    if (!/^[1-9][0-9]{0,3}$/u.test(given[0])) return refuse('invalid_parameter', 'limit', limitRule)
     limit = Number(given[0])
-    if (limit > limits.max) return refuse('invalid_parameter', 'limit', limitWords)
+    if (limit > limits.max) return refuse('invalid_parameter', 'limit', limitRule)
   }
   const cursors = query.getAll('starting_after')
   if (cursors.length > 1) return refuse('invalid_parameter', 'starting_after', TWO_CURSORS)
@@ -43,16 +43,17 @@ const decodePage = (
 }
 
 /**
- * The query of a list of templates, senders or subscriptions: `limit` (1–100, default 20) and `starting_after`. Fails with `invalid_parameter`. Unknown
- * parameters are ignored. Source: contract decisions, "list envelope".
+ * The query of a list of templates, senders or subscriptions: `limit` (1–100, default 20) and
+ * `starting_after`. Fails with `invalid_parameter`. Unknown parameters are ignored. Source:
+ * contract decisions, "list envelope".
  */
 export const decodeListQuery = (query: URLSearchParams): Result.Result<Page, ApiError> =>
   decodePage(query, LIST_LIMITS)
 
 /**
- * The query of `GET /v1/events`: `limit` (1–1000, default 100), `starting_after` or `created_after`, and any
- * number of `type`. Fails with `invalid_parameter`. Source: specification, Delivery of events, 10; contract
- * decisions, Events.
+ * The query of `GET /v1/events`: `limit` (1–1000, default 100), `starting_after` or
+ * `created_after`, and any number of `type`. Fails with `invalid_parameter`. Source: specification,
+ * Delivery of events, 10; contract decisions, Events.
  */
 export const decodeEventsQuery = (query: URLSearchParams): Result.Result<EventsPage, ApiError> => {
   const page = decodePage(query, LONG_LIST_LIMITS)
@@ -63,30 +64,31 @@ export const decodeEventsQuery = (query: URLSearchParams): Result.Result<EventsP
   if (moments[0] !== undefined) {
     if (page.success.startingAfter !== null) return refuse('invalid_parameter', 'created_after', TWO_CURSORS)
     createdAfter = fromTimestamp(moments[0])
-    if (createdAfter === null) return refuse('invalid_parameter', 'created_after', TIMESTAMP_WORDS)
+    if (createdAfter === null) return refuse('invalid_parameter', 'created_after', TIMESTAMP_RULE)
   }
   const types = new Set<EventType>()
   for (const type of query.getAll('type')) {
-    if (!isEventType(type)) return refuse('invalid_parameter', 'type', EVENT_TYPE_WORDS)
+    if (!isEventType(type)) return refuse('invalid_parameter', 'type', EVENT_TYPE_RULE)
     types.add(type)
   }
   return Result.succeed({ ...page.success, createdAfter, types: [...types] })
 }
 
-/** Which page of the messages of a batch. */
+/** The requested page of the messages of a batch. */
 export interface MessagesPage extends Page {
-  /** As sent: one that names nothing is `not_found`, which is for the reader to see. */
+  /** As sent. The handler answers `not_found` if it names no batch. */
   readonly batch: string
 }
 
-const BATCH_WORDS = 'Name one batch: messages are listed by batch only.'
+const BATCH_RULE = 'Name one batch: messages are listed by batch only.'
 
 /**
- * The query of `GET /v1/messages`: `batch`, which is required, then `limit` (1–1000, default 100) and `starting_after`.
- * Fails with `invalid_parameter`. Source: contract decisions, "list envelope" and Message.
+ * The query of `GET /v1/messages`: `batch`, which is required, then `limit` (1–1000, default 100)
+ * and `starting_after`. Fails with `invalid_parameter`. Source: contract decisions, "list envelope"
+ * and Message.
  */
 export const decodeMessagesQuery = (query: URLSearchParams): Result.Result<MessagesPage, ApiError> => {
   const [batch, ...others] = query.getAll('batch')
-  if (batch === undefined || others.length > 0) return refuse('invalid_parameter', 'batch', BATCH_WORDS)
+  if (batch === undefined || others.length > 0) return refuse('invalid_parameter', 'batch', BATCH_RULE)
   return Result.map(decodePage(query, LONG_LIST_LIMITS), (page) => ({ ...page, batch }))
 }

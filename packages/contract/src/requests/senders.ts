@@ -6,17 +6,20 @@ import type { Json, JsonObject } from '../json.ts'
 import { MAX_REGISTRATION_BYTES, MAX_SENDER_NAME_LENGTH, SENDER_NAME_PATTERN } from '../limits.ts'
 import { isJsonObject, member, refuse, REQUIRED_STRING } from './checks.ts'
 
-/** A sender to create whose own form is right. Whether its name is free comes later. */
+/** A valid request to create a sender. A later check finds out whether the name is free. */
 export interface SenderToCreate {
   readonly name: string
   /** As sent. */
   readonly registration: JsonObject | null
 }
 
-const SENDER_WORDS = `A sender name has 1 to ${MAX_SENDER_NAME_LENGTH} of the letters of GSM 03.38, digits, space, ".", "-" and "_", at least one of them a letter.`
-const REGISTRATION_WORDS = `A registration is an object of at most ${MAX_REGISTRATION_BYTES} bytes of JSON without control characters other than line feed.`
+const SENDER_RULE = `A sender name has 1 to ${MAX_SENDER_NAME_LENGTH} of the letters of GSM 03.38, digits, space, ".", "-" and "_", at least one of them a letter.`
+const REGISTRATION_RULE = `A registration is an object of at most ${MAX_REGISTRATION_BYTES} bytes of JSON without control characters other than line feed.`
 
-/** Any string in a value, names included, with a control character other than line feed. Its depth is bounded. */
+/**
+ * Whether a value contains a control character other than line feed in a string or a name. Its
+ * depth is bounded.
+ */
 const holdsControlCharacters = (value: Json): boolean => {
   if (typeof value === 'string') return hasControlCharacters(value)
   if (Array.isArray(value)) return value.some(holdsControlCharacters)
@@ -27,16 +30,15 @@ const holdsControlCharacters = (value: Json): boolean => {
 }
 
 /**
- * The form of a sender to create: `name`, `registration`. Fails with `invalid_parameter`. Unknown fields are ignored.
- *
- * Source: contract decisions, "lengths" and Templates and senders.
+ * Checks the body of a sender creation: `name`, `registration`. Fails with `invalid_parameter`.
+ * Unknown fields are ignored. Source: contract decisions, "lengths" and Templates and senders.
  */
 export const decodeSenderCreate = (object: JsonObject): Result.Result<SenderToCreate, ApiError> => {
   const name = member(object, 'name')
   if (typeof name !== 'string') return refuse('invalid_parameter', 'name', REQUIRED_STRING)
-  // Every character that the pattern allows is one code unit.
+  // Each character that the pattern allows is one code unit.
   if (name.length > MAX_SENDER_NAME_LENGTH || !SENDER_NAME_PATTERN.test(name)) {
-    return refuse('invalid_parameter', 'name', SENDER_WORDS)
+    return refuse('invalid_parameter', 'name', SENDER_RULE)
   }
 
   const registration = member(object, 'registration')
@@ -46,7 +48,7 @@ export const decodeSenderCreate = (object: JsonObject): Result.Result<SenderToCr
     Buffer.byteLength(JSON.stringify(registration)) > MAX_REGISTRATION_BYTES ||
     holdsControlCharacters(registration)
   ) {
-    return refuse('invalid_parameter', 'registration', REGISTRATION_WORDS)
+    return refuse('invalid_parameter', 'registration', REGISTRATION_RULE)
   }
   return Result.succeed({ name, registration })
 }

@@ -1,4 +1,7 @@
-/** Checks the form of sends, batches and estimates. Source: specification, Send request body; contract decisions, Batch. */
+/**
+ * Checks the form of sends, batches and estimates. Source: specification, Send request body;
+ * contract decisions, Batch.
+ */
 import { hasControlCharacters, isRecipientNumber, type MessageClass, VARIABLE_MAX_LENGTH } from '@hub/domain'
 import { Result } from 'effect'
 import type { ApiError } from '../errors.ts'
@@ -6,7 +9,7 @@ import type { Json, JsonObject } from '../json.ts'
 import { MAX_CLIENT_REF_LENGTH, TEMPLATE_NAME_PATTERN } from '../limits.ts'
 import {
   at,
-  CLASS_WORDS,
+  CLASS_RULE,
   isJsonObject,
   isMessageClass,
   isWithin,
@@ -14,21 +17,21 @@ import {
   NO_VARIABLES,
   refuse,
   REQUIRED_STRING,
-  TEMPLATE_WORDS,
-  VARIABLES_WORDS,
+  TEMPLATE_RULE,
+  VARIABLES_RULE,
 } from './checks.ts'
 
-/** A send request whose own form is right. Whether its template, variables and recipient are comes later. */
+/** A valid send request. Later checks cover its template, variables and recipient. */
 export interface Send {
   readonly to: string
   readonly class: MessageClass
   readonly template: string
-  /** As sent. Their values are checked when the template is rendered, after the check for duplicates. */
+  /** As sent. Rendering checks the values, after the check for duplicates. */
   readonly variables: JsonObject
   readonly clientRef: string | null
 }
 
-const CLIENT_REF_WORDS = `A client_ref is a string of 1 to ${MAX_CLIENT_REF_LENGTH} characters without control characters.`
+const CLIENT_REF_RULE = `A client_ref is a string of 1 to ${MAX_CLIENT_REF_LENGTH} characters without control characters.`
 const CLIENT_REF_REQUIRED = 'Every message of a batch needs a client_ref.'
 
 const isClientRef = (value: Json | undefined): value is string =>
@@ -42,10 +45,12 @@ interface SendOptions {
 }
 
 /**
- * The form of a send request: `send_at` first, then `to`, `class`, `template`, `variables`, `client_ref`.
+ * Checks a send request: first `send_at`, then `to`, `class`, `template`, `variables`,
+ * `client_ref`.
  *
- * `path` is where the object lies in the body: '' for a single send, `messages[3]` for an element of a batch.
- * Fails with `send_at_not_supported`, `recipient_invalid` or `invalid_parameter`. Unknown fields are ignored.
+ * `path` is the path of the object in the body: '' for a single send, `messages[3]` for a batch
+ * element. Fails with `send_at_not_supported`, `recipient_invalid` or `invalid_parameter`. Unknown
+ * fields are ignored.
  *
  * Source: specification, Send request body; contract decisions, "order of checks" and "lengths".
  */
@@ -62,18 +67,18 @@ export const decodeSendRequest = (
 
   const messageClass = member(object, 'class')
   if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) {
-    return refuse('invalid_parameter', at(path, 'class'), CLASS_WORDS)
+    return refuse('invalid_parameter', at(path, 'class'), CLASS_RULE)
   }
 
   const template = member(object, 'template')
   if (typeof template !== 'string') return refuse('invalid_parameter', at(path, 'template'), REQUIRED_STRING)
   if (!TEMPLATE_NAME_PATTERN.test(template)) {
-    return refuse('invalid_parameter', at(path, 'template'), TEMPLATE_WORDS)
+    return refuse('invalid_parameter', at(path, 'template'), TEMPLATE_RULE)
   }
 
   const variables = member(object, 'variables')
   if (variables !== undefined && !isJsonObject(variables)) {
-    return refuse('invalid_parameter', at(path, 'variables'), VARIABLES_WORDS)
+    return refuse('invalid_parameter', at(path, 'variables'), VARIABLES_RULE)
   }
 
   const clientRef = member(object, 'client_ref')
@@ -82,7 +87,7 @@ export const decodeSendRequest = (
       return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_REQUIRED)
     }
   } else if (!isClientRef(clientRef)) {
-    return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_WORDS)
+    return refuse('invalid_parameter', at(path, 'client_ref'), CLIENT_REF_RULE)
   }
 
   return Result.succeed({
@@ -94,15 +99,18 @@ export const decodeSendRequest = (
   })
 }
 
-/** The `param` of a variable: `variables.code`, `messages[3].variables.code`. {@link apiError} keeps it tellable. */
+/**
+ * The `param` of a variable: `variables.code`, `messages[3].variables.code`. {@link apiError}
+ * sanitizes it.
+ */
 export const variableParam = (name: string, path = ''): string => `${at(path, 'variables')}.${name}`
 
 /**
- * The values of variables as they are written into a text: strings as they are, finite numbers as JSON writes
- * them. Fails with `template_variable_invalid` at the first value that is something else, too long, or holds a
- * control character other than line feed; `render` of the domain refuses the same ones.
+ * The values of variables as text: strings unchanged, finite numbers as JSON. Fails with
+ * `template_variable_invalid` for the first value of another type, too long, or with a control
+ * character other than line feed; `render` of the domain refuses the same values.
  *
- * The result has no prototype, so that `__proto__` and `constructor` are names like any other.
+ * The result has no prototype, so that `__proto__` and `constructor` are ordinary names.
  * Source: contract decisions, "lengths".
  */
 export const decodeVariables = (
@@ -121,25 +129,25 @@ export const decodeVariables = (
   return Result.succeed(values)
 }
 
-/** An element of a batch, good or not. */
+/** An element of a batch, valid or not. */
 export interface BatchElement {
-  /** Place in `messages`, from 0. */
+  /** Index in `messages`, from 0. */
   readonly index: number
   /** The `path` of its errors: `messages[3]`. */
   readonly path: string
-  /** As sent, also of an element that is refused; null where there is none in the right form. */
+  /** As sent, also for a refused element; null without a valid one. */
   readonly clientRef: string | null
-  /** What to send (its `clientRef` is there), or why this element is refused. */
+  /** The valid send (with its `clientRef`), or the reason of the refusal. */
   readonly send: Result.Result<Send, ApiError>
 }
 
-/** What is to be estimated: one send, or elements whose faults are their own. */
+/** The messages to estimate: one send, or elements that fail separately. */
 export type EstimateWanted =
   | { readonly kind: 'one'; readonly send: Send }
   | { readonly kind: 'many'; readonly elements: ReadonlyArray<BatchElement> }
 
-const MESSAGES_WORDS = 'messages is a list of at least one send request.'
-const ELEMENT_WORDS = 'Every element of messages is an object.'
+const MESSAGES_RULE = 'messages is a list of at least one send request.'
+const ELEMENT_RULE = 'Every element of messages is an object.'
 const REFERENCED: SendOptions = Object.freeze({ clientRefRequired: true })
 const UNREFERENCED: SendOptions = Object.freeze({})
 
@@ -148,18 +156,18 @@ const decodeMessages = (
   batchMax: number,
   options: SendOptions,
 ): Result.Result<ReadonlyArray<BatchElement>, ApiError> => {
-  // Nobody who asks for a later moment is to be served now.
+  // A request for a later time must not be sent now.
   if (Object.hasOwn(object, 'send_at')) return refuse('send_at_not_supported')
   const given = member(object, 'messages')
   if (!Array.isArray(given) || given.length === 0) {
-    return refuse('invalid_parameter', 'messages', MESSAGES_WORDS)
+    return refuse('invalid_parameter', 'messages', MESSAGES_RULE)
   }
   const messages = given as ReadonlyArray<Json>
   if (messages.length > batchMax) return refuse('batch_too_large')
   const elements: Array<BatchElement> = []
   for (const [index, element] of messages.entries()) {
     const path = `messages[${index}]`
-    if (!isJsonObject(element)) return refuse('invalid_parameter', path, ELEMENT_WORDS)
+    if (!isJsonObject(element)) return refuse('invalid_parameter', path, ELEMENT_RULE)
     const clientRef = member(element, 'client_ref')
     elements.push({
       index,
@@ -172,12 +180,13 @@ const decodeMessages = (
 }
 
 /**
- * The form of a batch. `batchMax` is `limits.batch_max` of the account.
+ * Checks the body of a batch. `batchMax` is `limits.batch_max` of the account.
  *
- * Fails, for the whole request: `send_at_not_supported` where the body itself has a `send_at`; `invalid_parameter`
- * where `messages` is absent, not a list or empty; `batch_too_large`; `invalid_parameter` of the first element that
- * is no object. Every other fault is that of an element, under its `path`. A `client_ref` that is in the batch
- * twice is no fault: the second is a duplicate if the first is accepted.
+ * The whole request fails with `send_at_not_supported` if the body has a `send_at`, with
+ * `invalid_parameter` if `messages` is absent, not a list or empty, or has an element that is not
+ * an object, and with `batch_too_large`. Every other failure belongs to its element, under its
+ * `path`. A repeated `client_ref` within the batch is no failure: the second element is a duplicate
+ * if the first one is accepted.
  *
  * Source: specification, Rules of POST /v1/messages/batch, 1 to 3; contract decisions, Batch.
  */
@@ -187,8 +196,8 @@ export const decodeBatch = (
 ): Result.Result<ReadonlyArray<BatchElement>, ApiError> => decodeMessages(object, batchMax, REFERENCED)
 
 /**
- * The form of an estimate: that of a batch without the need for a `client_ref` where the body has `messages`, else
- * that of a send. Fails as {@link decodeBatch} and {@link decodeSendRequest} do.
+ * Checks the body of an estimate: with `messages` like a batch in which `client_ref` is optional,
+ * else like a send. Fails like {@link decodeBatch} and {@link decodeSendRequest}.
  *
  * Source: specification, Estimate and part counting; contract decisions, Templates and senders.
  */

@@ -6,7 +6,7 @@ import { DATE_PATTERN, MAX_STATS_DAYS } from '../limits.ts'
 import { STATS_GROUPS, type StatsGroup } from '../schemas/stats.ts'
 import { refuse } from './checks.ts'
 
-/** Which summary. Both days are included, and there are at most 366 of them. */
+/** The requested summary. Both days are included, and there are at most 366. */
 export interface StatsWanted {
   /** `2026-11-01`, in UTC; not after `to`. */
   readonly from: string
@@ -15,30 +15,33 @@ export interface StatsWanted {
 }
 
 const DAY_MS = 86_400_000
-const DATE_WORDS = 'A day is written as 2026-11-21.'
-const ORDER_WORDS = 'from must not be after to.'
-const PERIOD_WORDS = `A summary covers at most ${MAX_STATS_DAYS} days.`
-const GROUP_WORDS = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
+const DATE_RULE = 'A day is written as 2026-11-21.'
+const ORDER_RULE = 'from must not be after to.'
+const PERIOD_RULE = `A summary covers at most ${MAX_STATS_DAYS} days.`
+const GROUP_RULE = `group_by is one of: ${STATS_GROUPS.join(', ')}.`
 
-/** True for a day of the calendar. The year 0 has none: it is no year of PostgreSQL's. */
+/**
+ * Whether the text is a calendar day. The year 0 is refused, because PostgreSQL does not have it.
+ */
 const isDay = (text: string): boolean =>
   DATE_PATTERN.test(text) && !text.startsWith('0000') && fromTimestamp(`${text}T00:00:00.000Z`) !== null
 
-/** A day in a query; null where there is none. */
+/** A day in the query; null without one. */
 const decodeDay = (query: URLSearchParams, name: string): Result.Result<string | null, ApiError> => {
   const [day, ...others] = query.getAll(name)
-  if (others.length > 0) return refuse('invalid_parameter', name, DATE_WORDS)
+  if (others.length > 0) return refuse('invalid_parameter', name, DATE_RULE)
   if (day === undefined) return Result.succeed(null)
-  return isDay(day) ? Result.succeed(day) : refuse('invalid_parameter', name, DATE_WORDS)
+  return isDay(day) ? Result.succeed(day) : refuse('invalid_parameter', name, DATE_RULE)
 }
 
 const isStatsGroup = (value: string): value is StatsGroup =>
   (STATS_GROUPS as ReadonlyArray<string>).includes(value)
 
 /**
- * The query of `GET /v1/stats`: `from`, `to`, `group_by`. `today` is the day in UTC (`2026-11-21`) and stands for an
- * absent `to`; for an absent `from` stands the first of the month of `to`. Fails with `invalid_parameter`; both
- * a `from` after `to` and too long a period are faults of `from`. A `to` in the future is none.
+ * The query of `GET /v1/stats`: `from`, `to`, `group_by`. `today` (`2026-11-21`, UTC) is the
+ * default of `to`; the first day of the month of `to` is the default of `from`. Fails with
+ * `invalid_parameter`; its `param` is `from` for a `from` after `to` and for a period that is too
+ * long. A `to` in the future is allowed.
  *
  * Source: contract decisions, Account, stats.
  */
@@ -53,13 +56,13 @@ export const decodeStatsQuery = (
   const to = last.success ?? today
   const from = first.success ?? `${to.slice(0, 8)}01`
   const days = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1
-  if (days < 1) return refuse('invalid_parameter', 'from', ORDER_WORDS)
-  if (days > MAX_STATS_DAYS) return refuse('invalid_parameter', 'from', PERIOD_WORDS)
+  if (days < 1) return refuse('invalid_parameter', 'from', ORDER_RULE)
+  if (days > MAX_STATS_DAYS) return refuse('invalid_parameter', 'from', PERIOD_RULE)
 
   const [groupBy, ...others] = query.getAll('group_by')
   if (groupBy === undefined) return Result.succeed({ from, to, groupBy: null })
   if (others.length > 0 || !isStatsGroup(groupBy)) {
-    return refuse('invalid_parameter', 'group_by', GROUP_WORDS)
+    return refuse('invalid_parameter', 'group_by', GROUP_RULE)
   }
   return Result.succeed({ from, to, groupBy })
 }

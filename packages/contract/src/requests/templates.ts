@@ -10,7 +10,7 @@ import {
   TEMPLATE_NAME_PATTERN,
 } from '../limits.ts'
 import {
-  CLASS_WORDS,
+  CLASS_RULE,
   isJsonObject,
   isMessageClass,
   isWithin,
@@ -18,48 +18,50 @@ import {
   NO_VARIABLES,
   refuse,
   REQUIRED_STRING,
-  TEMPLATE_WORDS,
-  VARIABLES_WORDS,
+  TEMPLATE_RULE,
+  VARIABLES_RULE,
 } from './checks.ts'
 
-/** A template to create whose own form is right. Whether its name is free and its sender exists comes later. */
+/**
+ * A valid request to create a template. Later checks find out whether the name is free and the
+ * sender exists.
+ */
 export interface TemplateToCreate {
   readonly name: string
   readonly class: MessageClass
-  /** Any text: one that names no sender of the account is `sender_not_registered`, `param` `sender`. */
+  /** Any text. If the account has no such sender, the handler answers `sender_not_registered`. */
   readonly sender: string
-  /** Parses as a template. */
+  /** A valid template text. */
   readonly body: string
   readonly language: string | null
 }
 
-const CONTROL_WORDS = 'This field is a text without control characters other than line feed.'
-const BODY_WORDS = `A template body is a text of 1 to ${MAX_TEMPLATE_BODY_LENGTH} characters without control characters other than line feed.`
-const LANGUAGE_WORDS = 'A language is a BCP 47 tag such as "ru" or "en-GB".'
+const CONTROL_RULE = 'This field is a text without control characters other than line feed.'
+const BODY_RULE = `A template body is a text of 1 to ${MAX_TEMPLATE_BODY_LENGTH} characters without control characters other than line feed.`
+const LANGUAGE_RULE = 'A language is a BCP 47 tag such as "ru" or "en-GB".'
 /**
- * The form of a template to create: `name`, `class`, `sender`, `body`, `language`. Fails with `invalid_parameter`,
- * or with `template_invalid` where `{{` in the body is no placeholder. Unknown fields are ignored.
- *
- * Source: contract decisions, "lengths" and Templates and senders.
+ * Checks the body of a template creation: `name`, `class`, `sender`, `body`, `language`. Fails with
+ * `invalid_parameter`, or with `template_invalid` if a `{{` in the body starts no placeholder.
+ * Unknown fields are ignored. Source: contract decisions, "lengths" and Templates and senders.
  */
 export const decodeTemplateCreate = (object: JsonObject): Result.Result<TemplateToCreate, ApiError> => {
   const name = member(object, 'name')
   if (typeof name !== 'string') return refuse('invalid_parameter', 'name', REQUIRED_STRING)
-  if (!TEMPLATE_NAME_PATTERN.test(name)) return refuse('invalid_parameter', 'name', TEMPLATE_WORDS)
+  if (!TEMPLATE_NAME_PATTERN.test(name)) return refuse('invalid_parameter', 'name', TEMPLATE_RULE)
 
   const messageClass = member(object, 'class')
   if (typeof messageClass !== 'string' || !isMessageClass(messageClass)) {
-    return refuse('invalid_parameter', 'class', CLASS_WORDS)
+    return refuse('invalid_parameter', 'class', CLASS_RULE)
   }
 
   const sender = member(object, 'sender')
   if (typeof sender !== 'string') return refuse('invalid_parameter', 'sender', REQUIRED_STRING)
-  if (hasControlCharacters(sender)) return refuse('invalid_parameter', 'sender', CONTROL_WORDS)
+  if (hasControlCharacters(sender)) return refuse('invalid_parameter', 'sender', CONTROL_RULE)
 
   const body = member(object, 'body')
   if (typeof body !== 'string') return refuse('invalid_parameter', 'body', REQUIRED_STRING)
   if (body === '' || !isWithin(body, MAX_TEMPLATE_BODY_LENGTH) || hasControlCharacters(body)) {
-    return refuse('invalid_parameter', 'body', BODY_WORDS)
+    return refuse('invalid_parameter', 'body', BODY_RULE)
   }
   if (Result.isFailure(parseTemplate(body))) return refuse('template_invalid')
 
@@ -70,19 +72,19 @@ export const decodeTemplateCreate = (object: JsonObject): Result.Result<Template
       language.length > MAX_LANGUAGE_LENGTH ||
       !LANGUAGE_PATTERN.test(language))
   ) {
-    return refuse('invalid_parameter', 'language', LANGUAGE_WORDS)
+    return refuse('invalid_parameter', 'language', LANGUAGE_RULE)
   }
 
   return Result.succeed({ name, class: messageClass, sender, body, language: language ?? null })
 }
 
 /**
- * The form of a preview: `variables`, which may be absent. Fails with `invalid_parameter`. The values are checked when the
- * template is rendered. Source: contract decisions, Templates and senders.
+ * Checks the body of a preview: `variables`, which is optional. Fails with `invalid_parameter`.
+ * Rendering checks the values. Source: contract decisions, Templates and senders.
  */
 export const decodeRender = (object: JsonObject): Result.Result<JsonObject, ApiError> => {
   const variables = member(object, 'variables')
   if (variables === undefined) return Result.succeed(NO_VARIABLES)
-  if (!isJsonObject(variables)) return refuse('invalid_parameter', 'variables', VARIABLES_WORDS)
+  if (!isJsonObject(variables)) return refuse('invalid_parameter', 'variables', VARIABLES_RULE)
   return Result.succeed(variables)
 }

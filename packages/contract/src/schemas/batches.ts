@@ -32,7 +32,7 @@ export const BatchMessage = Schema.Struct({
 })
 export type BatchMessage = typeof BatchMessage.Type
 
-/** Body of `POST /v1/messages/batch`. `decodeBatch` is what checks it. */
+/** Body of `POST /v1/messages/batch`. `decodeBatch` checks it. */
 export const BatchRequest = Schema.Struct({
   messages: Schema.Array(BatchMessage).check(Schema.isMinLength(1)).annotate({
     description:
@@ -96,7 +96,7 @@ const batchExample = {
   counts: { total: 3, accepted: 1, duplicate: 1, rejected: 1, delivered: 0, undelivered: 0, expired: 0 },
 } as const
 
-/** Answer to `GET /v1/batches/{id}`, and what `batch.completed` carries. */
+/** Response of `GET /v1/batches/{id}`, and the object of `batch.completed`. */
 export const Batch = Schema.Struct({
   object: constant('batch'),
   id: id('bat_', 'the batch'),
@@ -111,7 +111,6 @@ export const Batch = Schema.Struct({
 })
 export type Batch = typeof Batch.Type
 
-/** This element is accepted. */
 export const BatchResultAccepted = Schema.Struct({
   ...resultFields,
   client_ref: Schema.String.annotate({ description: 'Your own record identifier, as you sent it.' }),
@@ -124,7 +123,6 @@ export const BatchResultAccepted = Schema.Struct({
 })
 export type BatchResultAccepted = typeof BatchResultAccepted.Type
 
-/** The `client_ref` of this element was used before. */
 export const BatchResultDuplicate = Schema.Struct({
   ...resultFields,
   client_ref: Schema.String.annotate({ description: 'Your own record identifier, as you sent it.' }),
@@ -141,7 +139,6 @@ export const BatchResultDuplicate = Schema.Struct({
 })
 export type BatchResultDuplicate = typeof BatchResultDuplicate.Type
 
-/** This element was refused. */
 export const BatchResultRejected = Schema.Struct({
   ...resultFields,
   client_ref: Schema.NullOr(Schema.String).annotate({
@@ -156,7 +153,7 @@ export const BatchResultRejected = Schema.Struct({
 })
 export type BatchResultRejected = typeof BatchResultRejected.Type
 
-/** What became of an element; `result` says which it is. */
+/** The result of an element, by `result`. */
 export const BatchResult = Schema.Union([BatchResultAccepted, BatchResultDuplicate, BatchResultRejected], {
   mode: 'oneOf',
 }).annotate({
@@ -166,7 +163,7 @@ export const BatchResult = Schema.Union([BatchResultAccepted, BatchResultDuplica
 })
 export type BatchResult = typeof BatchResult.Type
 
-/** Answer to `POST /v1/messages/batch`. */
+/** Response of `POST /v1/messages/batch`. */
 export const AcceptedBatch = Schema.Struct({
   object: constant('batch'),
   id: Schema.NullOr(Schema.String).annotate({

@@ -1,4 +1,7 @@
-/** Schemas that several resources share: times, enumerations, money, the list envelope and the error envelope. */
+/**
+ * Schemas that several resources share: times, enumerations, money, the list envelope and the error
+ * envelope.
+ */
 import {
   EXPIRED_REASONS,
   MESSAGE_CLASSES,
@@ -12,7 +15,7 @@ import { ERROR_CODES, FLOOD_WINDOWS } from '../errors.ts'
 import { DATE_PATTERN, TIMESTAMP_PATTERN } from '../limits.ts'
 import { AT, atLeast, constant, DOCS, REQUEST_ID } from './fields.ts'
 
-/** Every reason code, of whatever status. New ones may be added. */
+/** The reason codes of all statuses. New ones may be added. */
 export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
 
 /** UTC, ISO 8601 with milliseconds and a trailing Z. */
@@ -48,7 +51,7 @@ export const ReasonCode = Schema.NullOr(Schema.Literals(REASON_CODES)).annotate(
     'wait for a late report. `ttl_expired_before_submit`: never handed over, a resend is safe.',
 })
 
-/** A string decimal with its currency; never a float. */
+/** A decimal string with its currency, never a float. */
 export const Money = Schema.Struct({
   amount: Schema.String.check(Schema.isPattern(/^[0-9]+\.[0-9]{2}$/u)).annotate({
     description: 'Decimal number with two fraction digits, as a string.',
@@ -60,7 +63,7 @@ export const Money = Schema.Struct({
   }),
 }).annotate({ identifier: 'Money', title: 'Money', description: 'An amount of money.' })
 
-/** The list envelope around `items`; `name` is its name in the description. */
+/** The list envelope of `items`; `name` is the schema name in the API description. */
 export const listOf = <S extends Schema.Top>(items: S, name: string, order: string) =>
   Schema.Struct({
     object: constant('list'),
@@ -77,7 +80,7 @@ export const listOf = <S extends Schema.Top>(items: S, name: string, order: stri
     description: 'A page of a list.',
   })
 
-/** The `error` member: in the error envelope, and in a rejected element of a batch. */
+/** The `error` member of the error envelope and of a rejected batch element. */
 export const ErrorDetail = Schema.Struct({
   code: Schema.Literals(ERROR_CODES).annotate({
     description:

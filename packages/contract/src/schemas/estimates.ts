@@ -5,7 +5,9 @@ import { ErrorDetail, Money } from './common.ts'
 import { atLeast, characters, constant, DOCS, encoding, parts, REQUEST_ID, resultFields } from './fields.ts'
 import { SendRequest } from './messages.ts'
 
-/** The second form of the body of `POST /v1/messages/estimate`. `decodeEstimate` is what checks both. */
+/**
+ * The second form of the body of `POST /v1/messages/estimate`. `decodeEstimate` checks both forms.
+ */
 export const EstimateBatchRequest = Schema.Struct({
   messages: Schema.Array(SendRequest).check(Schema.isMinLength(1)).annotate({
     description: 'From 1 to `limits.batch_max` of the account. A `client_ref` is not needed.',
@@ -47,7 +49,7 @@ const estimateFields = {
   }),
 }
 
-/** Answer to an estimate of one message. */
+/** Response of an estimate of one message. */
 export const Estimate = Schema.Struct({ object: constant('estimate'), ...estimateFields }).annotate({
   identifier: 'Estimate',
   title: 'Estimate',
@@ -78,7 +80,7 @@ export const EstimateResultRejected = Schema.Struct({ ...resultFields, error: Er
 })
 export type EstimateResultRejected = typeof EstimateResultRejected.Type
 
-/** Answer to an estimate of several messages. */
+/** Response of an estimate of several messages. */
 export const EstimateBatch = Schema.Struct({
   object: constant('estimate'),
   data: Schema.Array(Schema.Union([EstimateResultGood, EstimateResultRejected], { mode: 'oneOf' })).annotate({

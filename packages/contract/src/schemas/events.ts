@@ -5,7 +5,7 @@ import { listOf, Mode, moment } from './common.ts'
 import { AT, constant, EVENT_ID, id, MESSAGE_ID } from './fields.ts'
 import { messageFields } from './message-fields.ts'
 
-/** A message as events carry it: never a number, a text or a variable. */
+/** A message in an event: without number, text and variables. */
 export const MessageSnapshot = Schema.Struct({
   id: messageFields.id,
   object: messageFields.object,

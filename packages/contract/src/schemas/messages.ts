@@ -6,7 +6,7 @@ import { listOf, MessageClass } from './common.ts'
 import { AT, ClientRefToSend } from './fields.ts'
 import { acceptedExample, messageFields } from './message-fields.ts'
 
-/** Body of `POST /v1/messages`. `decodeSendRequest` is what checks it. */
+/** Body of `POST /v1/messages`. `decodeSendRequest` checks it. */
 export const SendRequest = Schema.Struct({
   to: Schema.String.check(Schema.isPattern(RECIPIENT_NUMBER_PATTERN)).annotate({
     description: 'Recipient number in E.164 form.',
@@ -52,7 +52,7 @@ export const SendRequest = Schema.Struct({
 })
 export type SendRequest = typeof SendRequest.Type
 
-/** Answer to `POST /v1/messages`: the message without text and variables. */
+/** Response of `POST /v1/messages`: the message without text and variables. */
 export const AcceptedMessage = Schema.Struct({
   ...messageFields,
   duplicate: Schema.optionalKey(
@@ -69,7 +69,7 @@ export const AcceptedMessage = Schema.Struct({
 })
 export type AcceptedMessage = typeof AcceptedMessage.Type
 
-/** Answer to `GET /v1/messages/{id}`. */
+/** Response of `GET /v1/messages/{id}`. */
 export const Message = Schema.Struct({
   ...messageFields,
   text: Schema.NullOr(Schema.String).annotate({

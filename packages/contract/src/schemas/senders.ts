@@ -7,7 +7,7 @@ import { AT, constant, id, name, SENDER_ID } from './fields.ts'
 
 const registrationExample = { legal_name: 'ООО «Магазин»', inn: '7700000000' }
 
-/** Body of `POST /v1/senders`. `decodeSenderCreate` is what checks it. */
+/** Body of `POST /v1/senders`. `decodeSenderCreate` checks it. */
 export const SenderCreate = Schema.Struct({
   name: Schema.String.check(
     Schema.isMinLength(1),

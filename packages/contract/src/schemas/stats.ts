@@ -4,7 +4,7 @@ import { Schema } from 'effect'
 import { Day, Money } from './common.ts'
 import { atLeast, constant } from './fields.ts'
 
-/** What the rows of a summary can be. */
+/** Groupings of the rows of a summary. */
 export const STATS_GROUPS = ['day', 'class', 'template'] as const
 export type StatsGroup = (typeof STATS_GROUPS)[number]
 
@@ -27,7 +27,7 @@ export const StatsCounts = Schema.Struct(countFields).annotate({
 })
 export type StatsCounts = typeof StatsCounts.Type
 
-/** A row of a summary. Of `day`, `class` and `template` it has the one that was asked for. */
+/** A row of a summary. It has the one of `day`, `class` and `template` that was requested. */
 export const StatsRow = Schema.Struct({
   day: Schema.optionalKey(
     Day.annotate({ description: 'With `group_by=day`: the day of acceptance, in UTC.' }),
@@ -57,7 +57,7 @@ const countsExample = {
   price: { amount: '260.00', currency: 'RUB' },
 } as const
 
-/** Answer to `GET /v1/stats`. */
+/** Response of `GET /v1/stats`. */
 export const Stats = Schema.Struct({
   object: constant('stats'),
   from: Day.annotate({ description: 'First day of the period, in UTC.' }),

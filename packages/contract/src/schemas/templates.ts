@@ -11,7 +11,7 @@ import { listOf, MessageClass, Mode, moment } from './common.ts'
 import { AT, characters, constant, encoding, id, name, parts, TEMPLATE_ID } from './fields.ts'
 import { SendRequest } from './messages.ts'
 
-/** Body of `POST /v1/templates`. `decodeTemplateCreate` is what checks it. */
+/** Body of `POST /v1/templates`. `decodeTemplateCreate` checks it. */
 export const TemplateCreate = Schema.Struct({
   name: Schema.String.check(Schema.isPattern(TEMPLATE_NAME_PATTERN)).annotate({
     description: 'Name that sends refer to, unique in the account and mode.',
@@ -95,7 +95,7 @@ export type Template = typeof Template.Type
 export const TemplateList = listOf(Template, 'TemplateList', 'newest first')
 export type TemplateList = typeof TemplateList.Type
 
-/** Body of `POST /v1/templates/{id}/render`. `decodeRender` is what checks it. */
+/** Body of `POST /v1/templates/{id}/render`. `decodeRender` checks it. */
 export const RenderRequest = Schema.Struct({
   variables: SendRequest.fields.variables,
 }).annotate({
@@ -106,7 +106,7 @@ export const RenderRequest = Schema.Struct({
 })
 export type RenderRequest = typeof RenderRequest.Type
 
-/** Answer to `POST /v1/templates/{id}/render`. */
+/** Response of `POST /v1/templates/{id}/render`. */
 export const RenderedText = Schema.Struct({
   text: name('The text as it would be sent.', 'Заказ 1001 готов'),
   encoding,

@@ -1,11 +1,13 @@
-/** Webhook subscriptions and their delivery log. Source: contract decisions, Webhook subscription. */
+/**
+ * Webhook subscriptions and their delivery log. Source: contract decisions, Webhook subscription.
+ */
 import { EVENT_TYPES, SUBSCRIPTION_STATUSES } from '@hub/domain'
 import { Schema } from 'effect'
 import { MAX_URL_LENGTH } from '../limits.ts'
 import { listOf, moment, Timestamp } from './common.ts'
 import { AT, atLeast, constant, ENDPOINT_ID, EVENT_BATCH_ID, EVENT_ID, id } from './fields.ts'
 
-/** Body of `POST /v1/webhook_endpoints`. `decodeWebhookEndpointCreate` is what checks it. */
+/** Body of `POST /v1/webhook_endpoints`. `decodeWebhookEndpointCreate` checks it. */
 export const WebhookEndpointCreate = Schema.Struct({
   url: Schema.String.check(Schema.isMaxLength(MAX_URL_LENGTH), Schema.isPattern(/^https:\/\//u)).annotate({
     description: 'Public https address without credentials. Redirects are not followed.',
@@ -76,7 +78,9 @@ export const WebhookEndpoint = Schema.Struct(webhookEndpointFields).annotate({
 })
 export type WebhookEndpoint = typeof WebhookEndpoint.Type
 
-/** Answer to a creation, and to a rotation: with the signing secret, this once. */
+/**
+ * Response of a creation and a rotation, with the signing secret. No other response contains it.
+ */
 export const WebhookEndpointWithSecret = Schema.Struct({
   ...webhookEndpointFields,
   secret: Schema.String.check(Schema.isPattern(/^whsec_[A-Za-z0-9+/]{43}=$/u)).annotate({
@@ -91,7 +95,7 @@ export const WebhookEndpointWithSecret = Schema.Struct({
 })
 export type WebhookEndpointWithSecret = typeof WebhookEndpointWithSecret.Type
 
-/** Answer to a deletion. */
+/** Response of a deletion. */
 export const DeletedWebhookEndpoint = Schema.Struct({
   id: webhookEndpointFields.id,
   object: webhookEndpointFields.object,
@@ -106,7 +110,7 @@ export type DeletedWebhookEndpoint = typeof DeletedWebhookEndpoint.Type
 
 export const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
 
-/** What happened to an attempt that failed, or to a batch that was given up. */
+/** Why an attempt failed, or a batch was given up. */
 export const DELIVERY_REASONS = [
   'http_status',
   'timeout',

@@ -31,9 +31,9 @@ export interface StatsPeriod {
 }
 
 /**
- * Sums of a period: one row of totals and, with `groupBy`, one row for each group, in order of the groups.
- * One statement reads both, so that they agree. Days older than three years are left out, whether their
- * rows still exist or not (specification, Retention).
+ * Sums of a period: one row of totals and, with `groupBy`, one row for each group, in order of the
+ * groups. One statement reads both, so that they agree. Days older than three years are left out,
+ * whether their rows still exist or not (specification, Retention).
  */
 export const readSums = async (
   q: Queries,

@@ -1,17 +1,17 @@
 /**
- * `read.messages`: the read model of messages, one row for each message, in monthly partitions. Its rows are
- * read together with `read.message_history` and `read.personal_data`.
+ * `read.messages`: the read model of messages, one row for each message, in monthly partitions. Its
+ * rows are read together with `read.message_history` and `read.personal_data`.
  *
- * Owner of all three: projector. A row without `account` is incomplete: the projector has applied a fact of
- * the message, but not its `MessageAccepted` yet.
+ * Owner of all three: projector. A row without `account` is incomplete: the projector has applied a
+ * fact of the message, but not its `MessageAccepted` yet.
  */
 import type { MessageClass, Mode, ReasonCode, Status } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
 
 /**
- * A condition: whether the projector has applied the acceptance of a message. `messageId` is the column
- * with the UUID of the message, such as `a.message_id`.
+ * A condition: whether the projector has applied the acceptance of a message. `messageId` is the
+ * column with the UUID of the message, such as `a.message_id`.
  */
 export const isProjected = (q: Queries, messageId: string): SqlFragment =>
   q`coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = ${q(messageId)}), false)`
@@ -57,9 +57,9 @@ const NIL = '00000000-0000-0000-0000-000000000000'
 /**
  * Reads the messages with these UUIDs, whoever owns them. Incomplete rows are left out.
  *
- * The range of the ids lets PostgreSQL open only the months that contain them (docs/decisions/0018). The
- * lateral join makes each message one index probe of its month in every plan (docs/decisions/0009).
- * Source of the periods: specification, Retention.
+ * The range of the ids lets PostgreSQL open only the months that contain them
+ * (docs/decisions/0018). The lateral join makes each message one index probe of its month in every
+ * plan (docs/decisions/0009). Source of the periods: specification, Retention.
  */
 export const readAll = async (
   q: Queries,
@@ -89,12 +89,17 @@ export const readAll = async (
    WHERE m.account IS NOT NULL`
 }
 
-/** An expression: the number of projected codes of a batch. `batchId` is the column with its UUID. */
+/**
+ * An expression: the number of projected codes of a batch. `batchId` is the column with its UUID.
+ */
 export const countCodesOfBatch = (q: Queries, batchId: string): SqlFragment =>
   q`(SELECT count(*) FROM read.messages m
       WHERE m.batch_id = ${q(batchId)} AND m.class = 'otp' AND m.account IS NOT NULL)`
 
-/** A query: the first ids of projected messages of a batch between two ids, in order. All ids are UUIDs. */
+/**
+ * A query: the first ids of projected messages of a batch between two ids, in order. All ids are
+ * UUIDs.
+ */
 export const selectIdsOfBatch = (
   q: Queries,
   batch: string,

@@ -1,6 +1,6 @@
 /**
- * `webhooks.attempts`: the delivery log, one row for each attempt, in monthly partitions. Its rows are read
- * together with `webhooks.batch_events`, the events of each webhook batch.
+ * `webhooks.attempts`: the delivery log, one row for each attempt, in monthly partitions. Its rows
+ * are read together with `webhooks.batch_events`, the events of each webhook batch.
  *
  * Owner of both: webhook-fanout, which records each attempt. All ids here are UUIDs.
  */
@@ -29,7 +29,10 @@ const columns = (q: Queries) => q`
   ARRAY(SELECT b.event_id FROM webhooks.batch_events b WHERE b.batch_id = a.batch_id AND b.endpoint_id = a.endpoint_id
          ORDER BY b.position) AS event_ids`
 
-/** The delivery log shows attempts of this period, whether older rows still exist or not. Specification, Retention. */
+/**
+ * The delivery log shows attempts of this period, whether older rows still exist or not.
+ * Specification, Retention.
+ */
 const visible = (q: Queries) => q`a.created_at > now() - interval '3 years'`
 
 /** One attempt of an endpoint, `null` without a row. */
@@ -39,7 +42,10 @@ export const read = async (q: Queries, endpoint: string, attempt: string): Promi
   return row ?? null
 }
 
-/** The newest `limit` attempts of an endpoint before `below`; `null` when `below` is no visible attempt of it. */
+/**
+ * The newest `limit` attempts of an endpoint before `below`; `null` when `below` is no visible
+ * attempt of it.
+ */
 export const readPage = async (
   q: Queries,
   endpoint: string,

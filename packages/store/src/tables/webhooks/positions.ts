@@ -7,8 +7,8 @@
 import type { Queries } from '../../pool.ts'
 
 /**
- * Whether the fan-out has applied the record at `offset`. True for a partition that the fan-out has never
- * read: it will start with the current rows of the database.
+ * Whether the fan-out has applied the record at `offset`. True for a partition that the fan-out has
+ * never read: it will start with the current rows of the database.
  */
 export const isApplied = async (q: Queries, partition: number, offset: number): Promise<boolean> => {
   const [row] = await q<{ applied: boolean }[]>`
