@@ -125,7 +125,7 @@ describe('isPublicAddress', () => {
     })
   }
 
-  it('sees through every spelling of the same IPv6 address', () => {
+  it('treats all spellings of an IPv6 address alike', () => {
     for (const spelling of [
       '2606:4700:4700:0000:0000:0000:0000:1111',
       '2606:4700:4700:0:0:0:0:1111',

@@ -1,4 +1,4 @@
-/** Real TLS receivers on the loopback, each bad in its own way. */
+/** Deliveries to real TLS receivers on the loopback address, each with another fault. */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ const OLD_SECRET = `whsec_${randomBytes(32).toString('base64')}`
 const EVENTS = [{ id: 'evt_1', object: 'event', type: 'message.sent', data: { note: 'Заказ готов' } }]
 const BODY = Buffer.from(JSON.stringify(EVENTS))
 
-/** `receiver.test` and `sneaky.test` are names that only this resolver knows. */
+/** Only this resolver knows the names `receiver.test` and `sneaky.test`. */
 const layer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe(
   Layer.provideMerge(
     Layer.sync(AddressPolicy, () => {
@@ -39,7 +39,7 @@ const layer = Layer.effect(WebhookClient, makeWebhookClient(authority.pem)).pipe
             case 'receiver.test':
             case 'other-name.test':
               return Effect.succeed([{ address: '127.0.0.1', family: 4 }])
-            // Allowed at first, and somewhere else the next time.
+            // An allowed address at first, and another one the next time.
             case 'rebinding.test':
               return Effect.succeed([{ address: asked === 1 ? '127.0.0.1' : '127.0.0.2', family: 4 }])
             case 'mixed.test':
@@ -87,7 +87,7 @@ describe('a delivery', () => {
       expect(request?.body.equals(BODY)).toBe(true)
       const header = String(request?.headers['hub-signature'])
       expect(header).toMatch(/^t=\d{10},v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/u)
-      // Either secret of a rotation is enough; any other is not.
+      // Each of the two secrets of a rotation verifies the signature; another one does not.
       for (const secret of [SECRET, OLD_SECRET]) {
         expect(Stripe.webhooks.constructEvent(request!.body, header, secret)).toEqual(EVENTS)
       }
@@ -122,7 +122,7 @@ describe('a delivery', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('uses a connection again once the body of the answer has left it', () =>
+  it.live('reuses a connection after the body of the response was read', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) => response.writeHead(200).end('thank you'),
@@ -163,7 +163,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('accepts the connection and says nothing: timeout', () =>
+  it.live('accepts the connection and sends nothing: timeout', () =>
     Effect.gen(function* () {
       const port = yield* tcpServer(() => {})
       expect(yield* deliver(`https://127.0.0.1:${port}/`, 300)).toEqual(failure('timeout'))
@@ -188,7 +188,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('answers with an endless body: a success by its status, and the connection is closed', () =>
+  it.live('sends an endless body: success by its status, and the connection is closed', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()
       const receiver = yield* tlsReceiver(certificate, {
@@ -208,7 +208,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('trickles its body: a success by its status, and the connection is closed', () =>
+  it.live('sends its body too slowly: success by its status, and the connection is closed', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()
       const receiver = yield* tlsReceiver(certificate, {
@@ -226,7 +226,7 @@ describe('a receiver that', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('presents a certificate of nobody we trust, of another name, or of yesterday: tls_error', () =>
+  it.live('presents an untrusted or expired certificate, or one of another name: tls_error', () =>
     Effect.gen(function* () {
       const stranger = yield* Effect.promise(makeCertificateAuthority)
       const certificates = yield* Effect.promise(() =>
@@ -238,7 +238,7 @@ describe('a receiver that', () => {
       )
       for (const bad of certificates) {
         const receiver = yield* tlsReceiver(bad)
-        // Twice: a resumed session must not be trusted any more than the first.
+        // Twice, because a resumed TLS session must be checked as well.
         expect(yield* deliver(receiver.url())).toEqual(failure('tls_error'))
         expect(yield* deliver(receiver.url())).toEqual(failure('tls_error'))
         expect(receiver.received).toEqual([])
@@ -248,7 +248,7 @@ describe('a receiver that', () => {
 })
 
 describe('an address', () => {
-  it.live('is reached by its name, which the certificate must have', () =>
+  it.live('is reached by a name, which the certificate must contain', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { name: 'receiver.test' })
       expect((yield* deliver(receiver.url())).succeeded).toBe(true)
@@ -258,24 +258,26 @@ describe('an address', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('that is not public is not connected to, be it a literal or one answer of several', () =>
-    Effect.gen(function* () {
-      const receiver = yield* tlsReceiver(certificate, { host: '127.0.0.2' })
-      const { port } = yield* tlsReceiver(certificate)
-      for (const url of [
-        receiver.url(),
-        `https://2130706434:${receiver.port}/`,
-        `https://[::ffff:127.0.0.2]:${receiver.port}/`,
-        `https://localhost:${receiver.port}/`,
-        `https://mixed.test:${port}/`,
-      ]) {
-        expect(yield* deliver(url)).toEqual(failure('address_not_public'))
-      }
-      expect(receiver.connections()).toBe(0)
-    }).pipe(Effect.provide(layer)),
+  it.live(
+    'that is not public gets no connection, as a literal or as one of several addresses of a name',
+    () =>
+      Effect.gen(function* () {
+        const receiver = yield* tlsReceiver(certificate, { host: '127.0.0.2' })
+        const { port } = yield* tlsReceiver(certificate)
+        for (const url of [
+          receiver.url(),
+          `https://2130706434:${receiver.port}/`,
+          `https://[::ffff:127.0.0.2]:${receiver.port}/`,
+          `https://localhost:${receiver.port}/`,
+          `https://mixed.test:${port}/`,
+        ]) {
+          expect(yield* deliver(url)).toEqual(failure('address_not_public'))
+        }
+        expect(receiver.connections()).toBe(0)
+      }).pipe(Effect.provide(layer)),
   )
 
-  it.live('that answers differently the second time is checked the second time', () =>
+  it.live('is checked again if DNS returns another one the second time', () =>
     Effect.gen(function* () {
       const policy = yield* AddressPolicy
       const receiver = yield* tlsReceiver(certificate, { host: '127.0.0.2', name: 'rebinding.test' })
@@ -285,14 +287,14 @@ describe('an address', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('that does not resolve: dns_error', () =>
+  it.live('of a name that does not resolve: dns_error', () =>
     Effect.gen(function* () {
       expect(yield* deliver('https://nowhere.test/')).toEqual(failure('dns_error'))
     }).pipe(Effect.provide(layer)),
   )
 })
 
-it.live('an attempt that is interrupted leaves no connection behind', () =>
+it.live('an interrupted attempt leaves no connection open', () =>
   Effect.gen(function* () {
     const closed = Promise.withResolvers<void>()
     const receiver = yield* tlsReceiver(certificate, {
@@ -331,7 +333,7 @@ describe('HUB_WEBHOOK_CA_FILE', () => {
     return join(directory, name)
   }
 
-  it.live('is off by default, and adds an authority when set', () =>
+  it.live('is off by default, and adds a certificate authority', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate)
       expect(yield* deliverWith(receiver.url())).toEqual(failure('tls_error'))

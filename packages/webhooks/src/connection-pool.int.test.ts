@@ -1,4 +1,4 @@
-/** What the client does with its connections, seen by real TLS receivers. */
+/** The connections of the client, as real TLS receivers see them. */
 import { connect, type Socket } from 'node:net'
 import { describe, expect, it } from '@effect/vitest'
 import { eventually, makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
@@ -17,7 +17,7 @@ const makeClient = Effect.gen(function* () {
     body: Buffer.from('[]'),
     secrets: [Redacted.make('whsec_1')],
   } as const
-  /** As the fan-out does it: whatever follows an outcome begins in another turn of the event loop. */
+  /** Ends in another turn of the event loop, like the fan-out, which begins the next attempt there. */
   const deliver = (url: string, deadlineMs = 5000) =>
     Effect.tap(client.deliver({ url, ...delivery }, { deadlineMs }), nextTurn)
   return { deliver, openSockets: client.openSockets }
@@ -30,26 +30,26 @@ const succeeded = expect.objectContaining({ succeeded: true })
 const noneOpen = (openSockets: () => number) =>
   Effect.promise(() => eventually(() => openSockets() === 0, { withinMs: 10_000, everyMs: 5 }))
 
-/** A way to a server below TLS, on which the first connection, `lost`, is left without an answer. The others lead there. */
-const losesTheFirst = Effect.fnUntraced(function* (port: number) {
+/** A TCP proxy to a port. It keeps the first connection (`lost`) without a response and forwards the others. */
+const proxyWithoutFirst = Effect.fnUntraced(function* (port: number) {
   const lost = Promise.withResolvers<Socket>()
   let connections = 0
   const way = yield* tcpServer((socket) => {
     connections += 1
     if (connections === 1) lost.resolve(socket)
-    else leadOn(socket, port)
+    else forward(socket, port)
   })
   return { url: `https://127.0.0.1:${way}/`, lost: Effect.promise(() => lost.promise) }
 })
 
-const leadOn = (socket: Socket, port: number): void => {
+const forward = (socket: Socket, port: number): void => {
   const onwards = connect(port, '127.0.0.1')
   onwards.on('error', () => socket.destroy())
   socket.pipe(onwards).pipe(socket)
 }
 
 describe('a receiver', () => {
-  it.live('sees no more connections than attempts are under way at once', () =>
+  it.live('gets no more connections than attempts in flight', () =>
     Effect.gen(function* () {
       const { deliver, openSockets } = yield* makeClient
       const receiver = yield* tlsReceiver(certificate)
@@ -66,7 +66,7 @@ describe('a receiver', () => {
     }),
   )
 
-  it.live('sees the connection again that was used last', () =>
+  it.live('gets the next request on the connection that was used last', () =>
     Effect.gen(function* () {
       const { deliver } = yield* makeClient
       const ports: Array<number | undefined> = []
@@ -84,7 +84,7 @@ describe('a receiver', () => {
     }),
   )
 
-  it.live('that says that it closes gets a connection for each delivery, and none is left', () =>
+  it.live('that announces to close gets a new connection for each delivery, and none stays open', () =>
     Effect.gen(function* () {
       const { deliver, openSockets } = yield* makeClient
       const receiver = yield* tlsReceiver(certificate, {
@@ -96,7 +96,7 @@ describe('a receiver', () => {
     }),
   )
 
-  it.live('that closes a free connection without a word gets a new one', () =>
+  it.live('that closes a free connection without notice gets a new one', () =>
     Effect.gen(function* () {
       const { deliver, openSockets } = yield* makeClient
       const sockets: Array<Socket> = []
@@ -115,11 +115,11 @@ describe('a receiver', () => {
     }),
   )
 
-  it.live('one of whose connections never comes about serves the others meanwhile', () =>
+  it.live('with one connection that is never established gets requests on others meanwhile', () =>
     Effect.gen(function* () {
       const { deliver } = yield* makeClient
       const receiver = yield* tlsReceiver(certificate)
-      const { lost, url } = yield* losesTheFirst(receiver.port)
+      const { lost, url } = yield* proxyWithoutFirst(receiver.port)
       const first = yield* Effect.forkChild(deliver(url))
       const socket = yield* lost
       expect(yield* deliver(url)).toEqual(succeeded)
@@ -131,16 +131,16 @@ describe('a receiver', () => {
   )
 })
 
-describe('an attempt that is given up while it connects', () => {
-  it.live('is not made when the connection comes about, and leaves none behind', () =>
+describe('an attempt that is aborted while it connects', () => {
+  it.live('sends no request after the connection is established, and leaves no connection open', () =>
     Effect.gen(function* () {
       const { deliver, openSockets } = yield* makeClient
       const receiver = yield* tlsReceiver(certificate)
-      const { lost, url } = yield* losesTheFirst(receiver.port)
+      const { lost, url } = yield* proxyWithoutFirst(receiver.port)
       expect(yield* deliver(url, 100)).toMatchObject({ reason: 'timeout' })
       expect(openSockets()).toBe(1)
-      // From here on it leads there after all.
-      leadOn(yield* lost, receiver.port)
+      // Now the connection can be established.
+      forward(yield* lost, receiver.port)
       yield* noneOpen(openSockets)
       expect(receiver.connections()).toBe(1)
       expect(receiver.received).toEqual([])
@@ -148,8 +148,8 @@ describe('an attempt that is given up while it connects', () => {
   )
 })
 
-describe('a client that ends', () => {
-  it.live('closes its connections, and neither an attempt under way nor a later one has been made', () =>
+describe('a client that is closed', () => {
+  it.live('closes its connections, and attempts in flight and later ones are not made', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { respond: () => {} })
       const { attempt, deliver, openSockets } = yield* Effect.scoped(

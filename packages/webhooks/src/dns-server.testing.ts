@@ -1,24 +1,24 @@
-/** A name server for tests, on the loopback, that answers what it is told to: also something else the second time. */
+/** A name server on the loopback address, for tests. It may answer differently the second time. */
 import { createSocket, type Socket } from 'node:dgram'
 import { Effect, type Scope } from 'effect'
 
 const TYPE_A = 1
 const TYPE_AAAA = 28
 
-/** The addresses of a name; `null`: no answer at all. `asked` counts the questions for this name and family, from 1. */
+/** The addresses of a name; `null`: no response. `asked` counts the queries for this name and family, from 1. */
 export type Answer = (name: string, family: 4 | 6, asked: number) => ReadonlyArray<string> | null
 
 export interface DnsServer {
-  /** `address:port`, as a resolver wants it. */
+  /** `address:port`, for the resolver. */
   readonly address: string
-  /** How often a name was asked for, both families together. */
+  /** Queries for a name, both families together. */
   readonly asked: (name: string) => number
 }
 
 const bytesOf = (address: string, family: 4 | 6): Buffer =>
   family === 4
     ? Buffer.from(address.split('.').map(Number))
-    : // Written out in full by whoever calls.
+    : // Callers pass the uncompressed form.
       Buffer.from(
         address
           .split(':')
@@ -48,7 +48,7 @@ const respond = (query: Buffer, answer: Answer, counts: Map<string, number>): Bu
   const records = addresses.map((address) => {
     const data = bytesOf(address, family)
     const record = Buffer.alloc(12)
-    // The name is that of the question; no time to live.
+    // A pointer to the name in the question; the time to live is 0.
     record.writeUInt16BE(0xc00c, 0)
     record.writeUInt16BE(type, 2)
     record.writeUInt16BE(1, 4)

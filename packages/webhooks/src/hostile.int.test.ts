@@ -1,4 +1,4 @@
-/** Receivers and name servers that mean harm, with real sockets on the loopback. */
+/** Malicious receivers and name servers, with real sockets on the loopback address. */
 import { describe, expect, it } from '@effect/vitest'
 import { makeCertificateAuthority, tlsReceiver } from '@hub/testkit'
 import { Effect, Redacted } from 'effect'
@@ -11,10 +11,10 @@ const authority = await makeCertificateAuthority()
 const NAMES = ['127.0.0.1', 'rebinding.test', 'mixed.test', 'mapped.test', 'silent.test', 'good.test']
 const certificate = await authority.issue(NAMES)
 
-/** Short, so that the tests are: the real one is ten seconds. */
+/** Short, to keep the tests short: the default is ten seconds. */
 const DEADLINE_MS = 400
 
-/** The real client with the real resolver, which asks the name server given. Only 127.0.0.1 counts as public. */
+/** The real client with the real resolver, which queries the given name server. Only 127.0.0.1 counts as public. */
 const clientOver = Effect.fnUntraced(function* (nameServer?: string) {
   const policy = makeAddressPolicy({
     allowedHosts: new Set(['127.0.0.1']),
@@ -49,7 +49,7 @@ describe('a name server', () => {
         yield* policy.checkUrl(honest.url())
         const before = dns.asked('rebinding.test')
         expect(yield* deliver(honest.url(), 5000)).toMatchObject({ succeeded: true })
-        // An A and an AAAA: nothing asks again between check and connection.
+        // One A and one AAAA query: the name is not resolved again between check and connection.
         expect(dns.asked('rebinding.test') - before).toBe(2)
       }),
   )
@@ -86,7 +86,7 @@ describe('a name server', () => {
     }),
   )
 
-  it.live('that never answers costs the attempt its time and no more', () =>
+  it.live('that never answers delays an attempt until its deadline only', () =>
     Effect.gen(function* () {
       const dns = yield* dnsServer(() => null)
       const { deliver } = yield* clientOver(dns.address)
@@ -94,7 +94,7 @@ describe('a name server', () => {
     }),
   )
 
-  it.live('that is asked by the real resolver finds an honest receiver', () =>
+  it.live('of an honest receiver is queried by the real resolver', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, { name: 'good.test' })
       const dns = yield* dnsServer((_name, family) => (family === 4 ? ['127.0.0.1'] : []))
@@ -106,7 +106,7 @@ describe('a name server', () => {
 })
 
 describe('a receiver that', () => {
-  it.live('sends its headers a byte at a time: timeout, however many bytes come', () =>
+  it.live('sends its headers byte by byte: timeout', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()
       const receiver = yield* tlsReceiver(certificate, {
@@ -129,7 +129,7 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('announces an answer again and again (1xx): timeout', () =>
+  it.live('sends informational responses (1xx) without end: timeout', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) => {
@@ -142,7 +142,7 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('sends endless headers: a broken connection, and no memory', () =>
+  it.live('sends endless headers: connection_reset, with bounded memory', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) => {
@@ -161,7 +161,7 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('breaks off in the middle of its headers: connection_reset', () =>
+  it.live('closes the connection in the middle of its headers: connection_reset', () =>
     Effect.gen(function* () {
       const receiver = yield* tlsReceiver(certificate, {
         respond: (_received, response) => {
@@ -173,7 +173,7 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('resets before TLS is there: connection_reset', () =>
+  it.live('resets the connection before TLS is established: connection_reset', () =>
     Effect.gen(function* () {
       const port = yield* tcpServer((socket) => socket.once('data', () => socket.resetAndDestroy()))
       const { deliver } = yield* clientOver()
@@ -181,7 +181,7 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('speaks something else than TLS: tls_error', () =>
+  it.live('does not speak TLS: tls_error', () =>
     Effect.gen(function* () {
       const port = yield* tcpServer((socket) => {
         socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
@@ -191,7 +191,7 @@ describe('a receiver that', () => {
     }),
   )
 
-  it.live('keeps its body for itself: a success by its status', () =>
+  it.live('never sends its body: success by its status', () =>
     Effect.gen(function* () {
       const closed = Promise.withResolvers<void>()
       const receiver = yield* tlsReceiver(certificate, {
@@ -202,7 +202,7 @@ describe('a receiver that', () => {
       })
       const { deliver } = yield* clientOver()
       expect(yield* deliver(receiver.url(), 5000)).toMatchObject({ succeeded: true, responseCode: 200 })
-      // It is not waited for.
+      // The client does not wait for the body.
       yield* Effect.promise(() => closed.promise)
     }),
   )

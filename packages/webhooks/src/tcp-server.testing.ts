@@ -1,8 +1,8 @@
-/** A server below TLS for tests, on the loopback: for what breaks before there is any. */
+/** A TCP server without TLS on the loopback address, for tests of connections that break before TLS is established. */
 import { createServer, type Server, type Socket } from 'node:net'
 import { Effect, type Scope } from 'effect'
 
-/** Starts one, and answers with its port. It is closed, with all its connections, when the scope closes. */
+/** Starts a server and returns its port. The scope closes it with all its connections. */
 export const tcpServer = (onSocket: (socket: Socket) => void): Effect.Effect<number, never, Scope.Scope> =>
   Effect.gen(function* () {
     const sockets = new Set<Socket>()
