@@ -1,6 +1,4 @@
-/**
- * The section on webhooks: the fan-out against bare undici, in one run, and beside a receiver that hangs.
- */
+/** The benchmark of webhooks: the fan-out compared with bare undici in one run, and beside a hung receiver. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -14,32 +12,32 @@ import type { Posted, PosterPlan } from './poster.ts'
 import type { ReceiverPlan, Seen } from './receiver.ts'
 import type { Section } from './report.ts'
 
-/** What the fan-out allows itself for one subscription: the bare one gets as many connections. */
+/** The connections of the fan-out to one subscription; bare undici gets as many. */
 const CONNECTIONS = 16
 const BARE_MS = 4000
-/** Deliveries before measuring: connections and compiled code first. The bare one has a second for that, and makes twice as many. */
+/** Deliveries before the measurement, which open connections and let V8 compile. Bare undici has a second for that. */
 const WARM_UP = 20_000
-/** Batches of one event: so many that it weighs little that V8 still compiles during the first of them, 9 % of the CPU of the process. */
+/** Batches of one event. V8 still compiles during the first ones, which takes 9 % of the CPU of a short run. */
 const SINGLES = 80_000
 /** A million events. */
 const HUNDREDS = 10_000
-/** By then the process has started and is warm, and a backlog of hundreds becomes due. */
+/** When the measured backlog becomes due: the process has started and delivered the warm-up by then. */
 const DUE_AFTER_S = 15
-/** Drains of single events, with the bare poster before and behind each: machines change their moods within minutes. */
+/** Drains of single events, each between two runs of bare undici, because the speed of a machine changes within minutes. */
 const ROUNDS = 3
 /**
- * So many subscriptions that 99 % of the batches are all but the slowest fifteen: machines stand still for a moment, too, and one such moment was the
- * slowest four of 380, which twenty subscriptions have.
+ * With 100 subscriptions, the p99 excludes the slowest fifteen batches. With 20 it would exclude only four of 380, and one
+ * short stall of the machine delayed that many.
  */
 const STEADY = { rate: 200, subscriptions: 100, durationMs: 20_000 }
 const WARM_UP_MS = 3000
-/** Each look asks PostgreSQL and the receiver, which the bare poster is spared. When the last delivery came, the receiver knows by itself. */
-const LOOK_EVERY_MS = 250
-/** A drain that takes longer than this has failed. */
+/** Each poll costs PostgreSQL and the receiver time. The receiver itself notes when the last delivery arrived. */
+const POLL_EVERY_MS = 250
+/** A drain that takes longer fails. */
 const DRAIN_WITHIN_MS = 60_000
 
-/** Starts a process of the benchmark, and answers with its first message. */
-const begin = <A>(
+/** Starts a process of the benchmark and returns its first message. */
+const startProcess = <A>(
   file: string,
   plan: unknown,
 ): Promise<{ readonly child: ChildProcess; readonly first: A }> =>
@@ -58,7 +56,7 @@ const peakMiB = (pid: number): number => {
   }
 }
 
-/** CPU that a process has taken, ms, to the hundredth of a second. Linux tells it in /proc; elsewhere it is not a number. */
+/** CPU time of a process, ms, in steps of 10 ms, from Linux's /proc; `NaN` on other systems. */
 const cpuMs = (pid: number): number => {
   try {
     const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -71,7 +69,7 @@ const cpuMs = (pid: number): number => {
   }
 }
 
-/** CPU of each process for one batch, µs. */
+/** CPU time of each process for one batch, µs. */
 interface Cost {
   readonly fanout: number
   readonly postgres: number
@@ -84,7 +82,7 @@ const costText = ({ fanout, postgres, receiver }: Cost): string =>
 export const measureWebhooks = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
   const fanout = await makeFanoutWorld(servers)
   const { authority, prefix, sql } = fanout
-  const { child: receiver, first: port } = await begin<number>(
+  const { child: receiver, first: port } = await startProcess<number>(
     'receiver.ts',
     (await authority.issue(['127.0.0.1'])) satisfies ReceiverPlan,
   )
@@ -106,13 +104,13 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       body,
       durationMs: BARE_MS,
     }
-    const { first } = await begin<Posted>('poster.ts', plan)
+    const { first } = await startProcess<Posted>('poster.ts', plan)
     await seen()
     return first
   }
 
   const cpus = async (): Promise<Cost> => {
-    // The connections of the fan-out; what PostgreSQL does behind them all is little, and not the fan-out's alone.
+    // Only the server processes of the fan-out's connections: the shared processes of PostgreSQL take little.
     const rows = await sql<{ pid: number }[]>`
       SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'hub-webhook-fanout'`
     return {
@@ -123,8 +121,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 
   /**
-   * Lets the fan-out find two backlogs at its start: one to get warm with, and one that becomes due behind it. Answers with batches a
-   * second of the second one, to the last delivery, and what each of them took.
+   * Starts the fan-out with two backlogs: one as a warm-up, and one that becomes due later. Returns the batches per second
+   * of the second one, until its last delivery, and the CPU time of a batch.
    */
   const drain = async (
     batches: number,
@@ -147,7 +145,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
     while (count < WARM_UP + batches) {
       if (performance.now() - begun > DRAIN_WITHIN_MS)
         throw new Error(`drained only ${count} of ${WARM_UP + batches} batches`)
-      await delay(LOOK_EVERY_MS)
+      await delay(POLL_EVERY_MS)
       const { lastAt, requests } = await seen()
       count += requests
       if (requests > 0 && count > WARM_UP) at.push([lastAt, count, await cpus()])
@@ -167,8 +165,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 
   /**
-   * Evenly paced events, each for one of as many accounts as there are subscriptions: batches close by their window, all the time.
-   * Answers with the sorted dispatch times.
+   * Appends evenly paced events for one account after another, so that batches become due by their window. Returns the
+   * sorted dispatch times.
    */
   const steady = async (
     accounts: ReadonlyArray<string>,
@@ -209,7 +207,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
           })
           yield* Effect.forkScoped(log.append([record]))
         }
-        // The last window, and what is under way.
+        // The last batch window and the attempts in flight.
         yield* Effect.sleep(2500)
       }).pipe(
         Effect.scoped,
@@ -229,10 +227,10 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       Array.from({ length: STEADY.subscriptions }, async () => (await subscribe('/timed')).account),
     )
     await fanout.start()
-    // Connections and compiled code first.
+    // Warm-up.
     await steady(accounts, WARM_UP_MS)
     const alone = await steady(accounts, STEADY.durationMs)
-    // One that never answers, with the events of the first account.
+    // A receiver that never answers, with the events of the first account.
     await fanout.subscribe(`https://127.0.0.1:${port}/hung`, accounts[0])
     await fanout.kill('SIGTERM')
     await fanout.start()
@@ -254,7 +252,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       )
       return posted
     }
-    /** A drain. `ratio`: its batches for a post of the bare one, before and behind it in the mean. */
+    /** A drain between two runs of bare undici. `ratio`: its batches per bare post, of the mean of both runs. */
     const besideBare = async (batches: number, events: number) => {
       const before = bares.at(-1) ?? (await bareNow())
       const drained = await drain(batches, events)
@@ -340,7 +338,7 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 }
 
-/** The same on servers of its own, which nobody else has filled. */
+/** The same on its own, empty servers. */
 export const measureWebhooksAlone = async (say: (line: string) => void): Promise<Section> => {
   const stack = await startStack()
   try {

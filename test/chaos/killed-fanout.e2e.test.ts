@@ -1,4 +1,4 @@
-/** kill -9 in the middle of a backlog, of a fan-out and of PostgreSQL: nothing lost, little repeated, and it goes on. */
+/** SIGKILL of the fan-out and of PostgreSQL in the middle of a backlog: nothing is lost, and few deliveries repeat. */
 import { decodeId } from '@hub/domain'
 import { statusResponse, eventually, tlsReceiver, type TlsReceiver } from '@hub/testkit'
 import { startStack, type TestStack } from '../support/hub.ts'
@@ -7,12 +7,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type FanoutWorld, makeFanoutWorld } from '../support/fanout.ts'
 
 const BATCHES = 10_000
-/** Killed twice, with deliveries behind it and deliveries to come. */
+/** The numbers of deliveries at which the process is killed. */
 const KILL_AT = [3000, 6500]
 /** Deliveries that may come again after each kill: the subscription has at most 256 unrecorded ones. */
 const REPEATED_AT_MOST = 300
-/** Until the next process delivers: its start, and the group noticing that the last one is gone. */
-const GOING_ON_WITHIN_MS = 15_000
+/** Until the next process delivers: it starts, and the consumer group detects that the last one is gone. */
+const RECOVERED_WITHIN_MS = 15_000
 
 let stack: TestStack
 let world: FanoutWorld
@@ -46,8 +46,8 @@ const drained = () =>
     { withinMs: 90_000, everyMs: 100 },
   )
 
-/** How often partitions have been taken, all together. */
-const taken = async (): Promise<number> => {
+/** How often partitions were acquired, over all partitions. */
+const acquisitions = async (): Promise<number> => {
   const [row] = await world.sql<{ epochs: number }[]>`
     SELECT sum(epoch)::integer AS epochs FROM webhooks.positions`
   return row?.epochs ?? 0
@@ -55,7 +55,7 @@ const taken = async (): Promise<number> => {
 
 const eventOf = (body: Buffer): string => (JSON.parse(body.toString('utf8')) as [{ id: string }])[0].id
 
-/** What the log has of a subscription: a line for each batch, and nothing that counts against it. */
+/** The delivery log of a subscription, and its consecutive failures. */
 const logOf = async (endpoint: string) => {
   const [log] = await world.sql<{ lines: number; batches: number; failures: number }[]>`
     SELECT count(*)::integer AS lines, count(DISTINCT a.batch_id)::integer AS batches, max(e.consecutive_failures)::integer AS failures
@@ -64,7 +64,7 @@ const logOf = async (endpoint: string) => {
 }
 
 describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
-  it('loses none, repeats few, and the next process goes on', async () => {
+  it('loses none, repeats few, and the next process continues', async () => {
     const { endpoint } = await world.subscribe(receiver.url())
     await world.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
     await world.start()
@@ -78,15 +78,15 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
     const ids = receiver.received.map(({ body }) => eventOf(body))
     expect(new Set(ids).size).toBe(BATCHES)
     const repeated = ids.length - BATCHES
-    // The longest silence is that of a kill: from the last request of a process to the first of the next.
-    const silence = Math.max(
+    // The longest pause is from the last request of a killed process to the first one of the next.
+    const longestPause = Math.max(
       ...receiver.received.slice(1).map(({ at }, index) => at - receiver.received[index]!.at),
     )
     console.log(
-      `${BATCHES} batches, ${KILL_AT.length} kills: ${repeated} delivered again, silent for ${silence} ms at most`,
+      `${BATCHES} batches, ${KILL_AT.length} kills: ${repeated} delivered again, longest pause ${longestPause} ms`,
     )
     expect(repeated).toBeLessThanOrEqual(REPEATED_AT_MOST * KILL_AT.length)
-    // A batch that comes again comes under its id, with the same bytes.
+    // A repeated batch has the same id and the same bytes.
     const bodies = new Map<string, string>()
     for (const { body, headers } of receiver.received) {
       const id = String(headers['hub-event-id'])
@@ -94,12 +94,12 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
       bodies.set(id, body.toString('utf8'))
     }
     expect(bodies.size).toBe(BATCHES)
-    // Every batch has its line, and the count has suffered nothing.
+    // Each batch is in the delivery log once, and none counts as a failure.
     expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
-    expect(silence).toBeLessThanOrEqual(GOING_ON_WITHIN_MS)
+    expect(longestPause).toBeLessThanOrEqual(RECOVERED_WITHIN_MS)
   })
 
-  it('of PostgreSQL: nothing is lost, and nothing is delivered again', async () => {
+  it('of PostgreSQL loses nothing and repeats nothing', async () => {
     await world.kill('SIGTERM')
     const before = receiver.received.length
     const deliveries = () => receiver.received.slice(before)
@@ -107,12 +107,12 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
     await world.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
     await world.start()
     const crashes = 3
-    let takenFirst = 0
+    let acquiredBefore = 0
     for (let crash = 1; crash <= crashes; crash++) {
       await received(before + (crash * BATCHES) / (crashes + 1))
-      // Before the first crash; all partitions are open since long.
-      if (crash === 1) takenFirst = await taken()
-      // One server process that is killed ends all of them, with the memory that they share.
+      // All partitions are open before the first crash.
+      if (crash === 1) acquiredBefore = await acquisitions()
+      // When one server process is killed, PostgreSQL ends all of them and loses their shared memory.
       const [backend] = await world.sql<{ pid: number }[]>`
         SELECT pid FROM pg_stat_activity WHERE application_name = 'hub-webhook-fanout' LIMIT 1`
       process.kill(backend!.pid, 'SIGKILL')
@@ -124,8 +124,8 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
     await drained()
     expect(new Set(deliveries().map(({ body }) => eventOf(body))).size).toBe(BATCHES)
     const repeated = deliveries().length - BATCHES
-    const takenAgain = (await taken()) - takenFirst
-    console.log(`${crashes} crashes: ${repeated} delivered again, ${takenAgain} partitions taken again`)
+    const acquiredAgain = (await acquisitions()) - acquiredBefore
+    console.log(`${crashes} crashes: ${repeated} delivered again, ${acquiredAgain} partitions acquired again`)
     // The process keeps unrecorded outcomes in memory and records them again after PostgreSQL is back.
     expect(repeated).toBe(0)
     expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })

@@ -1,4 +1,4 @@
-/** What the fan-out counts. Labels are few and bounded: never an account, a subscription or a host. */
+/** The metrics of the fan-out. Labels have few values: never an account, a subscription or a host. */
 import { Metric } from 'effect'
 
 export const metrics = {
@@ -16,47 +16,48 @@ export const metrics = {
     incremental: true,
   }),
   attemptSeconds: Metric.histogram('hub_webhook_attempt_seconds', {
-    description: 'Time until a receiver answered or the attempt was given up, in seconds.',
+    description: 'Time until a receiver answered or the attempt timed out or failed, in seconds.',
     boundaries: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   }),
   queueSeconds: Metric.histogram('hub_webhook_first_attempt_wait_seconds', {
-    description: 'Time from queueing a batch to its first attempt, in seconds.',
+    description: 'Time from storing a batch to its first attempt, in seconds.',
     boundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 60],
   }),
   disabled: Metric.counter('hub_webhook_subscriptions_disabled_total', {
-    description: 'Subscriptions disabled because they failed.',
+    description: 'Subscriptions disabled by consecutive failures.',
     incremental: true,
   }),
   trials: Metric.counter('hub_webhook_trials_total', {
-    description: 'Trial deliveries made.',
+    description: 'Test deliveries made.',
     incremental: true,
   }),
   notMade: Metric.counter('hub_webhook_attempts_not_made_total', {
-    description: 'Attempts that this process could not make; they count for nobody and are made later.',
+    description:
+      'Attempts that this process could not make; they do not count as failures and are made later.',
     incremental: true,
   }),
   deadLetters: Metric.counter('hub_webhook_dead_letters_total', {
-    description: 'Records of hub.webhooks.v1 that could not be read.',
+    description: 'Records of hub.webhooks.v1 that could not be decoded and were dead-lettered.',
     incremental: true,
   }),
   partitionsLost: Metric.counter('hub_webhook_partitions_lost_total', {
-    description: 'Times this process found that another owns its partition.',
+    description: 'Times this process found that another process owns its partition.',
     incremental: true,
   }),
-  inFlight: Metric.gauge('hub_webhook_attempts_in_flight', { description: 'Attempts under way.' }),
+  inFlight: Metric.gauge('hub_webhook_attempts_in_flight', { description: 'Attempts in flight.' }),
   inFlightFailing: Metric.gauge('hub_webhook_attempts_in_flight_failing', {
-    description: 'Attempts under way for subscriptions whose last attempt failed.',
+    description: 'Attempts in flight for failing subscriptions.',
   }),
   unrecorded: Metric.gauge('hub_webhook_attempts_unrecorded', {
     description:
-      'Attempts that have begun and are not recorded. A crash of the process makes their batches be delivered again.',
+      'Attempts that have begun and are not recorded. After a crash of the process their batches are delivered again.',
   }),
-  openSockets: Metric.gauge('hub_webhook_open_sockets', { description: 'Sockets to receivers.' }),
+  openSockets: Metric.gauge('hub_webhook_open_sockets', { description: 'Open sockets to receivers.' }),
   bodyBytes: Metric.gauge('hub_webhook_body_bytes', {
-    description: 'Bodies of batches held in memory, bytes.',
+    description: 'Bodies of batches in memory, in bytes.',
   }),
   collected: Metric.gauge('hub_webhook_events_collected', {
-    description: 'Events read but not yet stored as part of a batch.',
+    description: 'Events read and not yet stored in a batch.',
   }),
   /** Label `state`: `enabled` or `disabled`. */
   subscriptions: Metric.gauge('hub_webhook_subscriptions', {
@@ -64,10 +65,10 @@ export const metrics = {
   }),
   batchesWaiting: Metric.gauge('hub_webhook_batches_waiting', {
     description:
-      'Batches that wait for their delivery, over all partitions; 100,000 stands for that many and more. Every process tells the same.',
+      'Batches that wait for their delivery, over all partitions; 100,000 means that many or more. Every process reports the same value.',
   }),
   partitions: Metric.gauge('hub_webhook_partitions', { description: 'Partitions of this process.' }),
   pausedPartitions: Metric.gauge('hub_webhook_partitions_paused', {
-    description: 'Partitions that are not read because enough is waiting.',
+    description: 'Partitions that are paused because too many events wait to be stored.',
   }),
 } as const
