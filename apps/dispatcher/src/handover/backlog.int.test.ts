@@ -101,7 +101,7 @@ describe('a process that is stopped for longer than its session', () => {
             const callbackPort = yield* Effect.promise(freePort)
             const child: ChildProcess = yield* Effect.acquireRelease(
               Effect.sync(() =>
-                spawn(process.execPath, [new URL('./main.ts', import.meta.url).pathname], {
+                spawn(process.execPath, [new URL('../main.ts', import.meta.url).pathname], {
                   stdio: ['ignore', 'ignore', 'inherit'],
                   env: {
                     ...process.env,

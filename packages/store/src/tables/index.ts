@@ -9,6 +9,7 @@
  * Each statement takes `q` first, so that it runs in the transaction of its caller.
  */
 export * as CommandErasures from './command/erasures.ts'
+export * as CommandAcceptances from './command/acceptances.ts'
 export * as CommandEventInbox from './command/event-inbox.ts'
 export * as CommandOptOuts from './command/opt-outs.ts'
 export * as CommandOutbox from './command/outbox.ts'
@@ -19,6 +20,7 @@ export * as ReadCheckpoints from './read/checkpoints.ts'
 export * as ReadDailyStats from './read/daily-stats.ts'
 export * as ReadEvents from './read/events.ts'
 export * as ReadMessages from './read/messages.ts'
+export * as ReadOperatorIds from './read/operator-ids.ts'
 export * as WebhooksAttempts from './webhooks/attempts.ts'
 export * as WebhooksPositions from './webhooks/positions.ts'
 export { TABLE_OWNERS, type TableName, type TableOwner } from './owners.ts'

@@ -112,3 +112,51 @@ export const selectIdsOfBatch = (
 /** A query: one row if the message belongs to the batch. Both ids are UUIDs. */
 export const selectMembership = (q: Queries, batch: string, message: string): SqlFragment =>
   q`SELECT 1 FROM read.messages WHERE id = ${message} AND batch_id = ${batch}`
+
+/** Which of these UUIDs belong to messages that were handed over or are final. */
+export const readHandedOver = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlySet<string>> => {
+  const rows = await q<{ id: string }[]>`
+    SELECT m.id FROM unnest(${[...ids]}::uuid[]) AS asked (id)
+    CROSS JOIN LATERAL (SELECT id, status FROM read.messages WHERE id = asked.id LIMIT 1) AS m
+    WHERE m.status <> 'accepted'`
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** The state of a message, and the operator ids of its parts. Incomplete rows have `null` columns. */
+export interface MessageWithOperatorIds {
+  readonly id: string
+  readonly recipient: Buffer | null
+  readonly class: MessageClass | null
+  readonly status: Status
+  readonly reason_code: ReasonCode | null
+  readonly attempts: number
+  readonly seen: boolean
+  readonly operator: string | null
+  readonly operator_ids: ReadonlyArray<string> | null
+}
+
+/** Reads the messages with these UUIDs together with their rows of `read.operator_ids`. */
+export const readWithOperatorIds = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<MessageWithOperatorIds>> =>
+  q<MessageWithOperatorIds[]>`
+    SELECT m.id, m.recipient, m.class, m.status, m.reason_code, m.attempts, m.seen, o.operator, o.operator_ids
+    FROM unnest(${[...ids]}::uuid[]) AS asked (id)
+    CROSS JOIN LATERAL (SELECT * FROM read.messages WHERE id = asked.id LIMIT 1) AS m
+    CROSS JOIN LATERAL (
+      SELECT max(operator) AS operator, array_agg(operator_id) AS operator_ids
+      FROM read.operator_ids WHERE message_id = asked.id) AS o`
+
+/** The recipients of messages with these UUIDs. Unknown and incomplete messages are left out. */
+export const readRecipients = async (
+  q: Queries,
+  ids: ReadonlyArray<string>,
+): Promise<ReadonlyArray<{ readonly id: string; readonly recipient: Buffer }>> =>
+  q<{ id: string; recipient: Buffer }[]>`
+    SELECT m.id, m.recipient FROM unnest(${[...ids]}::uuid[]) AS asked (id)
+    CROSS JOIN LATERAL (SELECT id, recipient FROM read.messages WHERE id = asked.id LIMIT 1) AS m
+    WHERE m.recipient IS NOT NULL`
