@@ -1,4 +1,7 @@
-/** Writes the reference of topics and records into docs/analytics.md: `node packages/kafka/scripts/analytics.ts`, then `npx oxfmt docs`. */
+/**
+ * Writes the reference of topics and records into docs/analytics.md:
+ * `node packages/kafka/scripts/analytics.ts`, then `npx oxfmt docs`.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { withReference } from '../src/schemas/analytics-reference.ts'
 

@@ -1,7 +1,7 @@
 /**
- * The gate of the record schemas, a part of `npm run verify`: fails when a version cannot read every version before it
- * (BACKWARD_TRANSITIVE), when a file is not what its id stands for, and when something that was ever committed as published is
- * gone or changed. Without a git history the last part is what it is without one: the index speaks for itself.
+ * The gate of the record schemas, a step of `npm run verify`. It fails when a version cannot read a
+ * version before it (BACKWARD_TRANSITIVE), when a file does not match its fingerprint, or when a version
+ * of an earlier commit is missing or changed. Without a git history it omits the last check.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -10,8 +10,8 @@ import {
   publicationProblems,
   publicationsOf,
   schemaProblems,
-  SCHEMAS,
-} from '../src/schemas/schemas.ts'
+} from '../src/schemas/compatibility.ts'
+import { SCHEMAS } from '../src/schemas/schemas.ts'
 
 const folder = fileURLToPath(new URL('../schemas', import.meta.url))
 
@@ -23,7 +23,7 @@ const git = (...args: ReadonlyArray<string>): string | null => {
   }
 }
 
-/** What each commit that changed the index had published. */
+/** The published versions of each commit that changed the index. */
 const committed = (): ReadonlyArray<Publication> =>
   (git('log', '--format=%H', '--', 'ids.json') ?? '')
     .split('\n')
@@ -35,10 +35,10 @@ const committed = (): ReadonlyArray<Publication> =>
 
 const problems = new Set([...schemaProblems(SCHEMAS), ...publicationProblems(SCHEMAS, committed())])
 if (problems.size === 0) {
-  console.log(`schema gate: ${SCHEMAS.length} versions, each reads all before it.`)
+  console.log(`schema gate: ${SCHEMAS.length} versions, each can read all versions before it.`)
 } else {
   console.error(
-    `schema gate: ${problems.size} problem(s).\n${[...problems].map((one) => `  ${one}`).join('\n')}`,
+    `schema gate: ${problems.size} problem(s).\n${[...problems].map((problem) => `  ${problem}`).join('\n')}`,
   )
   process.exitCode = 1
 }

@@ -1,26 +1,27 @@
 /**
- * Gives a schema registry of others the hub's schemas, under their ids: `node packages/kafka/scripts/register.ts <url>`. Safe to repeat; to be done before a
- * release that writes with new versions. A registry that asks who one is gets what `REGISTRY_AUTHORIZATION` holds as `Authorization`.
+ * Registers the schemas of the hub in a schema registry, with their ids:
+ * `node packages/kafka/scripts/register.ts <url>`. Run it before a release that writes new schema
+ * versions; repeating it is safe. `REGISTRY_AUTHORIZATION` is the header `Authorization`, if set.
  */
 import { Effect, Result } from 'effect'
 import { registerSchemas } from '../src/registry/register.ts'
 
-const [url, ...more] = process.argv.slice(2)
-if (url === undefined || more.length > 0 || !URL.canParse(url)) {
+const [url, ...rest] = process.argv.slice(2)
+if (url === undefined || rest.length > 0 || !URL.canParse(url)) {
   console.error(
     'usage: node packages/kafka/scripts/register.ts <url of a Confluent-compatible schema registry>',
   )
   process.exit(2)
 }
 const authorization = process.env['REGISTRY_AUTHORIZATION']
-const done = await Effect.runPromise(
+const result = await Effect.runPromise(
   Effect.result(registerSchemas({ url, ...(authorization === undefined ? {} : { authorization }) })),
 )
-if (Result.isFailure(done)) {
-  console.error(`${done.failure.reason}: ${done.failure.detail}`)
+if (Result.isFailure(result)) {
+  console.error(`${result.failure.reason}: ${result.failure.detail}`)
   process.exit(1)
 }
-for (const { how, id, subject, version } of done.success) {
+for (const { how, id, subject, version } of result.success) {
   console.log(
     `${String(id).padStart(4)}  ${subject} version ${version}: ${how === 'there' ? 'there already' : `registered, ${how}`}`,
   )

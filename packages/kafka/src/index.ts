@@ -1,58 +1,59 @@
+/** Kafka for the apps of the hub: append and consume records, topics, dead letters and schemas. */
 export * from './port.ts'
-export * from './records/codec.ts'
+export {
+  kafkaCaConfig,
+  type KafkaConnection,
+  kafkaConnectionConfig,
+  type KafkaCredentials,
+} from './connection/client.ts'
+export { layerEventLog } from './log/event-log.ts'
+export { partitionFor } from './log/partitioner.ts'
+export { layerConsumerGroups } from './consumer/consumer-groups.ts'
+export { joinWithRetry } from './consumer/join-with-retry.ts'
+export {
+  decodeBatchSealed,
+  decodeDeliveryReportReceived,
+  decodeEventRecorded,
+  decodeFact,
+  decodeInboundMessageReceived,
+  decodeOpenMessagesCarried,
+  decodeRecord,
+  decodeShardOpened,
+  decodeSubscriptionChanged,
+  encodeRecord,
+  isFactType,
+  UndecodableRecord,
+} from './records/codec.ts'
+export { decodeOutboxRow, encodeOutboxRow } from './records/outbox-row.ts'
+export * from './records/outgoing.ts'
 export * from './records/records.ts'
 export {
-  displayContent,
+  DEAD_LETTER_HEADERS,
   type DeadLetter,
-  type DeadLetterQuery,
-  deadLettersFrom,
-  newestDeadLetters,
-  readDeadLetter,
+  deadLetterRecord,
+  displayContent,
   recordToRetry,
-  type DisplayRecord,
-} from './dead-letters/read-dead-letters.ts'
-export * from './records/outgoing.ts'
-export * from './registry/answers.ts'
+} from './dead-letters/dead-letter.ts'
+export { deadLettersFrom, newestDeadLetters, readDeadLetter } from './dead-letters/read-dead-letters.ts'
+export { REGISTRY_CONTENT_TYPE, registryAnswer, subjectOf } from './registry/answers.ts'
+export { RECORD_NAMES, SCHEMAS } from './schemas/schemas.ts'
+export { KafkaRequestRejected } from './topics/admin.ts'
 export {
-  type CatalogueOptions,
   catalogueConfig,
-  createTopics,
   deadLetterTopic,
   topicCatalogue,
-  type TopicDifference,
-  topicEndOffsets,
   type TopicNames,
   topicNames,
-  KafkaRequestRejected,
-  type TopicReport,
   type TopicSpec,
 } from './topics/catalogue.ts'
+export { createTopics } from './topics/create.ts'
+export type { TopicDifference } from './topics/differences.ts'
 export {
   alterTopics,
-  type ClusterState,
   compareTopics,
-  type GroupState,
   describeCluster,
   describeGroup,
   readOffsetRanges,
-  type TopicComparison,
-  type OffsetRange,
+  topicEndOffsets,
 } from './topics/inspect.ts'
-export {
-  RECORD_NAMES,
-  SCHEMAS,
-  type AvroSchema,
-  type RecordName,
-  type SchemaVersion,
-} from './schemas/schemas.ts'
-export { partitionFor } from './log/partitioner.ts'
-export {
-  kafkaCaConfig,
-  kafkaConnectionConfig,
-  type KafkaConnection,
-  type KafkaCredentials,
-} from './connection/client.ts'
-export { layerEventLog, type EventLogOptions } from './log/event-log.ts'
-export { layerConsumerGroups, type ConsumerGroupsOptions } from './consumer/member.ts'
-export { layerMemory, MemoryKafka, type BrokerState } from './testing/memory.ts'
-export { joinWithRetry } from './consumer/join-with-retry.ts'
+export { layerMemory, MemoryKafka } from './testing/memory.ts'

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import kafkajs, { type Admin } from 'kafkajs'
 import { brokerProxy, type BrokerProxy } from './testing/broker-proxy.testing.ts'
 import type { KafkaConnection } from './connection/client.ts'
-import { layerConsumerGroups } from './consumer/member.ts'
+import { layerConsumerGroups } from './consumer/consumer-groups.ts'
 import { layerEventLog } from './log/event-log.ts'
 import { leavePreviousMember } from './consumer/leave-previous-member.ts'
-import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/inner-group.ts'
+import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/internals.ts'
 import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
 import {
   type KafkaUnavailable,
@@ -20,7 +20,8 @@ import {
   type GroupControl,
   type IncomingRecord,
 } from './port.ts'
-import { createTopics, topicCatalogue } from './topics/catalogue.ts'
+import { topicCatalogue } from './topics/catalogue.ts'
+import { createTopics } from './topics/create.ts'
 
 const address = process.env['HUB_TEST_KAFKA']
 if (address === undefined) {
@@ -593,13 +594,13 @@ describe('createTopics', () => {
 
 describe('the event log', () => {
   /** A log of its own, through a proxy, with these limits. */
-  const logThrough = (proxy: BrokerProxy, maxWaitingRecords?: number) =>
+  const logThrough = (proxy: BrokerProxy, maxQueuedRecords?: number) =>
     Effect.map(
       Layer.build(
         layerEventLog({
           connection: through(proxy),
           partitions: CONTRACT_PARTITIONS,
-          ...(maxWaitingRecords === undefined ? {} : { maxWaitingRecords }),
+          ...(maxQueuedRecords === undefined ? {} : { maxQueuedRecords }),
         }),
       ),
       (context) => Effect.provideContext(EventLog, context),

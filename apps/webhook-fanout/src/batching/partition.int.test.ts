@@ -2,13 +2,7 @@
 import { describe, expect, it } from '@effect/vitest'
 import { makeSupervisor } from '@hub/actor'
 import { encodeId } from '@hub/domain'
-import {
-  type EventRecorded,
-  encodeEventRecorded,
-  EventLog,
-  type IncomingRecord,
-  webhooksKey,
-} from '@hub/kafka'
+import { type EventRecorded, encodeRecord, EventLog, type IncomingRecord, webhooksKey } from '@hub/kafka'
 import { StorageUnavailable } from '@hub/store'
 import { statusResponse, tlsReceiver } from '@hub/testkit'
 import { WebhookClient } from '@hub/webhooks'
@@ -140,7 +134,7 @@ const open = Effect.fnUntraced(function* (
         occurredAt: createdAt,
         traceparent: null,
         appendedAt: createdAt,
-        value: encodeEventRecorded(record),
+        value: encodeRecord(record),
       }
     })
     yield* partition.ingest(records)

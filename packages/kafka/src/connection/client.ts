@@ -1,6 +1,6 @@
 /**
- * What every use of kafkajs shares: where the brokers are, how it logs, how its errors are told, and how its
- * connections are cut when they hang.
+ * Creates kafkajs clients from the settings of the environment. Every producer, consumer and admin
+ * client of the hub uses this file.
  */
 import { caFileConfig, settings } from '@hub/config'
 import * as Config from 'effect/Config'
@@ -15,10 +15,10 @@ import kafkajs, {
   type RetryOptions,
   type SASLOptions,
 } from 'kafkajs'
+import { trackConnections } from '../kafkajs-patches/destroy-connections.ts'
 import '../kafkajs-patches/request-queue-timer.ts'
-import type { KafkaUnavailable } from '../port.ts'
 
-// A CommonJS module: Node finds its values through the default export only.
+// kafkajs is a CommonJS module: Node finds its values only through the default export.
 const { logLevel } = kafkajs
 
 export interface KafkaCredentials {
@@ -27,24 +27,23 @@ export interface KafkaCredentials {
   readonly password: Redacted.Redacted<string>
 }
 
-/** Where Kafka is, and who asks. */
 export interface KafkaConnection {
-  /** `host:port`, any one of which is enough to find the rest. */
+  /** `host:port` of some brokers. The client finds the other brokers through one of them. */
   readonly brokers: ReadonlyArray<string>
-  /** Shown in the broker's logs and quotas. */
+  /** The broker shows it in its logs and quotas. */
   readonly clientId: string
-  /** Speaks TLS; `ca` in PEM, `null` for Node's authorities. Absent: in the clear. */
+  /** `ca` in PEM; `null` means Node's certificate authorities. Absent: connections without TLS. */
   readonly tls?: { readonly ca: string | null }
-  /** Proves who it is (SASL). Absent: the brokers ask nobody. */
+  /** SASL credentials. Absent: connections without authentication. */
   readonly credentials?: KafkaCredentials
-  /** Opens connections in another way; for tests that put something between client and broker. */
+  /** For tests that put a proxy between client and broker. */
   readonly socketFactory?: ISocketFactory
 }
 
-/** Authorities of the brokers' certificates, PEM. To be attached to the check of the settings: a file is read. */
+/** The certificate authorities of the brokers, PEM. The check of the settings includes it, because it reads a file. */
 export const kafkaCaConfig: Config.Config<string | null> = caFileConfig(settings.kafkaCaFile)
 
-/** The brokers of the environment, and how to speak to them; the client id is the app's name. */
+/** The connection that the environment configures. `clientId` is the name of the app. */
 export const kafkaConnectionConfig = (clientId: string): Config.Config<KafkaConnection> =>
   Config.all({
     brokers: settings.kafkaBrokers.config,
@@ -68,10 +67,10 @@ const saslOf = ({ mechanism, password, username }: KafkaCredentials): SASLOption
   password: Redacted.value(password),
 })
 
-/** Opening a connection takes a millisecond where it works; half the append deadline leaves time for a second broker. */
+/** A connection opens within a millisecond. Half of the append deadline leaves time for a second broker. */
 const CONNECTION_TIMEOUT_MS = 500
 
-/** As kafkajs' own: notices a peer that vanished without a word. */
+/** The value of kafkajs. TCP then detects a peer that vanished without closing the connection. */
 const KEEP_ALIVE_MS = 60_000
 
 const connectDirectly: ISocketFactory = ({ host, port, ssl, onConnect }) => {
@@ -82,27 +81,60 @@ const connectDirectly: ISocketFactory = ({ host, port, ssl, onConnect }) => {
   return socket
 }
 
-/** A kafkajs client whose connections can be cut. */
-export interface CuttableKafka {
+export interface KafkaClient {
   readonly kafka: Kafka
-  /**
-   * Cuts every connection, now. What waits for an answer on one fails; kafkajs' own disconnect would wait for
-   * a hung broker's answers first.
-   */
+  /** Closes every connection at once. Requests in progress fail. See `kafkajs-patches/destroy-connections.ts`. */
   readonly destroy: () => void
 }
 
-export interface ClientTuning {
-  /** How long kafkajs lets one request wait, milliseconds. */
+export interface ClientOptions {
+  /** Time limit of one request, milliseconds. */
   readonly requestTimeoutMs: number
-  /** kafkajs' own retries of connecting and of metadata. None by default. */
+  /** kafkajs' retries of connecting and of loading metadata. Default: none. */
   readonly retry?: RetryOptions
-  /** Which of the brokers to ask first. */
+  /** Index of the broker to connect to first. */
   readonly startAt?: number
 }
 
-/** Only these are logged of what kafkajs says: none of them can hold a record's content. */
-const LOGGED = [
+/** Creates a client that logs through Effect's logger. It does not connect yet. */
+export const makeKafka = (connection: KafkaConnection, options: ClientOptions): Effect.Effect<KafkaClient> =>
+  Effect.map(Effect.context<never>(), (context) =>
+    kafkaWith(connection, options, Effect.runForkWith(context)),
+  )
+
+/** Runs an effect from a callback, in a context that was captured before. */
+export type Fork = (effect: Effect.Effect<void>) => unknown
+
+/** As `makeKafka`, for code that has captured its context already. */
+export const kafkaWith = (connection: KafkaConnection, options: ClientOptions, fork: Fork): KafkaClient => {
+  const { brokers } = connection
+  const { destroy, isDestroyed, socketFactory } = trackConnections(
+    connection.socketFactory ?? connectDirectly,
+  )
+  const first = brokers.length === 0 ? 0 : (options.startAt ?? 0) % brokers.length
+  const kafka = new kafkajs.Kafka({
+    clientId: connection.clientId,
+    brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
+    connectionTimeout: CONNECTION_TIMEOUT_MS,
+    requestTimeout: options.requestTimeoutMs,
+    ...(connection.tls === undefined
+      ? {}
+      : { ssl: connection.tls.ca === null ? {} : { ca: [connection.tls.ca] } }),
+    ...(connection.credentials === undefined ? {} : { sasl: saslOf(connection.credentials) }),
+    enforceRequestTimeout: true,
+    retry: options.retry ?? { retries: 0 },
+    socketFactory,
+    logLevel: logLevel.WARN,
+    logCreator: () => (entry) => {
+      // The errors that follow from `destroy` are expected.
+      if (!isDestroyed()) fork(logEntry(entry))
+    },
+  })
+  return { kafka, destroy }
+}
+
+/** The fields of a log entry of kafkajs that the hub logs. None of them can contain a record's content. */
+const LOGGED_FIELDS = [
   'broker',
   'clientId',
   'groupId',
@@ -113,122 +145,14 @@ const LOGGED = [
   'errorCode',
 ] as const
 
-/** Makes a client that logs through Effect's logger. Nothing is connected yet. */
-export const makeKafka = (connection: KafkaConnection, tuning: ClientTuning): Effect.Effect<CuttableKafka> =>
-  Effect.map(Effect.context<never>(), (context) => kafkaWith(connection, tuning, Effect.runForkWith(context)))
-
-/** Runs an effect from a callback, with the context it was captured in. */
-export type Fork = (effect: Effect.Effect<void>) => unknown
-
-/** As `makeKafka`, for code that has captured its context already. */
-export const kafkaWith = (connection: KafkaConnection, tuning: ClientTuning, fork: Fork): CuttableKafka => {
-  const sockets = new Set<net.Socket>()
-  const open = connection.socketFactory ?? connectDirectly
-  const { brokers } = connection
-  const first = brokers.length === 0 ? 0 : (tuning.startAt ?? 0) % brokers.length
-  let cut = false
-  const kafka = new kafkajs.Kafka({
-    clientId: connection.clientId,
-    brokers: [...brokers.slice(first), ...brokers.slice(0, first)],
-    connectionTimeout: CONNECTION_TIMEOUT_MS,
-    requestTimeout: tuning.requestTimeoutMs,
-    ...(connection.tls === undefined
-      ? {}
-      : { ssl: connection.tls.ca === null ? {} : { ca: [connection.tls.ca] } }),
-    ...(connection.credentials === undefined ? {} : { sasl: saslOf(connection.credentials) }),
-    enforceRequestTimeout: true,
-    retry: tuning.retry ?? { retries: 0 },
-    socketFactory: (options) => {
-      const socket = open(options)
-      if (cut) socket.destroy(new Error('the connection was given up'))
-      // Node gathers small writes otherwise, and waits for the peer's acknowledgement of the one before.
-      socket.setNoDelay(true)
-      sockets.add(socket)
-      socket.once('close', () => sockets.delete(socket))
-      return socket
-    },
-    logLevel: logLevel.WARN,
-    logCreator: () => (entry) => {
-      // What follows from giving up is no news.
-      if (!cut) fork(logOf(entry))
-    },
-  })
-  return {
-    kafka,
-    destroy: () => {
-      cut = true
-      for (const socket of sockets) socket.destroy(new Error('the connection was given up'))
-    },
-  }
-}
-
 /**
- * For the curious only: what fails is told by value to whoever asked, and kafkajs says it again for every request, which
- * would be thousands of lines a second while a broker is away.
+ * Logs at level debug: callers get every failure as a value, and log it themselves. kafkajs logs each
+ * failed request again, which would be thousands of lines each second while a broker is unavailable.
  */
-const logOf = (entry: LogEntry): Effect.Effect<void> => {
+const logEntry = (entry: LogEntry): Effect.Effect<void> => {
   const { message, error } = entry.log
   const fields: Record<string, unknown> = { kafkajs: entry.namespace, says: message }
-  for (const name of LOGGED) if (entry.log[name] !== undefined) fields[name] = entry.log[name]
+  for (const name of LOGGED_FIELDS) if (entry.log[name] !== undefined) fields[name] = entry.log[name]
   if (typeof error === 'string') fields['error'] = error
   return Effect.annotateLogs(Effect.logDebug('kafka client'), fields)
-}
-
-/** What kafkajs threw, in the port's words. */
-export interface FailureReason {
-  readonly reason: KafkaUnavailable['reason']
-  /** Names of errors only, never a record's content. */
-  readonly detail: string
-  /** The same request would get the same answer. */
-  readonly fatal: boolean
-}
-
-const TIMEOUTS: ReadonlySet<string> = new Set([
-  'KafkaJSRequestTimeoutError',
-  'KafkaJSTimeout',
-  'KafkaJSLockTimeout',
-])
-const CONNECTIONS: ReadonlySet<string> = new Set([
-  'KafkaJSConnectionError',
-  'KafkaJSConnectionClosedError',
-  'KafkaJSBrokerNotFound',
-  'KafkaJSNoBrokerAvailableError',
-  'KafkaJSGroupCoordinatorNotFound',
-  'KafkaJSMetadataNotLoaded',
-])
-const FATAL: ReadonlySet<string> = new Set([
-  'INVALID_PARTITIONS',
-  'INVALID_CONFIG',
-  'INVALID_TOPIC_EXCEPTION',
-  'POLICY_VIOLATION',
-  'TOPIC_AUTHORIZATION_FAILED',
-  'GROUP_AUTHORIZATION_FAILED',
-  'CLUSTER_AUTHORIZATION_FAILED',
-  'UNSUPPORTED_VERSION',
-])
-
-interface KafkaFailure {
-  readonly name?: string
-  readonly type?: string
-  readonly code?: string
-  readonly message?: string
-  readonly cause?: unknown
-  readonly errors?: ReadonlyArray<unknown>
-}
-
-/** Reads an error of kafkajs: the innermost cause says what happened. */
-export const reasonOf = (thrown: unknown): FailureReason => {
-  let error = thrown as KafkaFailure | null | undefined
-  for (let depth = 0; depth < 8; depth++) {
-    const inner = (error?.errors?.[0] ?? error?.cause) as KafkaFailure | null | undefined
-    if (inner === undefined || inner === null || inner === error) break
-    error = inner
-  }
-  const name = error?.name ?? 'Error'
-  const detail = [name, error?.type ?? error?.code].filter((word) => word !== undefined).join(' ')
-  const timedOut =
-    TIMEOUTS.has(name) || (name === 'KafkaJSConnectionError' && /timeout/i.test(error?.message ?? ''))
-  if (timedOut) return { reason: 'timeout', detail, fatal: false }
-  if (CONNECTIONS.has(name)) return { reason: 'refused', detail, fatal: false }
-  return { reason: 'rejected', detail, fatal: error?.type !== undefined && FATAL.has(error.type) }
 }

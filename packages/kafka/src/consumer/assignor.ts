@@ -1,50 +1,55 @@
 /**
- * Who owns which shard. Partition *p* of every subscribed topic goes to the same member, shards stay where they
- * are as far as an even split allows, and every leader comes to the same answer. Members that come anew may wait on standby.
+ * Assigns shards to the members of a group. Partition *p* of every topic goes to the same member, and a
+ * shard stays with its owner as far as an even distribution allows. Every leader computes the same
+ * result. New members may first get their shards on standby. The functions are pure, except for
+ * `shardAssignor`, which connects them with kafkajs.
  */
 import kafkajs, { type Assigner, type Cluster, type PartitionAssigner } from 'kafkajs'
 
 const { AssignerProtocol } = kafkajs
 
-/** What a member says of itself when it joins. */
-export interface Claim {
+/** What a member reports in JoinGroup (the user data of the consumer protocol). */
+export interface AssignmentUserData {
   readonly memberId: string
-  /** The generation in which it owned `shards`; -1 when it comes without any, `NEWCOMER` when it can wait for its share. */
+  /** The generation in which it owned `shards`; -1 without shards; `NEW_MEMBER` if it can wait on standby. */
   readonly generation: number
   readonly shards: ReadonlyArray<number>
 }
 
-/** The generation of a member that comes to others and may be given its share on standby first. */
-export const NEWCOMER = -2
+/** The `generation` of a new member that may get its shards on standby first. */
+export const NEW_MEMBER = -2
 
-/** What a member gets. */
-export interface Share {
+/** The shards that a rebalance gives to a member. */
+export interface AssignedShards {
   readonly shards: ReadonlyArray<number>
-  /** Owned by others, and this member's when it asks. */
+  /** Owned by other members, until this member takes them over. */
   readonly standby: ReadonlyArray<number>
 }
 
-/** What a member has by the newest generation that it took part in. */
-export interface Holding {
-  /** -1 before the first one. */
+/** The shards of a member in the newest generation that it took part in. */
+export interface CurrentAssignment {
   readonly generation: number
   readonly shards: ReadonlySet<number>
   readonly standby: ReadonlySet<number>
 }
 
-/** What a member says of itself when it joins. */
-export const claimOf = (
-  { generation, shards, standby }: Holding,
-  isNewcomer: boolean,
-): { readonly generation: number; readonly shards: ReadonlySet<number> } => {
-  if (isNewcomer) return { generation: NEWCOMER, shards: new Set() }
-  // As from a later generation than any: the owners have to give up just these.
+export const NO_ASSIGNMENT: CurrentAssignment = { generation: -1, shards: new Set(), standby: new Set() }
+
+type ReportedShards = Pick<CurrentAssignment, 'generation' | 'shards'>
+
+/** The shards that a member reports when it joins. */
+export const reportedShards = (
+  { generation, shards, standby }: CurrentAssignment,
+  isNewMember: boolean,
+): ReportedShards => {
+  if (isNewMember) return { generation: NEW_MEMBER, shards: new Set() }
+  // A generation above all others: the owners lose exactly the shards that this member takes over.
   if (standby.size > 0) return { generation: generation + 1, shards: standby }
   return { generation, shards }
 }
 
-/** Shards of which nobody else can have become the owner between two generations, or which were and are but read ahead. */
-export const retainedOf = (before: Holding, now: Holding): ReadonlySet<number> =>
+/** Shards that no other member can have owned between two generations, or that were and are on standby. */
+export const retainedShards = (before: CurrentAssignment, now: CurrentAssignment): ReadonlySet<number> =>
   before.generation >= 0 && now.generation === before.generation + 1
     ? now.shards
         .intersection(before.shards.union(before.standby))
@@ -52,28 +57,29 @@ export const retainedOf = (before: Holding, now: Holding): ReadonlySet<number> =
     : new Set()
 
 /**
- * Splits shards `0 … count − 1` among members: evenly (no two differ by more than one), and each keeps what it has up
- * to its share. Two that claim the same shard: the later generation is right, the other lost it without knowing.
+ * Distributes the shards `0 … count − 1` evenly (the numbers of shards differ by at most one). Each
+ * member keeps its shards up to its quota. Where two members report the same shard, the later generation
+ * wins: the other member lost the shard without noticing it.
  */
 export const assignShards = (
-  claims: ReadonlyArray<Claim>,
+  userData: ReadonlyArray<AssignmentUserData>,
   count: number,
 ): ReadonlyMap<string, ReadonlyArray<number>> => {
-  const members = [...claims].sort(
+  const members = [...userData].sort(
     (a, b) => b.generation - a.generation || (a.memberId < b.memberId ? -1 : a.memberId > b.memberId ? 1 : 0),
   )
   const owned = new Map<string, Array<number>>(members.map(({ memberId }) => [memberId, []]))
   if (members.length === 0) return owned
-  const share = Math.floor(count / members.length)
-  let larger = count % members.length
+  const quota = Math.floor(count / members.length)
+  let membersAboveQuota = count % members.length
   const free = new Set(Array.from({ length: count }, (_, shard) => shard))
   for (const { memberId, shards } of members) {
     const mine = owned.get(memberId)!
     for (const shard of shards) {
-      if (mine.length > share || (mine.length === share && larger === 0)) break
+      if (mine.length > quota || (mine.length === quota && membersAboveQuota === 0)) break
       if (!free.delete(shard)) continue
       mine.push(shard)
-      if (mine.length === share + 1) larger--
+      if (mine.length === quota + 1) membersAboveQuota--
     }
   }
   for (const shard of free) {
@@ -86,28 +92,31 @@ export const assignShards = (
 }
 
 /**
- * Splits shards as `assignShards` does, but newcomers get their share on standby as long as there is anybody else, among whom all shards
- * are split meanwhile.
+ * As `assignShards`, but new members get their shards on standby as long as there are other members.
+ * All shards are distributed among these meanwhile.
  */
-export const shareOut = (claims: ReadonlyArray<Claim>, count: number): ReadonlyMap<string, Share> => {
-  const shares = assignShards(claims, count)
-  const settled = claims.filter(({ generation }) => generation !== NEWCOMER)
-  const owned = settled.length === 0 ? shares : assignShards(settled, count)
+export const assignWithStandby = (
+  userData: ReadonlyArray<AssignmentUserData>,
+  count: number,
+): ReadonlyMap<string, AssignedShards> => {
+  const target = assignShards(userData, count)
+  const established = userData.filter(({ generation }) => generation !== NEW_MEMBER)
+  const owned = established.length === 0 ? target : assignShards(established, count)
   return new Map(
-    claims.map(({ memberId }) => {
+    userData.map(({ memberId }) => {
       const shards = owned.get(memberId)
-      return [memberId, { shards: shards ?? [], standby: shards === undefined ? shares.get(memberId)! : [] }]
+      return [memberId, { shards: shards ?? [], standby: shards === undefined ? target.get(memberId)! : [] }]
     }),
   )
 }
 
-/** Of a member that takes part in no generation. */
-export const NOTHING: Holding = { generation: -1, shards: new Set(), standby: new Set() }
+/**
+ * The name of the assignment protocol. All members of a group must use the same one, so a change of the
+ * user data or of the rules requires a new name.
+ */
+const PROTOCOL = 'hub-shards'
 
-/** Name of the protocol; members of a group must agree on it, so a change of its meaning is a change of its name. */
-const NAME = 'hub-shards'
-
-const readClaim = (memberId: string, metadata: Buffer): Claim => {
+const decodeUserData = (memberId: string, metadata: Buffer): AssignmentUserData => {
   const userData = AssignerProtocol.MemberMetadata.decode(metadata)?.userData
   if (userData === undefined || userData === null || userData.length < 4) {
     return { memberId, generation: -1, shards: [] }
@@ -117,42 +126,42 @@ const readClaim = (memberId: string, metadata: Buffer): Claim => {
   return { memberId, generation: userData.readInt32BE(0), shards }
 }
 
-const userDataOf = (held: { readonly generation: number; readonly shards: Iterable<number> }): Buffer => {
-  const numbers = [held.generation, ...held.shards]
+const encodeUserData = ({ generation, shards }: ReportedShards): Buffer => {
+  const numbers = [generation, ...shards]
   const data = Buffer.alloc(4 * numbers.length)
   numbers.forEach((number, index) => data.writeInt32BE(number, 4 * index))
   return data
 }
 
 /**
- * The assigner for kafkajs. `held` is asked at every join; `made` hands over the assigner, by which the consumer
- * group that kafkajs keeps to itself is known again. Of shards on standby a member is given the partitions of `standbyTopic` alone, by
- * which it knows them (`shareOf`); without one it is given its share at once.
+ * The assignor for kafkajs, which asks `reported` at every join. `onCreated` gets the assignor object,
+ * by which `before-join-hook.ts` recognizes the group. For a shard on standby a member gets only the
+ * partition of `standbyTopic`. Without `standbyTopic` no member is new, and shards are owned at once.
  */
-export const shardAssigner =
+export const shardAssignor =
   (
-    held: () => { readonly generation: number; readonly shards: Iterable<number> },
+    reported: () => ReportedShards,
     standbyTopic: string | undefined,
-    made: (assigner: Assigner) => void,
+    onCreated: (assignor: Assigner) => void,
   ): PartitionAssigner =>
   ({ cluster }: { cluster: Cluster }) => {
-    const assigner: Assigner = {
-      name: NAME,
+    const assignor: Assigner = {
+      name: PROTOCOL,
       version: 0,
       protocol: ({ topics }) => ({
-        name: NAME,
+        name: PROTOCOL,
         metadata: AssignerProtocol.MemberMetadata.encode({
           version: 0,
           topics,
-          userData: userDataOf(held()),
+          userData: encodeUserData(reported()),
         }),
       }),
       assign: async ({ members, topics }) => {
         const partitions = new Map(
           topics.map((topic) => [topic, cluster.findTopicPartitionMetadata(topic).length] as const),
         )
-        const shares = shareOut(
-          members.map(({ memberId, memberMetadata }) => readClaim(memberId, memberMetadata)),
+        const assigned = assignWithStandby(
+          members.map(({ memberId, memberMetadata }) => decodeUserData(memberId, memberMetadata)),
           Math.max(0, ...partitions.values()),
         )
         return members.map(({ memberId }) => ({
@@ -162,7 +171,7 @@ export const shardAssigner =
             userData: Buffer.alloc(0),
             assignment: Object.fromEntries(
               [...partitions].map(([topic, count]) => {
-                const { shards, standby } = shares.get(memberId)!
+                const { shards, standby } = assigned.get(memberId)!
                 return [
                   topic,
                   [...shards, ...(topic === standbyTopic ? standby : [])].filter((p) => p < count),
@@ -173,17 +182,19 @@ export const shardAssigner =
         }))
       },
     }
-    made(assigner)
-    return assigner
+    onCreated(assignor)
+    return assignor
   }
 
-/** What a member was given: shards of which it has nothing but the partition of `standbyTopic` are on standby. */
-export const shareOf = (
+/** The shards of a member assignment. A shard with only its partition of `standbyTopic` is on standby. */
+export const shardsOf = (
   assignment: Readonly<Record<string, ReadonlyArray<number>>>,
   standbyTopic: string | undefined,
-): { readonly shards: ReadonlySet<number>; readonly standby: ReadonlySet<number> } => {
-  const of = (isWanted: (topic: string) => boolean) =>
-    new Set(Object.entries(assignment).flatMap(([topic, partitions]) => (isWanted(topic) ? partitions : [])))
-  const shards = of((topic) => topic !== standbyTopic)
-  return { shards, standby: of((topic) => topic === standbyTopic).difference(shards) }
+): Pick<CurrentAssignment, 'shards' | 'standby'> => {
+  const partitionsOf = (isIncluded: (topic: string) => boolean) =>
+    new Set(
+      Object.entries(assignment).flatMap(([topic, partitions]) => (isIncluded(topic) ? partitions : [])),
+    )
+  const shards = partitionsOf((topic) => topic !== standbyTopic)
+  return { shards, standby: partitionsOf((topic) => topic === standbyTopic).difference(shards) }
 }

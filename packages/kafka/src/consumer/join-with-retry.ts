@@ -1,29 +1,27 @@
+/** Joins a consumer group when an app starts, and retries until Kafka is available. */
 import { Duration, Effect, Schedule, type Scope } from 'effect'
 import { ConsumerGroups, type GroupHandler, type GroupOptions } from '../port.ts'
 
-/** Pause between attempts, doubled from the first to the longest: Kafka may take its time, and a hub should not need help when it is there. */
-const FIRST_PAUSE = Duration.millis(200)
-const LONGEST_PAUSE = Duration.seconds(5)
+/** The delay between attempts doubles from the first to the longest. A broker may need minutes to start. */
+const FIRST_DELAY = Duration.millis(200)
+const LONGEST_DELAY = Duration.seconds(5)
 
-/**
- * Joins a group as `ConsumerGroups.join` does, and where Kafka is not there yet, or not ready for groups, tries again until it is. An
- * app that starts before its broker waits, not ready and saying why.
- */
+/** As `ConsumerGroups.join`, but retries until it succeeds. An app that waits here is not ready, and logs the reason. */
 export const joinWithRetry = (
   options: GroupOptions,
   handler: GroupHandler,
 ): Effect.Effect<{ readonly isHealthy: Effect.Effect<boolean> }, never, ConsumerGroups | Scope.Scope> =>
   Effect.flatMap(ConsumerGroups, (groups) => groups.join(options, handler)).pipe(
     Effect.tapError(({ detail, reason }) =>
-      Effect.logWarning('the consumer group cannot be joined yet; trying again').pipe(
+      Effect.logWarning('consumer: the group cannot be joined yet; the next attempt follows').pipe(
         Effect.annotateLogs({ group: options.group, reason, detail }),
       ),
     ),
     Effect.retry(
-      Schedule.exponential(FIRST_PAUSE).pipe(
-        Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, LONGEST_PAUSE))),
+      Schedule.exponential(FIRST_DELAY).pipe(
+        Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, LONGEST_DELAY))),
       ),
     ),
-    // The schedule never ends, so this is never reached.
+    // The schedule has no end, so the effect cannot fail.
     Effect.orDie,
   )

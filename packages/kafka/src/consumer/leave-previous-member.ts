@@ -1,49 +1,52 @@
 /**
- * Ends the session of a member's former life while most of the process is not loaded yet. Its group waits for that and for nothing else:
- * on a busy machine loading the rest takes a second, and its shards would be nobody's all the while (docs/decisions/0025). So this module
- * and what it imports take the parts of effect by their own paths: the whole package takes longer to load than everything else here.
+ * Ends the session of the previous process of an app before this process loads most of its code. The
+ * group waits for the end of that session; loading takes a second on a busy machine
+ * (docs/decisions/0025). So this file and its imports take only the parts of `effect` that they need:
+ * the whole package takes longer to load than everything else here.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import * as Config from 'effect/Config'
 import * as Effect from 'effect/Effect'
 import { kafkaConnectionConfig, kafkaWith, type KafkaConnection } from '../connection/client.ts'
-import { innerCluster, type InnerCoordinator } from '../kafkajs-patches/inner-group.ts'
+import type { InnerCoordinator } from '../kafkajs-patches/internals.ts'
+import { createCluster, leaveFor } from '../kafkajs-patches/leave-previous-member.ts'
 import { readMember, removeMember } from './member-file.ts'
 
-/** Leaving takes some milliseconds, and the others take half a second until they have shared out what was left. */
+/** Leaving takes some milliseconds. The other members then rebalance within half a second. */
 const WITHIN_MS = 3000
 const REQUEST_TIMEOUT_MS = 1000
-const ASK_EVERY_MS = 50
+const POLL_INTERVAL_MS = 50
 /**
- * So long the others take to read themselves into what they were given, on a busy machine; nothing tells when they have. To join sooner
- * stops everybody for half a second just then.
+ * The time in which the other members recover their new shards on a busy machine. Kafka does not tell
+ * when they have. A join within this time would stop all of them for half a second.
  */
-const READ_IN_MS = 1000
-/** States of a group that is about to share out its shards. */
-const SHARING_OUT: ReadonlySet<string> = new Set(['PreparingRebalance', 'CompletingRebalance'])
+const RECOVERY_MS = 1000
+const REBALANCING_STATES: ReadonlySet<string> = new Set(['PreparingRebalance', 'CompletingRebalance'])
 
-/** A membership that outlives its process. */
+/** The group of an app, and the file that keeps its member id over restarts. */
 export interface Membership {
   readonly group: string
   readonly memberFile: string
 }
 
 /**
- * Leaves the group for the process that has written the member file, and removes the file. Where the group is sharing out then, or was
- * already because that process has left by itself, it waits until the others have its shards and have read themselves in: what is loaded next would
- * take the processor from them, and joining would interrupt them. Takes three seconds at most and never fails: what is not done here is done by
- * `ConsumerGroups.join`, or by the broker when the session is over. To be ended before the group is joined.
+ * Leaves the group on behalf of the process that wrote the member file, and removes the file. If the
+ * group rebalances then, or already because that process left by itself, it waits until the other
+ * members own the shards and have recovered them: loading code would take the processor from them.
+ *
+ * Takes at most three seconds and never fails. `ConsumerGroups.join`, or the session timeout, does what
+ * remains. It must end before the process joins the group.
  */
 export const leavePreviousMember = (
   connection: KafkaConnection,
   membership: Membership,
 ): Effect.Effect<void> =>
-  Effect.tryPromise((signal) => makeWay(connection, membership, signal)).pipe(
+  Effect.tryPromise((signal) => leaveAndAwaitRebalance(connection, membership, signal)).pipe(
     Effect.timeoutOption(WITHIN_MS),
     Effect.ignore,
   )
 
-/** `leavePreviousMember` by the settings. What is wrong with them is said by the app when it checks them. */
+/** `leavePreviousMember` with the settings. Invalid settings are ignored here; the app reports them later. */
 export const leavePreviousMemberFromConfig = (
   clientId: string,
   membership: Config.Config<Membership>,
@@ -53,41 +56,40 @@ export const leavePreviousMemberFromConfig = (
     Effect.ignore,
   )
 
-const makeWay = async (
+const leaveAndAwaitRebalance = async (
   connection: KafkaConnection,
   { group, memberFile }: Membership,
   signal: AbortSignal,
 ): Promise<void> => {
   const { destroy, kafka } = kafkaWith(connection, { requestTimeoutMs: REQUEST_TIMEOUT_MS }, () => {})
-  const cluster = innerCluster(kafka)
+  const cluster = createCluster(kafka)
   try {
     await cluster.connect()
-    // The coordinator is named by its number; only the metadata say where that is.
+    // The coordinator is identified by its node id. Only the metadata contain its address.
     await cluster.refreshMetadata()
     const coordinator = await cluster.findGroupCoordinator({ groupId: group })
-    let changes = await leave(coordinator, group, memberFile)
+    let hasRebalanced = await leave(coordinator, group, memberFile)
     while (!signal.aborted) {
       const { groups } = await coordinator.describeGroups({ groupIds: [group] })
-      if (!groups.some(({ state }) => SHARING_OUT.has(state))) {
-        if (changes && groups.some(({ members }) => members.length > 0)) await delay(READ_IN_MS)
+      if (!groups.some(({ state }) => REBALANCING_STATES.has(state))) {
+        if (hasRebalanced && groups.some(({ members }) => members.length > 0)) await delay(RECOVERY_MS)
         return
       }
-      changes = true
-      await delay(ASK_EVERY_MS)
+      hasRebalanced = true
+      await delay(POLL_INTERVAL_MS)
     }
   } finally {
     destroy()
   }
 }
 
-/** Whether there was somebody to leave for. */
+/** Whether the group had the member of the file. */
 const leave = async (coordinator: InnerCoordinator, group: string, memberFile: string): Promise<boolean> => {
   const saved = readMember(memberFile)
   if (saved?.group !== group) return false
   try {
-    await coordinator.leaveGroup({ groupId: group, memberId: saved.memberId })
+    await leaveFor(coordinator, group, saved.memberId)
   } catch {
-    // Usually the broker has forgotten it already, which it answers with an error.
     return false
   }
   removeMember(memberFile)

@@ -1,6 +1,6 @@
 /**
- * Where a member keeps its id over restarts: a file of its own. Whoever starts and finds one knows that the process which wrote it is
- * gone, and can end its session (`leaveFor`), for which the group would wait otherwise.
+ * The file in which a group member keeps its member id over restarts. A process that finds the file at
+ * its start knows that the process which wrote it is gone. It can then end that process' session.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -10,7 +10,7 @@ export interface SavedMember {
   readonly memberId: string
 }
 
-/** What the file says; undefined where there is none, or one torn by a crash: then the old session ends by itself. */
+/** `undefined` where the file is absent, or damaged by a crash. The old session then ends by its timeout. */
 export const readMember = (file: string): SavedMember | undefined => {
   try {
     const saved = JSON.parse(readFileSync(file, 'utf8')) as { group?: unknown; memberId?: unknown }
@@ -22,7 +22,7 @@ export const readMember = (file: string): SavedMember | undefined => {
   }
 }
 
-/** Throws where the folder cannot be written to. */
+/** Throws where the folder is not writable. */
 export const writeMember = (file: string, member: SavedMember): void => {
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, JSON.stringify(member))

@@ -1,8 +1,10 @@
 import { assert, describe, it } from '@effect/vitest'
 import { createRequire } from 'node:module'
 import kafkajs, { type Assigner } from 'kafkajs'
-import { RequestQueueClass } from './request-queue-timer.ts'
-import { attachHooks, innerCluster, InnerGroupClass, type InnerGroup } from './inner-group.ts'
+import { setBeforeJoin } from './before-join-hook.ts'
+import { InnerGroupClass, type InnerGroup, RequestQueueClass } from './internals.ts'
+import { createCluster } from './leave-previous-member.ts'
+import './request-queue-timer.ts'
 
 const require = createRequire(import.meta.url)
 const source = (InnerGroupClass as unknown as () => void).toString()
@@ -62,7 +64,7 @@ describe('the inside of kafkajs that the consumer relies on', () => {
   })
 
   it('has connections to the brokers without anything that uses them', () => {
-    assert.isFunction(innerCluster(new kafkajs.Kafka({ brokers: ['localhost:1'] })).findGroupCoordinator)
+    assert.isFunction(createCluster(new kafkajs.Kafka({ brokers: ['localhost:1'] })).findGroupCoordinator)
   })
 
   it('tells of a heartbeat when it was answered', () => {
@@ -103,18 +105,16 @@ describe('the inside of kafkajs that the consumer relies on', () => {
   it('waits for the hook before it joins, and joins once for callers at the same time', async () => {
     journal.length = 0
     const mine = assigner('mine')
-    attachHooks(mine, {
-      beforeJoin: async () => {
-        journal.push('asked')
-        await Promise.resolve()
-        journal.push('answered')
-      },
+    setBeforeJoin(mine, async () => {
+      journal.push('hook started')
+      await Promise.resolve()
+      journal.push('hook ended')
     })
     const group = groupOf(mine)
     await Promise.all([group.joinAndSync(), group.joinAndSync()])
-    assert.deepStrictEqual(journal, ['asked', 'answered', 'joined'])
+    assert.deepStrictEqual(journal, ['hook started', 'hook ended', 'joined'])
     await group.joinAndSync()
-    assert.deepStrictEqual(journal.slice(3), ['asked', 'answered', 'joined'])
+    assert.deepStrictEqual(journal.slice(3), ['hook started', 'hook ended', 'joined'])
   })
 
   it('leaves other consumers alone', async () => {

@@ -1,21 +1,14 @@
 /**
- * A fault of kafkajs 2.2.4: after the first answer on a connection, its request queue looks for waiting requests every
- * millisecond for ever, by a timer with a negative delay, of which Node warns. It need look only while requests wait;
- * one that comes to wait says so itself.
+ * Patch: the request queue of a connection sets a timer only while requests wait.
+ *
+ * - kafkajs 2.2.4: after the first answer, each connection checks its queue every millisecond forever.
+ *   The timer has a negative delay, and Node writes a warning about it.
+ * - Not enough: idle processes use processor time, and the warnings fill the log.
+ * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "sets a timer for waiting requests only
+ *   while some wait".
+ * - Unnecessary when: `scheduleCheckPendingRequests` sets no timer for an empty queue.
  */
-import { createRequire } from 'node:module'
-
-interface RequestQueue {
-  readonly pending: ReadonlyArray<unknown>
-  scheduleCheckPendingRequests(): void
-}
-
-const require = createRequire(import.meta.url)
-
-/** The class itself, for the test of its shape. */
-export const RequestQueueClass = require('kafkajs/src/network/requestQueue') as {
-  readonly prototype: RequestQueue
-}
+import { type RequestQueue, RequestQueueClass } from './internals.ts'
 
 const schedule = RequestQueueClass.prototype.scheduleCheckPendingRequests
 

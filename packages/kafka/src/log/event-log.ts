@@ -1,17 +1,13 @@
 /**
- * The event log over kafkajs: one produce at a time, acks=all, nothing retried. The settings are what was measured
- * against a broker that dies and one that hangs; kafkajs' idempotence is off because it loses acknowledged
- * records after a timeout (docs/decisions).
+ * The kafkajs adapter of the port `EventLog`. It sends one produce request at a time with `acks=all`, and
+ * never retries. Tests with brokers that die and hang led to these settings. kafkajs' idempotent producer
+ * is off, because it loses acknowledged records after a timeout (docs/decisions/0002).
  */
 import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
-import {
-  kafkaWith,
-  reasonOf,
-  type CuttableKafka,
-  type Fork,
-  type KafkaConnection,
-} from '../connection/client.ts'
+import { kafkaWith, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
+import { reasonOf } from '../connection/errors.ts'
+import { partitionKey } from '../partition-key.ts'
 import { partitionFor } from './partitioner.ts'
 import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from '../port.ts'
 
@@ -19,76 +15,77 @@ export interface EventLogOptions {
   readonly connection: KafkaConnection
   /** Partitions of every topic (`HUB_PARTITIONS`). */
   readonly partitions: number
-  /** How long an append may take, waiting included, unless the call says otherwise. Default 1000 ms. */
+  /** Deadline of an append, including its time in the queue. Default 1000 ms. A call may set another one. */
   readonly deadlineMs?: number
-  /** Records that may wait. Beyond it an append is refused at once. Default 20,000: what a second of full speed takes. */
-  readonly maxWaitingRecords?: number
+  /** Records in the queue; above it an append fails at once. Default 20,000, one second at full throughput. */
+  readonly maxQueuedRecords?: number
 }
 
 const DEADLINE_MS = 1000
-const MAX_WAITING_RECORDS = 20_000
+const MAX_QUEUED_RECORDS = 20_000
 
-/** Bytes of one partition in one produce, which are one record batch: below `MAX_BATCH_BYTES` of the topics with its headers. */
+/** Bytes of one record batch (one partition in one request): half of `MAX_BATCH_BYTES` in `catalogue.ts`. */
 const MAX_PARTITION_BYTES = 1024 * 1024
-/** Bytes of one produce; the broker's `socket.request.max.bytes` is 100 MiB, and a smaller one answers sooner. */
+/** Bytes of one request. The broker accepts 100 MiB (`socket.request.max.bytes`), but answers a smaller one sooner. */
 const MAX_PRODUCE_BYTES = 8 * 1024 * 1024
-/** Records of one produce. kafkajs groups them in quadratic time, which begins to show above this. */
+/** Records of one request. kafkajs groups them in quadratic time, which is measurable above this number. */
 const MAX_PRODUCE_RECORDS = 2000
-/** Names, ids and framing of a record beside its key and value. */
+/** Headers and framing of a record, in addition to its key and value. */
 const RECORD_OVERHEAD_BYTES = 250
-/** kafkajs' own limit of a request. The deadlines here are shorter; it only ends what nobody waits for any more. */
+/** The limit of kafkajs for a request. Deadlines are shorter, so it only ends requests without a caller. */
 const REQUEST_TIMEOUT_MS = 10_000
 
-/** One `append` under way. Its records may need several produces where they are very many. */
-interface Call {
+/** An `append` in progress. Many records need several produce requests. */
+interface PendingAppend {
   readonly records: ReadonlyArray<OutgoingRecord>
   readonly partitions: ReadonlyArray<number>
   readonly positions: Array<Position>
-  /** By the monotonic clock. */
+  /** Monotonic clock. */
   readonly deadline: number
   readonly settle: (result: Effect.Effect<ReadonlyArray<Position>, KafkaUnavailable>) => void
   timer: NodeJS.Timeout | undefined
-  settled: boolean
-  /** Records before this one are taken into a produce. */
-  taken: number
+  isSettled: boolean
+  /** Number of records that are in a produce request. */
+  sent: number
 }
 
-/** The part of a call that is in a produce. */
-interface Share {
-  readonly call: Call
+/** The records of an append that are in one produce request. */
+interface AppendSlice {
+  readonly append: PendingAppend
   readonly from: number
   readonly to: number
 }
 
-/** A producer and what is known of its cluster. Thrown away at the first failure. */
-interface Link extends CuttableKafka {
+/** A producer with its connections. The first failure replaces it. */
+interface ProducerConnection extends KafkaClient {
   readonly producer: Producer
   readonly connected: Promise<void>
-  /** Topics that took a record from this producer. */
-  readonly proven: Set<string>
+  /** Topics to which this producer has written. */
+  readonly knownTopics: Set<string>
 }
 
 const sizeOf = (record: OutgoingRecord) => record.value.length + record.key.length + RECORD_OVERHEAD_BYTES
 const now = () => performance.now()
 
-class Lane {
+/** The produce queue of a process. */
+class ProduceQueue {
   readonly #options: EventLogOptions
   readonly #fork: Fork
-  readonly #maxWaiting: number
-  readonly #waiting: Array<Call> = []
-  #waitingRecords = 0
+  readonly #maxQueued: number
+  readonly #queue: Array<PendingAppend> = []
+  #queuedRecords = 0
   #sending: Promise<void> | undefined
-  #link: Link | undefined
-  #links = 0
-  #closed = false
+  #connection: ProducerConnection | undefined
+  #connections = 0
+  #isClosed = false
 
   constructor(options: EventLogOptions, fork: Fork) {
     this.#options = options
     this.#fork = fork
-    this.#maxWaiting = options.maxWaitingRecords ?? MAX_WAITING_RECORDS
+    this.#maxQueued = options.maxQueuedRecords ?? MAX_QUEUED_RECORDS
   }
 
-  /** Takes a call; answers how to withdraw it. */
+  /** Queues an append. Returns a function that cancels it. */
   push(
     records: ReadonlyArray<OutgoingRecord>,
     deadlineMs: number,
@@ -98,13 +95,13 @@ class Lane {
       resume(Effect.fail(new KafkaUnavailable({ reason, detail })))
       return () => {}
     }
-    if (this.#closed) return refuse('refused', 'closed')
-    if (this.#waitingRecords + records.length > this.#maxWaiting)
-      return refuse('refused', 'too many records wait')
+    if (this.#isClosed) return refuse('refused', 'the event log is closed')
+    if (this.#queuedRecords + records.length > this.#maxQueued)
+      return refuse('refused', 'the produce queue is full')
     const tooLarge = records.find((record) => sizeOf(record) > MAX_PARTITION_BYTES)
     if (tooLarge !== undefined)
-      return refuse('rejected', `a ${tooLarge.type} of ${tooLarge.value.length} bytes`)
-    const call: Call = {
+      return refuse('rejected', `a ${tooLarge.type} of ${tooLarge.value.length} bytes is too large`)
+    const append: PendingAppend = {
       records,
       partitions: records.map(
         (record) => record.partition ?? partitionFor(record.key, this.#options.partitions),
@@ -113,126 +110,118 @@ class Lane {
       deadline: now() + deadlineMs,
       settle: resume,
       timer: undefined,
-      settled: false,
-      taken: 0,
+      isSettled: false,
+      sent: 0,
     }
-    call.timer = afterDeadline(deadlineMs, () =>
-      this.#fail(call, 'timeout', 'not acknowledged within the deadline'),
+    append.timer = afterDeadline(deadlineMs, () =>
+      this.#fail(append, 'timeout', 'not acknowledged within the deadline'),
     )
-    this.#waiting.push(call)
-    this.#waitingRecords += records.length
-    this.#sending ??= this.#pump()
-    return () => this.#finish(call)
+    this.#queue.push(append)
+    this.#queuedRecords += records.length
+    this.#sending ??= this.#sendQueue()
+    return () => this.#finish(append)
   }
 
-  /** Connects before there is anything to append, so that the first append need not wait for it. A failure shows there. */
-  warmUp(): void {
-    if (this.#closed || this.#link !== undefined) return
-    const link = (this.#link = this.#connect())
-    link.connected.catch(() => {
-      if (this.#link === link && this.#sending === undefined) this.#dropLink()
+  /** Connects before the first append, which then need not wait. After a failure the next append connects. */
+  connect(): void {
+    const connection = (this.#connection ??= this.#openConnection())
+    connection.connected.catch(() => {
+      if (this.#connection === connection) this.#dropConnection()
     })
   }
 
-  /** Connects before anybody waits for it. That it does not come about is for the next append to find out. */
-  warm(): void {
-    const link = (this.#link ??= this.#connect())
-    link.connected.catch(() => {
-      if (this.#link === link) this.#dropLink()
-    })
-  }
-
-  /** Refuses what waits, lets what is under way end within its deadline, and disconnects. */
+  /** Rejects queued appends, awaits the request in progress (at most until its deadline), and disconnects. */
   async close(): Promise<void> {
-    this.#closed = true
-    for (const call of this.#waiting.filter(({ taken }) => taken === 0)) this.#fail(call, 'refused', 'closed')
+    this.#isClosed = true
+    for (const append of this.#queue.filter(({ sent }) => sent === 0))
+      this.#fail(append, 'refused', 'the event log is closed')
     await this.#sending
-    this.#dropLink()
+    this.#dropConnection()
   }
 
-  #finish(call: Call): void {
-    if (call.settled) return
-    call.settled = true
-    clearTimeout(call.timer)
-    this.#withdraw(call)
+  #finish(append: PendingAppend): void {
+    if (append.isSettled) return
+    append.isSettled = true
+    clearTimeout(append.timer)
+    this.#withdraw(append)
   }
 
-  /** Takes a call's remaining records out of the queue. */
-  #withdraw(call: Call): void {
-    const index = this.#waiting.indexOf(call)
+  /** Removes the remaining records of an append from the queue. */
+  #withdraw(append: PendingAppend): void {
+    const index = this.#queue.indexOf(append)
     if (index < 0) return
-    this.#waiting.splice(index, 1)
-    this.#waitingRecords -= call.records.length - call.taken
+    this.#queue.splice(index, 1)
+    this.#queuedRecords -= append.records.length - append.sent
   }
 
-  #fail(call: Call, reason: KafkaUnavailable['reason'], detail: string): void {
-    if (call.settled) return
-    this.#finish(call)
-    call.settle(Effect.fail(new KafkaUnavailable({ reason, detail })))
+  #fail(append: PendingAppend, reason: KafkaUnavailable['reason'], detail: string): void {
+    if (append.isSettled) return
+    this.#finish(append)
+    append.settle(Effect.fail(new KafkaUnavailable({ reason, detail })))
   }
 
-  async #pump(): Promise<void> {
-    // Callers of the same tick go together.
+  async #sendQueue(): Promise<void> {
+    // The appends of one tick share a request.
     await Promise.resolve()
-    while (this.#waiting.length > 0) await this.#produce()
+    while (this.#queue.length > 0) await this.#produce()
     this.#sending = undefined
   }
 
   /**
-   * The next produce: calls in their order, as many as fit. A topic that this producer has not written to yet goes
-   * alone with its caller, so that a topic that does not exist fails nobody else.
+   * Removes the records of the next request from the queue: appends in their order, as many as fit. An
+   * append to a topic that this producer has not written to gets a request of its own, so that a missing
+   * topic fails no other caller.
    */
-  #take(link: Link): ReadonlyArray<Share> {
-    const shares: Array<Share> = []
+  #nextSlices(connection: ProducerConnection): ReadonlyArray<AppendSlice> {
+    const slices: Array<AppendSlice> = []
     const perPartition = new Map<string, number>()
     let bytes = 0
     let count = 0
-    for (const call of this.#waiting) {
-      const unproven = call.records.some(({ topic }) => !link.proven.has(topic))
-      if (unproven && shares.length > 0) break
-      const from = call.taken
+    for (const append of this.#queue) {
+      const isNewTopic = append.records.some(({ topic }) => !connection.knownTopics.has(topic))
+      if (isNewTopic && slices.length > 0) break
+      const from = append.sent
       let to = from
-      for (; to < call.records.length; to++) {
-        const record = call.records[to]!
+      for (; to < append.records.length; to++) {
+        const record = append.records[to]!
         const size = sizeOf(record)
-        const place = `${record.topic}/${call.partitions[to]}`
-        const inPartition = (perPartition.get(place) ?? 0) + size
+        const key = partitionKey(record.topic, append.partitions[to]!)
+        const inPartition = (perPartition.get(key) ?? 0) + size
         if (count > 0 && (count >= MAX_PRODUCE_RECORDS || bytes + size > MAX_PRODUCE_BYTES)) break
         if (inPartition > MAX_PARTITION_BYTES) break
-        perPartition.set(place, inPartition)
+        perPartition.set(key, inPartition)
         bytes += size
         count++
       }
-      if (to > from) shares.push({ call, from, to })
-      if (to < call.records.length || unproven) break
+      if (to > from) slices.push({ append, from, to })
+      if (to < append.records.length || isNewTopic) break
     }
-    for (const { call, from, to } of shares) {
-      call.taken = to
-      this.#waitingRecords -= to - from
+    for (const { append, from, to } of slices) {
+      append.sent = to
+      this.#queuedRecords -= to - from
     }
     let done = 0
-    while (done < this.#waiting.length && this.#waiting[done]!.taken === this.#waiting[done]!.records.length)
-      done++
-    this.#waiting.splice(0, done)
-    return shares
+    while (done < this.#queue.length && this.#queue[done]!.sent === this.#queue[done]!.records.length) done++
+    this.#queue.splice(0, done)
+    return slices
   }
 
   async #produce(): Promise<void> {
-    const link = (this.#link ??= this.#connect())
-    const shares = this.#take(link)
-    const deadline = Math.max(...shares.map(({ call }) => call.deadline))
+    const connection = (this.#connection ??= this.#openConnection())
+    const slices = this.#nextSlices(connection)
+    const deadline = Math.max(...slices.map(({ append }) => append.deadline))
     const byTopic = new Map<string, Array<ReturnType<typeof messageOf>>>()
-    for (const { call, from, to } of shares) {
+    for (const { append, from, to } of slices) {
       for (let i = from; i < to; i++) {
-        const record = call.records[i]!
+        const record = append.records[i]!
         const messages = byTopic.get(record.topic)
-        const message = messageOf(record, call.partitions[i]!)
+        const message = messageOf(record, append.partitions[i]!)
         if (messages === undefined) byTopic.set(record.topic, [message])
         else messages.push(message)
       }
     }
-    const sent = link.connected.then(() =>
-      link.producer.sendBatch({
+    const sent = connection.connected.then(() =>
+      connection.producer.sendBatch({
         acks: -1,
         timeout: Math.max(1, Math.ceil(deadline - now())),
         topicMessages: [...byTopic].map(([topic, messages]) => ({ topic, messages })),
@@ -240,48 +229,48 @@ class Lane {
     )
     try {
       const answer = await within(sent, deadline)
-      for (const topic of byTopic.keys()) link.proven.add(topic)
-      this.#deliver(shares, answer)
+      for (const topic of byTopic.keys()) connection.knownTopics.add(topic)
+      this.#deliver(slices, answer)
     } catch (error) {
-      // Whatever failed, the next produce must not queue behind it, nor trust what this client believes.
-      this.#dropLink()
+      // The next request must not wait behind a hung one, nor use outdated metadata.
+      this.#dropConnection()
       const { reason, detail } =
         error === LATE ? { reason: 'timeout' as const, detail: 'no answer' } : reasonOf(error)
-      for (const { call } of shares) this.#fail(call, reason, detail)
+      for (const { append } of slices) this.#fail(append, reason, detail)
     }
   }
 
-  #deliver(shares: ReadonlyArray<Share>, answer: ReadonlyArray<RecordMetadata>): void {
+  #deliver(slices: ReadonlyArray<AppendSlice>, answer: ReadonlyArray<RecordMetadata>): void {
     const next = new Map<string, number>()
     for (const { topicName, partition, baseOffset } of answer) {
-      next.set(`${topicName}/${partition}`, Number(baseOffset))
+      next.set(partitionKey(topicName, partition), Number(baseOffset))
     }
-    for (const { call, from, to } of shares) {
+    for (const { append, from, to } of slices) {
       for (let i = from; i < to; i++) {
-        const { topic } = call.records[i]!
-        const partition = call.partitions[i]!
-        const place = `${topic}/${partition}`
-        const offset = next.get(place) ?? Number.NaN
-        next.set(place, offset + 1)
-        call.positions.push({ topic, partition, offset })
+        const { topic } = append.records[i]!
+        const partition = append.partitions[i]!
+        const key = partitionKey(topic, partition)
+        const offset = next.get(key) ?? Number.NaN
+        next.set(key, offset + 1)
+        append.positions.push({ topic, partition, offset })
       }
-      if (call.settled || to < call.records.length) continue
-      if (call.positions.some(({ offset }) => !Number.isSafeInteger(offset))) {
-        this.#fail(call, 'rejected', 'the answer names no offset')
+      if (append.isSettled || to < append.records.length) continue
+      if (append.positions.some(({ offset }) => !Number.isSafeInteger(offset))) {
+        this.#fail(append, 'rejected', 'the answer contains no offset')
         continue
       }
-      this.#finish(call)
-      call.settle(Effect.succeed(call.positions))
+      this.#finish(append)
+      append.settle(Effect.succeed(append.positions))
     }
   }
 
-  #connect(): Link {
+  #openConnection(): ProducerConnection {
     const client = kafkaWith(
       this.#options.connection,
       {
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
-        startAt: this.#links++,
-        // Only connecting and metadata are tried again, at the next broker.
+        startAt: this.#connections++,
+        // kafkajs retries only connecting and metadata, with the next broker.
         retry: {
           retries: this.#options.connection.brokers.length - 1,
           initialRetryTime: 5,
@@ -293,17 +282,17 @@ class Lane {
     const producer = client.kafka.producer({
       idempotent: false,
       allowAutoTopicCreation: false,
-      // Every record says its partition; this only silences a warning about the choice.
+      // Every record has a partition. This setting only prevents a warning of kafkajs.
       createPartitioner: kafkajs.Partitioners.DefaultPartitioner,
       retry: { retries: 0 },
     })
-    return { ...client, producer, connected: producer.connect(), proven: new Set() }
+    return { ...client, producer, connected: producer.connect(), knownTopics: new Set() }
   }
 
-  #dropLink(): void {
-    const link = this.#link
-    this.#link = undefined
-    link?.destroy()
+  #dropConnection(): void {
+    const connection = this.#connection
+    this.#connection = undefined
+    connection?.destroy()
   }
 }
 
@@ -323,12 +312,12 @@ const messageOf = (record: OutgoingRecord, partition: number) => ({
 const LATE = Symbol('late')
 
 /**
- * Acts after so long, when the sockets have been looked at once more: a process that was busy for longer than the deadline finds the timer and
- * the answer waiting together, and must not call Kafka away.
+ * Acts at the deadline, after the sockets were read once more. A process that was busy for longer than
+ * the deadline finds the timer and the answer at the same time, and must not report a timeout then.
  */
 const afterDeadline = (ms: number, act: () => void): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms)
 
-/** The promise's answer, or `LATE` at the deadline; then its own end no longer matters to anyone. */
+/** Rejects with `LATE` at the deadline. The promise is then ignored. */
 const within = <A>(promise: Promise<A>, deadline: number): Promise<A> =>
   new Promise((resolve, reject) => {
     const timer = afterDeadline(Math.max(1, deadline - now()), () => reject(LATE))
@@ -337,17 +326,16 @@ const within = <A>(promise: Promise<A>, deadline: number): Promise<A> =>
 
 const make = Effect.fnUntraced(function* (options: EventLogOptions) {
   const context = yield* Effect.context<never>()
-  const lane = new Lane(options, Effect.runForkWith(context))
-  lane.warm()
-  yield* Effect.addFinalizer(() => Effect.promise(() => lane.close()))
-  lane.warmUp()
+  const queue = new ProduceQueue(options, Effect.runForkWith(context))
+  queue.connect()
+  yield* Effect.addFinalizer(() => Effect.promise(() => queue.close()))
   const deadline = options.deadlineMs ?? DEADLINE_MS
   return EventLog.of({
     append: (records, call) =>
       records.length === 0
         ? Effect.succeed([])
         : Effect.callback((resume) => {
-            const withdraw = lane.push(records, call?.deadlineMs ?? deadline, resume)
+            const withdraw = queue.push(records, call?.deadlineMs ?? deadline, resume)
             return Effect.sync(withdraw)
           }),
     partitionOf: (key) => partitionFor(key, options.partitions),
@@ -355,8 +343,8 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
 })
 
 /**
- * The event log on a cluster, to which it connects at once. It starts without one: an append then fails, and the first
- * after Kafka is back connects. Closing waits for what is under way (at most its deadline).
+ * The event log of a cluster. It connects at once, but starts without Kafka too: an append then fails,
+ * and the first append after Kafka is available connects. Closing awaits the request in progress.
  */
 export const layerEventLog = (options: EventLogOptions): Layer.Layer<EventLog> =>
   Layer.effect(EventLog, make(options))

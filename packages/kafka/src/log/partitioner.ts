@@ -1,6 +1,6 @@
 /**
- * The partitioner: Java's murmur2 over the key's UTF-8 bytes, so that every client of Kafka finds a recipient's
- * records in the same partition.
+ * The partitioner of the Java client: murmur2 of the key's UTF-8 bytes. Every Kafka client then finds
+ * the records of a recipient in the same partition.
  */
 const SEED = 0x9747b28c
 const M = 0x5bd1e995
@@ -29,6 +29,6 @@ export const murmur2 = (data: Uint8Array): number => {
   return h | 0
 }
 
-/** The partition of a key among so many, as Java's default partitioner chooses it. */
+/** The partition that the default partitioner of the Java client selects. */
 export const partitionFor = (key: string, partitions: number): number =>
   (murmur2(utf8.encode(key)) & 0x7fffffff) % partitions

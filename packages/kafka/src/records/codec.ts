@@ -1,7 +1,7 @@
 /**
- * Records to bytes and back: Avro in the Confluent wire format (a zero byte, the schema's id as a big-endian
- * 32-bit integer, the Avro binary). What cannot be read is told as a value, so that a reader can send it to the
- * dead-letter topic and go on.
+ * Encodes and decodes records: Avro in the Confluent wire format (a zero byte, the schema id as a
+ * big-endian 32-bit integer, the Avro binary). A record that cannot be decoded is a value, not an
+ * exception, so that a consumer can dead-letter it and continue.
  */
 import { Data, Result } from 'effect'
 import avro from 'avsc'
@@ -16,12 +16,12 @@ import type {
   ShardOpened,
   SubscriptionChanged,
 } from './records.ts'
-import type { OutgoingRecord } from '../port.ts'
-import { codecType, RECORD_NAMES, SCHEMAS, type RecordName } from '../schemas/schemas.ts'
+import { asBuffer, codecType } from '../schemas/avro-type.ts'
+import { RECORD_NAMES, SCHEMAS, type RecordName } from '../schemas/schemas.ts'
 
 /**
- * Why a record cannot be read. Reading it again gives the same answer: it belongs in the dead-letter topic. The
- * detail names schemas and fields, never a value.
+ * A record that cannot be decoded. A retry gives the same result, so it belongs in the dead-letter
+ * topic. `detail` names schemas and fields, never a value.
  */
 export class UndecodableRecord extends Data.TaggedError('UndecodableRecord')<{
   readonly reason:
@@ -35,24 +35,24 @@ export class UndecodableRecord extends Data.TaggedError('UndecodableRecord')<{
   readonly detail: string
 }> {}
 
-/** Magic byte and schema id. */
-const HEADER = 5
+/** Bytes before the Avro binary: the magic byte and the schema id. */
+export const HEADER_BYTES = 5
 
 interface Encoder {
   readonly id: number
   readonly type: avro.Type
-  /** Fields that avsc wants as a Buffer. */
+  /** Fields of type `bytes`, which avsc accepts only as a Buffer. */
   readonly bytes: ReadonlyArray<string>
 }
 
 interface Decoder {
   readonly name: RecordName
   readonly type: avro.Type
-  /** From the version that wrote to the newest; undefined when they are the same. */
+  /** From this version to the newest one; `undefined` for the newest one. */
   readonly resolver: ReturnType<avro.Type['createResolver']> | undefined
-  /** Fields whose enum has the symbol `unknown`: what a writer newer than this code meant. */
+  /** Enum fields with the default `unknown`, which stands for the symbols of a newer writer. */
   readonly symbols: ReadonlyArray<string>
-  /** The same of records in a list of the record. */
+  /** The same fields of the records in a list. */
   readonly inLists: ReadonlyArray<{ readonly list: string; readonly symbols: ReadonlyArray<string> }>
 }
 
@@ -83,7 +83,7 @@ const symbolsInLists = (fields: Fields): Decoder['inLists'] =>
 for (const name of RECORD_NAMES) {
   const versions = SCHEMAS.filter((schema) => schema.name === name)
   const latest = versions.at(-1)
-  if (latest === undefined) throw new Error(`no schema for ${name}`)
+  if (latest === undefined) throw new Error(`The record ${name} has no schema in packages/kafka/schemas.`)
   const type = codecType(latest.schema)
   const fields = (type as avro.types.RecordType).fields
   encoders[name] = {
@@ -99,13 +99,10 @@ for (const name of RECORD_NAMES) {
   }
 }
 
-const asBuffer = (bytes: Uint8Array): Buffer =>
-  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-
-/** Written into and copied from; grows to the largest record seen. */
+/** The encoder writes into this buffer and copies the result. It grows to the largest record. */
 let scratch = Buffer.allocUnsafe(4096)
 
-/** Encodes any record of the hub under the newest version of its schema. A value of the wrong type is a defect. */
+/** Encodes a record with the newest version of its schema. Throws for a value of the wrong type. */
 export const encodeRecord = (record: HubRecord): Uint8Array => {
   const { id, type, bytes } = encoders[record.type]
   let value: object = record
@@ -117,23 +114,24 @@ export const encodeRecord = (record: HubRecord): Uint8Array => {
     }
     value = copy
   }
-  let end = type.encode(value, scratch, HEADER)
+  let end = type.encode(value, scratch, HEADER_BYTES)
   if (end < 0) {
-    // A negative answer says how many bytes were missing.
+    // A negative result is the number of missing bytes.
     scratch = Buffer.allocUnsafe(2 * (scratch.length - end))
-    end = type.encode(value, scratch, HEADER)
+    end = type.encode(value, scratch, HEADER_BYTES)
   }
   scratch[0] = 0
   scratch.writeInt32BE(id, 1)
   return Uint8Array.prototype.slice.call(scratch, 0, end)
 }
 
-const undecodable = (reason: UndecodableRecord['reason'], detail: string) =>
+/** For this package only. */
+export const undecodable = (reason: UndecodableRecord['reason'], detail: string) =>
   Result.fail(new UndecodableRecord({ reason, detail }))
 
-/** Decodes any record of the hub, whichever version of its schema wrote it. */
+/** Decodes a record of any published schema version. */
 export const decodeRecord = (value: Uint8Array): Result.Result<HubRecord, UndecodableRecord> => {
-  if (value.length < HEADER) return undecodable('truncated', `${value.length} bytes`)
+  if (value.length < HEADER_BYTES) return undecodable('truncated', `${value.length} bytes`)
   if (value[0] !== 0) return undecodable('not_wire_format', `first byte ${value[0]}`)
   const buffer = asBuffer(value)
   const id = buffer.readInt32BE(1)
@@ -141,9 +139,9 @@ export const decodeRecord = (value: Uint8Array): Result.Result<HubRecord, Undeco
   if (decoder === undefined) return undecodable('unknown_schema', `id ${id}`)
   let read: { readonly value: Record<string, unknown>; readonly offset: number }
   try {
-    read = decoder.type.decode(buffer, HEADER, decoder.resolver)
+    read = decoder.type.decode(buffer, HEADER_BYTES, decoder.resolver)
   } catch {
-    // The message of avsc may repeat the content.
+    // The message of avsc's error may contain the content.
     return undecodable('malformed', decoder.name)
   }
   if (read.offset < 0) return undecodable('truncated', decoder.name)
@@ -161,9 +159,6 @@ export const decodeRecord = (value: Uint8Array): Result.Result<HubRecord, Undeco
   }
   return Result.succeed({ type: decoder.name, ...read.value } as HubRecord)
 }
-
-/** Encodes a fact about a message. */
-export const encodeFact: (fact: MessageFact) => Uint8Array = encodeRecord
 
 const decodeAs =
   <A extends HubRecord>(names: ReadonlySet<string>, wanted: string) =>
@@ -188,111 +183,18 @@ const FACTS: ReadonlySet<string> = new Set<MessageFact['type']>([
   'OpenMessageCarried',
 ])
 
-/** Whether records of this type (header `type`) are facts of one message. */
+/** Whether the header `type` names a fact of a message. */
 export const isFactType = (type: string): type is MessageFact['type'] => FACTS.has(type)
 
-/** Decodes a fact about a message; any other record is `unexpected_type`. */
-export const decodeFact = decodeAs<MessageFact>(FACTS, 'a fact about a message')
+/** Decodes a fact of a message; any other record is `unexpected_type`. */
+export const decodeFact = decodeAs<MessageFact>(FACTS, 'a fact of a message')
 
-export const encodeShardOpened: (record: ShardOpened) => Uint8Array = encodeRecord
-export const decodeShardOpened = decodeAs<ShardOpened>(new Set(['ShardOpened']), 'ShardOpened')
-export const decodeOpenMessagesCarried = decodeAs<OpenMessagesCarried>(
-  new Set(['OpenMessagesCarried']),
-  'OpenMessagesCarried',
-)
-export const encodeBatchSealed: (record: BatchSealed) => Uint8Array = encodeRecord
-export const decodeBatchSealed = decodeAs<BatchSealed>(new Set(['BatchSealed']), 'BatchSealed')
-export const encodeSubscriptionChanged: (record: SubscriptionChanged) => Uint8Array = encodeRecord
-export const decodeSubscriptionChanged = decodeAs<SubscriptionChanged>(
-  new Set(['SubscriptionChanged']),
-  'SubscriptionChanged',
-)
-export const encodeEventRecorded: (record: EventRecorded) => Uint8Array = encodeRecord
-export const decodeEventRecorded = decodeAs<EventRecorded>(new Set(['EventRecorded']), 'EventRecorded')
-export const encodeDeliveryReportReceived: (record: DeliveryReportReceived) => Uint8Array = encodeRecord
-export const decodeDeliveryReportReceived = decodeAs<DeliveryReportReceived>(
-  new Set(['DeliveryReportReceived']),
-  'DeliveryReportReceived',
-)
-export const encodeInboundMessageReceived: (record: InboundMessageReceived) => Uint8Array = encodeRecord
-export const decodeInboundMessageReceived = decodeAs<InboundMessageReceived>(
-  new Set(['InboundMessageReceived']),
-  'InboundMessageReceived',
-)
+const decodeOnly = <A extends HubRecord>(type: A['type']) => decodeAs<A>(new Set([type]), type)
 
-/**
- * Records on their way through an outbox row. Internal to the hub and short-lived, so it has no id: the first
- * byte is the version of the form.
- */
-const OUTBOX_VERSION = 1
-const outboxType = codecType({
-  type: 'array',
-  items: {
-    type: 'record',
-    name: 'OutboxRecord',
-    fields: [
-      { name: 'topic', type: 'string' },
-      { name: 'key', type: 'string' },
-      { name: 'partition', type: ['null', 'int'], default: null },
-      { name: 'type', type: 'string' },
-      { name: 'id', type: 'string' },
-      { name: 'occurredAt', type: 'long' },
-      { name: 'traceparent', type: ['null', 'string'], default: null },
-      { name: 'headers', type: ['null', { type: 'map', values: 'string' }], default: null },
-      { name: 'value', type: 'bytes' },
-    ],
-  },
-})
-
-/** Packs records for one outbox row. */
-export const encodeOutboxRow = (records: ReadonlyArray<OutgoingRecord>): Uint8Array => {
-  const body = outboxType.toBuffer(
-    records.map((record) => ({
-      ...record,
-      partition: record.partition ?? null,
-      traceparent: record.traceparent ?? null,
-      headers: record.headers ?? null,
-      value: asBuffer(record.value),
-    })),
-  )
-  const out = new Uint8Array(body.length + 1)
-  out[0] = OUTBOX_VERSION
-  out.set(body, 1)
-  return out
-}
-
-interface PackedRecord extends Omit<OutgoingRecord, 'partition' | 'traceparent' | 'headers'> {
-  readonly partition: number | null
-  readonly traceparent: string | null
-  readonly headers: Readonly<Record<string, string>> | null
-}
-
-/** Unpacks an outbox row, in the order packed. */
-export const decodeOutboxRow = (
-  row: Uint8Array,
-): Result.Result<ReadonlyArray<OutgoingRecord>, UndecodableRecord> => {
-  if (row.length < 2) return undecodable('truncated', 'outbox row')
-  if (row[0] !== OUTBOX_VERSION) return undecodable('not_wire_format', `outbox row of version ${row[0]}`)
-  const buffer = asBuffer(row)
-  let read: { readonly value: ReadonlyArray<PackedRecord>; readonly offset: number }
-  try {
-    read = outboxType.decode(buffer, 1)
-  } catch {
-    return undecodable('malformed', 'outbox row')
-  }
-  if (read.offset < 0) return undecodable('truncated', 'outbox row')
-  if (read.offset !== buffer.length) return undecodable('trailing_bytes', 'outbox row')
-  return Result.succeed(
-    read.value.map(({ topic, key, partition, type, id, occurredAt, traceparent, headers, value }) => ({
-      topic,
-      key,
-      type,
-      id,
-      occurredAt,
-      value,
-      ...(partition === null ? {} : { partition }),
-      ...(traceparent === null ? {} : { traceparent }),
-      ...(headers === null ? {} : { headers }),
-    })),
-  )
-}
+export const decodeShardOpened = decodeOnly<ShardOpened>('ShardOpened')
+export const decodeOpenMessagesCarried = decodeOnly<OpenMessagesCarried>('OpenMessagesCarried')
+export const decodeBatchSealed = decodeOnly<BatchSealed>('BatchSealed')
+export const decodeSubscriptionChanged = decodeOnly<SubscriptionChanged>('SubscriptionChanged')
+export const decodeEventRecorded = decodeOnly<EventRecorded>('EventRecorded')
+export const decodeDeliveryReportReceived = decodeOnly<DeliveryReportReceived>('DeliveryReportReceived')
+export const decodeInboundMessageReceived = decodeOnly<InboundMessageReceived>('InboundMessageReceived')

@@ -3,16 +3,8 @@ import { Result } from 'effect'
 import avro from 'avsc'
 import fc from 'fast-check'
 import type { MessageFact } from '@hub/domain'
-import {
-  decodeEventRecorded,
-  decodeFact,
-  decodeRecord,
-  decodeOutboxRow,
-  encodeFact,
-  encodeRecord,
-  encodeOutboxRow,
-  UndecodableRecord,
-} from './codec.ts'
+import { decodeEventRecorded, decodeFact, decodeRecord, encodeRecord, UndecodableRecord } from './codec.ts'
+import { decodeOutboxRow, encodeOutboxRow } from './outbox-row.ts'
 import type { OutgoingRecord } from '../port.ts'
 import { reportOutcome, type HubRecord } from './records.ts'
 import { SCHEMAS } from '../schemas/schemas.ts'
@@ -206,7 +198,7 @@ describe('the codec', () => {
   })
 
   it('writes what a stock Avro reader reads with the published schema, in its snake_case names', () => {
-    const bytes = Buffer.from(encodeFact(accepted))
+    const bytes = Buffer.from(encodeRecord(accepted))
     assert.strictEqual(bytes[0], 0)
     assert.strictEqual(bytes.readInt32BE(1), 1)
     const published = SCHEMAS.find(({ id }) => id === 1)!
@@ -230,7 +222,7 @@ describe('the codec', () => {
       { type: 'HandoverRefused', messageId: id, at, attempt: 1, retryAt: at + 1000 },
       { type: 'MessageExpired', messageId: id, at, reason: 'dlr_timeout' },
     ] as const) {
-      const now = Buffer.from(encodeFact(fact))
+      const now = Buffer.from(encodeRecord(fact))
       assert.deepStrictEqual(Result.getOrThrow(decodeRecord(now)), { ...fact, epoch: null } as object)
       const first = SCHEMAS.find((schema) => schema.name === fact.type && schema.version === 1)!
       // Version 1 is the same without the last byte, which says that there is no epoch.
@@ -259,7 +251,7 @@ describe('the codec', () => {
 })
 
 describe('a record that cannot be read', () => {
-  const good = encodeFact({ type: 'MessageUndelivered', messageId: id, at, reason: 'delivery_failed' })
+  const good = encodeRecord({ type: 'MessageUndelivered', messageId: id, at, reason: 'delivery_failed' })
 
   it('is told apart by its cause', () => {
     assert.strictEqual(reasonOf(new Uint8Array()), 'truncated')
@@ -292,7 +284,7 @@ describe('a record that cannot be read', () => {
   })
 
   it('cannot make the reader allocate for an array longer than the record', () => {
-    const sent = encodeFact({
+    const sent = encodeRecord({
       type: 'MessageSent',
       messageId: '',
       at: 0,

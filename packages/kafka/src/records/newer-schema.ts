@@ -1,27 +1,25 @@
-/** Records of a version of the hub that is newer than this process, as there are while one is rolled out. */
+/** Recognizes records of a newer version of the hub, which occur during a rolling update. */
 import type { IncomingRecord } from '../port.ts'
 import { SCHEMAS } from '../schemas/schemas.ts'
+import { HEADER_BYTES } from './codec.ts'
 
-/** Ids are given one after the other, so this is the end of those that this process can read. */
+/** Schema ids are assigned in ascending order, so this version knows no id above this one. */
 export const NEWEST_SCHEMA = Math.max(...SCHEMAS.map(({ id }) => id))
 
 /**
- * No upgrade leaves out so many versions of records. An id further ahead was never given: such bytes are damaged, or nobody's, and readers
- * set them aside.
+ * No update adds so many schema versions. A larger id was never assigned: such a record is damaged or
+ * foreign, and consumers dead-letter it.
  */
-const AHEAD = 100
+const MAX_NEW_SCHEMAS = 100
 
-/** The magic byte and the id of the schema, as `encodeRecord` writes them. */
-const HEADER = 5
-
-/** The schema's id where a newer version of the hub has written the record, otherwise `null`. */
+/** The schema id, if a newer version of the hub wrote the record; otherwise `null`. */
 export const newerSchemaOf = (value: Uint8Array): number | null => {
-  if (value.length < HEADER || value[0] !== 0) return null
-  const id = new DataView(value.buffer, value.byteOffset, HEADER).getInt32(1)
-  return id > NEWEST_SCHEMA && id <= NEWEST_SCHEMA + AHEAD ? id : null
+  if (value.length < HEADER_BYTES || value[0] !== 0) return null
+  const id = new DataView(value.buffer, value.byteOffset, HEADER_BYTES).getInt32(1)
+  return id > NEWEST_SCHEMA && id <= NEWEST_SCHEMA + MAX_NEW_SCHEMAS ? id : null
 }
 
-/** The records before the first one that a newer version has written; all of them where there is none. */
+/** The records before the first one that a newer version wrote; all of them where there is none. */
 export const beforeNewer = (records: ReadonlyArray<IncomingRecord>): ReadonlyArray<IncomingRecord> => {
   const first = records.findIndex(({ value }) => newerSchemaOf(value) !== null)
   return first < 0 ? records : records.slice(0, first)

@@ -1,6 +1,6 @@
 /**
- * The records of the topics that are not facts of one message. No record carries a number or a text in the
- * clear. All times are milliseconds since the epoch; ids are the public, prefixed ones.
+ * The record types that are not facts of one message. No record contains a phone number or a text
+ * unencrypted. Times are milliseconds since the epoch; ids are public ids with their prefix.
  */
 import type {
   ExpiredReason,
@@ -13,27 +13,27 @@ import type {
   UndeliveredReason,
 } from '@hub/domain'
 
-/** A fence in a partition of the log: claims of a lower epoch behind it are void. */
+/** A fence in a log partition: handover claims with a lower epoch behind it are void. */
 export interface ShardOpened {
   readonly type: 'ShardOpened'
   /** The partition. */
   readonly shard: number
   /** Highest epoch seen in the partition, plus one. */
   readonly epoch: number
-  /** Random nonce of the member. */
+  /** A random id of the member. */
   readonly member: string
   readonly at: number
 }
 
-/** What is known of an open message, as `OpenMessageCarried` says it. */
+/** An open message in a re-append record; the content of `OpenMessageCarried`. */
 export interface CarriedMessage extends Omit<OpenMessageCarried, 'type' | 'at'> {
   /** Recipient hash. */
   readonly recipient: string
-  /** W3C trace context, where the message is traced. */
+  /** W3C trace context; `null` for a message without a trace. */
   readonly traceparent: string | null
 }
 
-/** A shard repeats what it knows of open messages, many in one record. It says nothing that the log has not said before. */
+/** A shard re-appends its open messages, many in one record. It contains only what the log contains already. */
 export interface OpenMessagesCarried {
   readonly type: 'OpenMessagesCarried'
   /** The partition. */
@@ -42,7 +42,7 @@ export interface OpenMessagesCarried {
   readonly messages: ReadonlyArray<CarriedMessage>
 }
 
-/** What the record says of one of its messages. */
+/** The fact of one message in the record. */
 export const carriedFact = (
   { at }: OpenMessagesCarried,
   { attempts, class: messageClass, messageId, operator, operatorIds, reportDeadline, sentAt }: CarriedMessage,
@@ -58,7 +58,7 @@ export const carriedFact = (
   reportDeadline,
 })
 
-/** The outcome of a batch is known: nothing will join it any more. Its key is the batch's id. */
+/** The membership of a batch is complete. Key: the batch id. */
 export interface BatchSealed {
   readonly type: 'BatchSealed'
   /** `bat_…` */
@@ -78,7 +78,7 @@ export interface BatchSealed {
 export const SUBSCRIPTION_CHANGES = ['created', 'deleted', 'secret_rotated', 'enabled'] as const
 export type SubscriptionChange = (typeof SUBSCRIPTION_CHANGES)[number]
 
-/** A webhook subscription was changed. What it is now is in the database. */
+/** A webhook subscription has changed. The database contains its current state. */
 export interface SubscriptionChanged {
   readonly type: 'SubscriptionChanged'
   readonly account: string
@@ -89,32 +89,32 @@ export interface SubscriptionChanged {
   readonly at: number
 }
 
-/** A public event, as it stands in the journal. */
+/** An event of the event journal. */
 export interface EventRecorded {
   readonly type: 'EventRecorded'
   /** `evt_…` */
   readonly event: string
   readonly account: string
   readonly mode: Mode
-  /** Place in the journal of this account and mode; dense. */
+  /** The sequence number in the journal of this account and mode, without gaps. */
   readonly sequence: number
   /** Public type, for example `message.delivered`. */
   readonly eventType: string
   readonly createdAt: number
-  /** The event's JSON text exactly as it is served. */
+  /** The JSON text of the event, exactly as the API returns it. */
   readonly body: string
 }
 
 export const REPORTED_OUTCOMES = ['delivered', 'undelivered', 'rejected', 'expired', 'seen'] as const
 export type ReportedOutcome = (typeof REPORTED_OUTCOMES)[number]
 
-/** An operator reported what became of a message. `reportOutcome` gives the outcome as the domain wants it. */
+/** A delivery report. `reportOutcome` converts its outcome for the domain. */
 export interface DeliveryReportReceived {
   readonly type: 'DeliveryReportReceived'
   readonly operator: string
   /** The operator's id of the message or part. */
   readonly operatorId: string
-  /** Our message id (`msg_…`), where the operator repeats it. */
+  /** The message id (`msg_…`), if the operator returns it. */
   readonly reference: string | null
   /** Recipient hash; the record's key. */
   readonly recipient: string
@@ -122,31 +122,31 @@ export interface DeliveryReportReceived {
   readonly outcome: ReportedOutcome
   /** For `undelivered`, `rejected` and `expired`. */
   readonly reason: Exclude<ReasonCode, 'dlr_timeout_local' | 'ttl_expired_before_submit'> | null
-  /** When it happened according to the operator. */
+  /** The time of the outcome, by the operator's clock. */
   readonly at: number
   readonly receivedAt: number
-  /** Id of the key that opens `rawSealed`. */
+  /** Id of the payload key of `rawSealed`. */
   readonly rawKey: string | null
-  /** The operator's own words, sealed. */
+  /** The original report, encrypted. */
   readonly rawSealed: Uint8Array | null
 }
 
-/** A recipient wrote to the hub. */
+/** A recipient sent an SMS to the hub. */
 export interface InboundMessageReceived {
   readonly type: 'InboundMessageReceived'
   readonly operator: string
   readonly operatorId: string
-  /** Hash of the writer's number; the record's key. */
+  /** Recipient hash of the sender; the record's key. */
   readonly recipient: string
-  /** The hub's own short number or sender name that was written to. */
+  /** The short number or sender name of the hub that received it. */
   readonly serviceAddress: string
   readonly receivedAt: number
   readonly sealingKey: string
-  /** Number and text. */
+  /** Phone number and text, encrypted. */
   readonly sealed: Uint8Array
 }
 
-/** Everything a topic of the hub can hold. */
+/** Every record type of the hub's topics. */
 export type HubRecord =
   | MessageFact
   | ShardOpened
@@ -170,8 +170,9 @@ const REJECTED: ReadonlyArray<string> = [
 ] satisfies ReadonlyArray<RejectedReason>
 
 /**
- * The outcome of a report in the domain's words. A reason that is missing or belongs to another status becomes
- * the status's fallback (contract, Message: `delivery_failed`; `operator_rejected`; `dlr_timeout`).
+ * The outcome of a report as a value of the domain. A reason that is missing, or belongs to another
+ * status, becomes the default of the status (contract, Message: `delivery_failed`, `operator_rejected`,
+ * `dlr_timeout`).
  */
 export const reportOutcome = (
   report: Pick<DeliveryReportReceived, 'outcome' | 'reason'>,

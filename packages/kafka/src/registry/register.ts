@@ -1,18 +1,19 @@
 /**
- * Gives a schema registry of others, compatible with Confluent's, the hub's schemas under the ids that they have here: records carry those ids.
- * What is there already is left as it is, so that it can be done again with every release.
+ * Registers the schemas of the hub in a Confluent-compatible schema registry. The ids must be those of
+ * `schemas/ids.json`, because records contain them. Registered versions are not changed, so every
+ * release can repeat it.
  */
 import { Data, Duration, Effect } from 'effect'
 import { REGISTRY_CONTENT_TYPE, subjectOf } from './answers.ts'
 import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
-/** The registry did not answer, or does not take a schema. `detail` is its own words. */
+/** The registry does not answer, or rejects a schema. `detail` is the answer of the registry. */
 export class RegistryRefused extends Data.TaggedError('RegistryRefused')<{
   readonly reason: 'unavailable' | 'rejected' | 'other_id'
   readonly detail: string
 }> {}
 
-/** What became of a version. `imported`: with its id given; `counted`: the registry's next id was the right one. */
+/** The result for a version. `imported`: the request set the id; `counted`: the next id of the registry was correct. */
 export interface Registered extends Pick<SchemaVersion, 'name' | 'version' | 'id'> {
   readonly subject: string
   readonly how: 'there' | 'imported' | 'counted'
@@ -23,7 +24,7 @@ interface Answer {
   readonly body: unknown
 }
 
-/** A registry on Kafka waits for its own topic. */
+/** A registry that stores schemas in Kafka waits for its topic. */
 const WITHIN = Duration.seconds(15)
 
 const idIn = (body: unknown): number | null => {
@@ -33,11 +34,11 @@ const idIn = (body: unknown): number | null => {
 
 export interface RegistryAddress {
   readonly url: string
-  /** The header `Authorization`, where the registry asks for one. */
+  /** The header `Authorization`, if the registry requires it. */
   readonly authorization?: string
 }
 
-const makeAsk = ({ authorization, url }: RegistryAddress) => {
+const requestOf = ({ authorization, url }: RegistryAddress) => {
   const base = url.replace(/\/+$/u, '')
   return (
     method: 'GET' | 'POST' | 'PUT',
@@ -64,56 +65,59 @@ const makeAsk = ({ authorization, url }: RegistryAddress) => {
       Effect.timeoutOrElse({
         duration: WITHIN,
         orElse: () =>
-          Effect.fail(new RegistryRefused({ reason: 'unavailable', detail: 'it does not answer' })),
+          Effect.fail(
+            new RegistryRefused({ reason: 'unavailable', detail: 'The registry does not answer.' }),
+          ),
       }),
     )
 }
 
-const isFine = ({ status }: Answer): boolean => status >= 200 && status < 300
+const isSuccess = ({ status }: Answer): boolean => status >= 200 && status < 300
 
 /**
- * Registers every version under the subject of its record (`hub.MessageSent`: the full name, Confluent's RecordNameStrategy), oldest id first. A registry that
- * knows Confluent's mode IMPORT is given the ids; of another one, each version must get the next id by itself, as in an empty registry. Fails at
- * the first version that would get another id: nothing could be read by it.
+ * Registers every version, in ascending order of the ids, under the subject of its record
+ * (`hub.MessageSent`: RecordNameStrategy). A registry with Confluent's mode IMPORT gets the ids. Another
+ * registry must assign the same ids itself, as an empty registry does. Fails at the first version that
+ * gets another id, because no consumer could decode its records.
  */
 export const registerSchemas = Effect.fn('registerSchemas')(function* (
   address: RegistryAddress,
 ): Effect.fn.Return<ReadonlyArray<Registered>, RegistryRefused> {
-  const ask = makeAsk(address)
+  const request = requestOf(address)
   const register = Effect.fnUntraced(function* ({ id, name, schema, version }: SchemaVersion) {
     const subject = subjectOf(name)
     const at = `/subjects/${encodeURIComponent(subject)}`
-    const found = yield* ask('GET', `${at}/versions/${version}`)
-    if (isFine(found)) {
-      const is = idIn(found.body)
-      if (is === id) return { name, version, id, subject, how: 'there' as const }
+    const found = yield* request('GET', `${at}/versions/${version}`)
+    if (isSuccess(found)) {
+      const existing = idIn(found.body)
+      if (existing === id) return { name, version, id, subject, how: 'there' as const }
       return yield* new RegistryRefused({
         reason: 'other_id',
-        detail: `version ${version} of ${subject} is there with id ${is}, and must have ${id}`,
+        detail: `version ${version} of ${subject} exists with id ${existing}, but must have id ${id}`,
       })
     }
     const text = { schemaType: 'AVRO', schema: JSON.stringify(schema) }
     const mode = `/mode/${encodeURIComponent(subject)}`
-    const isImporting = isFine(yield* ask('PUT', `${mode}?force=true`, { mode: 'IMPORT' }))
+    const isImporting = isSuccess(yield* request('PUT', `${mode}?force=true`, { mode: 'IMPORT' }))
     const answer = isImporting
       ? yield* Effect.ensuring(
-          ask('POST', `${at}/versions`, { ...text, id, version }),
-          Effect.ignore(ask('PUT', mode, { mode: 'READWRITE' })),
+          request('POST', `${at}/versions`, { ...text, id, version }),
+          Effect.ignore(request('PUT', mode, { mode: 'READWRITE' })),
         )
-      : yield* ask('POST', `${at}/versions`, text)
-    if (!isFine(answer)) {
+      : yield* request('POST', `${at}/versions`, text)
+    if (!isSuccess(answer)) {
       return yield* new RegistryRefused({
         reason: 'rejected',
         detail: `${subject} version ${version}: ${answer.status} ${JSON.stringify(answer.body)}`,
       })
     }
-    const given = idIn(answer.body)
-    if (given !== id) {
+    const assigned = idIn(answer.body)
+    if (assigned !== id) {
       return yield* new RegistryRefused({
         reason: 'other_id',
         detail:
-          `version ${version} of ${subject} got id ${given}, and must have ${id}: the registry counts ids by itself and is not empty. ` +
-          `Use one that knows the mode IMPORT, or an empty one`,
+          `version ${version} of ${subject} got id ${assigned}, but must have id ${id}: the registry assigns ids itself and is not empty. ` +
+          `Use a registry with the mode IMPORT, or an empty one`,
       })
     }
     return { name, version, id, subject, how: isImporting ? ('imported' as const) : ('counted' as const) }

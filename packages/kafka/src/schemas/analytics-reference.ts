@@ -1,11 +1,11 @@
 /**
- * The reference of topics and records in docs/analytics.md, made from the schemas themselves. `scripts/analytics.ts` writes it, and
- * a unit test holds the page to it, so that it cannot go stale.
+ * Generates the reference of topics and records in docs/analytics.md from the schemas.
+ * `scripts/analytics.ts` writes it, and a unit test fails when the page differs.
  */
 import { type AvroSchema, type RecordName, SCHEMAS } from './schemas.ts'
 import { topicCatalogue, type TopicNames, topicNames } from '../topics/catalogue.ts'
 
-/** Which records a topic holds, and what its key is. A record of the lanes is described with the first of them. */
+/** The record types and the key of each topic. The first topic with a record type describes it. */
 export const TOPIC_CONTENT: Readonly<
   Record<
     keyof TopicNames,
@@ -13,7 +13,7 @@ export const TOPIC_CONTENT: Readonly<
   >
 > = {
   acceptedOtp: {
-    holds: 'The lane of class `otp`: what is to be handed over.',
+    holds: 'The lane of class `otp`: accepted messages to submit.',
     key: 'recipient hash',
     records: ['MessageAccepted'],
   },
@@ -23,8 +23,8 @@ export const TOPIC_CONTENT: Readonly<
     records: ['MessageAccepted'],
   },
   messages: {
-    holds: 'The log: what became of each message.',
-    key: 'recipient hash; of `BatchSealed` the batch; of `ShardOpened` and `OpenMessagesCarried` the shard',
+    holds: 'The log: the facts of each message.',
+    key: 'recipient hash; for `BatchSealed` the batch; for `ShardOpened` and `OpenMessagesCarried` the shard',
     records: [
       'HandoverStarted',
       'HandoverRefused',
@@ -41,12 +41,12 @@ export const TOPIC_CONTENT: Readonly<
     ],
   },
   operatorReports: {
-    holds: 'What operators and recipients say, as it came.',
+    holds: 'Delivery reports and inbound messages, as the operators sent them.',
     key: 'recipient hash',
     records: ['DeliveryReportReceived', 'InboundMessageReceived'],
   },
   webhooks: {
-    holds: 'Public events, and changes of webhook subscriptions.',
+    holds: 'Events for webhooks, and changes of webhook subscriptions.',
     key: 'account and mode, such as `acc_…:live`',
     records: ['EventRecorded', 'SubscriptionChanged'],
   },
@@ -58,7 +58,7 @@ type Part = Exclude<AvroSchema, string | ReadonlyArray<AvroSchema>>
 const isPart = (schema: unknown): schema is Part =>
   typeof schema === 'object' && schema !== null && !Array.isArray(schema)
 
-/** A type in words. */
+/** The text for a type. */
 const typeOf = (schema: unknown): string => {
   if (typeof schema === 'string') return schema
   if (Array.isArray(schema)) {
@@ -67,7 +67,7 @@ const typeOf = (schema: unknown): string => {
       .map(typeOf)
       .join(' or ')
   }
-  if (!isPart(schema)) throw new TypeError('not a schema')
+  if (!isPart(schema)) throw new TypeError(`This is not an Avro schema: ${JSON.stringify(schema)}`)
   if (schema['type'] === 'enum') {
     return `one of ${(schema['symbols'] as ReadonlyArray<string>).map((symbol) => `\`${symbol}\``).join(', ')}`
   }
@@ -81,7 +81,7 @@ interface Field {
   readonly doc: string
 }
 
-/** Fields by name, those of a record within a record behind a dot, and `[]` where there may be many of it. */
+/** The fields. Fields of a nested record follow a dot; `[]` marks a list. */
 const fieldsOf = (schema: unknown, within = ''): ReadonlyArray<Field> =>
   ((schema as Part)['fields'] as ReadonlyArray<Field>).flatMap(({ doc, name, type }) =>
     isPart(type) && type['type'] === 'record'
@@ -94,7 +94,7 @@ const fieldsOf = (schema: unknown, within = ''): ReadonlyArray<Field> =>
 const recordReference = (name: RecordName): string => {
   const versions = SCHEMAS.filter((schema) => schema.name === name)
   const latest = versions.at(-1)
-  if (latest === undefined) throw new Error(`no schema for ${name}`)
+  if (latest === undefined) throw new Error(`The record ${name} has no schema in packages/kafka/schemas.`)
   const since = new Map<string, number>()
   for (const { schema, version } of versions) {
     for (const field of fieldsOf(schema)) if (!since.has(field.name)) since.set(field.name, version)
@@ -107,14 +107,14 @@ const recordReference = (name: RecordName): string => {
   return [
     `### ${name}`,
     `${String((latest.schema as Part)['doc'])} Schema ids: ${ids}.`,
-    ['| field | type | what it says |', '| --- | --- | --- |', ...rows].join('\n'),
+    ['| field | type | meaning |', '| --- | --- | --- |', ...rows].join('\n'),
   ].join('\n\n')
 }
 
-/** Topic by topic, record by record: Markdown. */
+/** Markdown: one section for each topic, with its records. */
 export const analyticsReference = (): string => {
   const names = topicNames()
-  const kept = new Map(
+  const retentionDays = new Map(
     topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 }).map(({ config, topic }) => [
       topic,
       Number(config['retention.ms']) / DAY_MS,
@@ -129,19 +129,19 @@ export const analyticsReference = (): string => {
       const links = records.map((record) => `[${record}](#${record.toLowerCase()})`).join(', ')
       return [
         `## ${names[topic]}`,
-        `${holds} Key: ${key}. Kept for ${kept.get(names[topic])} days. Records: ${links}.`,
+        `${holds} Key: ${key}. Retention: ${retentionDays.get(names[topic])} days. Records: ${links}.`,
         ...fresh.map(recordReference),
       ]
     })
     .join('\n\n')
 }
 
-/** Behind this line the page is made, not written. */
-export const REFERENCE_BEGINS = '<!-- From here on made by packages/kafka/scripts/analytics.ts. -->'
+/** The text after this line is generated. */
+export const REFERENCE_BEGINS = '<!-- Generated from here on by packages/kafka/scripts/analytics.ts. -->'
 
-/** A page with the reference of today behind its own words. */
+/** The page with its current reference. */
 export const withReference = (page: string): string => {
   const at = page.indexOf(REFERENCE_BEGINS)
-  if (at === -1) throw new Error('the page has no place for the reference')
+  if (at === -1) throw new Error(`The page has no place for the reference: add the line ${REFERENCE_BEGINS}`)
   return `${page.slice(0, at)}${REFERENCE_BEGINS}\n\n${analyticsReference()}\n`
 }

@@ -1,14 +1,6 @@
 import { assert, describe, it } from '@effect/vitest'
-import {
-  fingerprintOf,
-  publicationProblems,
-  publicationsOf,
-  RECORD_NAMES,
-  schemaProblems,
-  SCHEMAS,
-  type AvroSchema,
-  type SchemaVersion,
-} from './schemas.ts'
+import { fingerprintOf, publicationProblems, publicationsOf, schemaProblems } from './compatibility.ts'
+import { RECORD_NAMES, SCHEMAS, type AvroSchema, type SchemaVersion } from './schemas.ts'
 import { registryAnswer } from '../registry/answers.ts'
 
 /** A next version of a published schema, honestly published. */

@@ -3,7 +3,13 @@
  * the real one. One process, one delivery at a time for each member; nothing is kept.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
-import { claimOf, type Holding, retainedOf, NOTHING, shareOut } from '../consumer/assignor.ts'
+import {
+  reportedShards,
+  type CurrentAssignment,
+  retainedShards,
+  NO_ASSIGNMENT,
+  assignWithStandby,
+} from '../consumer/assignor.ts'
 import { beforeNewer } from '../records/newer-schema.ts'
 import { partitionFor } from '../log/partitioner.ts'
 import {
@@ -54,7 +60,7 @@ interface Member {
   readonly control: GroupControl
   readonly places: Map<string, Place>
   readonly standbyTopic: string | undefined
-  holding: Holding
+  holding: CurrentAssignment
   isNewcomer: boolean
   rebalancing: boolean
   /** The delivering fiber; none while the group rebalances. */
@@ -250,9 +256,9 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const rebalance = Effect.fnUntraced(function* (group: Group) {
     yield* Effect.forEach(group.members.values(), revoke, { concurrency: 'unbounded', discard: true })
     group.generation++
-    const shares = shareOut(
+    const shares = assignWithStandby(
       [...group.members.values()].map(({ holding, id, isNewcomer }) => {
-        const { generation, shards } = claimOf(holding, isNewcomer)
+        const { generation, shards } = reportedShards(holding, isNewcomer)
         return { memberId: id, generation, shards: [...shards] }
       }),
       partitions,
@@ -261,7 +267,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       const { shards, standby } = shares.get(member.id)!
       const { generation } = group
       const holding = { generation, shards: new Set(shards), standby: new Set(standby) }
-      const retained = retainedOf(member.holding, holding)
+      const retained = retainedShards(member.holding, holding)
       const earlier = new Map(member.places)
       member.places.clear()
       for (const topic of member.topics) {
@@ -313,7 +319,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       control: controlOf(joined, places, () => member, takeOver),
       places,
       standbyTopic: options.standbyTopic,
-      holding: NOTHING,
+      holding: NO_ASSIGNMENT,
       isNewcomer: options.standbyTopic !== undefined,
       rebalancing: true,
       delivering: undefined,
@@ -327,7 +333,7 @@ const make = Effect.fnUntraced(function* (partitions: number) {
         Effect.gen(function* () {
           yield* revoke(member)
           joined.members.delete(member.id)
-          member.holding = NOTHING
+          member.holding = NO_ASSIGNMENT
           member.places.clear()
           yield* rebalance(joined)
         }).pipe(joined.turn.withPermits(1)),

@@ -1,58 +1,57 @@
-/** What an operator of the hub asks Kafka: whether it is there, how its topics and groups stand, and how topics are mended. */
+/** Requests about the cluster, its topics and its consumer groups, for hubctl and at the start of an app. */
 import { Effect } from 'effect'
 import kafkajs from 'kafkajs'
 import type { KafkaConnection } from '../connection/client.ts'
-import type { KafkaUnavailable } from '../port.ts'
-import {
-  compare,
-  type TopicDifference,
-  KafkaRequestRejected,
-  type TopicSpec,
-  withAdmin,
-} from './catalogue.ts'
+import type { KafkaUnavailable, OffsetRange } from '../port.ts'
+import { type KafkaRequestRejected, withAdmin } from './admin.ts'
+import type { TopicSpec } from './catalogue.ts'
+import { type TopicDifference, topicDifferences } from './differences.ts'
+import { fetchOffsetRanges } from './offset-ranges.ts'
 
-type Asked<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
+type Request<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
 
 export interface ClusterState {
   readonly cluster: string
   readonly brokers: number
 }
 
-/** The cluster as the first broker that answers describes it. */
-export const describeCluster = (connection: KafkaConnection): Asked<ClusterState> =>
+/** The cluster, as the first broker that answers describes it. */
+export const describeCluster = (connection: KafkaConnection): Request<ClusterState> =>
   withAdmin(connection, async (admin) => {
     const { brokers, clusterId } = await admin.describeCluster()
     return { cluster: clusterId, brokers: brokers.length }
   })
 
-/** How the topics of a cluster are beside how they should be. */
 export interface TopicComparison {
   readonly missing: ReadonlyArray<string>
   readonly differences: ReadonlyArray<TopicDifference>
 }
 
-/** Compares and changes nothing. */
+/** Compares the topics of the cluster with the catalogue. It changes nothing. */
 export const compareTopics = (
   connection: KafkaConnection,
   catalogue: ReadonlyArray<TopicSpec>,
-): Asked<TopicComparison> =>
+): Request<TopicComparison> =>
   withAdmin(connection, async (admin) => {
     const existing = new Set(await admin.listTopics())
-    const there = catalogue.filter(({ topic }) => existing.has(topic))
     return {
       missing: catalogue.filter(({ topic }) => !existing.has(topic)).map(({ topic }) => topic),
-      differences: there.length === 0 ? [] : await compare(admin, there),
+      differences: await topicDifferences(
+        admin,
+        catalogue.filter(({ topic }) => existing.has(topic)),
+      ),
     }
   })
 
-/** Set on the topic itself, not inherited. Source: Kafka protocol, DescribeConfigs, ConfigSource. */
-const OF_THE_TOPIC = 1
+/** The setting is set on the topic, not inherited. Source: Kafka protocol, DescribeConfigs, ConfigSource. */
+const TOPIC_CONFIG = 1
 
 /**
- * Gives existing topics the settings of the catalogue. What else was set on a topic stays: kafkajs knows only the request that replaces all
- * settings at once, so the others are read before and sent again. Partitions and replicas are not settings and stay as they are.
+ * Sets the settings of the catalogue on existing topics. Other settings of a topic are preserved: kafkajs
+ * supports only the request that replaces all settings, so it reads them first and sends them again.
+ * Partitions and replicas are not settings and do not change.
  */
-export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<TopicSpec>): Asked<void> =>
+export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<TopicSpec>): Request<void> =>
   specs.length === 0
     ? Effect.void
     : withAdmin(connection, async (admin) => {
@@ -63,67 +62,56 @@ export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<To
         await admin.alterConfigs({
           validateOnly: false,
           resources: specs.map(({ config, topic }) => {
-            const set = resources
+            const current = resources
               .find(({ resourceName }) => resourceName === topic)
-              ?.configEntries.filter(({ configSource }) => Number(configSource) === OF_THE_TOPIC)
-            const wanted = {
+              ?.configEntries.filter(({ configSource }) => Number(configSource) === TOPIC_CONFIG)
+            const settings = {
               ...Object.fromEntries(
-                (set ?? []).map(({ configName, configValue }) => [configName, configValue]),
+                (current ?? []).map(({ configName, configValue }) => [configName, configValue]),
               ),
               ...config,
             }
             return {
               type: kafkajs.ConfigResourceTypes.TOPIC,
               name: topic,
-              configEntries: Object.entries(wanted).map(([name, value]) => ({ name, value })),
+              configEntries: Object.entries(settings).map(([name, value]) => ({ name, value })),
             }
           }),
         })
       })
 
-/** From the oldest record that is kept to where the next one will be. */
-export interface OffsetRange {
-  readonly partition: number
-  readonly low: number
-  readonly high: number
-}
+/** The end offset of each partition of a topic, in the order of the partitions. */
+export const topicEndOffsets = (connection: KafkaConnection, topic: string): Request<ReadonlyArray<number>> =>
+  withAdmin(connection, async (admin) => (await fetchOffsetRanges(admin, topic)).map(({ high }) => high))
 
-/** What each of these topics holds now; those that do not exist are left out. */
+/** The offset ranges of each topic. Topics that do not exist are omitted. */
 export const readOffsetRanges = (
   connection: KafkaConnection,
   topics: ReadonlyArray<string>,
-): Asked<ReadonlyMap<string, ReadonlyArray<OffsetRange>>> =>
+): Request<ReadonlyMap<string, ReadonlyArray<OffsetRange>>> =>
   withAdmin(connection, async (admin) => {
     const existing = new Set(await admin.listTopics())
     const ranges = await Promise.all(
       topics
         .filter((topic) => existing.has(topic))
-        .map(async (topic) => {
-          const offsets = await admin.fetchTopicOffsets(topic)
-          return [
-            topic,
-            offsets
-              .map(({ high, low, partition }) => ({ partition, low: Number(low), high: Number(high) }))
-              .toSorted((a, b) => a.partition - b.partition),
-          ] as const
-        }),
+        .map(async (topic) => [topic, await fetchOffsetRanges(admin, topic)] as const),
     )
     return new Map(ranges)
   })
 
 export interface GroupState {
   readonly members: number
-  /** The broker's word: `Stable`, `PreparingRebalance`, `CompletingRebalance`, `Empty`, `Dead`. */
+  /** Kafka's name of the state: `Stable`, `PreparingRebalance`, `CompletingRebalance`, `Empty`, `Dead`. */
   readonly state: string
-  /** Offsets that the group has committed, by topic and partition; partitions without one are left out. */
+  /** The committed offsets, by topic and partition. Partitions without one are omitted. */
   readonly committed: ReadonlyMap<string, ReadonlyMap<number, number>>
 }
 
-/** A new client knows its first broker only, and learns of the others by not finding a group's coordinator once. */
+/** A new client knows only its first broker, and finds a group's coordinator only with a retry. */
 const COORDINATOR_RETRY = { retries: 2, initialRetryTime: 50, maxRetryTime: 200 }
 
-/** A consumer group. One that nobody knows is `Dead` and has no members. */
-export const describeGroup = (connection: KafkaConnection, group: string): Asked<GroupState> =>
+/** The state of a consumer group. An unknown group is `Dead` and has no members. */
+export const describeGroup = (connection: KafkaConnection, group: string): Request<GroupState> =>
   withAdmin(
     connection,
     async (admin) => {

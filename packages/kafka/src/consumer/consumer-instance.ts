@@ -1,0 +1,122 @@
+/**
+ * One kafkajs consumer, with the patches that a group member needs. A member replaces its instance when
+ * the instance is stuck or has crashed.
+ */
+import type { Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent } from 'kafkajs'
+import { kafkaWith, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
+import { setBeforeJoin } from '../kafkajs-patches/before-join-hook.ts'
+import type { InnerBatch, InnerGroup } from '../kafkajs-patches/internals.ts'
+import type { SendTimes } from '../kafkajs-patches/send-times.ts'
+import type { GroupOptions } from '../port.ts'
+import { type CurrentAssignment, shardAssignor } from './assignor.ts'
+
+/** The slowest ordinary answer is the one to SyncGroup, which waits for the leader. */
+export const REQUEST_TIMEOUT_MS = 5000
+/** How long the group waits for its members to rejoin: they finish their work in progress first. */
+export const REBALANCE_TIMEOUT_MS = 10_000
+/** The broker delays its answer to a fetch without records by this time. Seek, pause and resume wait for it. */
+const MAX_WAIT_MS = 50
+const MAX_BYTES_PER_PARTITION = 512 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
+
+export interface ConsumerInstance {
+  readonly client: KafkaClient
+  readonly consumer: Consumer
+  /** Known from the first join on. */
+  group: InnerGroup | undefined
+  /** Known from the first join on. */
+  sendTimes: SendTimes | undefined
+  /** The member has replaced or closed it. */
+  isStopped: boolean
+  /** The member requests a rebalance, although the broker does not. */
+  isRejoinRequested: boolean
+}
+
+export interface InstanceSettings {
+  readonly connection: KafkaConnection
+  readonly options: GroupOptions
+  readonly sessionTimeoutMs: number
+  readonly heartbeatMs: number
+  /** Index of the broker to connect to first. */
+  readonly startAt: number
+  readonly fork: Fork
+  /** The shards that the member reports when it joins. */
+  readonly reportedShards: () => Pick<CurrentAssignment, 'generation' | 'shards'>
+}
+
+export interface InstanceEvents {
+  readonly beforeJoin: (instance: ConsumerInstance, group: InnerGroup) => Promise<void>
+  readonly onJoined: (instance: ConsumerInstance, event: ConsumerGroupJoinEvent['payload']) => void
+  readonly onHeartbeat: (instance: ConsumerInstance, generation: number) => void
+  readonly onCrash: (instance: ConsumerInstance, error: Error) => void
+}
+
+export const createConsumerInstance = (
+  { connection, fork, heartbeatMs, options, reportedShards, sessionTimeoutMs, startAt }: InstanceSettings,
+  events: InstanceEvents,
+): ConsumerInstance => {
+  const client = kafkaWith(
+    connection,
+    {
+      requestTimeoutMs: REQUEST_TIMEOUT_MS,
+      retry: { retries: 5, initialRetryTime: 100, maxRetryTime: 1000 },
+      startAt,
+    },
+    fork,
+  )
+  const consumer = client.kafka.consumer({
+    groupId: options.group,
+    sessionTimeout: sessionTimeoutMs,
+    heartbeatInterval: heartbeatMs,
+    rebalanceTimeout: REBALANCE_TIMEOUT_MS,
+    maxWaitTimeInMs: MAX_WAIT_MS,
+    minBytes: 1,
+    maxBytes: MAX_BYTES,
+    maxBytesPerPartition: options.maxBytesPerPartition ?? MAX_BYTES_PER_PARTITION,
+    allowAutoTopicCreation: false,
+    partitionAssigners: [
+      shardAssignor(reportedShards, options.standbyTopic, (assignor) =>
+        setBeforeJoin(assignor, (group) => events.beforeJoin(instance, group)),
+      ),
+    ],
+    retry: {
+      retries: 5,
+      initialRetryTime: 100,
+      maxRetryTime: 1000,
+      // The member replaces a crashed instance. kafkajs restarts it late or never (its issues 659, 1593).
+      restartOnFailure: () => Promise.resolve(false),
+    },
+  })
+  const instance: ConsumerInstance = {
+    client,
+    consumer,
+    group: undefined,
+    sendTimes: undefined,
+    isStopped: false,
+    isRejoinRequested: false,
+  }
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => events.onJoined(instance, payload))
+  consumer.on(consumer.events.HEARTBEAT, ({ payload }) =>
+    events.onHeartbeat(instance, payload.groupGenerationId),
+  )
+  consumer.on(consumer.events.CRASH, ({ payload }: ConsumerCrashEvent) =>
+    events.onCrash(instance, payload.error),
+  )
+  return instance
+}
+
+/** Connects and consumes. Rejects when the start fails; later failures are crash events. */
+export const runConsumerInstance = async (
+  { consumer }: ConsumerInstance,
+  { concurrency = 1, topics }: GroupOptions,
+  deliver: (batch: InnerBatch, isStale: () => boolean) => Promise<void>,
+): Promise<void> => {
+  await consumer.connect()
+  await consumer.subscribe({ topics: [...topics], fromBeginning: true })
+  await consumer.run({
+    autoCommit: false,
+    eachBatchAutoResolve: false,
+    partitionsConsumedConcurrently: concurrency,
+    eachBatch: ({ batch, isStale }) => deliver(batch as InnerBatch, isStale),
+  })
+}

@@ -1,0 +1,42 @@
+/**
+ * Patch: all connections of a client can be closed at once.
+ *
+ * - kafkajs 2.2.4: `disconnect` waits for the answers to all requests in progress, and a request that
+ *   waits for a hung broker keeps its connection open.
+ * - Not enough: a consumer or producer that replaces a stuck one must not wait for the hung broker, and
+ *   requests of the old one must fail at once.
+ * - Fails without the patch: @@destroy-connections@@
+ * - Unnecessary when: kafkajs offers a close without waiting, such as Java's `close(Duration.ZERO)`.
+ */
+import type { Socket } from 'node:net'
+import type { ISocketFactory } from 'kafkajs'
+
+export interface TrackedConnections {
+  /** For the setting `socketFactory` of kafkajs. */
+  readonly socketFactory: ISocketFactory
+  readonly isDestroyed: () => boolean
+  /** Closes every connection, also those that are opened later. */
+  readonly destroy: () => void
+}
+
+export const trackConnections = (open: ISocketFactory): TrackedConnections => {
+  const sockets = new Set<Socket>()
+  const destroySocket = (socket: Socket) => socket.destroy(new Error('The client was destroyed.'))
+  let isDestroyed = false
+  return {
+    socketFactory: (options) => {
+      const socket = open(options)
+      if (isDestroyed) destroySocket(socket)
+      // Without it Node collects small writes, and waits for the acknowledgement of the write before.
+      socket.setNoDelay(true)
+      sockets.add(socket)
+      socket.once('close', () => sockets.delete(socket))
+      return socket
+    },
+    isDestroyed: () => isDestroyed,
+    destroy: () => {
+      isDestroyed = true
+      sockets.forEach(destroySocket)
+    },
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * The private parts of kafkajs 2.2.4 that the patches in this folder use, as types. The version is
+ * pinned, and `kafkajs-patches.unit.test.ts` fails when these parts change.
+ */
+import { createRequire } from 'node:module'
+import type { Assigner, Batch } from 'kafkajs'
+
+/** Partitions of a topic, with their offsets as kafkajs writes them. */
+export interface TopicOffsets {
+  readonly topic: string
+  readonly partitions: ReadonlyArray<{ readonly partition: number; readonly offset: string }>
+}
+
+interface TopicPartitions {
+  readonly topic: string
+  readonly partitions: ReadonlyArray<number>
+}
+
+/** A topic with the partitions that a request to a broker names. */
+export interface RequestedPartitions {
+  readonly topic: string
+  readonly partitions: ReadonlyArray<{ readonly partition: number }>
+}
+
+/** kafkajs' class `ConsumerGroup`. */
+export interface InnerGroup {
+  readonly groupId: string
+  readonly assigners: ReadonlyArray<Assigner>
+  readonly memberId: string | null
+  readonly generationId: number | null
+  readonly cluster: InnerCluster
+  /** `null` before the first join. */
+  readonly coordinator: InnerCoordinator | null
+  /** Seeks that the next fetch applies. */
+  readonly seekOffset: Map<string, string>
+  joinAndSync(): Promise<void>
+  heartbeat(options: { interval: number }): Promise<void>
+  fetch(nodeId: number): Promise<ReadonlyArray<InnerBatch>>
+  /** kafkajs calls it between the answer to JoinGroup and SyncGroup, and at other times. */
+  generatePartitionsPerSubscribedTopic(): unknown
+  recoverFromOffsetOutOfRange(error: { topic: string; partition: number }): Promise<void>
+  resolveOffset(at: { topic: string; partition: number; offset: string }): void
+  seek(at: { topic: string; partition: number; offset: string }): void
+  pause(partitions: ReadonlyArray<TopicPartitions>): void
+  resume(partitions: ReadonlyArray<TopicPartitions>): void
+  commitOffsets(offsets: { topics: ReadonlyArray<TopicOffsets> }): Promise<void>
+}
+
+/** kafkajs' class `Cluster`. */
+export interface InnerCluster {
+  connect(): Promise<void>
+  refreshMetadata(): Promise<void>
+  findGroupCoordinator(request: { groupId: string }): Promise<InnerCoordinator>
+  fetchTopicsOffset(
+    topics: ReadonlyArray<RequestedPartitions & { readonly fromBeginning: boolean }>,
+  ): Promise<ReadonlyArray<TopicOffsets>>
+}
+
+/** kafkajs' class `Broker`, for the coordinator of a group. */
+export interface InnerCoordinator {
+  leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
+  describeGroups(request: { groupIds: ReadonlyArray<string> }): Promise<{
+    readonly groups: ReadonlyArray<{ readonly state: string; readonly members: ReadonlyArray<unknown> }>
+  }>
+  offsetFetch(request: {
+    groupId: string
+    topics: ReadonlyArray<RequestedPartitions>
+  }): Promise<{ readonly responses: ReadonlyArray<TopicOffsets> }>
+}
+
+/** A fetched batch, with two members that the types of kafkajs omit. */
+export interface InnerBatch extends Batch {
+  /** The offset that the fetch requested. The log has no record between it and the first message. */
+  readonly fetchedOffset: string
+  isEmptyDueToFiltering(): boolean
+}
+
+export interface RequestQueue {
+  readonly pending: ReadonlyArray<unknown>
+  scheduleCheckPendingRequests(): void
+}
+
+const require = createRequire(import.meta.url)
+
+export const InnerGroupClass = require('kafkajs/src/consumer/consumerGroup') as {
+  readonly prototype: InnerGroup
+}
+
+export const RequestQueueClass = require('kafkajs/src/network/requestQueue') as {
+  readonly prototype: RequestQueue
+}

@@ -1,0 +1,29 @@
+/**
+ * Patch: a process leaves the group on behalf of the member that it was before its restart.
+ *
+ * - kafkajs 2.2.4: a consumer leaves only for itself, when it disconnects. It supports no static
+ *   membership (`group.instance.id`).
+ * - Not enough: a killed process cannot leave. Its partitions have no owner until the session ends.
+ * - Fails without the patch: @@leave-previous-member@@
+ * - Unnecessary when: kafkajs supports static membership, or leaves for a given member id.
+ */
+import type { Kafka } from 'kafkajs'
+import type { InnerCluster, InnerCoordinator } from './internals.ts'
+
+/** Connections to the brokers, without a consumer that would join the group. */
+export const createCluster = (kafka: Kafka): InnerCluster => {
+  const name = Object.getOwnPropertySymbols(kafka).find(
+    ({ description }) => description === 'private:Kafka:createCluster',
+  )
+  const create = (kafka as unknown as Record<symbol, (options: object) => InnerCluster>)[name!]!
+  return create({ allowAutoTopicCreation: false })
+}
+
+/** Rejects where the broker no longer knows the member, which is the usual case. */
+export const leaveFor = async (
+  coordinator: InnerCoordinator,
+  groupId: string,
+  memberId: string,
+): Promise<void> => {
+  await coordinator.leaveGroup({ groupId, memberId })
+}

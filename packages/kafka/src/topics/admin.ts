@@ -1,0 +1,38 @@
+/** Sends requests with an admin client that exists only for one call. */
+import { Data, Effect } from 'effect'
+import type { Admin, RetryOptions } from 'kafkajs'
+import { makeKafka, type KafkaConnection } from '../connection/client.ts'
+import { reasonOf } from '../connection/errors.ts'
+import { KafkaUnavailable } from '../port.ts'
+
+/** The broker rejects the request, and would reject it again: for example an invalid topic setting. */
+export class KafkaRequestRejected extends Data.TaggedError('KafkaRequestRejected')<{
+  readonly detail: string
+}> {}
+
+/** Time limit of one request of the admin client. */
+const ADMIN_TIMEOUT_MS = 10_000
+
+export const withAdmin = <A>(
+  connection: KafkaConnection,
+  use: (admin: Admin) => Promise<A>,
+  retry: RetryOptions = { retries: 0 },
+): Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected> =>
+  Effect.acquireUseRelease(
+    Effect.map(makeKafka(connection, { requestTimeoutMs: ADMIN_TIMEOUT_MS, retry }), (client) => ({
+      admin: client.kafka.admin(),
+      destroy: client.destroy,
+    })),
+    ({ admin }) =>
+      Effect.tryPromise({
+        try: async () => {
+          await admin.connect()
+          return await use(admin)
+        },
+        catch: (cause) => {
+          const { reason, detail, fatal } = reasonOf(cause)
+          return fatal ? new KafkaRequestRejected({ detail }) : new KafkaUnavailable({ reason, detail })
+        },
+      }),
+    ({ destroy }) => Effect.sync(destroy),
+  )
