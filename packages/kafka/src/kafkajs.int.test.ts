@@ -11,7 +11,7 @@ import { layerConsumerGroups } from './consumer/consumer-groups.ts'
 import { layerEventLog } from './log/event-log.ts'
 import { leavePreviousMember } from './consumer/leave-previous-member.ts'
 import { InnerGroupClass, type InnerGroup } from './kafkajs-patches/internals.ts'
-import { CONTRACT_PARTITIONS, portContract, TestBus } from './port.contract.ts'
+import { CONTRACT_PARTITIONS, portContract, TestKafka } from './port.contract.ts'
 import {
   type KafkaUnavailable,
   ConsumerGroups,
@@ -25,11 +25,10 @@ import { createTopics } from './topics/create.ts'
 
 const address = process.env['HUB_TEST_KAFKA']
 if (address === undefined) {
-  throw new Error('HUB_TEST_KAFKA must name a Kafka broker (host:port); `npm test` starts one and sets it.')
+  throw new Error('Set HUB_TEST_KAFKA to a Kafka broker (host:port). `npm test` starts one and sets it.')
 }
 const direct: KafkaConnection = { brokers: address.split(','), clientId: 'kafka-int-test' }
 
-/** What a test made, and takes away again. */
 const admin = Effect.acquireRelease(
   Effect.promise(async () => {
     const client = new kafkajs.Kafka({
@@ -62,7 +61,7 @@ const freshTopics = (client: Admin, count: number) =>
 
 const freshGroup = Effect.sync(() => `kafka-int-${randomUUID()}`)
 
-/** The contract's bus: the shared broker, seen through a proxy that only this test's clients use. */
+/** The shared broker, behind a proxy that only the clients of the test use. */
 const adapter = Layer.unwrap(
   Effect.gen(function* () {
     const proxy = yield* brokerProxy
@@ -71,7 +70,7 @@ const adapter = Layer.unwrap(
     return Layer.mergeAll(
       layerEventLog({ connection, partitions: CONTRACT_PARTITIONS }),
       layerConsumerGroups({ connection }),
-      Layer.succeed(TestBus, {
+      Layer.succeed(TestKafka, {
         topics: (count: number) => freshTopics(client, count),
         group: freshGroup,
         set: (state) => Effect.sync(() => proxy.set(state)),
@@ -82,7 +81,7 @@ const adapter = Layer.unwrap(
 
 portContract('kafkajs', adapter)
 
-// ---- what only a real broker has
+// ---- behaviour that only a real broker has
 
 const through = (proxy: BrokerProxy): KafkaConnection => ({ ...direct, socketFactory: proxy.socketFactory })
 
@@ -109,21 +108,21 @@ const live = <E>(
     timeout,
   )
 
-const tell = (topic: string, partition: number, word: string) => ({
+const recordOf = (topic: string, partition: number, text: string) => ({
   topic,
   key: 'k',
   partition,
-  type: 'Told',
+  type: 'TestRecord',
   id: randomUUID(),
   occurredAt: 1,
-  value: new TextEncoder().encode(word),
+  value: new TextEncoder().encode(text),
 })
-const word = (record: IncomingRecord) => new TextDecoder().decode(record.value)
+const textOf = (record: IncomingRecord) => new TextDecoder().decode(record.value)
 
-/** A handler that notes everything and wakes whoever waits for it. */
+/** A handler that records what it receives, and lets a test await it. */
 const recorder = (hooks: { readonly assigned?: (assignment: Assignment) => void } = {}) => {
   const state = {
-    words: [] as Array<string>,
+    values: [] as Array<string>,
     assignments: [] as Array<Assignment>,
     revoked: 0,
     control: undefined as GroupControl | undefined,
@@ -156,16 +155,16 @@ const recorder = (hooks: { readonly assigned?: (assignment: Assignment) => void 
       }),
       onBatch: (_topic: string, _partition: number, records: ReadonlyArray<IncomingRecord>) =>
         Effect.sync(() => {
-          state.words.push(...records.map(word))
+          state.values.push(...records.map(textOf))
           changed()
         }),
     },
   }
 }
 
-describe('a member that the broker cannot hear', () => {
+describe('a member whose requests do not reach the broker', () => {
   live(
-    'has lost its lease before another owns its shards, and takes part again once it is heard',
+    'loses its lease before another member owns its shards, and rejoins when its requests arrive again',
     () =>
       Effect.gen(function* () {
         const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
@@ -187,7 +186,7 @@ describe('a member that the broker cannot hear', () => {
         proxy.set('hanging')
         yield* other.until(() => held.length > 0)
         assert.deepStrictEqual(held, [false])
-        // What it would store now is refused here; the broker would take it.
+        // The member rejects the commit. The broker would accept it.
         const mine = zombie.state.assignments.at(-1)!.shards[0]!
         const stored = yield* Effect.exit(
           zombie.state.control!.commit([{ topic, partition: mine, offset: 5 }]),
@@ -195,15 +194,15 @@ describe('a member that the broker cannot hear', () => {
         assert.isTrue(Exit.isFailure(stored))
         proxy.set('up')
         yield* zombie.until(() => zombie.state.assignments.length >= 3)
-        // A generation went by without it: nothing it knows is still true.
+        // It missed a generation, so it retains no shard.
         assert.strictEqual(zombie.state.assignments[2]!.retained.size, 0)
       }),
     60_000,
   )
 })
 
-describe('a consumer whose fetches are not answered', () => {
-  live('is thrown away, and the next one reads on', () =>
+describe('a consumer without answers to its fetches', () => {
+  live('is replaced by a consumer that continues', () =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
@@ -212,22 +211,22 @@ describe('a consumer whose fetches are not answered', () => {
       const groups = yield* groupsThrough(proxy, { stuckAfterMs: 1500, lagCheckMs: 500 })
       const reader = recorder()
       const { isHealthy } = yield* groups.join({ group, topics: [topic] }, reader.handler)
-      yield* log.append([tell(topic, 0, 'before')])
-      yield* reader.until(() => reader.state.words.length === 1)
+      yield* log.append([recordOf(topic, 0, 'before')])
+      yield* reader.until(() => reader.state.values.length === 1)
       yield* reader.state.control!.commit([{ topic, partition: 0, offset: 1 }])
       proxy.set('hanging fetches')
-      yield* log.append([tell(topic, 0, 'behind')])
+      yield* log.append([recordOf(topic, 0, 'behind')])
       yield* reader.until(() => reader.state.revoked > 0)
       proxy.set('up')
-      yield* reader.until(() => reader.state.words.length === 2)
-      assert.deepStrictEqual(reader.state.words, ['before', 'behind'])
+      yield* reader.until(() => reader.state.values.length === 2)
+      assert.deepStrictEqual(reader.state.values, ['before', 'behind'])
       assert.isTrue(yield* isHealthy)
     }),
   )
 })
 
-/** Lets kafkajs do something else for as long as the scope: faults of it that cannot be had for the asking. */
-const kafkajsDoing = (
+/** Replaces a method of kafkajs until the scope closes, to produce faults that occur only by chance. */
+const replaceMethod = (
   method: 'resolveOffset' | 'getActiveTopicPartitions',
   instead: (original: Function) => Function,
 ) =>
@@ -243,19 +242,19 @@ const kafkajsDoing = (
     (restore) => Effect.sync(restore),
   )
 
-describe('a consumer that kafkajs leads astray', () => {
-  live('delivers no gap when its place is lost', () =>
+describe('a fault of kafkajs', () => {
+  live('causes no gap when it skips offsets', () =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
-      yield* log.append([tell(topic, 0, '0')])
-      let astray = false
-      yield* kafkajsDoing(
+      yield* log.append([recordOf(topic, 0, '0')])
+      let hasSkipped = false
+      yield* replaceMethod(
         'resolveOffset',
         (original) =>
           function (this: InnerGroup, at: { topic: string; partition: number; offset: string }) {
-            const skip = astray ? 0 : 2
-            astray = true
+            const skip = hasSkipped ? 0 : 2
+            hasSkipped = true
             return original.call(this, { ...at, offset: String(Number(at.offset) + skip) })
           },
       )
@@ -265,30 +264,30 @@ describe('a consumer that kafkajs leads astray', () => {
         { group: yield* freshGroup, topics: [topic] },
         {
           ...reader.handler,
-          onBatch: (place, partition, records) =>
-            (reader.state.words.length === 0
-              ? log.append(['1', '2', '3', '4'].map((text) => tell(topic, 0, text)))
+          onBatch: (name, partition, records) =>
+            (reader.state.values.length === 0
+              ? log.append(['1', '2', '3', '4'].map((text) => recordOf(topic, 0, text)))
               : Effect.void
-            ).pipe(Effect.andThen(reader.handler.onBatch(place, partition, records))),
+            ).pipe(Effect.andThen(reader.handler.onBatch(name, partition, records))),
         },
       )
-      yield* reader.until(() => reader.state.words.length === 5)
-      assert.isTrue(astray)
-      assert.deepStrictEqual(reader.state.words, ['0', '1', '2', '3', '4'])
+      yield* reader.until(() => reader.state.values.length === 5)
+      assert.isTrue(hasSkipped)
+      assert.deepStrictEqual(reader.state.values, ['0', '1', '2', '3', '4'])
     }),
   )
 
-  live('is thrown away when there is something to read and it never comes', () =>
+  live('leads to another consumer when a partition with records is never fetched', () =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
-      const blind: Array<InnerGroup> = []
-      yield* kafkajsDoing(
+      const affected: Array<InnerGroup> = []
+      yield* replaceMethod(
         'getActiveTopicPartitions',
         (original) =>
           function (this: InnerGroup) {
-            if (blind.length === 0) blind.push(this)
-            return blind.includes(this) ? { [topic]: new Set() } : original.call(this)
+            if (affected.length === 0) affected.push(this)
+            return affected.includes(this) ? { [topic]: new Set() } : original.call(this)
           },
       )
       const groups = yield* groupsThrough(yield* brokerProxy, { stuckAfterMs: 700, lagCheckMs: 200 })
@@ -303,16 +302,16 @@ describe('a consumer that kafkajs leads astray', () => {
           },
         },
       )
-      yield* log.append([tell(topic, 0, 'unseen')])
-      yield* reader.until(() => reader.state.words.length === 1)
+      yield* log.append([recordOf(topic, 0, 'unseen')])
+      yield* reader.until(() => reader.state.values.length === 1)
       assert.isAtLeast(reader.state.assignments.length, 2)
       assert.isAtLeast(reader.state.revoked, 1)
     }),
   )
 })
 
-describe('a broker that goes away and comes back', () => {
-  live('is found again by the consumer', () =>
+describe('a broker that is unavailable for a time', () => {
+  live('gets the consumer back', () =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
@@ -320,21 +319,21 @@ describe('a broker that goes away and comes back', () => {
       const groups = yield* groupsThrough(proxy)
       const reader = recorder()
       const { isHealthy } = yield* groups.join({ group: yield* freshGroup, topics: [topic] }, reader.handler)
-      yield* log.append([tell(topic, 1, 'before')])
-      yield* reader.until(() => reader.state.words.length === 1)
+      yield* log.append([recordOf(topic, 1, 'before')])
+      yield* reader.until(() => reader.state.values.length === 1)
       proxy.set('refusing')
-      yield* log.append([tell(topic, 1, 'meanwhile')])
+      yield* log.append([recordOf(topic, 1, 'meanwhile')])
       yield* proxy.until(() => proxy.refused() > 0)
       proxy.set('up')
-      yield* reader.until(() => reader.state.words.includes('meanwhile'))
-      assert.deepStrictEqual([...new Set(reader.state.words)], ['before', 'meanwhile'])
-      yield* log.append([tell(topic, 1, 'after')])
-      yield* reader.until(() => reader.state.words.includes('after'))
+      yield* reader.until(() => reader.state.values.includes('meanwhile'))
+      assert.deepStrictEqual([...new Set(reader.state.values)], ['before', 'meanwhile'])
+      yield* log.append([recordOf(topic, 1, 'after')])
+      yield* reader.until(() => reader.state.values.includes('after'))
       assert.isTrue(yield* isHealthy)
     }),
   )
 
-  live('is told of at once where there is none to begin with', () =>
+  live('fails the first join at once', () =>
     Effect.gen(function* () {
       const proxy = yield* brokerProxy
       proxy.set('refusing')
@@ -347,8 +346,8 @@ describe('a broker that goes away and comes back', () => {
   )
 })
 
-describe('a member that starts again', () => {
-  live('ends its earlier session itself, so that nobody waits for it', () =>
+describe('a restarted member', () => {
+  live('ends its previous session before it joins, so that the group does not wait', () =>
     Effect.gen(function* () {
       const folder = mkdtempSync(join(tmpdir(), 'hub-member-'))
       yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
@@ -359,14 +358,14 @@ describe('a member that starts again', () => {
       const options = { group, topics: [topic], memberFile }
       const first = recorder()
       const firstProxy = yield* brokerProxy
-      const life = yield* Scope.make()
+      const lifetime = yield* Scope.make()
       yield* Effect.flatMap(groupsThrough(firstProxy), (groups) => groups.join(options, first.handler)).pipe(
-        Effect.provideService(Scope.Scope, life),
+        Effect.provideService(Scope.Scope, lifetime),
       )
       const { memberId } = JSON.parse(readFileSync(memberFile, 'utf8')) as { memberId: string }
-      // It dies without a word.
+      // It dies without leaving the group.
       firstProxy.set('hanging')
-      yield* Scope.close(life, Exit.void)
+      yield* Scope.close(lifetime, Exit.void)
       const second = recorder()
       const secondProxy = yield* brokerProxy
       const groups = yield* groupsThrough(secondProxy)
@@ -385,60 +384,60 @@ describe('a member that starts again', () => {
   )
 })
 
-describe('a process that starts where one was killed', () => {
-  const dead = Effect.fnUntraced(function* () {
+describe('leavePreviousMember', () => {
+  const killedMember = Effect.fnUntraced(function* () {
     const folder = mkdtempSync(join(tmpdir(), 'hub-former-'))
     yield* Effect.addFinalizer(() => Effect.sync(() => rmSync(folder, { recursive: true })))
     const memberFile = join(folder, 'member-id')
     const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
-    // A session that would outlast the test.
+    // A session that is longer than the test.
     const options = { group: yield* freshGroup, topics: [topic], sessionTimeoutMs: 30_000 }
     const other = recorder()
     yield* Effect.flatMap(groupsThrough(yield* brokerProxy), (groups) => groups.join(options, other.handler))
     const proxy = yield* brokerProxy
-    const life = yield* Scope.make()
+    const lifetime = yield* Scope.make()
     const killed = recorder()
     yield* Effect.flatMap(groupsThrough(proxy), (groups) =>
       groups.join({ ...options, memberFile }, killed.handler),
-    ).pipe(Effect.provideService(Scope.Scope, life))
+    ).pipe(Effect.provideService(Scope.Scope, lifetime))
     yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
     proxy.set('hanging')
-    yield* Scope.close(life, Exit.void)
+    yield* Scope.close(lifetime, Exit.void)
     return { membership: { group: options.group, memberFile }, memberFile, other }
   })
 
-  live('has the others take its shards before it joins, and before anything else', () =>
+  live('makes the other members take over the shards of a killed process', () =>
     Effect.gen(function* () {
-      const { memberFile, membership, other } = yield* dead()
+      const { memberFile, membership, other } = yield* killedMember()
       yield* leavePreviousMember(direct, membership)
       assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
       assert.isFalse(existsSync(memberFile))
-      // The next one has nobody to leave for.
+      // Without a member file there is no previous member.
       yield* leavePreviousMember(direct, membership)
     }),
   )
 
-  live('waits for the others also when that one has left by itself just now', () =>
+  live('waits for the rebalance also when the previous member has just left by itself', () =>
     Effect.gen(function* () {
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
       const options = { group: yield* freshGroup, topics: [topic] }
       const groups = yield* groupsThrough(yield* brokerProxy)
       const other = recorder()
       yield* groups.join(options, other.handler)
-      const life = yield* Scope.make()
-      yield* groups.join(options, recorder().handler).pipe(Effect.provideService(Scope.Scope, life))
+      const lifetime = yield* Scope.make()
+      yield* groups.join(options, recorder().handler).pipe(Effect.provideService(Scope.Scope, lifetime))
       yield* other.until(() => other.state.assignments.at(-1)?.shards.length === CONTRACT_PARTITIONS / 2)
-      yield* Scope.close(life, Exit.void)
+      yield* Scope.close(lifetime, Exit.void)
       yield* leavePreviousMember(direct, { group: options.group, memberFile: '/nowhere/member-id' })
       assert.strictEqual(other.state.assignments.at(-1)?.shards.length, CONTRACT_PARTITIONS)
     }),
   )
 
   live(
-    'goes on when the broker does not answer, is not there, or has forgotten it, and leaves the rest to the join',
+    'ends without an error when the broker does not answer, is unavailable, or does not know the member',
     () =>
       Effect.gen(function* () {
-        const { memberFile, membership } = yield* dead()
+        const { memberFile, membership } = yield* killedMember()
         const saved = readFileSync(memberFile, 'utf8')
         const hanging = yield* brokerProxy
         hanging.set('hanging')
@@ -455,14 +454,14 @@ describe('a process that starts where one was killed', () => {
   )
 })
 
-describe('a position that retention has taken', () => {
-  live('is left for the beginning of what is still there', () =>
+describe('a position that retention has deleted', () => {
+  live('becomes the first offset of the log', () =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const client = yield* admin
       const [topic] = (yield* freshTopics(client, 1)) as [string]
-      yield* log.append(['0', '1', '2', '3', '4'].map((text) => tell(topic, 0, text)))
-      // kafkajs looks for the leader in what its admin client knows already.
+      yield* log.append(['0', '1', '2', '3', '4'].map((text) => recordOf(topic, 0, text)))
+      // The admin client of kafkajs must know the leader before it deletes records.
       yield* Effect.promise(() => client.fetchTopicOffsets(topic))
       yield* Effect.promise(() =>
         client.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '3' }] }),
@@ -479,17 +478,17 @@ describe('a position that retention has taken', () => {
           },
         },
       )
-      yield* reader.until(() => reader.state.words.length === 2)
-      assert.deepStrictEqual(reader.state.words, ['3', '4'])
-      const [bounds] = yield* reader.state.control!.offsetRanges(topic)
-      assert.deepStrictEqual(bounds, { partition: 0, low: 3, high: 5 })
+      yield* reader.until(() => reader.state.values.length === 2)
+      assert.deepStrictEqual(reader.state.values, ['3', '4'])
+      const [range] = yield* reader.state.control!.offsetRanges(topic)
+      assert.deepStrictEqual(range, { partition: 0, low: 3, high: 5 })
     }),
   )
 })
 
-describe('a batch that takes longer than the session', () => {
+describe('a batch that is longer than the session', () => {
   live(
-    'keeps its lease, and its end is heard',
+    'keeps the lease, and ends normally',
     () =>
       Effect.gen(function* () {
         const log = yield* EventLog
@@ -503,22 +502,22 @@ describe('a batch that takes longer than the session', () => {
           { group: yield* freshGroup, topics: [topic] },
           {
             ...reader.handler,
-            onBatch: (place, partition, records) =>
+            onBatch: (name, partition, records) =>
               Deferred.succeed(begun, undefined).pipe(
                 Effect.andThen(Deferred.await(release)),
-                Effect.andThen(reader.handler.onBatch(place, partition, records)),
+                Effect.andThen(reader.handler.onBatch(name, partition, records)),
               ),
           },
         )
-        yield* log.append([tell(topic, 0, 'slow')])
+        yield* log.append([recordOf(topic, 0, 'slow')])
         yield* Deferred.await(begun)
         const beats = () => proxy.requests.filter((apiKey) => apiKey === 12).length
         const before = beats()
-        // More heartbeats than a session has time for.
+        // More heartbeats than fit into one session.
         yield* proxy.until(() => beats() >= before + 14)
         assert.isTrue(reader.state.control!.hasLease())
         yield* Deferred.succeed(release, undefined)
-        yield* reader.until(() => reader.state.words.length === 1)
+        yield* reader.until(() => reader.state.values.length === 1)
         assert.strictEqual(reader.state.assignments.length, 1)
       }),
     60_000,
@@ -540,7 +539,7 @@ describe('createTopics', () => {
     return { client, prefix }
   })
 
-  live('creates what is missing, once, and reports what differs', () =>
+  live('creates missing topics once, and reports differences', () =>
     Effect.gen(function* () {
       const { client, prefix } = yield* prefixed
       const wanted = catalogue(prefix, 2)
@@ -583,7 +582,7 @@ describe('createTopics', () => {
     }),
   )
 
-  live('does not wait where the broker says never', () =>
+  live('fails at once for a request that the broker rejects', () =>
     Effect.gen(function* () {
       const [bad] = catalogue('not allowed/', 1)
       const refused = yield* Effect.flip(createTopics(direct, [bad!]))
@@ -592,8 +591,8 @@ describe('createTopics', () => {
   )
 })
 
-describe('the event log', () => {
-  /** A log of its own, through a proxy, with these limits. */
+describe('append to a real broker', () => {
+  /** An event log behind the proxy. */
   const logThrough = (proxy: BrokerProxy, maxQueuedRecords?: number) =>
     Effect.map(
       Layer.build(
@@ -607,7 +606,7 @@ describe('the event log', () => {
     ).pipe(Effect.flatten)
   const PRODUCE = 0
 
-  live('appends a call that is larger than one produce, in order', () =>
+  live('splits a call that is larger than one request, and preserves its order', () =>
     Effect.gen(function* () {
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
       const proxy = yield* brokerProxy
@@ -616,10 +615,10 @@ describe('the event log', () => {
       const [positions, behind] = yield* Effect.all(
         [
           log.append(
-            words.map((text) => tell(topic, 0, text)),
+            words.map((text) => recordOf(topic, 0, text)),
             { deadlineMs: 20_000 },
           ),
-          log.append([tell(topic, 0, 'behind')], { deadlineMs: 20_000 }),
+          log.append([recordOf(topic, 0, 'behind')], { deadlineMs: 20_000 }),
         ],
         { concurrency: 'unbounded' },
       )
@@ -632,38 +631,38 @@ describe('the event log', () => {
     }),
   )
 
-  live('sends what arrives meanwhile together', () =>
+  live('sends the calls that arrive during a request together', () =>
     Effect.gen(function* () {
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
       const proxy = yield* brokerProxy
       const log = yield* logThrough(proxy)
-      yield* log.append([tell(topic, 0, 'first')])
+      yield* log.append([recordOf(topic, 0, 'first')])
       const before = proxy.requests.length
       yield* Effect.all(
-        Array.from({ length: 1000 }, (_, i) => log.append([tell(topic, i % 6, 'one of many')])),
+        Array.from({ length: 1000 }, (_, i) => log.append([recordOf(topic, i % 6, 'one of many')])),
         { concurrency: 'unbounded' },
       )
       assert.isAtMost(proxy.requests.slice(before).filter((apiKey) => apiKey === PRODUCE).length, 3)
     }),
   )
 
-  live('refuses a record that no broker takes, and a queue that is full, without asking anybody', () =>
+  live('rejects a record that is too large, and a call when the queue is full, without a request', () =>
     Effect.gen(function* () {
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
       const proxy = yield* brokerProxy
       const log = yield* logThrough(proxy, 10)
-      yield* log.append([tell(topic, 0, 'first')])
-      const large = yield* Effect.flip(log.append([tell(topic, 0, 'x'.repeat(1_100_000))]))
+      yield* log.append([recordOf(topic, 0, 'first')])
+      const large = yield* Effect.flip(log.append([recordOf(topic, 0, 'x'.repeat(1_100_000))]))
       assert.strictEqual(large.reason, 'rejected')
       proxy.set('hanging')
       const call = (count: number) =>
         Effect.exit(
           log.append(
-            Array.from({ length: count }, () => tell(topic, 0, 'x')),
+            Array.from({ length: count }, () => recordOf(topic, 0, 'x')),
             { deadlineMs: 300 },
           ),
         )
-      // One may be under way and one waits; there is no room for a third, whoever they are.
+      // One call may be in progress and one in the queue. There is no room for a third.
       const calls = yield* Effect.all([call(6), call(6), call(6), call(6)], { concurrency: 'unbounded' })
       const reasons = calls.map((exit) =>
         Exit.isFailure(exit) ? (Cause.squash(exit.cause) as KafkaUnavailable).reason : 'appended',
@@ -675,15 +674,15 @@ describe('the event log', () => {
     }),
   )
 
-  live('fails nobody but the caller whose topic does not exist', () =>
+  live('fails only the caller whose topic does not exist', () =>
     Effect.gen(function* () {
       const [topic] = (yield* freshTopics(yield* admin, 1)) as [string]
       const log = yield* logThrough(yield* brokerProxy)
       const [before, nowhere, after] = yield* Effect.all(
         [
-          Effect.exit(log.append([tell(topic, 0, 'before')])),
-          Effect.exit(log.append([tell(`${topic}-none`, 0, 'nowhere')])),
-          Effect.exit(log.append([tell(topic, 0, 'after')])),
+          Effect.exit(log.append([recordOf(topic, 0, 'before')])),
+          Effect.exit(log.append([recordOf(`${topic}-none`, 0, 'nowhere')])),
+          Effect.exit(log.append([recordOf(topic, 0, 'after')])),
         ],
         { concurrency: 'unbounded' },
       )

@@ -1,6 +1,6 @@
 /**
- * What every adapter of the port does. Run by `memory.unit.test.ts` and `kafkajs.int.test.ts`; a new adapter joins by
- * giving the services and a `TestBus`.
+ * The contract suite of the port. `memory.unit.test.ts` and `kafkajs.int.test.ts` run it. A new adapter
+ * runs it too, with a layer of its services and a `TestKafka`.
  */
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
@@ -18,52 +18,52 @@ import {
 } from './port.ts'
 import type { BrokerState } from './testing/memory.ts'
 
-/** The partitions that the suite expects every topic to have. */
+/** The number of partitions of every topic in the suite. */
 export const CONTRACT_PARTITIONS = 6
 
-/** What the suite needs of a bus beside the port. */
-export class TestBus extends Context.Service<
-  TestBus,
+/** The controls that the suite needs in addition to the port. */
+export class TestKafka extends Context.Service<
+  TestKafka,
   {
-    /** Fresh topics with `CONTRACT_PARTITIONS` partitions, gone with the scope. */
+    /** Creates topics with `CONTRACT_PARTITIONS` partitions, and deletes them when the scope closes. */
     readonly topics: (count: number) => Effect.Effect<ReadonlyArray<string>, never, Scope.Scope>
-    /** A group id that nobody else uses. */
+    /** A new group id. */
     readonly group: Effect.Effect<string>
-    /** How Kafka behaves towards `append` from here on. */
+    /** Sets how Kafka answers `append` from now on. */
     readonly set: (state: BrokerState) => Effect.Effect<void>
   }
->()('@hub/kafka/TestBus') {}
+>()('@hub/kafka/TestKafka') {}
 
-class HandlerBroke extends Data.TaggedError('HandlerBroke')<{}> {}
+class HandlerFailed extends Data.TaggedError('HandlerFailed')<{}> {}
 
-const bytes = (word: string) => new TextEncoder().encode(word)
-const word = (record: IncomingRecord) => new TextDecoder().decode(record.value)
+const bytes = (text: string) => new TextEncoder().encode(text)
+const textOf = (record: IncomingRecord) => new TextDecoder().decode(record.value)
 
 let ids = 0
 const record = (topic: string, key: string, value: string, partition?: number): OutgoingRecord => ({
   topic,
   key,
-  type: 'Told',
+  type: 'TestRecord',
   id: `id-${ids++}`,
   occurredAt: 1_795_000_000_000,
   value: bytes(value),
   ...(partition === undefined ? {} : { partition }),
 })
 
-/** Notes what arrives and lets tests await it. */
-const listener = () => {
-  const seen: Array<IncomingRecord> = []
+/** Records what a handler receives, and lets a test await it. */
+const recordingHandler = () => {
+  const records: Array<IncomingRecord> = []
   const assignments: Array<Assignment> = []
   const watchers = new Set<() => void>()
   const changed = () => watchers.forEach((check) => check())
   let control: GroupControl | undefined
   return {
-    seen,
+    records,
     assignments,
-    words: () => seen.map(word),
+    values: () => records.map(textOf),
     control: () => control!,
-    took: (records: ReadonlyArray<IncomingRecord>) => {
-      seen.push(...records)
+    received: (batch: ReadonlyArray<IncomingRecord>) => {
+      records.push(...batch)
       changed()
     },
     assigned: (assignment: Assignment, granted: GroupControl) => {
@@ -72,7 +72,7 @@ const listener = () => {
       changed()
     },
     changed,
-    /** Ends when the condition holds; conditions are looked at whenever something arrives. */
+    /** Resolves when the condition is true. It is checked whenever the handler receives something. */
     until: (condition: () => boolean) =>
       Effect.callback<void>((resume) => {
         const check = () => {
@@ -88,7 +88,7 @@ const listener = () => {
 }
 
 const joinWith = (
-  heard: ReturnType<typeof listener>,
+  handler: ReturnType<typeof recordingHandler>,
   options: GroupOptions,
   extra: {
     readonly onAssigned?: (assignment: Assignment, control: GroupControl) => void
@@ -104,10 +104,11 @@ const joinWith = (
     groups.join(options, {
       onAssigned: (assignment, control) => {
         extra.onAssigned?.(assignment, control)
-        heard.assigned(assignment, control)
+        handler.assigned(assignment, control)
       },
       onRevoking: extra.onRevoking ?? Effect.void,
-      onBatch: extra.onBatch ?? ((_topic, _partition, records) => Effect.sync(() => heard.took(records))),
+      onBatch:
+        extra.onBatch ?? ((_topic, _partition, records) => Effect.sync(() => handler.received(records))),
     }),
   )
 
@@ -119,29 +120,29 @@ const reasonOf = <A, E>(exit: Exit.Exit<A, E>) => {
   return failure instanceof KafkaUnavailable ? failure.reason : `no KafkaUnavailable: ${String(failure)}`
 }
 
-/** The suite. `adapter` gives a bus of its own to every test file. */
+/** Defines the suite. `adapter` provides an own Kafka for each test file. */
 export const portContract = (
   name: string,
-  adapter: Layer.Layer<EventLog | ConsumerGroups | TestBus>,
+  adapter: Layer.Layer<EventLog | ConsumerGroups | TestKafka>,
 ): void => {
-  /** A live test: real adapters have real clocks. */
+  /** A test with the real clock, which real adapters need. */
   const test = (
     title: string,
-    body: () => Effect.Effect<void, unknown, EventLog | ConsumerGroups | TestBus | Scope.Scope>,
+    body: () => Effect.Effect<void, unknown, EventLog | ConsumerGroups | TestKafka | Scope.Scope>,
   ) => it.live(title, () => body().pipe(Effect.scoped, Effect.provide(adapter)))
 
-  const fresh = Effect.gen(function* () {
-    const bus = yield* TestBus
+  const setup = Effect.gen(function* () {
+    const kafka = yield* TestKafka
     const log = yield* EventLog
-    const [topic, other] = (yield* bus.topics(2)) as [string, string]
-    const group = yield* bus.group
-    return { bus, log, topic, other, group }
+    const [topic, other] = (yield* kafka.topics(2)) as [string, string]
+    const group = yield* kafka.group
+    return { kafka, log, topic, other, group }
   })
 
   describe(`${name}: append`, () => {
-    test('answers where every record landed, in the order given', () =>
+    test('returns the position of each record, in the order of the records', () =>
       Effect.gen(function* () {
-        const { log, topic, other } = yield* fresh
+        const { log, topic, other } = yield* setup
         const first = yield* log.append([
           record(topic, 'a', '1', 0),
           record(other, 'a', '2', 0),
@@ -161,9 +162,9 @@ export const portContract = (
         assert.deepStrictEqual(yield* log.append([]), [])
       }))
 
-    test('puts a key where the Java client puts it', () =>
+    test('selects the partition of a key like the Java client', () =>
       Effect.gen(function* () {
-        const { log, topic } = yield* fresh
+        const { log, topic } = yield* setup
         // murmur2 of Kafka's own test, positive, modulo six.
         const hashes: Record<string, number> = { '21': -973932308, foobar: -790332482, abc: 479470107 }
         for (const [key, hash] of Object.entries(hashes)) {
@@ -174,9 +175,9 @@ export const portContract = (
         }
       }))
 
-    test('keeps the order of calls, and gives each its own positions', () =>
+    test('preserves the order of calls, and returns to each its own positions', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         const calls = Array.from({ length: 300 }, (_, i) =>
           log.append([record(topic, 'k', `${i}a`, i % 2), record(topic, 'k', `${i}b`, 2)]),
         )
@@ -189,18 +190,18 @@ export const portContract = (
           answers.map(([first]) => first),
           calls.map((_, i) => ({ topic, partition: i % 2, offset: Math.floor(i / 2) })),
         )
-        const heard = listener()
-        yield* joinWith(heard, { group, topics: [topic] })
-        yield* heard.until(() => heard.seen.filter(({ partition }) => partition === 2).length === 300)
+        const handler = recordingHandler()
+        yield* joinWith(handler, { group, topics: [topic] })
+        yield* handler.until(() => handler.records.filter(({ partition }) => partition === 2).length === 300)
         assert.deepStrictEqual(
-          heard.seen.filter(({ partition }) => partition === 2).map(word),
+          handler.records.filter(({ partition }) => partition === 2).map(textOf),
           calls.map((_, i) => `${i}b`),
         )
       }))
 
-    test('fails for its own caller only, with what was wrong with the call', () =>
+    test('fails only the caller whose records are invalid', () =>
       Effect.gen(function* () {
-        const { log, topic } = yield* fresh
+        const { log, topic } = yield* setup
         const [good, bad, after] = yield* Effect.all(
           [
             Effect.exit(log.append([record(topic, 'k', 'good', 0)])),
@@ -214,49 +215,49 @@ export const portContract = (
         assert.isTrue(Exit.isSuccess(after), 'the call after')
       }))
 
-    test('is refused while Kafka is away, times out while it hangs, and works again after', () =>
+    test('fails with `refused` without Kafka and with `timeout` while it hangs, and works again afterwards', () =>
       Effect.gen(function* () {
-        const { bus, log, topic } = yield* fresh
+        const { kafka, log, topic } = yield* setup
         const attempt = (deadlineMs: number) =>
           Effect.exit(log.append([record(topic, 'k', 'x', 0)], { deadlineMs }))
         assert.isTrue(Exit.isSuccess(yield* attempt(1000)))
-        yield* bus.set('refusing')
+        yield* kafka.set('refusing')
         assert.strictEqual(reasonOf(yield* attempt(1000)), 'refused')
-        yield* bus.set('up')
+        yield* kafka.set('up')
         assert.isTrue(Exit.isSuccess(yield* attempt(1000)))
-        yield* bus.set('hanging')
+        yield* kafka.set('hanging')
         const [short, long] = yield* Effect.all([attempt(150), attempt(400)], { concurrency: 'unbounded' })
         assert.strictEqual(reasonOf(short), 'timeout')
         assert.strictEqual(reasonOf(long), 'timeout')
-        // One that comes later waits for nobody before it.
+        // A later append does not wait for an earlier one.
         assert.strictEqual(reasonOf(yield* attempt(100)), 'timeout')
-        yield* bus.set('up')
+        yield* kafka.set('up')
         assert.isTrue(Exit.isSuccess(yield* attempt(1000)))
       }))
   })
 
   describe(`${name}: groups`, () => {
-    test('read every record from the beginning, whole and in order', () =>
+    test('deliver every record from the beginning, complete and in order', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         const sent: OutgoingRecord = {
           ...record(topic, 'ключ', 'текст', 3),
           traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
         }
         yield* log.append([sent, record(topic, 'k', 'second', 3)])
-        const heard = listener()
-        const { isHealthy } = yield* joinWith(heard, { group, topics: [topic] })
+        const handler = recordingHandler()
+        const { isHealthy } = yield* joinWith(handler, { group, topics: [topic] })
         assert.isTrue(yield* isHealthy)
-        assert.deepStrictEqual(heard.assignments[0]?.shards, [0, 1, 2, 3, 4, 5])
-        yield* heard.until(() => heard.seen.length === 2)
-        const [first, second] = heard.seen
-        assert.strictEqual(word(first!), 'текст')
+        assert.deepStrictEqual(handler.assignments[0]?.shards, [0, 1, 2, 3, 4, 5])
+        yield* handler.until(() => handler.records.length === 2)
+        const [first, second] = handler.records
+        assert.strictEqual(textOf(first!), 'текст')
         assert.deepInclude(first, {
           topic,
           partition: 3,
           offset: 0,
           key: 'ключ',
-          type: 'Told',
+          type: 'TestRecord',
           id: sent.id,
           occurredAt: sent.occurredAt,
           traceparent: sent.traceparent!,
@@ -266,159 +267,159 @@ export const portContract = (
         assert.isFalse(Object.hasOwn(second!, 'headers'))
       }))
 
-    test('read the further headers of a dead letter', () =>
+    test('deliver the headers of a dead letter', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         const headers = { dead_letter_reason: 'truncated', source_topic: 'a topic', source_offset: '7' }
         yield* log.append([{ ...record(topic, 'k', 'letter', 0), headers }])
-        const heard = listener()
-        yield* joinWith(heard, { group, topics: [topic] })
-        yield* heard.until(() => heard.seen.length === 1)
-        assert.deepStrictEqual(heard.seen[0]?.headers, headers)
+        const handler = recordingHandler()
+        yield* joinWith(handler, { group, topics: [topic] })
+        yield* handler.until(() => handler.records.length === 1)
+        assert.deepStrictEqual(handler.records[0]?.headers, headers)
       }))
 
-    test('read on from where they are told to', () =>
+    test('continue at the position of a seek', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         yield* log.append(Array.from({ length: 10 }, (_, i) => record(topic, 'k', String(i), 0)))
-        const heard = listener()
+        const handler = recordingHandler()
         yield* joinWith(
-          heard,
+          handler,
           { group, topics: [topic] },
           {
             onAssigned: (_, control) => control.seek({ topic, partition: 0, offset: 7 }),
           },
         )
-        yield* heard.until(() => heard.seen.length === 3)
-        assert.deepStrictEqual(heard.words(), ['7', '8', '9'])
-        heard.control().seek({ topic, partition: 0, offset: 8 })
-        yield* heard.until(() => heard.seen.length === 5)
-        assert.deepStrictEqual(heard.words(), ['7', '8', '9', '8', '9'])
-        const bounds = yield* heard.control().offsetRanges(topic)
-        assert.deepStrictEqual(bounds[0], { partition: 0, low: 0, high: 10 })
-        assert.strictEqual(bounds.length, CONTRACT_PARTITIONS)
+        yield* handler.until(() => handler.records.length === 3)
+        assert.deepStrictEqual(handler.values(), ['7', '8', '9'])
+        handler.control().seek({ topic, partition: 0, offset: 8 })
+        yield* handler.until(() => handler.records.length === 5)
+        assert.deepStrictEqual(handler.values(), ['7', '8', '9', '8', '9'])
+        const ranges = yield* handler.control().offsetRanges(topic)
+        assert.deepStrictEqual(ranges[0], { partition: 0, low: 0, high: 10 })
+        assert.strictEqual(ranges.length, CONTRACT_PARTITIONS)
       }))
 
-    test('obey a seek made while a batch is handled', () =>
+    test('apply a seek that is made while a batch is handled', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         yield* log.append(Array.from({ length: 4 }, (_, i) => record(topic, 'k', String(i), 0)))
-        const heard = listener()
-        let sought = false
+        const handler = recordingHandler()
+        let hasSought = false
         yield* joinWith(
-          heard,
+          handler,
           { group, topics: [topic] },
           {
             onBatch: (_topic, _partition, records) =>
               Effect.sync(() => {
-                if (!sought) {
-                  sought = true
-                  heard.control().seek({ topic, partition: 0, offset: 1 })
+                if (!hasSought) {
+                  hasSought = true
+                  handler.control().seek({ topic, partition: 0, offset: 1 })
                 }
-                heard.took(records)
+                handler.received(records)
               }),
           },
         )
-        yield* heard.until(() => heard.seen.length >= 7)
-        assert.deepStrictEqual(heard.words(), ['0', '1', '2', '3', '1', '2', '3'])
+        yield* handler.until(() => handler.records.length >= 7)
+        assert.deepStrictEqual(handler.values(), ['0', '1', '2', '3', '1', '2', '3'])
       }))
 
-    test('leave a paused partition alone and read the others', () =>
+    test('deliver nothing of a paused partition, and deliver the others', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
-        const heard = listener()
+        const { log, topic, group } = yield* setup
+        const handler = recordingHandler()
         yield* joinWith(
-          heard,
+          handler,
           { group, topics: [topic] },
           {
             onAssigned: (_, control) => control.pause(topic, 0),
           },
         )
         yield* log.append([record(topic, 'k', 'held', 0), record(topic, 'k', 'free', 1)])
-        yield* heard.until(() => heard.seen.length === 1)
+        yield* handler.until(() => handler.records.length === 1)
         yield* log.append([record(topic, 'k', 'free too', 1)])
-        yield* heard.until(() => heard.seen.length === 2)
-        assert.deepStrictEqual(heard.words(), ['free', 'free too'])
-        heard.control().resume(topic, 0)
-        yield* heard.until(() => heard.seen.length === 3)
-        assert.strictEqual(heard.words()[2], 'held')
+        yield* handler.until(() => handler.records.length === 2)
+        assert.deepStrictEqual(handler.values(), ['free', 'free too'])
+        handler.control().resume(topic, 0)
+        yield* handler.until(() => handler.records.length === 3)
+        assert.strictEqual(handler.values()[2], 'held')
       }))
 
-    test('bring a batch again when the handler fails, before anything behind it', () =>
+    test('deliver a failed batch again, before any later record', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         yield* log.append([record(topic, 'k', '0', 0), record(topic, 'k', '1', 0)])
-        const heard = listener()
+        const handler = recordingHandler()
         const tried: Array<string> = []
         let failures = 0
         yield* joinWith(
-          heard,
+          handler,
           { group, topics: [topic] },
           {
             onBatch: (_topic, _partition, records) =>
               Effect.suspend(() => {
-                tried.push(records.map(word).join())
+                tried.push(records.map(textOf).join())
                 if (failures < 2) {
                   failures++
-                  return failures === 1 ? Effect.fail(new HandlerBroke()) : Effect.die(new HandlerBroke())
+                  return failures === 1 ? Effect.fail(new HandlerFailed()) : Effect.die(new HandlerFailed())
                 }
-                return Effect.sync(() => heard.took(records))
+                return Effect.sync(() => handler.received(records))
               }),
           },
         )
         yield* log.append([record(topic, 'k', '2', 0)])
-        yield* heard.until(() => heard.seen.length === 3)
-        assert.deepStrictEqual(heard.words(), ['0', '1', '2'])
+        yield* handler.until(() => handler.records.length === 3)
+        assert.deepStrictEqual(handler.values(), ['0', '1', '2'])
         assert.isTrue(
           tried.every((batch) => batch.startsWith('0') || batch === '2'),
           tried.join(' / '),
         )
       }))
 
-    test('go no further than a record of a newer version, and read the other partitions on', () =>
+    test('stop before a record of a newer version, and continue with the other partitions', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         const known = Uint8Array.from([0, 0, 0, 0, NEWEST_SCHEMA])
         const newer = Uint8Array.from([0, 0, 0, 0, NEWEST_SCHEMA + 1])
-        const nobodys = Uint8Array.from([0, 0, 1, 0, 0])
+        const unknown = Uint8Array.from([0, 0, 1, 0, 0])
         yield* log.append([
           { ...record(topic, 'k', '', 0), value: known },
-          { ...record(topic, 'k', '', 0), value: nobodys },
+          { ...record(topic, 'k', '', 0), value: unknown },
           { ...record(topic, 'k', '', 0), value: newer },
           record(topic, 'k', 'behind it', 0),
         ])
-        const heard = listener()
-        yield* joinWith(heard, { group, topics: [topic] })
-        yield* heard.until(() => heard.seen.length === 2)
+        const handler = recordingHandler()
+        yield* joinWith(handler, { group, topics: [topic] })
+        yield* handler.until(() => handler.records.length === 2)
         yield* log.append([record(topic, 'k', 'elsewhere', 1)])
-        yield* heard.until(() => heard.seen.length === 3)
+        yield* handler.until(() => handler.records.length === 3)
         assert.deepStrictEqual(
-          heard.seen.map(({ partition, offset }) => [partition, offset]),
+          handler.records.map(({ partition, offset }) => [partition, offset]),
           [
             [0, 0],
             [0, 1],
             [1, 0],
           ],
         )
-        // Whoever knows that it can be passed may pass it.
-        heard.control().seek({ topic, partition: 0, offset: 3 })
-        yield* heard.until(() => heard.seen.length === 4)
-        assert.strictEqual(heard.words()[3], 'behind it')
+        // A handler can skip the record with a seek.
+        handler.control().seek({ topic, partition: 0, offset: 3 })
+        yield* handler.until(() => handler.records.length === 4)
+        assert.strictEqual(handler.values()[3], 'behind it')
       }))
 
-    test('commit only what they are told to, and go on there after a restart', () =>
+    test('commit only the offsets of `commit`, and continue there after a restart', () =>
       Effect.gen(function* () {
-        const { log, topic, other, group } = yield* fresh
+        const { log, topic, other, group } = yield* setup
         yield* log.append(Array.from({ length: 6 }, (_, i) => record(topic, 'k', String(i), 2)))
-        const place = (offset: number): Position => ({ topic, partition: 2, offset })
-        const first = listener()
+        const at = (offset: number): Position => ({ topic, partition: 2, offset })
+        const first = recordingHandler()
         yield* Effect.scoped(
           Effect.gen(function* () {
             yield* joinWith(first, { group, topics: [topic, other] })
-            yield* first.until(() => first.seen.length === 6)
-            yield* first.control().commit([place(5)])
-            // A low-water mark may go back.
-            yield* first.control().commit([place(4)])
+            yield* first.until(() => first.records.length === 6)
+            yield* first.control().commit([at(5)])
+            // A low-water mark may decrease.
+            yield* first.control().commit([at(4)])
             const offsets = yield* first.control().offsets([2, 3])
             const untouched = { committed: -1, low: 0, high: 0 }
             assert.sameDeepMembers(
@@ -432,22 +433,22 @@ export const portContract = (
             )
           }),
         )
-        const second = listener()
+        const second = recordingHandler()
         yield* joinWith(second, { group, topics: [topic, other] })
-        yield* second.until(() => second.seen.length === 2)
-        assert.deepStrictEqual(second.words(), ['4', '5'])
+        yield* second.until(() => second.records.length === 2)
+        assert.deepStrictEqual(second.values(), ['4', '5'])
       }))
 
-    test('never deliver while revoking, and wait for what is in flight', () =>
+    test('deliver no batch during a revocation, and await the running batch', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         yield* log.append([record(topic, 'k', '0', 0)])
-        const heard = listener()
+        const handler = recordingHandler()
         const begun = yield* Deferred.make<void>()
         const release = yield* Deferred.make<void>()
         const order: Array<string> = []
         yield* joinWith(
-          heard,
+          handler,
           { group, topics: [topic] },
           {
             onBatch: (_topic, _partition, records) =>
@@ -458,26 +459,26 @@ export const portContract = (
                   yield* Deferred.await(release)
                   order.push('ended')
                 }
-                heard.took(records)
+                handler.received(records)
               }),
             onRevoking: Effect.sync(() => {
               order.push('revoking')
-              assert.isFalse(heard.control().hasLease())
+              assert.isFalse(handler.control().hasLease())
             }).pipe(Effect.andThen(Deferred.succeed(release, undefined)), Effect.asVoid),
           },
         )
         yield* Deferred.await(begun)
-        const another = listener()
+        const another = recordingHandler()
         yield* joinWith(another, { group, topics: [topic] })
-        yield* heard.until(() => heard.assignments.length === 2)
+        yield* handler.until(() => handler.assignments.length === 2)
         assert.deepStrictEqual(order.slice(0, 3), ['begun', 'revoking', 'ended'])
       }))
 
-    test('share shards: the same of every topic, each once, and what stays is kept', () =>
+    test('assign each shard to one member, for all topics, and retain the shards that stay', () =>
       Effect.gen(function* () {
-        const { log, topic, other, group } = yield* fresh
-        const a = listener()
-        const b = listener()
+        const { log, topic, other, group } = yield* setup
+        const a = recordingHandler()
+        const b = recordingHandler()
         yield* joinWith(a, { group, topics: [topic, other] })
         const alone = a.assignments.at(-1)!
         assert.strictEqual(alone.retained.size, 0)
@@ -492,30 +493,30 @@ export const portContract = (
         assert.strictEqual(theirs.retained.size, 0)
         assert.isTrue(mine.shards.every((shard) => a.control().owns(shard) && !b.control().owns(shard)))
         assert.isTrue(a.control().hasLease() && b.control().hasLease())
-        // A seek or a commit of what is not owned does nothing.
+        // A seek or a commit for a shard of another member is ignored.
         const foreign = theirs.shards[0]!
         a.control().seek({ topic, partition: foreign, offset: 100 })
         yield* a.control().commit([{ topic, partition: foreign, offset: 100 }])
         yield* log.append(
           [0, 1, 2, 3, 4, 5].flatMap((p) => [record(topic, 'k', `t${p}`, p), record(other, 'k', `o${p}`, p)]),
         )
-        yield* Effect.all([a.until(() => a.seen.length === 6), b.until(() => b.seen.length === 6)])
-        const words = (shards: ReadonlyArray<number>) => shards.flatMap((p) => [`t${p}`, `o${p}`])
-        assert.sameMembers(a.words(), words(mine.shards))
-        assert.sameMembers(b.words(), words(theirs.shards))
+        yield* Effect.all([a.until(() => a.records.length === 6), b.until(() => b.records.length === 6)])
+        const valuesOf = (shards: ReadonlyArray<number>) => shards.flatMap((p) => [`t${p}`, `o${p}`])
+        assert.sameMembers(a.values(), valuesOf(mine.shards))
+        assert.sameMembers(b.values(), valuesOf(theirs.shards))
         yield* Scope.close(leave, Exit.void)
         yield* a.until(() => a.assignments.length === 3)
         const after = a.assignments.at(-1)!
         assert.deepStrictEqual(after.shards, [0, 1, 2, 3, 4, 5])
         assert.sameMembers([...after.retained], [...mine.shards])
-        // Kept shards go on where they were; the others come from the committed offset, here the beginning.
-        yield* a.until(() => a.seen.length === 12)
-        assert.sameMembers(a.words().slice(6), words(theirs.shards))
+        // Retained shards keep their position. The others start at the committed offset, here the beginning.
+        yield* a.until(() => a.records.length === 12)
+        assert.sameMembers(a.values().slice(6), valuesOf(theirs.shards))
       }))
 
-    test('put a newcomer on standby, where it reads ahead of one topic until it takes over', () =>
+    test('put a new member on standby, where it reads one topic ahead until it takes over', () =>
       Effect.gen(function* () {
-        const { log, topic, other, group } = yield* fresh
+        const { log, topic, other, group } = yield* setup
         const options = { group, topics: [topic, other], standbyTopic: topic }
         const both = (name: string) =>
           log.append(
@@ -524,13 +525,13 @@ export const portContract = (
               record(other, 'k', `o${p}${name}`, p),
             ]),
           )
-        const a = listener()
-        const b = listener()
+        const a = recordingHandler()
+        const b = recordingHandler()
         yield* joinWith(a, options)
         assert.deepStrictEqual(a.assignments[0]?.shards, [0, 1, 2, 3, 4, 5])
         assert.deepStrictEqual(a.assignments[0]?.standby, [])
         yield* both('')
-        yield* a.until(() => a.seen.length === 4)
+        yield* a.until(() => a.records.length === 4)
 
         yield* joinWith(b, options)
         yield* a.until(() => a.assignments.length === 2)
@@ -538,10 +539,10 @@ export const portContract = (
         const meanwhile = a.assignments.at(-1)!
         assert.deepStrictEqual(meanwhile.shards, [0, 1, 2, 3, 4, 5])
         assert.sameMembers([...meanwhile.retained], [0, 1, 2, 3, 4, 5])
-        // Both read, each once; who is on standby owns nothing and stores nothing.
+        // Both members read the topic. The member on standby owns nothing and commits nothing.
         yield* both('!')
-        yield* Effect.all([a.until(() => a.seen.length === 8), b.until(() => b.seen.length === 2)])
-        assert.deepStrictEqual(b.words(), ['t5', 't5!'])
+        yield* Effect.all([a.until(() => a.records.length === 8), b.until(() => b.records.length === 2)])
+        assert.deepStrictEqual(b.values(), ['t5', 't5!'])
         assert.isFalse(b.control().owns(5))
         yield* b.control().commit([{ topic, partition: 5, offset: 1 }])
 
@@ -560,45 +561,45 @@ export const portContract = (
           offsets.map(({ committed }) => committed),
           [-1, -1],
         )
-        // What was read ahead is not read again; the other topic is, from its mark.
+        // The topic that was read ahead is not read again. The other topic starts at its committed offset.
         yield* both('?')
-        yield* b.until(() => b.seen.length === 6)
-        assert.sameMembers(b.words(), ['t5', 't5!', 't5?', 'o5', 'o5!', 'o5?'])
-        yield* a.until(() => a.seen.length === 10)
-        assert.sameMembers(a.words().slice(8), ['t0?', 'o0?'])
+        yield* b.until(() => b.records.length === 6)
+        assert.sameMembers(b.values(), ['t5', 't5!', 't5?', 'o5', 'o5!', 'o5?'])
+        yield* a.until(() => a.records.length === 10)
+        assert.sameMembers(a.values().slice(8), ['t0?', 'o0?'])
       }))
 
-    test('give a newcomer everything when the others are gone', () =>
+    test('assign all shards to a new member when the others have left', () =>
       Effect.gen(function* () {
-        const { log, topic, other, group } = yield* fresh
+        const { log, topic, other, group } = yield* setup
         const options = { group, topics: [topic, other], standbyTopic: topic }
         yield* log.append([record(topic, 'k', 't', 5), record(other, 'k', 'o', 5)])
-        const a = listener()
-        const b = listener()
+        const a = recordingHandler()
+        const b = recordingHandler()
         const leave = yield* Scope.make()
         yield* joinWith(a, options).pipe(Effect.provideService(Scope.Scope, leave))
         yield* joinWith(b, options)
-        yield* b.until(() => b.seen.length === 1)
+        yield* b.until(() => b.records.length === 1)
         yield* Scope.close(leave, Exit.void)
-        yield* b.until(() => b.seen.length === 2)
+        yield* b.until(() => b.records.length === 2)
         const after = b.assignments.at(-1)!
         assert.deepInclude(after, { shards: [0, 1, 2, 3, 4, 5], standby: [] })
         assert.sameMembers([...after.retained], [3, 4, 5])
-        assert.deepStrictEqual(b.words(), ['t', 'o'])
-        // Nothing is left to take over, and whoever owns something is no newcomer.
+        assert.deepStrictEqual(b.values(), ['t', 'o'])
+        // A member that owns shards is not new, so it has nothing to take over.
         b.control().takeOver()
-        const c = listener()
+        const c = recordingHandler()
         yield* joinWith(c, options)
         yield* b.until(() => b.assignments.at(-1)!.generation === c.assignments[0]!.generation)
         assert.deepInclude(b.assignments.at(-1), { shards: [0, 1, 2, 3, 4, 5], standby: [] })
         assert.deepInclude(c.assignments[0], { shards: [], standby: [3, 4, 5] })
       }))
 
-    test('leave when the scope closes, though a batch is still being handled', () =>
+    test('leave the group when the scope closes, even with a running batch', () =>
       Effect.gen(function* () {
-        const { log, topic, group } = yield* fresh
+        const { log, topic, group } = yield* setup
         yield* log.append([record(topic, 'k', '0', 0)])
-        const first = listener()
+        const first = recordingHandler()
         const begun = yield* Deferred.make<void>()
         const release = yield* Deferred.make<void>()
         const scope = yield* Scope.make()
@@ -614,11 +615,11 @@ export const portContract = (
         yield* Scope.close(scope, Exit.void)
         assert.isFalse(first.control().owns(0))
         assert.isFalse(first.control().hasLease())
-        const second = listener()
+        const second = recordingHandler()
         const joining = yield* Effect.forkScoped(joinWith(second, { group, topics: [topic] }))
-        yield* second.until(() => second.seen.length === 1)
+        yield* second.until(() => second.records.length === 1)
         yield* Fiber.join(joining)
-        assert.deepStrictEqual(second.words(), ['0'])
+        assert.deepStrictEqual(second.values(), ['0'])
       }))
   })
 }

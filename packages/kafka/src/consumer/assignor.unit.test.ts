@@ -15,38 +15,38 @@ const assigned = (userData: ReadonlyArray<AssignmentUserData>, count: number) =>
   Object.fromEntries(assignShards(userData, count))
 
 describe('assignShards', () => {
-  it('leaves everything where it is when nothing changed', () => {
+  it('moves no shard when nothing has changed', () => {
     const userData = [member('a', [1, 4, 5]), member('b', [0, 2, 3])]
     assert.deepStrictEqual(assigned(userData, 6), { a: [1, 4, 5], b: [0, 2, 3] })
   })
 
-  it('moves only what a newcomer gets', () => {
+  it('moves only the shards that a new member gets', () => {
     assert.deepStrictEqual(assigned([member('a', [0, 1, 2, 3, 4, 5]), member('b', [], -1)], 6), {
       a: [0, 1, 2],
       b: [3, 4, 5],
     })
   })
 
-  it('believes the later of two that claim the same shard', () => {
+  it('gives a shard that two members report to the later generation', () => {
     const zombie = member('a', [0, 1, 2], 4)
     const owner = member('b', [0, 1, 2, 3, 4, 5], 6)
     assert.deepStrictEqual(assigned([zombie, owner], 6), { a: [3, 4, 5], b: [0, 1, 2] })
   })
 
-  it('gives nobody nothing only where there are more members than shards', () => {
+  it('leaves members without shards only if there are more members than shards', () => {
     const userData = ['a', 'b', 'c'].map((id) => member(id))
     assert.deepStrictEqual(assigned(userData, 2), { a: [0], b: [1], c: [] })
     assert.deepStrictEqual(assigned([], 2), {})
   })
 
-  it('always gives each shard once, evenly, and takes away no more than evenness asks for', () => {
+  it('assigns each shard once, evenly, and moves no more shards than necessary', () => {
     const arbitrary = fc.record({
       count: fc.integer({ min: 0, max: 50 }),
       members: fc.uniqueArray(
         fc.record({
           memberId: fc.string({ minLength: 1, maxLength: 3 }),
           generation: fc.integer({ min: -1, max: 9 }),
-          // Stale, repeated and impossible userData as well.
+          // Includes outdated, repeated and invalid shards.
           shards: fc.array(fc.integer({ min: 0, max: 60 }), { maxLength: 60 }),
         }),
         { selector: ({ memberId }) => memberId, minLength: 1, maxLength: 8 },
@@ -69,7 +69,7 @@ describe('assignShards', () => {
         const valid = new Set(first.shards.filter((shard) => shard < count))
         const keeps = owned.get(first.memberId)!.filter((shard) => valid.has(shard)).length
         assert.isAtLeast(keeps, Math.min(valid.size, Math.floor(count / members.length)))
-        // The order in which members are listed does not matter.
+        // The order of the members does not matter.
         assert.deepStrictEqual(
           Object.fromEntries(assignShards([...members].reverse(), count)),
           Object.fromEntries(owned),
@@ -85,14 +85,14 @@ describe('assignWithStandby', () => {
     Object.fromEntries(assignWithStandby(userData, count))
   const at = (shards: ReadonlyArray<number>, standby: ReadonlyArray<number> = []) => ({ shards, standby })
 
-  it('leaves everything with its owners, and a newcomer reads ahead what it is to get', () => {
+  it('leaves all shards with their owners, and puts the shards of a new member on standby', () => {
     assert.deepStrictEqual(assigned([member('a', [0, 1, 2, 3, 4, 5]), newMember('b')], 6), {
       a: at([0, 1, 2, 3, 4, 5]),
       b: at([], [3, 4, 5]),
     })
   })
 
-  it('has the others take what a member left whose place a newcomer takes', () => {
+  it('gives the shards of a member that left to the other established members', () => {
     assert.deepStrictEqual(assigned([member('a', [0, 1]), member('b', [2, 3]), newMember('c')], 6), {
       a: at([0, 1, 4]),
       b: at([2, 3, 5]),
@@ -100,17 +100,17 @@ describe('assignWithStandby', () => {
     })
   })
 
-  it('gives just what was read ahead to who asks for it, whatever the others have by then', () => {
+  it('gives a member exactly the standby shards that it takes over', () => {
     const userData = [member('a', [0, 2, 5], 7), member('b', [1, 3, 4], 7), member('c', [0, 3], 8)]
     assert.deepStrictEqual(assigned(userData, 6), { a: at([2, 5]), b: at([1, 4]), c: at([0, 3]) })
   })
 
-  it('shares everything among newcomers where there is nobody else', () => {
+  it('assigns all shards to new members if there are no other members', () => {
     assert.deepStrictEqual(assigned([newMember('a'), newMember('b')], 3), { a: at([0, 2]), b: at([1]) })
     assert.deepStrictEqual(assigned([], 3), {})
   })
 
-  it('puts no shard on standby twice, nor with its owner, and all come to rest when all have asked', () => {
+  it('puts no shard on standby twice or with its owner, and is even after all members took over', () => {
     const arbitrary = fc.record({
       count: fc.integer({ min: 0, max: 20 }),
       settled: fc.integer({ min: 0, max: 4 }),
@@ -124,7 +124,7 @@ describe('assignWithStandby', () => {
           ...Array.from({ length: settled }, (_, n) => member(`old-${n}`)),
           ...Array.from({ length: newcomers }, (_, n) => newMember(`new-${n}`)),
         ]
-        // Newcomers ask in any order, in the end all of them.
+        // New members take over in any order, and finally all of them do.
         for (const asking of [...order, 0, 1, 2, 3]) {
           const shares = assignWithStandby(userData, count)
           const owned = [...shares.values()].flatMap(({ shards }) => shards)
@@ -156,7 +156,7 @@ describe('assignWithStandby', () => {
 })
 
 describe('shardsOf', () => {
-  it('knows shards on standby by the one topic that they come with', () => {
+  it('recognizes a standby shard by its only topic', () => {
     const given = { log: [0, 1, 4], lane: [0, 1], reports: [0, 1] }
     assert.deepStrictEqual(shardsOf(given, 'log'), { shards: new Set([0, 1]), standby: new Set([4]) })
     assert.deepStrictEqual(shardsOf(given, undefined), {

@@ -2,7 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** Files of the workspace that a file loads, itself among them, and what they load beside. Imports of types alone load nothing. */
+/** The workspace files that a file loads, including itself, and the packages. Type imports load nothing. */
 const loadedBy = (
   entry: URL,
 ): { readonly files: ReadonlySet<string>; readonly packages: ReadonlySet<string> } => {
@@ -25,12 +25,15 @@ const loadedBy = (
   return { files, packages }
 }
 
-describe('what is loaded before the former session is ended', () => {
-  it('is little: of effect only parts, of the hub only settings and the client', () => {
+describe('leave-previous-member', () => {
+  it('loads only parts of effect, and of the hub only the settings and the client', () => {
     const { files, packages } = loadedBy(new URL('./leave-previous-member.ts', import.meta.url))
     assert.include([...packages], 'effect/Config')
     assert.include([...packages], 'kafkajs')
-    assert.isFalse(packages.has('effect'), 'the whole of effect takes longer to load than all the rest')
+    assert.isFalse(
+      packages.has('effect'),
+      'the whole package effect takes longer to load than everything else',
+    )
     const root = fileURLToPath(new URL('../../../../', import.meta.url))
     assert.sameMembers(
       [...new Set([...files].map((file) => file.slice(root.length).split('/').slice(0, 2).join('/')))],

@@ -5,7 +5,8 @@
  *   waits for a hung broker keeps its connection open.
  * - Not enough: a consumer or producer that replaces a stuck one must not wait for the hung broker, and
  *   requests of the old one must fail at once.
- * - Fails without the patch: @@destroy-connections@@
+ * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "closes all connections of a destroyed
+ *   client, also later ones".
  * - Unnecessary when: kafkajs offers a close without waiting, such as Java's `close(Duration.ZERO)`.
  */
 import type { Socket } from 'node:net'

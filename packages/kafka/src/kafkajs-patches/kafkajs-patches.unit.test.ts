@@ -1,27 +1,32 @@
 import { assert, describe, it } from '@effect/vitest'
 import { createRequire } from 'node:module'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import kafkajs, { type Assigner } from 'kafkajs'
 import { setBeforeJoin } from './before-join-hook.ts'
-import { InnerGroupClass, type InnerGroup, RequestQueueClass } from './internals.ts'
+import { trackConnections } from './destroy-connections.ts'
+import { dropRevokedFetches } from './drop-revoked-fetches.ts'
+import { InnerGroupClass, type InnerBatch, type InnerGroup, RequestQueueClass } from './internals.ts'
 import { createCluster } from './leave-previous-member.ts'
+import { dropQueuedSeeks } from './queued-seeks.ts'
 import './request-queue-timer.ts'
+import { trackSendTimes } from './send-times.ts'
 
 const require = createRequire(import.meta.url)
 const source = (InnerGroupClass as unknown as () => void).toString()
 
-/** Where a piece of kafkajs' source stands; the test that asks says what it is relied upon for. */
+/** The index of a piece of kafkajs' source on which a patch relies. */
 const at = (piece: string): number => {
   const index = source.indexOf(piece)
-  assert.isAtLeast(index, 0, `kafkajs' ConsumerGroup no longer says: ${piece}`)
+  assert.isAtLeast(index, 0, `kafkajs' ConsumerGroup no longer contains: ${piece}`)
   return index
 }
 
-describe('the inside of kafkajs that the consumer relies on', () => {
-  it('is of the version that was read', () => {
+describe('kafkajs', () => {
+  it('has the version that the patches are for', () => {
     assert.strictEqual((require('kafkajs/package.json') as { version: string }).version, '2.2.4')
   })
 
-  it('has the methods that are called and wrapped', () => {
+  it('has the methods that the patches call and wrap', () => {
     for (const method of [
       'joinAndSync',
       'heartbeat',
@@ -38,21 +43,21 @@ describe('the inside of kafkajs that the consumer relies on', () => {
     }
   })
 
-  it('asks for the partitions just before it sends SyncGroup, from which the lease is counted', () => {
+  it('generates the partitions directly before it sends SyncGroup', () => {
     assert.isBelow(
       at('this.partitionsPerSubscribedTopic = this.generatePartitionsPerSubscribedTopic()'),
       at('this.coordinator.syncGroup('),
     )
   })
 
-  it('tells of a join before anything is fetched, with the generation already set', () => {
+  it('emits GROUP_JOIN before the first fetch, with the generation set', () => {
     assert.isBelow(at('this.generationId = groupData.generationId'), at('emit(GROUP_JOIN, payload)'))
     assert.isBelow(at('await this[PRIVATE.SYNC]()'), at('emit(GROUP_JOIN, payload)'))
     at('this.seekOffset = new SeekOffsets()')
     at('this.assigners = assigners')
   })
 
-  it('knows its coordinator from the join on, and asks it and the leaders over the connections it reads by', () => {
+  it('has a coordinator after the join, and methods for offsets on the same connections', () => {
     at('this.coordinator = await this.cluster.findGroupCoordinator({ groupId })')
     const cluster = (require('kafkajs/src/cluster') as { prototype: Record<string, unknown> }).prototype
     const broker = (require('kafkajs/src/broker') as { prototype: Record<string, unknown> }).prototype
@@ -63,15 +68,15 @@ describe('the inside of kafkajs that the consumer relies on', () => {
       assert.isFunction(broker[method], method)
   })
 
-  it('has connections to the brokers without anything that uses them', () => {
+  it('creates connections without a consumer', () => {
     assert.isFunction(createCluster(new kafkajs.Kafka({ brokers: ['localhost:1'] })).findGroupCoordinator)
   })
 
-  it('tells of a heartbeat when it was answered', () => {
+  it('emits HEARTBEAT after the answer', () => {
     assert.isBelow(at('await this.coordinator.heartbeat(payload)'), at('emit(HEARTBEAT, payload)'))
   })
 
-  it('looks for waiting requests only while some wait', () => {
+  it('sets a timer for waiting requests only while some wait', () => {
     const RequestQueue = RequestQueueClass as unknown as new (options: object) => {
       pending: Array<unknown>
       throttleCheckTimeoutId: unknown
@@ -90,7 +95,7 @@ describe('the inside of kafkajs that the consumer relies on', () => {
   const groupOf = (assigner: Assigner): InnerGroup => {
     const group = Object.create(InnerGroupClass.prototype) as Record<string, unknown>
     group['assigners'] = [assigner]
-    // Joining comes down to the retrier of the group, which is as far as this test goes.
+    // `joinAndSync` only calls the retrier, which stands for the join here.
     group['retrier'] = () => Promise.resolve(journal.push('joined'))
     return group as unknown as InnerGroup
   }
@@ -102,7 +107,7 @@ describe('the inside of kafkajs that the consumer relies on', () => {
     protocol: () => ({ name, metadata: Buffer.alloc(0) }),
   })
 
-  it('waits for the hook before it joins, and joins once for callers at the same time', async () => {
+  it('runs the hook before the join, and joins once for concurrent callers', async () => {
     journal.length = 0
     const mine = assigner('mine')
     setBeforeJoin(mine, async () => {
@@ -117,10 +122,91 @@ describe('the inside of kafkajs that the consumer relies on', () => {
     assert.deepStrictEqual(journal.slice(3), ['hook started', 'hook ended', 'joined'])
   })
 
-  it('leaves other consumers alone', async () => {
+  it('runs no hook for other consumers', async () => {
     journal.length = 0
-    await groupOf(assigner('not mine')).joinAndSync()
+    await groupOf(assigner('other')).joinAndSync()
     assert.deepStrictEqual(journal, ['joined'])
     assert.isFunction(kafkajs.Kafka)
+  })
+
+  /** A group whose methods are these. */
+  const groupWith = (methods: Partial<InnerGroup>): InnerGroup => methods as InnerGroup
+
+  it('has the send times of SyncGroup and of heartbeats, not the times of their answers', async () => {
+    const answer = Promise.withResolvers<void>()
+    const group = groupWith({
+      heartbeat: () => answer.promise,
+      generatePartitionsPerSubscribedTopic: () => undefined,
+    })
+    const times = trackSendTimes(group, () => {})
+    times.joinStarted()
+    group.generatePartitionsPerSubscribedTopic()
+    const beats = [group.heartbeat({ interval: 1 }), group.heartbeat({ interval: 1 })]
+    const sent = [times.syncGroup(), times.heartbeat()]
+    group.generatePartitionsPerSubscribedTopic()
+    answer.resolve()
+    await Promise.all(beats)
+    assert.isTrue(sent.every(Number.isFinite))
+    assert.deepStrictEqual([times.syncGroup(), times.heartbeat()], sent)
+  })
+
+  it('reports a failed heartbeat', async () => {
+    const errors: Array<unknown> = []
+    const failure = new Error('ILLEGAL_GENERATION')
+    const group = groupWith({
+      heartbeat: () => Promise.reject(failure),
+      generatePartitionsPerSubscribedTopic: () => undefined,
+    })
+    trackSendTimes(group, (error) => errors.push(error))
+    await group.heartbeat({ interval: 1 }).catch(() => {})
+    assert.deepStrictEqual(errors, [failure])
+  })
+
+  it('returns nothing for a fetch that began before a revocation', async () => {
+    let epoch = 1
+    const batch = {} as InnerBatch
+    const fetched: Array<readonly [InnerBatch, number]> = []
+    const answers = [Promise.withResolvers<ReadonlyArray<InnerBatch>>(), Promise.resolve([batch])] as const
+    let fetches = 0
+    const group = groupWith({ fetch: () => (fetches++ === 0 ? answers[0].promise : answers[1]) })
+    dropRevokedFetches(group, {
+      epoch: () => epoch,
+      onAnswer: () => {},
+      onFetched: (one, of) => fetched.push([one, of]),
+    })
+    const revoked = group.fetch(0)
+    epoch = 2
+    answers[0].resolve([batch])
+    assert.deepStrictEqual([...(await revoked)], [])
+    assert.deepStrictEqual([...(await group.fetch(0))], [batch])
+    assert.deepStrictEqual(fetched, [[batch, 2]])
+  })
+
+  it('has no queued seeks of an earlier assignment', () => {
+    const group = groupWith({ seekOffset: new Map([['["topic",0]', '5']]) })
+    dropQueuedSeeks(group)
+    assert.strictEqual(group.seekOffset.size, 0)
+  })
+
+  it('closes all connections of a destroyed client, also later ones', async () => {
+    const server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const sockets: Array<Socket> = []
+    const { destroy, socketFactory } = trackConnections(() => {
+      const socket = connect({ host: '127.0.0.1', port })
+      socket.on('error', () => {})
+      sockets.push(socket)
+      return socket
+    })
+    const open = () => socketFactory({ host: '', port, ssl: {}, onConnect: () => {} })
+    open()
+    destroy()
+    open()
+    server.close()
+    assert.deepStrictEqual(
+      sockets.map(({ destroyed }) => destroyed),
+      [true, true],
+    )
   })
 })

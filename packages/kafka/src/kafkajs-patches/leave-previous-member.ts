@@ -4,7 +4,8 @@
  * - kafkajs 2.2.4: a consumer leaves only for itself, when it disconnects. It supports no static
  *   membership (`group.instance.id`).
  * - Not enough: a killed process cannot leave. Its partitions have no owner until the session ends.
- * - Fails without the patch: @@leave-previous-member@@
+ * - Fails without the patch: `kafkajs.int.test.ts`, "a restarted member > ends its previous session
+ *   before it joins, so that the group does not wait".
  * - Unnecessary when: kafkajs supports static membership, or leaves for a given member id.
  */
 import type { Kafka } from 'kafkajs'

@@ -5,7 +5,8 @@
  *   do not contain the time at which the request was sent. A failed heartbeat has no event at all.
  * - Not enough: the broker starts the session when the request arrives, before the answer. A lease that
  *   starts at the answer can outlast the session, and two members then own a partition.
- * - Fails without the patch: @@send-times@@
+ * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "has the send times of SyncGroup
+ *   and of heartbeats, not the times of their answers" and "reports a failed heartbeat".
  * - Unnecessary when: the events contain the send time, and a failed heartbeat emits an event.
  */
 import type { InnerGroup } from './internals.ts'

@@ -34,7 +34,7 @@ const accepted: MessageFact = {
   republished: false,
 }
 
-/** One of each type, with the rarer shapes. */
+/** Each record type, with rare combinations of fields. */
 const examples: ReadonlyArray<HubRecord> = [
   accepted,
   {
@@ -171,7 +171,7 @@ const examples: ReadonlyArray<HubRecord> = [
   },
 ]
 
-/** Buffers and byte arrays compare by content. */
+/** Makes buffers and byte arrays comparable by content. */
 const bytesFirst = (record: object) =>
   Object.fromEntries(
     Object.entries(record).map(([key, value]) => [key, value instanceof Uint8Array ? [...value] : value]),
@@ -184,7 +184,7 @@ const reasonOf = (bytes: Uint8Array) => {
 
 describe('the codec', () => {
   for (const record of examples) {
-    it(`gives back a ${record.type}`, () => {
+    it(`decodes an encoded ${record.type}`, () => {
       const read = Result.getOrThrow(decodeRecord(encodeRecord(record)))
       assert.deepStrictEqual(bytesFirst(read), bytesFirst(record))
     })
@@ -197,7 +197,7 @@ describe('the codec', () => {
     )
   })
 
-  it('writes what a stock Avro reader reads with the published schema, in its snake_case names', () => {
+  it('writes records that a standard Avro reader decodes with the published schema', () => {
     const bytes = Buffer.from(encodeRecord(accepted))
     assert.strictEqual(bytes[0], 0)
     assert.strictEqual(bytes.readInt32BE(1), 1)
@@ -209,7 +209,7 @@ describe('the codec', () => {
     assert.deepStrictEqual({ ...read.price }, { amount: '2.50', currency: 'RUB' })
   })
 
-  it('reads what was written before it had an epoch, and writes it without one', () => {
+  it('decodes version 1 records without an epoch, and encodes records without one', () => {
     for (const fact of [
       {
         type: 'MessageSent',
@@ -225,14 +225,14 @@ describe('the codec', () => {
       const now = Buffer.from(encodeRecord(fact))
       assert.deepStrictEqual(Result.getOrThrow(decodeRecord(now)), { ...fact, epoch: null } as object)
       const first = SCHEMAS.find((schema) => schema.name === fact.type && schema.version === 1)!
-      // Version 1 is the same without the last byte, which says that there is no epoch.
+      // Version 1 lacks the last byte, which encodes a missing epoch.
       const before = Buffer.from(now.subarray(0, -1))
       before.writeInt32BE(first.id, 1)
       assert.deepStrictEqual(Result.getOrThrow(decodeRecord(before)), { ...fact, epoch: null } as object)
     }
   })
 
-  it('takes records larger than any before', () => {
+  it('encodes a record that is larger than its buffer', () => {
     const body = 'x'.repeat(300_000)
     const event = {
       ...(examples.find(({ type }) => type === 'EventRecorded') as HubRecord),
@@ -242,7 +242,7 @@ describe('the codec', () => {
     assert.strictEqual(read.body, body)
   })
 
-  it('does not hand out memory that the next record overwrites', () => {
+  it('returns memory that the next record does not overwrite', () => {
     const first = encodeRecord(accepted)
     const copy = Uint8Array.from(first)
     encodeRecord({ ...accepted, template: 'another', sealed: new Uint8Array(64).fill(7) })
@@ -250,10 +250,10 @@ describe('the codec', () => {
   })
 })
 
-describe('a record that cannot be read', () => {
+describe('a record that cannot be decoded', () => {
   const good = encodeRecord({ type: 'MessageUndelivered', messageId: id, at, reason: 'delivery_failed' })
 
-  it('is told apart by its cause', () => {
+  it('has the reason of its failure', () => {
     assert.strictEqual(reasonOf(new Uint8Array()), 'truncated')
     assert.strictEqual(reasonOf(Uint8Array.from([0, 0, 0])), 'truncated')
     assert.strictEqual(reasonOf(new TextEncoder().encode('{"message_id":1}')), 'not_wire_format')
@@ -265,7 +265,7 @@ describe('a record that cannot be read', () => {
     assert.strictEqual(reasonOf(badSymbol), 'malformed')
   })
 
-  it('never stops the reader, however the bytes are damaged', () => {
+  it('is a value for any damaged bytes', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...examples),
@@ -283,7 +283,7 @@ describe('a record that cannot be read', () => {
     )
   })
 
-  it('cannot make the reader allocate for an array longer than the record', () => {
+  it('makes no decoder allocate an array that is longer than the record', () => {
     const sent = encodeRecord({
       type: 'MessageSent',
       messageId: '',
@@ -292,19 +292,19 @@ describe('a record that cannot be read', () => {
       operatorIds: [],
       reportDeadline: 0,
     })
-    // Empty strings, zeros and what is absent are one byte each; behind the array's length come the deadline and the epoch.
+    // Empty strings, zeros and absent values have one byte each. The deadline and the epoch follow the array's length.
     const count = sent.length - 3
     const huge = [0xfe, 0xff, 0xff, 0xff, 0x0f]
     const bytes = Uint8Array.from([...sent.subarray(0, count), ...huge, ...sent.subarray(count)])
     assert.strictEqual(reasonOf(bytes), 'truncated')
   })
 
-  it('says unexpected_type where a fact was wanted', () => {
+  it('is unexpected_type if the record is no fact', () => {
     const read = decodeFact({ value: encodeRecord(examples.find(({ type }) => type === 'ShardOpened')!) })
     assert.strictEqual(Result.isFailure(read) ? read.failure.reason : 'decoded', 'unexpected_type')
   })
 
-  it('says unknown_symbol for what only a newer writer knows', () => {
+  it('is unknown_symbol for a symbol of a newer writer', () => {
     const type = avro.Type.forSchema(
       SCHEMAS.find(({ name }) => name === 'SubscriptionChanged')!.schema as avro.Schema,
     )
@@ -314,7 +314,7 @@ describe('a record that cannot be read', () => {
     const last = carried.messages.at(-1)!
     const newer = { ...last, class: 'unknown' } as unknown as typeof last
     const value = encodeRecord({ ...carried, messages: [...carried.messages, newer] })
-    assert.strictEqual(reasonOf(value), 'unknown_symbol', 'in one of many, too')
+    assert.strictEqual(reasonOf(value), 'unknown_symbol', 'in a list')
   })
 })
 
@@ -334,13 +334,13 @@ describe('outbox rows', () => {
     },
   ]
 
-  it('come back in order and whole', () => {
+  it('contain the records complete and in order', () => {
     const read = Result.getOrThrow(decodeOutboxRow(encodeOutboxRow(records)))
     assert.deepStrictEqual(read.map(bytesFirst), records.map(bytesFirst))
     assert.deepStrictEqual(Result.getOrThrow(decodeOutboxRow(encodeOutboxRow([]))), [])
   })
 
-  it('are told apart when damaged', () => {
+  it('have the reason of their damage', () => {
     const row = encodeOutboxRow(records)
     const reason = (bytes: Uint8Array) => {
       const read = decodeOutboxRow(bytes)
@@ -354,7 +354,7 @@ describe('outbox rows', () => {
 })
 
 describe('reportOutcome', () => {
-  it('keeps a reason of the status and falls back to the contract otherwise', () => {
+  it('preserves a reason of the status, and otherwise uses the default of the contract', () => {
     assert.deepStrictEqual(reportOutcome({ outcome: 'undelivered', reason: 'recipient_blocked' }), {
       status: 'undelivered',
       reason: 'recipient_blocked',

@@ -12,7 +12,7 @@ interface Stored {
   readonly schema: string
 }
 
-/** What of Confluent's interface is used, with mode IMPORT or, as others have it, without. */
+/** The used part of Confluent's API, with or without the mode IMPORT. */
 const startRegistry = async (options: { readonly imports: boolean; readonly nextId?: number }) => {
   const subjects = new Map<string, Array<Stored>>()
   const modes = new Map<string, string>()
@@ -68,8 +68,8 @@ const expectComplete = (subjects: ReadonlyMap<string, ReadonlyArray<Stored>>): v
   }
 }
 
-describe('registering the schemas elsewhere', () => {
-  it('gives the ids where the registry takes them, and leaves its modes as they should be', async () => {
+describe('registerSchemas', () => {
+  it('sets the ids if the registry accepts them, and resets the modes', async () => {
     await using registry = await startRegistry({ imports: true, nextId: 1000 })
     const done = await registry.register()
     expect(Result.isSuccess(done) && done.success.every(({ how }) => how === 'imported')).toBe(true)
@@ -77,7 +77,7 @@ describe('registering the schemas elsewhere', () => {
     expect(new Set(registry.modes.values())).toEqual(new Set(['READWRITE']))
   })
 
-  it('counts along in an empty registry that gives ids itself, and changes nothing the second time', async () => {
+  it('gets the same ids from an empty registry that assigns them, and changes nothing when repeated', async () => {
     await using registry = await startRegistry({ imports: false })
     const first = await registry.register()
     expect(Result.isSuccess(first) && first.success.every(({ how }) => how === 'counted')).toBe(true)
@@ -87,14 +87,14 @@ describe('registering the schemas elsewhere', () => {
     expect([...registry.subjects.values()].flat()).toHaveLength(SCHEMAS.length)
   })
 
-  it('stops at the first that would get another id', async () => {
+  it('stops at the first version that gets another id', async () => {
     await using registry = await startRegistry({ imports: false, nextId: 7 })
     const done = await registry.register()
     expect(Result.isFailure(done) && done.failure.reason).toBe('other_id')
     expect([...registry.subjects.values()].flat()).toHaveLength(1)
   })
 
-  it('says so where nobody answers', async () => {
+  it('fails with `unavailable` without a registry', async () => {
     const done = await Effect.runPromise(Effect.result(registerSchemas({ url: 'http://127.0.0.1:9' })))
     expect(Result.isFailure(done) && done.failure.reason).toBe('unavailable')
   })

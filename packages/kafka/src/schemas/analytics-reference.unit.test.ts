@@ -5,7 +5,7 @@ import { RECORD_NAMES } from './schemas.ts'
 
 const page = readFileSync(new URL('../../../../docs/analytics.md', import.meta.url), 'utf8')
 
-/** Without what a formatter may do to a table. */
+/** Removes the differences that a formatter makes. */
 const plain = (text: string): ReadonlyArray<string> =>
   text
     .split('\n')
@@ -13,11 +13,11 @@ const plain = (text: string): ReadonlyArray<string> =>
     .filter((line) => line !== '')
 
 describe('docs/analytics.md', () => {
-  it('says what the schemas say: otherwise run packages/kafka/scripts/analytics.ts', () => {
+  it('matches the schemas; otherwise run packages/kafka/scripts/analytics.ts', () => {
     assert.deepStrictEqual(plain(page), plain(withReference(page)))
   })
 
-  it('describes every record type once, with the topics that hold it', () => {
+  it('describes every record type once, with its topics', () => {
     for (const name of RECORD_NAMES) {
       assert.strictEqual(page.split(`\n### ${name}\n`).length, 2, name)
       assert.isTrue(
@@ -27,7 +27,7 @@ describe('docs/analytics.md', () => {
     }
   })
 
-  it('tells a page that has fallen behind', () => {
+  it('differs if the page is outdated', () => {
     const old = page.replace('When it happened', 'When')
     assert.notDeepEqual(plain(old), plain(withReference(old)))
     assert.throws(() => withReference('no place'), /no place for the reference/)

@@ -3,7 +3,7 @@ import { fingerprintOf, publicationProblems, publicationsOf, schemaProblems } fr
 import { RECORD_NAMES, SCHEMAS, type AvroSchema, type SchemaVersion } from './schemas.ts'
 import { registryAnswer } from '../registry/answers.ts'
 
-/** A next version of a published schema, honestly published. */
+/** A next version of a published schema, with a correct fingerprint. */
 const next = (of: SchemaVersion, change: (fields: Array<Record<string, unknown>>) => void): SchemaVersion => {
   const schema = structuredClone(of.schema) as { fields: Array<Record<string, unknown>> }
   change(schema.fields)
@@ -20,11 +20,11 @@ const field = (fields: Array<Record<string, unknown>>, name: string) =>
   fields.find((f) => f['name'] === name)!
 
 describe('the committed schemas', () => {
-  it('have fixed ids, unchanged content, and read everything that was ever written', () => {
+  it('have fixed ids and unchanged content, and can read all earlier versions', () => {
     assert.deepStrictEqual(schemaProblems(SCHEMAS), [])
   })
 
-  it('cover every record type', () => {
+  it('include every record type', () => {
     assert.deepStrictEqual([...new Set(SCHEMAS.map(({ name }) => name))].sort(), [...RECORD_NAMES].sort())
   })
 
@@ -59,21 +59,21 @@ describe('the committed schemas', () => {
   })
 })
 
-describe('the gate', () => {
+describe('schemaProblems', () => {
   const says = (versions: ReadonlyArray<SchemaVersion>, pattern: RegExp) => {
     const problems = schemaProblems(versions)
     assert.strictEqual(problems.length, 1, problems.join('\n'))
     assert.match(problems[0]!, pattern)
   }
 
-  it('passes a field added with a default', () => {
+  it('accepts a new field with a default', () => {
     const version = next(latest('MessageSent'), (fields) =>
       fields.push({ name: 'route', type: ['null', 'string'], default: null, doc: 'x' }),
     )
     assert.deepStrictEqual(schemaProblems([...SCHEMAS, version]), [])
   })
 
-  it('passes a mended word of documentation, and no other change to what is published', () => {
+  it('accepts a change of the documentation, but no other change of a published version', () => {
     const published = latest('MessageSeen')
     const schema = structuredClone(published.schema) as {
       doc: string
@@ -88,19 +88,19 @@ describe('the gate', () => {
     )
   })
 
-  it('fails a field added without a default', () => {
+  it('reports a new field without a default', () => {
     const version = next(latest('MessageSeen'), (fields) =>
       fields.push({ name: 'route', type: 'string', doc: 'x' }),
     )
     says([...SCHEMAS, version], /MessageSeen version 2 cannot read version 1/)
   })
 
-  it('fails a field of another type', () => {
+  it('reports a changed field type', () => {
     const version = next(latest('HandoverStarted'), (fields) => (field(fields, 'epoch')['type'] = 'string'))
     says([...SCHEMAS, version], /HandoverStarted version 2 cannot read version 1/)
   })
 
-  it('is transitive: what reads the version before must read the first one as well', () => {
+  it('is transitive: a version must be able to read the first version too', () => {
     const first = latest('MessageSeen')
     const second = next(first, (fields) =>
       fields.push({ name: 'device', type: 'string', default: '', doc: 'x' }),
@@ -112,7 +112,7 @@ describe('the gate', () => {
     says([...SCHEMAS, second, third], /MessageSeen version 3 cannot read version 1/)
   })
 
-  it('fails an id used twice, a version left out, and a record under another name', () => {
+  it('reports a repeated id, a missing version, and a record with another name', () => {
     const seen = latest('MessageSeen')
     says([seen, { ...latest('MessageDelivered'), id: seen.id }], /has the id 9 of MessageSeen version 1/)
     says([{ ...seen, version: 2 }], /should be version 1/)
@@ -120,10 +120,10 @@ describe('the gate', () => {
   })
 })
 
-describe('what was published', () => {
+describe('publicationProblems', () => {
   const seen = latest('MessageSeen')
 
-  it('passes a version that was added, and an index read from its file', () => {
+  it('accepts a new version, and an index from its file', () => {
     const added = next(seen, (fields) =>
       fields.push({ name: 'device', type: 'string', default: '', doc: 'x' }),
     )
@@ -132,14 +132,14 @@ describe('what was published', () => {
     assert.deepStrictEqual(publicationProblems([seen], publicationsOf(JSON.stringify(index))), [])
   })
 
-  it('fails a new version whose id is not above every published one', () => {
+  it('reports a new version whose id is not above every published id', () => {
     const [gone, ...others] = SCHEMAS
     const problems = publicationProblems(SCHEMAS, others)
     assert.strictEqual(problems.length, 1)
     assert.include(problems[0]!, `${gone!.name} version ${gone!.version} is new under id ${gone!.id}`)
   })
 
-  it('fails a version that is gone, has another id, or another content under its old id', () => {
+  it('reports a version that is missing, has another id, or has changed', () => {
     const fails = (now: ReadonlyArray<SchemaVersion>, pattern: RegExp) => {
       const problems = publicationProblems(now, [seen])
       assert.strictEqual(problems.length, 1)
@@ -147,7 +147,7 @@ describe('what was published', () => {
     }
     fails([], /MessageSeen version 1 was published under id 9 and is gone/)
     fails([{ ...seen, id: 77 }], /has 77 now/)
-    // The file and its fingerprint were both changed: `schemaProblems` alone would find them in agreement.
+    // The file and its fingerprint have both changed, so `schemaProblems` finds no error.
     const changed = structuredClone(seen.schema) as { fields: Array<Record<string, unknown>> }
     field(changed.fields, 'at')['type'] = 'double'
     const schema = changed as unknown as AvroSchema
@@ -157,8 +157,8 @@ describe('what was published', () => {
   })
 })
 
-describe('the registry', () => {
-  it('answers as a stock client asks', () => {
+describe('registryAnswer', () => {
+  it('answers the requests of a standard client', () => {
     const byId = registryAnswer('/schemas/ids/5')
     assert.strictEqual(byId.status, 200)
     const { schema } = byId.body as { schema: string }
@@ -178,7 +178,7 @@ describe('the registry', () => {
     assert.include(registryAnswer('/subjects').body as ReadonlyArray<string>, 'hub.EventRecorded')
   })
 
-  it('answers the codes of the real one for what is not there', () => {
+  it('answers with the error codes of a real registry', () => {
     const code = (path: string) => {
       const { status, body } = registryAnswer(path)
       return [status, (body as { error_code: number }).error_code]

@@ -1,24 +1,24 @@
 /**
- * A TCP proxy between a client and a broker that tests can stall and cut: what a hung or dead broker looks like from
- * one client, while the broker goes on serving the others. kafkajs connects to the addresses that brokers
- * advertise, so the way in is its `socketFactory`.
+ * A TCP proxy between one client and the broker. A test can stall or close its connections, so that the
+ * broker appears hung or dead to this client only. kafkajs connects to the advertised addresses of the
+ * brokers, so the proxy replaces its `socketFactory`.
  */
 import { Effect, type Scope } from 'effect'
 import net from 'node:net'
 import type { ISocketFactory } from 'kafkajs'
 import type { BrokerState } from './memory.ts'
 
-/** `hanging fetches` stalls only the connections that fetch; heartbeats go on. */
+/** `hanging fetches` stalls only the connections for fetches, not those for heartbeats. */
 export type ProxyState = BrokerState | 'hanging fetches'
 
 export interface BrokerProxy {
   readonly socketFactory: ISocketFactory
   readonly set: (state: ProxyState) => void
-  /** The API keys of all requests that went through, in order; 1 is Fetch, 12 Heartbeat, 13 LeaveGroup, 14 SyncGroup. */
+  /** The API keys of all requests, in order: 1 is Fetch, 12 Heartbeat, 13 LeaveGroup, 14 SyncGroup. */
   readonly requests: ReadonlyArray<number>
-  /** Connections that were refused. */
+  /** The number of refused connections. */
   readonly refused: () => number
-  /** Ends when the condition holds; looked at with every request and every refusal. */
+  /** Resolves when the condition is true. It is checked with every request and every refusal. */
   readonly until: (condition: () => boolean) => Effect.Effect<void>
 }
 
@@ -30,21 +30,21 @@ interface Link {
   fetches: boolean
 }
 
-/** Notes the API key of each request in a stream of size-prefixed requests. */
-const requestReader = (note: (apiKey: number) => void) => {
-  let left: Buffer = Buffer.alloc(0)
+/** Reports the API key of each request in a stream of size-prefixed requests. */
+const requestReader = (onRequest: (apiKey: number) => void) => {
+  let rest: Buffer = Buffer.alloc(0)
   return (chunk: Buffer) => {
-    left = left.length === 0 ? chunk : Buffer.concat([left, chunk])
-    while (left.length >= 6) {
-      const size = left.readInt32BE(0)
-      if (left.length < 4 + size) return
-      note(left.readInt16BE(4))
-      left = left.subarray(4 + size)
+    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    while (rest.length >= 6) {
+      const size = rest.readInt32BE(0)
+      if (rest.length < 4 + size) return
+      onRequest(rest.readInt16BE(4))
+      rest = rest.subarray(4 + size)
     }
   }
 }
 
-/** Opens a proxy for as long as the scope. */
+/** A proxy that closes with the scope. */
 export const brokerProxy: Effect.Effect<BrokerProxy, never, Scope.Scope> = Effect.acquireRelease(
   Effect.promise(async () => {
     let state: ProxyState = 'up'
@@ -54,7 +54,7 @@ export const brokerProxy: Effect.Effect<BrokerProxy, never, Scope.Scope> = Effec
     const watchers = new Set<() => void>()
     const changed = () => watchers.forEach((check) => check())
     const stalled = (link: Link) => state === 'hanging' || (state === 'hanging fetches' && link.fetches)
-    /** Where the next accepted connection should go. Clients connect one at a time here. */
+    /** The target of the next accepted connection. */
     const targets: Array<{ host: string; port: number }> = []
     const apply = (link: Link) => {
       for (const socket of [link.client, link.broker]) {
@@ -116,7 +116,7 @@ export const brokerProxy: Effect.Effect<BrokerProxy, never, Scope.Scope> = Effec
         }
       },
       socketFactory: (({ host, port: brokerPort, onConnect }) => {
-        // Port 1 of the loopback answers nobody.
+        // No server listens on port 1.
         if (state === 'refusing') {
           refused++
           changed()

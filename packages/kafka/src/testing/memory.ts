@@ -1,6 +1,6 @@
 /**
- * The event log and its groups in memory: the test double at the port, held to the same contract suite as
- * the real one. One process, one delivery at a time for each member; nothing is kept.
+ * The in-memory adapter of the port, for tests. It passes the same contract suite as the kafkajs adapter.
+ * It works within one process, delivers one batch at a time to each member, and stores nothing.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
 import {
@@ -12,6 +12,7 @@ import {
 } from '../consumer/assignor.ts'
 import { beforeNewer } from '../records/newer-schema.ts'
 import { partitionFor } from '../log/partitioner.ts'
+import { partitionKey } from '../partition-key.ts'
 import {
   KafkaUnavailable,
   ConsumerGroups,
@@ -24,33 +25,31 @@ import {
   type Position,
 } from '../port.ts'
 
-/** How Kafka behaves: it works, it is not there, or it takes what it is given and never answers. */
+/** Available, refusing connections, or accepting requests without an answer. */
 export type BrokerState = 'up' | 'refusing' | 'hanging'
 
-/** What a test can do to Kafka and see of it. */
+/** The controls of a test. */
 export class MemoryKafka extends Context.Service<
   MemoryKafka,
   {
     readonly set: (state: BrokerState) => Effect.Effect<void>
-    /** Everything in a topic, partition by partition. */
+    /** All records of a topic, for each partition. */
     readonly records: (topic: string) => ReadonlyArray<ReadonlyArray<IncomingRecord>>
   }
 >()('@hub/kafka/MemoryKafka') {}
 
 const DEADLINE_MS = 1000
 const REVOKE_WITHIN_MS = 2500
-const FAILED_BATCH_PAUSE_MS = 50
+const RETRY_DELAY_MS = 50
 const MAX_BATCH = 500
 
-const placeOf = (topic: string, partition: number) => `${topic}/${partition}`
-
-interface Place {
+interface PartitionState {
   readonly topic: string
   readonly partition: number
   position: number | undefined
   seeks: number
-  paused: boolean
-  waiting: boolean
+  isPaused: boolean
+  isWaiting: boolean
 }
 
 interface Member {
@@ -58,19 +57,20 @@ interface Member {
   readonly topics: ReadonlyArray<string>
   readonly handler: GroupHandler
   readonly control: GroupControl
-  readonly places: Map<string, Place>
+  readonly partitionStates: Map<string, PartitionState>
   readonly standbyTopic: string | undefined
-  holding: CurrentAssignment
-  isNewcomer: boolean
-  rebalancing: boolean
-  /** The delivering fiber; none while the group rebalances. */
+  assignment: CurrentAssignment
+  isNewMember: boolean
+  isRebalancing: boolean
+  /** The delivery loop; `undefined` while the group rebalances. */
   delivering: Fiber.Fiber<void> | undefined
 }
 
 interface Group {
   readonly members: Map<string, Member>
   readonly committed: Map<string, number>
-  readonly turn: Semaphore.Semaphore
+  /** Permits one rebalance at a time. */
+  readonly rebalanceLock: Semaphore.Semaphore
   generation: number
 }
 
@@ -79,14 +79,14 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   const groups = new Map<string, Group>()
   const scope = yield* Effect.scope
   const context = yield* Effect.context<never>()
-  let state: BrokerState = 'up'
+  let brokerState: BrokerState = 'up'
   let members = 0
-  let arrivals = Latch.makeUnsafe(false)
-  let restored = Latch.makeUnsafe(true)
+  let changed = Latch.makeUnsafe(false)
+  let available = Latch.makeUnsafe(true)
 
-  const wake = () => {
-    const before = arrivals
-    arrivals = Latch.makeUnsafe(false)
+  const notify = () => {
+    const before = changed
+    changed = Latch.makeUnsafe(false)
     before.openUnsafe()
   }
   const topicOf = (name: string) => {
@@ -114,18 +114,19 @@ const make = Effect.fnUntraced(function* (partitions: number) {
       })
       return { topic: record.topic, partition, offset: log.length - 1 }
     })
-    wake()
+    notify()
     return positions
   }
 
   const append: EventLog['Service']['append'] = Effect.fnUntraced(function* (records, options) {
     if (records.length === 0) return []
-    if (state === 'refusing') return yield* new KafkaUnavailable({ reason: 'refused', detail: 'not there' })
+    if (brokerState === 'refusing')
+      return yield* new KafkaUnavailable({ reason: 'refused', detail: 'unavailable' })
     if (records.some(({ partition = 0 }) => partition < 0 || partition >= partitions)) {
-      return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'no such partition' })
+      return yield* new KafkaUnavailable({ reason: 'rejected', detail: 'unknown partition' })
     }
-    if (state === 'hanging') {
-      yield* restored.await.pipe(
+    if (brokerState === 'hanging') {
+      yield* available.await.pipe(
         Effect.timeoutOrElse({
           duration: options?.deadlineMs ?? DEADLINE_MS,
           orElse: () => Effect.fail(new KafkaUnavailable({ reason: 'timeout', detail: 'no answer' })),
@@ -135,101 +136,101 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     return write(records, yield* Clock.currentTimeMillis)
   })
 
-  const unlessDown = <A>(answer: () => A): Effect.Effect<A, KafkaUnavailable> =>
+  const ifAvailable = <A>(answer: () => A): Effect.Effect<A, KafkaUnavailable> =>
     Effect.suspend(() =>
-      state === 'up'
+      brokerState === 'up'
         ? Effect.succeed(answer())
-        : Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'not there' })),
+        : Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'unavailable' })),
     )
 
   const controlOf = (
     group: Group,
-    places: Map<string, Place>,
+    partitionStates: Map<string, PartitionState>,
     member: () => Member,
     takeOver: () => void,
   ): GroupControl => {
-    const setPaused = (topic: string, partition: number, paused: boolean) => {
-      const place = places.get(placeOf(topic, partition))
-      if (place === undefined) return
-      place.paused = paused
-      wake()
+    const setPaused = (topic: string, partition: number, isPaused: boolean) => {
+      const state = partitionStates.get(partitionKey(topic, partition))
+      if (state === undefined) return
+      state.isPaused = isPaused
+      notify()
     }
     return {
       seek: ({ topic, partition, offset }) => {
-        const place = places.get(placeOf(topic, partition))
-        if (place === undefined) return
-        place.position = Math.max(0, offset)
-        place.seeks++
-        wake()
+        const state = partitionStates.get(partitionKey(topic, partition))
+        if (state === undefined) return
+        state.position = Math.max(0, offset)
+        state.seeks++
+        notify()
       },
       pause: (topic, partition) => setPaused(topic, partition, true),
       resume: (topic, partition) => setPaused(topic, partition, false),
-      owns: (shard) => member().holding.shards.has(shard),
+      owns: (shard) => member().assignment.shards.has(shard),
       takeOver,
-      hasLease: () => !member().rebalancing,
+      hasLease: () => !member().isRebalancing,
       commit: (positions) =>
-        unlessDown(() => {
+        ifAvailable(() => {
           for (const { topic, partition, offset } of positions) {
-            const place = placeOf(topic, partition)
-            if (member().holding.shards.has(partition) && places.has(place))
-              group.committed.set(place, offset)
+            const key = partitionKey(topic, partition)
+            if (member().assignment.shards.has(partition) && partitionStates.has(key))
+              group.committed.set(key, offset)
           }
         }),
       offsets: (shards) =>
-        unlessDown(() =>
+        ifAvailable(() =>
           member().topics.flatMap((topic) =>
             shards.map((partition) => ({
               topic,
               partition,
-              committed: group.committed.get(placeOf(topic, partition)) ?? -1,
+              committed: group.committed.get(partitionKey(topic, partition)) ?? -1,
               low: 0,
               high: topicOf(topic)[partition]?.length ?? 0,
             })),
           ),
         ),
       offsetRanges: (topic) =>
-        unlessDown(() => topicOf(topic).map((log, partition) => ({ partition, low: 0, high: log.length }))),
+        ifAvailable(() => topicOf(topic).map((log, partition) => ({ partition, low: 0, high: log.length }))),
     }
   }
 
-  const nextPlace = (member: Member) =>
-    [...member.places.values()].find(
-      ({ topic, partition, position = 0, paused, waiting }) =>
-        !paused && !waiting && position < topicOf(topic)[partition]!.length,
+  const nextPartition = (member: Member) =>
+    [...member.partitionStates.values()].find(
+      ({ topic, partition, position = 0, isPaused, isWaiting }) =>
+        !isPaused && !isWaiting && position < topicOf(topic)[partition]!.length,
     )
 
   const deliver = Effect.fnUntraced(function* (member: Member) {
     for (;;) {
-      const news = arrivals
-      const place = member.rebalancing ? undefined : nextPlace(member)
-      if (place === undefined) {
-        yield* news.await
+      const nextChange = changed
+      const state = member.isRebalancing ? undefined : nextPartition(member)
+      if (state === undefined) {
+        yield* nextChange.await
         continue
       }
-      const { topic, partition, seeks } = place
-      const from = place.position ?? 0
+      const { topic, partition, seeks } = state
+      const from = state.position ?? 0
       const found = topicOf(topic)[partition]!.slice(from, from + MAX_BATCH)
       const records = beforeNewer(found)
-      place.position = from
-      // A batch that has begun ends, and the position with it, before its shard is given away.
+      state.position = from
+      // A batch ends, and its position is stored, before its shard can move to another member.
       const exit =
         records.length === 0
           ? Exit.void
           : yield* Effect.exit(member.handler.onBatch(topic, partition, records)).pipe(
               Effect.tap((ended) =>
                 Effect.sync(() => {
-                  if (Exit.isSuccess(ended) && place.seeks === seeks) place.position = from + records.length
+                  if (Exit.isSuccess(ended) && state.seeks === seeks) state.position = from + records.length
                 }),
               ),
               Effect.uninterruptible,
             )
       if (Exit.isFailure(exit) || records.length < found.length) {
-        place.waiting = true
-        yield* Effect.sleep(FAILED_BATCH_PAUSE_MS).pipe(
+        state.isWaiting = true
+        yield* Effect.sleep(RETRY_DELAY_MS).pipe(
           Effect.andThen(
             Effect.sync(() => {
-              place.waiting = false
-              wake()
+              state.isWaiting = false
+              notify()
             }),
           ),
           Effect.forkIn(scope),
@@ -239,57 +240,57 @@ const make = Effect.fnUntraced(function* (partitions: number) {
   })
 
   const revoke = Effect.fnUntraced(function* (member: Member) {
-    member.rebalancing = true
+    member.isRebalancing = true
     const { delivering } = member
     member.delivering = undefined
-    const drained = Effect.all(
+    const finished = Effect.all(
       [
         delivering === undefined ? Effect.void : Fiber.interrupt(delivering),
-        member.holding.generation < 0 ? Effect.void : member.handler.onRevoking,
+        member.assignment.generation < 0 ? Effect.void : member.handler.onRevoking,
       ],
       { concurrency: 'unbounded', discard: true },
     )
-    yield* Effect.timeoutOption(Effect.exit(drained), REVOKE_WITHIN_MS)
+    yield* Effect.timeoutOption(Effect.exit(finished), REVOKE_WITHIN_MS)
   })
 
-  /** Everybody rejoins: all hands off, new shares, all hands on. */
+  /** Revokes all shards, assigns them again, and starts the delivery. */
   const rebalance = Effect.fnUntraced(function* (group: Group) {
     yield* Effect.forEach(group.members.values(), revoke, { concurrency: 'unbounded', discard: true })
     group.generation++
-    const shares = assignWithStandby(
-      [...group.members.values()].map(({ holding, id, isNewcomer }) => {
-        const { generation, shards } = reportedShards(holding, isNewcomer)
+    const assigned = assignWithStandby(
+      [...group.members.values()].map(({ assignment, id, isNewMember }) => {
+        const { generation, shards } = reportedShards(assignment, isNewMember)
         return { memberId: id, generation, shards: [...shards] }
       }),
       partitions,
     )
     for (const member of group.members.values()) {
-      const { shards, standby } = shares.get(member.id)!
+      const { shards, standby } = assigned.get(member.id)!
       const { generation } = group
-      const holding = { generation, shards: new Set(shards), standby: new Set(standby) }
-      const retained = retainedShards(member.holding, holding)
-      const earlier = new Map(member.places)
-      member.places.clear()
+      const assignment = { generation, shards: new Set(shards), standby: new Set(standby) }
+      const retained = retainedShards(member.assignment, assignment)
+      const previous = new Map(member.partitionStates)
+      member.partitionStates.clear()
       for (const topic of member.topics) {
         for (const partition of topic === member.standbyTopic ? [...shards, ...standby] : shards) {
-          const key = placeOf(topic, partition)
-          const known = retained.has(partition) ? earlier.get(key) : undefined
-          member.places.set(
+          const key = partitionKey(topic, partition)
+          const known = retained.has(partition) ? previous.get(key) : undefined
+          member.partitionStates.set(
             key,
             known ?? {
               topic,
               partition,
               position: group.committed.get(key),
               seeks: 0,
-              paused: false,
-              waiting: false,
+              isPaused: false,
+              isWaiting: false,
             },
           )
         }
       }
-      member.holding = holding
-      if (shards.length > 0) member.isNewcomer = false
-      member.rebalancing = false
+      member.assignment = assignment
+      if (shards.length > 0) member.isNewMember = false
+      member.isRebalancing = false
       member.handler.onAssigned({ generation, shards, standby, retained }, member.control)
       member.delivering = yield* Effect.forkIn(deliver(member), scope)
     }
@@ -299,46 +300,53 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     options: GroupOptions,
     handler: GroupHandler,
   ): Effect.fn.Return<{ readonly isHealthy: Effect.Effect<boolean> }, KafkaUnavailable, Scope.Scope> {
-    if (state !== 'up') return yield* new KafkaUnavailable({ reason: 'refused', detail: 'not there' })
+    if (brokerState !== 'up') return yield* new KafkaUnavailable({ reason: 'refused', detail: 'unavailable' })
     let group = groups.get(options.group)
     if (group === undefined) {
-      group = { members: new Map(), committed: new Map(), turn: Semaphore.makeUnsafe(1), generation: 0 }
+      group = {
+        members: new Map(),
+        committed: new Map(),
+        rebalanceLock: Semaphore.makeUnsafe(1),
+        generation: 0,
+      }
       groups.set(options.group, group)
     }
     const joined = group
-    const places = new Map<string, Place>()
+    const partitionStates = new Map<string, PartitionState>()
     const takeOver = () => {
-      if (!member.isNewcomer || member.holding.standby.size === 0) return
-      member.isNewcomer = false
-      Effect.runForkWith(context)(Effect.forkIn(rebalance(joined).pipe(joined.turn.withPermits(1)), scope))
+      if (!member.isNewMember || member.assignment.standby.size === 0) return
+      member.isNewMember = false
+      Effect.runForkWith(context)(
+        Effect.forkIn(rebalance(joined).pipe(joined.rebalanceLock.withPermits(1)), scope),
+      )
     }
     const member: Member = {
       id: `member-${String(members++).padStart(6, '0')}`,
       topics: options.topics,
       handler,
-      control: controlOf(joined, places, () => member, takeOver),
-      places,
+      control: controlOf(joined, partitionStates, () => member, takeOver),
+      partitionStates,
       standbyTopic: options.standbyTopic,
-      holding: NO_ASSIGNMENT,
-      isNewcomer: options.standbyTopic !== undefined,
-      rebalancing: true,
+      assignment: NO_ASSIGNMENT,
+      isNewMember: options.standbyTopic !== undefined,
+      isRebalancing: true,
       delivering: undefined,
     }
     yield* Effect.acquireRelease(
       Effect.suspend(() => {
         joined.members.set(member.id, member)
         return rebalance(joined)
-      }).pipe(joined.turn.withPermits(1)),
+      }).pipe(joined.rebalanceLock.withPermits(1)),
       () =>
         Effect.gen(function* () {
           yield* revoke(member)
           joined.members.delete(member.id)
-          member.holding = NO_ASSIGNMENT
-          member.places.clear()
+          member.assignment = NO_ASSIGNMENT
+          member.partitionStates.clear()
           yield* rebalance(joined)
-        }).pipe(joined.turn.withPermits(1)),
+        }).pipe(joined.rebalanceLock.withPermits(1)),
     )
-    return { isHealthy: Effect.sync(() => joined.members.has(member.id) && !member.rebalancing) }
+    return { isHealthy: Effect.sync(() => joined.members.has(member.id) && !member.isRebalancing) }
   })
 
   return Context.make(EventLog, { append, partitionOf: (key) => partitionFor(key, partitions) }).pipe(
@@ -346,15 +354,15 @@ const make = Effect.fnUntraced(function* (partitions: number) {
     Context.add(MemoryKafka, {
       set: (next) =>
         Effect.sync(() => {
-          state = next
-          if (next === 'hanging') restored = Latch.makeUnsafe(false)
-          else restored.openUnsafe()
+          brokerState = next
+          if (next === 'hanging') available = Latch.makeUnsafe(false)
+          else available.openUnsafe()
         }),
       records: topicOf,
     }),
   )
 })
 
-/** The port's services in memory. Every topic exists, with so many partitions. */
+/** Every topic exists, with this number of partitions. */
 export const layerMemory = (partitions: number): Layer.Layer<EventLog | ConsumerGroups | MemoryKafka> =>
   Layer.effectContext(make(partitions))

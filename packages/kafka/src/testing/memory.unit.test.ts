@@ -1,16 +1,16 @@
 import { Effect, Layer } from 'effect'
 import { layerMemory, MemoryKafka } from './memory.ts'
-import { CONTRACT_PARTITIONS, portContract, TestBus } from '../port.contract.ts'
+import { CONTRACT_PARTITIONS, portContract, TestKafka } from '../port.contract.ts'
 
-let names = 0
+let counter = 0
 
-const testBus = Layer.effect(
-  TestBus,
-  Effect.map(MemoryKafka, (bus) => ({
-    topics: (count: number) => Effect.sync(() => Array.from({ length: count }, () => `topic-${names++}`)),
-    group: Effect.sync(() => `group-${names++}`),
-    set: bus.set,
+const testKafka = Layer.effect(
+  TestKafka,
+  Effect.map(MemoryKafka, (kafka) => ({
+    topics: (count: number) => Effect.sync(() => Array.from({ length: count }, () => `topic-${counter++}`)),
+    group: Effect.sync(() => `group-${counter++}`),
+    set: kafka.set,
   })),
 )
 
-portContract('memory', testBus.pipe(Layer.provideMerge(layerMemory(CONTRACT_PARTITIONS))))
+portContract('memory', testKafka.pipe(Layer.provideMerge(layerMemory(CONTRACT_PARTITIONS))))

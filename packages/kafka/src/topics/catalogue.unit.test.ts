@@ -4,10 +4,10 @@ import { deadLetterTopic, topicCatalogue, topicNames } from './catalogue.ts'
 
 const DAY = 86_400_000
 
-describe('the catalogue', () => {
+describe('topicCatalogue', () => {
   const production = topicCatalogue({ prefix: '', partitions: 48, replicationFactor: 3 })
 
-  it('holds every topic and its dead letters, with one partition count', () => {
+  it('contains every topic and its dead-letter topic, with one number of partitions', () => {
     const names = Object.values(topicNames())
     assert.sameMembers(
       production.map(({ topic }) => topic),
@@ -16,7 +16,7 @@ describe('the catalogue', () => {
     assert.deepStrictEqual([...new Set(production.map(({ partitions }) => partitions))], [48])
   })
 
-  it('keeps what the architecture says', () => {
+  it('has the retention of the architecture', () => {
     const days = (topic: string) =>
       Number(production.find((spec) => spec.topic === topic)!.config['retention.ms']) / DAY
     assert.isAtLeast(days('hub.accepted.otp.v1'), 395)
@@ -26,7 +26,7 @@ describe('the catalogue', () => {
     assert.strictEqual(days('hub.webhooks.v1.dead-letter'), 90)
   })
 
-  it('loses nothing with one replica of three down, and runs on a single broker', () => {
+  it('requires two of three replicas, and works with a single broker', () => {
     assert.strictEqual(production[0]!.config['min.insync.replicas'], '2')
     const local = topicCatalogue({ prefix: 'x.', partitions: 6, replicationFactor: 1 })
     assert.strictEqual(local[0]!.config['min.insync.replicas'], '1')
@@ -35,8 +35,8 @@ describe('the catalogue', () => {
 })
 
 describe('partitionFor', () => {
-  it('agrees with the Java client', () => {
-    // murmur2 vectors of Kafka's own UtilsTest, as partitions of a thousand.
+  it('selects the same partition as the Java client', () => {
+    // murmur2 vectors of Kafka's UtilsTest, for 1,000 partitions.
     const hashes = {
       '21': -973932308,
       foobar: -790332482,
