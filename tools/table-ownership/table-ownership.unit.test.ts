@@ -10,7 +10,10 @@ import { describe, expect, it } from 'vitest'
 const ROOT = join(import.meta.dirname, '../..')
 const MIGRATIONS = join(ROOT, 'packages/store/migrations')
 
-/** SQL that still has to move to `packages/store/src/tables`, as `app: table`. This list may only shrink. */
+/**
+ * SQL that still has to move to `packages/store/src/tables`, as `app: table`. This list may only
+ * shrink.
+ */
 const KNOWN_EXCEPTIONS: ReadonlySet<string> = new Set([
   'command-api: command.opt_outs',
   'command-api: command.sealing_keys',
@@ -45,7 +48,10 @@ const withoutComments = (source: string): string =>
 const mentions = (source: string, table: string): boolean =>
   new RegExp(`(?<![\\w.])${table.replace('.', '\\.')}(?!\\w)`, 'u').test(source)
 
-/** Each `app: table` where a source of the app names a table that the app does not own, with its files. */
+/**
+ * Each `app: table` where a source of the app names a table that the app does not own, with its
+ * files.
+ */
 const foreignTables = (): ReadonlyMap<string, ReadonlyArray<string>> => {
   const found = new Map<string, Array<string>>()
   for (const path of globSync('apps/*/src/**/*.ts', { cwd: ROOT }).filter((file) => !isTestHelper(file))) {

@@ -24,7 +24,9 @@ const counterBy = (name: string, description: string, label: string) => {
 
 /** Seconds. A transaction takes milliseconds; its deadline is five seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** Seconds since a fact occurred: one second is normal, minutes mean that the projector catches up. */
+/**
+ * Seconds since a fact occurred: one second is normal, minutes mean that the projector catches up.
+ */
 const WAIT = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 1800]
 /** Records of a transaction batch, up to its limit. */
 const SIZES = [1, 5, 10, 50, 100, 250, 500, 1000, 2000, 4000]
@@ -37,34 +39,34 @@ export const recordsApplied = counterBy(
 export const eventsRecorded = counter('hub_projector_events_total', 'Events recorded in the journal.')
 export const deadLetters = counterBy(
   'hub_projector_dead_letters_total',
-  'Records that cannot be read or applied.',
+  'Records that cannot be decoded or applied.',
   'topic',
 )
 export const failures = counterBy(
   'hub_projector_failures_total',
-  'Failed attempts: of a transaction (storage), of a dead letter or a publication (bus), of ownership (superseded).',
+  'Failures by cause: a transaction (storage), an append to Kafka (bus), a lost partition (superseded), a defect.',
   'cause',
 )
 export const unreadablePayloads = counter(
   'hub_projector_unreadable_payloads_total',
-  'Payloads that do not open although their key is there.',
+  'Payloads that cannot be decrypted although their key exists.',
 )
 export const rebuiltRecords = counter(
   'hub_projector_rebuilt_records_total',
   'Records folded into the tables of a rebuild.',
 )
 
-const pollRecords = Metric.histogram('hub_projector_poll_records', {
+const batchRecords = Metric.histogram('hub_projector_poll_records', {
   description: 'Records applied in one transaction.',
   boundaries: SIZES,
 })
 const serviceTime = Metric.histogram('hub_projector_transaction_seconds', {
-  description: 'Service time: how long the transaction of a poll takes.',
+  description: 'Service time: how long the transaction of a batch takes.',
   boundaries: SECONDS,
 })
 const waitTime = Metric.histogram('hub_projector_wait_seconds', {
   description:
-    'Wait time: from when something happened until it can be read; the oldest record of each partition in a poll.',
+    'Wait time: from when a fact occurred until it can be read; the oldest record of each partition in a batch.',
   boundaries: WAIT,
 })
 const outboxRows = Metric.gauge('hub_projector_outbox_rows', {
@@ -75,11 +77,11 @@ const outboxAge = Metric.gauge('hub_projector_outbox_oldest_row_seconds', {
     'Age of the oldest transaction whose events are not published yet, in seconds; 0 when there is none.',
 })
 const rebuildLag = Metric.gauge('hub_projector_rebuild_behind_records', {
-  description: 'Records by which the rebuild under way is behind the live projection.',
+  description: 'Records by which the current rebuild is behind the live projection.',
 })
 
 export const observeTransaction = (records: number, milliseconds: number): Effect.Effect<void> =>
-  Effect.andThen(Metric.update(pollRecords, records), Metric.update(serviceTime, milliseconds / 1000))
+  Effect.andThen(Metric.update(batchRecords, records), Metric.update(serviceTime, milliseconds / 1000))
 export const observeWait = (milliseconds: number): Effect.Effect<void> =>
   Metric.update(waitTime, Math.max(0, milliseconds) / 1000)
 export const observeOutbox = (rows: number, ageSeconds: number): Effect.Effect<void> =>

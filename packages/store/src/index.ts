@@ -1,4 +1,7 @@
-/** PostgreSQL: connections, migrations, shared tables, outbox, encryption, retention, erasure and restore. */
+/**
+ * PostgreSQL: connections, migrations, shared tables, outbox, encryption, retention, erasure and
+ * restore.
+ */
 export {
   insertAccount,
   insertApiKey,

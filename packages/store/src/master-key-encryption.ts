@@ -1,12 +1,14 @@
 /**
- * Encryption at rest under the master key (`HUB_MASTER_KEY`), which is not stored in PostgreSQL or Kafka.
+ * Encryption at rest under the master key (`HUB_MASTER_KEY`), which is not stored in PostgreSQL or
+ * Kafka.
  *
- * A ciphertext is `version (1) | nonce (12) | tag (16) | encrypted bytes`, AES-256-GCM. Under the master key,
- * `2 | key id (4)` precedes it. HKDF derives one key for each purpose. The additional data (`aad`) binds a
- * ciphertext to its row, so that it cannot be decrypted in another row.
+ * A ciphertext is `version (1) | nonce (12) | tag (16) | encrypted bytes`, AES-256-GCM. Under the
+ * master key, `2 | key id (4)` precedes it. HKDF derives one key for each purpose. The additional
+ * data (`aad`) binds a ciphertext to its row, so that it cannot be decrypted in another row.
  *
- * To change the master key: add the new key to `HUB_PREVIOUS_MASTER_KEYS` of every process. Then exchange the
- * two settings. Then wait until the log says that the previous key is no longer needed (`reencryptColumn`).
+ * To change the master key: add the new key to `HUB_PREVIOUS_MASTER_KEYS` of every process. Then
+ * exchange the two settings. Then wait until the log says that the previous key is no longer needed
+ * (`reencryptColumn`).
  */
 import {
   createCipheriv,
@@ -34,7 +36,10 @@ const NONCE = 12
 const TAG = 16
 const HEADER = 1 + NONCE + TAG
 
-/** One call for random bytes costs as much as the cipher, so it yields this many nonces. Each is used once. */
+/**
+ * One call for random bytes costs as much as the cipher, so it yields this many nonces. Each is
+ * used once.
+ */
 const NONCES_PER_CALL = 256
 let unusedNonces = Buffer.alloc(0)
 const nextNonce = (): Buffer => {
@@ -45,8 +50,9 @@ const nextNonce = (): Buffer => {
 }
 
 /**
- * Encrypts with AES-256-GCM and a random nonce. 2^32 ciphertexts for one key are safe; no key here comes close.
- * The key is a `KeyObject` because a key of plain bytes makes each call three times as expensive.
+ * Encrypts with AES-256-GCM and a random nonce. 2^32 ciphertexts for one key are safe; no key here
+ * comes close. The key is a `KeyObject` because a key of plain bytes makes each call three times as
+ * expensive.
  */
 export const encryptWithKey = (key: KeyObject, aad: string, plain: Uint8Array): Buffer => {
   const nonce = nextNonce()
@@ -79,7 +85,8 @@ class Keyring {
 
   constructor(master: Buffer) {
     this.#master = master
-    // The key id is a truncated derived key: it identifies the master key and reveals nothing about it.
+    // The key id is a truncated derived key: it identifies the master key and reveals nothing about
+    // it.
     this.prefix = Buffer.concat([Buffer.of(WITH_KEY_ID), this.#derive('key-id').subarray(0, KEY_ID)])
   }
 
@@ -102,7 +109,10 @@ class Keyring {
 export class MasterKeyEncryption extends Context.Service<
   MasterKeyEncryption,
   {
-    /** Encrypts under the current master key. `aad`: the public id of the object that owns the ciphertext. */
+    /**
+     * Encrypts under the current master key. `aad`: the public id of the object that owns the
+     * ciphertext.
+     */
     readonly encrypt: (purpose: EncryptionPurpose, aad: string, plain: Uint8Array) => Buffer
     readonly decrypt: (
       purpose: EncryptionPurpose,

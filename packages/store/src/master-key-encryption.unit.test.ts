@@ -64,7 +64,8 @@ describe('a box', () => {
       const fresh = masterKey.encrypt('webhook-secret', 'we_1', plain)
       expect(fresh.subarray(0, 5)).not.toEqual(box.subarray(0, 5))
       expect(yield* opens(yield* masterKeyOf(second), fresh)).toBe('whsec_secret')
-      // Before the exchange, the processes that have the new key among the others open what the first one writes.
+      // Before the exchange, the processes that have the new key among the others open what the
+      // first one writes.
       expect(yield* opens(yield* masterKeyOf(first, second), fresh)).toBe('whsec_secret')
     }),
   )

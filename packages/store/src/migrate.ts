@@ -1,6 +1,6 @@
 /**
- * Migrations: numbered SQL files, applied once and in order under an advisory lock. A checksum detects an edit of
- * an applied file.
+ * Migrations: numbered SQL files, applied once and in order under an advisory lock. A checksum
+ * detects an edit of an applied file.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -70,8 +70,8 @@ export const migrationStatus: Effect.Effect<MigrationStatus, StorageUnavailable 
   })
 
 /**
- * Migrates a database to the schema of this version. Each file is one transaction. Waits for another process that
- * migrates. Safe to repeat. Returns the names of the files that it applied.
+ * Migrates a database to the schema of this version. Each file is one transaction. Waits for
+ * another process that migrates. Safe to repeat. Returns the names of the files that it applied.
  */
 export const migrate = (
   url: string,

@@ -1,7 +1,8 @@
 /**
- * The relay of a transactional outbox. A transaction stores encoded records together with the change that they
- * describe; the relay appends them to Kafka. It deletes a row after Kafka has acknowledged all of its records.
- * After a crash in between it appends the row again, and readers drop the repeated records by id.
+ * The relay of a transactional outbox. A transaction stores encoded records together with the
+ * change that they describe; the relay appends them to Kafka. It deletes a row after Kafka has
+ * acknowledged all of its records. After a crash in between it appends the row again, and readers
+ * drop the repeated records by id.
  */
 import { Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
@@ -12,18 +13,18 @@ export type OutboxTable = 'command.outbox' | 'read.event_outbox'
 const ROWS_PER_STEP = 50
 
 /**
- * Bytes of one step, after which it takes no further row: some thousands of records. So a step ends well within
- * the deadline of its transaction, whatever the rows contain.
+ * Bytes of one step, after which it takes no further row: some thousands of records. So a step ends
+ * well within the deadline of its transaction, whatever the rows contain.
  */
 const BYTES_PER_STEP = 2 * 1024 * 1024
 
 /**
- * Publishes the oldest rows in order and deletes them. An advisory lock lets one process at a time do this for a
- * table, so that the order holds with any number of replicas. Returns the number of published rows: 0 while
- * another process has the lock.
+ * Publishes the oldest rows in order and deletes them. An advisory lock lets one process at a time
+ * do this for a table, so that the order holds with any number of replicas. Returns the number of
+ * published rows: 0 while another process has the lock.
  *
- * `publish` gets the rows in order. It must fail if Kafka has not acknowledged every record; then all rows stay.
- * `olderThanMs` excludes younger rows, which their writer is publishing itself.
+ * `publish` gets the rows in order. It must fail if Kafka has not acknowledged every record; then
+ * all rows stay. `olderThanMs` excludes younger rows, which their writer is publishing itself.
  */
 export const relayOutbox = <E, R>(
   table: OutboxTable,

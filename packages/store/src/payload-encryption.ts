@@ -1,9 +1,10 @@
 /**
- * Payload encryption: Kafka and the ledger contain recipient number and text only encrypted under short-lived
- * payload keys. `command.sealing_keys` stores these keys, wrapped by the master key.
+ * Payload encryption: Kafka and the ledger contain recipient number and text only encrypted under
+ * short-lived payload keys. `command.sealing_keys` stores these keys, wrapped by the master key.
  *
- * A payload key is destroyed when its messages can no longer be handed over, or when their retention ends.
- * Its destruction makes every ciphertext in the topics unreadable: such a payload has expired.
+ * A payload key is destroyed when its messages can no longer be handed over, or when their
+ * retention ends. Its destruction makes every ciphertext in the topics unreadable: such a payload
+ * has expired.
  */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { Clock, Context, Effect, Layer, Metric, Semaphore } from 'effect'
@@ -16,8 +17,8 @@ import {
 import { Sql, type StorageError } from './sql.ts'
 
 /**
- * What a key encrypts: payloads of a message class, operator reports and inbound messages (`report`), or
- * numbers and texts at rest (`personal`).
+ * What a key encrypts: payloads of a message class, operator reports and inbound messages
+ * (`report`), or numbers and texts at rest (`personal`).
  */
 export type PayloadKeyPurpose = 'otp' | 'service' | 'report' | 'personal'
 
@@ -26,8 +27,8 @@ const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
 /**
- * How long one key encrypts new payloads, ms. A one-time code is valuable to a thief for minutes, a message
- * for longer. Data that is kept for months is destroyed to the day.
+ * How long one key encrypts new payloads, ms. A one-time code is valuable to a thief for minutes, a
+ * message for longer. Data that is kept for months is destroyed to the day.
  */
 const USED_FOR: Record<PayloadKeyPurpose, number> = {
   otp: 5 * MINUTE,
@@ -37,9 +38,10 @@ const USED_FOR: Record<PayloadKeyPurpose, number> = {
 }
 
 /**
- * When a key is destroyed, from the end of its use; both in ms since the epoch. `otp` and `service`: the
- * lifetime before handover (5 min, 24 h), and the same again for a projector that lags behind. Raw operator
- * reports and inbound messages: 90 days. Numbers and texts: one year (specification, Retention).
+ * When a key is destroyed, from the end of its use; both in ms since the epoch. `otp` and
+ * `service`: the lifetime before handover (5 min, 24 h), and the same again for a projector that
+ * lags behind. Raw operator reports and inbound messages: 90 days. Numbers and texts: one year
+ * (specification, Retention).
  */
 const DESTROYED_AT: Record<PayloadKeyPurpose, (usableUntil: number) => number> = {
   otp: (end) => end + 15 * MINUTE,
@@ -52,9 +54,10 @@ const DESTROYED_AT: Record<PayloadKeyPurpose, (usableUntil: number) => number> =
 }
 
 /**
- * Reports are kept for months but must be erasable for one recipient. So recipients are divided into shares,
- * and each share has its own `report` key. An erasure then also destroys the reports of 1/256 of the other
- * recipients, at most 90 days of them (docs/decisions/0019). 256 keys per day are a small table.
+ * Reports are kept for months but must be erasable for one recipient. So recipients are divided
+ * into shares, and each share has its own `report` key. An erasure then also destroys the reports
+ * of 1/256 of the other recipients, at most 90 days of them (docs/decisions/0019). 256 keys per day
+ * are a small table.
  */
 export const RECIPIENT_SHARES = 256
 
@@ -64,7 +67,7 @@ export const recipientShareOf = (recipient: string): number =>
   (Number.parseInt(recipient.slice(0, 2), 16) || 0) % RECIPIENT_SHARES
 
 const keyAge = Metric.gauge('hub_sealing_key_age_seconds', {
-  description: 'Age of the key that payloads are sealed with now, by purpose.',
+  description: 'Age of the key that encrypts new payloads, by purpose.',
 })
 /** The gauge of each purpose, bound once because every acceptance batch updates it. */
 const keyAges = new Map<PayloadKeyPurpose, Metric.Metric<number, unknown>>()
@@ -74,7 +77,9 @@ const keyAgeOf = (purpose: PayloadKeyPurpose) => {
   return bound
 }
 
-/** Enough for a year of `personal` keys, two days of `service` keys and the `report` keys of today. */
+/**
+ * Enough for a year of `personal` keys, two days of `service` keys and the `report` keys of today.
+ */
 const CACHE_SIZE = 1024
 
 /** How long the cache uses a key without a check in PostgreSQL that nobody has destroyed it. */
@@ -85,27 +90,35 @@ export interface PayloadKey {
   readonly id: string
   /** When a new key replaces it for new payloads, ms since the epoch. */
   readonly usableUntil: number
-  /** `aad` names the owner of the payload: the message id; for reports see the dispatcher's report sink. */
+  /**
+   * `aad` names the owner of the payload: the message id; for reports see the dispatcher's report
+   * sink.
+   */
   readonly encrypt: (aad: string, plain: Uint8Array) => Buffer
 }
 
 export class PayloadEncryption extends Context.Service<
   PayloadEncryption,
   {
-    /** The key for new payloads of a purpose. Creates the key of the current period if it does not exist. */
+    /**
+     * The key for new payloads of a purpose. Creates the key of the current period if it does not
+     * exist.
+     */
     readonly currentKey: (
       purpose: PayloadKeyPurpose,
     ) => Effect.Effect<PayloadKey, StorageError | DecryptionFailed>
     /**
-     * Decrypts a payload. Returns `null` when the key was destroyed: the payload has expired. Fails with
-     * `DecryptionFailed` when the key exists but does not match the ciphertext.
+     * Decrypts a payload. Returns `null` when the key was destroyed: the payload has expired. Fails
+     * with `DecryptionFailed` when the key exists but does not match the ciphertext.
      */
     readonly decrypt: (
       keyId: string,
       aad: string,
       ciphertext: Uint8Array,
     ) => Effect.Effect<Buffer | null, StorageError | DecryptionFailed>
-    /** The `personal` key for messages accepted at `at` (ms); `null` when that is over a year ago. */
+    /**
+     * The `personal` key for messages accepted at `at` (ms); `null` when that is over a year ago.
+     */
     readonly keyOfDay: (at: number) => Effect.Effect<PayloadKey | null, StorageError | DecryptionFailed>
     /** The `report` keys of today, indexed by `recipientShareOf`. */
     readonly recipientShareKeys: Effect.Effect<ReadonlyArray<PayloadKey>, StorageError | DecryptionFailed>
@@ -154,7 +167,10 @@ export class PayloadEncryption extends Context.Service<
         return keys
       })
 
-      /** A key from the cache. An entry never outlives `destroy_after`: a destroyed key is gone everywhere. */
+      /**
+       * A key from the cache. An entry never outlives `destroy_after`: a destroyed key is gone
+       * everywhere.
+       */
       const cached = (id: string, now: number): KeyObject | null => {
         const entry = cache.get(id)
         if (entry === undefined) return null
@@ -168,7 +184,10 @@ export class PayloadEncryption extends Context.Service<
         return key ?? (yield* load([id])).get(id) ?? null
       })
 
-      /** Creates the missing keys of the period that begins at `start`, and returns all of them by id. */
+      /**
+       * Creates the missing keys of the period that begins at `start`, and returns all of them by
+       * id.
+       */
       const create = Effect.fnUntraced(function* (
         purpose: PayloadKeyPurpose,
         start: number,

@@ -1,7 +1,7 @@
 /**
- * Re-encryption after a change of the master key: decrypts the values of a column with their key and encrypts
- * them with the current key. It works in small steps while the hub runs.
- * Source: specification, Webhook endpoint (secret).
+ * Re-encryption after a change of the master key: decrypts the values of a column with their key
+ * and encrypts them with the current key. It works in small steps while the hub runs. Source:
+ * specification, Webhook endpoint (secret).
  */
 import { Effect } from 'effect'
 import { type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
@@ -17,7 +17,10 @@ export interface EncryptedColumn {
   readonly purpose: EncryptionPurpose
   /** The additional data of a ciphertext, from the key of its row as text. */
   readonly aad: (key: string) => string
-  /** A column that is not null where the ciphertext is under a payload key instead of the master key. */
+  /**
+   * A column that is not null where the ciphertext is under a payload key instead of the master
+   * key.
+   */
   readonly payloadKeyColumn?: string
 }
 
@@ -40,7 +43,10 @@ interface Row {
   readonly ciphertext: Buffer | null
 }
 
-/** Passes through a column once. Safe to repeat, to interrupt, and to run in several processes at once. */
+/**
+ * Passes through a column once. Safe to repeat, to interrupt, and to run in several processes at
+ * once.
+ */
 export const reencryptColumn = Effect.fnUntraced(function* ({
   aad,
   column,
@@ -84,7 +90,8 @@ export const reencryptColumn = Effect.fnUntraced(function* ({
       }
     }
     if (changes.length > 0) {
-      // Updates only values that are still as read: a value written since then is under the current key.
+      // Updates only values that are still as read: a value written since then is under the current
+      // key.
       reencrypted += yield* sql.run(async (q) => {
         const updated = await q`
           UPDATE ${q(table)} AS t SET ${q(column)} = decode(n.after, 'hex')

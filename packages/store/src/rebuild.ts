@@ -1,20 +1,23 @@
 /**
- * Requests for rebuilds of the read models, and their status: one row of `command.rebuilds` each. The projector
- * executes a request (apps/projector/src/rebuild). Source: docs/decisions/0020.
+ * Requests for rebuilds of the read models, and their status: one row of `command.rebuilds` each.
+ * The projector executes a request (apps/projector/src/rebuild). Source: docs/decisions/0020.
  */
 import { randomUUID } from 'node:crypto'
 import { Data, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
 
 /**
- * What follows the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables replace the live ones
- * if nothing differs. `swap`: they replace them in any case.
+ * What follows the comparison. `compare_only`: nothing. `swap_if_equal`: the rebuilt tables replace
+ * the live ones if nothing differs. `swap`: they replace them in any case.
  */
 export type RebuildPolicy = 'compare_only' | 'swap_if_equal' | 'swap'
 
 export type RebuildState = 'requested' | 'folding' | 'comparing' | 'swapping' | 'ended'
 
-/** The result. `compared`: a swap was not requested. `refused`: rows differ, so the tables were not swapped. */
+/**
+ * The result. `compared`: a swap was not requested. `refused`: rows differ, so the tables were not
+ * swapped.
+ */
 export type RebuildOutcome = 'compared' | 'refused' | 'swapped' | 'cancelled' | 'failed'
 
 /** A row that differs between the tables. Contains names and ids only. */
@@ -47,7 +50,10 @@ export interface Rebuild {
   readonly outcome: RebuildOutcome | null
   /** The reason of a failure, as a code. */
   readonly failure: string | null
-  /** Messages from this time on are rebuilt, because the topics contain all of them; `null`: all messages. */
+  /**
+   * Messages from this time on are rebuilt, because the topics contain all of them; `null`: all
+   * messages.
+   */
   readonly since: number | null
   /** Records folded. */
   readonly records: number
@@ -129,7 +135,10 @@ export const readRebuild = (id: string): Effect.Effect<Rebuild | null, StorageEr
     }),
   )
 
-/** Cancels the rebuild in progress and returns it, or `null` without one. The live tables stay as they are. */
+/**
+ * Cancels the rebuild in progress and returns it, or `null` without one. The live tables stay as
+ * they are.
+ */
 export const cancelRebuild: Effect.Effect<Rebuild | null, StorageError, Sql> = Effect.flatMap(Sql, (sql) =>
   sql.run(async (q) => {
     const [row] = await q<Row[]>`

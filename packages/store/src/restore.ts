@@ -1,6 +1,7 @@
 /**
- * Repairs a database after its restore from a backup, from records that Kafka still has: the event journals, the
- * used references and the spend of the months. See docs/operating.md, Backup and restore.
+ * Repairs a database after its restore from a backup, from records that Kafka still has: the event
+ * journals, the used references and the spend of the months. See docs/operating.md, Backup and
+ * restore.
  */
 import { Duration, Effect } from 'effect'
 import { Sql, type StorageError } from './sql.ts'
@@ -26,9 +27,10 @@ const journalOf = ({ account, mode }: Pick<PublishedEvent, 'account' | 'mode'>):
   `${account} ${mode}`
 
 /**
- * Appends published events to their journals, with their old sequence numbers. Skips events that a journal has,
- * and events after a gap. The events of a journal must be in the order of their sequence numbers. No other process
- * may record events meanwhile. Returns the numbers of restored events and of events after a gap.
+ * Appends published events to their journals, with their old sequence numbers. Skips events that a
+ * journal has, and events after a gap. The events of a journal must be in the order of their
+ * sequence numbers. No other process may record events meanwhile. Returns the numbers of restored
+ * events and of events after a gap.
  */
 export const restoreEvents = (
   events: ReadonlyArray<PublishedEvent>,
@@ -84,9 +86,10 @@ export const restoreEvents = (
 const DEADLINE = { deadline: Duration.minutes(5) }
 
 /**
- * Restores used references and the spend from the read models, for messages accepted since a time (ms since the
- * epoch). Call it when the projector has reached the end of the topics and command-api accepts nothing yet.
- * Returns the numbers of restored references and of recalculated spend periods. Safe to repeat.
+ * Restores used references and the spend from the read models, for messages accepted since a time
+ * (ms since the epoch). Call it when the projector has reached the end of the topics and
+ * command-api accepts nothing yet. Returns the numbers of restored references and of recalculated
+ * spend periods. Safe to repeat.
  */
 export const restoreLedger = (
   since: number,

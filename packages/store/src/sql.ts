@@ -9,8 +9,8 @@ export type { Queries } from './pool.ts'
 export type SqlFragment = ReturnType<Queries>
 
 /**
- * PostgreSQL is unreachable, too slow, or shutting down. Retryable. After the timeout of a transaction its outcome
- * is unknown: it may have committed.
+ * PostgreSQL is unreachable, too slow, or shutting down. Retryable. After the timeout of a
+ * transaction its outcome is unknown: it may have committed.
  */
 export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly reason: 'unreachable' | 'timeout' | 'conflict' | 'failed'
@@ -18,7 +18,10 @@ export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly detail: string
 }> {}
 
-/** PostgreSQL rejects the data (SQLSTATE class 22, 23 or 54). A retry with the same data fails again. */
+/**
+ * PostgreSQL rejects the data (SQLSTATE class 22, 23 or 54). A retry with the same data fails
+ * again.
+ */
 export class StorageRejected extends Data.TaggedError('StorageRejected')<{
   /** SQLSTATE. */
   readonly code: string
@@ -28,7 +31,10 @@ export class StorageRejected extends Data.TaggedError('StorageRejected')<{
 
 export type StorageError = StorageUnavailable | StorageRejected
 
-/** Deadlocks, serialization failures and lock timeouts: PostgreSQL rolled back, and a retry may succeed. */
+/**
+ * Deadlocks, serialization failures and lock timeouts: PostgreSQL rolled back, and a retry may
+ * succeed.
+ */
 const CONFLICTS = new Set(['40001', '40P01', '55P03'])
 
 const field = (error: unknown, name: string): string | null => {
@@ -37,7 +43,9 @@ const field = (error: unknown, name: string): string | null => {
   return typeof value === 'string' ? value : null
 }
 
-/** Classifies an error of the driver. Keeps only codes, because PostgreSQL's messages quote data. */
+/**
+ * Classifies an error of the driver. Keeps only codes, because PostgreSQL's messages quote data.
+ */
 export const toStorageError = (error: unknown): StorageError => {
   const code = field(error, 'code') ?? 'unknown'
   if (/^[0-9A-Z]{5}$/u.test(code)) {
@@ -74,7 +82,10 @@ export interface SqlShape {
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
-  /** A transaction: commits when `body` resolves, rolls back when it rejects. Retries `body` after a conflict. */
+  /**
+   * A transaction: commits when `body` resolves, rolls back when it rejects. Retries `body` after a
+   * conflict.
+   */
   readonly transaction: <A>(
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
@@ -98,7 +109,8 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
             // PostgreSQL gives up too, so that an abandoned statement releases its locks.
             statement_timeout: 10_000,
             idle_in_transaction_session_timeout: 10_000,
-            // Rows are looked up by key, thousands at a time, in partitioned tables: docs/decisions/0009.
+            // Rows are looked up by key, thousands at a time, in partitioned tables:
+            // docs/decisions/0009.
             plan_cache_mode: 'force_generic_plan',
             enable_seqscan: false,
           },
@@ -143,8 +155,9 @@ export const makeSql = (url: Redacted.Redacted<string>, max: number, name: strin
 /** The database of the hub. Settings: `databaseUrl`, `databasePool`. */
 export class Sql extends Context.Service<Sql, SqlShape>()('@hub/store/Sql') {
   /**
-   * `app`: the application name in PostgreSQL. `maxConnections`: a bound for apps that need few connections.
-   * Statements rotate over all connections, and each connection has its own plans and caches.
+   * `app`: the application name in PostgreSQL. `maxConnections`: a bound for apps that need few
+   * connections. Statements rotate over all connections, and each connection has its own plans and
+   * caches.
    */
   static readonly layer = (
     app: string,

@@ -71,7 +71,8 @@ describe('Sql', () => {
       const sql = yield* Sql
       yield* sql.run((q) => q`CREATE TABLE locks (id integer PRIMARY KEY, taken integer NOT NULL)`)
       yield* sql.run((q) => q`INSERT INTO locks VALUES (1, 0), (2, 0)`)
-      // Both take their first row, then each wants the other's. The barrier makes the deadlock certain, once.
+      // Both take their first row, then each wants the other's. The barrier makes the deadlock
+      // certain, once.
       let arrived = 0
       let open: () => void = () => {}
       const both = new Promise<void>((resolve) => (open = resolve))

@@ -1,7 +1,7 @@
 /**
- * Events about aggregates: a batch is complete, an account has crossed its spend threshold. The database decides
- * that each happens once (`closeBatches`, `markCrossedThresholds`). This file selects the candidates and makes
- * the journal entries. Pure.
+ * Events about aggregates: a batch is complete, an account has crossed its spend threshold. The
+ * database decides that each happens once (`closeBatches`, `markCrossedThresholds`). This file
+ * selects the candidates and makes the journal entries. Pure.
  */
 import { batchCompleted, type BatchTally, type Mode, spendPeriodOf, spendThresholdCrossed } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'

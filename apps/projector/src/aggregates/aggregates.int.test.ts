@@ -356,7 +356,8 @@ describe('a batch', () => {
             (effect) => Effect.runFork(Effect.provideService(effect, Sql, sql)),
           )
           for (let waiting = 0; waiting < 2;) {
-            // What a session waits for does not show in a transaction's own picture of the statistics: it is asked anew.
+            // What a session waits for does not show in a transaction's own picture of the
+            // statistics: it is asked anew.
             const [row] = await q<{ waiting: number }[]>`
             SELECT pg_stat_clear_snapshot(), (
               SELECT count(*)::integer FROM pg_stat_activity

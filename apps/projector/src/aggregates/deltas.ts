@@ -1,7 +1,8 @@
 /**
- * Deltas of the aggregates over messages (batches, daily statistics). The contribution of a message is a function
- * of its row alone. A transaction adds the difference between the rows before and after it. So the aggregates are
- * correct for any interleaving, repetition and batching of facts, and follow late corrections. Pure.
+ * Deltas of the aggregates over messages (batches, daily statistics). The contribution of a message
+ * is a function of its row alone. A transaction adds the difference between the rows before and
+ * after it. So the aggregates are correct for any interleaving, repetition and batching of facts,
+ * and follow late corrections. Pure.
  */
 import {
   isFinal,
@@ -63,7 +64,10 @@ const count = (counts: StatusCounts, status: Status, by: 1 | -1): void => {
   if (status !== 'accepted' && status !== 'sent') counts[status] += by
 }
 
-/** Whether two states contribute the same. Most changes of a row (an attempt, a read receipt) do not matter. */
+/**
+ * Whether two states contribute the same. Most changes of a row (an attempt, a read receipt) do not
+ * matter.
+ */
 const contributesTheSame = (a: MessageRow, b: MessageRow): boolean =>
   a.status === b.status &&
   a.reason === b.reason &&
@@ -129,7 +133,8 @@ export class AggregateDeltas {
   #statsOf(subject: NonNullable<MessageRow['subject']>): StatsSum {
     const { account, class: messageClass, mode, template } = subject
     const { currency } = subject.price
-    // Every message needs the key, so it contains the day as a number. Only the last part may contain a line feed.
+    // Every message needs the key, so it contains the day as a number. Only the last part may
+    // contain a line feed.
     const key = `${Math.floor(subject.at / DAY_MS)}\n${account}\n${mode}\n${messageClass}\n${currency}\n${template}`
     let sum = this.#stats.get(key)
     if (sum === undefined) {

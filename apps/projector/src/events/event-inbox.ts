@@ -1,6 +1,7 @@
 /**
- * Moves events from `command.event_inbox` into the journal. The inbox contains events that do not come from a
- * message fact, such as `webhook.endpoint_disabled`. Source: specification, Event types; docs/decisions/0011.
+ * Moves events from `command.event_inbox` into the journal. The inbox contains events that do not
+ * come from a message fact, such as `webhook.endpoint_disabled`. Source: specification, Event
+ * types; docs/decisions/0011.
  */
 import { encodeId, type EventType, type Mode } from '@hub/domain'
 import type { TopicNames } from '@hub/kafka'
@@ -28,7 +29,10 @@ interface Row {
   readonly object: object
 }
 
-/** Removes and returns the oldest events, in the order of their insertion. Concurrent callers get different events. */
+/**
+ * Removes and returns the oldest events, in the order of their insertion. Concurrent callers get
+ * different events.
+ */
 const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
   const rows = await q<Row[]>`
     DELETE FROM command.event_inbox WHERE place IN (
@@ -43,7 +47,10 @@ const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
     }))
 }
 
-/** Records the events of the inbox until the scope closes. An event with the same id is recorded once. */
+/**
+ * Records the events of the inbox until the scope closes. An event with the same id is recorded
+ * once.
+ */
 export const runEventInbox = Effect.fnUntraced(function* (topics: TopicNames, publisher: Publisher) {
   const sql = yield* Sql
 
@@ -56,7 +63,8 @@ export const runEventInbox = Effect.fnUntraced(function* (topics: TopicNames, pu
       }
     }, DEADLINE)
     .pipe(
-      // Uninterruptible: a committed row that the publisher does not get waits in the outbox for a while.
+      // Uninterruptible: a committed row that the publisher does not get waits in the outbox for a
+      // while.
       Effect.tap(({ publication }) => (publication === null ? Effect.void : publisher.publish(publication))),
       Effect.uninterruptible,
       Effect.map(({ taken }) => (taken < EVENTS_PER_TRANSACTION ? POLL_INTERVAL : Duration.zero)),

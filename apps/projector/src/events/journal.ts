@@ -1,6 +1,6 @@
 /**
- * Records events: gives each new event the next sequence number of its journal, and writes the journal and the
- * outbox row from which the publisher sends the events.
+ * Records events: gives each new event the next sequence number of its journal, and writes the
+ * journal and the outbox row from which the publisher sends the events.
  */
 import { envelopeOf } from '@hub/domain'
 import { eventRecordedRecord, type OutgoingRecord, type TopicNames } from '@hub/kafka'
@@ -18,7 +18,9 @@ import {
 import { insertOutboxRow } from '../tables/event-outbox.ts'
 import { packRow } from './outbox-row.ts'
 
-/** The events that a transaction recorded. Its outbox row contains them until they are published. */
+/**
+ * The events that a transaction recorded. Its outbox row contains them until they are published.
+ */
 export interface Publication {
   readonly outboxId: string
   readonly records: ReadonlyArray<OutgoingRecord>
@@ -31,7 +33,9 @@ export const journalsOf = (entries: ReadonlyArray<JournalKey>): ReadonlyArray<Jo
   ...new Map(entries.map(({ account, mode }) => [keyOf({ account, mode }), { account, mode }])).values(),
 ]
 
-/** Gives new events their sequence numbers, and leaves out events that are recorded already. Pure. */
+/**
+ * Gives new events their sequence numbers, and leaves out events that are recorded already. Pure.
+ */
 export const assignSequences = (
   entries: ReadonlyArray<JournalEntry>,
   heads: ReadonlyArray<JournalHead>,
@@ -92,14 +96,14 @@ export const writeJournal = async (
 }
 
 /**
- * The clocks of processes and of PostgreSQL agree within a second, otherwise a process is not ready. A day is
- * a large margin, and small beside the month of a partition.
+ * The clocks of processes and of PostgreSQL agree within a second, otherwise a process is not
+ * ready. A day is a large margin, and small beside the month of a partition.
  */
 const CLOCK_SKEW_MS = 24 * 3_600_000
 
 /**
- * The time (ms since the epoch) before which no event of these subjects can be recorded. A UUIDv7 contains the
- * time at which the id was made; any other id gives no lower bound. Pure.
+ * The time (ms since the epoch) before which no event of these subjects can be recorded. A UUIDv7
+ * contains the time at which the id was made; any other id gives no lower bound. Pure.
  */
 export const notRecordedBefore = (
   subjects: ReadonlyArray<{ readonly prefix: 'msg' | 'bat'; readonly id: string }>,
@@ -117,8 +121,8 @@ export const notRecordedBefore = (
 const NO_TRACEPARENTS: ReadonlyMap<string, string> = new Map()
 
 /**
- * Records events that do not come from message facts. Call it last in a transaction, because it locks the
- * journal heads.
+ * Records events that do not come from message facts. Call it last in a transaction, because it
+ * locks the journal heads.
  */
 export const recordEvents = async (
   q: Queries,

@@ -1,6 +1,7 @@
 /**
- * The format of `read.event_outbox.records`: packed records, compressed. Events are repetitive JSON and shrink
- * to a twentieth in half a millisecond. Without compression, PostgreSQL needs far more time for the larger row.
+ * The format of `read.event_outbox.records`: packed records, compressed. Events are repetitive JSON
+ * and shrink to a twentieth in half a millisecond. Without compression, PostgreSQL needs far more
+ * time for the larger row.
  */
 import { decodeOutboxRow, encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
 import { Result } from 'effect'
@@ -12,7 +13,10 @@ const params = { [constants.ZSTD_c_compressionLevel]: 1 }
 export const packRow = (records: ReadonlyArray<OutgoingRecord>): Buffer =>
   zstdCompressSync(encodeOutboxRow(records), { params })
 
-/** Throws on a row that this program did not write. Such a row must stay in the table and be noticed. */
+/**
+ * Throws on a row that this program did not write. Such a row must stay in the table and be
+ * noticed.
+ */
 export const unpackRow = (row: Uint8Array): ReadonlyArray<OutgoingRecord> =>
   Result.getOrThrowWith(
     decodeOutboxRow(zstdDecompressSync(row)),

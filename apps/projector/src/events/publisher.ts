@@ -1,10 +1,10 @@
 /**
- * Publishes recorded events to `hub.webhooks.v1`. Each transaction stored its events in an outbox row. The
- * publisher appends them in the order of the commits, then deletes the rows.
+ * Publishes recorded events to `hub.webhooks.v1`. Each transaction stored its events in an outbox
+ * row. The publisher appends them in the order of the commits, then deletes the rows.
  *
- * After a crash or while Kafka is unavailable, rows stay in the outbox. The publisher relays them, oldest
- * first, before any newer events. So events of an account are published approximately in order. Readers that
- * need the exact order use the sequence numbers.
+ * After a crash or while Kafka is unavailable, rows stay in the outbox. The publisher relays them,
+ * oldest first, before any newer events. So events of an account are published approximately in
+ * order. Readers that need the exact order use the sequence numbers.
  */
 import { EventLog, type KafkaUnavailable, type OutgoingRecord } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
@@ -14,42 +14,59 @@ import { deleteOutboxRows, readOutboxStatus } from '../tables/event-outbox.ts'
 import type { Publication } from './journal.ts'
 import { unpackRow } from './outbox-row.ts'
 
-/** Committed transactions that may wait in memory. With more, Kafka is slower than PostgreSQL and memory only fills. */
+/**
+ * Committed transactions that may wait in memory. With more, Kafka is slower than PostgreSQL and
+ * memory only fills.
+ */
 const QUEUE_CAPACITY = 8
 
-/** No client waits for this. A broker that takes longer for some thousand records counts as unavailable. */
+/**
+ * No client waits for this. A broker that takes longer for some thousand records counts as
+ * unavailable.
+ */
 const APPEND_DEADLINE_MS = 5000
 
 /** How often an idle publisher looks for rows of a projector that died. */
 const IDLE_MS = 5000
 
-/** An older row belongs to a process that died: a living publisher would have finished within its deadline. */
+/**
+ * An older row belongs to a process that died: a living publisher would have finished within its
+ * deadline.
+ */
 const ABANDONED_AFTER_MS = 2 * APPEND_DEADLINE_MS
 
 /** The pause while another projector relays, or while Kafka or PostgreSQL is unavailable. */
 const RETRY_PAUSE_MS = 250
 
-/** How long the process waits at its end for the publication of committed events. The outbox keeps the rest. */
+/**
+ * How long the process waits at its end for the publication of committed events. The outbox keeps
+ * the rest.
+ */
 const SHUTDOWN_GRACE_MS = 1500
 
 /** The relay appends inside its transaction, which has a deadline of 2.5 s. */
 const RELAY_DEADLINE_MS = 2000
 
 export interface Publisher {
-  /** Publishes the events of a transaction. Call it after each commit, in order. Waits while the queue is full. */
+  /**
+   * Publishes the events of a transaction. Call it after each commit, in order. Waits while the
+   * queue is full.
+   */
   readonly publish: (publication: Publication) => Effect.Effect<void>
   /** Reports that the outbox contains rows that were not given to `publish`. */
   readonly relayRemaining: Effect.Effect<void>
 }
 
-/** Runs until the scope closes, and then publishes committed events for at most `SHUTDOWN_GRACE_MS`. */
+/**
+ * Runs until the scope closes, and then publishes committed events for at most `SHUTDOWN_GRACE_MS`.
+ */
 export const makePublisher = Effect.gen(function* () {
   const sql = yield* Sql
   const log = yield* EventLog
   const queue = yield* Queue.bounded<Publication>(QUEUE_CAPACITY)
   /**
-   * Rows older than this (ms since the epoch) are relayed before the queue; `null`: there are none. At the
-   * start, the previous process may have left rows.
+   * Rows older than this (ms since the epoch) are relayed before the queue; `null`: there are none.
+   * At the start, the previous process may have left rows.
    */
   let relayBefore: number | null = yield* Clock.currentTimeMillis
   let working = false
@@ -86,7 +103,10 @@ export const makePublisher = Effect.gen(function* () {
     yield* sql.run((q) => deleteOutboxRows(q, ids))
   })
 
-  /** After a failure: forgets the queue, because the outbox contains everything in it, and relays from there. */
+  /**
+   * After a failure: forgets the queue, because the outbox contains everything in it, and relays
+   * from there.
+   */
   const switchToRelay = Effect.fnUntraced(function* (cause: string) {
     yield* Queue.clear(queue)
     relayBefore = yield* Clock.currentTimeMillis
@@ -138,7 +158,8 @@ export const makePublisher = Effect.gen(function* () {
     publish: (publication) =>
       Effect.gen(function* () {
         if (relayBefore !== null && Queue.isFullUnsafe(queue)) {
-          // Kafka is unavailable. The outbox serves as the queue, so that the read models do not wait for Kafka.
+          // Kafka is unavailable. The outbox serves as the queue, so that the read models do not
+          // wait for Kafka.
           yield* Queue.clear(queue)
           relayBefore = yield* Clock.currentTimeMillis
           return

@@ -1,6 +1,7 @@
 /**
- * Decodes and validates a record. A fact that passes cannot make the fold or an event fail. Any other record
- * becomes a dead letter, with a reason code that names the invalid field and never contains its value.
+ * Decodes and validates a record. A fact that passes cannot make the fold or an event fail. Any
+ * other record becomes a dead letter, with a reason code that names the invalid field and never
+ * contains its value.
  */
 import { decodeId, type MessageFact } from '@hub/domain'
 import { type BatchSealed, decodeRecord, type IncomingRecord } from '@hub/kafka'
@@ -18,7 +19,9 @@ export type DecodedRecord =
   /** It can never be applied. `reason` is a code. */
   | { readonly kind: 'invalid'; readonly reason: string }
 
-/** The last millisecond with a four-digit year, which is the format of timestamps in the contract. */
+/**
+ * The last millisecond with a four-digit year, which is the format of timestamps in the contract.
+ */
 const LATEST = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const AMOUNT = /^\d{1,10}\.\d{2}$/u
 /** ISO 4217. */

@@ -1,10 +1,11 @@
 /**
- * Folds facts into the rows of messages. Pure: takes the stored rows, and returns the changes as data for the
- * transaction to write.
+ * Folds facts into the rows of messages. Pure: takes the stored rows, and returns the changes as
+ * data for the transaction to write.
  *
- * Lanes and log are read in parallel, so a fact may arrive before its `MessageAccepted`. The row and its events then
- * wait. The log keeps the facts of a message in order. Apart from that, the result does not depend on the
- * interleaving of lanes and log, on repetitions, or on where a batch ends. A replay of everything changes nothing.
+ * Lanes and log are read in parallel, so a fact may arrive before its `MessageAccepted`. The row
+ * and its events then wait. The log keeps the facts of a message in order. Apart from that, the
+ * result does not depend on the interleaving of lanes and log, on repetitions, or on where a batch
+ * ends. A replay of everything changes nothing.
  */
 import {
   eventsOf,
@@ -49,7 +50,10 @@ export interface JournalEntry {
   readonly event: PublicEvent
 }
 
-/** The price of a live message at acceptance (`charge`), or the cancellation of that charge (`reversal`). */
+/**
+ * The price of a live message at acceptance (`charge`), or the cancellation of that charge
+ * (`reversal`).
+ */
 export interface Charge {
   readonly messageId: string
   readonly kind: 'charge' | 'reversal'
@@ -133,7 +137,10 @@ const factFor = (messageId: string, { status, reason, at }: StatusChange): Messa
   }
 }
 
-/** Whether the fact proves that an operator accepted the message. It may refuse one with `undelivered` or `rejected`. */
+/**
+ * Whether the fact proves that an operator accepted the message. It may refuse one with
+ * `undelivered` or `rejected`.
+ */
 const provesHandover = (fact: MessageFact): boolean =>
   fact.type === 'MessageSent' ||
   fact.type === 'MessageDelivered' ||
@@ -143,8 +150,8 @@ const rankOf = (change: { readonly status: Status; readonly reason: ReasonCode |
   rank(change.status, change.reason)
 
 /**
- * `rows`: the stored rows of the messages that the facts concern. `facts`: the facts of a batch without void ones,
- * those of each partition in their order.
+ * `rows`: the stored rows of the messages that the facts concern. `facts`: the facts of a batch
+ * without void ones, those of each partition in their order.
  */
 export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<MessageFact>): Changes => {
   const drafts = new Map<string, Draft>()
@@ -186,8 +193,9 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
     switch (fact.type) {
       case 'MessageAccepted': {
         if (draft.subject !== null) {
-          // The first publication reached Kafka, but the client got an error and sent the message again. The message
-          // belongs to the batch of the last answer to the client. Nothing else has changed.
+          // The first publication reached Kafka, but the client got an error and sent the message
+          // again. The message belongs to the batch of the last answer to the client. Nothing else
+          // has changed.
           if (fact.republished && fact.batch !== draft.subject.batch) {
             draft.subject = { ...draft.subject, batch: fact.batch }
             draft.changed = true
@@ -239,7 +247,8 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
           draft.changed = true
         }
         const next = statusOf(fact)
-        // A status that does not supersede the current one is a repetition or lost a race: it causes no event.
+        // A status that does not supersede the current one is a repetition or lost a race: it
+        // causes no event.
         if (next === null || !supersedes(next, draft)) break
         draft.status = next.status
         draft.reason = next.reason
@@ -272,7 +281,10 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   return { accepted, updated, unaccepted, history, operatorIds, events, batches, stats, charges }
 }
 
-/** Columns that follow from the other fields: whether the status is final, its rank, and the final price. */
+/**
+ * Columns that follow from the other fields: whether the status is final, its rank, and the final
+ * price.
+ */
 export const derivedColumns = (row: MessageRow) => ({
   final: isFinal(row.status),
   rank: rank(row.status, row.reason),

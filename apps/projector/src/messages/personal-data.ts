@@ -1,7 +1,7 @@
 /**
- * Re-encrypts the payload of an accepted message for `read.personal_data`: the number, and for class `service`
- * also text and variables. It uses the key of the day of acceptance, which is destroyed after a year
- * (docs/decisions/0018). The text of a one-time code is never stored.
+ * Re-encrypts the payload of an accepted message for `read.personal_data`: the number, and for
+ * class `service` also text and variables. It uses the key of the day of acceptance, which is
+ * destroyed after a year (docs/decisions/0018). The text of a one-time code is never stored.
  */
 import type { MessageAccepted } from '@hub/domain'
 import { PayloadEncryption, type StorageError } from '@hub/store'
@@ -14,7 +14,10 @@ interface Payload {
   readonly variables?: object
 }
 
-/** Parses a payload; `null` when it is invalid. Written by hand: a schema took as long as the decryption. */
+/**
+ * Parses a payload; `null` when it is invalid. Written by hand: a schema took as long as the
+ * decryption.
+ */
 const parsePayload = (plain: Buffer): Payload | null => {
   let parsed: unknown
   try {
@@ -42,7 +45,9 @@ export interface EncryptedPersonalData {
   readonly ciphertext: Buffer
 }
 
-/** Destroyed keys to remember: more than the hourly keys of a year. A destroyed key never returns. */
+/**
+ * Destroyed keys to remember: more than the hourly keys of a year. A destroyed key never returns.
+ */
 const REMEMBERED_KEYS = 10_000
 
 const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
@@ -53,8 +58,8 @@ const reportUnreadable = Effect.fnUntraced(function* (fact: MessageAccepted) {
 })
 
 /**
- * Create it once per process. It remembers which keys are destroyed, so that a replay of old acceptances does
- * not query PostgreSQL for each message.
+ * Create it once per process. It remembers which keys are destroyed, so that a replay of old
+ * acceptances does not query PostgreSQL for each message.
  */
 export const makePersonalData = Effect.gen(function* () {
   const payloadEncryption = yield* PayloadEncryption
@@ -81,8 +86,8 @@ export const makePersonalData = Effect.gen(function* () {
   )
 
   /**
-   * Returns the data by message id. A message whose key is destroyed, or whose payload cannot be decrypted, has
-   * none and is projected without it: the client still gets its status.
+   * Returns the data by message id. A message whose key is destroyed, or whose payload cannot be
+   * decrypted, has none and is projected without it: the client still gets its status.
    */
   const encrypt = Effect.fnUntraced(function* (
     facts: ReadonlyArray<MessageAccepted>,

@@ -1,6 +1,7 @@
 /**
- * Applies a transaction batch and handles every failure: retries while PostgreSQL or Kafka is unavailable, and
- * finds and dead-letters the records that PostgreSQL rejects, so that the partition continues after them.
+ * Applies a transaction batch and handles every failure: retries while PostgreSQL or Kafka is
+ * unavailable, and finds and dead-letters the records that PostgreSQL rejects, so that the
+ * partition continues after them.
  */
 import { epochOf, type MessageAccepted, type MessageFact } from '@hub/domain'
 import {
@@ -60,7 +61,8 @@ export const decodeBatch = (batch: TransactionBatch, rejected: RejectedRecords):
           const { fact } = decoded
           if (record.traceparent !== null) traced.push({ record, messageId: fact.messageId })
           if (fact.type === 'MessageAccepted') accepted.push(fact)
-          // A fact with a lower epoch comes from a zombie: it submitted nothing, and does not know what followed.
+          // A fact with a lower epoch comes from a zombie: it submitted nothing, and does not know
+          // what followed.
           else if ((epochOf(fact) ?? fence) >= fence) logFacts.push(fact)
           break
         }
@@ -92,7 +94,10 @@ export interface ApplyOptions {
   readonly isWanted: () => boolean
 }
 
-/** `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. Both applied nothing. */
+/**
+ * `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. Both applied
+ * nothing.
+ */
 export type ApplyResult = 'applied' | 'superseded' | 'abandoned'
 
 /** A dead letter must be in Kafka before its partition continues. No client waits for it. */
@@ -176,7 +181,9 @@ export const makeApply = Effect.fnUntraced(function* ({
     return yield* applyBatch(topics, { advances, facts, seals, personalData: encrypted }, traces)
   })
 
-  /** After the transaction: moves the positions in memory, and gives the events to the publisher. */
+  /**
+   * After the transaction: moves the positions in memory, and gives the events to the publisher.
+   */
   const complete = Effect.fnUntraced(function* (
     batch: TransactionBatch,
     { advances }: DecodedRecords,
@@ -199,7 +206,10 @@ export const makeApply = Effect.fnUntraced(function* ({
     return 'applied' as const
   })
 
-  /** `deadLettered`: records that are dead letters already, because a bisected batch is decoded again. */
+  /**
+   * `deadLettered`: records that are dead letters already, because a bisected batch is decoded
+   * again.
+   */
   const apply = (
     batch: TransactionBatch,
     rejected: RejectedRecords,
@@ -223,7 +233,8 @@ export const makeApply = Effect.fnUntraced(function* ({
           )
         }
         const record = batch[0]?.records[0]
-        // A rejected record is left out of the transaction. A second rejection is therefore our own defect.
+        // A rejected record is left out of the transaction. A second rejection is therefore our own
+        // defect.
         return record === undefined || rejected.has(record)
           ? Effect.die(error)
           : apply(batch, new Map([...rejected, [record, `storage_rejected_${error.code}`]]), deadLettered)

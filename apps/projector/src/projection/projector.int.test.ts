@@ -317,7 +317,8 @@ describe('a projector', () => {
       const owner = account(6)
       const fact = yield* acceptanceOf({ account: owner })
       const sql = yield* Sql
-      // A projector that dies between commit and publication: its transaction, and nothing after it.
+      // A projector that dies between commit and publication: its transaction, and nothing after
+      // it.
       const [checkpoint] = yield* sql.run((q) =>
         acquireCheckpoints(q, [{ topic: 'elsewhere', partition: 0 }]),
       )

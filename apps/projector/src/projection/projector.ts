@@ -1,6 +1,7 @@
 /**
- * The projector: joins the consumer group, acquires the partitions of its shards, and distributes the shards to
- * its workers. A worker buffers fetched records and applies them in transaction batches.
+ * The projector: joins the consumer group, acquires the partitions of its shards, and distributes
+ * the shards to its workers. A worker buffers fetched records and applies them in transaction
+ * batches.
  */
 import {
   ConsumerGroups,
@@ -39,8 +40,8 @@ export interface ProjectorOptions {
 }
 
 /**
- * Transactions in parallel. While PostgreSQL executes one, the process decodes, decrypts and folds for the
- * other. More transactions would only wait for each other at the same journal heads.
+ * Transactions in parallel. While PostgreSQL executes one, the process decodes, decrypts and folds
+ * for the other. More transactions would only wait for each other at the same journal heads.
  */
 const WORKERS = 2
 
@@ -49,15 +50,23 @@ const REVOKE_WITHIN_MS = 2000
 /** How long the end of the process waits for them: the deadline of a transaction. */
 const END_WITHIN_MS = 5000
 
-/** After the loss of a partition to another member, the pause before partitions are acquired again. */
+/**
+ * After the loss of a partition to another member, the pause before partitions are acquired again.
+ */
 const REACQUIRE_AFTER_MS = 500
 
 export interface Projector {
-  /** True while the consumer works and the member owns every partition that the group assigned to it. */
+  /**
+   * True while the consumer works and the member owns every partition that the group assigned to
+   * it.
+   */
   readonly isHealthy: Effect.Effect<boolean>
 }
 
-/** Runs a projector until the scope closes. Then it leaves the group and finishes transactions in progress. */
+/**
+ * Runs a projector until the scope closes. Then it leaves the group and finishes transactions in
+ * progress.
+ */
 export const makeProjector = Effect.fnUntraced(function* (
   options: ProjectorOptions,
 ): Effect.fn.Return<
@@ -82,8 +91,8 @@ export const makeProjector = Effect.fnUntraced(function* (
   let membership: Membership | null = null
 
   /**
-   * The worker of a shard. One worker gets the lanes and the log of a shard, so that two transactions never
-   * contain the same message. The fold therefore reads rows without locks.
+   * The worker of a shard. One worker gets the lanes and the log of a shard, so that two
+   * transactions never contain the same message. The fold therefore reads rows without locks.
    */
   const workerOf = (shard: number): Worker => {
     const index = membership?.assignment.shards.indexOf(shard) ?? 0
@@ -124,7 +133,9 @@ export const makeProjector = Effect.fnUntraced(function* (
   const acquisition = yield* FiberHandle.make<void, never>()
   const startAcquisition = yield* FiberHandle.runtime(acquisition)<never>()
 
-  /** Reads everything again from the checkpoints, provided that the lease of the member is valid. */
+  /**
+   * Reads everything again from the checkpoints, provided that the lease of the member is valid.
+   */
   const reacquire = Effect.suspend(() => {
     const current = membership
     clearBuffers()

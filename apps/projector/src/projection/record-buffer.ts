@@ -1,11 +1,15 @@
 /**
- * Buffers fetched records by partition until a transaction applies them. `ingest` adds records as Kafka returns
- * them; `takeBatch` removes the next transaction batch. Plain state without concurrency: each call is synchronous.
+ * Buffers fetched records by partition until a transaction applies them. `ingest` adds records as
+ * Kafka returns them; `takeBatch` removes the next transaction batch. Plain state without
+ * concurrency: each call is synchronous.
  */
 import type { IncomingRecord } from '@hub/kafka'
 import type { Checkpoint } from '../tables/checkpoints.ts'
 
-/** A partition that this member owns, by the epoch of its checkpoint. A later ownership is another object. */
+/**
+ * A partition that this member owns, by the epoch of its checkpoint. A later ownership is another
+ * object.
+ */
 export interface OwnedPartition {
   /** The topic in Kafka, with the prefix of the deployment. */
   readonly source: string
@@ -36,7 +40,9 @@ export type TransactionBatch = ReadonlyArray<PartitionRecords>
 export const recordCount = (batch: TransactionBatch): number =>
   batch.reduce((sum, { records }) => sum + records.length, 0)
 
-/** Splits a batch of two or more records, so that the first half can be applied before the second. */
+/**
+ * Splits a batch of two or more records, so that the first half can be applied before the second.
+ */
 export const bisect = (batch: TransactionBatch): readonly [TransactionBatch, TransactionBatch] => {
   let left = recordCount(batch) >> 1
   const first: Array<PartitionRecords> = []
@@ -92,7 +98,10 @@ export class RecordBuffer {
     this.#size = 0
   }
 
-  /** Adds a partition. `from` is the first offset to ingest: the checkpoint, unless its records have expired. */
+  /**
+   * Adds a partition. `from` is the first offset to ingest: the checkpoint, unless its records have
+   * expired.
+   */
   addPartition(source: string, checkpoint: Checkpoint, from: number): void {
     this.#partitions.set(keyOf(source, checkpoint.partition), {
       ...checkpoint,
@@ -117,9 +126,10 @@ export class RecordBuffer {
   }
 
   /**
-   * Removes the next batch of at most `limit` records, and none at or after `end` of its partition. Records that
-   * were appended first come first, as far as producer clocks agree (within a second). So the lane record and
-   * the log records of a message usually share a batch, also during catch-up: one row write instead of two.
+   * Removes the next batch of at most `limit` records, and none at or after `end` of its partition.
+   * Records that were appended first come first, as far as producer clocks agree (within a second).
+   * So the lane record and the log records of a message usually share a batch, also during
+   * catch-up: one row write instead of two.
    */
   takeBatch(
     limit: number,

@@ -1,6 +1,7 @@
 /**
- * The transaction that applies a batch: compares and moves the checkpoints, writes the rows of messages, then the
- * aggregates that projectors share, and last the events under the locks of their journal heads.
+ * The transaction that applies a batch: compares and moves the checkpoints, writes the rows of
+ * messages, then the aggregates that projectors share, and last the events under the locks of their
+ * journal heads.
  */
 import { eventIdOf, type MessageFact, spendThresholdEventId } from '@hub/domain'
 import type { BatchSealed, TopicNames } from '@hub/kafka'
@@ -53,7 +54,10 @@ export const checkpointsAfter = (advances: ReadonlyArray<CheckpointAdvance>) =>
 /** What the records of a transaction batch mean for the read models. */
 export interface DecodedBatch {
   readonly advances: ReadonlyArray<CheckpointAdvance>
-  /** Lane facts before log facts: a message whose acceptance is in the same batch then need not wait for it. */
+  /**
+   * Lane facts before log facts: a message whose acceptance is in the same batch then need not wait
+   * for it.
+   */
   readonly facts: ReadonlyArray<MessageFact>
   readonly seals: ReadonlyArray<BatchSealed>
   /** By message id, for the messages that are accepted in this batch. */
@@ -64,12 +68,14 @@ export type TransactionOutcome =
   | { readonly kind: 'applied'; readonly publication: Publication | null }
   /** An earlier attempt with an unknown outcome was committed. The outbox contains its events. */
   | { readonly kind: 'applied_before' }
-  /** Another member owns a partition now, or moved its checkpoint. This transaction changed nothing. */
+  /**
+   * Another member owns a partition now, or moved its checkpoint. This transaction changed nothing.
+   */
   | { readonly kind: 'superseded' }
 
 /**
- * The deadline of a transaction, ms. A batch takes tens of milliseconds. The deadline allows for a database
- * under stress, and for a process that must end within ten seconds.
+ * The deadline of a transaction, ms. A batch takes tens of milliseconds. The deadline allows for a
+ * database under stress, and for a process that must end within ten seconds.
  */
 const DEADLINE_MS = 5000
 
@@ -108,7 +114,10 @@ const writeMessages = (q: Queries, changes: Changes, encrypted: DecodedBatch['pe
   ]
 }
 
-/** Statements for the aggregates. Projectors share these rows, so every transaction uses this order of tables. */
+/**
+ * Statements for the aggregates. Projectors share these rows, so every transaction uses this order
+ * of tables.
+ */
 const writeAggregates = (
   q: Queries,
   { batches, charges, stats }: Changes,
@@ -124,8 +133,8 @@ const writeAggregates = (
 }
 
 /**
- * Applies a batch in three round trips, whatever its size: lock and read; write rows and lock the journal heads;
- * write events. The statements of a round trip are sent together and run in order.
+ * Applies a batch in three round trips, whatever its size: lock and read; write rows and lock the
+ * journal heads; write events. The statements of a round trip are sent together and run in order.
  */
 export const applyBatch = (
   topics: TopicNames,
@@ -160,8 +169,9 @@ export const applyBatch = (
           ),
           ...periods.map(({ period }) => Date.parse(period)),
         )
-        // Started here and in this order: a connection executes statements in the order of their start. Shared
-        // rows, the journal heads most of all, must be locked for as short a time as possible.
+        // Started here and in this order: a connection executes statements in the order of their
+        // start. Shared rows, the journal heads most of all, must be locked for as short a time as
+        // possible.
         const writes = [
           updateCheckpoints(q, checkpointsAfter(advances)),
           ...writeMessages(q, changes, personalData),

@@ -1,26 +1,30 @@
 /**
- * A worker applies one transaction batch after the other. Records that arrive during a transaction go together
- * into the next batch.
+ * A worker applies one transaction batch after the other. Records that arrive during a transaction
+ * go together into the next batch.
  */
 import { Duration, Effect, Latch } from 'effect'
 import { RecordBuffer, type TransactionBatch } from './record-buffer.ts'
 
 /**
- * Records of one transaction at most. Large enough that three round trips and a commit cost little per row.
- * Small enough for some tens of milliseconds, during which the transaction locks its journal heads.
+ * Records of one transaction at most. Large enough that three round trips and a commit cost little
+ * per row. Small enough for some tens of milliseconds, during which the transaction locks its
+ * journal heads.
  */
 export const MAX_BATCH_RECORDS = 2000
 
 /**
- * How long a small batch waits for more records. At everyday rates the four records of a message arrive one by
- * one, and each would cost a commit. A message becomes visible up to this much later. Before, reads use the
- * ledger.
+ * How long a small batch waits for more records. At everyday rates the four records of a message
+ * arrive one by one, and each would cost a commit. A message becomes visible up to this much later.
+ * Before, reads use the ledger.
  */
 const LINGER = Duration.millis(50)
 /** From this size on, the commit is a small part of the cost, and the batch does not wait. */
 const LINGER_BELOW = 200
 
-/** Full batches that may be buffered: one is fetched while another is applied. With more, fetching pauses. */
+/**
+ * Full batches that may be buffered: one is fetched while another is applied. With more, fetching
+ * pauses.
+ */
 const BUFFERED_BATCHES = 1
 
 export class Worker {
@@ -68,7 +72,10 @@ export class Worker {
     this.#work.openUnsafe()
   }
 
-  /** Whether the result of a batch still matters: the process runs, and the member owns its partitions. */
+  /**
+   * Whether the result of a batch still matters: the process runs, and the member owns its
+   * partitions.
+   */
   isWanted(batch: TransactionBatch): boolean {
     return !this.#ending && batch.every(({ owned }) => this.buffer.owns(owned))
   }

@@ -1,7 +1,7 @@
 /**
- * Compares the rebuilt tables with the live ones row by row, in a snapshot in which both are at the same positions.
- * PostgreSQL compares whole rows, one page of keys at a time. The result contains counts, keys and names of
- * columns, and never values.
+ * Compares the rebuilt tables with the live ones row by row, in a snapshot in which both are at the
+ * same positions. PostgreSQL compares whole rows, one page of keys at a time. The result contains
+ * counts, keys and names of columns, and never values.
  */
 import { encodeId, type IdPrefix } from '@hub/domain'
 import type { Queries, RebuildComparison, RebuildDifference } from '@hub/store'
@@ -69,8 +69,8 @@ interface Page {
 }
 
 /**
- * The last key of the next page: the key of the row `ROWS_PER_PAGE` further on, in the table where it is smaller.
- * `null`: the rest is one page.
+ * The last key of the next page: the key of the row `ROWS_PER_PAGE` further on, in the table where
+ * it is smaller. `null`: the rest is one page.
  */
 const endOfPage = async (
   q: Queries,
@@ -133,7 +133,8 @@ const compareTable = async (
   const counts = { live: 0, rebuilt: 0, differences: 0 }
   const examples: Array<RebuildDifference> = []
   const from = compared.from(bounds)
-  // A page begins after a key. No row has the nil UUID, and no message the smallest UUID of a timestamp.
+  // A page begins after a key. No row has the nil UUID, and no message the smallest UUID of a
+  // timestamp.
   for (let after: string | null = from; after !== null;) {
     if (!isWanted()) return null
     const end: string | null = await endOfPage(q, compared, after)
@@ -155,7 +156,10 @@ export const takeSnapshot = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '60s', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
 }
 
-/** Compares all tables in the snapshot of this transaction. Returns `null` when `isWanted` becomes false. */
+/**
+ * Compares all tables in the snapshot of this transaction. Returns `null` when `isWanted` becomes
+ * false.
+ */
 export const compareTables = async (
   q: Queries,
   bounds: Bounds,

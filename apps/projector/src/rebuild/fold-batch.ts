@@ -1,6 +1,6 @@
 /**
- * Folds a batch of records into the tables of a rebuild. The fold, the statements and the order of tables are
- * those of the live projection. It records no events and refunds nothing.
+ * Folds a batch of records into the tables of a rebuild. The fold, the statements and the order of
+ * tables are those of the live projection. It records no events and refunds nothing.
  */
 import type { MessageAccepted, MessageFact } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
@@ -56,8 +56,8 @@ const write = (q: Queries, changes: Changes, seals: ReadonlyArray<BatchSealed>) 
 }
 
 /**
- * `lost`: another projector has the lease, or the rebuild has ended. `moved`: the checkpoints are not those from
- * which the batch was read. Both change nothing.
+ * `lost`: another projector has the lease, or the rebuild has ended. `moved`: the checkpoints are
+ * not those from which the batch was read. Both change nothing.
  */
 export type FoldResult = 'folded' | 'lost' | 'moved'
 
@@ -114,9 +114,9 @@ export const foldBatch = (
   )
 
 /**
- * Stores missing numbers and texts in `read.personal_data`, which is never rebuilt: their payload keys exist for
- * two days only. It uses the statement of the live projection, so that an erased recipient stays erased
- * (docs/decisions/0019).
+ * Stores missing numbers and texts in `read.personal_data`, which is never rebuilt: their payload
+ * keys exist for two days only. It uses the statement of the live projection, so that an erased
+ * recipient stays erased (docs/decisions/0019).
  */
 export const restorePersonalData = (
   lease: RebuildLease,

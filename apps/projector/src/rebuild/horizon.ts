@@ -1,7 +1,7 @@
 /**
- * The horizon of a rebuild: from when on the topics contain all records. The topics keep records for thirteen
- * months, the tables keep rows for three years. Older rows are copied from the live tables. Pure.
- * Source: docs/decisions/0020.
+ * The horizon of a rebuild: from when on the topics contain all records. The topics keep records
+ * for thirteen months, the tables keep rows for three years. Older rows are copied from the live
+ * tables. Pure. Source: docs/decisions/0020.
  */
 import { decodeId } from '@hub/domain'
 import { ACCEPTANCE_AFTER_ID_MS } from '@hub/store'
@@ -9,19 +9,25 @@ import { ACCEPTANCE_AFTER_ID_MS } from '@hub/store'
 const DAY = 24 * 3_600_000
 
 /**
- * A fact is appended at most this long after it occurred: a `service` record may wait in the outbox while Kafka is
- * unavailable. Kafka removes records in the order of their appends. So all facts that occurred this long after
- * the first remaining record are in the topic.
+ * A fact is appended at most this long after it occurred: a `service` record may wait in the outbox
+ * while Kafka is unavailable. Kafka removes records in the order of their appends. So all facts
+ * that occurred this long after the first remaining record are in the topic.
  */
 const APPENDED_WITHIN = DAY
 
-/** After this, aggregates no longer change: operator ids are kept for 90 days, and late reports need them. */
+/**
+ * After this, aggregates no longer change: operator ids are kept for 90 days, and late reports need
+ * them.
+ */
 const SETTLED_AFTER = ACCEPTANCE_AFTER_ID_MS + 95 * DAY
 
 export interface Horizon {
   /** The start of a month: messages with an id from then on are rebuilt. `null`: all. */
   readonly since: number | null
-  /** The start of a day: batches and statistics from then on are rebuilt. No older message contributes to them. `null`: all. */
+  /**
+   * The start of a day: batches and statistics from then on are rebuilt. No older message
+   * contributes to them. `null`: all.
+   */
   readonly sumsSince: number | null
 }
 
@@ -29,9 +35,10 @@ export interface Horizon {
 export const EVERYTHING: Horizon = { since: null, sumsSince: null }
 
 /**
- * The horizon, from `firsts`: for each partition without its first records, when its first remaining record was
- * appended, or for an empty partition when its last record was applied. Returns `null` when the topics contain
- * so little that aggregates before the horizon may still change.
+ * The horizon, from `firsts`: for each partition without its first records, when its first
+ * remaining record was appended, or for an empty partition when its last record was applied.
+ * Returns `null` when the topics contain so little that aggregates before the horizon may still
+ * change.
  */
 export const horizonOf = (firsts: ReadonlyArray<number>, now: number): Horizon | null => {
   if (firsts.length === 0) return EVERYTHING

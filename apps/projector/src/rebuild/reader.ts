@@ -1,6 +1,7 @@
 /**
- * Reads all partitions of lanes and log for a rebuild, in a consumer group of its own that stores no offsets: the
- * positions are in `rebuild.checkpoints`. Records are buffered, up to a limit for each partition.
+ * Reads all partitions of lanes and log for a rebuild, in a consumer group of its own that stores
+ * no offsets: the positions are in `rebuild.checkpoints`. Records are buffered, up to a limit for
+ * each partition.
  */
 import { randomUUID } from 'node:crypto'
 import { type ConsumerGroups, joinWithRetry, KafkaUnavailable, topicNames } from '@hub/kafka'
@@ -42,8 +43,8 @@ export interface RebuildReader {
 }
 
 /**
- * Buffered records over all partitions: some tens of megabytes. The fetch that reaches the limit adds at most one
- * megabyte per partition.
+ * Buffered records over all partitions: some tens of megabytes. The fetch that reaches the limit
+ * adds at most one megabyte per partition.
  */
 const BUFFERED_RECORDS = 20_000
 const MIN_BUFFERED_PER_PARTITION = 100

@@ -47,7 +47,10 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true })
 })
 
-/** A bound on what hangs: each group that is joined takes seconds, and a killed projector's lease ten. */
+/**
+ * A bound on what hangs: each group that is joined takes seconds, and a killed projector's lease
+ * ten.
+ */
 const WITHIN_MS = 180_000
 
 const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-9000-${n.toString(16).padStart(12, '0')}`)
@@ -59,7 +62,10 @@ const rebuilder = (maxBatchRecords?: number) =>
     ...(maxBatchRecords === undefined ? {} : { maxBatchRecords }),
   })
 
-/** Messages of an account, delivered, refused and under way, some of them in a batch; all of it applied. */
+/**
+ * Messages of an account, delivered, refused and under way, some of them in a batch; all of it
+ * applied.
+ */
 const traffic = Effect.fnUntraced(function* (owner: string, count: number) {
   const batch = newId('bat', Date.now(), randomBytes(10))
   const facts = yield* Effect.forEach(Array.from({ length: count }), (_, i) =>
@@ -118,7 +124,10 @@ const rebuilt = (policy: RebuildPolicy) => Effect.flatMap(requestRebuild(policy)
 const sqlRun = <A>(body: (q: Queries) => Promise<A>) =>
   Effect.flatMap(Sql, (sql) => sql.run(body, { deadline: '20 seconds' }))
 
-/** Which tables there are, by the number that PostgreSQL gives them: it changes when one takes another's place. */
+/**
+ * Which tables there are, by the number that PostgreSQL gives them: it changes when one takes
+ * another's place.
+ */
 const relations = sqlRun(async (q) => {
   const rows = await q<{ name: string; oid: number }[]>`
     SELECT c.oid::regclass::text AS name, c.oid::int AS oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -211,7 +220,8 @@ describe('a rebuild', () => {
           assert.strictEqual(oid === before.get(name), !swapped.test(name), name)
         }
 
-        // All of it is there, of before and of meanwhile, and what comes now goes into the new tables.
+        // All of it is there, of before and of meanwhile, and what comes now goes into the new
+        // tables.
         const last = yield* traffic(account(1), 20)
         const stored = yield* snapshot
         assert.sameMembers(
@@ -219,7 +229,8 @@ describe('a rebuild', () => {
           [...facts, ...later, ...last].map(uuid),
         )
         assert.isTrue(stored.batches.every((row) => row['sealed_at'] !== null))
-        // Once more from the beginning: nothing differs, and no event was recorded or published twice.
+        // Once more from the beginning: nothing differs, and no event was recorded or published
+        // twice.
         const again = yield* rebuilt('compare_only')
         assert.deepInclude(again, { outcome: 'compared' })
         assert.deepStrictEqual(differences(again), [])
@@ -427,7 +438,8 @@ describe('a rebuild', () => {
     () =>
       Effect.gen(function* () {
         const sql = yield* Sql
-        // As it is once the topics have lost the months before: what they hold of them is not looked at.
+        // As it is once the topics have lost the months before: what they hold of them is not
+        // looked at.
         const day = 24 * 3_600_000
         const now = new Date()
         const since = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 9, 1)

@@ -1,6 +1,6 @@
 /**
- * One rebuild, executed by the projector that has its lease: folds the log up to the positions of the live
- * projection, compares the tables, and swaps them. Source: docs/decisions/0020.
+ * One rebuild, executed by the projector that has its lease: folds the log up to the positions of
+ * the live projection, compares the tables, and swaps them. Source: docs/decisions/0020.
  */
 import { KafkaUnavailable } from '@hub/kafka'
 import {
@@ -53,15 +53,22 @@ const MAX_BATCH_RECORDS = 2000
 const RETRY_PAUSE = Duration.seconds(1)
 /** The pause while no record is ready. */
 const READ_PAUSE = Duration.millis(20)
-/** The live projection has priority: the rebuild rests after each batch as long as the batch took, up to this. */
+/**
+ * The live projection has priority: the rebuild rests after each batch as long as the batch took,
+ * up to this.
+ */
 const MAX_REST_MS = 500
-/** With this many records left for the live projection (a few seconds of its work), the rebuild waits. */
+/**
+ * With this many records left for the live projection (a few seconds of its work), the rebuild
+ * waits.
+ */
 const MAX_LIVE_LAG = 10_000
 const CHECK_LAG_EVERY_MS = 1000
 
 /**
- * With this many records left, the live projection may be stopped while the rebuild folds them, which takes a
- * fraction of a second. After `STOP_WITHIN` the live projection continues, and the rebuild tries again.
+ * With this many records left, the live projection may be stopped while the rebuild folds them,
+ * which takes a fraction of a second. After `STOP_WITHIN` the live projection continues, and the
+ * rebuild tries again.
  */
 const MAX_REMAINING = 500
 const STOP_WITHIN = Duration.seconds(3)
@@ -71,7 +78,10 @@ const STOPPED_TRANSACTION = { deadline: Duration.seconds(9) }
 /** Payload keys in the log live for two days. Older payloads are not decrypted. */
 const PAYLOAD_LIFETIME_MS = 3 * 24 * 3_600_000
 
-/** A comparison reads every row once. A longer one indicates a fault, and its snapshot blocks vacuum. */
+/**
+ * A comparison reads every row once. A longer one indicates a fault, and its snapshot blocks
+ * vacuum.
+ */
 const COMPARISON_TRANSACTION = { deadline: Duration.hours(12) }
 const PREPARATION_TRANSACTION = { deadline: Duration.hours(1) }
 
@@ -109,7 +119,10 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
   const maxBatchRecords = dependencies.maxBatchRecords ?? MAX_BATCH_RECORDS
   const maxRemaining = Math.min(MAX_REMAINING, maxBatchRecords)
 
-  /** For each partition, the offset at which the rebuild must stop: the position of the live projection. */
+  /**
+   * For each partition, the offset at which the rebuild must stop: the position of the live
+   * projection.
+   */
   const endsAt = (live: ReadonlyArray<Checkpoint>) => {
     const ends = new Map(live.map((checkpoint) => [keyOf(checkpoint), checkpoint.position]))
     return (owned: OwnedPartition): number => ends.get(keyOf(owned)) ?? 0
@@ -213,9 +226,9 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
   })
 
   /**
-   * Executes `act` while the live tables and the rebuilt tables are at the same positions: stops the live
-   * projection, folds the rest, acts, and lets the live projection continue. If that takes too long, the live
-   * projection continues first, and the rebuild catches up and tries again.
+   * Executes `act` while the live tables and the rebuilt tables are at the same positions: stops
+   * the live projection, folds the rest, acts, and lets the live projection continue. If that takes
+   * too long, the live projection continues first, and the rebuild catches up and tries again.
    */
   const atSamePositions = (
     prepare: (q: Queries) => Promise<void>,

@@ -1,9 +1,10 @@
 /**
- * Executes requested rebuilds of the read models. One projector at a time has the lease of a rebuild. Each batch
- * stores its progress in PostgreSQL, so that another projector can continue. Source: docs/decisions/0020.
+ * Executes requested rebuilds of the read models. One projector at a time has the lease of a
+ * rebuild. Each batch stores its progress in PostgreSQL, so that another projector can continue.
+ * Source: docs/decisions/0020.
  *
- * States: `requested` → `folding` (fill the tables from the log) → `comparing` (in a snapshot at the positions
- * of the live projection) → `swapping` → `ended`.
+ * States: `requested` → `folding` (fill the tables from the log) → `comparing` (in a snapshot at
+ * the positions of the live projection) → `swapping` → `ended`.
  */
 import { randomUUID } from 'node:crypto'
 import { type ConsumerGroups, KafkaUnavailable } from '@hub/kafka'
@@ -85,7 +86,8 @@ export const runRebuilds = Effect.fnUntraced(function* (
   const keepLease = (lease: RebuildLease): Effect.Effect<never, RebuildLost> =>
     Effect.sleep(RENEW_EVERY_MS).pipe(
       Effect.andThen(
-        // While PostgreSQL is unavailable, the lease expires there, and every transaction checks it.
+        // While PostgreSQL is unavailable, the lease expires there, and every transaction checks
+        // it.
         sql.run((q) => renewLease(q, lease)).pipe(Effect.orElseSucceed(() => true)),
       ),
       Effect.flatMap((renewed) => (renewed ? Effect.void : Effect.fail(new RebuildLost()))),

@@ -1,20 +1,27 @@
 /**
- * SQL of the swap: copies old aggregates, locks the live tables, and exchanges them with the rebuilt tables.
- * Readers and writers wait for a moment, and then find either the old table or the new one.
+ * SQL of the swap: copies old aggregates, locks the live tables, and exchanges them with the
+ * rebuilt tables. Readers and writers wait for a moment, and then find either the old table or the
+ * new one.
  */
 import { CommandRetentionJobs, type Queries } from '@hub/store'
 import { lockAllCheckpoints } from '../tables/checkpoints.ts'
 import { type Horizon, uuidFloor } from './horizon.ts'
 
-/** How long to wait for transactions of the live projection. They take some tens of milliseconds. */
+/**
+ * How long to wait for transactions of the live projection. They take some tens of milliseconds.
+ */
 const PROJECTION_WITHIN = '2s'
 
-/** How long to wait for a vacuum: longer than PostgreSQL needs to cancel an automatic one (`deadlock_timeout`, 1 s). */
+/**
+ * How long to wait for a vacuum: longer than PostgreSQL needs to cancel an automatic one
+ * (`deadlock_timeout`, 1 s).
+ */
 const MAINTENANCE_WITHIN = '3s'
 
 /**
- * How long to wait for all readers together; new readers queue behind this lock. It is shorter than PostgreSQL's
- * `deadlock_timeout` (1 s): if a reader of two tables and the swap deadlock, the swap gives up.
+ * How long to wait for all readers together; new readers queue behind this lock. It is shorter than
+ * PostgreSQL's `deadlock_timeout` (1 s): if a reader of two tables and the swap deadlock, the swap
+ * gives up.
  */
 const READERS_WITHIN = '800ms'
 
@@ -31,8 +38,8 @@ export const stopLiveProjection = async (q: Queries) => {
 const COPIED_ROWS_PER_STEP = 5000
 
 /**
- * Copies the next batches with ids after `after` from before the horizon, which no longer change. Returns the
- * `after` of the next step, or `null` at the end.
+ * Copies the next batches with ids after `after` from before the horizon, which no longer change.
+ * Returns the `after` of the next step, or `null` at the end.
  */
 export const copyBatches = async (q: Queries, before: number, after: string): Promise<string | null> => {
   const [row] = await q<{ last: string | null }[]>`
@@ -53,7 +60,10 @@ export const copyStats = async (q: Queries, before: number): Promise<void> => {
     ON CONFLICT DO NOTHING`
 }
 
-/** Prepares the rebuilt tables for reads: adds the partitions of new months, and statistics for the planner. */
+/**
+ * Prepares the rebuilt tables for reads: adds the partitions of new months, and statistics for the
+ * planner.
+ */
 export const prepareSwap = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '30min', true)`
   await q`SELECT command.extend_rebuild()`
@@ -66,14 +76,19 @@ const liveTables = (q: Queries) => {
   return rest.reduce((list, table) => q`${list}, ${table}`, first ?? q``)
 }
 
-/** Locks out everything that changes the tables: vacuum, retention, new partitions. Call it first. */
+/**
+ * Locks out everything that changes the tables: vacuum, retention, new partitions. Call it first.
+ */
 export const lockOutMaintenance = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('lock_timeout', ${MAINTENANCE_WITHIN}, true)`
   await CommandRetentionJobs.lock(q, ['messages', 'operator_ids', 'batches', 'partitions'])
   await q`LOCK TABLE ${liveTables(q)} IN SHARE UPDATE EXCLUSIVE MODE`
 }
 
-/** Exchanges the tables. Call it when both are at the same positions, and stay there until the transaction ends. */
+/**
+ * Exchanges the tables. Call it when both are at the same positions, and stay there until the
+ * transaction ends.
+ */
 export const swapTables = async (q: Queries, { since }: Horizon, operatorIdsFrom: number): Promise<void> => {
   await q`SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', ${READERS_WITHIN}, true)`
   await q`LOCK TABLE ${liveTables(q)} IN ACCESS EXCLUSIVE MODE`

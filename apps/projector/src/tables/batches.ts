@@ -1,9 +1,10 @@
 /**
  * `read.batches`: counts over the messages of a batch.
  *
- * Messages of a batch belong to several shards, so several projectors write a row. Each statement locks rows in
- * the order of their ids, and every transaction uses the same order of tables (batches, daily statistics, spend
- * periods, journal heads). So projectors wait for each other but cannot deadlock.
+ * Messages of a batch belong to several shards, so several projectors write a row. Each statement
+ * locks rows in the order of their ids, and every transaction uses the same order of tables
+ * (batches, daily statistics, spend periods, journal heads). So projectors wait for each other but
+ * cannot deadlock.
  */
 import { encodeId, type Mode, toTimestamp } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
@@ -13,8 +14,9 @@ import type { BatchDelta } from '../aggregates/deltas.ts'
 import { accountUuid, batchUuid, type ReadSchema, tableIn } from './read-schema.ts'
 
 /**
- * Adds to the counts of batches, and stores the first seal of each. The rows stay locked until the transaction
- * ends: of two transactions with the last messages of a batch, the second sees the counts of the first.
+ * Adds to the counts of batches, and stores the first seal of each. The rows stay locked until the
+ * transaction ends: of two transactions with the last messages of a batch, the second sees the
+ * counts of the first.
  */
 export const writeBatches = (
   q: Queries,
@@ -75,9 +77,10 @@ interface Row {
 }
 
 /**
- * Closes the sealed batches (`bat_…`, locked by `writeBatches`) whose messages are all final, and returns them.
- * Each batch is returned to one transaction only. A message whose publication seemed to fail may be in Kafka
- * nevertheless. Then the batch has more members than its seal says, and waits for all of them.
+ * Closes the sealed batches (`bat_…`, locked by `writeBatches`) whose messages are all final, and
+ * returns them. Each batch is returned to one transaction only. A message whose publication seemed
+ * to fail may be in Kafka nevertheless. Then the batch has more members than its seal says, and
+ * waits for all of them.
  */
 export const closeBatches = async (
   q: Queries,

@@ -2,7 +2,10 @@
 import { type Queries, ReadCheckpoints, type SqlFragment } from '@hub/store'
 import { type ReadSchema, tableIn } from './read-schema.ts'
 
-/** A partition. The topic name has no deployment prefix, so that checkpoints survive a change of the prefix. */
+/**
+ * A partition. The topic name has no deployment prefix, so that checkpoints survive a change of the
+ * prefix.
+ */
 export interface TopicPartition {
   readonly topic: string
   readonly partition: number
@@ -11,7 +14,10 @@ export interface TopicPartition {
 export interface Checkpoint extends TopicPartition {
   /** The next offset to apply. */
   readonly position: number
-  /** Rises with each new owner. A transaction of an earlier owner finds another epoch and changes nothing. */
+  /**
+   * Rises with each new owner. A transaction of an earlier owner finds another epoch and changes
+   * nothing.
+   */
   readonly epoch: number
   /** The highest epoch of a fence (`ShardOpened`) before `position`; 0 without one. */
   readonly fence: number
@@ -33,8 +39,8 @@ const checkpointOf = (row: Row): Checkpoint => ({
 })
 
 /**
- * Takes ownership of partitions: raises their epochs and returns their positions. Waits for a transaction of
- * the previous owner that is in progress.
+ * Takes ownership of partitions: raises their epochs and returns their positions. Waits for a
+ * transaction of the previous owner that is in progress.
  */
 export const acquireCheckpoints = async (
   q: Queries,
@@ -93,12 +99,15 @@ const selectAll = async (q: Queries, suffix: SqlFragment): Promise<ReadonlyArray
 export const readCheckpoints = (q: Queries) => selectAll(q, q``)
 
 /**
- * The same, locked until the transaction ends: meanwhile the live projection applies nothing, and no partition
- * changes its owner.
+ * The same, locked until the transaction ends: meanwhile the live projection applies nothing, and
+ * no partition changes its owner.
  */
 export const lockAllCheckpoints = (q: Queries) => selectAll(q, q`FOR UPDATE`)
 
-/** When each partition (`topic/partition`) last moved, which is when its last record was applied; ms. */
+/**
+ * When each partition (`topic/partition`) last moved, which is when its last record was applied;
+ * ms.
+ */
 export const lastAppliedAt = async (q: Queries): Promise<ReadonlyMap<string, number>> => {
   const rows = await q<{ topic: string; partition: number; updated_at: Date }[]>`
     SELECT topic, partition, updated_at FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}`

@@ -1,4 +1,7 @@
-/** `read.events` and `read.event_heads`: the event journal of each account and mode, and its last sequence number. */
+/**
+ * `read.events` and `read.event_heads`: the event journal of each account and mode, and its last
+ * sequence number.
+ */
 import { encodeId, type Mode, toTimestamp } from '@hub/domain'
 import { type Queries, sqlArray, uuidOf } from '@hub/store'
 import { accountUuid } from './read-schema.ts'
@@ -11,13 +14,16 @@ export interface JournalKey {
 export interface JournalHead extends JournalKey {
   /** The sequence number of the last event; 0 for an empty journal. */
   readonly sequence: number
-  /** The time of recording for the events that follow: never earlier than that of the last event. */
+  /**
+   * The time of recording for the events that follow: never earlier than that of the last event.
+   */
   readonly recordedAt: number
 }
 
 /**
- * Locks journal heads until the transaction ends, in the same order in every transaction. Events of a journal
- * therefore become visible in the order of their sequence numbers, and a reader that follows them skips none.
+ * Locks journal heads until the transaction ends, in the same order in every transaction. Events of
+ * a journal therefore become visible in the order of their sequence numbers, and a reader that
+ * follows them skips none.
  */
 export const lockJournalHeads = async (
   q: Queries,
@@ -41,8 +47,9 @@ export const lockJournalHeads = async (
 }
 
 /**
- * The ids (`evt_…`) that are recorded already. Call it after `lockJournalHeads`. `since` (ms since the epoch):
- * none of the events can have been recorded earlier, so earlier monthly partitions are not read.
+ * The ids (`evt_…`) that are recorded already. Call it after `lockJournalHeads`. `since` (ms since
+ * the epoch): none of the events can have been recorded earlier, so earlier monthly partitions are
+ * not read.
  */
 export const findRecordedEvents = async (
   q: Queries,
@@ -66,7 +73,9 @@ export interface RecordedEvent extends JournalKey {
   readonly body: string
 }
 
-/** JSON escapes this character. So bodies can be joined by it, which avoids an array full of quotes. */
+/**
+ * JSON escapes this character. So bodies can be joined by it, which avoids an array full of quotes.
+ */
 const SEPARATOR = '\u001e'
 
 export const writeEvents = (q: Queries, events: ReadonlyArray<RecordedEvent>) => q`

@@ -39,8 +39,9 @@ interface MessageRecord {
 }
 
 /**
- * The stored rows of messages, by id (`msg_…`). The statement finds each row by one index probe in its monthly
- * partition, and opens no partition outside the range of the ids (docs/decisions/0009 and 0018).
+ * The stored rows of messages, by id (`msg_…`). The statement finds each row by one index probe in
+ * its monthly partition, and opens no partition outside the range of the ids (docs/decisions/0009
+ * and 0018).
  */
 export const readMessages = async (
   q: Queries,
@@ -98,7 +99,10 @@ export const readMessages = async (
 const batchOf = ({ subject }: MessageRow): string | null =>
   subject === null || subject.batch === null ? null : batchUuid(subject.batch)
 
-/** Writes all columns of messages whose acceptance is in this transaction, with or without an earlier row. */
+/**
+ * Writes all columns of messages whose acceptance is in this transaction, with or without an
+ * earlier row.
+ */
 export const writeAccepted = (
   q: Queries,
   accepted: ReadonlyArray<{ readonly row: MessageRow; readonly fact: MessageAccepted }>,
@@ -138,9 +142,9 @@ export const writeAccepted = (
 }
 
 /**
- * Writes the columns that facts of the log change, for rows with and without an acceptance. A row that exists is
- * a conflict on its id. So PostgreSQL finds it in its monthly partition, where the plan of a join would read all
- * partitions.
+ * Writes the columns that facts of the log change, for rows with and without an acceptance. A row
+ * that exists is a conflict on its id. So PostgreSQL finds it in its monthly partition, where the
+ * plan of a join would read all partitions.
  */
 export const writeStatuses = (
   q: Queries,

@@ -1,4 +1,7 @@
-/** `read.operator_ids`: the ids that operators gave to messages. Late delivery reports are matched by them. */
+/**
+ * `read.operator_ids`: the ids that operators gave to messages. Late delivery reports are matched
+ * by them.
+ */
 import { toTimestamp } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
 import type { OperatorId } from '../messages/fold.ts'

@@ -1,10 +1,11 @@
 /**
- * The schema that a statement of a read model uses: `read`, or `rebuild` with the tables that a rebuild fills
- * (docs/decisions/0020). The same statements serve both.
+ * The schema that a statement of a read model uses: `read`, or `rebuild` with the tables that a
+ * rebuild fills (docs/decisions/0020). The same statements serve both.
  *
- * Statements write in bulk: one statement for each table, with one array per column that `unnest` turns into
- * rows. Timestamps are ISO text and bytes are hexadecimal text, because the driver cannot infer array types.
- * The driver quotes names that clients or operators chose; all other arrays use `sqlArray`.
+ * Statements write in bulk: one statement for each table, with one array per column that `unnest`
+ * turns into rows. Timestamps are ISO text and bytes are hexadecimal text, because the driver
+ * cannot infer array types. The driver quotes names that clients or operators chose; all other
+ * arrays use `sqlArray`.
  */
 import { type Queries, uuidOf } from '@hub/store'
 

@@ -1,8 +1,9 @@
 /**
  * `command.rebuilds`: requested rebuilds, and the lease of the projector that executes one.
  *
- * Other projectors respect the lease until it expires. Each transaction of a rebuild also checks it. So a
- * projector that lost its lease without noticing changes nothing. All times come from PostgreSQL's clock.
+ * Other projectors respect the lease until it expires. Each transaction of a rebuild also checks
+ * it. So a projector that lost its lease without noticing changes nothing. All times come from
+ * PostgreSQL's clock.
  */
 import type { Queries, RebuildComparison, RebuildOutcome, RebuildPolicy, RebuildState } from '@hub/store'
 
@@ -31,7 +32,10 @@ interface Row {
   readonly sums_since: Date | null
 }
 
-/** Acquires the open rebuild that no projector executes. The tables of an ended rebuild must be dropped first. */
+/**
+ * Acquires the open rebuild that no projector executes. The tables of an ended rebuild must be
+ * dropped first.
+ */
 export const acquireRebuild = async (q: Queries, owner: string): Promise<RebuildLease | null> => {
   const [row] = await q<Row[]>`
     UPDATE command.rebuilds
@@ -69,7 +73,8 @@ export const renewLease = async (
 export const releaseLease = (q: Queries, { id, owner }: RebuildLease) => q`
   UPDATE command.rebuilds SET owner = NULL, owner_until = NULL WHERE id = ${id} AND owner = ${owner}`
 
-// The following functions return false, and change nothing, when the lease is lost or the rebuild has ended.
+// The following functions return false, and change nothing, when the lease is lost or the rebuild
+// has ended.
 
 export const setState = async (
   q: Queries,
@@ -119,7 +124,10 @@ export const endRebuild = async (
   return count === 1
 }
 
-/** Drops the tables that an ended rebuild left in the schema `rebuild`. Returns whether there were any. */
+/**
+ * Drops the tables that an ended rebuild left in the schema `rebuild`. Returns whether there were
+ * any.
+ */
 export const dropEndedRebuild = async (q: Queries): Promise<boolean> => {
   const rows = await q<{ id: string }[]>`
     SELECT id FROM command.rebuilds WHERE ended_at IS NOT NULL AND cleared_at IS NULL FOR UPDATE SKIP LOCKED`

@@ -1,4 +1,7 @@
-/** A hub around the projector for its tests: a database and topics of its own on the servers of the test run. */
+/**
+ * A hub around the projector for its tests: a database and topics of its own on the servers of the
+ * test run.
+ */
 import {
   acceptedRecord,
   ConsumerGroups,
@@ -85,7 +88,9 @@ const layerOf = (url: string, connection: KafkaConnection) =>
     ),
   )
 
-/** A test machine may be busier than a hub may ever be: the test's own time limit is what bounds it. */
+/**
+ * A test machine may be busier than a hub may ever be: the test's own time limit is what bounds it.
+ */
 const PATIENT = { deadline: '20 seconds' } as const
 
 /** Waits for a condition of the database; bounded by the test's own time limit. */

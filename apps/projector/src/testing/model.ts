@@ -1,4 +1,7 @@
-/** Lives of messages for tests without I/O, the streams that tell of them, and what PostgreSQL would hold. */
+/**
+ * Lives of messages for tests without I/O, the streams that tell of them, and what PostgreSQL would
+ * hold.
+ */
 import { encodeId, type LogFact, type MessageAccepted, type MessageFact } from '@hub/domain'
 import fc from 'fast-check'
 import { type Changes, type Charge, fold, type HistoryLine, derivedColumns } from '../messages/fold.ts'

@@ -1,6 +1,6 @@
 /**
- * Inserts accounts, API keys, senders and templates, for the API, hubctl and the local seeds. Each function runs in
- * the transaction of its caller, and never changes a row that exists.
+ * Inserts accounts, API keys, senders and templates, for the API, hubctl and the local seeds. Each
+ * function runs in the transaction of its caller, and never changes a row that exists.
  */
 import type { Queries } from '../sql.ts'
 
@@ -16,7 +16,9 @@ export const insertAccount = async (
 
 type Mode = 'live' | 'test'
 
-/** A new API key. The database stores its digest and its last characters, and never the key itself. */
+/**
+ * A new API key. The database stores its digest and its last characters, and never the key itself.
+ */
 export interface NewApiKey {
   /** UUID. */
   readonly id: string
@@ -55,7 +57,9 @@ export interface StoredSender {
   readonly created_at: Date
 }
 
-/** Returns `null` if the account has a sender with this name and mode. `registration` is JSON text. */
+/**
+ * Returns `null` if the account has a sender with this name and mode. `registration` is JSON text.
+ */
 export const insertSender = async (
   q: Queries,
   sender: Pick<StoredSender, 'id' | 'mode' | 'name' | 'status'> & {

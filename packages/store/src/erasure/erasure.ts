@@ -1,57 +1,64 @@
 /**
- * Erasure of a person on request: what holds their number, readable or sealed, goes; the hash of it stays where the specification keeps it
- * (opt-outs, de-identified records). Whoever asks computes that hash; no number comes here. Source: specification, Retention and data
- * handling (data-subject request); docs/decisions/0019.
+ * Erases a person's data on request: everything that contains the phone number, readable or
+ * encrypted. Records with the recipient hash stay where the specification requires them (opt-outs,
+ * de-identified records). The caller computes the hash, so no number reaches this module. Source:
+ * specification, Retention and data handling (data-subject request); docs/decisions/0019.
  *
- * What is stored goes at once. A message under way runs its course: its sealed copies in the topics, and in the ledger until its
- * record has landed, can be read by the hub for as long as their short-lived keys exist. When the last key of that time is gone, what might
- * have come in between is removed once more, and the erasure is finished. Every step is one small transaction, safe to repeat; a crash
- * leaves the erasure where it was, and retention takes it on.
+ * Stored data is removed at once. An open message is still delivered: its encrypted copies in the
+ * topics and in the ledger remain readable for the hub while their payload keys exist. After the
+ * last of these keys is destroyed, the erasure removes what arrived in between, and is finished.
+ * Each step is a small transaction that is safe to repeat. After a crash, the retention job
+ * `erasures` continues.
  */
 import { randomUUID } from 'node:crypto'
 import { Clock, Effect } from 'effect'
-import { done, type Job, ROWS_A_STEP } from '../retention/job.ts'
+import { runEnded, type Job, ROWS_PER_STEP } from '../retention/job.ts'
 import { recipientShareOf } from '../payload-encryption.ts'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
+import { isProjected } from '../tables/read/messages.ts'
 
 const HOUR_MS = 3_600_000
 
 /**
- * Stored answers of idempotent requests hold masked numbers, encrypted, for a day; windows in Redis hold the hash, for a little more. Until
- * then an erasure is not finished, whatever keys there are.
+ * The shortest duration of an erasure. Stored answers of idempotent requests contain masked
+ * numbers, encrypted, for one day; the flood windows in Redis contain the hash slightly longer.
  */
-const LEAST_MS = 26 * HOUR_MS
+const MIN_DURATION_MS = 26 * HOUR_MS
 
 /**
- * Since when a key for what operators and recipients say must be out of use before it may be destroyed: what recipients write is applied
- * within seconds, and a stop word must not be lost to an erasure while the dispatchers are away for a day.
+ * How long a `report` key must be out of use before an erasure destroys it. The dispatcher applies
+ * inbound messages within seconds. An erasure must not destroy an opt-out word while the
+ * dispatchers are down for a day.
  */
 const APPLIED_WITHIN_MS = 24 * HOUR_MS
 
-/** How often what a crash has left, or what has waited for long enough, is looked for. */
-const AGAIN_EVERY_MS = 10 * 60_000
+/** How often the job looks for interrupted erasures, and for erasures that can finish. */
+const JOB_INTERVAL_MS = 10 * 60_000
 
-/** Rows of the ledger that one step reads: an erasure is rare, so it has no index there, which every acceptance would pay for. */
-const LEDGER_ROWS_A_STEP = 20_000
+/**
+ * Ledger rows that one step reads. Erasures are rare, so the ledger has no index by recipient for
+ * them.
+ */
+const LEDGER_ROWS_PER_STEP = 20_000
 
 const NIL = '00000000-0000-0000-0000-000000000000'
 
-/** What was asked for and what has become of it: the receipt. Times in milliseconds since the epoch. */
+/** The receipt of an erasure. Times in milliseconds since the epoch. */
 export interface Erasure {
   /** UUID. */
   readonly id: string
   /** Recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
   readonly requestedAt: number
-  /** Numbers and texts that were removed, of messages. */
+  /** Messages whose number and text were removed. */
   readonly personalData: number
-  /** Rows of the ledger of acceptances that were cleared. */
+  /** Ledger rows from which the number was removed. */
   readonly acceptances: number
-  /** Keys that were destroyed before their time: what operators and recipients had said. */
+  /** `report` keys that were destroyed early. */
   readonly sealingKeys: number
-  /** When nothing stored was left; `null` while something may be. */
+  /** When the stored data was removed; `null` before. */
   readonly clearedAt: number | null
-  /** When the last sealed copy becomes unreadable; `null` before `clearedAt`. */
+  /** When the last encrypted copy becomes unreadable; `null` before `clearedAt`. */
   readonly sealedUntil: number | null
   readonly finishedAt: number | null
 }
@@ -82,88 +89,94 @@ const erasureOf = (row: Row): Erasure => ({
   finishedAt: row.finished_at?.getTime() ?? null,
 })
 
-/** Adds to the receipt, and moves the erasure on. */
-const note = (
+/** Adds to the counts of the receipt. */
+const addToReceipt = (
   q: Queries,
   id: string,
-  more: { readonly personalData?: number; readonly acceptances?: number; readonly sealingKeys?: number },
+  added: { readonly personalData?: number; readonly acceptances?: number; readonly sealingKeys?: number },
 ) => q`
   UPDATE command.erasures
-     SET personal_data = personal_data + ${more.personalData ?? 0}, acceptances = acceptances + ${more.acceptances ?? 0},
-         sealing_keys = sealing_keys + ${more.sealingKeys ?? 0}
+     SET personal_data = personal_data + ${added.personalData ?? 0}, acceptances = acceptances + ${added.acceptances ?? 0},
+         sealing_keys = sealing_keys + ${added.sealingKeys ?? 0}
    WHERE id = ${id}`
 
 const removePersonalData = async (q: Queries, row: Row): Promise<number> => {
-  const gone = await q`
+  const removed = await q`
     DELETE FROM read.personal_data WHERE message_id IN (
       SELECT message_id FROM read.personal_data WHERE recipient = ${row.recipient} AND created_at < ${row.before}
-       LIMIT ${ROWS_A_STEP})`
-  if (gone.count > 0) await note(q, row.id, { personalData: gone.count })
-  return gone.count
+       LIMIT ${ROWS_PER_STEP})`
+  if (removed.count > 0) await addToReceipt(q, row.id, { personalData: removed.count })
+  return removed.count
 }
 
 /**
- * A stretch of the ledger. The mask goes from every row of theirs; the sealed payload from those that nobody will publish again.
- * Answers whether that was the last stretch.
+ * Clears the next rows of the ledger: the masked number of every row of the recipient, and the
+ * encrypted payload of rows that nobody will publish again. Returns whether that was the last step.
  */
 const clearLedger = async (q: Queries, row: Row, now: number): Promise<boolean> => {
   const after = row.position ?? NIL
-  const [stretch] = await q<{ last: string | null }[]>`
+  const [step] = await q<{ last: string | null }[]>`
     SELECT max(message_id::text)::uuid AS last FROM (
       SELECT message_id FROM command.acceptances WHERE message_id > ${after} ORDER BY message_id
-       LIMIT ${LEDGER_ROWS_A_STEP}) AS s`
-  const last = stretch?.last ?? null
+       LIMIT ${LEDGER_ROWS_PER_STEP}) AS s`
+  const last = step?.last ?? null
   if (last === null) {
     await q`UPDATE command.erasures SET position = NULL WHERE id = ${row.id}`
     return true
   }
   const cleared = await q`
-    WITH theirs AS MATERIALIZED (
+    WITH own AS MATERIALIZED (
       SELECT a.message_id,
              a.given_back OR a.expires_at < ${new Date(now)}
-               OR coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = a.message_id), false) AS settled
+               OR ${isProjected(q, 'a.message_id')} AS settled
         FROM command.acceptances a
        WHERE a.message_id > ${after} AND a.message_id <= ${last} AND a.recipient = ${row.recipient}
          AND a.created_at < ${row.before} AND (a.to_masked <> '' OR a.sealed IS NOT NULL))
     UPDATE command.acceptances a
        SET to_masked = '', sealed = CASE WHEN t.settled THEN NULL ELSE a.sealed END,
            sealing_key = CASE WHEN t.settled THEN NULL ELSE a.sealing_key END
-      FROM theirs t WHERE a.message_id = t.message_id AND (a.to_masked <> '' OR t.settled)`
-  await note(q, row.id, { acceptances: cleared.count })
+      FROM own t WHERE a.message_id = t.message_id AND (a.to_masked <> '' OR t.settled)`
+  await addToReceipt(q, row.id, { acceptances: cleared.count })
   await q`UPDATE command.erasures SET position = ${last} WHERE id = ${row.id}`
   return false
 }
 
-/** Destroys the keys of the recipient's share that are out of use. */
+/** Destroys the `report` keys of the recipient's share that are out of use. */
 const destroyKeys = async (q: Queries, row: Row, now: number): Promise<void> => {
-  const gone = await q`
+  const removed = await q`
     DELETE FROM command.sealing_keys
      WHERE share = ${recipientShareOf(row.recipient.toString('hex'))}
        AND usable_until <= ${new Date(Math.min(now, row.before.getTime() + 2 * APPLIED_WITHIN_MS) - APPLIED_WITHIN_MS)}`
-  if (gone.count > 0) await note(q, row.id, { sealingKeys: gone.count })
+  if (removed.count > 0) await addToReceipt(q, row.id, { sealingKeys: removed.count })
 }
 
-/** Until when something sealed before the request can be read: the last of its keys, and what is kept for a day. */
-const sealedUntil = async (q: Queries, row: Row): Promise<Date> => {
+/**
+ * Until when data that was encrypted before the request can be decrypted: the end of the last key
+ * involved.
+ */
+const readableUntil = async (q: Queries, row: Row): Promise<Date> => {
   const [found] = await q<{ until: Date | null }[]>`
     SELECT greatest(
              max(destroy_after) FILTER (WHERE class IN ('otp', 'service')),
              max(usable_until) FILTER (WHERE class = 'report' AND share = ${recipientShareOf(row.recipient.toString('hex'))})
                + make_interval(secs => ${APPLIED_WITHIN_MS / 1000})) AS until
       FROM command.sealing_keys`
-  const least = row.before.getTime() + LEAST_MS
-  return new Date(Math.max(least, found?.until?.getTime() ?? 0))
+  const earliest = row.before.getTime() + MIN_DURATION_MS
+  return new Date(Math.max(earliest, found?.until?.getTime() ?? 0))
 }
 
-/** What a step came to: there is more to remove now; nothing stored is left and the rest is a matter of time; it is finished. */
+/**
+ * `more`: another step follows. `cleared`: the stored data is removed, keys remain. `finished`: the
+ * keys ended.
+ */
 type Progress = 'more' | 'cleared' | 'finished'
 
-/** One step of an erasure whose row is held. */
+/** One step of an erasure. The caller has locked its row. */
 const step = async (q: Queries, row: Row, now: number): Promise<Progress> => {
   if ((await removePersonalData(q, row)) > 0) return 'more'
   if (!(await clearLedger(q, row, now))) return 'more'
   await destroyKeys(q, row, now)
-  const until = row.sealed_until ?? (await sealedUntil(q, row))
+  const until = row.sealed_until ?? (await readableUntil(q, row))
   const isOver = until.getTime() <= now
   await q`
     UPDATE command.erasures
@@ -176,9 +189,10 @@ const step = async (q: Queries, row: Row, now: number): Promise<Progress> => {
 const DEADLINE = { deadline: '8 seconds' } as const
 
 /**
- * Forgets a person, by recipient hash (64 hexadecimal digits): removes at once what is stored of messages accepted until now, and
- * leaves the rest to retention, which finishes it when the last key of that time is gone. Answers the receipt as it stands. Safe to repeat:
- * while an erasure of the same person is not finished it is gone on with, for what has come since, too.
+ * Erases a person by recipient hash (64 hexadecimal digits): removes the stored data of all
+ * messages accepted until now. The retention job finishes the erasure after the end of the last
+ * key. Returns the current receipt. Safe to repeat: an unfinished erasure of the same person
+ * continues, and then includes newer messages.
  */
 export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
   recipient: string,
@@ -186,7 +200,7 @@ export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
   const hash = Buffer.from(recipient, 'hex')
-  // Before anything is removed: from here on no projector stores their number again.
+  // Inserted before the removal: from here on the projector does not store the number again.
   yield* sql.run(
     (q) => q`
       INSERT INTO command.erasures (id, recipient, requested_at, before)
@@ -206,7 +220,9 @@ export const eraseRecipient = Effect.fn('eraseRecipient')(function* (
     (q) => q<Row[]>`
       SELECT * FROM command.erasures WHERE recipient = ${hash} ORDER BY requested_at DESC, id DESC LIMIT 1`,
   )
-  return row === undefined ? yield* Effect.die('an erasure has no receipt') : erasureOf(row)
+  return row === undefined
+    ? yield* Effect.die('An erasure has no row in command.erasures: was it deleted meanwhile?')
+    : erasureOf(row)
 })
 
 /** The receipts of a person's erasures, newest first. */
@@ -222,17 +238,20 @@ export const readErasures = Effect.fn('readErasures')(function* (
   return rows.map(erasureOf)
 })
 
-/** Goes on with what a crash left, and finishes what only had to wait. */
+/**
+ * The retention job that continues interrupted erasures, and finishes those whose keys have ended.
+ */
 export const erasures: Job = {
   name: 'erasures',
-  everyMs: AGAIN_EVERY_MS,
+  everyMs: JOB_INTERVAL_MS,
   step: async (q, now, position) => {
-    // One after the other. What only waits is left alone until its time has come, and then gone through once more.
+    // In the order of ids. A cleared erasure waits until its keys have ended; then all steps run
+    // again.
     const [row] = await q<Row[]>`
       SELECT * FROM command.erasures
        WHERE finished_at IS NULL AND (cleared_at IS NULL OR sealed_until <= ${new Date(now)}) AND id >= ${position ?? NIL}
        ORDER BY id LIMIT 1 FOR UPDATE`
-    if (row === undefined) return done()
+    if (row === undefined) return runEnded()
     const progress = await step(q, row, now)
     return { removed: progress === 'finished' ? 1 : 0, position: row.id }
   },

@@ -1,2 +1,2 @@
-/** Erasure of a person on request. */
+/** Erasure of a person's data on request. */
 export { eraseRecipient, type Erasure, erasures, readErasures } from './erasure.ts'

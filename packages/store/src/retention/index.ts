@@ -1,4 +1,4 @@
-/** For how long what is kept, and the jobs that keep to it. */
+/** Retention: how long data is kept, and the jobs that remove older data. */
 export type { Job, Step } from './job.ts'
 export { RETENTION_JOBS } from './jobs.ts'
 export { ACCEPTANCE_AFTER_ID_MS, operatorIdsCutoff, personalDataCutoff, recordsCutoff } from './periods.ts'

@@ -1,30 +1,33 @@
-/** What a job of retention is. */
+/** The interface of a retention job. */
 import type { Queries } from '../sql.ts'
 
-/** What a step has come to. */
+/** The result of one step. */
 export interface Step {
-  /** Rows, partitions or keys that are gone. */
+  /** The number of removed rows, partitions or keys. */
   readonly removed: number
-  /** Where the next step of this run goes on; `null` ends the run. */
+  /** Where the next step of this run continues; `null` ends the run. */
   readonly position: string | null
-  /** What is due and has to wait, as a word for people. */
+  /** Why data that is due must wait, as a code. */
   readonly held?: string
 }
 
 export interface Job {
-  /** Its name in `command.retention_jobs`, in metrics and in logs. */
+  /** The name in `command.retention_jobs`, in metrics and in logs. */
   readonly name: string
-  /** From the end of one run to the next, ms. */
+  /** The pause from the end of one run to the start of the next, ms. */
   readonly everyMs: number
   /**
-   * One small step, in a transaction that holds the job: some tens of milliseconds. `now`: milliseconds since the epoch. `position`: what the
-   * step before it answered; `null` begins a run.
+   * One small step of some tens of milliseconds, in a transaction that locks the job. `now`:
+   * milliseconds since the epoch. `position`: the result of the previous step; `null` starts a run.
    */
   readonly step: (q: Queries, now: number, position: string | null) => Promise<Step>
 }
 
-/** Rows of one step: some tens of milliseconds, so that nothing else waits for it. */
-export const ROWS_A_STEP = 2000
+/**
+ * Rows of one step, which takes some tens of milliseconds. So other transactions hardly wait for
+ * it.
+ */
+export const ROWS_PER_STEP = 2000
 
-/** Nothing is left to do for now. */
-export const done = (removed = 0): Step => ({ removed, position: null })
+/** The result of the last step of a run. */
+export const runEnded = (removed = 0): Step => ({ removed, position: null })

@@ -1,29 +1,30 @@
 /**
- * The jobs of retention, one or more for each row of the specification's table. Large tables are in months or days, and what is due is dropped
- * with its partition; what lives elsewhere and hangs on it (a used `client_ref`, the batches behind attempts) is walked to first, in small
- * steps. What an endpoint no longer shows is decided where it is read, to the moment; here it is a matter of when it is gone.
+ * The retention jobs, one or more for each row of the specification's table. Large tables are
+ * partitioned by month or day, and a job drops partitions that are due. Before, it removes the rows
+ * of other tables that depend on them (used references, batches of attempts) in small steps.
+ * Queries hide expired data exactly on time; a job removes it later.
  *
- * | row of the table                            | job                                                                      |
- * | ------------------------------------------- | ------------------------------------------------------------------------ |
- * | recipient number and message text           | `sealing_keys` (to the day), then `personal_data`                        |
- * | de-identified record, history, attempt logs | `messages`, `batches`, `events`, `deliveries`                            |
- * | raw responses, inbound, requests            | `sealing_keys`, `operator_ids`; the topics by their own retention        |
- * | analytics detail                            | the topics by their own retention                                        |
- * | analytics daily aggregates, charges, opt-outs | none: `read.daily_stats`, `read.charges`, `command.opt_outs` stay      |
- * | idempotency keys                            | `idempotency_keys`                                                       |
+ * - Recipient number and message text: `sealing_keys` (to the day), then `personal_data`.
+ * - De-identified record, history, attempt logs: `messages`, `batches`, `events`, `deliveries`.
+ * - Raw responses, inbound messages, requests: `sealing_keys`, `operator_ids`, and topic retention.
+ * - Analytics detail: topic retention.
+ * - Daily aggregates, charges and opt-outs: no job; the specification keeps them.
+ * - Idempotency keys: `idempotency_keys`.
  *
- * Beside them `ledger` (days of the ledger), `erasures` (what was begun and is not finished) and `partitions` (room for what comes). Source: specification, Retention and data handling;
+ * Also `ledger` (old days of the ledger), `erasures` (unfinished erasures) and `partitions`
+ * (creates those of the next months). Source: specification, Retention and data handling;
  * docs/decisions/0018.
  */
 import { erasures } from '../erasure/index.ts'
 import type { Queries } from '../sql.ts'
-import { done, type Job, ROWS_A_STEP, type Step } from './job.ts'
-import { drop, type Partition, partitionsOf, patiently } from './partitions.ts'
+import { isProjected } from '../tables/read/messages.ts'
+import { runEnded, type Job, ROWS_PER_STEP, type Step } from './job.ts'
+import { dropPartition, type Partition, partitionsOf, limitLockWait } from './partitions.ts'
 import {
   ACCEPTANCE_AFTER_ID_MS,
   dayEnd,
-  ledgerHeldSince,
-  ledgerSince,
+  ledgerForcedCutoff,
+  ledgerCutoff,
   monthEnd,
   operatorIdsCutoff,
   personalDataCutoff,
@@ -33,10 +34,10 @@ import {
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
-/** The smallest UUID: before every id. */
+/** The smallest UUID, before every id. */
 const NIL = '00000000-0000-0000-0000-000000000000'
 
-/** The oldest partition of a table that ended before a moment. */
+/** The oldest partition of a table, if it ended before a time. */
 const oldest = async (
   q: Queries,
   table: string,
@@ -47,20 +48,26 @@ const oldest = async (
   return first !== undefined && endOf(first.period) <= before ? first : null
 }
 
-/** Deletes rows of the default partition, where rows lie for which nobody had made room, by the id that they begin with. */
+/**
+ * Deletes old rows of the default partition, which contains the rows of missing partitions. `key`:
+ * an id column.
+ */
 const clearDefault = async (q: Queries, table: string, key: string, before: number): Promise<number> => {
   const rows = await q`
     DELETE FROM ${q(`${table}_default`)} WHERE ctid IN (
       SELECT ctid FROM ${q(`${table}_default`)} WHERE ${q(key)} < command.uuid_floor(${new Date(before)})
-       ORDER BY ${q(key)} LIMIT ${ROWS_A_STEP})`
+       ORDER BY ${q(key)} LIMIT ${ROWS_PER_STEP})`
   return rows.count
 }
 
-/** Drops the months of a table that ended before a moment, one a step; then what is as old in the default partition. */
+/**
+ * Drops the months that ended before a time, one per step. Then deletes old rows of the default
+ * partition.
+ */
 const dropMonths = async (q: Queries, table: string, key: string, before: number): Promise<Step> => {
   const month = await oldest(q, table, before)
   if (month !== null) {
-    await drop(q, month.table)
+    await dropPartition(q, month.table)
     return { removed: 1, position: month.period }
   }
   const removed = await clearDefault(q, table, key, before)
@@ -70,7 +77,8 @@ const dropMonths = async (q: Queries, table: string, key: string, before: number
 const personalData: Job = {
   name: 'personal_data',
   everyMs: HOUR,
-  // The keys of the days are gone by then. What is under the master key, as rows were once, goes with its month.
+  // The payload keys of these days are destroyed by then. Old rows under the master key end with
+  // their month.
   step: (q, now) =>
     dropMonths(q, 'read.personal_data', 'message_id', personalDataCutoff(now) - ACCEPTANCE_AFTER_ID_MS),
 }
@@ -82,25 +90,25 @@ const operatorIds: Job = {
 }
 
 /**
- * Frees the `client_ref`s of a stretch of messages, and tells its last id. A reference that has been used anew since is another
- * message's, and stays.
+ * Deletes the references (`client_ref`) of the next messages, and returns the id of the last
+ * message. A reference that another message uses now stays.
  */
-const freeReferences = async (
+const deleteReferences = async (
   q: Queries,
   table: string,
   after: string,
   before: string | null,
-): Promise<{ readonly freed: number; readonly last: string | null }> => {
-  const [row] = await q<{ freed: string; last: string | null }[]>`
-    WITH stretch AS MATERIALIZED (
+): Promise<{ readonly deleted: number; readonly last: string | null }> => {
+  const [row] = await q<{ deleted: string; last: string | null }[]>`
+    WITH step AS MATERIALIZED (
       SELECT id, account, mode, client_ref FROM ${q(table)}
-       WHERE id > ${after} AND (${before}::uuid IS NULL OR id < ${before}::uuid) ORDER BY id LIMIT ${ROWS_A_STEP}),
-    freed AS (
-      DELETE FROM command.client_refs c USING stretch s
+       WHERE id > ${after} AND (${before}::uuid IS NULL OR id < ${before}::uuid) ORDER BY id LIMIT ${ROWS_PER_STEP}),
+    deleted AS (
+      DELETE FROM command.client_refs c USING step s
        WHERE c.account = s.account AND c.mode = s.mode AND c.client_ref = s.client_ref AND c.message_id = s.id
       RETURNING 1)
-    SELECT (SELECT count(*) FROM freed) AS freed, (SELECT id FROM stretch ORDER BY id DESC LIMIT 1) AS last`
-  return { freed: Number(row?.freed ?? 0), last: row?.last ?? null }
+    SELECT (SELECT count(*) FROM deleted) AS deleted, (SELECT id FROM step ORDER BY id DESC LIMIT 1) AS last`
+  return { deleted: Number(row?.deleted ?? 0), last: row?.last ?? null }
 }
 
 const floorOf = async (q: Queries, at: number): Promise<string> => {
@@ -115,26 +123,31 @@ const messages: Job = {
     const before = recordsCutoff(now) - ACCEPTANCE_AFTER_ID_MS
     const month = await oldest(q, 'read.messages', before)
     if (month !== null) {
-      const { freed, last } = await freeReferences(q, month.table, position ?? NIL, null)
-      if (last !== null) return { removed: freed, position: last }
-      await drop(q, month.table)
-      await drop(q, `read.message_history_${month.period}`)
-      return { removed: freed + 2, position: NIL }
+      const { deleted, last } = await deleteReferences(q, month.table, position ?? NIL, null)
+      if (last !== null) return { removed: deleted, position: last }
+      await dropPartition(q, month.table)
+      await dropPartition(q, `read.message_history_${month.period}`)
+      return { removed: deleted + 2, position: NIL }
     }
-    // Nothing of the default partition is in the way of a drop, so what was walked over is deleted at once.
-    const { freed, last } = await freeReferences(q, 'read.messages_default', NIL, await floorOf(q, before))
-    if (last === null) return done()
+    // Rows of the default partition are deleted in the same step as their references.
+    const { deleted, last } = await deleteReferences(
+      q,
+      'read.messages_default',
+      NIL,
+      await floorOf(q, before),
+    )
+    if (last === null) return runEnded()
     const history = await q`DELETE FROM read.message_history_default WHERE message_id <= ${last}`
     const rows = await q`DELETE FROM read.messages_default WHERE id <= ${last}`
-    return { removed: freed + history.count + rows.count, position: NIL }
+    return { removed: deleted + history.count + rows.count, position: NIL }
   },
 }
 
-/** Ids of batches begin with their moment. */
+/** Deletes old batches. Their ids begin with a timestamp. */
 const deleteBatches = async (q: Queries, table: string, before: string): Promise<number> => {
   const rows = await q`
     DELETE FROM ${q(table)} WHERE id IN (
-      SELECT id FROM ${q(table)} WHERE id < ${before} ORDER BY id LIMIT ${ROWS_A_STEP})`
+      SELECT id FROM ${q(table)} WHERE id < ${before} ORDER BY id LIMIT ${ROWS_PER_STEP})`
   return rows.count
 }
 
@@ -156,38 +169,38 @@ const events: Job = {
     const before = recordsCutoff(now)
     const month = await oldest(q, 'read.events', before)
     if (month !== null) {
-      await drop(q, month.table)
+      await dropPartition(q, month.table)
       return { removed: 1, position: month.period }
     }
     const rows = await q`
       DELETE FROM read.events_default WHERE ctid IN (
-        SELECT ctid FROM read.events_default WHERE created_at < ${new Date(before)} LIMIT ${ROWS_A_STEP})`
+        SELECT ctid FROM read.events_default WHERE created_at < ${new Date(before)} LIMIT ${ROWS_PER_STEP})`
     return { removed: rows.count, position: rows.count === 0 ? null : 'default' }
   },
 }
 
-/** A place among attempts, in the order of their key: subscription and attempt. */
-type AttemptPlace = readonly [endpoint: string, id: string]
+/** The key of an attempt: subscription and attempt. */
+type AttemptKey = readonly [endpoint: string, id: string]
 
-/** What is known of the events of a stretch of attempts: every batch that has ended has an attempt. */
+/** Deletes the batch events of the next attempts. Every batch that has ended has an attempt. */
 const clearDeliveries = async (
   q: Queries,
   table: string,
-  [endpoint, id]: AttemptPlace,
+  [endpoint, id]: AttemptKey,
   before: string | null,
-): Promise<{ readonly removed: number; readonly last: AttemptPlace | null }> => {
+): Promise<{ readonly removed: number; readonly last: AttemptKey | null }> => {
   const rows = await q<{ endpoint_id: string; id: string; batch_id: string }[]>`
     SELECT endpoint_id, id, batch_id FROM ${q(table)}
      WHERE (endpoint_id, id) > (${endpoint}, ${id}) AND (${before}::uuid IS NULL OR id < ${before}::uuid)
-     ORDER BY endpoint_id, id LIMIT ${ROWS_A_STEP}`
+     ORDER BY endpoint_id, id LIMIT ${ROWS_PER_STEP}`
   const last = rows.at(-1)
   if (last === undefined) return { removed: 0, last: null }
   const asked = [...new Set(rows.map((row) => row.batch_id))]
-  // What still waits to be delivered is not removed, however old.
-  const waiting = await q<{ id: string }[]>`
+  // Batches that wait for delivery stay, however old they are.
+  const pending = await q<{ id: string }[]>`
     SELECT id FROM webhooks.batches WHERE id = ANY (${asked}::uuid[])`
-  const kept = new Set(waiting.map((row) => row.id))
-  const ended = asked.filter((id) => !kept.has(id))
+  const pendingIds = new Set(pending.map((row) => row.id))
+  const ended = asked.filter((id) => !pendingIds.has(id))
   const events = await q`DELETE FROM webhooks.batch_events WHERE batch_id = ANY (${ended}::uuid[])`
   return { removed: events.count, last: [last.endpoint_id, last.id] }
 }
@@ -202,7 +215,7 @@ const deliveries: Job = {
       const [endpoint = NIL, id = NIL] = position?.split(' ') ?? []
       const { last, removed } = await clearDeliveries(q, month.table, [endpoint, id], null)
       if (last !== null) return { removed, position: last.join(' ') }
-      await drop(q, month.table)
+      await dropPartition(q, month.table)
       return { removed: removed + 1, position: NIL }
     }
     const table = 'webhooks.attempts_default'
@@ -210,7 +223,7 @@ const deliveries: Job = {
     const { last, removed } = await clearDeliveries(q, table, [NIL, NIL], floor)
     if (last === null) {
       const old = await q`DELETE FROM webhooks.redeliveries WHERE finished_at < ${new Date(before)}`
-      return done(old.count)
+      return runEnded(old.count)
     }
     const rows = await q`
       DELETE FROM ${q(table)} WHERE (endpoint_id, id) <= (${last[0]}, ${last[1]}) AND id < ${floor}`
@@ -225,74 +238,74 @@ const idempotencyKeys: Job = {
     const rows = await q`
       DELETE FROM command.idempotency_keys WHERE (account, mode, key) IN (
         SELECT account, mode, key FROM command.idempotency_keys WHERE expires_at < ${new Date(now)}
-         ORDER BY expires_at LIMIT ${ROWS_A_STEP} FOR UPDATE SKIP LOCKED)`
+         ORDER BY expires_at LIMIT ${ROWS_PER_STEP} FOR UPDATE SKIP LOCKED)`
     return { removed: rows.count, position: rows.count === 0 ? null : 'more' }
   },
 }
 
 const sealingKeys: Job = {
   name: 'sealing_keys',
-  // Keys of codes live for minutes, so this decides how long one may linger.
+  // Keys of codes live for minutes, so a longer interval would keep them noticeably longer.
   everyMs: MINUTE,
   step: async (q, now) => {
     const rows = await q`
       DELETE FROM command.sealing_keys WHERE id IN (
-        SELECT id FROM command.sealing_keys WHERE destroy_after <= ${new Date(now)} LIMIT ${ROWS_A_STEP})`
+        SELECT id FROM command.sealing_keys WHERE destroy_after <= ${new Date(now)} LIMIT ${ROWS_PER_STEP})`
     return { removed: rows.count, position: rows.count === 0 ? null : 'more' }
   },
 }
 
 /**
- * A stretch of a day of the ledger: whether something of it is in no read model and was not given back either, and how many references of
- * codes that were never accepted are free again.
+ * Checks the next acceptances of a day of the ledger. Returns how many are neither projected nor
+ * refunded (`open`), and how many references of refunded codes it deleted.
  */
 const settleAcceptances = async (q: Queries, table: string, after: string, before: string | null) => {
-  const [row] = await q<{ open: string; freed: string; last: string | null }[]>`
-    WITH stretch AS MATERIALIZED (
+  const [row] = await q<{ open: string; deleted: string; last: string | null }[]>`
+    WITH step AS MATERIALIZED (
       SELECT message_id, account, mode, client_ref, given_back FROM ${q(table)}
        WHERE message_id > ${after} AND (${before}::uuid IS NULL OR message_id < ${before}::uuid)
-       ORDER BY message_id LIMIT ${ROWS_A_STEP}),
+       ORDER BY message_id LIMIT ${ROWS_PER_STEP}),
     missing AS MATERIALIZED (
-      SELECT s.* FROM stretch s
-       WHERE NOT coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = s.message_id), false)),
-    freed AS (
+      SELECT s.* FROM step s
+       WHERE NOT ${isProjected(q, 's.message_id')}),
+    deleted AS (
       DELETE FROM command.client_refs c USING missing s
        WHERE s.given_back AND c.account = s.account AND c.mode = s.mode AND c.client_ref = s.client_ref
          AND c.message_id = s.message_id
       RETURNING 1)
-    SELECT (SELECT count(*) FROM missing WHERE NOT given_back) AS open, (SELECT count(*) FROM freed) AS freed,
-           (SELECT message_id FROM stretch ORDER BY message_id DESC LIMIT 1) AS last`
-  return { open: Number(row?.open ?? 0), freed: Number(row?.freed ?? 0), last: row?.last ?? null }
+    SELECT (SELECT count(*) FROM missing WHERE NOT given_back) AS open, (SELECT count(*) FROM deleted) AS deleted,
+           (SELECT message_id FROM step ORDER BY message_id DESC LIMIT 1) AS last`
+  return { open: Number(row?.open ?? 0), deleted: Number(row?.deleted ?? 0), last: row?.last ?? null }
 }
 
 const ledger: Job = {
   name: 'ledger',
   everyMs: HOUR,
   step: async (q, now, position) => {
-    const day = await oldest(q, 'command.acceptances', ledgerSince(now), dayEnd)
-    const isForced = day !== null && dayEnd(day.period) <= ledgerHeldSince(now)
+    const day = await oldest(q, 'command.acceptances', ledgerCutoff(now), dayEnd)
+    const isForced = day !== null && dayEnd(day.period) <= ledgerForcedCutoff(now)
     if (day !== null) {
-      const { freed, last, open } = await settleAcceptances(q, day.table, position ?? NIL, null)
-      if (open > 0 && !isForced) return { removed: freed, position: null, held: 'not_projected' }
-      if (last !== null) return { removed: freed, position: last }
-      await drop(q, day.table)
-      return { removed: freed + 1, position: NIL }
+      const { deleted, last, open } = await settleAcceptances(q, day.table, position ?? NIL, null)
+      if (open > 0 && !isForced) return { removed: deleted, position: null, held: 'not_projected' }
+      if (last !== null) return { removed: deleted, position: last }
+      await dropPartition(q, day.table)
+      return { removed: deleted + 1, position: NIL }
     }
     const table = 'command.acceptances_default'
-    for (const before of [ledgerHeldSince(now), ledgerSince(now)]) {
-      const { freed, last, open } = await settleAcceptances(q, table, NIL, await floorOf(q, before))
+    for (const before of [ledgerForcedCutoff(now), ledgerCutoff(now)]) {
+      const { deleted, last, open } = await settleAcceptances(q, table, NIL, await floorOf(q, before))
       if (last === null) continue
-      if (open > 0 && before !== ledgerHeldSince(now)) {
-        return { removed: freed, position: null, held: 'not_projected' }
+      if (open > 0 && before !== ledgerForcedCutoff(now)) {
+        return { removed: deleted, position: null, held: 'not_projected' }
       }
       const rows = await q`DELETE FROM command.acceptances_default WHERE message_id <= ${last}`
-      return { removed: freed + rows.count, position: NIL }
+      return { removed: deleted + rows.count, position: NIL }
     }
-    return done()
+    return runEnded()
   },
 }
 
-/** Months and days that there is room for beyond the present one. */
+/** Monthly partitions to create in advance. */
 const MONTHS_AHEAD = 2
 const MONTHLY = [
   'read.messages',
@@ -309,14 +322,13 @@ const partitions: Job = {
   step: async (q, now, position) => {
     const index = position === null ? 0 : Number(position)
     const table = MONTHLY[index]
-    if (table === undefined) return done()
-    await patiently(q)
+    if (table === undefined) return runEnded()
+    await limitLockWait(q)
     await q`SELECT command.ensure_months(${table}, ${new Date(now)}, ${MONTHS_AHEAD + 1})`
     return { removed: 0, position: String(index + 1) }
   },
 }
 
-/** All of them. */
 export const RETENTION_JOBS: ReadonlyArray<Job> = [
   sealingKeys,
   personalData,

@@ -1,4 +1,7 @@
-/** What retention tells of itself. The label `task` is a job: a short list (`job` is Prometheus' own). */
+/**
+ * Metrics of retention. The label `task` contains the job, because Prometheus uses the label `job`
+ * itself.
+ */
 import { Effect, Metric } from 'effect'
 
 const perJob = <A>(make: (job: string) => A): ((job: string) => A) => {
@@ -19,21 +22,20 @@ const removedOf = perJob((job) =>
 )
 const failuresOf = perJob((job) =>
   Metric.counter('hub_retention_failures_total', {
-    description: 'Steps of retention that failed and are made again.',
+    description: 'Steps of retention that failed and are retried.',
     incremental: true,
     attributes: { task: job },
   }),
 )
 const finishedOf = perJob((job) =>
   Metric.gauge('hub_retention_last_finished_timestamp_seconds', {
-    description:
-      'When the last run of a job came to its end, seconds since the epoch, as far as this process has made it.',
+    description: 'When the last run of a job ended in this process, seconds since the epoch.',
     attributes: { task: job },
   }),
 )
 const heldOf = perJob((job) =>
   Metric.gauge('hub_retention_held', {
-    description: '1 while something is due and has to wait.',
+    description: '1 while data is due for removal and has to wait.',
     attributes: { task: job },
   }),
 )

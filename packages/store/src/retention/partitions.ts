@@ -1,20 +1,23 @@
-/** Partitions: which there are, and how one goes. */
+/** Partitions of a table: list and drop. */
 import type { Queries } from '../sql.ts'
 
 /**
- * For how long a partition that is to go may wait for the statements that read its table, ms; they in turn wait behind it. Then it is left to
- * a later step.
+ * How long a drop waits for statements that read the table, ms. Later statements queue behind the
+ * drop, so it gives up soon, and a later step tries again.
  */
 const LOCK_WITHIN_MS = 500
 
 export interface Partition {
-  /** With its schema, such as `read.messages_202311`. */
+  /** The qualified name, such as `read.messages_202311`. */
   readonly table: string
-  /** What stands behind the name of the whole: `202311`, `20231121`. */
+  /** The suffix after the name of the partitioned table: `202311`, `20231121`. */
   readonly period: string
 }
 
-/** The partitions of a table by period, oldest first, the default one apart. `table`: with its schema. */
+/**
+ * The partitions of a table without the default partition, oldest first. `table`: the qualified
+ * name.
+ */
 export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyArray<Partition>> => {
   const rows = await q<{ table: string; period: string }[]>`
     SELECT n.nspname || '.' || c.relname AS table, substring(c.relname FROM '_([0-9]{6,8})$') AS period
@@ -24,11 +27,14 @@ export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyA
   return rows
 }
 
-/** Lets nothing here wait longer for others than others may wait for it. To be called before anything that changes tables. */
-export const patiently = (q: Queries) => q`SELECT set_config('lock_timeout', ${`${LOCK_WITHIN_MS}ms`}, true)`
+/**
+ * Bounds how long the transaction waits for locks. Call it before a statement that changes tables.
+ */
+export const limitLockWait = (q: Queries) =>
+  q`SELECT set_config('lock_timeout', ${`${LOCK_WITHIN_MS}ms`}, true)`
 
-/** Drops a partition with all that is in it. */
-export const drop = async (q: Queries, table: string): Promise<void> => {
-  await patiently(q)
+/** Drops a partition with its rows. */
+export const dropPartition = async (q: Queries, table: string): Promise<void> => {
+  await limitLockWait(q)
   await q`DROP TABLE IF EXISTS ${q(table)}`
 }

@@ -1,4 +1,7 @@
-/** Four years of a hub in seconds: what is there a day before a limit and gone after it, for each row of the specification's table. */
+/**
+ * Four years of a hub in seconds: what is there a day before a limit and gone after it, for each
+ * row of the specification's table.
+ */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
@@ -9,7 +12,7 @@ import { migrate } from '../migrate.ts'
 import { PayloadEncryption } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageRejected } from '../sql.ts'
 import { MasterKeyEncryption } from '../master-key-encryption.ts'
-import { done, type Job } from './job.ts'
+import { type Job, runEnded } from './job.ts'
 import { registerRetentionJobs, RETENTION_JOBS, runRetentionStep } from './index.ts'
 
 const admin = process.env['HUB_TEST_DATABASE_URL']
@@ -82,7 +85,10 @@ const count = (table: string, where = 'true') =>
     ([row]) => row?.count ?? -1,
   )
 
-/** The hub at a moment, after every job that is due has come to its end. Answers the jobs that removed something. */
+/**
+ * The hub at a moment, after every job that is due has come to its end. Answers the jobs that
+ * removed something.
+ */
 const live = Effect.fnUntraced(function* (at: number, jobs: ReadonlyArray<Job> = RETENTION_JOBS) {
   yield* TestClock.setTime(at)
   yield* registerRetentionJobs(jobs)
@@ -419,7 +425,7 @@ describe('the runner', () => {
       const positions: Array<string | null> = []
       const job = jobOf(async (_q, _now, position) => {
         positions.push(position)
-        return positions.length === 3 ? done(1) : { removed: 10, position: `at ${positions.length}` }
+        return positions.length === 3 ? runEnded(1) : { removed: 10, position: `at ${positions.length}` }
       })
       yield* TestClock.setTime(START)
       yield* registerRetentionJobs([job])
@@ -443,9 +449,9 @@ describe('the runner', () => {
       const job = jobOf(async (q) => {
         await q`DELETE FROM command.hub_settings`
         if (broken) await q`SELECT 1 / 0`
-        return done(1)
+        return runEnded(1)
       })
-      const other = jobOf(async () => done(5), 'other')
+      const other = jobOf(async () => runEnded(5), 'other')
       yield* TestClock.setTime(START)
       yield* registerRetentionJobs([job, other])
       const outcomes = [yield* runRetentionStep([job, other]), yield* runRetentionStep([job, other])]
@@ -472,7 +478,7 @@ describe('the runner', () => {
         most = Math.max(most, inside)
         await q`SELECT pg_sleep(0.02)`
         inside--
-        return ++steps < 10 ? { removed: 1, position: 'on' } : done()
+        return ++steps < 10 ? { removed: 1, position: 'on' } : runEnded()
       })
       yield* TestClock.setTime(START)
       yield* registerRetentionJobs([job])

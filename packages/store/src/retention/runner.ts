@@ -1,6 +1,7 @@
 /**
- * Makes the steps of retention. Any number of processes may do so: a step holds the row of its job, so there is one at a time, and what it
- * leaves there in the same transaction is where the next one goes on, whoever makes it. Time comes from the clock of the effect.
+ * Executes the steps of retention. Any number of processes may do so. A step locks the row of its
+ * job, so one runs at a time. It stores its progress in the same transaction, so any process can
+ * execute the next step.
  */
 import { Cause, Clock, Duration, Effect, type Scope } from 'effect'
 import { type Queries, Sql, type StorageError } from '../sql.ts'
@@ -8,33 +9,33 @@ import type { Job } from './job.ts'
 import { RETENTION_JOBS } from './jobs.ts'
 import { observeFailure, observeFinished, observeStep } from './metrics.ts'
 
-/** A step takes some tens of milliseconds; to drop a partition it may wait for others. */
+/** A step takes some tens of milliseconds. The drop of a partition may wait for locks. */
 const DEADLINE = { deadline: Duration.seconds(8) }
 
-/** Between two steps of a run: what the hub is for goes first. */
+/** The pause after a step, so that requests have priority. */
 const STEP_PAUSE_MS = 20
 
-/** After a step that failed. */
-const AGAIN_AFTER_MS = 30_000
+/** The pause after a failed step. */
+const RETRY_AFTER_MS = 30_000
 
-/** How often an idle runner looks what is due. */
-const LOOK_EVERY = Duration.seconds(5)
+/** How often an idle runner looks for jobs that are due. */
+const POLL_INTERVAL = Duration.seconds(5)
 
-/** What one step came to. */
+/** The outcome of one step. */
 export type Outcome =
-  /** Nothing is due, or others are at it. */
+  /** No job is due, or other processes execute them. */
   | { readonly type: 'idle' }
   | {
       readonly type: 'step'
       readonly job: string
       readonly removed: number
-      /** The run has come to its end. */
+      /** Whether the run has ended. */
       readonly ended: boolean
       readonly held: string | null
     }
   | { readonly type: 'failed'; readonly job: string; readonly error: StorageError }
 
-/** Puts the jobs that are new to this database on its list. */
+/** Inserts jobs that the database does not know yet. */
 export const registerRetentionJobs = (
   jobs: ReadonlyArray<Job> = RETENTION_JOBS,
 ): Effect.Effect<void, StorageError, Sql> =>
@@ -49,8 +50,8 @@ export const registerRetentionJobs = (
     ),
   )
 
-/** The job that has been due for longest, held until the transaction ends. */
-const takeJob = async (q: Queries, jobs: ReadonlyArray<Job>, now: number) => {
+/** Locks the job that has been due longest. */
+const lockDueJob = async (q: Queries, jobs: ReadonlyArray<Job>, now: number) => {
   const [row] = await q<{ job: string; position: string | null }[]>`
     SELECT job, position FROM command.retention_jobs
      WHERE next_at <= ${new Date(now)} AND job = ANY (${jobs.map(({ name }) => name)})
@@ -59,19 +60,19 @@ const takeJob = async (q: Queries, jobs: ReadonlyArray<Job>, now: number) => {
   return row === undefined || job === undefined ? null : { job, position: row.position }
 }
 
-/** Makes one step of whichever job is due. */
+/** Executes one step of a job that is due. */
 export const runRetentionStep = Effect.fnUntraced(function* (
   jobs: ReadonlyArray<Job> = RETENTION_JOBS,
 ): Effect.fn.Return<Outcome, StorageError, Sql> {
   const sql = yield* Sql
   const now = yield* Clock.currentTimeMillis
-  // What the transaction was about, should it fail.
-  let at: string | null = null
+  // The job of the transaction, for the case that it fails.
+  let failedJob: string | null = null
   const attempt = sql.transaction(async (q): Promise<Outcome> => {
-    const taken = await takeJob(q, jobs, now)
-    if (taken === null) return { type: 'idle' }
-    const { job, position } = taken
-    at = job.name
+    const locked = await lockDueJob(q, jobs, now)
+    if (locked === null) return { type: 'idle' }
+    const { job, position } = locked
+    failedJob = job.name
     const step = await job.step(q, now, position)
     const ended = step.position === null
     await q`
@@ -91,13 +92,13 @@ export const runRetentionStep = Effect.fnUntraced(function* (
   }, DEADLINE)
 
   const outcome = yield* Effect.catch(attempt, (error): Effect.Effect<Outcome, StorageError> => {
-    const job = at
+    const job = failedJob
     if (job === null) return Effect.fail(error)
     return Effect.as(
       sql.run(
         (q) => q`
           UPDATE command.retention_jobs
-             SET next_at = ${new Date(now + AGAIN_AFTER_MS)}, failures = failures + 1,
+             SET next_at = ${new Date(now + RETRY_AFTER_MS)}, failures = failures + 1,
                  failure = ${error._tag === 'StorageRejected' ? error.code : error.detail}
            WHERE job = ${job}`,
       ),
@@ -110,28 +111,31 @@ export const runRetentionStep = Effect.fnUntraced(function* (
   }
   if (outcome.type === 'failed') {
     yield* observeFailure(outcome.job)
-    yield* Effect.logWarning('a step of retention failed', outcome.error).pipe(
+    yield* Effect.logWarning('retention: step failed, retrying', outcome.error).pipe(
       Effect.annotateLogs({ job: outcome.job }),
     )
   }
   return outcome
 })
 
-/** Keeps to the periods until the scope closes. */
+/** Runs retention until the scope closes. */
 export const runRetention: Effect.Effect<void, never, Sql | Scope.Scope> = Effect.gen(function* () {
-  const turn = Effect.andThen(registerRetentionJobs(), runRetentionStep()).pipe(
+  const step = Effect.andThen(registerRetentionJobs(), runRetentionStep()).pipe(
     Effect.map((outcome) =>
       outcome.type === 'step' && !outcome.ended
         ? Duration.millis(STEP_PAUSE_MS)
         : outcome.type === 'idle'
-          ? LOOK_EVERY
+          ? POLL_INTERVAL
           : Duration.zero,
     ),
     Effect.catchCause((cause) =>
       Cause.hasInterruptsOnly(cause)
         ? Effect.interrupt
-        : Effect.as(Effect.logWarning('retention has to wait', cause), LOOK_EVERY),
+        : Effect.as(
+            Effect.logWarning('retention: PostgreSQL is unavailable, retrying', cause),
+            POLL_INTERVAL,
+          ),
     ),
   )
-  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(turn, Effect.sleep)))
+  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(step, Effect.sleep)))
 })

@@ -1,12 +1,13 @@
 /**
  * Tables that more than one app uses: one file for each table, in a folder for its schema.
  *
- * A file contains the row type and the typed statements that other apps need: a read, an insert, or a
- * fragment of a larger statement. Its doc comment names the app that writes the table. Statements that
- * only the owner runs stay in the owner, in a file with the name of the table.
+ * A file contains the row type and the typed statements that other apps need: a read, an insert, or
+ * a fragment of a larger statement. Its doc comment names the app that writes the table. Statements
+ * that only the owner runs stay in the owner, in a file with the name of the table.
  *
- * Each file is exported as one namespace, named after schema and table: `ReadCheckpoints.readPositions(q)`.
- * Each statement takes `q` first, so that it runs in the transaction of its caller.
+ * Each file is exported as one namespace, named after schema and table:
+ * `ReadCheckpoints.readPositions(q)`. Each statement takes `q` first, so that it runs in the
+ * transaction of its caller.
  */
 export * as CommandErasures from './command/erasures.ts'
 export * as CommandAcceptances from './command/acceptances.ts'

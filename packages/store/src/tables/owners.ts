@@ -1,6 +1,7 @@
 /**
  * The owner of each table. Only the owner contains SQL for the table. Other apps call the typed
- * statements in this folder. `tools/table-ownership/table-ownership.unit.test.ts` checks the sources against this map.
+ * statements in this folder. `tools/table-ownership/table-ownership.unit.test.ts` checks the
+ * sources against this map.
  *
  * `store` means a module of this package that several processes run, such as retention.
  * Two owners of a table write different columns; the file of the table says which.

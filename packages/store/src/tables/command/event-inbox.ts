@@ -1,15 +1,17 @@
 /**
- * `command.event_inbox`: events that do not come from a message fact, on their way into the event journal.
+ * `command.event_inbox`: events that do not come from a message fact, on their way into the event
+ * journal.
  *
- * Owner: projector. Any app inserts an event in the transaction of the change that the event describes. The projector moves the events
- * into the journal and deletes them here. See docs/decisions/0011.
+ * Owner: projector. Any app inserts an event in the transaction of the change that the event
+ * describes. The projector moves the events into the journal and deletes them here. See
+ * docs/decisions/0011.
  */
 import type { PublicEvent } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
 import { uuidOf } from '../../uuid.ts'
 import type { Journal } from '../read/events.ts'
 
-/** Inserts an event for a journal in the caller's transaction. An event that is there already is kept. */
+/** Inserts an event for a journal in the caller's transaction. Does nothing if the event exists. */
 export const insert = async (q: Queries, { account, mode }: Journal, event: PublicEvent): Promise<void> => {
   await q`
     INSERT INTO command.event_inbox (id, account, mode, type, object)

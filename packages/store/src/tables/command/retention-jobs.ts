@@ -1,7 +1,8 @@
 /**
  * `command.retention_jobs`: the schedule and the progress of the retention jobs.
  *
- * Owner: the retention module of this package. A process that runs a step of a job locks the row of the job.
+ * Owner: the retention module of this package. A process that runs a step of a job locks the row of
+ * the job.
  */
 import type { Queries } from '../../pool.ts'
 

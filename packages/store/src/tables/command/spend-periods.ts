@@ -1,9 +1,10 @@
 /**
- * `command.spend_periods`: what an account has spent in a month, against the limit in `command.account_settings`.
+ * `command.spend_periods`: what an account has spent in a month, against the limit in
+ * `command.account_settings`.
  *
- * Owner: command-api, which adds the price of each accepted message. The projector refunds messages that
- * turned out to be free, and sets `threshold_told` once per period. Ids of accounts are public ids (`acc_…`),
- * periods are the first day of the month, `2026-11-01`.
+ * Owner: command-api, which adds the price of each accepted message. The projector refunds messages
+ * that turned out to be free, and sets `threshold_told` once per period. Ids of accounts are public
+ * ids (`acc_…`), periods are the first day of the month, `2026-11-01`.
  */
 import { DEFAULT_SOFT_THRESHOLD_PERCENT, encodeId, type Money } from '@hub/domain'
 import type { Queries } from '../../pool.ts'
@@ -22,14 +23,18 @@ export interface CrossedThreshold extends AccountPeriod {
   readonly softThresholdPercent: number
 }
 
-/** Whether period `p` with settings `s` has crossed the soft threshold and nobody has recorded the event. */
+/**
+ * Whether period `p` with settings `s` has crossed the soft threshold and nobody has recorded the
+ * event.
+ */
 const isCrossed = (q: Queries) => q`
   NOT p.threshold_told
   AND p.spent * 100 >= s.spend_limit * coalesce(s.soft_threshold_percent, ${DEFAULT_SOFT_THRESHOLD_PERCENT}::integer)`
 
 /**
- * Locks the periods to refund, and the charged periods that have crossed their threshold. One statement locks
- * them in the order that the acceptance batches use too, so that transactions cannot deadlock.
+ * Locks the periods to refund, and the charged periods that have crossed their threshold. One
+ * statement locks them in the order that the acceptance batches use too, so that transactions
+ * cannot deadlock.
  */
 export const lock = (
   q: Queries,
@@ -52,16 +57,16 @@ export const lock = (
 }
 
 /**
- * The final part of a statement: subtracts `amount` from the period of each row of a common table expression
- * `source (account, period, amount)`.
+ * The final part of a statement: subtracts `amount` from the period of each row of a common table
+ * expression `source (account, period, amount)`.
  */
 export const refund = (q: Queries, source: string): SqlFragment => q`
   UPDATE command.spend_periods p SET spent = p.spent - r.amount
     FROM ${q(source)} r WHERE p.account = r.account AND p.period = r.period`
 
 /**
- * Marks the periods that have crossed their soft threshold, and returns them. Each period is returned to one
- * transaction only, which records the event.
+ * Marks the periods that have crossed their soft threshold, and returns them. Each period is
+ * returned to one transaction only, which records the event.
  */
 export const markCrossedThresholds = async (
   q: Queries,

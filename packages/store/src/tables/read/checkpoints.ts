@@ -1,8 +1,8 @@
 /**
  * `read.checkpoints`: the offset up to which the projector has applied each partition.
  *
- * Owner: projector, which moves a checkpoint in the transaction that writes the read models. Other apps
- * compare the positions with offsets, to know whether the read models contain a record yet.
+ * Owner: projector, which moves a checkpoint in the transaction that writes the read models. Other
+ * apps compare the positions with offsets, to know whether the read models contain a record yet.
  */
 import type { Queries } from '../../pool.ts'
 
@@ -18,8 +18,8 @@ export interface Position {
 }
 
 /**
- * The positions of all partitions. Read them before the read models: the models are then at least as new
- * as the positions say.
+ * The positions of all partitions. Read them before the read models: the models are then at least
+ * as new as the positions say.
  */
 export const readPositions = async (q: Queries): Promise<ReadonlyArray<Position>> =>
   q<Position[]>`
