@@ -1,5 +1,6 @@
 /**
- * Writes `docs/configuration.md` from the catalogue of settings. Run it after every change of a setting:
+ * Writes `docs/configuration.md` from the catalogue of settings. Run it after every change of a
+ * setting:
  *
  *   node packages/config/scripts/generate.ts
  */

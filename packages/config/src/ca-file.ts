@@ -1,16 +1,19 @@
-/** Files of certificate authorities that settings name. */
+/** Settings that name a file with certificate authorities. */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type * as Config from 'effect/Config'
 import * as Result from 'effect/Result'
 import { refineSetting, type Setting } from './setting.ts'
 
-/** The certificates of the file that a setting names, PEM; `null` where none is set, for the usual authorities. Read at the start, once. */
+/**
+ * Reads the file of a setting once at startup. Returns its PEM text, or `null` for the default
+ * authorities.
+ */
 export const caFileConfig = (setting: Setting<string | null>): Config.Config<string | null> =>
   refineSetting(setting, (file) => {
     if (file === null) return Result.succeed(null)
     return Result.try({ try: () => readFileSync(file, 'utf8'), catch: () => 'cannot be read' }).pipe(
-      // TLS takes anything for a list of authorities, and then trusts nobody.
+      // Node accepts any text as a list of authorities and would then trust no certificate.
       Result.flatMap((pem) =>
         Result.try({
           try: () => (new X509Certificate(pem), pem),

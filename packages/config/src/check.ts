@@ -1,4 +1,7 @@
-/** The settings of a process looked at as a whole, before anything connects: a start that fails names every mistake, not the first one. */
+/**
+ * The settings of a process looked at as a whole, before anything connects: a start that fails
+ * names every mistake, not the first one.
+ */
 import * as Config from 'effect/Config'
 import * as Data from 'effect/Data'
 import * as Effect from 'effect/Effect'
@@ -38,8 +41,9 @@ export const validateSetting = (setting: Setting<unknown>): Effect.Effect<Invali
   )
 
 /**
- * Everything that is wrong with the environment of a process: each setting that it reads, the rules between them, and what its parts
- * attach. A variable is told once. `hubctl` has nothing that it must be given at its start: its commands ask for what they need.
+ * Everything that is wrong with the environment of a process: each setting that it reads, the rules
+ * between them, and what its parts attach. A variable is told once. `hubctl` has nothing that it
+ * must be given at its start: its commands ask for what they need.
  */
 export const findInvalidSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',
@@ -62,15 +66,15 @@ export const findInvalidSettings = Effect.fnUntraced(function* (
   }
   for (const rule of attached) {
     const outcome = yield* Effect.result(rule)
-    // What a rule needs and is not there has been told above.
+    // A missing setting that the check needs is already reported.
     if (Result.isFailure(outcome)) add(invalidSettingOf(outcome.failure) ?? FOREIGN)
   }
   return found
 })
 
 /**
- * To be done first of all. Warns of variables that begin with `HUB_` and are no setting, and fails with every mistake at once.
- * `names`: of the environment's variables.
+ * To be done first of all. Warns of variables that begin with `HUB_` and are no setting, and fails
+ * with every mistake at once. `names`: of the environment's variables.
  */
 export const checkSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',

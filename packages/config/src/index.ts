@@ -1,4 +1,7 @@
-/** The settings of the hub: one typed catalogue of every environment variable, read, checked and documented from itself. */
+/**
+ * The settings of the hub: one typed catalogue of all environment variables, their validation and
+ * their documentation.
+ */
 export { caFileConfig } from './ca-file.ts'
 export { catalogue, settings } from './catalogue/index.ts'
 export {

@@ -1,6 +1,6 @@
 /**
- * What a setting can be: how its text is read, and how that is said to people. A kind never repeats what it was given: a value that is
- * wrong may still be a secret.
+ * What a setting can be: how its text is read, and how that is said to people. A kind never repeats
+ * what it was given: a value that is wrong may still be a secret.
  */
 import * as LogLevel from 'effect/LogLevel'
 import * as Redacted from 'effect/Redacted'
@@ -26,7 +26,9 @@ export interface Kind<out A> {
   readonly expected: string
   /** Never shown, logged or written down. */
   readonly secret: boolean
-  /** The value, or what is wrong with the text, as the end of a sentence about it: `is too short`. */
+  /**
+   * The value, or what is wrong with the text, as the end of a sentence about it: `is too short`.
+   */
   readonly read: (text: string) => Result.Result<A, string>
 }
 
@@ -81,7 +83,10 @@ export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A
 const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as const
 export const logLevel: Kind<LogLevel.LogLevel> = choice(LEVELS)
 
-/** Separated by commas; spaces around a word do not count. Empty ones are kept: their owner says whether that is a slip. */
+/**
+ * Separated by commas; spaces around a word do not count. Empty ones are kept: their owner says
+ * whether that is a slip.
+ */
 export const words = (expected: string): Kind<ReadonlyArray<string>> =>
   kind('words', expected, (text) =>
     Result.succeed(text === '' ? [] : text.split(',').map((word) => word.trim())),
@@ -110,7 +115,9 @@ export const brokers: Kind<ReadonlyArray<string>> = kind(
 const beginnings = (schemes: ReadonlyArray<string>): string =>
   schemes.map((scheme) => `${scheme}://`).join(' or ')
 
-/** An address with one of these schemes and no password in it. The text is kept as it was written. */
+/**
+ * An address with one of these schemes and no password in it. The text is kept as it was written.
+ */
 export const url = (...schemes: ReadonlyArray<string>): Kind<string> =>
   kind('url', `a URL that begins with ${beginnings(schemes)}, without a password`, (text) => {
     const read = URL.parse(text)
@@ -127,7 +134,8 @@ const secretKind = <A>(
   type: 'secret',
   expected,
   secret: true,
-  // Not trimmed: a space may belong to it. A line break never does; files and pipes leave one behind.
+  // Not trimmed: a space may belong to it. A line break never does; files and pipes leave one
+  // behind.
   read: (text) =>
     // eslint-disable-next-line no-control-regex
     /[\u0000-\u001f\u007f]/u.test(text)
@@ -151,7 +159,10 @@ export const secret = (options: {
   )
 }
 
-/** An address that may have a password in it. Only its beginning is looked at: drivers take several hosts, which is no URL to others. */
+/**
+ * An address that may have a password in it. Only its beginning is looked at: drivers take several
+ * hosts, which is no URL to others.
+ */
 export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Redacted<string>> =>
   secretKind(`a URL that begins with ${beginnings(schemes)}`, (text) =>
     onlyIf(

@@ -11,7 +11,10 @@ import type { Kind } from './kinds.ts'
 export const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type App = (typeof APPS)[number]
 
-/** Who reads a setting: besides the apps, the command line, and what exists on developers' machines only. */
+/**
+ * Who reads a setting: besides the apps, the command line, and what exists on developers' machines
+ * only.
+ */
 export type Reader = App | 'hubctl' | 'npm start' | 'operator simulator' | 'tests'
 
 /** Under which heading it is documented, in this order. */
@@ -37,8 +40,8 @@ export interface Setting<out A> {
   /** What a number counts; `null` where that is plain. */
   readonly unit: string | null
   /**
-   * `required`: a process that reads it does not start without it. `default`: `otherwise` is what it then is, as it would be written.
-   * `optional`: `otherwise` says in words what then happens.
+   * `required`: a process that reads it does not start without it. `default`: `otherwise` is what
+   * it then is, as it would be written. `optional`: `otherwise` says in words what then happens.
    */
   readonly need: 'required' | 'default' | 'optional'
   readonly otherwise: string | null
@@ -47,8 +50,8 @@ export interface Setting<out A> {
   /** One or two sentences for the people who run a hub. */
   readonly doc: string
   /**
-   * Reads it. An empty variable is an absent one. Fails with a `ConfigError` that says what is wrong and what was expected
-   * (`invalidSettingOf`), never what was given.
+   * Reads it. An empty variable is an absent one. Fails with a `ConfigError` that says what is
+   * wrong and what was expected (`invalidSettingOf`), never what was given.
    */
   readonly config: Config.Config<A>
 }
@@ -151,7 +154,10 @@ export const optional = <A>(
   ),
 })
 
-/** A setting with the part of its rule that only its owner knows. The rule fails with the end of a sentence about the variable. */
+/**
+ * A setting with the part of its rule that only its owner knows. The rule fails with the end of a
+ * sentence about the variable.
+ */
 export const refineSetting = <A, B>(
   setting: Setting<A>,
   rule: (value: A) => Result.Result<B, string>,

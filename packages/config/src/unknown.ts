@@ -7,7 +7,10 @@ export interface UnknownVariable {
   readonly nearest: string | null
 }
 
-/** How many letters have to be changed, added, left out or exchanged with the next to make one text of the other. */
+/**
+ * How many letters have to be changed, added, left out or exchanged with the next to make one text
+ * of the other.
+ */
 const distance = (a: string, b: string): number => {
   let before: ReadonlyArray<number> = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)

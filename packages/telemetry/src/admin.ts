@@ -1,7 +1,7 @@
 /**
- * The admin listener of every app, on `HUB_ADMIN_PORT`, apart from the public one:
- * `/healthz` (the process lives), `/readyz` (it can do its work; 503 and the names of what fails otherwise)
- * and `/metrics` (Prometheus).
+ * The admin listener of every app on `HUB_ADMIN_PORT`, separate from the public API: `/healthz`
+ * (the process runs), `/readyz` (200 if the process can work, else 503 with the names of the
+ * failing checks) and `/metrics` (Prometheus).
  */
 import { settings } from '@hub/config'
 import { createServer, type Server } from 'node:http'
@@ -10,23 +10,29 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { type Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
 import { PrometheusMetrics } from 'effect/observability'
 
-/** The admin listener could not take its port. */
-export class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly detail: string }> {}
+/** The admin listener could not listen on its port. */
+class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly detail: string }> {}
 
-/** A check of readiness, by name. It must answer quickly and never fail. */
-export type ReadinessCheck = Effect.Effect<boolean>
+/** A readiness check. It must be fast. */
+type ReadinessCheck = Effect.Effect<boolean>
 
-/** A check that hangs is a check that fails: an orchestrator's probe gives up after a second or so. */
+/**
+ * A check that hangs counts as failing. The limit is below the usual probe timeout of an
+ * orchestrator, one second.
+ */
 const CHECK_DEADLINE = '900 millis'
 
-/** What the process needs in order to be ready. Parts add themselves for as long as their scope lives. */
+/** The readiness of the process. Components add checks for the lifetime of their scope. */
 export class Readiness extends Context.Service<
   Readiness,
   {
     readonly add: (name: string, check: ReadinessCheck) => Effect.Effect<void, never, Scope.Scope>
-    /** Everything is wired and every check is added: from now on the checks alone decide. Before, the process is `starting`. */
+    /**
+     * Call it when all checks are added. Before, the process is not ready, and `failing` contains
+     * `starting`.
+     */
     readonly started: Effect.Effect<void>
-    /** Names of the checks that fail now. */
+    /** The names of the checks that fail now. */
     readonly failing: Effect.Effect<ReadonlyArray<string>>
   }
 >()('@hub/telemetry/Readiness') {
@@ -36,8 +42,9 @@ export class Readiness extends Context.Service<
     return {
       started: Effect.sync(() => {
         starting = false
-        // Node would write what it has compiled when the process ends, and one that is killed never does: the next start then compiles
-        // everything again. Without a compile cache this is nothing.
+        // Node writes its compile cache at the end of a process, but a killed process never does.
+        // Without this call the next start would compile everything again. It has no effect if
+        // there is no compile cache.
         flushCompileCache()
       }),
       add: (name, check) =>
@@ -67,7 +74,7 @@ const eventLoopDelay = Metric.gauge('hub_process_event_loop_delay_p99_seconds', 
   description: '99th percentile of the event loop delay since the last scrape, in seconds.',
 })
 
-/** Serves the admin listener until the scope closes. */
+/** Runs the admin listener until the scope closes. */
 export const adminLayer: Layer.Layer<never, AdminUnavailable | Config.ConfigError, Readiness> =
   Layer.effectDiscard(
     Effect.gen(function* () {

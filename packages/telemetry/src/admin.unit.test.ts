@@ -5,7 +5,7 @@ import { Readiness } from './admin.ts'
 import { teardown } from './teardown.ts'
 
 describe('readiness', () => {
-  it.effect('is not given before the app says that everything is wired', () =>
+  it.effect('fails before the app has started', () =>
     Effect.gen(function* () {
       const readiness = yield* Readiness
       assert.deepStrictEqual(yield* readiness.failing, ['starting'])
@@ -14,7 +14,7 @@ describe('readiness', () => {
     }).pipe(Effect.provide(Readiness.layer)),
   )
 
-  it.effect('names what fails, and forgets a part when it is gone', () =>
+  it.effect('names the failing checks, and removes a check with its scope', () =>
     Effect.gen(function* () {
       const readiness = yield* Readiness
       yield* readiness.started
@@ -29,7 +29,7 @@ describe('readiness', () => {
     }).pipe(Effect.provide(Readiness.layer)),
   )
 
-  it.effect('takes a check that hangs for one that fails', () =>
+  it.effect('treats a hanging check as failing', () =>
     Effect.gen(function* () {
       const readiness = yield* Readiness
       yield* readiness.started
@@ -50,7 +50,7 @@ describe('the exit code', () => {
     return code
   }
 
-  it('is 0 for an end that was asked for, 1 for one that was not', () => {
+  it('is 0 after an orderly end and 1 after a failure', () => {
     assert.strictEqual(codeOf(Exit.void), 0)
     assert.strictEqual(codeOf(Exit.failCause(Cause.interrupt(1))), 0)
     assert.strictEqual(codeOf(Exit.fail('lost')), 1)

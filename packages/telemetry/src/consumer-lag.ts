@@ -1,9 +1,10 @@
+/** The metric of the consumer lag. */
 import { type Context, Metric } from 'effect'
 import { memoizeLabels } from './metric-labels.ts'
 
-/** How far behind the end of its partition a process is. */
+/** The number of records between a process's position and the end of a partition. */
 export interface ConsumerLag {
-  /** Without the deployment's prefix. */
+  /** The topic without the prefix of the deployment. */
   readonly topic: string
   readonly partition: number
   readonly records: number
@@ -11,22 +12,25 @@ export interface ConsumerLag {
 
 const lag = Metric.gauge('hub_consumer_lag_records', {
   description:
-    'Records of a partition that its owner has not read yet (projector: not applied yet), by topic and partition; 0 from whoever owns it no more.',
+    'Records of a partition that its owner has not read yet (projector: not applied yet), by topic and partition. 0 for a partition that the process no longer owns.',
 })
 
-/** Tells lag, of all partitions of the process at a time: what it told before and does not own any more is 0. */
+/**
+ * Returns a function that sets the lag of all partitions that the process owns now. Partitions that
+ * it no longer owns are set to 0.
+ */
 export const makeLagGauge = (context: Context.Context<never>) => {
-  const bound = memoizeLabels()
-  const gauge = (topic: string, partition: string) => bound(lag, { topic, partition })
-  let told = new Map<string, Metric.Metric<number, unknown>>()
+  const labelled = memoizeLabels()
+  const gauge = (topic: string, partition: string) => labelled(lag, { topic, partition })
+  let reported = new Map<string, Metric.Metric<number, unknown>>()
   return (now: ReadonlyArray<ConsumerLag>): void => {
-    const telling = new Map<string, Metric.Metric<number, unknown>>()
+    const current = new Map<string, Metric.Metric<number, unknown>>()
     for (const { partition, records, topic } of now) {
       const metric = gauge(topic, String(partition))
       metric.updateUnsafe(records, context)
-      telling.set(`${topic}/${partition}`, metric)
+      current.set(`${topic}/${partition}`, metric)
     }
-    for (const [place, metric] of told) if (!telling.has(place)) metric.updateUnsafe(0, context)
-    told = telling
+    for (const [partition, metric] of reported) if (!current.has(partition)) metric.updateUnsafe(0, context)
+    reported = current
   }
 }

@@ -1,15 +1,9 @@
-/** Logs, metrics, traces and the admin listener: how an app shows itself to the people who run it. */
-export { adminLayer, AdminUnavailable, Readiness, type ReadinessCheck } from './admin.ts'
+/** Logs, metrics, traces and the admin listener of the apps. */
+export { adminLayer, Readiness } from './admin.ts'
 export { type ConsumerLag, makeLagGauge } from './consumer-lag.ts'
 export { memoizeLabels, memoizeLabel } from './metric-labels.ts'
 export { loggerLayer, withFailureLog } from './logger.ts'
 export { maskNumbers } from './mask.ts'
 export { teardown } from './teardown.ts'
 export { readTraceparent, type RemoteParent, type Span, traceparentOf } from './tracing/context.ts'
-export {
-  type Attributes,
-  type EndedSpan,
-  Tracing,
-  tracingLayer,
-  type TracingShape,
-} from './tracing/tracing.ts'
+export { type EndedSpan, Tracing, tracingLayer, type TracingShape } from './tracing/tracing.ts'

@@ -1,6 +1,7 @@
 /**
- * Structured logs: one JSON object a line on standard output, with the app, the level, the annotations of the
- * fiber (request, message and shard ids) and the trace id. Numbers are masked whatever the caller did.
+ * Structured logs: one JSON object per line on standard output, with the app, the level, the
+ * annotations of the fiber (such as request and message ids) and the trace id. Phone numbers are
+ * always masked.
  */
 import { settings } from '@hub/config'
 import {
@@ -17,7 +18,10 @@ import {
 } from 'effect'
 import { maskNumbers } from './mask.ts'
 
-/** A cause is shown as its errors' names and messages; stacks only of defects, since those are our own faults. */
+/**
+ * Describes a cause by the names and messages of its errors. Only defects have a stack, because
+ * they are bugs.
+ */
 const describeCause = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
   cause.reasons.map((reason) => {
     if (Cause.isFailReason(reason)) return describeError(reason.error)
@@ -34,12 +38,12 @@ const describeError = (error: unknown): string => {
     const detail = 'detail' in error && typeof error.detail === 'string' ? `: ${error.detail}` : ''
     return `${error.name}${error.message === '' ? '' : `: ${error.message}`}${detail}`
   }
-  // It is not an `Error`, and says which variable is wrong and how; a value that it quotes may be a secret.
+  // A ConfigError is no `Error`. Its message may quote a value after `got`, which may be a secret.
   if (error instanceof Config.ConfigError) return `${error.name}: ${error.message.replace(/, got .*/gu, '')}`
   return typeof error === 'string' ? error : 'error'
 }
 
-/** Renders what was passed to `Effect.log*`: strings and plain values, never objects with unknown content. */
+/** Formats the arguments of `Effect.log*`. */
 const describeMessage = (message: unknown): string => {
   const parts = Array.isArray(message) ? message : [message]
   return parts
@@ -74,9 +78,7 @@ const jsonLogger = (app: string) =>
     process.stdout.write(`${maskNumbers(JSON.stringify(line))}\n`)
   })
 
-/**
- * The logger of an app. What is below `HUB_LOG_LEVEL` is left out.
- */
+/** The logger of an app. It omits lines below `HUB_LOG_LEVEL`. */
 export const loggerLayer = (app: string): Layer.Layer<never, Config.ConfigError> =>
   Layer.mergeAll(
     Logger.layer([jsonLogger(app)]),
@@ -87,15 +89,18 @@ export const loggerLayer = (app: string): Layer.Layer<never, Config.ConfigError>
   )
 
 /**
- * Tells in the log why an app ends that cannot go on: wrong settings, a port that is taken. To be put around the whole of it, with the
- * runner's own report off (`disableErrorReporting`), which is written before any logger is there and in no form of ours.
+ * Logs the failure that ends an app, such as invalid settings or an occupied port. It wraps the
+ * whole app. The report of the runner must be off (`disableErrorReporting`), because it is no
+ * structured log line.
  */
 export const withFailureLog =
   (app: string) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     effect.pipe(
       Effect.tapCause((cause) =>
-        Cause.hasInterruptsOnly(cause) ? Effect.void : Effect.logFatal('the process cannot go on', cause),
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.void
+          : Effect.logFatal('the process ends because of a failure', cause),
       ),
       Effect.provide(Logger.layer([jsonLogger(app)])),
     )

@@ -1,4 +1,7 @@
-/** What only a developer's machine has. The hub's processes read none of these; they are here so that every name is known. */
+/**
+ * What only a developer's machine has. The hub's processes read none of these; they are here so
+ * that every name is known.
+ */
 import * as kind from '../kinds.ts'
 import { optional, type Reader, withDefault } from '../setting.ts'
 

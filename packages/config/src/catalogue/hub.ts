@@ -11,7 +11,9 @@ const MOST_PARTITIONS = 1024
 const MOST_REPLICAS = 9
 /** A secret shorter than its digest would be the easier of the two to guess. */
 const LEAST_HASH_SECRET = 32
-/** What is in flight behind it gets 4 s, and all of it must fit into the 10 s that a process has. */
+/**
+ * What is in flight behind it gets 4 s, and all of it must fit into the 10 s that a process has.
+ */
 const MOST_SHUTDOWN_DELAY_MS = 4000
 
 export const servers = {
@@ -144,7 +146,8 @@ export const processes = {
     readBy: APPS,
     doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
   }),
-  // One in a hundred is some ten traces a second at a thousand messages a second: enough to see what is usual.
+  // One in a hundred is some ten traces a second at a thousand messages a second: enough to see
+  // what is usual.
   traceRatio: withDefault(kind.share, '0.01', {
     name: 'HUB_TRACE_RATIO',
     unit: 'share of requests',

@@ -6,7 +6,10 @@ import { optional, type Reader, withDefault } from '../setting.ts'
 
 const DISPATCHER: ReadonlyArray<Reader> = ['dispatcher']
 
-/** Longer ones are cut or refused by centres. Source: SMPP 3.4, 4.1.5: 15 and 8 characters, and a NUL. */
+/**
+ * Longer ones are cut or refused by centres. Source: SMPP 3.4, 4.1.5: 15 and 8 characters, and a
+ * NUL.
+ */
 const MOST_SYSTEM_ID = 15
 const MOST_PASSWORD = 8
 /** Source: SMPP 3.4, 5.2.3: 12 characters and a NUL. */
@@ -14,7 +17,10 @@ const MOST_SYSTEM_TYPE = 12
 /** Time zones lie between 12 hours behind UTC and 14 ahead of it. */
 const MOST_OFFSET_MINUTES = 14 * 60
 
-/** More would be a mistake: centres allow an account a handful of binds, and windows of some hundreds. */
+/**
+ * More would be a mistake: centres allow an account a handful of binds, and windows of some
+ * hundreds.
+ */
 const MOST_BINDS = 32
 const MOST_WINDOW = 10_000
 const MOST_PARTS_PER_SECOND = 1_000_000

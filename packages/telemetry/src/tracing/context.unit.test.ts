@@ -12,17 +12,17 @@ describe('traceparent', () => {
       sampled: true,
     })
     assert.strictEqual(readTraceparent(`00-${TRACE}-${SPAN}-00`)?.sampled, false)
-    // Other flags are others' business; only the lowest bit is ours.
+    // Only the lowest bit is the sampled flag.
     assert.strictEqual(readTraceparent(`00-${TRACE}-${SPAN}-02`)?.sampled, false)
     assert.strictEqual(readTraceparent(`00-${TRACE}-${SPAN}-03`)?.sampled, true)
   })
 
-  it('of a later version is read as far as it is known', () => {
+  it('of a later version is read up to its known part', () => {
     assert.strictEqual(readTraceparent(`cc-${TRACE}-${SPAN}-01-what-comes-then`)?.traceId, TRACE)
     assert.strictEqual(readTraceparent(`cc-${TRACE}-${SPAN}-01`)?.traceId, TRACE)
   })
 
-  it('that breaks the rules counts as none', () => {
+  it('that is invalid is ignored', () => {
     for (const header of [
       undefined,
       null,
@@ -42,7 +42,7 @@ describe('traceparent', () => {
     }
   })
 
-  it('of a span is that of what follows from it', () => {
+  it('of a span identifies the parent of its successors', () => {
     const root = rootSpan()
     assert.isNull(root.parentId)
     assert.deepStrictEqual(readTraceparent(traceparentOf(root)), {

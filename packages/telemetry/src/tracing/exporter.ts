@@ -1,7 +1,8 @@
 /**
- * Ended spans on their way to an OTLP/HTTP receiver. The queue is bounded and there is one request at a time: a receiver that is slow,
- * hangs or is away costs spans, which are counted, and nothing else. (The library's exporter begins a further
- * request whenever its buffer is full, whether or not the earlier ones were answered, and drops a minute of spans after one failure.)
+ * Exports ended spans to an OTLP/HTTP receiver. The queue is bounded and there is only one request
+ * at a time, so a slow or unavailable receiver costs only dropped spans, which are counted. (The
+ * exporter of the library starts another request whenever its buffer is full, also while earlier
+ * requests are unanswered, and drops a minute of spans after one failure.)
  */
 import { Data, Duration, Effect, Latch, Metric, type Scope, Semaphore } from 'effect'
 import type { OtlpResource, OtlpTracer } from 'effect/observability'
@@ -9,32 +10,32 @@ import packageJson from '../../package.json' with { type: 'json' }
 
 type OtlpSpan = OtlpTracer.ScopeSpan['spans'][number]
 
-/** Spans that wait: some seconds of a thousand sampled spans a second, and about 8 MB. */
+/** The most queued spans: some seconds at a thousand sampled spans a second, and about 8 MB. */
 const QUEUE_SPANS = 8192
-/** Spans of one request, about 500 kB of JSON. */
+/** The most spans of one request: about 500 kB of JSON. */
 const BATCH_SPANS = 512
-/** How long a first span waits for company. */
-const EVERY = Duration.seconds(1)
+/** The longest wait for a full batch. */
+const EXPORT_INTERVAL = Duration.seconds(1)
 const REQUEST_DEADLINE = Duration.seconds(5)
-/** After a failure, doubled up to the longest. */
+/** The pause after a failure. It doubles with each further failure, up to the maximum. */
 const PAUSE_MS = 1000
-const LONGEST_PAUSE_MS = 30_000
-/** For what is left when the process ends: it has ten seconds for everything. */
-const FLUSH_WITHIN = Duration.seconds(2)
+const MAX_PAUSE_MS = 30_000
+/** Time limit for the export of the remaining spans at shutdown, which has ten seconds in all. */
+const FLUSH_TIMEOUT = Duration.seconds(2)
 
-/** How far the monotonic clock may have come away from the wall's, ms, before spans are told by the latter again. */
+/** The largest accepted difference between the monotonic clock and the wall clock, ms. */
 const CLOCK_DRIFT_MS = 50
 
 let origin = performance.timeOrigin
-/** Milliseconds since the epoch with fractions: the wall's clock, but even between two readings. */
+/** Milliseconds since the epoch with fractions, monotonic between two calls of `syncClock`. */
 export const wallClock = (): number => origin + performance.now()
-/** Follows the wall's clock where it was set. */
+/** Adjusts `wallClock` after the wall clock was set. */
 export const syncClock = (): void => {
   if (Math.abs(Date.now() - wallClock()) > CLOCK_DRIFT_MS) origin = Date.now() - performance.now()
 }
 
 const exported = Metric.counter('hub_trace_spans_exported_total', {
-  description: 'Spans that the OTLP receiver has taken.',
+  description: 'Spans that the OTLP receiver has accepted.',
   incremental: true,
 })
 const dropped = Metric.counter('hub_trace_spans_dropped_total', {
@@ -43,14 +44,17 @@ const dropped = Metric.counter('hub_trace_spans_dropped_total', {
   incremental: true,
 })
 
-/** The receiver did not take a request. `retry`: it may take the same one later. */
+/** The receiver did not accept a request. `retry`: a retry may succeed. */
 class NotExported extends Data.TaggedError('NotExported')<{
   readonly reason: string
   readonly retry: boolean
 }> {}
 
-export interface Exporter {
-  /** `span` is only called where there is room. */
+interface Exporter {
+  /**
+   * Queues a span, or counts it as dropped if the queue is full. `span` is called only if there is
+   * room.
+   */
   readonly push: (span: () => OtlpSpan) => void
 }
 
@@ -59,12 +63,12 @@ export const makeExporter: (options: {
   readonly resource: OtlpResource.Resource
 }) => Effect.Effect<Exporter, never, Scope.Scope> = Effect.fnUntraced(function* ({ resource, url }) {
   const queue: Array<OtlpSpan> = []
-  const awake = yield* Latch.make(false)
-  const turn = yield* Semaphore.make(1)
+  const hasSpans = yield* Latch.make(false)
+  const requestLock = yield* Semaphore.make(1)
   const context = yield* Effect.context<never>()
-  const full = Metric.withAttributes(dropped, { reason: 'queue_full' })
-  const refused = Metric.withAttributes(dropped, { reason: 'refused' })
-  let failing = false
+  const droppedQueueFull = Metric.withAttributes(dropped, { reason: 'queue_full' })
+  const droppedRefused = Metric.withAttributes(dropped, { reason: 'refused' })
+  let isFailing = false
   let pauseMs = PAUSE_MS
 
   const post = (spans: ReadonlyArray<OtlpSpan>): Effect.Effect<void, NotExported> =>
@@ -90,7 +94,7 @@ export const makeExporter: (options: {
         await response.body?.cancel()
         return response.status
       },
-      catch: () => new NotExported({ reason: 'not reached', retry: true }),
+      catch: () => new NotExported({ reason: 'not reachable', retry: true }),
     }).pipe(
       Effect.timeoutOrElse({
         duration: REQUEST_DEADLINE,
@@ -109,8 +113,8 @@ export const makeExporter: (options: {
       ),
     )
 
-  /** Spans stay in the queue until they are with the receiver. */
-  const exportSome = turn.withPermits(1)(
+  /** Exports one batch. Spans stay in the queue until the receiver has accepted or refused them. */
+  const exportBatch = requestLock.withPermits(1)(
     Effect.suspend(() => {
       const spans = queue.slice(0, BATCH_SPANS)
       if (spans.length === 0) return Effect.void
@@ -119,7 +123,7 @@ export const makeExporter: (options: {
           error.retry
             ? Effect.fail(error)
             : Effect.andThen(
-                Metric.update(refused, spans.length),
+                Metric.update(droppedRefused, spans.length),
                 Effect.as(warn(error), 'refused' as const),
               ),
         ),
@@ -127,55 +131,60 @@ export const makeExporter: (options: {
           queue.splice(0, spans.length)
           pauseMs = PAUSE_MS
           if (outcome === 'refused') return Effect.void
-          failing = false
+          isFailing = false
           return Metric.update(exported, spans.length)
         }),
       )
     }),
   )
 
-  /** Once for each time that it begins to fail. */
+  /** Logs only the first failure of a series. */
   const warn = ({ reason }: NotExported) => {
-    if (failing) return Effect.void
-    failing = true
-    return Effect.logWarning('spans are not exported').pipe(Effect.annotateLogs({ reason }))
+    if (isFailing) return Effect.void
+    isFailing = true
+    return Effect.logWarning('span export failed: it is retried, and further failures are not logged').pipe(
+      Effect.annotateLogs({ reason }),
+    )
   }
 
   const loop = Effect.gen(function* () {
-    yield* awake.await
-    if (queue.length < BATCH_SPANS) yield* Effect.sleep(EVERY)
+    yield* hasSpans.await
+    if (queue.length < BATCH_SPANS) yield* Effect.sleep(EXPORT_INTERVAL)
     syncClock()
-    yield* exportSome.pipe(
+    yield* exportBatch.pipe(
       Effect.catch((error) => {
         const pause = pauseMs
-        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
+        pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)
         return Effect.andThen(warn(error), Effect.sleep(pause))
       }),
     )
-    if (queue.length === 0) awake.closeUnsafe()
+    if (queue.length === 0) hasSpans.closeUnsafe()
   }).pipe(
     Effect.catchDefect((defect) =>
-      Effect.andThen(Effect.logError('the exporter of spans failed', defect), Effect.sleep(PAUSE_MS)),
+      Effect.andThen(
+        Effect.logError('span export failed with a defect: it continues', defect),
+        Effect.sleep(PAUSE_MS),
+      ),
     ),
   )
 
   yield* Effect.forkScoped(Effect.forever(loop))
-  // Added last, so it runs before the loop is interrupted.
+  // Finalizers run in reverse order, so this one runs before the loop is interrupted.
   yield* Effect.addFinalizer(() =>
-    Effect.whileLoop({ while: () => queue.length > 0, body: () => exportSome, step: () => {} }).pipe(
+    Effect.whileLoop({ while: () => queue.length > 0, body: () => exportBatch, step: () => {} }).pipe(
       Effect.ignore,
-      Effect.timeoutOption(FLUSH_WITHIN),
+      Effect.timeoutOption(FLUSH_TIMEOUT),
     ),
   )
 
   return {
     push: (span) => {
       if (queue.length >= QUEUE_SPANS) {
-        full.updateUnsafe(1, context)
+        droppedQueueFull.updateUnsafe(1, context)
         return
       }
       queue.push(span())
-      awake.openUnsafe()
+      hasSpans.openUnsafe()
     },
   }
 })

@@ -1,15 +1,18 @@
+/** The tracing settings of a process. */
 import { settings } from '@hub/config'
 import { Effect } from 'effect'
 
-/** Where traces go and how many there are. */
 export interface TracingSettings {
-  /** The full address that spans are posted to. */
+  /** The complete URL for spans. */
   readonly url: string
-  /** Share of the requests without a `traceparent` that are traced, 0 to 1. */
+  /** The share of requests without a `traceparent` that are sampled, 0 to 1. */
   readonly ratio: number
 }
 
-/** A base address gets the path that OTLP/HTTP names. Source: OpenTelemetry protocol exporter, Endpoint URLs for OTLP/HTTP. */
+/**
+ * Adds the path of OTLP/HTTP to a base URL. Source: OpenTelemetry protocol exporter, Endpoint URLs
+ * for OTLP/HTTP.
+ */
 const tracesUrl = (base: string): string => {
   const url = new URL(base)
   const path = url.pathname.replace(/\/$/u, '')
@@ -17,7 +20,7 @@ const tracesUrl = (base: string): string => {
   return url.href
 }
 
-/** `null` where there are no traces. */
+/** `null` if tracing is off. */
 export const tracingConfig = Effect.gen(function* () {
   const base = yield* settings.otlpUrl.config
   const ratio = yield* settings.traceRatio.config

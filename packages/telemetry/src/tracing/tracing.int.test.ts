@@ -1,4 +1,4 @@
-/** Spans on their way to a receiver that answers, refuses, hangs, or is not there. */
+/** The export of spans to a receiver that answers, refuses, hangs, or is not reachable. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { assert, describe, it } from '@effect/vitest'
@@ -10,9 +10,9 @@ interface Receiver {
   readonly url: string
   readonly spans: ReadonlyArray<Record<string, any>>
   readonly requests: () => number
-  /** Answers from now on. */
+  /** Sets the status of all later answers. */
   answer: (response: ServerResponse) => void
-  /** Resolves when the condition holds; the time-out of the test is its bound. */
+  /** Waits for the condition. Only the timeout of the test limits the wait. */
   readonly until: (condition: () => boolean) => Effect.Effect<void>
 }
 
@@ -105,7 +105,7 @@ describe('traces', () => {
     }).pipe(Effect.provide(tracingTo(''))),
   )
 
-  it.live('follow what a caller has decided, and sample a share of the rest', () =>
+  it.live('follow the decision of the caller, and sample a share of the other requests', () =>
     Effect.gen(function* () {
       const { url } = yield* receiver
       const sampled = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
@@ -163,7 +163,7 @@ describe('traces', () => {
         traceId: root.traceId,
         parentSpanId: root.spanId,
         kind: 4,
-        // A clock that went back makes no negative time.
+        // A clock that was set back gives no negative duration.
         endTimeUnixNano: '1700000000000500000',
         status: { code: 2 },
         attributes: [
@@ -176,7 +176,7 @@ describe('traces', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('are kept while the receiver cannot take them, and come when it can', () =>
+  it.live('stay queued while the receiver is unavailable, and are exported later', () =>
     Effect.gen(function* () {
       const target = yield* receiver
       target.answer = (response) => response.writeHead(503).end()
@@ -190,26 +190,28 @@ describe('traces', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('wait in a bounded queue behind a receiver that hangs, and hold up neither work nor the end', () =>
-    Effect.gen(function* () {
-      const target = yield* receiver
-      target.answer = () => {}
-      const before = Number(yield* droppedBecause('queue_full'))
-      const scope = yield* Scope.make()
-      const tracing = yield* Effect.provide(
-        Tracing,
-        yield* Layer.build(tracingTo(target.url)).pipe(Scope.provide(scope)),
-      )
-      for (let i = 0; i < 10_000; i++) tracing.record(tracing.startRequest(null)!, { ...END, startedAt: 1 })
-      // 8192 wait: whatever is sent stays among them until it is answered.
-      assert.strictEqual(Number(yield* droppedBecause('queue_full')) - before, 10_000 - 8192)
-      yield* target.until(() => target.requests() === 1)
-      yield* Scope.close(scope, Exit.void)
-      assert.strictEqual(target.requests(), 1)
-    }).pipe(Effect.scoped),
+  it.live(
+    'wait in a bounded queue while the receiver hangs, and delay neither the work nor the shutdown',
+    () =>
+      Effect.gen(function* () {
+        const target = yield* receiver
+        target.answer = () => {}
+        const before = Number(yield* droppedBecause('queue_full'))
+        const scope = yield* Scope.make()
+        const tracing = yield* Effect.provide(
+          Tracing,
+          yield* Layer.build(tracingTo(target.url)).pipe(Scope.provide(scope)),
+        )
+        for (let i = 0; i < 10_000; i++) tracing.record(tracing.startRequest(null)!, { ...END, startedAt: 1 })
+        // The queue holds 8192 spans, including those of the unanswered request.
+        assert.strictEqual(Number(yield* droppedBecause('queue_full')) - before, 10_000 - 8192)
+        yield* target.until(() => target.requests() === 1)
+        yield* Scope.close(scope, Exit.void)
+        assert.strictEqual(target.requests(), 1)
+      }).pipe(Effect.scoped),
   )
 
-  it.live('that are refused for good are dropped and counted, and the next are sent', () =>
+  it.live('that are refused permanently are dropped and counted, and later ones are exported', () =>
     Effect.gen(function* () {
       const target = yield* receiver
       const before = Number(yield* droppedBecause('refused'))
@@ -225,7 +227,7 @@ describe('traces', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('that are left are sent when the process ends', () =>
+  it.live('that remain are exported at shutdown', () =>
     Effect.gen(function* () {
       const target = yield* receiver
       const scope = yield* Scope.make()

@@ -1,10 +1,12 @@
 /**
- * Traces, made by hand: a span is recorded when it has ended, with its times. There is no fiber-wide tracer, since where it counts a
- * fiber has many messages at once, and a message has many fibers. A message that is not sampled has no span and no
- * `traceparent`, so that whoever meets it further on looks at one field and goes on.
+ * Tracing with explicit spans: code records a span when it has ended. A fiber-wide tracer does not
+ * fit, because on the important paths one fiber handles many messages, and one message passes many
+ * fibers. A message that is not sampled has no span and no `traceparent`, so later components only
+ * check one field.
  *
- * The first process decides (head sampling): a caller's `traceparent` with the sampled flag is followed, one without it is obeyed,
- * and of requests without any a share is sampled. Whoever comes later follows.
+ * The first process decides (head sampling). It follows the sampled flag of a caller's
+ * `traceparent`, and samples a share of the requests without one. Later processes follow that
+ * decision.
  */
 import { OtlpResource } from 'effect/observability'
 import { Context, Effect, Layer } from 'effect'
@@ -14,40 +16,51 @@ import { childSpan, readTraceparent, type RemoteParent, rootSpan, type Span } fr
 import { makeExporter, syncClock, wallClock } from './exporter.ts'
 import { tracingConfig, type TracingSettings } from './settings.ts'
 
-/** By OpenTelemetry's `SpanKind`. */
+/** The values of `SpanKind` in OTLP. */
 const KINDS = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
 
 /**
- * Names and values by OpenTelemetry's semantic conventions where they have one, else under `hub.`. Never a number, a text, a
- * variable, a key, or a URL that may hold a secret: ids, classes, codes, topics and templates of paths only.
+ * Names follow OpenTelemetry's semantic conventions, other names begin with `hub.`. Values are only
+ * ids, classes, codes, topics and path templates: never a phone number, a text, a variable, a key,
+ * or a URL that may contain a secret.
  */
-export type Attributes = Readonly<Record<string, string | number | boolean>>
+type Attributes = Readonly<Record<string, string | number | boolean>>
 
-/** What is known of a span when it has ended. Times in milliseconds since the epoch, with fractions (`Tracing.now`). */
+/**
+ * The data of an ended span. Times are milliseconds since the epoch with fractions (`Tracing.now`).
+ */
 export interface EndedSpan {
   readonly name: string
   readonly kind: keyof typeof KINDS
   readonly startedAt: number
-  /** Absent: now. */
+  /** Default: now. */
   readonly endedAt?: number
   readonly attributes: Attributes
-  /** A code, where it failed: `error.type`. */
+  /** The code of a failure, for `error.type`. */
   readonly error?: string | null
-  /** `traceparent`s of other spans that it is about as well: the rest of a batch. */
+  /** `traceparent`s of further related spans, such as the other records of a batch. */
   readonly links?: ReadonlyArray<string>
 }
 
 export interface TracingShape {
   readonly isOn: boolean
-  /** The span of a request from outside, with what its `traceparent` says; `null` where it is not sampled. */
+  /**
+   * Makes the span of an external request with its `traceparent`, or returns `null` if it is not
+   * sampled.
+   */
   readonly startRequest: (parent: RemoteParent | null) => Span | null
-  /** The next span of what another process has sampled; `null` where it has not. */
+  /**
+   * Makes the next span of a trace from another process, or returns `null` if it is not sampled.
+   */
   readonly continueTrace: (traceparent: string | null | undefined) => Span | null
-  /** A span within another one. */
+  /** Makes a child span. */
   readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId'>) => Span
   /** Milliseconds since the epoch, with fractions. */
   readonly now: () => number
-  /** Hands a span over to be exported. Never waits and never fails: where the queue is full it is dropped, and counted. */
+  /**
+   * Queues an ended span for export. Never waits and never fails: if the queue is full, it drops
+   * and counts the span.
+   */
   readonly record: (span: Span, ended: EndedSpan) => void
 }
 
@@ -83,7 +96,7 @@ const otlpSpan = (span: Span, ended: EndedSpan) => {
     droppedAttributesCount: 0,
     events: [],
     droppedEventsCount: 0,
-    // 2 is an error; whether anything else was a success is for whoever reads to say (0, unset).
+    // OTLP status codes: 2 is an error, 0 is unset.
     status: { code: (error === null ? 0 : 2) as 0 | 2 },
     links: links.flatMap(linkOf),
     droppedLinksCount: 0,
@@ -112,7 +125,7 @@ const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings
       return Math.random() < ratio ? rootSpan() : null
     },
     continueTrace: (traceparent) => {
-      // Nearly all of them: not worth a regular expression.
+      // The usual case. It avoids the regular expression.
       if (traceparent === null || traceparent === undefined) return null
       const parent = readTraceparent(traceparent)
       return parent?.sampled === true ? childSpan(parent) : null
@@ -123,11 +136,12 @@ const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings
   } satisfies TracingShape
 })
 
-/** Traces are off where nothing else is provided. */
+/** Tracing is off by default. */
 export const Tracing = Context.Reference<TracingShape>('@hub/telemetry/Tracing', { defaultValue: () => off })
 
 /**
- * The traces of an app: on when `HUB_OTLP_URL` is set. Whatever becomes of the receiver, the app goes on.
+ * Tracing of an app. It is on if `HUB_OTLP_URL` is set. A failure of the receiver does not affect
+ * the app.
  */
 export const tracingLayer = (app: string) =>
   Layer.effect(
