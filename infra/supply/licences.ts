@@ -66,14 +66,16 @@ export const thirdPartyPage = (lock: Lock): string => {
   const others = productionPackages(lock).filter(({ isOurs }) => !isOurs)
   return `# Third-party software
 
-The image holds these packages of others, each with its licence in \`node_modules\`. This page is made from package-lock.json by
-\`node infra/supply/licences.ts\`; a test holds it to the lock, and the licences to the list that is agreed upon.
+The image contains these third-party packages, each with its licence in \`node_modules\`. This page is
+generated from package-lock.json by \`node infra/supply/licences.ts\`. A test compares it with the lock
+file, and the licences with the list of accepted licences.
 
 ${table(others.map(cellsOf))}
 
-Beside them are Node.js ${lock['node_modules/node']?.version ?? ''} (MIT, and those that it names in its own LICENSE), and of Debian the C library (LGPL-2.1-or-later)
-and the runtime libraries of GCC (GPL-3.0-or-later with the GCC Runtime Library Exception), unchanged, with their licences in
-\`/usr/share/doc\`. PostgreSQL, Redis, Kafka, Prometheus and Grafana are programs of their own, which nothing here contains.
+The image also contains Node.js ${lock['node_modules/node']?.version ?? ''} (MIT, and the licences in its own LICENSE file), and from Debian
+the C library (LGPL-2.1-or-later) and the runtime libraries of GCC (GPL-3.0-or-later with the GCC
+Runtime Library Exception), unchanged, with their licences in \`/usr/share/doc\`. PostgreSQL, Redis,
+Kafka, Prometheus and Grafana are separate programs and not part of the image.
 `
 }
 
