@@ -4,7 +4,6 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { APPS } from '@hub/config'
 import { decodeFact } from '@hub/kafka'
@@ -16,7 +15,8 @@ import type { HandlerPlan } from './bare-handler.ts'
 import { bareProduce, bareRoundTrip } from './bare-kafka.ts'
 import type { LoadPlan, LoadResult } from './load-generator.ts'
 import { percentile } from './numbers.ts'
-import type { Section } from './report.ts'
+import { residentMiB } from './process-usage.ts'
+import type { Section } from './results.ts'
 
 /** The four sections together should stay below ten minutes. */
 const WARM_UP = { connections: 16, durationMs: 5000 }
@@ -58,14 +58,6 @@ const startBareHandler = (
     child.send(plan)
   })
 
-/** Resident memory of a process, MiB; NaN on systems without /proc. */
-const residentMiB = (pid: number): number => {
-  try {
-    return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
-  } catch {
-    return Number.NaN
-  }
-}
 const memoryOf = (hub: TestHub): ReadonlyArray<number> => APPS.map((name) => residentMiB(hub.app(name).pid()))
 
 /**

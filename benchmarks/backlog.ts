@@ -7,11 +7,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import {
   type DispatchEnvironment,
   makeDispatchEnvironment,
-  residentMiB,
   type Servers,
   slowOperator,
 } from './dispatch-environment.ts'
 import { percentile } from './numbers.ts'
+import { residentMiB } from './process-usage.ts'
 
 export interface BacklogResult {
   readonly messages: number

@@ -1,5 +1,5 @@
 /** Generates `docs/capacity.md`: what a hub needs, calculated from the results of the last run. */
-import type { Results } from './report.ts'
+import type { Results } from './results.ts'
 
 const thousands = (value: number): string => Math.round(value).toLocaleString('en-US')
 const tens = (value: number): string => thousands(Math.round(value / 10) * 10)

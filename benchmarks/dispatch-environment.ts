@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -42,15 +42,6 @@ export interface Servers {
 }
 
 const HASH_SECRET = 'a benchmark needs no secret at all'
-
-/** Resident memory of a process, MiB; NaN on systems without /proc. */
-export const residentMiB = (pid: number): number => {
-  try {
-    return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
-  } catch {
-    return Number.NaN
-  }
-}
 
 export const freePort = async (): Promise<number> => {
   const server = createServer()

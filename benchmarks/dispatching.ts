@@ -13,7 +13,7 @@ import { bareProduce } from './bare-kafka.ts'
 import { freePort, type Servers } from './dispatch-environment.ts'
 import { measurePipeline } from './pipeline.ts'
 import { recovery } from './recovery.ts'
-import type { Section } from './report.ts'
+import type { Section } from './results.ts'
 import { measureShardCost } from './shard-cost.ts'
 
 /** The depth that the target names. Filling the lane takes most of the time of this section. */

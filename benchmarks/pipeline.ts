@@ -3,7 +3,8 @@
  * journal has the events accepted, sent and delivered of each message.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { makeDispatchEnvironment, residentMiB, type Servers } from './dispatch-environment.ts'
+import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
+import { residentMiB } from './process-usage.ts'
 
 export interface PipelineResult {
   readonly messages: number

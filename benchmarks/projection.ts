@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId } from '@hub/domain'
 import type { Position } from '@hub/kafka'
 import postgres from 'postgres'
-import { cpuMs } from './cpu.ts'
+import { cpuMs } from './process-usage.ts'
 import { type ReadModelEnvironment, RECORDS_PER_MESSAGE } from './read-model-environment.ts'
 import { percentile } from './numbers.ts'
 

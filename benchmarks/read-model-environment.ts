@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { encodeId, type LogFact } from '@hub/domain'
 import { acceptedRecord, logRecord, type OutgoingRecord } from '@hub/kafka'
-import { cpuMs, parentOf } from './cpu.ts'
+import { cpuMs, parentOf } from './process-usage.ts'
 import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
 
 /**

@@ -10,7 +10,7 @@ import { makeReadModelEnvironment } from './read-model-environment.ts'
 import { copyBare, type Copied, lagAt, projectBacklog, type Projected } from './projection.ts'
 import { fillTables } from './fill-read-models.ts'
 import { makeQueries, type QueryFigures } from './queries.ts'
-import type { Section } from './report.ts'
+import type { Section } from './results.ts'
 
 /** The growth that the targets name. Filling the tables takes half of the time of this section. */
 const FEW = 100_000

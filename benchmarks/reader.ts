@@ -6,7 +6,7 @@
 import { randomInt } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import postgres from 'postgres'
-import { cpuMs } from './cpu.ts'
+import { cpuMs } from './process-usage.ts'
 import { percentile } from './numbers.ts'
 
 export interface ReaderPlan {

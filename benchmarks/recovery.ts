@@ -8,7 +8,8 @@ import { RE_APPENDED_IN_ONE, RE_APPEND_BEHIND, RE_APPEND_RATIO } from '@hub/disp
 import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedRecord } from '@hub/kafka'
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { makeDispatchEnvironment, residentMiB, type Servers } from './dispatch-environment.ts'
+import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
+import { residentMiB } from './process-usage.ts'
 
 export interface Recovery {
   readonly open: number

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { PAGES, pageUrl, readResults, SECTIONS } from './report.ts'
+import { PAGES, pageUrl, readResults } from './report.ts'
+import { SECTIONS } from './results.ts'
 
 describe('the pages generated from results.json', () => {
   it.each(PAGES.map(({ generate, path }) => [path, generate] as const))(

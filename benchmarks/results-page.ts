@@ -1,5 +1,5 @@
 /** Generates `RESULTS.md` from the results of the last run. */
-import type { Results } from './report.ts'
+import type { Results } from './results.ts'
 
 const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 

@@ -11,7 +11,8 @@ import { availableParallelism, cpus, totalmem } from 'node:os'
 import { runAccepting } from './accepting.ts'
 import { runDispatching } from './dispatching.ts'
 import { runReadModels } from './read-models.ts'
-import { readResults, type Section, type SectionName, SECTIONS, writeResults } from './report.ts'
+import { readResults, writeResults } from './report.ts'
+import { type Section, type SectionName, SECTIONS } from './results.ts'
 import { measureWebhooksAlone } from './webhooks.ts'
 
 const RUN: Readonly<Record<SectionName, (log: (line: string) => void) => Promise<Section>>> = {

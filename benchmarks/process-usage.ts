@@ -1,4 +1,7 @@
-/** CPU time of processes. On a machine with other work, CPU time varies less than throughput. */
+/**
+ * CPU time and memory of processes, from /proc. On a machine with other work, CPU time varies less
+ * than throughput.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** `/proc` counts in jiffies. A jiffy is 10 ms on all common Linux kernels. */
@@ -36,4 +39,13 @@ export const cpuMs = (pid: number): number => {
     .filter((name) => /^\d+$/u.test(name))
     .map((name) => timesOf(Number(name)))
     .reduce((sum, one) => sum + (one !== null && one.parent === pid ? one.ms : 0), root.ms)
+}
+
+/** Resident memory of a process, MiB; NaN on systems without /proc. */
+export const residentMiB = (pid: number): number => {
+  try {
+    return Number(/VmRSS:\s+(\d+) kB/u.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+  } catch {
+    return Number.NaN
+  }
 }

@@ -1,0 +1,34 @@
+/** The shape of `results.json`: what the sections and scripts of the benchmark measured. */
+
+/** One requirement: `value` must be at most `atMost`. */
+export interface Target {
+  readonly what: string
+  readonly value: number
+  readonly atMost: number
+}
+
+/** What one section of the benchmark measured. */
+export interface Section {
+  /** Raw figures by name. The generated pages read these. */
+  readonly figures: Readonly<Record<string, number>>
+  /**
+   * Lines of the table in `RESULTS.md`. `ratio` relates the figure to the bare limit of the same
+   * run.
+   */
+  readonly rows: ReadonlyArray<readonly [what: string, figure: string, ratio: string]>
+  readonly targets: ReadonlyArray<Target>
+}
+
+/** The sections of `npm run bench`, in the order in which it runs them. */
+export const SECTIONS = ['accepting', 'dispatching', 'webhooks', 'read-models'] as const
+export type SectionName = (typeof SECTIONS)[number]
+
+export interface Results {
+  /** Cores, memory and Node version of the machine. */
+  readonly machine: string
+  /** Duration of the whole run. */
+  readonly seconds: number
+  readonly sections: Readonly<Record<SectionName, Section>>
+  /** Figures of the scripts that run alone (`disk.ts`, `scaling.ts`) and of profiles, by script. */
+  readonly alone: Readonly<Record<string, Readonly<Record<string, number>>>>
+}
