@@ -1,7 +1,7 @@
-/** Client addresses as the failed-login gate counts them. */
+/** Normalizes client addresses for the failed-login gate. */
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** What is no address is one client: nobody gets past the gate by writing nonsense. */
+/** All invalid addresses count as one client, so that nobody passes the gate with an invalid address. */
 const NO_ADDRESS = 'none'
 
 const dotted = (high: number, low: number): string => [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
@@ -24,8 +24,8 @@ const groupsOf = (address: string): ReadonlyArray<number> => {
 }
 
 /**
- * The name under which failures of a client are counted: an IPv4 address as it is, an IPv4-mapped one as IPv4, any other IPv6
- * address by its /64, because that is what one client gets and can walk through at will.
+ * The identity of a client for the gate: the IPv4 address, or the /64 of an IPv6 address, because one client gets a whole
+ * /64 and can use any address in it. An IPv4-mapped address counts as IPv4.
  */
 export const gateAddress = (address: string): string => {
   if (isIPv4(address)) return address

@@ -1,11 +1,11 @@
-/** Days as the hub's daily limit counts them: UTC. */
+/** The days of the hub's daily limit, in UTC. */
 
 const DAY_MS = 86_400_000
 
-/** A client that comes back sooner than this finds the same answer: clocks differ, and day's end is no rush hour. */
+/** The clocks of client and hub differ, so an earlier retry could get the same answer. */
 const LEAST_WAIT_SECONDS = 60
 
-/** The UTC date of a moment (milliseconds since the epoch), `2026-11-21`. */
+/** The UTC date of a time (milliseconds since the epoch), such as `2026-11-21`. */
 export const utcDay = (nowMs: number): string => new Date(nowMs).toISOString().slice(0, 10)
 
 /** `retry_after` of `hub_daily_limit_reached`: whole seconds to midnight UTC, at least a minute. */

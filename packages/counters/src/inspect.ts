@@ -1,25 +1,25 @@
-/** What an operator of the hub asks Redis: whether it is there, what it is, and what its clock says. */
+/** Diagnostics for hub staff: whether Redis answers, its version and role, and the difference of its clock. */
 import { Data, Effect, Redacted } from 'effect'
 import { Redis } from 'ioredis'
 import { keyNames } from './keys.ts'
 
 export interface RedisState {
   readonly version: string
-  /** `master`, `slave`, or what else Redis calls itself. */
+  /** `master`, `slave`, or another role that Redis reports. */
   readonly role: string
-  /** `null` where the server does not say, as hosted ones do. */
+  /** `null`: the server does not tell it; hosted servers often do not. */
   readonly evictionPolicy: string | null
-  /** One question and its answer, ms. */
+  /** Duration of one call, ms. */
   readonly latencyMs: number
-  /** Its clock less ours, ms; right to half of `latencyMs`. */
+  /** Clock of Redis minus clock of this process, ms. The error is at most half of `latencyMs`. */
   readonly clockMs: number
-  /** Messages that the hub has accepted on `day`, as far as Redis knows. */
+  /** Messages that the hub has accepted on `day`, according to Redis. */
   readonly today: number
 }
 
-/** Redis did not answer, or not as Redis does. */
+/** The server did not answer, or is not a Redis server. */
 export class RedisUnusable extends Data.TaggedError('RedisUnusable')<{
-  /** A code, never a message: those quote commands. */
+  /** A code, never a message: error messages of Redis quote commands. */
   readonly detail: string
 }> {}
 
@@ -35,7 +35,7 @@ const codeOf = (error: unknown): string => {
 const field = (info: string, name: string): string =>
   new RegExp(`^${name}:(.*)$`, 'mu').exec(info)?.[1]?.trim() ?? 'unknown'
 
-/** Asks once, over a connection of its own. The caller sets the bound. `day`: of the daily count, as `utcDay` has it. */
+/** Reads the state once, over its own connection. The caller sets a timeout. `day`: day of the daily count (`utcDay`). */
 export const readRedis = (options: {
   readonly url: Redacted.Redacted<string>
   readonly prefix: string
@@ -52,21 +52,21 @@ export const readRedis = (options: {
         protocol: 2,
         disableClientInfo: true,
       })
-      // Why it failed comes before the call that waits for it fails, and says more.
-      let why: unknown = null
-      redis.on('error', (error: unknown) => (why ??= error))
-      return { redis, reason: () => why }
+      // This event comes before the failure of the waiting call, and names the cause.
+      let firstError: unknown = null
+      redis.on('error', (error: unknown) => (firstError ??= error))
+      return { redis, cause: () => firstError }
     }),
-    ({ redis, reason }) =>
+    ({ cause, redis }) =>
       Effect.tryPromise({
         try: async (): Promise<RedisState> => {
           await redis.connect()
           const info = await redis.info()
           const before = Date.now()
-          const asked = performance.now()
+          const startedAt = performance.now()
           const [seconds, microseconds] = await redis.time()
-          const latencyMs = performance.now() - asked
-          const there = Number(seconds) * 1000 + Number(microseconds) / 1000
+          const latencyMs = performance.now() - startedAt
+          const redisMs = Number(seconds) * 1000 + Number(microseconds) / 1000
           const policy = await redis.config('GET', 'maxmemory-policy').catch(() => null)
           const today = await redis.get(keyNames(options.prefix).daily(options.day))
           return {
@@ -74,11 +74,11 @@ export const readRedis = (options: {
             role: field(info, 'role'),
             evictionPolicy: Array.isArray(policy) && typeof policy[1] === 'string' ? policy[1] : null,
             latencyMs,
-            clockMs: there - (before + latencyMs / 2),
+            clockMs: redisMs - (before + latencyMs / 2),
             today: Number(today ?? 0),
           }
         },
-        catch: (error) => new RedisUnusable({ detail: codeOf(reason() ?? error) }),
+        catch: (error) => new RedisUnusable({ detail: codeOf(cause() ?? error) }),
       }),
     ({ redis }) => Effect.sync(() => redis.disconnect()),
   )

@@ -1,37 +1,45 @@
-/** Flood windows that mend themselves. */
+/** Detects that the store has lost its flood windows, and rebuilds them. */
 import { Deferred, Effect, type Scope, type Stream } from 'effect'
 import { Counters, type FloodAcceptance } from './port.ts'
 
-/** While a lost store is not noticed, only `service` messages wait for it; one look costs the store next to nothing. */
-const LOOK_EVERY = '1 second'
+/** Until the loss is detected, `service` messages are refused. A check costs the store almost nothing. */
+const CHECK_EVERY = '1 second'
 
-/** A start waits so long for a first look, which is enough for a store that is ready or small; a large one is rebuilt while otp passes. */
-const FIRST_LOOK_WITHIN = '2 seconds'
+/** How long the start of a process waits for the first check. A larger rebuild continues while codes already pass. */
+const FIRST_CHECK_WITHIN = '2 seconds'
 
 /**
- * Looks every second, for as long as the scope, whether the store has lost its flood windows, and rebuilds them from
- * `acceptances`: those of the last day that spend windows, read afresh at each run. What fails is tried again at the next look. Ends after
- * the first look, so that a process takes requests with windows that are ready.
+ * Checks the store every second until the scope closes, and rebuilds lost flood windows from `acceptances`: those of the
+ * last day that flood windows count, read again at each run. The next check retries after a failure. Returns after the
+ * first check, so that a process accepts requests with complete windows.
  */
 export const keepFloodWindowsReady = <E, R>(
   acceptances: Stream.Stream<FloodAcceptance, E, R>,
 ): Effect.Effect<void, never, Counters | Scope.Scope | R> =>
   Effect.gen(function* () {
     const { generation } = yield* Counters
-    const looked = yield* Deferred.make<void>()
-    const look = Effect.gen(function* () {
+    const checked = yield* Deferred.make<void>()
+    const check = Effect.gen(function* () {
       if ((yield* generation.state) !== 'empty') return
-      yield* Effect.logInfo('The flood windows are empty: rebuilding them from what was accepted.')
+      yield* Effect.logInfo('counters: Redis has lost the flood windows; rebuilding them from the ledger')
       const outcome = yield* generation.rebuild(acceptances)
-      yield* Effect.logInfo('The rebuild of the flood windows has ended.').pipe(
+      yield* Effect.logInfo('counters: the rebuild of the flood windows has ended').pipe(
         Effect.annotateLogs({ outcome }),
       )
     }).pipe(
-      // The cause may quote data; that it failed is what matters, and the next look tells more.
-      Effect.catch(() => Effect.logDebug('The flood windows cannot be looked at or rebuilt now.')),
-      Effect.catchDefect(() => Effect.logError('The source of the rebuild is broken.')),
-      Effect.ensuring(Deferred.succeed(looked, undefined)),
+      // The cause may contain data, so it is not logged.
+      Effect.catch(() =>
+        Effect.logDebug(
+          'counters: the flood windows were not checked or rebuilt; the next check tries again',
+        ),
+      ),
+      Effect.catchDefect(() =>
+        Effect.logError(
+          'counters: the rebuild of the flood windows ended with a defect; the next check tries again',
+        ),
+      ),
+      Effect.ensuring(Deferred.succeed(checked, undefined)),
     )
-    yield* look.pipe(Effect.andThen(Effect.sleep(LOOK_EVERY)), Effect.forever, Effect.forkScoped)
-    yield* Effect.timeoutOption(Deferred.await(looked), FIRST_LOOK_WITHIN)
+    yield* check.pipe(Effect.andThen(Effect.sleep(CHECK_EVERY)), Effect.forever, Effect.forkScoped)
+    yield* Effect.timeoutOption(Deferred.await(checked), FIRST_CHECK_WITHIN)
   })

@@ -1,25 +1,24 @@
 /**
- * Every key in Redis, in one place. `{…}` is the hash tag: keys that one script touches share it, so that a cluster keeps them on
- * one node.
+ * All keys in Redis. `{…}` is the hash tag: the keys of one script share it, so that a Redis cluster keeps them on one node.
  *
- * | key                                        | type   | holds                                         | lives                                            |
+ * | key                                        | type   | content                                       | time to live                                     |
  * | ------------------------------------------ | ------ | --------------------------------------------- | ------------------------------------------------ |
- * | `rate:{<key id>}`                          | string | time of the last token, debt                  | 1 min: a full bucket (1 s) is the same as none    |
- * | `gate:{<address>}`                         | list   | times of the 21 newest failures               | 2 min: older than the minute they mean nothing    |
- * | `{f<bucket>}:flood:<account>:<mode>:<hash>`| zset   | message id → time                             | 25 h: the day's window and an hour to spare       |
- * | `{f<bucket>}:reserved`                     | zset   | message id and flood key → end of the lease   | 25 h: as what it points to                        |
- * | `{f<bucket>}:generation`                   | string | `ready:…` or `building:…`                     | for ever: its absence is the sign of a lost store |
- * | `daily:<date>`                             | string | messages of the day                           | 3 days: the day, and time to look at it           |
- * | `rebuild`                                  | string | who rebuilds                                  | 10 s, renewed: a dead process does not hold it    |
+ * | `rate:{<key id>}`                          | string | time of the last token, debt                  | 1 min: a full bucket (1 s) equals no bucket      |
+ * | `gate:{<address>}`                         | list   | times of the 21 newest failures               | 2 min: only the last minute counts               |
+ * | `{f<bucket>}:flood:<account>:<mode>:<hash>`| zset   | reservation id → time                         | 25 h: the day's window and a margin of an hour   |
+ * | `{f<bucket>}:reserved`                     | zset   | reservation id and flood key → end of lease   | 25 h: like the flood key                         |
+ * | `{f<bucket>}:generation`                   | string | `ready:…` or `building:…`                     | unlimited: its absence shows a lost store        |
+ * | `daily:<date>`                             | string | messages of the day                           | 3 days: the day, and time to inspect it          |
+ * | `rebuild`                                  | string | token of the rebuilding process               | 10 s, renewed: a crashed process loses it        |
  *
- * The times are longer than the windows because the windows are measured by scores, not by expiry.
+ * The times to live are longer than the windows, because scores measure the windows, not the expiry of keys.
  *
- * Flood keys are spread over a fixed number of buckets by account and mode, rather than one tag for each: so there is a known set of
- * places that are marked as rebuilt, a new account needs no mark, and a cluster node that lost its data shows.
+ * Flood keys have a fixed number of hash tags (buckets), not one per account. So a fixed set of `generation` keys marks all
+ * buckets as rebuilt, a new account needs no mark, and a cluster node that has lost its data is detected.
  */
 import type { FloodReservation } from './port.ts'
 
-/** Enough to spread over any cluster, few enough to ask for all their marks at once. */
+/** Enough to spread over the nodes of a cluster, and few enough to read all generations at once. */
 export const BUCKETS = 64
 
 export const TTL = {
@@ -30,23 +29,23 @@ export const TTL = {
   rebuildMs: 10_000,
 } as const
 
-/** FNV-1a, 32 bits: short, even, and the same in every process. */
+/** FNV-1a, 32 bits: evenly distributed, and the same in every process. */
 const fnv1a = (text: string): number => {
   let hash = 0x811c9dc5
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
   return hash >>> 0
 }
 
-/** Where the windows of an account and mode are. */
-export const bucketOf = (message: Pick<FloodReservation, 'account' | 'mode'>): number =>
-  fnv1a(`${message.account}:${message.mode}`) % BUCKETS
+/** The bucket of the flood windows of an account and mode. */
+export const bucketOf = (reservation: Pick<FloodReservation, 'account' | 'mode'>): number =>
+  fnv1a(`${reservation.account}:${reservation.mode}`) % BUCKETS
 
-/** Names with `prefix` (which must hold no brace) before each. */
+/** The names of the keys, each with `prefix`, which must not contain a brace. */
 export const keyNames = (prefix: string) => ({
   rate: (keyId: string) => `${prefix}rate:{${keyId}}`,
   gate: (address: string) => `${prefix}gate:{${address}}`,
-  flood: (bucket: number, message: FloodReservation) =>
-    `${prefix}{f${bucket}}:flood:${message.account}:${message.mode}:${message.recipient}`,
+  flood: (bucket: number, { account, mode, recipient }: FloodReservation) =>
+    `${prefix}{f${bucket}}:flood:${account}:${mode}:${recipient}`,
   reserved: (bucket: number) => `${prefix}{f${bucket}}:reserved`,
   generation: (bucket: number) => `${prefix}{f${bucket}}:generation`,
   daily: (day: string) => `${prefix}daily:${day}`,

@@ -1,35 +1,36 @@
 /**
- * The way to Redis: one connection, calls with a deadline, and no patience with a server that does not answer.
+ * The connection to Redis: one connection, a deadline for each call, and a circuit breaker.
  *
- * A call that gets no answer in time cuts the connection. From then on calls fail at once, until a new connection has been opened and has answered: so a hung server
- * costs each caller of the moment one deadline and nobody after them anything, nothing piles up behind it, and no caller has to be the one who tries.
+ * A call without an answer closes the connection. Then all calls fail at once until a new connection answers. So a server
+ * that hangs delays only the calls in progress, by one deadline, and no calls queue up behind it. A background loop
+ * reconnects, so no caller has to try.
  */
 import { Data, Effect, Latch, Redacted, Schedule, type Scope } from 'effect'
 import { Redis } from 'ioredis'
 import { CountersUnavailable } from './port.ts'
 import { type ScriptName, SCRIPTS } from './scripts.ts'
 
-/** A counter is asked several times within a request that has 3 s in all; what takes longer than this will not come. */
+/** A request makes several calls within 3 s. An answer that takes longer than this is not expected any more. */
 const DEADLINE_MS = 250
 
-/** An outage that ends is noticed within this; two attempts a second of each process are nothing to a server. */
+/** How soon the end of an outage is detected. Two attempts per second and process are no load for a server. */
 const RETRY_EVERY_MS = 500
 
-/** What Redis can answer within the deadline, roughly. More calls at once than this would only time out together. */
-const MOST_IN_FLIGHT = 5_000
+/** About what Redis can answer within the deadline. Further concurrent calls would only time out. */
+const MAX_IN_FLIGHT = 5_000
 
-/** Answers that come from a server that is no use for now: a new connection may find another, or the same one later. */
-const USELESS = new Set(['READONLY', 'LOADING', 'MASTERDOWN', 'CLUSTERDOWN', 'NOSCRIPT', 'NOAUTH'])
+/** Errors of a server that cannot serve now. A new connection may reach another server, or the same one later. */
+const UNUSABLE_CODES = new Set(['READONLY', 'LOADING', 'MASTERDOWN', 'CLUSTERDOWN', 'NOSCRIPT', 'NOAUTH'])
 
 export interface LinkOptions {
   readonly url: Redacted.Redacted<string>
-  /** Shown by `CLIENT LIST`. */
+  /** The connection name in `CLIENT LIST`. */
   readonly name: string
   /** Runs after each reconnection. */
   readonly onReconnected: Effect.Effect<void>
 }
 
-/** Keys, then arguments; the answer is as the script gives it. */
+/** Runs a script with keys and arguments. Returns the answer of the script. */
 export type RunScript = (
   name: ScriptName,
   keys: ReadonlyArray<string>,
@@ -37,20 +38,20 @@ export type RunScript = (
 ) => Promise<unknown>
 
 export interface Link {
-  /** Runs commands under one deadline. The body must send all it has to send at once and not wait between. */
+  /** Runs commands under one deadline. The body must send all commands at once, without waiting in between. */
   readonly call: <A>(
     body: (run: RunScript, redis: Redis) => Promise<A>,
   ) => Effect.Effect<A, CountersUnavailable>
 }
 
-class Broken extends Data.TaggedError('Broken')<{ readonly why: CountersUnavailable }> {}
+class ConnectFailed extends Data.TaggedError('ConnectFailed')<{ readonly cause: CountersUnavailable }> {}
 
-/** Only codes are kept: messages of Redis quote commands, and those name addresses. */
+/** Keeps the code of an error only: error messages of Redis quote commands, which contain addresses. */
 const toUnavailable = (error: unknown): CountersUnavailable => {
   if (error instanceof Error && error.name === 'ReplyError') {
     const code = /^-?([A-Z]+)\b/u.exec(error.message)?.[1] ?? 'ERR'
     return new CountersUnavailable({
-      reason: USELESS.has(code) ? 'unreachable' : 'failed',
+      reason: UNUSABLE_CODES.has(code) ? 'unreachable' : 'failed',
       detail: code,
     })
   }
@@ -59,14 +60,14 @@ const toUnavailable = (error: unknown): CountersUnavailable => {
 }
 
 const timedOut = new CountersUnavailable({ reason: 'timeout', detail: 'deadline' })
-const notYet = new CountersUnavailable({ reason: 'unreachable', detail: 'starting' })
+const notConnectedYet = new CountersUnavailable({ reason: 'unreachable', detail: 'starting' })
 const busy = new CountersUnavailable({ reason: 'busy', detail: 'in flight' })
 
 /**
- * A promise under the deadline. It fails only after the sockets have been looked at once more: a process that was busy for longer than
- * the deadline finds the timer and the answer waiting together, and must not blame Redis.
+ * Runs a promise with the deadline. It times out only after one more turn of the event loop: in a process that was busy
+ * for longer than the deadline, both the timer and the answer are waiting, and Redis is not at fault.
  */
-const bounded = <A>(begin: () => Promise<A>): Effect.Effect<A, CountersUnavailable> =>
+const withDeadline = <A>(begin: () => Promise<A>): Effect.Effect<A, CountersUnavailable> =>
   Effect.callback((resume) => {
     const timer = setTimeout(() => setImmediate(() => resume(Effect.fail(timedOut))), DEADLINE_MS)
     begin().then(
@@ -87,21 +88,21 @@ interface Connection {
   readonly run: RunScript
 }
 
-/** Opens the link for as long as the scope. Ends when the first attempt to connect has, either way. */
+/** Connects until the scope closes. Returns after the first attempt to connect, whether it succeeded or not. */
 export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope.Scope> =>
   Effect.gen(function* () {
     let connection: Connection | null = null
-    /** Why there is none. */
-    let down: CountersUnavailable = notYet
+    /** Why there is no connection. */
+    let down: CountersUnavailable = notConnectedYet
     let inFlight = 0
     let policyChecked = false
     const lost = Latch.makeUnsafe(true)
 
-    const cut = (broken: Redis, why: CountersUnavailable) => {
-      if (connection?.redis !== broken) return
+    const disconnect = (redis: Redis, cause: CountersUnavailable) => {
+      if (connection?.redis !== redis) return
       connection = null
-      down = why
-      broken.disconnect()
+      down = cause
+      redis.disconnect()
       lost.openUnsafe()
     }
 
@@ -109,45 +110,45 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
       const redis = new Redis(Redacted.value(options.url), {
         connectionName: options.name,
         lazyConnect: true,
-        // Reconnecting is done here, where it is bounded and its result is checked.
+        // `reconnect` below does this, with a bound and a check of the result.
         retryStrategy: () => null,
         enableOfflineQueue: false,
         autoResendUnfulfilledCommands: false,
-        // Commands of requests that arrived together go in one write: a write each was the dearest part of a send.
+        // One write for the commands of concurrent requests: one write each was the largest cost of a send.
         enableAutoPipelining: true,
         maxRetriesPerRequest: 0,
         connectTimeout: DEADLINE_MS,
-        // Needs nothing of the newer protocol, and old servers do not know it.
+        // Old servers do not know the newer protocol, and nothing here needs it.
         protocol: 2,
         disableClientInfo: true,
       })
-      // Without a listener ioredis writes to the console. What matters fails the call or closes the connection.
+      // Without a listener ioredis writes to the console. A failed call or the event `close` reports the error.
       redis.on('error', () => {})
       return redis
     })
 
     const checkPolicy = (redis: Redis) =>
-      bounded(() => redis.config('GET', 'maxmemory-policy')).pipe(
+      withDeadline(() => redis.config('GET', 'maxmemory-policy')).pipe(
         Effect.flatMap((answer) => {
           policyChecked = true
           const policy = Array.isArray(answer) ? String(answer[1]) : 'unknown'
           return policy === 'noeviction'
             ? Effect.void
             : Effect.logWarning(
-                'Redis may evict counters: set maxmemory-policy to noeviction, or flood windows will be lost unseen.',
+                'counters: Redis may evict keys, and would lose flood windows unnoticed; set maxmemory-policy to noeviction',
               ).pipe(Effect.annotateLogs({ policy }))
         }),
-        // Hosted servers do not let clients read their configuration.
+        // Hosted servers do not allow clients to read their configuration.
         Effect.catchTag('CountersUnavailable', (failure) =>
           failure.reason === 'failed' ? Effect.void : Effect.fail(failure),
         ),
       )
 
-    /** A connection that has answered and knows all scripts; the client is gone if it does not get there. */
+    /** Opens a connection and loads all scripts. Closes the client if that fails. */
     const connect = Effect.flatMap(client, (redis) =>
-      bounded(() => redis.connect()).pipe(
+      withDeadline(() => redis.connect()).pipe(
         Effect.andThen(
-          bounded(() =>
+          withDeadline(() =>
             Promise.all(
               Object.entries(SCRIPTS).map(
                 async ([name, lua]) => [name, String(await redis.script('LOAD', lua))] as const,
@@ -172,11 +173,11 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
       Effect.map((opened) => {
         connection = opened
         lost.closeUnsafe()
-        opened.redis.on('close', () => cut(opened.redis, toUnavailable(null)))
+        opened.redis.on('close', () => disconnect(opened.redis, toUnavailable(null)))
       }),
-      Effect.catch((why) => {
-        down = why
-        return Effect.fail(new Broken({ why }))
+      Effect.catch((cause) => {
+        down = cause
+        return Effect.fail(new ConnectFailed({ cause }))
       }),
     )
 
@@ -190,12 +191,12 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
 
     const reconnect = Effect.gen(function* () {
       yield* lost.await
-      const said = down
-      yield* Effect.logWarning('The counters cannot be reached.').pipe(
-        Effect.annotateLogs({ reason: said.reason, detail: said.detail }),
+      const { detail, reason } = down
+      yield* Effect.logWarning('counters: the connection to Redis is lost; reconnecting').pipe(
+        Effect.annotateLogs({ reason, detail }),
       )
       yield* attempt.pipe(Effect.retry(Schedule.jittered(Schedule.spaced(RETRY_EVERY_MS))), Effect.orDie)
-      yield* Effect.logInfo('The counters can be reached again.')
+      yield* Effect.logInfo('counters: Redis answers again')
       yield* options.onReconnected
     })
 
@@ -206,9 +207,9 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
       Effect.suspend(() => {
         const open = connection
         if (open === null) return Effect.fail(down)
-        if (inFlight >= MOST_IN_FLIGHT) return Effect.fail(busy)
+        if (inFlight >= MAX_IN_FLIGHT) return Effect.fail(busy)
         inFlight++
-        return bounded(() => body(open.run, open.redis)).pipe(
+        return withDeadline(() => body(open.run, open.redis)).pipe(
           Effect.ensuring(
             Effect.sync(() => {
               inFlight--
@@ -216,7 +217,7 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
           ),
           Effect.tapError((failure) =>
             Effect.sync(() => {
-              if (failure.reason !== 'failed') cut(open.redis, failure)
+              if (failure.reason !== 'failed') disconnect(open.redis, failure)
             }),
           ),
         )

@@ -1,6 +1,6 @@
 /**
- * The counters in memory: the test double at the port, held to the same contract suite as the real one. One process; time is that of
- * Effect's clock, so that tests can move it, plus what `advance` added.
+ * The counters in memory: the test double of the port, which passes the same contract suite. For one process. Its time is
+ * Effect's clock, which tests can move, plus what `advance` has added.
  */
 import { Clock, Context, Effect, Layer, Stream } from 'effect'
 import { gateAddress } from './address.ts'
@@ -27,35 +27,36 @@ import {
   WINDOW_NAMES,
 } from './rules.ts'
 
-/** How the store behaves: it works, it is not there, or it never answers (which ends as `timeout`, at once here). */
+/** How the store behaves. `hanging`: it never answers, which fails at once with `timeout`. */
 export type CountersState = 'up' | 'refusing' | 'hanging'
 
-/** What a test can do to the counters. */
+/** How a test controls the counters. */
 export class MemoryCounters extends Context.Service<
   MemoryCounters,
   {
     readonly set: (state: CountersState) => Effect.Effect<void>
-    /** Moves the time of the store on. */
+    /** Advances the time of the store. */
     readonly advance: (ms: number) => Effect.Effect<void>
     /** The time of the store, milliseconds since the epoch. */
     readonly now: Effect.Effect<number>
-    /** Loses everything, as a store does that restarts without its data. */
+    /** Deletes all data, like a restart without data. */
     readonly empty: Effect.Effect<void>
   }
 >()('@hub/counters/MemoryCounters') {}
 
-interface Place {
+interface Counted {
   readonly id: string
   readonly at: number
 }
 
-const placeKey = (message: FloodReservation) => `${message.account}:${message.mode}:${message.recipient}`
-const leaseKey = (message: FloodReservation) => `${message.reservationId} ${placeKey(message)}`
+const recipientKey = ({ account, mode, recipient }: FloodReservation) => `${account}:${mode}:${recipient}`
+const leaseKey = (reservation: FloodReservation) =>
+  `${reservation.reservationId} ${recipientKey(reservation)}`
 
 export interface MemoryCountersOptions {
-  /** `ready` (the default), or `empty`: waiting for a rebuild. */
+  /** Default `ready`; `empty` needs a rebuild first. */
   readonly generation?: 'ready' | 'empty'
-  /** Milliseconds since the epoch, in place of Effect's clock. */
+  /** Replaces Effect's clock; milliseconds since the epoch. */
   readonly now?: () => number
 }
 
@@ -65,11 +66,11 @@ const make = (options: MemoryCountersOptions) => {
   let generation: 'ready' | 'empty' | { readonly token: object } = options.generation ?? 'ready'
   const buckets = new Map<string, { readonly at: number; readonly debt: number }>()
   const failures = new Map<string, ReadonlyArray<number>>()
-  /** By number, oldest first. */
-  const places = new Map<string, ReadonlyArray<Place>>()
-  const leases = new Map<string, { readonly message: FloodReservation; readonly until: number }>()
+  /** By recipient, oldest first. */
+  const counted = new Map<string, ReadonlyArray<Counted>>()
+  const leases = new Map<string, { readonly reservation: FloodReservation; readonly until: number }>()
   const days = new Map<string, number>()
-  let unwritten: ReadonlyArray<FloodAcceptance> = []
+  let buffered: ReadonlyArray<FloodAcceptance> = []
 
   const now = Effect.map(Clock.currentTimeMillis, (clock) => (options.now?.() ?? clock) + advanced)
 
@@ -85,44 +86,44 @@ const make = (options: MemoryCountersOptions) => {
     Effect.flatMap(now, (time) => {
       const failure = unavailable()
       if (failure !== null) return Effect.fail(failure)
-      writeKept()
+      writeBuffered()
       const answer = body(time)
       return answer instanceof CountersUnavailable ? Effect.fail(answer) : Effect.succeed(answer)
     })
 
-  const drop = (message: FloodReservation) => {
-    const key = placeKey(message)
-    places.set(
+  const remove = (reservation: FloodReservation) => {
+    const key = recipientKey(reservation)
+    counted.set(
       key,
-      (places.get(key) ?? []).filter(({ id }) => id !== message.reservationId),
+      (counted.get(key) ?? []).filter(({ id }) => id !== reservation.reservationId),
     )
-    leases.delete(leaseKey(message))
+    leases.delete(leaseKey(reservation))
   }
 
-  const add = (message: FloodReservation, at: number) => {
-    const key = placeKey(message)
-    places.set(
+  const add = (reservation: FloodReservation, at: number) => {
+    const key = recipientKey(reservation)
+    counted.set(
       key,
-      [...(places.get(key) ?? []), { id: message.reservationId, at }].toSorted((a, b) => a.at - b.at),
+      [...(counted.get(key) ?? []), { id: reservation.reservationId, at }].toSorted((a, b) => a.at - b.at),
     )
   }
 
-  const record = (items: ReadonlyArray<FloodAcceptance>) => {
+  const confirm = (items: ReadonlyArray<FloodAcceptance>) => {
     for (const item of items) {
-      const known = (places.get(placeKey(item)) ?? []).some(({ id }) => id === item.reservationId)
+      const known = (counted.get(recipientKey(item)) ?? []).some(({ id }) => id === item.reservationId)
       if (!leases.delete(leaseKey(item)) && !known) add(item, item.at)
     }
   }
 
-  const writeKept = () => {
-    record(unwritten)
-    unwritten = []
+  const writeBuffered = () => {
+    confirm(buffered)
+    buffered = []
   }
 
   const reserve = (item: FloodRequest, now: number): FloodVerdict => {
-    const taken = places.get(placeKey(item)) ?? []
-    const lease = { message: item, until: now + RESERVATION_LEASE_MS }
-    if (taken.some(({ id }) => id === item.reservationId)) {
+    const earlier = counted.get(recipientKey(item)) ?? []
+    const lease = { reservation: item, until: now + RESERVATION_LEASE_MS }
+    if (earlier.some(({ id }) => id === item.reservationId)) {
       if (leases.has(leaseKey(item))) leases.set(leaseKey(item), lease)
       return { reserved: true }
     }
@@ -132,11 +133,11 @@ const make = (options: MemoryCountersOptions) => {
       { nth: item.windows.perDay, length: DAY_MS },
     ].map(({ nth, length }) => {
       if (nth === null || length <= 0) return 0
-      const at = nth < 1 ? now : taken.at(-nth)?.at
+      const at = nth < 1 ? now : earlier.at(-nth)?.at
       return at === undefined ? 0 : Math.max(0, at + length - now)
     })
-    const tripped = waits.findIndex((wait) => wait > 0)
-    const window = WINDOW_NAMES[tripped]
+    const exceeded = waits.findIndex((wait) => wait > 0)
+    const window = WINDOW_NAMES[exceeded]
     if (window !== undefined) {
       return { reserved: false, window, retryAfterSeconds: toWaitSeconds(Math.max(...waits)) }
     }
@@ -150,8 +151,8 @@ const make = (options: MemoryCountersOptions) => {
       step((now) => {
         const limit = atLeastOne(requestsPerSecond)
         const each = FULL_BUCKET_US / limit
-        const kept = buckets.get(keyId) ?? { at: now, debt: 0 }
-        const owed = Math.min(FULL_BUCKET_US, Math.max(0, kept.debt - Math.max(0, now - kept.at) * 1000))
+        const bucket = buckets.get(keyId) ?? { at: now, debt: 0 }
+        const owed = Math.min(FULL_BUCKET_US, Math.max(0, bucket.debt - Math.max(0, now - bucket.at) * 1000))
         const allowed = owed + each <= FULL_BUCKET_US + ROUNDING_US
         const debt = allowed ? owed + each : owed
         if (allowed) buckets.set(keyId, { at: now, debt })
@@ -185,16 +186,16 @@ const make = (options: MemoryCountersOptions) => {
         if (items.length > 0 && generation !== 'ready') {
           return new CountersUnavailable({ reason: 'empty', detail: 'generation' })
         }
-        for (const { message, until } of leases.values()) {
-          if (until <= now) drop(message)
+        for (const { reservation, until } of leases.values()) {
+          if (until <= now) remove(reservation)
         }
         return items.map((item) => reserve(item, now))
       }),
-    releaseFlood: (items) => step(() => items.forEach(drop)),
+    releaseFlood: (items) => step(() => items.forEach(remove)),
     confirmFlood: (items) =>
       Effect.sync(() => {
-        unwritten = [...unwritten, ...items]
-        if (state === 'up') writeKept()
+        buffered = [...buffered, ...items]
+        if (state === 'up') writeBuffered()
       }),
 
     daily: {
@@ -223,20 +224,20 @@ const make = (options: MemoryCountersOptions) => {
             generation = { token: {} }
             return generation
           }),
-          (mine) => {
-            if (typeof mine === 'string') return Effect.succeed(mine)
+          (own) => {
+            if (typeof own === 'string') return Effect.succeed(own)
             return acceptances.pipe(
-              Stream.runForEachArray((items) => step(() => record(items))),
+              Stream.runForEachArray((items) => step(() => confirm(items))),
               Effect.andThen(
                 step(() => {
-                  if (generation !== mine) return 'elsewhere' as const
+                  if (generation !== own) return 'elsewhere' as const
                   generation = 'ready'
                   return 'rebuilt' as const
                 }),
               ),
               Effect.ensuring(
                 Effect.sync(() => {
-                  if (generation === mine) generation = 'empty'
+                  if (generation === own) generation = 'empty'
                 }),
               ),
             )
@@ -249,7 +250,7 @@ const make = (options: MemoryCountersOptions) => {
     set: (next) =>
       Effect.sync(() => {
         state = next
-        if (state === 'up') writeKept()
+        if (state === 'up') writeBuffered()
       }),
     advance: (ms) =>
       Effect.sync(() => {
@@ -258,13 +259,13 @@ const make = (options: MemoryCountersOptions) => {
     now,
     empty: Effect.sync(() => {
       generation = 'empty'
-      for (const lost of [buckets, failures, places, leases, days]) lost.clear()
+      for (const map of [buckets, failures, counted, leases, days]) map.clear()
     }),
   })
 
   return Context.make(Counters, counters).pipe(Context.add(MemoryCounters, control))
 }
 
-/** Counters of one's own. */
+/** New counters for each use of the layer. */
 export const memoryCounters = (options: MemoryCountersOptions = {}) =>
   Layer.effectContext(Effect.sync(() => make(options)))

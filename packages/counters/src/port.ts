@@ -1,40 +1,40 @@
 /**
- * The port of the counters: request rate, failed logins, flood windows, the hub's daily count. Adapters lie beside it;
- * `port.contract.ts` is the suite that each of them passes.
+ * The port of the counters: request rate, failed logins, flood windows, and the hub's daily count. The adapters are in
+ * this folder, and `port.contract.ts` is the contract suite that each of them passes.
  *
- * One clock: every window is measured by the clock of the store, not by that of the process that asks. Processes differ
- * by up to a second (that is when they stop being ready), and two of them that disagree about *now* would let a number
- * be written to twice within its pause, or refuse a key that waited as long as it was told. So no call but
- * `confirmFlood`, which reports the past, brings a time along.
+ * The store's clock measures every window, not the clock of the calling process. The clocks of two processes differ by
+ * up to a second; beyond that a process is not ready. With two clocks, a number could get two messages within its pause,
+ * or the hub could refuse a key that has waited for its `retry_after`. So only `confirmFlood`, which records the past,
+ * has a time as argument.
  */
 import { Context, Data, type Effect, type Stream } from 'effect'
 
 /**
- * The counters cannot say. What that means is the caller's to decide: an `otp` passes, a `service` message is refused
- * without `retry_after`, rate headers are left out, the gate and the daily limit stay open. Retryable. After `timeout`
- * the outcome is unknown; a reservation that nobody claims lapses by itself.
+ * The counters have no answer. The caller decides what follows: an `otp` passes, a `service` message is refused without
+ * `retry_after`, rate headers are left out, and the failed-login gate and the daily limit stay open. Retryable. After
+ * `timeout` the result is unknown; a reservation that nobody confirms expires.
  */
 export class CountersUnavailable extends Data.TaggedError('CountersUnavailable')<{
   /**
-   * `unreachable`: no connection. `timeout`: no answer within the deadline, now or a moment ago. `busy`: so many calls
-   * are under way that this one would not be answered in time. `empty`: the store has lost its flood windows and they
-   * are not rebuilt yet. `failed`: the store answered with an error.
+   * `unreachable`: no connection. `timeout`: no answer within the deadline, for this call or a recent one. `busy`: with
+   * the calls in progress, this one would time out. `empty`: the store has lost its flood windows, and they are not
+   * rebuilt yet. `failed`: the store answered with an error.
    */
   readonly reason: 'unreachable' | 'timeout' | 'busy' | 'empty' | 'failed'
-  /** A code of the store or the driver; never data. */
+  /** A code of the store or the driver, never data. */
   readonly detail: string
 }> {}
 
-/** The answer of the token bucket, ready for the three headers (specification, Limits: Request rate). */
+/** The answer of the token bucket, as the three headers need it (specification, Limits: Request rate). */
 export interface RateVerdict {
   readonly allowed: boolean
   /** Requests per second. */
   readonly limit: number
-  /** Whole requests that would pass right now, after this one. */
+  /** Whole requests that would pass right after this one. */
   readonly remaining: number
-  /** Until the bucket is full again; rounded up to one decimal. */
+  /** Time until the bucket is full, rounded up to one decimal. */
   readonly resetSeconds: number
-  /** Whole seconds, at least 1, when refused; 0 when allowed. */
+  /** Whole seconds, at least 1, if refused; 0 if allowed. */
   readonly retryAfterSeconds: number
 }
 
@@ -43,23 +43,24 @@ export type GateVerdict =
   /** Whole seconds, 1 to 60. */
   | { readonly allowed: false; readonly retryAfterSeconds: number }
 
-/** The windows in force (specification, Limits: Per-recipient anti-flood). */
+/** The flood windows of an account (specification, Limits: Per-recipient anti-flood). */
 export interface FloodWindows {
-  /** The least time between two messages to one number; 0 is none, and more than a day counts as a day. */
+  /** The shortest time between two messages to one number; 0: none. More than a day counts as a day. */
   readonly pauseSeconds: number
-  /** Messages in any sliding hour; `null` is no limit. */
+  /** Messages in any sliding hour; `null`: no limit. */
   readonly perHour: number | null
-  /** Messages in any sliding day; `null` is no limit. */
+  /** Messages in any sliding day; `null`: no limit. */
   readonly perDay: number | null
 }
 
-/** A message as the flood windows know it. */
+/** A reservation in the flood windows of a recipient. */
 export interface FloodReservation {
-  /** Both forms of an id will do, as long as it is always the same one. */
+  /** The id of the account in either form, but always in the same one. */
   readonly account: string
   readonly mode: 'live' | 'test'
-  /** The recipient's hash, 64 hexadecimal characters; never the number. */
+  /** The recipient hash, 64 hexadecimal digits; never the number. */
   readonly recipient: string
+  /** Identifies the reservation: two sends with the same id use one reservation. */
   readonly reservationId: string
 }
 
@@ -67,7 +68,7 @@ export interface FloodRequest extends FloodReservation {
   readonly windows: FloodWindows
 }
 
-/** A message that was accepted. */
+/** The reservation of a message that was accepted. */
 export interface FloodAcceptance extends FloodReservation {
   /** `created_at`, milliseconds since the epoch. */
   readonly at: number
@@ -77,22 +78,22 @@ export type FloodVerdict =
   | { readonly reserved: true }
   | {
       readonly reserved: false
-      /** The first that trips, in the order pause, hour, day. */
+      /** The first exceeded window in the order pause, hour, day. */
       readonly window: 'pause' | 'hour' | 'day'
-      /** Whole seconds until a send would pass all windows, if none comes between; at least 1. */
+      /** Whole seconds, at least 1, until all windows allow a send, if no other send is accepted meanwhile. */
       readonly retryAfterSeconds: number
     }
 
-/** `elsewhere`: another process is at it. */
+/** `elsewhere`: another process is rebuilding. */
 export type RebuildOutcome = 'rebuilt' | 'ready' | 'elsewhere'
 
-/** How long a reservation stands that is neither recorded nor released: the hard deadline of a request. */
+/** After this time a reservation expires, unless it is confirmed or released: the hard deadline of a request. */
 export const RESERVATION_LEASE_MS = 20_000
 
 export interface CountersShape {
   /**
-   * Takes one request from the key's bucket, which holds `requestsPerSecond` tokens and gains as many a second.
-   * In any window of *w* seconds at most `requestsPerSecond` × (*w* + 1) requests pass. Refused requests cost nothing.
+   * Takes one token from the bucket of a key. The bucket holds `requestsPerSecond` tokens and gains as many per second. So
+   * in any window of *w* seconds at most `requestsPerSecond` × (*w* + 1) requests pass. A refused request takes no token.
    */
   readonly takeToken: (
     keyId: string,
@@ -100,10 +101,10 @@ export interface CountersShape {
   ) => Effect.Effect<RateVerdict, CountersUnavailable>
 
   /**
-   * The failed-login gate (specification, Access and keys). More than 20 failures within a sliding minute shut it; gated
-   * attempts are not to be recorded. `address` is the client's as text; IPv6 counts by /64, an IPv4-mapped address as IPv4.
-   * Attempts that are under way together are all checked before any of them has failed, so that a client gets past the
-   * gate with as many attempts as it has requests in flight; the minute that follows is theirs all the same.
+   * The failed-login gate (specification, Access and keys). It closes after more than 20 failures within a sliding minute.
+   * The caller does not record attempts that the gate refused. `address`: the client's address as text. IPv6 addresses
+   * count by /64, IPv4-mapped ones as IPv4. Concurrent attempts are all checked before the first of them fails, so a client
+   * can exceed the limit by its number of concurrent requests. The following minute is then refused all the same.
    */
   readonly failedLogins: {
     readonly check: (address: string) => Effect.Effect<GateVerdict, CountersUnavailable>
@@ -111,55 +112,56 @@ export interface CountersShape {
   }
 
   /**
-   * Takes a place in the windows for each message that fits, in the order given: messages to one number in one call
-   * see each other. Taking is idempotent by message id: a message that has its place is `taken` again, at its first
-   * time. A place is a reservation: to be made final with `confirmFlood` once the message is accepted, or given back with
-   * `releaseFlood`. With neither it lapses after `RESERVATION_LEASE_MS`, so that a crash or a call that happened and
-   * timed out leaves no window spent for a message that was never accepted.
+   * Makes a reservation for each request that all its windows allow, in order: requests for one recipient in one call
+   * count each other. Idempotent by reservation id: an existing reservation is `reserved` again and keeps its time. Confirm
+   * a reservation with `confirmFlood` when the message is accepted, or release it with `releaseFlood`. Otherwise it expires
+   * after `RESERVATION_LEASE_MS`. So neither a crash nor a call that timed out counts a message that was never accepted.
    */
   readonly reserveFlood: (
-    items: ReadonlyArray<FloodRequest>,
+    requests: ReadonlyArray<FloodRequest>,
   ) => Effect.Effect<ReadonlyArray<FloodVerdict>, CountersUnavailable>
 
-  /** Gives places back, reserved or final. Idempotent; unknown messages are nothing. When it fails, reservations lapse. */
-  readonly releaseFlood: (items: ReadonlyArray<FloodReservation>) => Effect.Effect<void, CountersUnavailable>
+  /** Releases reservations, confirmed or not. Idempotent; unknown ones are ignored. After a failure reservations expire. */
+  readonly releaseFlood: (
+    reservations: ReadonlyArray<FloodReservation>,
+  ) => Effect.Effect<void, CountersUnavailable>
 
   /**
-   * Makes places final, at the time they were reserved; a message without a place (an `otp` that passed while the
-   * counters were unavailable) gets one at `at`, whatever the windows say. Idempotent. Never fails: what cannot be
-   * written now is kept, within a bound, and written as soon as the store answers.
+   * Confirms reservations, which keep the time of their reservation. A message without a reservation (an `otp` that passed
+   * while the counters were unavailable) is counted at `at`, whatever the windows allow. Idempotent. Never fails: what
+   * cannot be written now is buffered, within a bound, and written as soon as the store answers.
    */
-  readonly confirmFlood: (items: ReadonlyArray<FloodAcceptance>) => Effect.Effect<void>
+  readonly confirmFlood: (acceptances: ReadonlyArray<FloodAcceptance>) => Effect.Effect<void>
 
   /**
-   * The hub's daily count, over all accounts and modes. `day` is a UTC date, `2026-11-21` (`utcDay`). The count itself is the stop flag:
-   * once it has reached the limit, every later send sees it until the day is over, or until the limit is raised.
+   * The hub's daily count, over all accounts and modes. `day`: a UTC date such as `2026-11-21` (`utcDay`). The count is also
+   * the stop flag: after it has reached the limit, every send is refused until the day ends or the limit is raised.
    *
-   * A request asks `stopped` once, before anything is created, and `count`s what it created afterwards. So nothing is
-   * counted that was refused, a crash leaves no count behind, and a batch is never cut in half. The price: what has
-   * passed the check but is not counted yet can exceed the limit, by at most one flush of each process. For a brake that
-   * protects the whole hub that is exact enough.
+   * A request calls `stopped` once, before anything is created, and `count` afterwards with what it created. So refused
+   * sends are not counted, a crash leaves no wrong count, and a batch is accepted as a whole or not at all. In exchange the
+   * hub can exceed the limit by what is checked and not counted yet: at most one acceptance batch per process. A limit that
+   * protects the hub as a whole need not be more exact.
    */
   readonly daily: {
     readonly stopped: (day: string, limit: number) => Effect.Effect<boolean, CountersUnavailable>
-    /** Adds `messages` and answers the new total. Not idempotent: do not retry. */
+    /** Adds `messages` and returns the new total. Not idempotent: do not retry. */
     readonly count: (day: string, messages: number) => Effect.Effect<number, CountersUnavailable>
-    /** Raises the total to what the ledger counted, if it is lower. Idempotent. */
+    /** Raises the total to the ledger's total if it is lower. Idempotent. */
     readonly raise: (day: string, total: number) => Effect.Effect<void, CountersUnavailable>
   }
 
-  /** Succeeds while the store answers, whatever it knows. One small call. */
+  /** Succeeds if the store answers, whatever it contains. One small call. */
   readonly ping: Effect.Effect<void, CountersUnavailable>
 
   /**
-   * Whether the flood windows can be trusted. A store that is new, was restarted without its data or was emptied knows of no message
-   * and would let everything pass: until it has been rebuilt, `reserveFlood` fails with `empty`.
+   * Whether the flood windows are complete. A store that is new, was restarted without its data or was emptied contains no
+   * message and would allow everything. So `reserveFlood` fails with `empty` until the windows are rebuilt.
    */
   readonly generation: {
     readonly state: Effect.Effect<'ready' | 'rebuilding' | 'empty', CountersUnavailable>
     /**
-     * Records the acceptances of the last day (those that spend windows, in any order) and then says `ready`. One
-     * process does it at a time; where nothing is to be done the stream is not run. A store that is emptied meanwhile
+     * Confirms the acceptances of the last day that flood windows count, in any order, and then makes the state `ready`.
+     * One process rebuilds at a time. The stream is not run if there is nothing to do. A store that is emptied meanwhile
      * stays `empty`. The daily count is lost with the windows: `daily.raise` restores it.
      */
     readonly rebuild: <E, R>(
@@ -168,5 +170,5 @@ export interface CountersShape {
   }
 }
 
-/** The counters. Layers: `Counters` over Redis by `countersLayer`, over memory by `memoryCounters`. */
+/** The counters: `countersLayer` in Redis, `memoryCounters` in memory. */
 export class Counters extends Context.Service<Counters, CountersShape>()('@hub/counters/Counters') {}

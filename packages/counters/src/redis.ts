@@ -1,4 +1,4 @@
-/** The counters over Redis. */
+/** The counters in Redis. */
 import { randomUUID } from 'node:crypto'
 import { settings } from '@hub/config'
 import { type Config, Effect, Exit, Layer, type Redacted, Schedule, Stream } from 'effect'
@@ -26,58 +26,58 @@ import {
   WINDOW_NAMES,
 } from './rules.ts'
 
-/** Messages of one script call. Redis serves nobody else while a script runs: this many take it under a millisecond. */
+/** Items of one script call. Redis runs nothing else meanwhile; this many take less than a millisecond. */
 const CHUNK = 200
 
-/** Acceptances that are written at once, beside new ones or by a rebuild: well within the deadline of a call. */
+/** Buffered acceptances that are written in one call, and items of a rebuild: well within the deadline of a call. */
 const WRITE_CHUNK = 500
 
-/** Acceptances that wait for Redis to come back: minutes of codes, a few megabytes. The oldest give way. */
-const MOST_UNWRITTEN = 20_000
+/** Acceptances that wait until Redis answers again: minutes of codes, a few megabytes. The oldest are dropped first. */
+const MAX_BUFFERED = 20_000
 
-/** A rebuild may have minutes of reading behind it: it outlasts a hung moment of so many attempts, half a second apart. */
+/** A rebuild may have read for minutes, so it survives a short outage: this many retries, half a second apart. */
 const REBUILD_WRITE_RETRIES = 10
 
-/** The lock of a rebuild is renewed by each chunk that is written so long after the last renewal. */
+/** A rebuild renews its lock with the first chunk after this time. */
 const RENEW_AFTER_MS = TTL.rebuildMs / 4
 
 export interface RedisCountersOptions {
   readonly url: Redacted.Redacted<string>
-  /** Put before every key, without braces. Default `hub:`. */
+  /** Prefix of all keys, without braces. Default `hub:`. */
   readonly prefix?: string
-  /** Shown by `CLIENT LIST`. */
+  /** The connection name in `CLIENT LIST`. */
   readonly name?: string
-  /** Milliseconds since the epoch, in place of Redis' own clock: for tests that move time. */
+  /** Replaces the clock of Redis, for tests; milliseconds since the epoch. */
   readonly now?: () => number
 }
 
-interface Placed<A> {
+interface Indexed<A> {
   readonly item: A
   readonly index: number
 }
 
-/** Items by bucket, in order, in chunks; each knows its place in the call. */
+/** Groups items by bucket, in order, in chunks. `index`: the position of an item in the call. */
 const chunksOf = <A extends FloodReservation>(
   items: ReadonlyArray<A>,
-): ReadonlyArray<readonly [bucket: number, chunk: ReadonlyArray<Placed<A>>]> => {
-  // Most calls are of one account: its bucket is worked out once.
-  const known = new Map<string, number>()
-  const byBucket = new Map<number, Array<Placed<A>>>()
+): ReadonlyArray<readonly [bucket: number, chunk: ReadonlyArray<Indexed<A>>]> => {
+  // Most calls concern one account, so its bucket is computed once.
+  const bucketByName = new Map<string, number>()
+  const byBucket = new Map<number, Array<Indexed<A>>>()
   items.forEach((item, index) => {
     const name = `${item.account}:${item.mode}`
-    let bucket = known.get(name)
+    let bucket = bucketByName.get(name)
     if (bucket === undefined) {
       bucket = bucketOf(item)
-      known.set(name, bucket)
+      bucketByName.set(name, bucket)
     }
-    const placed = byBucket.get(bucket)
-    if (placed === undefined) byBucket.set(bucket, [{ item, index }])
-    else placed.push({ item, index })
+    const indexed = byBucket.get(bucket)
+    if (indexed === undefined) byBucket.set(bucket, [{ item, index }])
+    else indexed.push({ item, index })
   })
-  return [...byBucket].flatMap(([bucket, placed]) =>
+  return [...byBucket].flatMap(([bucket, indexed]) =>
     Array.from(
-      { length: Math.ceil(placed.length / CHUNK) },
-      (_, i) => [bucket, placed.slice(i * CHUNK, (i + 1) * CHUNK)] as const,
+      { length: Math.ceil(indexed.length / CHUNK) },
+      (_, i) => [bucket, indexed.slice(i * CHUNK, (i + 1) * CHUNK)] as const,
     ),
   )
 }
@@ -91,17 +91,18 @@ const toVerdict = (code: number): FloodVerdict =>
         retryAfterSeconds: toWaitSeconds(Math.floor(code / 4)),
       }
 
-interface TokensWanted {
+/** Requests of one turn of the event loop with the same key and rate. */
+interface TokenRequests {
   readonly keyId: string
   readonly limit: number
   readonly resume: Array<(verdict: Effect.Effect<RateVerdict, CountersUnavailable>) => void>
 }
 
-/** What the request in a place among those of a call is told, of which so many pass; `debt` is the bucket's before, in µs. */
-const verdictOf = (limit: number, granted: number, debt: number, place: number): RateVerdict => {
+/** The verdict for the request at `index` of a call that grants `granted` requests. `debt`: of the bucket before the call, µs. */
+const verdictOf = (limit: number, granted: number, debt: number, index: number): RateVerdict => {
   const each = FULL_BUCKET_US / limit
-  const allowed = place < granted
-  const owed = debt + each * Math.min(place + 1, granted)
+  const allowed = index < granted
+  const owed = debt + each * Math.min(index + 1, granted)
   return {
     allowed,
     limit,
@@ -113,23 +114,23 @@ const verdictOf = (limit: number, granted: number, debt: number, place: number):
 
 const EMPTY = new CountersUnavailable({ reason: 'empty', detail: 'generation' })
 
-const isReady = (mark: string | null): boolean => mark !== null && mark.startsWith('ready:')
+const isReady = (generation: string | null): boolean => generation !== null && generation.startsWith('ready:')
 
-/** Opens the counters for as long as the scope. An unreachable Redis does not keep a process from starting. */
+/** Opens the counters until the scope closes. An unreachable Redis does not prevent the start of a process. */
 export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCountersOptions) {
   const keys = keyNames(options.prefix ?? 'hub:')
-  const given = options.now
-  const now = (): string => (given === undefined ? '' : String(given()))
-  let unwritten: Array<FloodAcceptance> = []
+  const clock = options.now
+  const now = (): string => (clock === undefined ? '' : String(clock()))
+  let buffered: Array<FloodAcceptance> = []
 
   const link: Link = yield* makeLink({
     url: options.url,
     name: options.name ?? 'hub',
-    onReconnected: Effect.suspend(() => catchUp),
+    onReconnected: Effect.suspend(() => writeBuffered),
   })
 
-  const reserveChunk = (run: RunScript, bucket: number, chunk: ReadonlyArray<Placed<FloodRequest>>) => {
-    // Nearly always one: the windows of an account change now and then.
+  const reserveChunk = (run: RunScript, bucket: number, chunk: ReadonlyArray<Indexed<FloodRequest>>) => {
+    // Nearly always one set: the settings of an account rarely change.
     const sets = new Map<string, number>()
     const limits: Array<number> = []
     const asked: Array<string | number> = []
@@ -173,33 +174,33 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           ),
         )
 
-  const keep = (items: ReadonlyArray<FloodAcceptance>, why: CountersUnavailable) =>
+  const buffer = (items: ReadonlyArray<FloodAcceptance>, cause: CountersUnavailable) =>
     Effect.suspend(() => {
-      const full = unwritten.length + items.length - MOST_UNWRITTEN
-      unwritten = [...unwritten, ...items].slice(-MOST_UNWRITTEN)
-      return full <= 0
+      const dropped = buffered.length + items.length - MAX_BUFFERED
+      buffered = [...buffered, ...items].slice(-MAX_BUFFERED)
+      return dropped <= 0
         ? Effect.void
-        : Effect.logWarning('Accepted messages are left out of the flood windows.').pipe(
-            Effect.annotateLogs({ messages: full, reason: why.reason }),
-          )
+        : Effect.logWarning(
+            'counters: the buffer is full; the flood windows do not count the oldest accepted messages',
+          ).pipe(Effect.annotateLogs({ messages: dropped, reason: cause.reason }))
     })
 
-  /** Answers whether what it was given, and some of what had waited, is written. */
-  const writeOrKeep = (items: ReadonlyArray<FloodAcceptance>): Effect.Effect<boolean> =>
+  /** Writes the items and some buffered ones, or buffers all of them. Returns whether they were written. */
+  const writeOrBuffer = (items: ReadonlyArray<FloodAcceptance>): Effect.Effect<boolean> =>
     Effect.suspend(() => {
-      const waiting = unwritten.splice(0, WRITE_CHUNK)
-      const all = waiting.length === 0 ? items : [...waiting, ...items]
+      const earlier = buffered.splice(0, WRITE_CHUNK)
+      const all = earlier.length === 0 ? items : [...earlier, ...items]
       return write(all).pipe(
         Effect.as(true),
-        Effect.catch((why) => Effect.as(keep(all, why), false)),
+        Effect.catch((cause) => Effect.as(buffer(all, cause), false)),
       )
     })
 
-  const catchUp: Effect.Effect<void> = Effect.flatMap(writeOrKeep([]), (written) =>
-    written && unwritten.length > 0 ? catchUp : Effect.void,
+  const writeBuffered: Effect.Effect<void> = Effect.flatMap(writeOrBuffer([]), (written) =>
+    written && buffered.length > 0 ? writeBuffered : Effect.void,
   )
 
-  const generationMarks = link.call((_run, redis) =>
+  const generations = link.call((_run, redis) =>
     Promise.all(Array.from({ length: BUCKETS }, (_, bucket) => redis.get(keys.generation(bucket)))),
   )
 
@@ -215,18 +216,18 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
       (answers) => answers.every((ready) => ready === 1),
     )
 
-  const holdLock = (token: string) =>
+  const takeLock = (token: string) =>
     Effect.map(
       link.call((run) => run('holdLock', [keys.rebuild], [now(), token, TTL.rebuildMs])),
       (held) => held === 1,
     )
 
-  /** Requests of this turn that want a token, by key and rate. */
-  let tokens = new Map<string, TokensWanted>()
+  /** The token requests of this turn of the event loop, by key and rate. */
+  let tokens = new Map<string, TokenRequests>()
   const fork = Effect.runForkWith(yield* Effect.context<never>())
   /**
-   * Requests that came together ask together, one call for a key: it costs what one of them would have cost. They pass in their order, and each is told
-   * what is left behind it.
+   * One call per key for all requests of a turn of the event loop: it costs as much as the call of one request. They pass in
+   * their order, and each verdict contains what remains after it.
    */
   const takeTokens = (): void => {
     const all = [...tokens.values()]
@@ -238,8 +239,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
       fork(
         Effect.map(Effect.exit(taken), (exit) => {
           const answer = Exit.map(exit, (found) => (found as ReadonlyArray<number | string>).map(Number))
-          resume.forEach((one, place) =>
-            one(Exit.map(answer, ([granted = 0, debt = 0]) => verdictOf(limit, granted, debt, place))),
+          resume.forEach((one, index) =>
+            one(Exit.map(answer, ([granted = 0, debt = 0]) => verdictOf(limit, granted, debt, index))),
           )
         }),
       )
@@ -251,9 +252,9 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
       Effect.callback((resume) => {
         const limit = atLeastOne(requestsPerSecond)
         const name = `${limit} ${keyId}`
-        const together = tokens.get(name)
-        if (together !== undefined) {
-          together.resume.push(resume)
+        const sameTurn = tokens.get(name)
+        if (sameTurn !== undefined) {
+          sameTurn.resume.push(resume)
           return
         }
         if (tokens.size === 0) setImmediate(takeTokens)
@@ -285,8 +286,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
       for (const [i, [, chunk]] of chunks.entries()) {
         const codes = answers[i] as ReadonlyArray<number> | null
         if (codes === null) return yield* EMPTY
-        chunk.forEach(({ index }, place) => {
-          verdicts[index] = toVerdict(codes[place] ?? 0)
+        chunk.forEach(({ index }, i) => {
+          verdicts[index] = toVerdict(codes[i] ?? 0)
         })
       }
       return verdicts
@@ -309,7 +310,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
             ),
           ),
 
-    confirmFlood: (items) => Effect.asVoid(writeOrKeep(items)),
+    confirmFlood: (items) => Effect.asVoid(writeOrBuffer(items)),
 
     daily: {
       stopped: (day, limit) =>
@@ -329,8 +330,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
     ping: Effect.asVoid(link.call((_run, redis) => redis.ping())),
 
     generation: {
-      state: Effect.flatMap(generationMarks, (marks) =>
-        marks.every(isReady)
+      state: Effect.flatMap(generations, (all) =>
+        all.every(isReady)
           ? Effect.succeed('ready' as const)
           : Effect.map(
               link.call((_run, redis) => redis.get(keys.rebuild)),
@@ -338,15 +339,15 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
             ),
       ),
       rebuild: Effect.fnUntraced(function* (acceptances) {
-        if ((yield* generationMarks).every(isReady)) return 'ready' as const
+        if ((yield* generations).every(isReady)) return 'ready' as const
         const token = randomUUID()
-        if (!(yield* holdLock(token))) return 'elsewhere' as const
+        if (!(yield* takeLock(token))) return 'elsewhere' as const
         let renewed = performance.now()
         const renew = Effect.suspend(() => {
           if (performance.now() - renewed < RENEW_AFTER_MS) return Effect.void
           renewed = performance.now()
-          // Whether it is still held does not matter: who has overtaken this rebuild has put its own marks.
-          return Effect.asVoid(holdLock(token))
+          // The result does not matter: a rebuild that has taken the lock has also written its own generations.
+          return Effect.asVoid(takeLock(token))
         })
         return yield* onAllBuckets('beginBuilding', token).pipe(
           Effect.andThen(
@@ -354,7 +355,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
               Stream.rechunk(WRITE_CHUNK),
               Stream.runForEachArray((items) =>
                 write(items).pipe(
-                  // Writing twice is writing once, and a store that came back empty has lost this rebuild's marks.
+                  // Writes are idempotent. A store that lost its data meanwhile has also lost the generations of this rebuild.
                   Effect.retry({ times: REBUILD_WRITE_RETRIES, schedule: Schedule.spaced('500 millis') }),
                   Effect.andThen(renew),
                 ),
@@ -363,7 +364,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           ),
           Effect.andThen(onAllBuckets('finishBuilding', token)),
           Effect.map((ready) => (ready ? ('rebuilt' as const) : ('elsewhere' as const))),
-          // If this does not get through, the lock ends by itself.
+          // If this fails, the lock expires.
           Effect.ensuring(Effect.ignore(link.call((run) => run('dropLock', [keys.rebuild], [now(), token])))),
         )
       }),
