@@ -16,7 +16,7 @@ describe('gateAddress', () => {
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
     ['::1', '0:0:0:0::/64'],
     ['::', '0:0:0:0::/64'],
-    // Not mapped: the old "compatible" form, and a translated address, are plain IPv6.
+    // The old "compatible" form and translated addresses are not mapped, but plain IPv6.
     ['::192.0.2.1', '0:0:0:0::/64'],
     ['64:ff9b::192.0.2.1', '64:ff9b:0:0::/64'],
     ['1::2:3:4:5:6:192.0.2.1', 'none'],
@@ -34,7 +34,7 @@ describe('gateAddress', () => {
   }
 
   const group = fc.integer({ min: 0, max: 0xffff })
-  it('counts all of a /64 as one, and another /64 as another', () => {
+  it('counts a /64 as one client, and another /64 as another client', () => {
     fc.assert(
       fc.property(
         fc.tuple(group, group, group, group).filter((net) => net.some((one) => one !== 0)),
@@ -52,17 +52,17 @@ describe('gateAddress', () => {
     )
   })
 
-  it('counts an address the same however it is written', () => {
+  it('counts all spellings of an address as one client', () => {
     fc.assert(
       fc.property(fc.ipV6(), (address) => {
-        // The URL parser is an independent reader: it writes every address in its one short form.
+        // The URL parser is an independent implementation: it writes each address in its only short form.
         const short = new URL(`http://[${address}]/`).hostname.slice(1, -1)
         assert.strictEqual(gateAddress(address), gateAddress(short))
       }),
     )
   })
 
-  it('has an answer to every text', () => {
+  it('accepts any text', () => {
     fc.assert(fc.property(fc.string(), (text) => gateAddress(text).length > 0))
   })
 })

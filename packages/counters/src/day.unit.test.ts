@@ -10,7 +10,7 @@ describe('days of the daily limit', () => {
     assert.strictEqual(utcDay(at('2026-11-22T02:00:00+03:00')), '2026-11-21')
   })
 
-  it('end at midnight, but nobody is told to come back within a minute', () => {
+  it('end at midnight, with a wait of at least a minute', () => {
     assert.strictEqual(secondsToNextDay(at('2026-11-21T00:00:00.000Z')), 86_400)
     assert.strictEqual(secondsToNextDay(at('2026-11-21T22:00:00.001Z')), 7_200)
     assert.strictEqual(secondsToNextDay(at('2026-11-21T22:00:00.999Z')), 7_200)

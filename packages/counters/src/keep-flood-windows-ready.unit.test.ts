@@ -10,7 +10,7 @@ class SourceBroke extends Data.TaggedError('SourceBroke')<{}> {}
 const empty = memoryCounters({ generation: 'empty' })
 
 describe('keepFloodWindowsReady', () => {
-  it.effect('rebuilds at the start, and again when the store has lost its data', () =>
+  it.effect('rebuilds at the start, and after the store has lost its data', () =>
     Effect.gen(function* () {
       const { generation } = yield* Counters
       const store = yield* MemoryCounters
@@ -27,7 +27,7 @@ describe('keepFloodWindowsReady', () => {
     }).pipe(Effect.scoped, Effect.provide(empty)),
   )
 
-  it.effect('tries again after an outage, of the store or of the source', () =>
+  it.effect('retries after an outage of the store or of the source', () =>
     Effect.gen(function* () {
       const { generation } = yield* Counters
       const store = yield* MemoryCounters
@@ -49,7 +49,7 @@ describe('keepFloodWindowsReady', () => {
     }).pipe(Effect.scoped, Effect.provide(empty)),
   )
 
-  it.effect('lets a start wait only so long for a long rebuild', () =>
+  it.effect('delays the start for a bounded time only', () =>
     Effect.gen(function* () {
       const { generation } = yield* Counters
       const rest = yield* Deferred.make<void>()

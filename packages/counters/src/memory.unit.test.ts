@@ -11,7 +11,7 @@ const adapter = Layer.effect(TestCounters, MemoryCounters).pipe(
 
 portContract('memory', Layer.fresh(adapter))
 
-it.effect('follows the clock of the test, and is ready at once unless told otherwise', () =>
+it.effect('uses the test clock, and is ready by default', () =>
   Effect.gen(function* () {
     const counters = yield* Counters
     assert.strictEqual(yield* counters.generation.rebuild(Stream.die('must not run')), 'ready')

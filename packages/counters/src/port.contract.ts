@@ -1,6 +1,6 @@
 /**
- * What every adapter of the port does. Run by `memory.unit.test.ts` and `redis.int.test.ts`; a new adapter joins by giving
- * `Counters` and a `TestCounters`.
+ * The contract suite of the counters port. `memory.unit.test.ts` and `redis.int.test.ts` run it. An adapter provides `Counters`
+ * and `TestCounters`.
  */
 import { assert, describe, it } from '@effect/vitest'
 import {
@@ -29,19 +29,19 @@ import {
   RESERVATION_LEASE_MS,
 } from './port.ts'
 
-/** What the suite needs of a store beside the port. It starts empty and with a time that stands still. */
+/** What the suite needs beside the port. A store is empty at first, and its time stands still. */
 export class TestCounters extends Context.Service<
   TestCounters,
   {
     readonly advance: (ms: number) => Effect.Effect<void>
     readonly now: Effect.Effect<number>
     readonly set: (state: CountersState) => Effect.Effect<void>
-    /** Loses everything. */
+    /** Deletes all data. */
     readonly empty: Effect.Effect<void>
   }
 >()('@hub/counters/TestCounters') {}
 
-class SourceBroke extends Data.TaggedError('SourceBroke')<{}> {}
+class SourceFailed extends Data.TaggedError('SourceFailed')<{}> {}
 
 const MINUTE = 60_000
 const HOUR = 3_600_000
@@ -54,7 +54,7 @@ const hash = (n: number): string => n.toString(16).padStart(64, '0')
 let ids = 0
 const freshId = (): string => `msg_${String(ids++).padStart(26, '0')}`
 
-const message = (over: Partial<FloodRequest> = {}): FloodRequest => ({
+const floodRequest = (over: Partial<FloodRequest> = {}): FloodRequest => ({
   account: 'acc_1',
   mode: 'live',
   recipient: hash(1),
@@ -76,10 +76,10 @@ const reasonOf = <A, E>(exit: Exit.Exit<A, E>): string => {
   return failure instanceof CountersUnavailable ? failure.reason : String(failure)
 }
 
-/** Runs often enough to find what is wrong, seldom enough for a real server. */
+/** Enough runs to find errors, and few enough for a real server. */
 const RUNS = { numRuns: 40 }
 
-/** The suite. `adapter` gives a fresh store to every test. */
+/** The suite. `adapter` provides a new store to each test. */
 export const portContract = (name: string, adapter: Layer.Layer<Counters | TestCounters>): void => {
   const test = (
     title: string,
@@ -94,7 +94,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }).pipe(Effect.scoped, Effect.provide(adapter)),
     )
 
-  /** A test of a store that is ready. */
+  /** A test with a store whose flood windows are ready. */
   const ready: typeof test = (title, body) =>
     test(title, (counters, store) =>
       Effect.gen(function* () {
@@ -103,7 +103,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }),
     )
 
-  /** A property whose runs are effects; each run gets a number, to keep its keys apart from those of the others. */
+  /** A property whose runs are effects. Each run has a number, so that it uses its own keys. */
   const property = <T>(
     arbitrary: fc.Arbitrary<T>,
     run: (value: T, number: number) => Effect.Effect<void, CountersUnavailable>,
@@ -116,18 +116,18 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       )
     })
 
-  /** After an outage: as soon as the adapter has noticed. */
+  /** Retries until the adapter has detected the end of an outage. */
   const soon = <A, E>(effect: Effect.Effect<A, E>) =>
     effect.pipe(
       Effect.retry(Schedule.spaced('20 millis')),
       Effect.timeoutOrElse({
         duration: '20 seconds',
-        orElse: () => Effect.die('the store did not come back within 20 s'),
+        orElse: () => Effect.die('the store was not available again within 20 s'),
       }),
     )
 
   describe(`${name}: request rate`, () => {
-    test('gives a full bucket at once, then one token at a time', (counters, store) =>
+    test('allows a full bucket at once, then one token at a time', (counters, store) =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* counters.takeToken('key', 4), {
           allowed: true,
@@ -142,7 +142,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.deepInclude(last, { allowed: true, remaining: 0, resetSeconds: 1 })
         const over = { allowed: false, limit: 4, remaining: 0, resetSeconds: 1, retryAfterSeconds: 1 }
         assert.deepStrictEqual(yield* counters.takeToken('key', 4), over)
-        // Refused requests cost nothing: 249 ms later there is still none, 1 ms later there is one.
+        // A refused request takes no token: there is none after 249 ms, and one after 250 ms.
         yield* store.advance(249)
         assert.isFalse((yield* counters.takeToken('key', 4)).allowed)
         yield* store.advance(1)
@@ -152,7 +152,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.strictEqual((yield* counters.takeToken('key', 4)).remaining, 3)
       }))
 
-    test('keeps keys apart, and holds 500 at once to the bucket', (counters) =>
+    test('counts each key separately, and 500 concurrent requests exactly', (counters) =>
       Effect.gen(function* () {
         const all = yield* Effect.all(
           Array.from({ length: 500 }, () => counters.takeToken('one', 100)),
@@ -162,7 +162,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.isTrue((yield* counters.takeToken('other', 100)).allowed)
       }))
 
-    test('follows a rate that changes, and has an answer to any rate', (counters, store) =>
+    test('follows a changed rate, and accepts any number as a rate', (counters, store) =>
       Effect.gen(function* () {
         for (let i = 0; i < 10; i++) yield* counters.takeToken('key', 10)
         assert.isFalse((yield* counters.takeToken('key', 1)).allowed)
@@ -183,7 +183,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         })
       }))
 
-    test('never lets more through than rate and bucket allow, and always lets through what it promised', (counters, store) =>
+    test('never allows more than rate and bucket, and always allows a request after its retry_after', (counters, store) =>
       property(
         fc.record({
           rate: fc.integer({ min: 1, max: 12 }),
@@ -218,7 +218,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         discard: true,
       })
 
-    test('shuts at the attempt after the 21st failure, until one of them is a minute old', (counters, store) =>
+    test('closes after the 21st failure, until one of the 21 is a minute old', (counters, store) =>
       Effect.gen(function* () {
         const { check } = counters.failedLogins
         assert.deepStrictEqual(yield* check('192.0.2.1'), { allowed: true })
@@ -229,17 +229,17 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         yield* fail(counters, '192.0.2.1', 1)
         assert.deepStrictEqual(yield* check('192.0.2.1'), { allowed: false, retryAfterSeconds: 50 })
         assert.deepStrictEqual(yield* check('192.0.2.2'), { allowed: true })
-        // Looking does not extend it.
+        // A check does not extend the time.
         yield* store.advance(49_999)
         assert.deepStrictEqual(yield* check('192.0.2.1'), { allowed: false, retryAfterSeconds: 1 })
         yield* store.advance(1)
         assert.deepStrictEqual(yield* check('192.0.2.1'), { allowed: true })
-        // Twenty are left in the window: one more shuts it again.
+        // Twenty failures are left in the window: one more closes the gate again.
         yield* fail(counters, '192.0.2.1', 1)
         assert.deepStrictEqual(yield* check('192.0.2.1'), { allowed: false, retryAfterSeconds: 10 })
       }))
 
-    test('counts a /64 as one client, and a mapped address as IPv4', (counters) =>
+    test('counts a /64 as one client, and an IPv4-mapped address as IPv4', (counters) =>
       Effect.gen(function* () {
         yield* fail(counters, '2001:db8::1', 11)
         yield* fail(counters, '2001:db8::2:3', 10)
@@ -249,7 +249,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.isFalse((yield* counters.failedLogins.check('192.0.2.9')).allowed)
       }))
 
-    test('agrees with counting all failures of the last minute', (counters, store) =>
+    test('agrees with a count of all failures of the last minute', (counters, store) =>
       property(fc.array(fc.integer({ min: 0, max: 6000 }), { maxLength: 60 }), (steps, run) =>
         Effect.gen(function* () {
           const address = `10.0.0.${run}`
@@ -257,9 +257,9 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           for (const step of steps) {
             yield* store.advance(step)
             const now = yield* store.now
-            const shut = failed.filter((at) => at > now - MINUTE).length > 20
+            const closed = failed.filter((at) => at > now - MINUTE).length > 20
             const verdict = yield* counters.failedLogins.check(address)
-            assert.strictEqual(verdict.allowed, !shut)
+            assert.strictEqual(verdict.allowed, !closed)
             if (verdict.allowed) {
               failed.push(now)
               yield* counters.failedLogins.record(address)
@@ -270,33 +270,35 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
   })
 
   describe(`${name}: flood windows`, () => {
-    ready('name the first that trips and when a send would pass all of them', (counters, store) =>
-      Effect.gen(function* () {
-        const send = Effect.gen(function* () {
-          const item = message()
-          const [verdict] = yield* counters.reserveFlood([item])
-          if (verdict?.reserved === true) yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
-          return verdict
-        })
-        assert.deepStrictEqual(yield* counters.reserveFlood([]), [])
-        assert.deepStrictEqual(yield* send, RESERVED)
-        assert.deepStrictEqual(yield* send, refused('pause', 60))
-        yield* store.advance(59_999)
-        assert.deepStrictEqual(yield* send, refused('pause', 1))
-        yield* store.advance(1)
-        assert.deepStrictEqual(yield* send, RESERVED)
-      }),
+    ready(
+      'return the first exceeded window, and the time until all windows allow a send',
+      (counters, store) =>
+        Effect.gen(function* () {
+          const send = Effect.gen(function* () {
+            const item = floodRequest()
+            const [verdict] = yield* counters.reserveFlood([item])
+            if (verdict?.reserved === true) yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
+            return verdict
+          })
+          assert.deepStrictEqual(yield* counters.reserveFlood([]), [])
+          assert.deepStrictEqual(yield* send, RESERVED)
+          assert.deepStrictEqual(yield* send, refused('pause', 60))
+          yield* store.advance(59_999)
+          assert.deepStrictEqual(yield* send, refused('pause', 1))
+          yield* store.advance(1)
+          assert.deepStrictEqual(yield* send, RESERVED)
+        }),
     )
 
-    ready('count the hour and the day, whichever is longer decides the wait', (counters, store) =>
+    ready('count the hour and the day, and the longer wait counts', (counters, store) =>
       Effect.gen(function* () {
         const send = Effect.gen(function* () {
-          const item = message()
+          const item = floodRequest()
           const [verdict] = yield* counters.reserveFlood([item])
           if (verdict?.reserved === true) yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
           return verdict
         })
-        // Five in five minutes.
+        // Five messages in five minutes.
         for (let i = 0; i < 5; i++) {
           assert.deepStrictEqual(yield* send, RESERVED)
           yield* store.advance(MINUTE)
@@ -306,10 +308,10 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.deepStrictEqual(yield* send, refused('hour', 1))
         yield* store.advance(1000)
         assert.deepStrictEqual(yield* send, RESERVED)
-        // The pause trips first and names itself; the hour decides how long.
+        // The pause is the first exceeded window; the hour has the longer wait.
         assert.deepStrictEqual(yield* send, refused('pause', 60))
         yield* store.advance(30_000)
-        // Twenty in the day: fourteen more, one an hour.
+        // Twenty messages in the day: fourteen more, one per hour.
         for (let i = 0; i < 14; i++) {
           yield* store.advance(HOUR)
           assert.deepStrictEqual(yield* send, RESERVED)
@@ -322,35 +324,37 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }),
     )
 
-    ready('say the longest wait under the name of the first window', (counters) =>
+    ready('return the longest wait with the first exceeded window', (counters) =>
       Effect.gen(function* () {
         const once = { pauseSeconds: 60, perHour: 1, perDay: null }
         const [, second] = yield* counters.reserveFlood([
-          message({ windows: once }),
-          message({ windows: once }),
+          floodRequest({ windows: once }),
+          floodRequest({ windows: once }),
         ])
         assert.deepStrictEqual(second, refused('pause', 3600))
         const daily = { pauseSeconds: 0, perHour: null, perDay: 1 }
-        const [third] = yield* counters.reserveFlood([message({ windows: daily })])
+        const [third] = yield* counters.reserveFlood([floodRequest({ windows: daily })])
         assert.deepStrictEqual(third, refused('day', 86_400))
         const never = { pauseSeconds: 0, perHour: 0, perDay: null }
-        const [fourth] = yield* counters.reserveFlood([message({ recipient: hash(2), windows: never })])
+        const [fourth] = yield* counters.reserveFlood([floodRequest({ recipient: hash(2), windows: never })])
         assert.deepStrictEqual(fourth, refused('hour', 3600))
         const open = { pauseSeconds: 0, perHour: null, perDay: null }
-        const all = yield* counters.reserveFlood(Array.from({ length: 50 }, () => message({ windows: open })))
+        const all = yield* counters.reserveFlood(
+          Array.from({ length: 50 }, () => floodRequest({ windows: open })),
+        )
         assert.isTrue(all.every(({ reserved }) => reserved))
       }),
     )
 
-    ready('are apart for each number, account and mode', (counters) =>
+    ready('are separate for each recipient, account and mode', (counters) =>
       Effect.gen(function* () {
         const verdicts = yield* counters.reserveFlood([
-          message(),
-          message({ recipient: hash(2) }),
-          message({ account: 'acc_2' }),
-          message({ mode: 'test' }),
-          message({ account: 'acc_2' }),
-          message({ recipient: hash(2) }),
+          floodRequest(),
+          floodRequest({ recipient: hash(2) }),
+          floodRequest({ account: 'acc_2' }),
+          floodRequest({ mode: 'test' }),
+          floodRequest({ account: 'acc_2' }),
+          floodRequest({ recipient: hash(2) }),
         ])
         assert.deepStrictEqual(verdicts, [
           RESERVED,
@@ -363,10 +367,10 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }),
     )
 
-    ready('answer a thousand at once, each in its place', (counters) =>
+    ready('return a thousand verdicts in the order of the requests', (counters) =>
       Effect.gen(function* () {
         const items = Array.from({ length: 1000 }, (_, i) =>
-          message({ recipient: hash(i % 700), account: `acc_${i % 7}` }),
+          floodRequest({ recipient: hash(i % 700), account: `acc_${i % 7}` }),
         )
         const verdicts = yield* counters.reserveFlood(items)
         assert.deepStrictEqual(
@@ -376,20 +380,20 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }),
     )
 
-    ready('take a message once, however often it asks', (counters, store) =>
+    ready('reserve once for a repeated request', (counters, store) =>
       Effect.gen(function* () {
-        const item = message()
+        const item = floodRequest()
         assert.deepStrictEqual(yield* counters.reserveFlood([item, item]), [RESERVED, RESERVED])
         yield* store.advance(10_000)
         assert.deepStrictEqual(yield* counters.reserveFlood([item]), [RESERVED])
-        // Its time is the first one.
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 50)])
+        // It keeps the time of the first request.
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 50)])
       }),
     )
 
-    ready('are given back by id, once or twice, and are free again', (counters, store) =>
+    ready('are free again after a release, which is idempotent', (counters, store) =>
       Effect.gen(function* () {
-        const [first, second, late] = [message(), message(), message()]
+        const [first, second, late] = [floodRequest(), floodRequest(), floodRequest()]
         yield* counters.reserveFlood([first])
         yield* counters.releaseFlood([])
         yield* counters.releaseFlood([second])
@@ -397,77 +401,79 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         yield* counters.releaseFlood([first, first])
         yield* counters.releaseFlood([first])
         assert.deepStrictEqual(yield* counters.reserveFlood([second]), [RESERVED])
-        // What is final can be given back as well.
+        // A confirmed reservation can be released too.
         yield* counters.confirmFlood([{ ...second, at: yield* store.now }])
         yield* counters.releaseFlood([second])
         assert.deepStrictEqual(yield* counters.reserveFlood([late]), [RESERVED])
-        // One that was given back and then accepted after all counts as any other.
+        // A message that is accepted after its release counts.
         yield* counters.releaseFlood([late])
         yield* counters.confirmFlood([{ ...late, at: yield* store.now }])
         assert.deepStrictEqual(yield* counters.reserveFlood([first]), [refused('pause', 60)])
       }),
     )
 
-    ready('lapse unless they are recorded', (counters, store) =>
+    ready('expire unless they are confirmed', (counters, store) =>
       Effect.gen(function* () {
-        const [lost, kept] = [message(), message({ recipient: hash(2) })]
+        const [lost, kept] = [floodRequest(), floodRequest({ recipient: hash(2) })]
         yield* counters.reserveFlood([lost, kept])
         yield* counters.confirmFlood([{ ...kept, at: yield* store.now }])
         yield* store.advance(RESERVATION_LEASE_MS - 1)
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 41)])
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 41)])
         yield* store.advance(1)
-        const after = yield* counters.reserveFlood([message(), message({ recipient: hash(2) })])
+        const after = yield* counters.reserveFlood([floodRequest(), floodRequest({ recipient: hash(2) })])
         assert.deepStrictEqual(after, [RESERVED, refused('pause', 40)])
       }),
     )
 
-    ready('run anew for who asks again in time', (counters, store) =>
+    ready('keep a reservation whose request is repeated before it expires', (counters, store) =>
       Effect.gen(function* () {
-        const item = message()
+        const item = floodRequest()
         yield* counters.reserveFlood([item])
         yield* store.advance(RESERVATION_LEASE_MS - 1)
         yield* counters.reserveFlood([item])
         yield* store.advance(RESERVATION_LEASE_MS - 1)
-        const other = message({ windows: { ...DEFAULTS, pauseSeconds: 300 } })
+        const other = floodRequest({ windows: { ...DEFAULTS, pauseSeconds: 300 } })
         assert.deepStrictEqual(yield* counters.reserveFlood([other]), [refused('pause', 261)])
       }),
     )
 
-    ready('keep what is recorded late, after its lease has ended', (counters, store) =>
+    ready('count a message that is confirmed after its reservation has expired', (counters, store) =>
       Effect.gen(function* () {
-        const item = message()
+        const item = floodRequest()
         const at = yield* store.now
         yield* counters.reserveFlood([item])
         yield* store.advance(RESERVATION_LEASE_MS + 5000)
-        // Somebody else's call has cleared it meanwhile.
-        yield* counters.reserveFlood([message({ recipient: hash(2) })])
+        // Another call has removed the expired reservation meanwhile.
+        yield* counters.reserveFlood([floodRequest({ recipient: hash(2) })])
         yield* counters.confirmFlood([{ ...item, at }])
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 35)])
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 35)])
       }),
     )
 
-    ready('count what was accepted without being asked, once', (counters, store) =>
+    ready('count a message without a reservation once', (counters, store) =>
       Effect.gen(function* () {
         const now = yield* store.now
-        const passed = Array.from({ length: 5 }, (_, i) => ({ ...message(), at: now - i * 10_000 }))
+        const passed = Array.from({ length: 5 }, (_, i) => ({ ...floodRequest(), at: now - i * 10_000 }))
         yield* counters.confirmFlood(passed)
-        // Told again with another time, it keeps the first.
+        // A second confirmation with another time has no effect.
         yield* counters.confirmFlood(passed.slice(0, 3).map((one) => ({ ...one, at: now + 5000 })))
         yield* counters.confirmFlood([])
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 3560)])
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 3560)])
         yield* counters.releaseFlood(passed.slice(0, 1))
         yield* store.advance(50_000)
-        const [verdict] = yield* counters.reserveFlood([message({ windows: { ...DEFAULTS, perHour: 4 } })])
+        const [verdict] = yield* counters.reserveFlood([
+          floodRequest({ windows: { ...DEFAULTS, perHour: 4 } }),
+        ])
         assert.deepStrictEqual(verdict, refused('hour', 3510))
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [RESERVED])
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [RESERVED])
       }),
     )
 
-    ready('stay right when there are many in them', (counters, store) =>
+    ready('are exact with many messages', (counters, store) =>
       Effect.gen(function* () {
         const wide: FloodWindows = { pauseSeconds: 0, perHour: 60, perDay: 100 }
         const send = Effect.gen(function* () {
-          const item = message({ windows: wide })
+          const item = floodRequest({ windows: wide })
           const [verdict] = yield* counters.reserveFlood([item])
           return { item, verdict }
         })
@@ -480,12 +486,12 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           yield* store.advance(1000)
         }
         assert.deepStrictEqual((yield* send).verdict, refused('hour', 3540))
-        // The oldest is known as well as the newest.
+        // The oldest reservation is found too.
         const first = { ...reserved[0]!, windows: wide }
         assert.deepStrictEqual(yield* counters.reserveFlood([first]), [RESERVED])
         yield* store.advance(HOUR)
         const more = yield* counters.reserveFlood(
-          Array.from({ length: 41 }, () => message({ windows: wide })),
+          Array.from({ length: 41 }, () => floodRequest({ windows: wide })),
         )
         assert.strictEqual(more.filter((verdict) => verdict.reserved).length, 40)
         assert.deepStrictEqual(more.at(-1), refused('day', (DAY - HOUR - MINUTE) / 1000))
@@ -494,7 +500,7 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
 
     ready('count a pause of more than a day as a day', (counters, store) =>
       Effect.gen(function* () {
-        const item = message({ windows: { ...DEFAULTS, pauseSeconds: 200_000 } })
+        const item = floodRequest({ windows: { ...DEFAULTS, pauseSeconds: 200_000 } })
         yield* counters.reserveFlood([item])
         yield* counters.confirmFlood([{ ...item, at: yield* store.now }])
         const again = { ...item, reservationId: freshId() }
@@ -504,167 +510,165 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       }),
     )
 
-    ready('let exactly as many of 500 at once through as fit', (counters) =>
+    ready('allow exactly the limit of 500 concurrent requests', (counters) =>
       Effect.gen(function* () {
         const verdicts = yield* Effect.all(
-          Array.from({ length: 500 }, () => counters.reserveFlood([message({ windows: NO_PAUSE })])),
+          Array.from({ length: 500 }, () => counters.reserveFlood([floodRequest({ windows: NO_PAUSE })])),
           { concurrency: 'unbounded' },
         )
         assert.strictEqual(verdicts.flat().filter((verdict) => verdict.reserved).length, 5)
       }),
     )
 
-    ready(
-      'never hold more than allowed at any moment, and keep their word about the wait',
-      (counters, store) =>
-        property(
-          fc.record({
-            pauseSeconds: fc.constantFrom(0, 60, 900),
-            perHour: fc.option(fc.integer({ min: 1, max: 6 })),
-            perDay: fc.option(fc.integer({ min: 1, max: 9 })),
-            steps: fc.array(
-              fc.record({
-                wait: fc.oneof(
-                  fc.integer({ min: 0, max: 2 * MINUTE }),
-                  fc.integer({ min: 0, max: 6 * HOUR }),
-                ),
-                number: fc.integer({ min: 0, max: 1 }),
-                patient: fc.boolean(),
-              }),
-              { maxLength: 30 },
-            ),
-          }),
-          ({ steps, ...windows }, run) =>
-            Effect.gen(function* () {
-              const sent = new Map<string, Array<number>>()
-              const send = (recipient: string) =>
-                Effect.gen(function* () {
-                  const item = message({ recipient, windows })
-                  const [verdict] = yield* counters.reserveFlood([item])
-                  if (verdict?.reserved === true) {
-                    const now = yield* store.now
-                    yield* counters.confirmFlood([{ ...item, at: now }])
-                    sent.set(recipient, [...(sent.get(recipient) ?? []), now])
-                  }
-                  return verdict!
-                })
-              for (const { number, patient, wait } of steps) {
-                yield* store.advance(wait)
-                const recipient = hash(1000 + run * 2 + number)
-                const verdict = yield* send(recipient)
-                if (verdict.reserved || !patient) continue
-                yield* store.advance((verdict.retryAfterSeconds - 1) * 1000)
-                const early = yield* send(recipient)
-                // A whole second early is too early, but for what rounding up gave.
-                if (early.reserved) continue
-                assert.strictEqual(early.retryAfterSeconds, 1)
-                yield* store.advance(1000)
-                assert.isTrue((yield* send(recipient)).reserved, 'the promised retry')
-              }
-              const within = (times: ReadonlyArray<number>, end: number, length: number) =>
-                times.filter((at) => at <= end && at > end - length).length
-              for (const times of sent.values()) {
-                for (const end of times) {
-                  if (windows.pauseSeconds > 0)
-                    assert.isAtMost(within(times, end, windows.pauseSeconds * 1000), 1)
-                  if (windows.perHour !== null) assert.isAtMost(within(times, end, HOUR), windows.perHour)
-                  if (windows.perDay !== null) assert.isAtMost(within(times, end, DAY), windows.perDay)
-                }
-              }
+    ready('never contain more than the limit, and allow a send after its retry_after', (counters, store) =>
+      property(
+        fc.record({
+          pauseSeconds: fc.constantFrom(0, 60, 900),
+          perHour: fc.option(fc.integer({ min: 1, max: 6 })),
+          perDay: fc.option(fc.integer({ min: 1, max: 9 })),
+          steps: fc.array(
+            fc.record({
+              wait: fc.oneof(fc.integer({ min: 0, max: 2 * MINUTE }), fc.integer({ min: 0, max: 6 * HOUR })),
+              number: fc.integer({ min: 0, max: 1 }),
+              patient: fc.boolean(),
             }),
-        ),
-    )
-
-    ready('agree with a plain list of what was taken, released, recorded and lapsed', (counters, store) => {
-      const step = fc.oneof(
-        { weight: 4, arbitrary: fc.record({ kind: fc.constant('reserve' as const), id: fc.nat(5) }) },
-        { weight: 1, arbitrary: fc.record({ kind: fc.constant('release' as const), id: fc.nat(5) }) },
-        { weight: 2, arbitrary: fc.record({ kind: fc.constant('record' as const), id: fc.nat(5) }) },
-        {
-          weight: 2,
-          arbitrary: fc.record({
-            kind: fc.constant('wait' as const),
-            id: fc.constantFrom(1000, 19_999, 20_000, 45_000, 30 * MINUTE, 8 * HOUR),
-          }),
-        },
-      )
-      const windows: FloodWindows = { pauseSeconds: 30, perHour: 2, perDay: 3 }
-      return property(fc.array(step, { maxLength: 60 }), (steps, run) =>
-        Effect.gen(function* () {
-          interface Known {
-            readonly id: number
-            readonly at: number
-            readonly until: number
-          }
-          let known: ReadonlyArray<Known> = []
-          const item = (id: number) =>
-            message({
-              recipient: hash(5000 + run),
-              account: `acc_${run}`,
-              reservationId: `msg_${run}_${id}`,
-              windows,
-            })
-          for (const { id, kind } of steps) {
-            const now = yield* store.now
-            if (kind === 'wait') {
-              yield* store.advance(id)
-            } else if (kind === 'release') {
-              yield* counters.releaseFlood([item(id)])
-              known = known.filter((one) => one.id !== id)
-            } else if (kind === 'record') {
-              yield* counters.confirmFlood([{ ...item(id), at: now }])
-              const one = known.find((each) => each.id === id) ?? { id, at: now, until: Infinity }
-              known = [...known.filter((each) => each.id !== id), { ...one, until: Infinity }]
-            } else {
-              known = known.filter(({ until }) => until > now)
-              const held = known.find((one) => one.id === id)
-              const newer = (length: number) => known.filter(({ at }) => at > now - length).length
-              const expected =
-                held !== undefined
-                  ? 'taken'
-                  : newer(30_000) >= 1
-                    ? 'pause'
-                    : newer(HOUR) >= 2
-                      ? 'hour'
-                      : newer(DAY) >= 3
-                        ? 'day'
-                        : 'taken'
-              const [verdict] = yield* counters.reserveFlood([item(id)])
-              assert.strictEqual(verdict?.reserved === false ? verdict.window : 'taken', expected)
-              if (expected === 'taken') {
-                const until = held?.until === Infinity ? Infinity : now + RESERVATION_LEASE_MS
-                known = [...known.filter((one) => one.id !== id), { id, at: held?.at ?? now, until }]
+            { maxLength: 30 },
+          ),
+        }),
+        ({ steps, ...windows }, run) =>
+          Effect.gen(function* () {
+            const sent = new Map<string, Array<number>>()
+            const send = (recipient: string) =>
+              Effect.gen(function* () {
+                const item = floodRequest({ recipient, windows })
+                const [verdict] = yield* counters.reserveFlood([item])
+                if (verdict?.reserved === true) {
+                  const now = yield* store.now
+                  yield* counters.confirmFlood([{ ...item, at: now }])
+                  sent.set(recipient, [...(sent.get(recipient) ?? []), now])
+                }
+                return verdict!
+              })
+            for (const { number, patient, wait } of steps) {
+              yield* store.advance(wait)
+              const recipient = hash(1000 + run * 2 + number)
+              const verdict = yield* send(recipient)
+              if (verdict.reserved || !patient) continue
+              yield* store.advance((verdict.retryAfterSeconds - 1) * 1000)
+              const early = yield* send(recipient)
+              // One second earlier is too early, except for the rounding of the wait.
+              if (early.reserved) continue
+              assert.strictEqual(early.retryAfterSeconds, 1)
+              yield* store.advance(1000)
+              assert.isTrue((yield* send(recipient)).reserved, 'the promised retry')
+            }
+            const within = (times: ReadonlyArray<number>, end: number, length: number) =>
+              times.filter((at) => at <= end && at > end - length).length
+            for (const times of sent.values()) {
+              for (const end of times) {
+                if (windows.pauseSeconds > 0)
+                  assert.isAtMost(within(times, end, windows.pauseSeconds * 1000), 1)
+                if (windows.perHour !== null) assert.isAtMost(within(times, end, HOUR), windows.perHour)
+                if (windows.perDay !== null) assert.isAtMost(within(times, end, DAY), windows.perDay)
               }
             }
-          }
-        }),
-      )
-    })
+          }),
+      ),
+    )
+
+    ready(
+      'agree with a list of reserved, released, confirmed and expired reservations',
+      (counters, store) => {
+        const step = fc.oneof(
+          { weight: 4, arbitrary: fc.record({ kind: fc.constant('reserve' as const), id: fc.nat(5) }) },
+          { weight: 1, arbitrary: fc.record({ kind: fc.constant('release' as const), id: fc.nat(5) }) },
+          { weight: 2, arbitrary: fc.record({ kind: fc.constant('confirm' as const), id: fc.nat(5) }) },
+          {
+            weight: 2,
+            arbitrary: fc.record({
+              kind: fc.constant('wait' as const),
+              id: fc.constantFrom(1000, 19_999, 20_000, 45_000, 30 * MINUTE, 8 * HOUR),
+            }),
+          },
+        )
+        const windows: FloodWindows = { pauseSeconds: 30, perHour: 2, perDay: 3 }
+        return property(fc.array(step, { maxLength: 60 }), (steps, run) =>
+          Effect.gen(function* () {
+            interface Known {
+              readonly id: number
+              readonly at: number
+              readonly until: number
+            }
+            let known: ReadonlyArray<Known> = []
+            const item = (id: number) =>
+              floodRequest({
+                recipient: hash(5000 + run),
+                account: `acc_${run}`,
+                reservationId: `msg_${run}_${id}`,
+                windows,
+              })
+            for (const { id, kind } of steps) {
+              const now = yield* store.now
+              if (kind === 'wait') {
+                yield* store.advance(id)
+              } else if (kind === 'release') {
+                yield* counters.releaseFlood([item(id)])
+                known = known.filter((one) => one.id !== id)
+              } else if (kind === 'confirm') {
+                yield* counters.confirmFlood([{ ...item(id), at: now }])
+                const one = known.find((each) => each.id === id) ?? { id, at: now, until: Infinity }
+                known = [...known.filter((each) => each.id !== id), { ...one, until: Infinity }]
+              } else {
+                known = known.filter(({ until }) => until > now)
+                const held = known.find((one) => one.id === id)
+                const newer = (length: number) => known.filter(({ at }) => at > now - length).length
+                const expected =
+                  held !== undefined
+                    ? 'reserved'
+                    : newer(30_000) >= 1
+                      ? 'pause'
+                      : newer(HOUR) >= 2
+                        ? 'hour'
+                        : newer(DAY) >= 3
+                          ? 'day'
+                          : 'reserved'
+                const [verdict] = yield* counters.reserveFlood([item(id)])
+                assert.strictEqual(verdict?.reserved === false ? verdict.window : 'reserved', expected)
+                if (expected === 'reserved') {
+                  const until = held?.until === Infinity ? Infinity : now + RESERVATION_LEASE_MS
+                  known = [...known.filter((one) => one.id !== id), { id, at: held?.at ?? now, until }]
+                }
+              }
+            }
+          }),
+        )
+      },
+    )
   })
 
   describe(`${name}: daily count`, () => {
-    test('stops a day once its limit is reached, and only that day', (counters) =>
+    test('stops the day whose limit is reached, and no other day', (counters) =>
       Effect.gen(function* () {
         const { count, raise, stopped } = counters.daily
         assert.isFalse(yield* stopped('2026-11-21', 1))
         assert.strictEqual(yield* count('2026-11-21', 999), 999)
         assert.isFalse(yield* stopped('2026-11-21', 1000))
-        // A batch that was let in is counted whole.
+        // A batch that was allowed is counted as a whole.
         assert.strictEqual(yield* count('2026-11-21', 500), 1499)
         assert.isTrue(yield* stopped('2026-11-21', 1000))
         assert.isFalse(yield* stopped('2026-11-22', 1000))
-        // A limit that is raised opens the day again.
+        // A higher limit allows messages again.
         assert.isFalse(yield* stopped('2026-11-21', 1500))
         yield* raise('2026-11-21', 1400)
         assert.strictEqual(yield* count('2026-11-21', 0), 1499)
         yield* raise('2026-11-21', 1500)
         yield* raise('2026-11-21', 1500)
         assert.isTrue(yield* stopped('2026-11-21', 1500))
-        // A limit of nothing lets nothing pass.
+        // A limit of 0 allows nothing.
         assert.isTrue(yield* stopped('2026-11-22', 0))
       }))
 
-    test('loses nothing of what is counted at once', (counters) =>
+    test('loses no concurrent count', (counters) =>
       Effect.gen(function* () {
         yield* Effect.all(
           Array.from({ length: 200 }, () => counters.daily.count('2026-11-21', 3)),
@@ -675,71 +679,71 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
   })
 
   describe(`${name}: generation`, () => {
-    test('an empty store refuses to say, until it is rebuilt from what was accepted', (counters, store) =>
+    test('an empty store makes no reservations until it is rebuilt from acceptances', (counters, store) =>
       Effect.gen(function* () {
         assert.strictEqual(yield* counters.generation.state, 'empty')
-        assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([message()]))), 'empty')
+        assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([floodRequest()]))), 'empty')
         const now = yield* store.now
         const accepted = Array.from({ length: 3000 }, (_, i) => ({
-          ...message({ recipient: hash(i % 1000), account: `acc_${i % 3}` }),
+          ...floodRequest({ recipient: hash(i % 1000), account: `acc_${i % 3}` }),
           at: now - (i % 5) * 10_000,
         }))
         const outcome = yield* counters.generation.rebuild(Stream.fromIterable(accepted))
         assert.strictEqual(outcome, 'rebuilt')
         assert.strictEqual(yield* counters.generation.state, 'ready')
         const again = yield* counters.reserveFlood([
-          message({ recipient: hash(0), account: 'acc_0' }),
-          message({ recipient: hash(999), account: 'acc_0' }),
-          message({ recipient: hash(1000), account: 'acc_0' }),
+          floodRequest({ recipient: hash(0), account: 'acc_0' }),
+          floodRequest({ recipient: hash(999), account: 'acc_0' }),
+          floodRequest({ recipient: hash(1000), account: 'acc_0' }),
           { ...accepted[1]!, windows: DEFAULTS },
         ])
         assert.deepStrictEqual(again, [refused('pause', 60), refused('pause', 20), RESERVED, RESERVED])
       }))
 
-    ready('a store that loses its data is empty again', (counters, store) =>
+    ready('a store that has lost its data is empty again', (counters, store) =>
       Effect.gen(function* () {
-        yield* counters.reserveFlood([message()])
+        yield* counters.reserveFlood([floodRequest()])
         yield* store.empty
-        assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([message()]))), 'empty')
+        assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([floodRequest()]))), 'empty')
         assert.strictEqual(yield* counters.generation.state, 'empty')
-        // Giving back and recording need no windows, and rate and gate are as good as new.
-        yield* counters.releaseFlood([message()])
-        yield* counters.confirmFlood([{ ...message(), at: yield* store.now }])
+        // Release and confirmation need no complete windows. Request rate and failed-login gate start again.
+        yield* counters.releaseFlood([floodRequest()])
+        yield* counters.confirmFlood([{ ...floodRequest(), at: yield* store.now }])
         assert.isTrue((yield* counters.takeToken('key', 1)).allowed)
         assert.isTrue((yield* counters.failedLogins.check('192.0.2.1')).allowed)
         assert.strictEqual(yield* counters.generation.rebuild(Stream.empty), 'rebuilt')
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 60)])
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 60)])
       }),
     )
 
-    ready('a store that is ready does not run the stream', (counters) =>
+    ready('a rebuild of a ready store does not run the stream', (counters) =>
       Effect.gen(function* () {
         const outcome = yield* counters.generation.rebuild(Stream.die('must not run'))
         assert.strictEqual(outcome, 'ready')
       }),
     )
 
-    test('one rebuilds at a time, and the others see it', (counters, store) =>
+    test('one process rebuilds at a time, and the others see that', (counters, store) =>
       Effect.gen(function* () {
-        const [reading, rest] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const [reading, continued] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
         const slow = Stream.fromEffect(
           Deferred.succeed(reading, undefined).pipe(
-            Effect.andThen(Deferred.await(rest)),
+            Effect.andThen(Deferred.await(continued)),
             Effect.andThen(store.now),
-            Effect.map((now) => ({ ...message(), at: now })),
+            Effect.map((now) => ({ ...floodRequest(), at: now })),
           ),
         )
         const first = yield* Effect.forkChild(counters.generation.rebuild(slow))
         yield* Deferred.await(reading)
         assert.strictEqual(yield* counters.generation.state, 'rebuilding')
         assert.strictEqual(yield* counters.generation.rebuild(Stream.die('must not run')), 'elsewhere')
-        assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([message()]))), 'empty')
-        yield* Deferred.succeed(rest, undefined)
+        assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([floodRequest()]))), 'empty')
+        yield* Deferred.succeed(continued, undefined)
         assert.strictEqual(yield* Fiber.join(first), 'rebuilt')
-        assert.deepStrictEqual(yield* counters.reserveFlood([message()]), [refused('pause', 60)])
+        assert.deepStrictEqual(yield* counters.reserveFlood([floodRequest()]), [refused('pause', 60)])
       }))
 
-    test('a rebuild whose store is emptied under it does not call it ready', (counters, store) =>
+    test('a rebuild does not make a store ready that was emptied meanwhile', (counters, store) =>
       Effect.gen(function* () {
         const outcome = yield* counters.generation.rebuild(Stream.fromEffectDrain(store.empty))
         assert.strictEqual(outcome, 'elsewhere')
@@ -747,9 +751,9 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         assert.strictEqual(yield* counters.generation.rebuild(Stream.empty), 'rebuilt')
       }))
 
-    test('a rebuild whose source fails says so and leaves the way free for the next', (counters) =>
+    test('a rebuild fails with its source, and the next one can start', (counters) =>
       Effect.gen(function* () {
-        const exit = yield* Effect.exit(counters.generation.rebuild(Stream.fail(new SourceBroke())))
+        const exit = yield* Effect.exit(counters.generation.rebuild(Stream.fail(new SourceFailed())))
         assert.isTrue(Exit.isFailure(exit))
         assert.strictEqual(yield* counters.generation.state, 'empty')
         assert.strictEqual(yield* counters.generation.rebuild(Stream.empty), 'rebuilt')
@@ -761,8 +765,8 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
       takeToken: counters.takeToken('key', 1000),
       check: counters.failedLogins.check('192.0.2.1'),
       record: counters.failedLogins.record('192.0.2.1'),
-      reserveFlood: counters.reserveFlood([message()]),
-      releaseFlood: counters.releaseFlood([message()]),
+      reserveFlood: counters.reserveFlood([floodRequest()]),
+      releaseFlood: counters.releaseFlood([floodRequest()]),
       stopped: counters.daily.stopped('2026-11-21', 1),
       count: counters.daily.count('2026-11-21', 1),
       raise: counters.daily.raise('2026-11-21', 1),
@@ -773,32 +777,30 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
 
     for (const [state, reasons] of [
       ['refusing', ['unreachable']],
-      // The attempt after the first may already have found out that a new connection does not answer either.
+      // After the first call, the adapter may already know that a new connection does not answer either.
       ['hanging', ['timeout']],
     ] as const) {
-      ready(
-        `every call says that a store that is ${state} is unavailable, and works again after`,
-        (counters, store) =>
-          Effect.gen(function* () {
-            yield* store.set(state)
-            for (const [call, effect] of Object.entries(everyCall(counters))) {
-              assert.include(reasons, reasonOf(yield* Effect.exit(effect)), call)
-            }
-            yield* store.set('up')
-            yield* soon(counters.generation.state)
-            for (const [call, effect] of Object.entries(everyCall(counters))) {
-              assert.isTrue(Exit.isSuccess(yield* Effect.exit(effect)), call)
-            }
-          }),
+      ready(`every call fails while the store is ${state}, and succeeds afterwards`, (counters, store) =>
+        Effect.gen(function* () {
+          yield* store.set(state)
+          for (const [call, effect] of Object.entries(everyCall(counters))) {
+            assert.include(reasons, reasonOf(yield* Effect.exit(effect)), call)
+          }
+          yield* store.set('up')
+          yield* soon(counters.generation.state)
+          for (const [call, effect] of Object.entries(everyCall(counters))) {
+            assert.isTrue(Exit.isSuccess(yield* Effect.exit(effect)), call)
+          }
+        }),
       )
     }
 
-    ready('what was accepted meanwhile is in the windows afterwards', (counters, store) =>
+    ready('messages that are accepted meanwhile count afterwards', (counters, store) =>
       Effect.gen(function* () {
         const now = yield* store.now
         yield* store.set('refusing')
         const passed = Array.from({ length: 2500 }, (_, i) => ({
-          ...message({ recipient: hash(i) }),
+          ...floodRequest({ recipient: hash(i) }),
           at: now,
         }))
         yield* Effect.forEach(passed, (one) => counters.confirmFlood([one]), { discard: true })
@@ -807,11 +809,11 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
           const another = { ...one, reservationId: freshId(), windows: DEFAULTS }
           const [verdict] = yield* counters.reserveFlood([another])
           if (verdict?.reserved === false) return verdict
-          // It came before what it looks for, and must not be found in its place.
+          // The acceptance is not written yet, and this reservation must not replace it.
           yield* counters.releaseFlood([another])
           return yield* Effect.fail('not written yet')
         })
-        // The last in line: when it is written, so are the others.
+        // The last acceptance: when it is written, all others are.
         assert.deepStrictEqual(yield* soon(probe(passed.at(-1)!)), refused('pause', 60))
         assert.deepStrictEqual(yield* probe(passed[0]!), refused('pause', 60))
       }),

@@ -1,6 +1,6 @@
 /**
- * A TCP proxy between a client and Redis that tests can stall and cut: what a hung or dead server looks like from one client, while
- * the server goes on serving the others.
+ * A TCP proxy between a client and Redis that tests can stall and close. One client then sees a server that hangs or is down,
+ * while the server serves the others.
  */
 import net from 'node:net'
 import { Effect, type Scope } from 'effect'
@@ -9,16 +9,16 @@ import type { CountersState } from './memory.ts'
 export interface RedisProxy {
   readonly url: string
   readonly set: (state: CountersState) => void
-  /** Scripts that clients have asked for so far. */
+  /** How many scripts clients have run so far. */
   readonly scripts: () => number
 }
 
 export interface RedisProxyOptions {
-  /** Changes what the server answers. */
+  /** Changes the answers of the server. */
   readonly rewrite?: (answer: string) => string
 }
 
-/** Opens a proxy to the server at `url` for as long as the scope. */
+/** Opens a proxy to the server at `url` until the scope closes. */
 export const redisProxy = (
   url: string,
   options: RedisProxyOptions = {},
@@ -41,7 +41,7 @@ export const redisProxy = (
           links.add(link)
           client.on('data', (chunk) => {
             scripts += chunk.toString('latin1').split('evalsha').length - 1
-            // What a hung server was sent is lost here; what it may still do with it is another test's matter.
+            // Requests to a server that hangs are lost here. Another test covers requests that such a server executes later.
             if (state !== 'hanging') server.write(chunk)
           })
           server.on('data', (chunk) => {
@@ -65,7 +65,7 @@ export const redisProxy = (
         const proxy: RedisProxy = {
           url: Object.assign(new URL(url), { hostname: '127.0.0.1', port: String(port) }).toString(),
           set: (next) => {
-            // A link that lost some of its bytes cannot go on.
+            // A connection that has lost bytes cannot continue.
             if (next === 'refusing' || state === 'hanging') cut()
             state = next
           },

@@ -10,8 +10,8 @@ import { makeRedisCounters } from './redis.ts'
 
 const START = 1_795_000_000_000
 
-/** A client of the test's own, on the server itself. */
-const directly = Effect.acquireRelease(
+/** A client that is connected to the server without the proxy. */
+const directClient = Effect.acquireRelease(
   Effect.sync(() => new Redis(testRedisUrl())),
   (redis) => Effect.sync(() => redis.disconnect()),
 )
@@ -27,9 +27,9 @@ const keysOf = async (redis: Redis, prefix: string): Promise<Array<string>> => {
   return found
 }
 
-/** A prefix that nobody else has; its keys are gone with the scope. */
+/** A unique prefix. Its keys are deleted when the scope closes. */
 const freshPrefix = Effect.gen(function* () {
-  const redis = yield* directly
+  const redis = yield* directClient
   const prefix = `t${randomBytes(6).toString('hex')}:`
   const clear = Effect.promise(async () => {
     const keys = await keysOf(redis, prefix)
@@ -92,7 +92,7 @@ const through = Effect.fnUntraced(function* (options: RedisProxyOptions = {}) {
   return { counters, prefix, proxy, redis }
 })
 
-/** Everything once, so that every kind of key exists. */
+/** Makes each call once, so that every kind of key exists. */
 const useAll = (counters: CountersShape) =>
   Effect.gen(function* () {
     yield* counters.generation.rebuild(Stream.empty)
@@ -106,7 +106,7 @@ const useAll = (counters: CountersShape) =>
   })
 
 describe('redis', () => {
-  it.live('measures by the clock of the server when no other is given', () =>
+  it.live('uses the clock of the server by default', () =>
     Effect.gen(function* () {
       const { counters, prefix, redis } = yield* through()
       yield* useAll(counters)
@@ -115,7 +115,7 @@ describe('redis', () => {
         key.endsWith(`:live:${hash(1)}`),
       )
       const at = Number(yield* Effect.promise(() => redis.zscore(flood!, 'msg_1')))
-      // The test has a minute in all, so this tells seconds from milliseconds and from another clock's epoch.
+      // A test lasts a minute at most, so a wrong unit or another epoch would be detected.
       assert.isAtMost(Math.abs(at - Number(seconds) * 1000), 60_000)
       const [again] = yield* counters.reserveFlood([message(4)])
       assert.isFalse(again?.reserved)
@@ -126,7 +126,7 @@ describe('redis', () => {
     }),
   )
 
-  it.live('leaves no key that does not expire, but the marks of the generation', () =>
+  it.live('creates only keys that expire, except for the generations', () =>
     Effect.gen(function* () {
       const { counters, prefix, redis } = yield* through()
       yield* useAll(counters)
@@ -149,7 +149,7 @@ describe('redis', () => {
     }),
   )
 
-  it.live('two processes together take exactly what is allowed', () =>
+  it.live('two processes together get exactly the limit', () =>
     Effect.gen(function* () {
       const { prefix } = yield* freshPrefix
       const url = Redacted.make(testRedisUrl())
@@ -169,11 +169,11 @@ describe('redis', () => {
     }),
   )
 
-  it.live('a reservation that happened but was reported as failed gives its place back by itself', () =>
+  it.live('a reservation that succeeded but was reported as failed expires', () =>
     Effect.gen(function* () {
       const { prefix } = yield* freshPrefix
       let now = START
-      // The server does what it is asked, and its answer to the reservation is lost.
+      // The server makes the reservation, and its answer is lost.
       let silent = false
       const proxy = yield* redisProxy(testRedisUrl(), { rewrite: (answer) => (silent ? '' : answer) })
       const counters = yield* makeRedisCounters({ url: Redacted.make(proxy.url), prefix, now: () => now })
@@ -184,14 +184,14 @@ describe('redis', () => {
       silent = false
       const [while_] = yield* soon(counters.reserveFlood([message(2)]))
       assert.isFalse(while_?.reserved, 'the first did happen')
-      // The same message may ask again and has its place.
+      // A repeated request finds its reservation.
       assert.deepStrictEqual(yield* counters.reserveFlood([message(1)]), [{ reserved: true }])
       now += 20_000
       assert.deepStrictEqual(yield* counters.reserveFlood([message(2)]), [{ reserved: true }])
     }),
   )
 
-  it.live('nothing piles up before a server that hangs', () =>
+  it.live('no calls queue up while the server hangs', () =>
     Effect.gen(function* () {
       const { counters, proxy } = yield* through()
       yield* counters.generation.rebuild(Stream.empty)
@@ -203,7 +203,7 @@ describe('redis', () => {
       assert.deepStrictEqual(new Set(together.map(reasonOf)), new Set(['timeout']))
       const asked = proxy.scripts()
       assert.isAtLeast(asked, 100, 'the proxy counts')
-      // None of these waits (a thousand deadlines in turn would outlast the test), and none reaches the server.
+      // None of these calls waits (a thousand deadlines would exceed the test's timeout) or reaches the server.
       for (let i = 0; i < 1000; i++) {
         assert.strictEqual(reasonOf(yield* Effect.exit(counters.takeToken('key', 5))), 'timeout')
       }
@@ -213,7 +213,7 @@ describe('redis', () => {
     }),
   )
 
-  it.live('more calls than the server could answer in time are refused at once', () =>
+  it.live('calls beyond the limit of concurrent calls fail at once', () =>
     Effect.gen(function* () {
       const { counters } = yield* through()
       const exits = yield* Effect.all(
@@ -222,12 +222,12 @@ describe('redis', () => {
       )
       const reasons = exits.map(reasonOf)
       assert.strictEqual(reasons.filter((reason) => reason === 'busy').length, 200)
-      // Being busy is no outage.
+      // Too many calls are not an outage.
       assert.isFalse(reasons.includes('unreachable'))
     }),
   )
 
-  it.live('a process starts without a server, and finds it later', () =>
+  it.live('a process starts without a server, and connects later', () =>
     Effect.gen(function* () {
       const { prefix } = yield* freshPrefix
       const proxy = yield* redisProxy(testRedisUrl())
@@ -239,7 +239,7 @@ describe('redis', () => {
     }),
   )
 
-  it.live('an answer that is an error says so, without what was asked, and is no outage', () =>
+  it.live('an error of the server fails the call only, and does not contain the data of the call', () =>
     Effect.gen(function* () {
       const { counters, prefix, redis } = yield* through()
       yield* Effect.promise(() => redis.set(`${prefix}gate:{192.0.2.1}`, 'not a list'))
@@ -250,20 +250,20 @@ describe('redis', () => {
     }),
   )
 
-  it.live('says so when the server may evict counters', () =>
+  it.live('logs a warning if the server may evict keys', () =>
     Effect.gen(function* () {
-      const said: Array<string> = []
+      const logged: Array<string> = []
       const logger = Logger.make(({ message: text }) => {
-        said.push(String(text))
+        logged.push(String(text))
       })
       const evicting = (answer: string) => answer.replace('$10\r\nnoeviction', '$11\r\nallkeys-lru')
       const connect = (options: RedisProxyOptions) =>
         Effect.scoped(through(options)).pipe(Effect.provide(Logger.layer([logger])))
       yield* connect({})
-      assert.deepStrictEqual(said, [])
+      assert.deepStrictEqual(logged, [])
       yield* connect({ rewrite: evicting })
-      assert.strictEqual(said.length, 1)
-      assert.include(said[0], 'noeviction')
+      assert.strictEqual(logged.length, 1)
+      assert.include(logged[0], 'noeviction')
     }),
   )
 })
