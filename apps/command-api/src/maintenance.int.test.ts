@@ -1,11 +1,11 @@
-/** A change of the master key over everything that the hub keeps encrypted. */
+/** A change of the master key: all stored data is re-encrypted. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
 import { makeSql, Sql, MasterKeyEncryption } from '@hub/store'
 import { eventually } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { resealAll } from './maintenance.ts'
+import { reencryptAll } from './maintenance.ts'
 import { call, makeDeployment, type Deployment } from './testing/harness.ts'
 
 let deployment: Deployment
@@ -20,7 +20,7 @@ afterAll(async () => {
 })
 
 describe('a change of the master key', () => {
-  it('seals everything again, and says when nothing needs the old one', async () => {
+  it('re-encrypts all data, and reports when no data needs the previous key', async () => {
     const account = await deployment.addAccount()
     const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
       call(api.url, path, { key: account.keys.test, body, headers })
@@ -56,16 +56,16 @@ describe('a change of the master key', () => {
         ),
       ),
     )
-    const sql = Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 2, 'reseal-test'))
+    const sql = Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 2, 're-encryption-test'))
     const layer = Layer.mergeAll(sql, masterKey, Logger.layer([]))
     await Effect.runPromise(
       Effect.gen(function* () {
         const { decrypt, keyPrefix } = yield* MasterKeyEncryption
-        expect(yield* resealAll).toBe(false)
+        expect(yield* reencryptAll).toBe(false)
         const rows = yield* Effect.promise(() =>
-          deployment.sql<{ of: string; box: Buffer }[]>(
+          deployment.sql<{ of: string; ciphertext: Buffer }[]>(
             (q) => q`
-              SELECT 'secret' AS of, secret AS box FROM webhooks.endpoints
+              SELECT 'secret' AS of, secret AS ciphertext FROM webhooks.endpoints
               UNION ALL SELECT 'previous', previous_secret FROM webhooks.endpoints
               UNION ALL SELECT 'sealing', wrapped FROM command.sealing_keys
               UNION ALL SELECT 'personal', sealed FROM read.personal_data`,
@@ -74,21 +74,21 @@ describe('a change of the master key', () => {
         expect(new Set(rows.map(({ of }) => of))).toEqual(
           new Set(['secret', 'previous', 'sealing', 'personal']),
         )
-        for (const { box, of } of rows) {
-          expect(box.subarray(0, keyPrefix.length), of).toEqual(Buffer.from(keyPrefix))
+        for (const { ciphertext, of } of rows) {
+          expect(ciphertext.subarray(0, keyPrefix.length), of).toEqual(Buffer.from(keyPrefix))
         }
-        const secret = rows.find(({ of }) => of === 'secret')!.box
+        const secret = rows.find(({ of }) => of === 'secret')!.ciphertext
         expect((yield* decrypt('webhook-secret', made.id, secret)).toString()).toBe(
           (rotated.body as { secret: string }).secret,
         )
-        // The stored answer of the rotation holds a secret and has not lived out its day.
-        expect(yield* resealAll).toBe(false)
+        // The stored response of the rotation contains a secret and has not expired.
+        expect(yield* reencryptAll).toBe(false)
         yield* Effect.promise(() =>
           deployment.sql(
             (q) => q`UPDATE command.idempotency_keys SET expires_at = now() - interval '1 second'`,
           ),
         )
-        expect(yield* resealAll).toBe(true)
+        expect(yield* reencryptAll).toBe(true)
       }).pipe(Effect.provide(layer)),
     )
   })

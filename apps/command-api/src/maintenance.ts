@@ -1,6 +1,6 @@
 /**
- * What has to be done now and then, whoever sends: small, bounded, and repeated after a failure. What is removed after its time is
- * retention's (`@hub/store`), which runs elsewhere.
+ * Periodic maintenance: creates partitions of the ledger in advance, and re-encrypts stored data after a change of the master
+ * key. Each job is bounded and repeated after a failure. Retention (`@hub/store`) deletes expired data in another process.
  */
 import { encodeId } from '@hub/domain'
 import {
@@ -12,14 +12,14 @@ import {
 } from '@hub/store'
 import { Cause, Duration, Effect, Layer, Schedule } from 'effect'
 
-/** Days of the ledger made in advance: a weekend without a running process loses nothing. */
+/** Daily partitions that are created in advance: more than a weekend without a running process. */
 const DAYS_AHEAD = 3
 const LEDGER_EVERY = Duration.hours(1)
-/** Creating partitions waits for locks; nobody waits for it. */
+/** The creation of partitions waits for locks. No request waits for it. */
 const DEADLINE = { deadline: Duration.seconds(8) }
 
-/** Another pass, while there are boxes under a previous master key or a pass failed. */
-const RESEAL_AGAIN_AFTER = Duration.minutes(10)
+/** The next pass, while data under a previous master key exists or a pass has failed. */
+const REENCRYPT_AGAIN_AFTER = Duration.minutes(10)
 
 const uuidKey = { key: 'id', keyType: 'uuid' } as const
 const webhookSecret = {
@@ -30,10 +30,10 @@ const webhookSecret = {
 } as const
 
 /**
- * Everything that is encrypted at rest, but for idempotent answers, which live for a day: nothing new comes under a previous key, so
- * these are gone by themselves.
+ * All columns that the master key encrypts, except for stored responses: they expire after a day, and new ones use the current
+ * key.
  */
-const BOXES: ReadonlyArray<EncryptedColumn> = [
+const ENCRYPTED_COLUMNS: ReadonlyArray<EncryptedColumn> = [
   { ...webhookSecret, column: 'secret' },
   { ...webhookSecret, column: 'previous_secret' },
   {
@@ -55,8 +55,8 @@ const BOXES: ReadonlyArray<EncryptedColumn> = [
   },
 ]
 
-/** Answers under previous master keys that have not lived out their day. */
-const oldAnswers = (sql: Sql['Service'], prefix: Uint8Array) =>
+/** Whether stored responses under a previous master key exist. */
+const hasOldResponses = (sql: Sql['Service'], prefix: Uint8Array) =>
   sql.run(async (q) => {
     const rows = await q`
       SELECT 1 FROM command.idempotency_keys
@@ -65,57 +65,70 @@ const oldAnswers = (sql: Sql['Service'], prefix: Uint8Array) =>
     return rows.length > 0
   }, DEADLINE)
 
-/** One pass over all of them. True when nothing is left that a previous master key is needed for. */
-export const resealAll = Effect.gen(function* () {
+/** Re-encrypts all columns once. Returns true if no data needs a previous master key any more. */
+export const reencryptAll = Effect.gen(function* () {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
-  let resealed = 0
+  let reencrypted = 0
   let unreadable = 0
-  for (const column of BOXES) {
+  for (const column of ENCRYPTED_COLUMNS) {
     const done = yield* reencryptColumn(column)
-    resealed += done.reencrypted
+    reencrypted += done.reencrypted
     unreadable += done.unreadable
   }
-  if (resealed > 0) {
-    yield* Effect.annotateLogs(Effect.logInfo('sealed again under the current master key'), {
-      boxes: resealed,
-    })
+  if (reencrypted > 0) {
+    yield* Effect.annotateLogs(
+      Effect.logInfo('maintenance: re-encrypted stored data with the current master key'),
+      {
+        values: reencrypted,
+      },
+    )
   }
   if (unreadable > 0) {
     yield* Effect.annotateLogs(
-      Effect.logError('boxes that no master key opens: is one missing in HUB_PREVIOUS_MASTER_KEYS?'),
-      { boxes: unreadable },
+      Effect.logError(
+        'maintenance: stored data cannot be decrypted by any master key; add the missing key to HUB_PREVIOUS_MASTER_KEYS',
+      ),
+      { values: unreadable },
     )
   }
-  // What was written while this went on, by a process that still had the previous key, is found by the next pass.
-  const isDone = resealed === 0 && unreadable === 0 && !(yield* oldAnswers(sql, masterKey.keyPrefix))
+  // A process with the previous key may have written data meanwhile. The next pass finds it.
+  const isDone = reencrypted === 0 && unreadable === 0 && !(yield* hasOldResponses(sql, masterKey.keyPrefix))
   if (isDone)
-    yield* Effect.logInfo('nothing is left under a previous master key: HUB_PREVIOUS_MASTER_KEYS can go')
+    yield* Effect.logInfo(
+      'maintenance: no data needs a previous master key; HUB_PREVIOUS_MASTER_KEYS can be removed',
+    )
   return isDone
 })
 
-/** Goes through everything until it is done, if there is a previous key at all. */
-const resealing = Effect.gen(function* () {
+/** Repeats the re-encryption until it is complete, if there is a previous key. */
+const reencryption = Effect.gen(function* () {
   const { hasPreviousKeys } = yield* MasterKeyEncryption
   if (!hasPreviousKeys) return
-  yield* resealAll.pipe(
+  yield* reencryptAll.pipe(
     Effect.catchCause((cause) =>
       Cause.hasInterruptsOnly(cause)
         ? Effect.interrupt
-        : Effect.as(Effect.logWarning('sealing under the current master key failed', cause), false),
+        : Effect.as(
+            Effect.logWarning('maintenance: a re-encryption pass failed; the next pass tries again', cause),
+            false,
+          ),
     ),
-    Effect.repeat({ until: (done) => done, schedule: Schedule.spaced(RESEAL_AGAIN_AFTER) }),
+    Effect.repeat({ until: (done) => done, schedule: Schedule.spaced(REENCRYPT_AGAIN_AFTER) }),
     Effect.forkScoped,
   )
 })
 
-/** Runs at once and then on its schedule, whatever became of the run before. */
+/** Runs a job at once and then on its schedule, also after a failure. */
 const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<A, StorageError>) =>
   job.pipe(
     Effect.catchCause((cause) =>
       Cause.hasInterruptsOnly(cause)
         ? Effect.interrupt
-        : Effect.annotateLogs(Effect.logWarning('maintenance failed', cause), { job: name }),
+        : Effect.annotateLogs(
+            Effect.logWarning('maintenance: a job failed; its next run tries again', cause),
+            { job: name },
+          ),
     ),
     Effect.repeat(Schedule.spaced(every)),
     Effect.forkScoped,
@@ -124,7 +137,7 @@ const repeated = <A>(name: string, every: Duration.Duration, job: Effect.Effect<
 export const maintenanceLayer: Layer.Layer<never, never, Sql | MasterKeyEncryption> = Layer.effectDiscard(
   Effect.gen(function* () {
     const sql = yield* Sql
-    yield* resealing
+    yield* reencryption
     yield* repeated(
       'ledger partitions',
       LEDGER_EVERY,

@@ -1,4 +1,4 @@
-/** The reconciler against the real PostgreSQL and Kafka; the test is the projector. */
+/** The reconciler with PostgreSQL and Kafka. The test acts as the projector. */
 import { decodeId, factId } from '@hub/domain'
 import { layerEventLog } from '@hub/kafka'
 import { makeSql, Sql } from '@hub/store'
@@ -40,14 +40,14 @@ const send = async (messageClass: 'otp' | 'service'): Promise<string> => {
   return (answer.body as { id: string }).id
 }
 
-/** The projector has it. */
+/** Projects a message. */
 const project = (id: string) =>
   deployment.sql(
     (q) => q`INSERT INTO read.messages (id, account, mode, updated_at, status, rank, final)
              VALUES (${uuidOf(id)}, ${account.uuid}, 'live', now(), 'accepted', 0, false)`,
   )
 
-/** The projector has read so far. */
+/** Sets the projector's checkpoints. */
 const checkpoint = async (ends: Readonly<Record<'otp' | 'service', ReadonlyArray<number>>>) => {
   for (const [topic, positions] of [
     ['hub.accepted.otp.v1', ends.otp],
@@ -76,7 +76,7 @@ const outboxIsEmpty = async () => {
 }
 
 describe('the reconciler', () => {
-  it('publishes again what did not land, once that is shown, and nobody pays for what never went out', async () => {
+  it('republishes and refunds messages that are proven not to be in Kafka, and charges a refunded code that is', async () => {
     const runtime = ManagedRuntime.make(
       Layer.mergeAll(
         Layer.effect(Sql, makeSql(Redacted.make(deployment.databaseUrl), 3, 'reconciler-test')),
@@ -91,24 +91,24 @@ describe('the reconciler', () => {
       )
       const turn = (): Promise<Reconciled> => runtime.runPromise(reconcile)
       const ends = () => runtime.runPromise(Effect.flatMap(Lanes, (lanes) => lanes.ends))
-      const lane = await deployment.tail(deployment.topics.acceptedService)
-      const copies = (id: string) => lane.filter((record) => record.id === factId(id, 'accepted'))
+      const records = await deployment.tail(deployment.topics.acceptedService)
+      const copies = (id: string) => records.filter((record) => record.id === factId(id, 'accepted'))
 
       const lost = await send('service')
       const landed = await send('service')
       const code = await send('otp')
       await project(landed)
       await eventually(() => copies(lost).length === 1, { withinMs: 10_000 })
-      // A minute later, as far as the ledger knows: its outbox row is long gone.
+      // For the ledger the messages are late, and their outbox rows are gone.
       await eventually(outboxIsEmpty, { withinMs: 10_000 })
 
-      // The projector has not come so far: it is late, and nothing more.
+      // The checkpoints are too low: the messages may only be late.
       await checkpoint({ otp: [0, 0, 0], service: [0, 0, 0] })
       assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
       assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
       assert.strictEqual(await spent(), '6.50')
 
-      // It has passed the place, and does not know it.
+      // The checkpoints have passed the end offsets, and the read model does not contain the messages.
       await checkpoint(await ends())
       assert.deepInclude(await turn(), { republished: 1, refunded: 0 })
       await eventually(() => copies(lost).length === 2, { withinMs: 10_000 })
@@ -118,12 +118,12 @@ describe('the reconciler', () => {
       )
       assert.strictEqual(copies(landed).length, 1)
 
-      // Not again before the projector has passed the second one as well.
+      // Not again before the checkpoints have passed the second record too.
       await eventually(outboxIsEmpty, { withinMs: 10_000 })
       assert.deepInclude(await turn(), { republished: 0 })
       assert.deepInclude(await turn(), { republished: 0 })
 
-      // Too late for both.
+      // Both messages expire.
       await deployment.sql(
         (q) => q`
         UPDATE command.acceptances SET expires_at = now() - interval '1 second'
@@ -134,7 +134,7 @@ describe('the reconciler', () => {
       await eventually(async () => (await turn()).suspects === 0, { withinMs: 10_000 })
       assert.strictEqual(await spent(), '2.00')
 
-      // The code did land: its publication was only reported as failed.
+      // The code is in Kafka: its append was only reported as failed.
       await project(code)
       assert.deepInclude(await turn(), { charged: 1 })
       assert.strictEqual(await spent(), '4.50')

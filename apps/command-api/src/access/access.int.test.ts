@@ -238,7 +238,7 @@ describe('without Redis', () => {
   it('requests are answered in time while it hangs, and limits return with it', async () => {
     const proxy = await stallingProxy()
     const real = new URL(testRedisUrl())
-    proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
+    proxy.forwardTo({ host: real.hostname, port: Number(real.port) }, 1000)
     const through = Object.assign(new URL(testRedisUrl()), { port: String(proxy.port) }).toString()
     const apart = await deployment.start({ redisUrl: through })
     const read = async () => {

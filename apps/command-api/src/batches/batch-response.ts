@@ -1,17 +1,17 @@
-/** The answer to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch; contract, Batch. */
+/** The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch; contract, Batch. */
 import type { AcceptedBatch, ApiError, BatchElement, BatchResult, ErrorObject } from '@hub/contract'
 import { isFinal, toTimestamp } from '@hub/domain'
 import { Result } from 'effect'
 import type { SendOutcome } from '../accept/pending-send.ts'
 import { acceptedBody, type MessageView } from '../messages/message.ts'
 
-/** An element of the request and what became of it. */
+/** An element of the request and its outcome. */
 export interface ElementOutcome {
   readonly element: Pick<BatchElement, 'index' | 'clientRef'>
   readonly outcome: SendOutcome
 }
 
-/** Each element with its outcome; `outcomes` are those of the elements that had the right form, in order. */
+/** Pairs each element with its outcome. `outcomes`: those of the well-formed elements, in order. */
 export const pair = (
   elements: ReadonlyArray<BatchElement>,
   outcomes: ReadonlyArray<SendOutcome>,
@@ -23,7 +23,7 @@ export const pair = (
   }))
 }
 
-/** What the elements came to. */
+/** The counts of the outcomes. */
 export interface Tally {
   readonly accepted: number
   readonly duplicate: number
@@ -48,31 +48,31 @@ export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
   }
 }
 
-/** What a repeat of the batch accepts anew: its answer is not kept. Source: contract, General (idempotency). */
+/** A repeat of the batch could accept more, so the response is not stored. Source: contract, General (idempotency). */
 export const isRepeatable = ({ errors }: Tally): boolean =>
   errors.some(({ code }) => code === 'internal_error' || code === 'provider_unavailable')
 
-/** The one failure that is the whole request's, if there is one: nothing was created then. */
+/** The error that concerns the whole request, if there is one: then nothing was created. */
 export const failureOf = ({ accepted, duplicate, errors }: Tally): ApiError | null =>
   errors.find(({ code }) => code === 'hub_daily_limit_reached' || code === 'idempotency_conflict') ??
   (accepted + duplicate === 0 ? (errors.find(({ code }) => code === 'internal_error') ?? null) : null)
 
-/** The earlier batch that all duplicates share; `null` where they share none. */
+/** The earlier batch of all duplicates; `null`: they do not share one. */
 export const sharedBatch = ({ duplicates }: Tally): string | null => {
   const batches = new Set(duplicates.map(({ batch }) => batch))
   const [only = null] = batches
   return batches.size === 1 ? only : null
 }
 
-/** Which batch the answer is about. */
-export interface About {
+/** The batch in the response. */
+export interface BatchSummary {
   readonly id: string | null
   /** Milliseconds since the epoch. */
   readonly createdAt: number | null
   readonly closed: boolean
 }
 
-/** Where there is no batch to ask, a repeat is closed when none of the messages it repeats is open. */
+/** A repeat without a batch is closed if none of the repeated messages is open. */
 export const areFinal = ({ duplicates }: Tally): boolean => duplicates.every(({ status }) => isFinal(status))
 
 const resultOf = (
@@ -97,15 +97,15 @@ const resultOf = (
 }
 
 export const batchBody = (
-  about: About,
+  batch: BatchSummary,
   results: ReadonlyArray<ElementOutcome>,
   tally: Tally,
   errorObject: (error: ApiError) => ErrorObject,
 ): AcceptedBatch => ({
   object: 'batch',
-  id: about.id,
-  created_at: about.createdAt === null ? null : toTimestamp(about.createdAt),
-  closed: about.closed,
+  id: batch.id,
+  created_at: batch.createdAt === null ? null : toTimestamp(batch.createdAt),
+  closed: batch.closed,
   counts: {
     total: results.length,
     accepted: tally.accepted,

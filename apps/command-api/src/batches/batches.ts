@@ -1,10 +1,10 @@
 /**
- * Batches as PostgreSQL knows them: outcome and counts from the read model, and until the projector has them there, from the
- * ledger, so that a client can always read what it was just told.
+ * Reads batches and their messages: from the read model, and from the ledger until the projector has applied them. So a client
+ * can read a batch as soon as it has the response.
  */
 import type { Page } from '@hub/contract'
 import { type BatchTally, decodeId, encodeId } from '@hub/domain'
-import { Sql, type StorageError } from '@hub/store'
+import { ReadBatches, ReadMessages, Sql, type StorageError } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import { Messages, type ReadMessage } from '../messages/messages.ts'
@@ -32,27 +32,27 @@ const DEADLINE = { deadline: Duration.millis(1200) }
 
 const DAY_MS = 24 * 3_600_000
 /**
- * Where the members of a batch are, by the moment in its id: they get theirs in the same request, but for a code that was not published and is
- * sent again in another batch, under its id, for as long as the ledger has it (a month at most).
+ * The ids of a batch's messages, relative to the time in the batch's id. They are created in the same request, except for a code
+ * that another batch publishes again under its old id, which the ledger keeps for a month at most.
  */
 const MEMBERS_BEFORE_MS = 31 * DAY_MS
 const MEMBERS_AFTER_MS = DAY_MS
 
-/** The smallest UUIDv7 of a moment. */
+/** The smallest UUIDv7 of a time. */
 const uuidFloor = (at: number): string => {
   const hex = Math.max(0, at).toString(16).padStart(12, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }
-const momentOf = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
-const firstOf = (batch: string): string => uuidFloor(momentOf(batch) - MEMBERS_BEFORE_MS)
-const lastOf = (batch: string): string => uuidFloor(momentOf(batch) + MEMBERS_AFTER_MS)
+const timeOf = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16)
+const firstOf = (batch: string): string => uuidFloor(timeOf(batch) - MEMBERS_BEFORE_MS)
+const lastOf = (batch: string): string => uuidFloor(timeOf(batch) + MEMBERS_AFTER_MS)
 
 export class Batches extends Context.Service<
   Batches,
   {
-    /** `id`: `bat_…`. `null` when the owner has none such. */
+    /** `id`: `bat_…`. `null`: the owner has no such batch. */
     readonly read: (owner: Owner, id: string) => Effect.Effect<BatchTally | null, StorageError>
-    /** The accepted messages of a batch in the order of acceptance. `null` where the batch or the cursor names nothing. */
+    /** The accepted messages of a batch, in the order of acceptance. `null`: the batch or the cursor does not exist. */
     readonly messages: (
       owner: Owner,
       id: string,
@@ -77,7 +77,7 @@ export class Batches extends Context.Service<
                    coalesce(r.rejected_by_operator, 0) AS rejected_by_operator, coalesce(r.expired, 0) AS expired,
                    coalesce(r.closed, false) AS closed
               FROM (SELECT * FROM command.batches WHERE id = ${uuid}) AS c
-              FULL JOIN (SELECT * FROM read.batches WHERE id = ${uuid}) AS r ON r.id = c.id
+              FULL JOIN (${ReadBatches.selectById(q, uuid)}) AS r ON r.id = c.id
              WHERE coalesce(c.account, r.account) = ${owner.accountUuid} AND coalesce(c.mode, r.mode) = ${owner.mode}
                AND coalesce(r.created_at, c.created_at) > now() - interval '3 years'`
           return row ?? null
@@ -86,9 +86,7 @@ export class Batches extends Context.Service<
       const page = (uuid: string, limit: number, after: string) =>
         sql.run(
           (q) => q<{ id: string }[]>`
-            (SELECT id FROM read.messages
-              WHERE batch_id = ${uuid} AND account IS NOT NULL AND id > ${after} AND id < ${lastOf(uuid)}
-              ORDER BY id LIMIT ${limit + 1})
+            (${ReadMessages.selectIdsOfBatch(q, uuid, { after, before: lastOf(uuid), limit: limit + 1 })})
             UNION
             (SELECT message_id FROM command.acceptances
               WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} AND message_id < ${lastOf(uuid)}
@@ -97,11 +95,11 @@ export class Batches extends Context.Service<
           DEADLINE,
         )
 
-      /** Whether the cursor is a message of the batch. */
+      /** Whether a message belongs to the batch. */
       const isMember = (uuid: string, message: string) =>
         sql.run(async (q) => {
           const rows = await q`
-            SELECT 1 FROM read.messages WHERE id = ${message} AND batch_id = ${uuid}
+            ${ReadMessages.selectMembership(q, uuid, message)}
             UNION ALL SELECT 1 FROM command.acceptances WHERE message_id = ${message} AND batch_id = ${uuid}`
           return rows.length > 0
         }, DEADLINE)
@@ -114,7 +112,7 @@ export class Batches extends Context.Service<
           return {
             batch: id,
             createdAt: row.created_at.getTime(),
-            // Nothing accepted: there is nothing to wait for.
+            // A batch without accepted messages has no open message.
             closed: row.closed || (row.sealed && row.accepted === 0),
             total: row.total,
             accepted: row.accepted,
@@ -137,10 +135,10 @@ export class Batches extends Context.Service<
             after = cursor
           }
           const rows = yield* page(uuid, limit, after)
-          const shown = rows.slice(0, limit).map((row) => row.id)
-          const found = yield* messages.readAll(owner, shown)
+          const ids = rows.slice(0, limit).map((row) => row.id)
+          const found = yield* messages.readAll(owner, ids)
           return {
-            data: shown.flatMap((one) => found.get(encodeId('msg', one)) ?? []),
+            data: ids.flatMap((one) => found.get(encodeId('msg', one)) ?? []),
             hasMore: rows.length > limit,
           }
         }),

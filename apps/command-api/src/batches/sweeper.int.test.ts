@@ -1,4 +1,4 @@
-/** The sweeper against the real PostgreSQL: what it says of a batch that a crash left open. */
+/** The batch sweeper with PostgreSQL: the counts of a batch that a crash left open. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, it } from '@effect/vitest'
 import { decodeId, encodeId } from '@hub/domain'
@@ -21,23 +21,23 @@ const layer = Layer.unwrap(
 )
 
 it.live(
-  'a code counts in the batch that it was published in, not in the one that its process died over',
+  'a code counts in the batch in which it was published, not in a later one whose process crashed',
   () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const account = randomUUID()
-      const [published, meant] = [randomUUID(), randomUUID()]
+      const [published, crashed] = [randomUUID(), randomUUID()]
       const code = decodeId('msg', freshId('msg', Date.now()))
       yield* sql.transaction(async (q) => {
         await q`
         INSERT INTO command.batches (id, account, mode, total, accepted, duplicate, rejected, created_at)
         SELECT id, ${account}, 'live', 1, 0, 0, 0, now() - interval '1 hour'
-          FROM unnest(${[published, meant]}::uuid[]) AS b (id)`
-        // Recorded anew in the second batch; what is in the read model is the publication in the first one.
+          FROM unnest(${[published, crashed]}::uuid[]) AS b (id)`
+        // Recorded again in the second batch. The read model contains the publication in the first one.
         await q`
         INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, batch_id, parts,
                                          price, currency, variables, created_at, expires_at)
-        VALUES (${code}, ${account}, 'live', 'otp', ${randomBytes(32)}, '+7900***0000', 'otp_code', 'HUB', ${meant}, 1, 2.5, 'RUB',
+        VALUES (${code}, ${account}, 'live', 'otp', ${randomBytes(32)}, '+7900***0000', 'otp_code', 'HUB', ${crashed}, 1, 2.5, 'RUB',
                 '{code}', now(), now() + interval '5 minutes')`
         await q`
         INSERT INTO read.messages (id, account, mode, class, batch_id, updated_at, status, rank, final)
@@ -52,7 +52,7 @@ it.live(
       assert.deepStrictEqual(
         rows.map(({ accepted, id }) => [encodeId('bat', id), accepted]),
         [
-          [encodeId('bat', meant), 0],
+          [encodeId('bat', crashed), 0],
           [encodeId('bat', published), 1],
         ],
       )

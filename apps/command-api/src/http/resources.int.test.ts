@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { encodeId, type Mode } from '@hub/domain'
 import { afterAll, assert, beforeAll, describe, it } from 'vitest'
-import { type Account, type Answered, call, makeDeployment, type Deployment } from '../testing/harness.ts'
+import { type Account, type TestResponse, call, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 let deployment: Deployment
 let api: Awaited<ReturnType<Deployment['start']>>
@@ -33,11 +33,11 @@ interface List {
 
 const get = (path: string, key = account.keys.test) => call(api.url, path, { key })
 const post = (path: string, body: unknown, key = account.keys.test) => call(api.url, path, { key, body })
-const shown = (answer: Answered, status: number): Shown => {
+const shown = (answer: TestResponse, status: number): Shown => {
   assert.strictEqual(answer.status, status, JSON.stringify(answer.body))
   return answer.body as Shown
 }
-const refusal = ({ body, status }: Answered) => {
+const refusal = ({ body, status }: TestResponse) => {
   const { error } = body as { readonly error: { readonly code: string; readonly param?: string } }
   return [status, error.code, error.param]
 }

@@ -304,7 +304,7 @@ describe('while PostgreSQL hangs', () => {
   it('everything is answered 503 in time, nothing is half done, and work goes on when it is back', async () => {
     const proxy = await stallingProxy()
     const real = new URL(deployment.databaseUrl)
-    proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
+    proxy.forwardTo({ host: real.hostname, port: Number(real.port) }, 1000)
     const through = Object.assign(new URL(deployment.databaseUrl), { port: String(proxy.port) }).toString()
     const api = await deployment.start({ databaseUrl: through })
     try {
@@ -458,7 +458,7 @@ describe('a request under an idempotency key', () => {
   it('is pinned to nothing while PostgreSQL hangs, a batch included', async () => {
     const proxy = await stallingProxy()
     const real = new URL(deployment.databaseUrl)
-    proxy.leadTo({ host: real.hostname, port: Number(real.port) }, 1000)
+    proxy.forwardTo({ host: real.hostname, port: Number(real.port) }, 1000)
     const through = Object.assign(new URL(deployment.databaseUrl), { port: String(proxy.port) }).toString()
     const api = await deployment.start({ databaseUrl: through })
     const messages = [service('pgk-b0'), service('pgk-b1')]

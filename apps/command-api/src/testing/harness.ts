@@ -1,4 +1,4 @@
-/** A command-api for its tests: a database and topics of its own on the servers of the test run, and ways to disturb them. */
+/** Starts command-api for tests: with its own database and topics on the servers of the test run, and proxies that stall. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import net from 'node:net'
 import { encodeId, type MessageAccepted, type Mode } from '@hub/domain'
@@ -34,7 +34,7 @@ export interface Account {
   readonly keys: Readonly<Record<Mode, string>>
 }
 
-/** A TCP way to a server that can be stalled: nothing passes, nothing is refused, as with a process that was stopped. */
+/** A TCP proxy that can stall: it forwards and refuses nothing, like a process that was stopped. */
 export const stallingProxy = async () => {
   const sockets = new Set<net.Socket>()
   const targets: Array<{ readonly host: string; readonly port: number }> = []
@@ -61,7 +61,7 @@ export const stallingProxy = async () => {
   const { port } = server.address() as net.AddressInfo
   return {
     port,
-    /** For clients that are told where to connect by the server itself. */
+    /** Connects a client through the proxy to a target that the server has announced. */
     connect: (
       target: { readonly host: string; readonly port: number },
       onConnect?: () => void,
@@ -69,8 +69,8 @@ export const stallingProxy = async () => {
       targets.push(target)
       return net.connect({ host: '127.0.0.1', port }, onConnect)
     },
-    /** What clients that come by themselves are led to. */
-    leadTo: (target: { readonly host: string; readonly port: number }, connections: number) => {
+    /** Sets the target of the next connections. */
+    forwardTo: (target: { readonly host: string; readonly port: number }, connections: number) => {
       for (let i = 0; i < connections; i++) targets.push(target)
     },
     stall: (on: boolean) => {
@@ -87,7 +87,7 @@ export const stallingProxy = async () => {
   }
 }
 
-/** The deployment that a test's processes share. */
+/** The servers, topics and keys that the processes of a test share. */
 export const makeDeployment = async () => {
   const database = await freshDatabase()
   const prefix = topicPrefix()
@@ -106,17 +106,17 @@ export const makeDeployment = async () => {
         Layer.mergeAll(Layer.effect(Sql, makeSql(Redacted.make(url), 6, 'command-api-test')), masterKeyLayer),
       ),
     )
-  /** Keys of this deployment's own on the shared server. */
+  /** Keys with a unique prefix on the shared Redis. */
   const counters = (url: string) =>
     Layer.effect(
       Counters,
       makeRedisCounters({ url: Redacted.make(url), prefix: `${prefix}counters:`, name: 'command-api-test' }),
     )
-  const own = ManagedRuntime.make(
+  const testRuntime = ManagedRuntime.make(
     Layer.mergeAll(stores(database.url), layerConsumerGroups({ connection }), Logger.layer([])),
   )
   const sql = <A>(body: Parameters<Sql['Service']['run']>[0]): Promise<A> =>
-    own.runPromise(Effect.flatMap(Sql, (pool) => pool.run(body))) as Promise<A>
+    testRuntime.runPromise(Effect.flatMap(Sql, (pool) => pool.run(body))) as Promise<A>
 
   const readers: Array<Fiber.Fiber<unknown, unknown>> = []
 
@@ -161,7 +161,7 @@ export const makeDeployment = async () => {
         return yield* HttpServer.HttpServer
       }),
     )
-    if (!('port' in address)) throw new Error('the server listens on no port')
+    if (!('port' in address)) throw new Error('the HTTP server has no TCP port')
     const url = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${address.port}`
     return {
       url,
@@ -180,11 +180,11 @@ export const makeDeployment = async () => {
     hashSecret: HASH_SECRET,
     sql,
     start,
-    masterKeyEncryption: () => own.runPromise(MasterKeyEncryption),
+    masterKeyEncryption: () => testRuntime.runPromise(MasterKeyEncryption),
 
     /**
-     * An account with a key, the sender `HUB` and the two usual templates in each mode. Tests send as fast as they can, so its
-     * request rate is out of their way, unless it is given: `null` is the default's.
+     * Adds an account with an API key, senders and templates in each mode. Its request rate is high, because tests send as
+     * fast as they can. `apiRps`: another rate; `null`: the default.
      */
     addAccount: async (options: { readonly apiRps?: number | null } = {}): Promise<Account> => {
       const apiRps = options.apiRps === undefined ? 100_000 : options.apiRps
@@ -221,7 +221,7 @@ export const makeDeployment = async () => {
       return { id: encodeId('acc', uuid), uuid, keys }
     },
 
-    /** Reads a topic from its beginning; the array grows. */
+    /** Reads a topic from its beginning. The array grows with the topic. */
     tail: async (topic: string): Promise<ReadonlyArray<IncomingRecord>> => {
       const records: Array<IncomingRecord> = []
       const joined = Promise.withResolvers<void>()
@@ -243,37 +243,37 @@ export const makeDeployment = async () => {
         )
         return yield* Effect.never
       })
-      readers.push(own.runFork(Effect.scoped(reading)))
+      readers.push(testRuntime.runFork(Effect.scoped(reading)))
       await joined.promise
       return records
     },
 
     remove: async () => {
       await Effect.runPromise(Fiber.interruptAll(readers))
-      await own.dispose()
+      await testRuntime.dispose()
       await database.drop()
     },
   }
 }
 export type Deployment = Awaited<ReturnType<typeof makeDeployment>>
 
-/** The facts of a lane, in order. */
+/** The facts of a lane's records, in order. */
 export const facts = (records: ReadonlyArray<IncomingRecord>): ReadonlyArray<MessageAccepted> =>
   records.flatMap((record) => {
     const decoded = decodeFact(record)
     if (Result.isFailure(decoded) || decoded.success.type !== 'MessageAccepted') {
-      throw new Error('a lane holds something other than MessageAccepted')
+      throw new Error('a lane contains a record that is not MessageAccepted')
     }
     return [decoded.success]
   })
 
-export interface Answered {
+export interface TestResponse {
   readonly status: number
   readonly headers: Headers
   readonly body: unknown
 }
 
-/** Sends a request as a client would. `body` is sent as it is when it is text, else as JSON. */
+/** Sends a request like a client. A `body` that is no string is sent as JSON. */
 export const call = async (
   url: string,
   path: string,
@@ -283,7 +283,7 @@ export const call = async (
     readonly body?: unknown
     readonly headers?: Readonly<Record<string, string>>
   } = {},
-): Promise<Answered> => {
+): Promise<TestResponse> => {
   const { body, headers, key } = options
   const response = await fetch(url + path, {
     method: options.method ?? (body === undefined ? 'GET' : 'POST'),
