@@ -1,9 +1,9 @@
-/** What the dispatcher is told by its environment, and the rules for it that only the dispatcher knows. */
+/** The settings of the dispatcher that need more than the rules of the settings catalogue. */
 import { settingError, settings } from '@hub/config'
 import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
 import { Config, Effect } from 'effect'
 
-/** What a recipient writes to opt out, and to opt in again. Source: contract, Opt-outs, inbound messages. */
+/** The words that opt a recipient out and in again. Source: contract, Opt-outs, inbound messages. */
 export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
   stop: settings.stopWords.config,
   start: settings.startWords.config,

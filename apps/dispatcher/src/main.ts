@@ -1,6 +1,6 @@
 /**
- * The dispatcher's process. First of all the session of the process before it is ended, so that the others may have its shards at once;
- * the app itself (app.ts) is loaded when they do.
+ * Starts the dispatcher process. First it ends the group membership of its predecessor, so that other
+ * members take over the shards at once. Meanwhile it loads nothing else; then it loads and runs the app.
  */
 import { leavePreviousMemberFromConfig } from '@hub/kafka/leave-previous-member'
 import * as Effect from 'effect/Effect'
@@ -8,10 +8,10 @@ import { APP, membership } from './membership/identity.ts'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-/** Until the app is there to end itself, nothing is held. In a container nobody else would end a process without a handler. */
-const end = (): void => process.exit(0)
-for (const signal of SIGNALS) process.on(signal, end)
+/** Before the app runs there is nothing to finish. In a container, a signal without a handler has no effect. */
+const exit = (): void => process.exit(0)
+for (const signal of SIGNALS) process.on(signal, exit)
 await Effect.runPromise(leavePreviousMemberFromConfig(APP, membership))
 const { run } = await import('./app.ts')
-for (const signal of SIGNALS) process.off(signal, end)
+for (const signal of SIGNALS) process.off(signal, exit)
 run()

@@ -6,38 +6,38 @@ import { type Context, Metric } from 'effect'
 import type { ShardEvent } from './shard/effects.ts'
 
 const openMessages = Metric.gauge('hub_dispatcher_open_messages', {
-  description: 'Messages in memory that are not final.',
+  description: 'Open messages in memory.',
 })
 const finishedMessages = Metric.gauge('hub_dispatcher_remembered_messages', {
-  description: 'Final messages still remembered, so that a repeat is dropped.',
+  description: 'Final messages that are still remembered, so that a repeat is dropped.',
 })
 const buffered = Metric.gauge('hub_dispatcher_buffered_messages', {
-  description: 'Messages whose payload is held until they are handed over, by class.',
+  description: 'Messages whose payload is in memory until the handover, by class.',
 })
 const claims = Metric.gauge('hub_dispatcher_claims_in_flight', {
-  description: 'Hand-overs under way, by operator.',
+  description: 'Handovers in progress, by operator.',
 })
 const parked = Metric.gauge('hub_dispatcher_parked_reports', {
   description: 'Delivery reports that match no message in memory yet.',
 })
 const shardMemory = Metric.gauge('hub_dispatcher_shard_memory_bytes', {
-  description: 'About what a shard takes of the process’s memory, by shard; 0 once it is somebody else’s.',
+  description: 'Approximate memory of a shard, by shard; 0 after another member has taken it over.',
 })
 const messagesInMemory = Metric.gauge('hub_dispatcher_messages_in_memory', {
-  description: 'Messages in memory over all shards, which the process bounds.',
+  description: 'Messages in memory over all shards; the memory budget bounds them.',
 })
 const openShards = Metric.gauge('hub_dispatcher_open_shards', { description: 'Shards open in this process.' })
-/** From a millisecond to a day: what waits that long waits for an operator. */
+/** From a millisecond to a day. Longer waits mean that the operator is not available. */
 const LATENCY_BUCKETS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400,
 ]
 const latency = Metric.histogram('hub_dispatcher_handover_latency_seconds', {
-  description: 'From acceptance until the operator has taken the message, by class.',
+  description: 'Time from acceptance until the operator has accepted the message, by class.',
   boundaries: LATENCY_BUCKETS,
 })
 const handovers = Metric.counter('hub_dispatcher_handovers_total', {
   description:
-    'Answers of operators, by operator, class, outcome (accepted, refused, rejected, unknown, notWritten) and, of what was rejected, reason.',
+    'Answers of operators, by operator, class, outcome (accepted, refused, rejected, unknown, notWritten) and, for rejected messages, reason.',
   incremental: true,
 })
 const ends = Metric.counter('hub_dispatcher_final_total', {
@@ -45,8 +45,8 @@ const ends = Metric.counter('hub_dispatcher_final_total', {
   incremental: true,
 })
 const reportWait = Metric.histogram('hub_dispatcher_report_wait_seconds', {
-  description: 'From the hand-over until the report that made a message final, by class.',
-  // Seconds are usual, hours are a telephone that was off, and a day is the longest that is waited.
+  description: 'Time from the handover until the report that made a message final, by class.',
+  // Seconds are usual. Hours mean that the phone was off. The hub waits a day at most.
   boundaries: [0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 108_000],
 })
 const recoveries = Metric.counter('hub_dispatcher_recoveries_total', {
@@ -54,27 +54,27 @@ const recoveries = Metric.counter('hub_dispatcher_recoveries_total', {
   incremental: true,
 })
 const recoverySeconds = Metric.histogram('hub_dispatcher_recovery_seconds', {
-  description: 'From the assignment of a shard until it was open.',
+  description: 'Time from the assignment of a shard until it was open.',
   boundaries: [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60],
 })
 const leaseStops = Metric.counter('hub_dispatcher_lease_stops_total', {
-  description: 'Messages not written to the operator because the lease did not hold any more.',
+  description: 'Messages that were not written to the operator because the lease had expired.',
   incremental: true,
 })
 const shardEvents = Metric.counter('hub_dispatcher_happenings_total', {
-  description: 'Things out of the ordinary, by name.',
+  description: 'Unusual events, by name.',
   incremental: true,
 })
 const deadLetters = Metric.counter('hub_dispatcher_dead_letters_total', {
-  description: 'Records that could not be read.',
+  description: 'Records that could not be decoded or decrypted.',
   incremental: true,
 })
 const unknownReportsTotal = Metric.counter('hub_dispatcher_reports_of_nobody_total', {
-  description: 'Reports of operators about messages the hub has never had.',
+  description: 'Reports about messages that the hub has never had.',
   incremental: true,
 })
 const inboundMessages = Metric.counter('hub_dispatcher_inbound_messages_total', {
-  description: 'Messages of recipients to the hub, by what they have changed.',
+  description: 'Inbound messages, by the change that they made.',
   incremental: true,
 })
 
@@ -121,7 +121,7 @@ const SHARD_EVENTS: ReadonlyArray<ShardEvent> = [
   'carried',
 ]
 
-/** The status of a fact that makes a message final, or `null`. */
+/** The status that a fact gives a message, if it makes the message final; otherwise `null`. */
 const statusOf = ({ type }: LogFact) => {
   switch (type) {
     case 'MessageDelivered':

@@ -1,6 +1,6 @@
 /**
- * Applies what recipients have written to their opt-outs: the oldest waiting messages of each shard, in order. What cannot be applied now
- * stays where it is, and holds the mark of the reports; nothing later of its shard overtakes it.
+ * Applies inbound messages to the opt-outs: the oldest messages of each shard, in order. A message that
+ * cannot be applied now stays in the queue and pins its offset. No later message of the shard overtakes it.
  */
 import { optOutWordOf, type OptOutVocabulary } from '@hub/domain'
 import { PayloadEncryption, type StorageError } from '@hub/store'
@@ -8,18 +8,18 @@ import { Effect } from 'effect'
 import type { Metrics } from '../metrics.ts'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'
 import { OptOuts, type RecipientWord } from './opt-outs.port.ts'
-import { decodeInbound, inboundSeal } from './payload.ts'
+import { decodeInbound, inboundContext } from './payload.ts'
 import type { WaitingInbound } from './inbound-queue.ts'
 
-/** Of one shard at once: one transaction, and a few milliseconds of opening boxes. */
-const AT_ONCE = 100
+/** Messages of one shard in one round: one transaction, and a few milliseconds of decryption. */
+const ROUND_SIZE = 100
 
-/** What an inbound message turned out to be. */
-type Reading =
-  | { readonly is: 'word'; readonly word: RecipientWord }
-  /** None of the words; or its key is gone, after ninety days. */
-  | { readonly is: 'other' }
-  | { readonly is: 'unreadable' }
+/** The content of an inbound message. */
+type Content =
+  | { readonly type: 'word'; readonly word: RecipientWord }
+  /** No opt-out word, or the payload key is deleted (after ninety days). */
+  | { readonly type: 'other' }
+  | { readonly type: 'unreadable' }
 
 export interface ApplyInboundOptions {
   readonly vocabulary: OptOutVocabulary
@@ -27,7 +27,7 @@ export interface ApplyInboundOptions {
   readonly metrics: Metrics
 }
 
-/** One round over all shards; succeeds with how many messages were dealt with. */
+/** Returns one round over all shards. It succeeds with the number of processed messages. */
 export const makeApplyInbound = (
   options: ApplyInboundOptions,
 ): Effect.Effect<Effect.Effect<number, StorageError>, never, OptOuts | PayloadEncryption> =>
@@ -36,16 +36,16 @@ export const makeApplyInbound = (
     const optOuts = yield* OptOuts
     const { metrics, vocabulary } = options
 
-    const read = ({ message, record }: WaitingInbound): Effect.Effect<Reading, StorageError> =>
-      payloadEncryption.decrypt(message.sealingKey, inboundSeal(message), message.sealed).pipe(
-        Effect.map((plain): Reading => {
-          if (plain === null) return { is: 'other' }
+    const read = ({ message, record }: WaitingInbound): Effect.Effect<Content, StorageError> =>
+      payloadEncryption.decrypt(message.sealingKey, inboundContext(message), message.sealed).pipe(
+        Effect.map((plain): Content => {
+          if (plain === null) return { type: 'other' }
           const payload = decodeInbound(plain)
-          if (payload === null) return { is: 'unreadable' }
+          if (payload === null) return { type: 'unreadable' }
           const word = optOutWordOf(vocabulary, payload.text)
-          if (word === null) return { is: 'other' }
+          if (word === null) return { type: 'other' }
           return {
-            is: 'word',
+            type: 'word',
             word: {
               word,
               id: record.id,
@@ -55,24 +55,24 @@ export const makeApplyInbound = (
             },
           }
         }),
-        Effect.catchTag('DecryptionFailed', () => Effect.succeed<Reading>({ is: 'unreadable' })),
+        Effect.catchTag('DecryptionFailed', () => Effect.succeed<Content>({ type: 'unreadable' })),
       )
 
     const applyShard = Effect.fnUntraced(function* (shard: DispatcherShard) {
-      const waiting = shard.inbound.first(AT_ONCE)
+      const waiting = shard.inbound.first(ROUND_SIZE)
       if (waiting.length === 0) return 0
-      const readings = yield* Effect.forEach(waiting, read)
+      const contents = yield* Effect.forEach(waiting, read)
       if (!shard.handle.isCurrent()) return 0
-      const words = readings.flatMap((reading) => (reading.is === 'word' ? [reading.word] : []))
+      const words = contents.flatMap((content) => (content.type === 'word' ? [content.word] : []))
       for (const change of yield* optOuts.apply(words)) metrics.inbound(change)
       if (!shard.handle.isCurrent()) return 0
       for (const [i, { record }] of waiting.entries()) {
-        const reading = readings[i]
-        if (reading?.is === 'unreadable') {
+        const content = contents[i]
+        if (content?.type === 'unreadable') {
           shard.deadLetterInbound(record)
           continue
         }
-        if (reading?.is === 'other') metrics.inbound('other')
+        if (content?.type === 'other') metrics.inbound('other')
         shard.inbound.done(record.offset)
       }
       return waiting.length

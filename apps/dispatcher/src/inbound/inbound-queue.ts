@@ -1,6 +1,6 @@
 /**
- * Inbound messages of one shard that have been read and not yet applied. Without I/O: the mark of the reports stays at the oldest of them, so
- * that a restart reads them again, and reading stops while there are too many.
+ * The inbound messages of one shard that are read but not applied yet. The oldest one bounds the
+ * low-water mark of the reports, so a restart reads them again. Reading stops while there are too many.
  */
 import type { InboundMessageReceived, IncomingRecord } from '@hub/kafka'
 
@@ -9,7 +9,7 @@ export interface WaitingInbound {
   readonly message: InboundMessageReceived
 }
 
-/** Of about 500 bytes each. They pile up only while PostgreSQL does not answer, and only those that ask for something. */
+/** About 500 bytes each. The queue grows only while PostgreSQL does not answer. */
 const MAX_WAITING = 2000
 
 export class InboundQueue {
@@ -24,12 +24,12 @@ export class InboundQueue {
     this.#waiting.set(waiting.record.offset, waiting)
   }
 
-  /** It was applied, or asks for nothing. */
+  /** Removes a message that is applied or needs no action. */
   done(offset: number): void {
     this.#waiting.delete(offset)
   }
 
-  /** The oldest ones, in the order of the partition: they are added in that order. */
+  /** The oldest messages, in partition order. */
   first(count: number): ReadonlyArray<WaitingInbound> {
     const found: Array<WaitingInbound> = []
     for (const waiting of this.#waiting.values()) {
@@ -39,7 +39,7 @@ export class InboundQueue {
     return found
   }
 
-  /** Offset of the oldest, or `null`. */
+  /** The offset of the oldest message, or `null`. */
   get lowest(): number | null {
     const [lowest] = this.#waiting.keys()
     return lowest ?? null
@@ -50,7 +50,7 @@ export class InboundQueue {
   get isFull(): boolean {
     return this.#waiting.size >= this.#limit
   }
-  /** With some distance to `isFull`. */
+  /** Below half of the limit, so that the partition does not pause for every record. */
   get hasRoom(): boolean {
     return this.#waiting.size <= this.#limit / 2
   }

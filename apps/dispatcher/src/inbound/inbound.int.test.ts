@@ -9,7 +9,7 @@ import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from '../app.ts'
 import { HASH_SECRET, makeWorld, settingsIn, type World } from '../testing/environment.ts'
 import { OptOuts } from './opt-outs.port.ts'
-import { decodeInbound, inboundSeal } from './payload.ts'
+import { decodeInbound, inboundContext } from './payload.ts'
 
 let world: World
 beforeAll(async () => {
@@ -99,7 +99,7 @@ describe('what recipients write', () => {
         assert.notInclude(bytes, 'Спасибо')
         const plain = yield* payloadEncryption.decrypt(
           message.sealingKey,
-          inboundSeal(message),
+          inboundContext(message),
           message.sealed,
         )
         const payload = decodeInbound(plain ?? Buffer.alloc(0))

@@ -1,11 +1,11 @@
-/** The port to the opt-outs: what recipients' own words have done to them. */
+/** The port to the opt-outs that recipients change with stop and start words. */
 import type { OptOutDecision, ReceivedWord } from '@hub/domain'
 import type { StorageError } from '@hub/store'
 import { Context, type Effect } from 'effect'
 
-/** A stop or start word, and who wrote it. */
+/** A stop or start word of a recipient. */
 export interface RecipientWord extends ReceivedWord {
-  /** Recipient hash, 64 hexadecimal digits. */
+  /** The recipient hash, 64 hexadecimal digits. */
   readonly recipient: string
 }
 
@@ -13,8 +13,8 @@ export class OptOuts extends Context.Service<
   OptOuts,
   {
     /**
-     * Applies words, those of one recipient in the order given, all or none; tells what each has changed. Safe to repeat, also for two
-     * processes at once.
+     * Applies words in one transaction, and returns what each word has changed. Words of one recipient
+     * are applied in the given order. A repetition is safe, also by two processes at once.
      */
     readonly apply: (
       words: ReadonlyArray<RecipientWord>,

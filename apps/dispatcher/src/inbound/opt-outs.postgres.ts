@@ -1,10 +1,13 @@
-/** `OptOuts` over PostgreSQL: `command.opt_outs`, and beside it the order of the words that were applied. */
+/**
+ * `OptOuts` over the tables of the dispatcher: `command.opt_outs`, and `command.opt_out_words` with the
+ * position of the last applied words of each recipient.
+ */
 import { type AppliedWords, decideOptOut, type OptOut } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Effect, Layer } from 'effect'
 import { OptOuts } from './opt-outs.port.ts'
 
-/** Of a row that was only just made, so that it can be locked. */
+/** The position in a new row, which is inserted only to lock it. */
 const NOTHING_APPLIED = -1
 
 export const optOutsPostgres: Layer.Layer<OptOuts, never, Sql> = Layer.effect(
@@ -15,7 +18,7 @@ export const optOutsPostgres: Layer.Layer<OptOuts, never, Sql> = Layer.effect(
         ? Effect.succeed([])
         : sql.transaction(async (q) => {
             const recipients = [...new Set(words.map(({ recipient }) => recipient))].sort()
-            // The rows are what two processes queue up at; always in the same order.
+            // Two processes lock these rows in the same order, so one waits for the other.
             await q`
               INSERT INTO command.opt_out_words (recipient, position, received_at, recent)
               SELECT decode(r, 'hex'), ${NOTHING_APPLIED}::bigint, 'epoch'::timestamptz, '{}'::text[] FROM unnest(${recipients}::text[]) AS r
@@ -74,7 +77,7 @@ export const optOutsPostgres: Layer.Layer<OptOuts, never, Sql> = Layer.effect(
             }
             const inserted = changed.filter((recipient) => optOuts.has(recipient))
             if (inserted.length > 0) {
-              // Whoever recorded one meanwhile has said the same.
+              // A conflicting row of another process has the same meaning.
               await q`
                 INSERT INTO command.opt_outs (recipient, source, created_at)
                 SELECT decode(r, 'hex'), 'inbound', to_timestamp(at / 1000)

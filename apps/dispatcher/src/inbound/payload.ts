@@ -1,23 +1,25 @@
-/** What of a report or an inbound message travels sealed, and what each seal belongs to. */
+/** The encrypted payloads of delivery reports and inbound messages. */
 import { Result, Schema } from 'effect'
 
-interface Named {
+interface OperatorMessage {
   readonly operator: string
   readonly operatorId: string
 }
 
-/** The additional data of a sealed report: its box opens for no other. */
-export const reportSeal = ({ operator, operatorId }: Named): string => `report:${operator}:${operatorId}`
+/** The additional authenticated data of an encrypted report: no other report can carry its payload. */
+export const reportContext = ({ operator, operatorId }: OperatorMessage): string =>
+  `report:${operator}:${operatorId}`
 /** The same for an inbound message. */
-export const inboundSeal = ({ operator, operatorId }: Named): string => `inbound:${operator}:${operatorId}`
+export const inboundContext = ({ operator, operatorId }: OperatorMessage): string =>
+  `inbound:${operator}:${operatorId}`
 
 /**
- * An operator's own words beyond this are cut off. A PDU is at most 64 KiB and a usual report a few hundred bytes; a record must
- * stay far below what Kafka takes at once.
+ * The maximum of an operator's original data; the rest is cut off. A PDU has at most 64 KiB, and a usual
+ * report has a few hundred bytes. A record must stay far below Kafka's size limit.
  */
 const MAX_RAW_BYTES = 32 * 1024
 
-export const withinLimit = (raw: Uint8Array): Uint8Array =>
+export const truncateRaw = (raw: Uint8Array): Uint8Array =>
   raw.length > MAX_RAW_BYTES ? raw.subarray(0, MAX_RAW_BYTES) : raw
 
 const Payload = Schema.fromJsonString(
@@ -25,15 +27,15 @@ const Payload = Schema.fromJsonString(
     /** E.164. */
     from: Schema.String,
     text: Schema.String,
-    /** When it was written according to the operator, milliseconds since the epoch. */
+    /** The operator's time of the message, in ms since the epoch. */
     at: Schema.Number,
-    /** The operator's own words, base64. */
+    /** The operator's original data, base64. */
     raw: Schema.NullOr(Schema.String),
   }),
 )
 const decodePayload = Schema.decodeUnknownResult(Payload)
 
-/** What `InboundMessageReceived.sealed` holds, before it is sealed. */
+/** The content of `InboundMessageReceived.sealed` before encryption. */
 export interface InboundPayload {
   readonly from: string
   readonly text: string
@@ -47,11 +49,11 @@ export const encodeInbound = ({ at, from, raw, text }: InboundPayload): Buffer =
       from,
       text,
       at,
-      raw: raw === null ? null : Buffer.from(withinLimit(raw)).toString('base64'),
+      raw: raw === null ? null : Buffer.from(truncateRaw(raw)).toString('base64'),
     }),
   )
 
-/** `null` when it is not what `encodeInbound` has made. */
+/** Decodes the result of `encodeInbound`; `null` for anything else. */
 export const decodeInbound = (plain: Uint8Array): InboundPayload | null => {
   const payload = decodePayload(Buffer.from(plain).toString('utf8'))
   if (Result.isFailure(payload)) return null

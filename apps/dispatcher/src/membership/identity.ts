@@ -1,16 +1,16 @@
-/** Who this process is to others. By itself, since main.ts needs it before anything else is loaded. */
+/** The names of this process. It is a small module because `main.ts` loads it before everything else. */
 import { join } from 'node:path'
 import { settings } from '@hub/config'
 import type { Membership } from '@hub/kafka/leave-previous-member'
 import * as Config from 'effect/Config'
 
-/** Its name in logs and traces, and to the brokers. */
+/** The name in logs and traces, and for the brokers. */
 export const APP = 'dispatcher'
 
-/** The consumer group, without the prefix of topics. */
+/** The consumer group, without the topic prefix of the deployment. */
 export const GROUP = 'hub.dispatcher'
 
-/** Its group, and where the id of its membership is kept, so that a restarted process ends its own old session. */
+/** The group, and the file with the member id. A restarted process uses it to end its own old session. */
 export const membership: Config.Config<Membership> = Config.all({
   group: settings.topicPrefix.config.pipe(Config.map((prefix) => `${prefix}${GROUP}`)),
   memberFile: settings.dataDir.config.pipe(

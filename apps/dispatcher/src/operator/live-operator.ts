@@ -1,13 +1,13 @@
-/** Who takes the messages of live keys, from the environment: an operator that speaks SMPP, one that speaks HTTP, or nobody. */
+/** The operator for live keys from the environment: an SMPP operator, an HTTP operator, or none. */
 import { caFileConfig, settingError, refineSetting, type Setting, settings } from '@hub/config'
 import { HTTP, parseSmppErrors, SMPP, SMPP_DEFAULTS, type SmppErrors, type SmppSettings } from '@hub/operator'
 import { type Config, Effect, type Redacted, Result } from 'effect'
 
-/** An operator that calls back. */
+/** An HTTP operator. */
 export interface HttpOperatorSettings {
   readonly url: URL
   readonly secret: Redacted.Redacted<string>
-  /** Where it calls back; `null` when somebody else receives its reports. */
+  /** The local address for its callbacks; `null` if another process receives them. */
   readonly callback: { readonly host: string; readonly port: number } | null
 }
 
@@ -19,28 +19,28 @@ const httpSettings = (url: string): Effect.Effect<HttpOperatorSettings, Config.C
   Effect.gen(function* () {
     return {
       url: new URL(url),
-      secret: yield* present(settings.operatorHttpSecret),
+      secret: yield* required(settings.operatorHttpSecret),
       callback: {
         host: yield* settings.operatorCallbackHost.config,
-        port: yield* present(settings.operatorCallbackPort),
+        port: yield* required(settings.operatorCallbackPort),
       },
     }
   })
 
-/** A setting that the catalogue's rules ask for beside another one. */
-const present = <A>(setting: Setting<A | null>): Effect.Effect<A, Config.ConfigError> =>
+/** A setting that the rules of the catalogue require together with another one. */
+const required = <A>(setting: Setting<A | null>): Effect.Effect<A, Config.ConfigError> =>
   Effect.flatMap(setting.config, (value) =>
     value === null ? Effect.fail(settingError(setting, 'is not set')) : Effect.succeed(value),
   )
 
-/** What the operator's own codes mean. */
+/** The meaning of the operator's error codes. */
 export const smppErrors: Config.Config<SmppErrors> = refineSetting(settings.operatorSmppErrors, (json) =>
   json === null
     ? Result.succeed(SMPP_DEFAULTS.errors)
-    : Result.mapError(parseSmppErrors(json), ({ detail }) => `is no mapping of codes: ${detail}`),
+    : Result.mapError(parseSmppErrors(json), ({ detail }) => `is not a valid mapping of codes: ${detail}`),
 )
 
-/** PEM, or `null` for the usual authorities. */
+/** The certificate authorities in PEM, or `null` for the default ones. */
 export const authorities: Config.Config<string | null> = caFileConfig(settings.operatorSmppCaFile)
 
 const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError> =>
@@ -48,7 +48,7 @@ const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError>
     return {
       ...SMPP_DEFAULTS,
       url,
-      password: yield* present(settings.operatorSmppPassword),
+      password: yield* required(settings.operatorSmppPassword),
       ca: yield* authorities,
       binds: yield* settings.operatorSmppBinds.config,
       bindMode: yield* settings.operatorSmppBindMode.config,
@@ -63,8 +63,8 @@ const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError>
   })
 
 /**
- * The operator of live keys; `null` where none is configured: their messages then wait until their lifetime ends. That two are configured
- * is refused before (`checkSettings`).
+ * The operator for live keys, or `null` if none is configured. Live messages then wait until they expire.
+ * `checkSettings` has rejected a configuration with two operators before.
  */
 export const liveOperator: Effect.Effect<LiveOperator | null, Config.ConfigError> = Effect.gen(function* () {
   const smpp = yield* settings.operatorSmppUrl.config

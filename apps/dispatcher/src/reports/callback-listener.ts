@@ -1,24 +1,24 @@
 /**
- * The listener that an HTTP operator calls back on, answered 200 once what it says is written: signed reports at `POST /reports`, and
- * what recipients write at `POST /inbound`.
+ * The listener for the signed callbacks of an HTTP operator: delivery reports at `POST /reports`, and
+ * inbound messages at `POST /inbound`. It answers 200 only after Kafka has acknowledged the records.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { readCallback, readInbound, ReportSink } from '@hub/operator'
 import { Clock, Data, Effect, FiberSet, Redacted, Result, type Scope } from 'effect'
 
-/** The port is taken. */
+/** The port is in use. */
 export class CallbackPortUnavailable extends Data.TaggedError('CallbackPortUnavailable')<{
   readonly detail: string
 }> {}
 
-/** 100 reports of at most 700 bytes, and some air. */
+/** 100 reports of at most 700 bytes, with a reserve. */
 const MAX_BODY_BYTES = 128 * 1024
-/** A request that has not arrived by then is cut off. */
+/** A slower request is closed. */
 const REQUEST_TIMEOUT_MS = 5000
-/** Operators keep a handful of connections; a flood of them is refused. */
+/** Operators use only a few connections. */
 const MAX_CONNECTIONS = 256
 
-/** The whole body, or `null` when it is too large or breaks off. */
+/** Reads the whole body of a request. */
 const readBody = (request: IncomingMessage) =>
   Effect.callback<Buffer | 'too_large' | 'broken'>((resume) => {
     const chunks: Array<Buffer> = []
@@ -36,7 +36,10 @@ const readBody = (request: IncomingMessage) =>
     request.on('error', () => resume(Effect.succeed('broken')))
   })
 
-/** Listens until the scope closes. `host` is an address of this machine; `port` 0 takes any. Succeeds with the port. */
+/**
+ * Listens until the scope closes. `host` is a local address; port 0 means any free port. It succeeds with
+ * the port.
+ */
 export const listenForCallbacks = (options: {
   readonly host: string
   readonly port: number

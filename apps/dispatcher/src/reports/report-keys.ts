@@ -1,13 +1,13 @@
 /**
- * The keys that reports and inbound messages are sealed with, one for each share of the recipients, so that one of them can be forgotten
- * (docs/decisions/0019). Once they are there, no report waits for PostgreSQL: the next ones are fetched beside the work, and the old ones
- * serve until they have come. What is sealed with them then lives a little shorter.
+ * The keys that encrypt reports and inbound messages, one for each share of the recipients, so that the
+ * erasure of a recipient can destroy one of them (docs/decisions/0019). After the first fetch no report
+ * waits for PostgreSQL: new keys are fetched in the background, and the old keys are used meanwhile.
  */
 import { PayloadEncryption, type PayloadKey, recipientShareOf } from '@hub/store'
 import { Clock, Effect, FiberSet, type Scope } from 'effect'
 
-/** Gives the keys for now, by recipient hash; fails only while there have never been any. */
-export const makeReportKey = Effect.gen(function* () {
+/** Returns the current key of each recipient hash. It fails only before the first successful fetch. */
+export const makeReportKeys = Effect.gen(function* () {
   const payloadEncryption = yield* PayloadEncryption
   const fork = yield* FiberSet.makeRuntime<never>()
   let keys: ReadonlyArray<PayloadKey> = []
@@ -18,8 +18,13 @@ export const makeReportKey = Effect.gen(function* () {
       keys = next
     }),
   )
-  const fetchBeside = fetch.pipe(
-    Effect.catch((error) => Effect.logDebug('the next keys for reports are not there yet', error)),
+  const fetchInBackground = fetch.pipe(
+    Effect.catch((error) =>
+      Effect.logDebug(
+        'dispatcher: the next keys for reports cannot be fetched; the old ones are used',
+        error,
+      ),
+    ),
     Effect.ensuring(
       Effect.sync(() => {
         fetching = false
@@ -29,7 +34,7 @@ export const makeReportKey = Effect.gen(function* () {
 
   const keyOf = (recipient: string): PayloadKey => {
     const key = keys[recipientShareOf(recipient)]
-    if (key === undefined) throw new RangeError('a recipient hash has 64 hexadecimal digits')
+    if (key === undefined) throw new RangeError('A recipient hash must have 64 hexadecimal digits.')
     return key
   }
 
@@ -38,7 +43,7 @@ export const makeReportKey = Effect.gen(function* () {
     if (first === undefined) yield* fetch
     else if (!fetching && (yield* Clock.currentTimeMillis) >= first.usableUntil) {
       fetching = true
-      fork(fetchBeside)
+      fork(fetchInBackground)
     }
     return keyOf
   })

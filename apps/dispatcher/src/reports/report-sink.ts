@@ -1,25 +1,26 @@
 /**
- * Where operators' reports and recipients' messages go: `hub.operator-reports.v1`, in the partition of their recipient, and only then
- * is the operator told that they were taken. So they survive every process, and reach the shard whoever received them.
+ * Appends delivery reports and inbound messages to `hub.operator-reports.v1`, in the partition of their
+ * recipient. Only then does the operator get its confirmation. So no report is lost with a process, and
+ * each one reaches the right shard, whichever process received it.
  *
- * Numbers, texts and the operator's own words leave this process sealed. Source: architecture, Personal data; specification,
- * Retention.
+ * Phone numbers, texts and the operator's original data are encrypted. Source: architecture, Personal
+ * data; specification, Retention.
  */
 import { recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
 import { type OperatorReport, ReportsNotStored, type ReportSink } from '@hub/operator'
 import type { PayloadEncryption } from '@hub/store'
 import { Clock, Effect, Redacted, type Scope } from 'effect'
-import { encodeInbound, inboundSeal, reportSeal, withinLimit } from '../inbound/payload.ts'
+import { encodeInbound, inboundContext, reportContext, truncateRaw } from '../inbound/payload.ts'
 import { KnownMessages } from '../lookup/known-messages.port.ts'
 import type { Metrics } from '../metrics.ts'
-import { makeReportKey } from './report-keys.ts'
+import { makeReportKeys } from './report-keys.ts'
 
 export interface ReportSinkOptions {
   readonly topics: TopicNames
-  /** The deployment's secret behind recipient hashes. */
+  /** The secret of the recipient hashes. */
   readonly hashSecret: Redacted.Redacted<string>
-  /** The recipient of a message in this process's memory, or `null`. */
+  /** The recipient hash of a message in the memory of this process, or `null`. */
   readonly recipientOf: (messageId: string) => string | null
   readonly metrics: Metrics
 }
@@ -32,10 +33,10 @@ export const makeReportSink = (
   Effect.gen(function* () {
     const log = yield* EventLog
     const known = yield* KnownMessages
-    const key = yield* makeReportKey
+    const key = yield* makeReportKeys
     const hashOf = (number: string) => recipientHash(Redacted.value(options.hashSecret), number)
 
-    const recipientHere = ({ recipient, reference, to }: OperatorReport): string | null =>
+    const localRecipient = ({ recipient, reference, to }: OperatorReport): string | null =>
       recipient ??
       (to === null ? null : hashOf(to)) ??
       (reference === null ? null : options.recipientOf(reference))
@@ -43,20 +44,23 @@ export const makeReportSink = (
     return {
       store: Effect.fnUntraced(function* (reports) {
         const receivedAt = yield* Clock.currentTimeMillis
-        const here = reports.map(recipientHere)
-        const elsewhere = reports.filter((_, i) => here[i] === null)
-        const found = elsewhere.length === 0 ? [] : yield* known.recipients(elsewhere)
-        const recipients = new Map(elsewhere.map((report, i) => [report, found[i] ?? null]))
+        const local = reports.map(localRecipient)
+        const others = reports.filter((_, i) => local[i] === null)
+        const found = others.length === 0 ? [] : yield* known.recipients(others)
+        const recipients = new Map(others.map((report, i) => [report, found[i] ?? null]))
         const keyOf = reports.some(({ raw }) => raw !== null) ? yield* key : null
         const records = reports.flatMap((report, i) => {
-          const recipient = here[i] ?? recipients.get(report) ?? null
+          const recipient = local[i] ?? recipients.get(report) ?? null
           if (recipient === null) return []
           const { raw } = report
           const sealingKey = raw === null ? undefined : keyOf?.(recipient)
           const sealed =
             sealingKey === undefined || raw === null
               ? { rawKey: null, rawSealed: null }
-              : { rawKey: sealingKey.id, rawSealed: sealingKey.encrypt(reportSeal(report), withinLimit(raw)) }
+              : {
+                  rawKey: sealingKey.id,
+                  rawSealed: sealingKey.encrypt(reportContext(report), truncateRaw(raw)),
+                }
           return [
             deliveryReportRecord(options.topics, {
               type: 'DeliveryReportReceived',
@@ -72,9 +76,9 @@ export const makeReportSink = (
             }),
           ]
         })
-        // Saying no would only bring them again: the hub has never had such messages.
-        const nobodys = reports.length - records.length
-        if (nobodys > 0) options.metrics.unknownReports(nobodys)
+        // The hub has never had such messages. After a refusal the operator would only send them again.
+        const unknown = reports.length - records.length
+        if (unknown > 0) options.metrics.unknownReports(unknown)
         if (records.length > 0) yield* log.append(records)
       }, Effect.mapError(notTaken)),
 
@@ -94,7 +98,7 @@ export const makeReportSink = (
               serviceAddress: message.serviceAddress,
               receivedAt,
               sealingKey: sealingKey.id,
-              sealed: sealingKey.encrypt(inboundSeal(message), encodeInbound(message)),
+              sealed: sealingKey.encrypt(inboundContext(message), encodeInbound(message)),
             })
           }),
         )

@@ -1,35 +1,38 @@
 /**
- * Reports that match no message in memory. The submit answer with their id may still be on its way, the message may be long
- * finished and forgotten, or it may be none of ours. They hold the mark of the reports until that is known.
+ * Reports that match no message in memory. The submit answer with their id may still be in progress, the
+ * message may be final and forgotten, or it may not be ours. Parked reports pin their offsets.
  *
- * A report is nobody's only once the read model has said so, and has come as far in the log as the shard had when the report
- * was read: all that the shard has forgotten lies before that place. While the read model cannot be asked, or is
- * behind, reports wait, and when too many do, no further ones are read.
+ * The shard drops a report only after a lookup in the read model without a result. The projector must
+ * have reached the log position at which the report was read, because all forgotten messages are before
+ * it. Until then reports wait. If too many wait, the shard reads no further reports.
  */
 import { operatorKey, type Report } from './message.ts'
 
-/** A report that waits. */
+/** A report that waits for a match. */
 export interface ParkedReport {
   readonly report: Report
-  /** ms since the epoch. */
+  /** In ms since the epoch. */
   readonly since: number
-  /** How far in the log the projector must have come for its answer to count. */
+  /** The projector must have applied all log records before this offset. */
   readonly logOffset: number
-  askedAt: number
-  /** The read model knows of no message that it could change. */
+  lookedUpAt: number
+  /** The read model knows no message for the report. */
   unknown: boolean
 }
 
-/** A report is looked up after this long: its submit answer may be on its way. */
+/** The time before the first lookup, in which the submit answer may arrive. */
 const BEFORE_LOOKUP_MS = 250
 const LOOKUP_EVERY_MS = 1000
-/** Half a kilobyte each. From here on the oldest makes room where it has been looked up, and otherwise the reports are not read on. */
-const MOST = 10_000
-/** With some distance to `MOST`, so that the partition is not paused and resumed for each record. */
-const ROOM_BELOW = 0.9 * MOST
+/**
+ * The maximum of parked reports; each takes 0.5 kB. Beyond it, the shard drops the oldest report if the
+ * read model does not know it. Otherwise it reads no further reports.
+ */
+const MAX_PARKED = 10_000
+/** The partition is resumed only below this number, so that it does not pause for every record. */
+const ROOM_BELOW = 0.9 * MAX_PARKED
 
 export class ParkedReports {
-  /** By offset, and so in order. */
+  /** By offset, in ascending order. */
   readonly #all = new Map<number, ParkedReport>()
   readonly #byKey = new Map<string, Array<ParkedReport>>()
 
@@ -37,12 +40,12 @@ export class ParkedReports {
     return this.#all.size
   }
 
-  /** No further report must be read: whichever left would be lost. */
+  /** Whether no further report may be read: the shard could not drop any report safely. */
   get isFull(): boolean {
-    return this.#all.size >= MOST && this.#oldest()?.unknown !== true
+    return this.#all.size >= MAX_PARKED && this.#oldest()?.unknown !== true
   }
 
-  /** There is room enough to read on, once it was full. */
+  /** Whether there is enough room to read on. */
   get hasRoom(): boolean {
     return this.#all.size <= ROOM_BELOW || this.#oldest()?.unknown === true
   }
@@ -51,18 +54,18 @@ export class ParkedReports {
     return this.#all.get(offset)
   }
 
-  /** Adds a report. Answers the oldest, where it has to leave for it: it was looked up, and is nobody's. */
+  /** Adds a report. Returns the oldest report if it was evicted: the read model does not know it. */
   add(report: Report, now: number, logOffset: number): Report | null {
-    const oldest = this.#all.size >= MOST ? this.#oldest() : undefined
-    const leaves = oldest?.unknown === true ? oldest : null
-    if (leaves !== null) this.remove(leaves)
-    const parked: ParkedReport = { report, since: now, logOffset, askedAt: 0, unknown: false }
+    const oldest = this.#all.size >= MAX_PARKED ? this.#oldest() : undefined
+    const evicted = oldest?.unknown === true ? oldest : null
+    if (evicted !== null) this.remove(evicted)
+    const parked: ParkedReport = { report, since: now, logOffset, lookedUpAt: 0, unknown: false }
     this.#all.set(report.offset, parked)
     const key = keyOf(report)
     const same = this.#byKey.get(key)
     if (same === undefined) this.#byKey.set(key, [parked])
     else same.push(parked)
-    return leaves?.report ?? null
+    return evicted?.report ?? null
   }
 
   remove(parked: ParkedReport): void {
@@ -73,7 +76,7 @@ export class ParkedReports {
     else this.#byKey.set(key, rest)
   }
 
-  /** Takes out what waits under a key (`operatorKey`), in order. */
+  /** Removes and returns the reports with this key (`operatorKey`), in order. */
   take(key: string): ReadonlyArray<Report> {
     const found = this.#byKey.get(key)
     if (found === undefined) return []
@@ -82,13 +85,13 @@ export class ParkedReports {
     return found.map(({ report }) => report)
   }
 
-  /** Those that are due to be looked up, the oldest first; each is due again a second later. */
+  /** The reports that are due for a lookup, the oldest first. Each is due again a second later. */
   due(now: number, limit: number): ReadonlyArray<ParkedReport> {
     const found: Array<ParkedReport> = []
     for (const parked of this.#all.values()) {
       if (found.length === limit) break
-      if (now - parked.since < BEFORE_LOOKUP_MS || now - parked.askedAt < LOOKUP_EVERY_MS) continue
-      parked.askedAt = now
+      if (now - parked.since < BEFORE_LOOKUP_MS || now - parked.lookedUpAt < LOOKUP_EVERY_MS) continue
+      parked.lookedUpAt = now
       found.push(parked)
     }
     return found

@@ -1,9 +1,9 @@
 /**
- * The traces of messages that are sampled, beside the messages: hardly any message has one, and none shall take more memory for it.
- * A message is followed from its lane to its final fact; what is told of it, the log takes along in its headers, so that a
- * shard that is recovered elsewhere goes on with the same trace.
+ * The traces of sampled messages. They are kept apart from the messages, because hardly any message has
+ * one. A trace follows a message from its lane to its final fact. The log carries it in record headers,
+ * so a shard that is recovered by another process continues the same trace.
  *
- * Names and attributes: OpenTelemetry, messaging spans (`process`), and `hub.` for what is ours.
+ * Names and attributes: OpenTelemetry messaging spans (`process`), and `hub.` for our own.
  */
 import type { LogFact, MessageClass } from '@hub/domain'
 import type { IncomingRecord } from '@hub/kafka'
@@ -11,12 +11,12 @@ import type { SubmitOutcome } from '@hub/operator'
 import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
 
 /**
- * Messages that are followed at once, about 20 MB: those of some minutes with a thousand sampled a second. Beyond them the
- * oldest is followed no further.
+ * The maximum of traced messages, about 20 MB: a few minutes with a thousand samples per second. Beyond
+ * it, the trace of the oldest message ends.
  */
-const MOST = 50_000
+const MAX_TRACED = 50_000
 
-/** Its lane record, which was read and whose span ends with the first answer of an operator. */
+/** The span of the lane record. It ends with the first answer of an operator. */
 interface Processing {
   readonly span: Span
   readonly startedAt: number
@@ -25,15 +25,15 @@ interface Processing {
   readonly offset: number
 }
 
-interface Followed {
-  /** For all that follows from what this process does. */
+interface Traced {
+  /** The parent of everything that this process causes. */
   readonly traceparent: string
-  /** `null` once it was told, and where another process has read the lane. */
+  /** `null` after the span has ended, and if another process has read the lane. */
   processing: Processing | null
 }
 
-/** An operator's answer, or that there was none. */
-export interface Answered {
+/** The end of a submit. */
+export interface SubmitTrace {
   readonly messageId: string
   readonly class: MessageClass
   readonly mode: 'live' | 'test'
@@ -46,57 +46,65 @@ export interface Answered {
 export class MessageTraces {
   readonly #tracing: TracingShape
   readonly #group: string
-  readonly #followed = new Map<string, Followed>()
+  readonly #traced = new Map<string, Traced>()
 
   constructor(tracing: TracingShape, group: string) {
     this.#tracing = tracing
     this.#group = group
   }
 
-  /** A record of a lane was read. */
+  /** A lane record was read. */
   accepted({ offset, partition, topic, traceparent }: IncomingRecord, messageId: string): void {
     if (traceparent === null) return
     const span = this.#tracing.continueTrace(traceparent)
-    // A shard that had no room reads it again.
-    if (span === null || this.#followed.has(messageId)) return
+    // A shard without room for the message reads the record again.
+    if (span === null || this.#traced.has(messageId)) return
     const startedAt = this.#tracing.now()
-    this.#follow(messageId, {
+    this.#add(messageId, {
       traceparent: traceparentOf(span),
       processing: { span, startedAt, topic, partition, offset },
     })
   }
 
-  /** A record of the log was read: what another process began is gone on with. */
+  /** A log record was read. It continues the trace of another process. */
   continued(traceparent: string, fact: LogFact): void {
     if (!this.#tracing.isOn) return
-    if (isLast(fact)) this.#followed.delete(fact.messageId)
-    else if (!this.#followed.has(fact.messageId) && readTraceparent(traceparent)?.sampled === true) {
-      this.#follow(fact.messageId, { traceparent, processing: null })
+    if (isLast(fact)) this.#traced.delete(fact.messageId)
+    else if (!this.#traced.has(fact.messageId) && readTraceparent(traceparent)?.sampled === true) {
+      this.#add(fact.messageId, { traceparent, processing: null })
     }
   }
 
-  /** Whether a message is followed: asked before anything is made for it. */
+  /** Whether a message is traced. */
   has(messageId: string): boolean {
-    return this.#followed.size > 0 && this.#followed.has(messageId)
+    return this.#traced.size > 0 && this.#traced.has(messageId)
   }
 
-  /** The `traceparent` of a fact that is appended. */
+  /** The `traceparent` for a fact to append. */
   of(fact: LogFact): string | undefined {
-    if (this.#followed.size === 0) return undefined
-    const followed = this.#followed.get(fact.messageId)
-    if (followed !== undefined && isLast(fact)) this.#followed.delete(fact.messageId)
-    return followed?.traceparent
+    if (this.#traced.size === 0) return undefined
+    const traced = this.#traced.get(fact.messageId)
+    if (traced !== undefined && isLast(fact)) this.#traced.delete(fact.messageId)
+    return traced?.traceparent
   }
 
   now(): number {
     return this.#tracing.now()
   }
 
-  /** A hand-over has ended: its span, and with the first one that of the lane record. */
-  answered({ attempt, class: messageClass, messageId, mode, operator, outcome, startedAt }: Answered): void {
-    const followed = this.#followed.get(messageId)
-    const parent = followed?.processing?.span ?? readTraceparent(followed?.traceparent)
-    if (followed === undefined || parent === null || parent === undefined) return
+  /** Ends the span of a submit. The first one also ends the span of the lane record. */
+  answered({
+    attempt,
+    class: messageClass,
+    messageId,
+    mode,
+    operator,
+    outcome,
+    startedAt,
+  }: SubmitTrace): void {
+    const traced = this.#traced.get(messageId)
+    const parent = traced?.processing?.span ?? readTraceparent(traced?.traceparent)
+    if (traced === undefined || parent === null || parent === undefined) return
     const common = { 'hub.message_id': messageId, 'hub.class': messageClass, 'hub.mode': mode }
     this.#tracing.record(this.#tracing.childOf(parent), {
       name: `hand over ${operator}`,
@@ -105,9 +113,9 @@ export class MessageTraces {
       attributes: { ...common, 'hub.operator': operator, 'hub.attempt': attempt, 'hub.outcome': outcome },
       error: outcome === 'accepted' ? null : outcome,
     })
-    const { processing } = followed
+    const { processing } = traced
     if (processing === null) return
-    followed.processing = null
+    traced.processing = null
     const { offset, partition, span, topic } = processing
     this.#tracing.record(span, {
       name: `process ${topic}`,
@@ -126,15 +134,15 @@ export class MessageTraces {
     })
   }
 
-  #follow(messageId: string, followed: Followed): void {
-    this.#followed.set(messageId, followed)
-    if (this.#followed.size <= MOST) return
-    const [oldest] = this.#followed.keys()
-    if (oldest !== undefined) this.#followed.delete(oldest)
+  #add(messageId: string, traced: Traced): void {
+    this.#traced.set(messageId, traced)
+    if (this.#traced.size <= MAX_TRACED) return
+    const [oldest] = this.#traced.keys()
+    if (oldest !== undefined) this.#traced.delete(oldest)
   }
 }
 
-/** Nothing but a correction follows it. */
+/** Whether only a correction can follow this fact. */
 const isLast = ({ type }: LogFact): boolean => {
   switch (type) {
     case 'MessageDelivered':
