@@ -1,4 +1,7 @@
-/** The benchmark of webhooks: the fan-out compared with bare undici in one run, and beside a hung receiver. */
+/**
+ * The benchmark of webhooks: the fan-out compared with bare undici in one run, and beside a hung
+ * receiver.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -15,23 +18,37 @@ import type { Section } from './report.ts'
 /** The connections of the fan-out to one subscription; bare undici gets as many. */
 const CONNECTIONS = 16
 const BARE_MS = 4000
-/** Deliveries before the measurement, which open connections and let V8 compile. Bare undici has a second for that. */
+/**
+ * Deliveries before the measurement, which open connections and let V8 compile. Bare undici has a
+ * second for that.
+ */
 const WARM_UP = 20_000
-/** Batches of one event. V8 still compiles during the first ones, which takes 9 % of the CPU of a short run. */
+/**
+ * Batches of one event. V8 still compiles during the first ones, which takes 9 % of the CPU of a
+ * short run.
+ */
 const SINGLES = 80_000
 /** A million events. */
 const HUNDREDS = 10_000
-/** When the measured backlog becomes due: the process has started and delivered the warm-up by then. */
+/**
+ * When the measured backlog becomes due: the process has started and delivered the warm-up by then.
+ */
 const DUE_AFTER_S = 15
-/** Drains of single events, each between two runs of bare undici, because the speed of a machine changes within minutes. */
+/**
+ * Drains of single events, each between two runs of bare undici, because the speed of a machine
+ * changes within minutes.
+ */
 const ROUNDS = 3
 /**
- * With 100 subscriptions, the p99 excludes the slowest fifteen batches. With 20 it would exclude only four of 380, and one
- * short stall of the machine delayed that many.
+ * With 100 subscriptions, the p99 excludes the slowest fifteen batches. With 20 it would exclude
+ * only four of 380, and one short stall of the machine delayed that many.
  */
 const STEADY = { rate: 200, subscriptions: 100, durationMs: 20_000 }
 const WARM_UP_MS = 3000
-/** Each poll costs PostgreSQL and the receiver time. The receiver itself notes when the last delivery arrived. */
+/**
+ * Each poll costs PostgreSQL and the receiver time. The receiver itself notes when the last
+ * delivery arrived.
+ */
 const POLL_EVERY_MS = 250
 /** A drain that takes longer fails. */
 const DRAIN_WITHIN_MS = 60_000
@@ -110,7 +127,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 
   const cpus = async (): Promise<Cost> => {
-    // Only the server processes of the fan-out's connections: the shared processes of PostgreSQL take little.
+    // Only the server processes of the fan-out's connections: the shared processes of PostgreSQL
+    // take little.
     const rows = await sql<{ pid: number }[]>`
       SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'hub-webhook-fanout'`
     return {
@@ -121,8 +139,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 
   /**
-   * Starts the fan-out with two backlogs: one as a warm-up, and one that becomes due later. Returns the batches per second
-   * of the second one, until its last delivery, and the CPU time of a batch.
+   * Starts the fan-out with two backlogs: one as a warm-up, and one that becomes due later. Returns
+   * the batches per second of the second one, until its last delivery, and the CPU time of a batch.
    */
   const drain = async (
     batches: number,
@@ -165,8 +183,8 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
   }
 
   /**
-   * Appends evenly paced events for one account after another, so that batches become due by their window. Returns the
-   * sorted dispatch times.
+   * Appends evenly paced events for one account after another, so that batches become due by their
+   * window. Returns the sorted dispatch times.
    */
   const steady = async (
     accounts: ReadonlyArray<string>,
@@ -252,7 +270,10 @@ export const measureWebhooks = async (servers: Servers, say: (line: string) => v
       )
       return posted
     }
-    /** A drain between two runs of bare undici. `ratio`: its batches per bare post, of the mean of both runs. */
+    /**
+     * A drain between two runs of bare undici. `ratio`: its batches per bare post, of the mean of
+     * both runs.
+     */
     const besideBare = async (batches: number, events: number) => {
       const before = bares.at(-1) ?? (await bareNow())
       const drained = await drain(batches, events)

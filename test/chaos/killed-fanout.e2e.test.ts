@@ -1,4 +1,7 @@
-/** SIGKILL of the fan-out and of PostgreSQL in the middle of a backlog: nothing is lost, and few deliveries repeat. */
+/**
+ * SIGKILL of the fan-out and of PostgreSQL in the middle of a backlog: nothing is lost, and few
+ * deliveries repeat.
+ */
 import { decodeId } from '@hub/domain'
 import { statusResponse, eventually, tlsReceiver, type TlsReceiver } from '@hub/testkit'
 import { startStack, type TestStack } from '../support/hub.ts'
@@ -9,9 +12,14 @@ import { type FanoutWorld, makeFanoutWorld } from '../support/fanout.ts'
 const BATCHES = 10_000
 /** The numbers of deliveries at which the process is killed. */
 const KILL_AT = [3000, 6500]
-/** Deliveries that may come again after each kill: the subscription has at most 256 unrecorded ones. */
+/**
+ * Deliveries that may come again after each kill: the subscription has at most 256 unrecorded ones.
+ */
 const REPEATED_AT_MOST = 300
-/** Until the next process delivers: it starts, and the consumer group detects that the last one is gone. */
+/**
+ * Until the next process delivers: it starts, and the consumer group detects that the last one is
+ * gone.
+ */
 const RECOVERED_WITHIN_MS = 15_000
 
 let stack: TestStack
@@ -112,7 +120,8 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
       await received(before + (crash * BATCHES) / (crashes + 1))
       // All partitions are open before the first crash.
       if (crash === 1) acquiredBefore = await acquisitions()
-      // When one server process is killed, PostgreSQL ends all of them and loses their shared memory.
+      // When one server process is killed, PostgreSQL ends all of them and loses their shared
+      // memory.
       const [backend] = await world.sql<{ pid: number }[]>`
         SELECT pid FROM pg_stat_activity WHERE application_name = 'hub-webhook-fanout' LIMIT 1`
       process.kill(backend!.pid, 'SIGKILL')
@@ -126,7 +135,8 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
     const repeated = deliveries().length - BATCHES
     const acquiredAgain = (await acquisitions()) - acquiredBefore
     console.log(`${crashes} crashes: ${repeated} delivered again, ${acquiredAgain} partitions acquired again`)
-    // The process keeps unrecorded outcomes in memory and records them again after PostgreSQL is back.
+    // The process keeps unrecorded outcomes in memory and records them again after PostgreSQL is
+    // back.
     expect(repeated).toBe(0)
     expect(await logOf(endpoint)).toEqual({ lines: BATCHES, batches: BATCHES, failures: 0 })
   })

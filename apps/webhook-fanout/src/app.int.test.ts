@@ -1,4 +1,4 @@
-/** The whole fan-out on real Kafka and PostgreSQL, with real TLS receivers on the loopback address. */
+/** The whole fan-out on real Kafka and PostgreSQL, with real TLS receivers. */
 import { describe, expect, it } from '@effect/vitest'
 import { encodeId, eventBatchId } from '@hub/domain'
 import { statusResponse, type Received, tlsReceiver } from '@hub/testkit'
@@ -265,7 +265,8 @@ describe('a failed attempt', () => {
         async (q) =>
           (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 2,
       )
-      // After a delivery of another subscription of the partition, a further attempt would have been made.
+      // After a delivery of another subscription of the partition, a further attempt would have
+      // been made.
       const other = yield* tlsReceiver(certificate)
       yield* hub.subscribe(account, other.url())
       yield* hub.emit(account, 1)

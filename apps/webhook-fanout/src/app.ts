@@ -1,7 +1,7 @@
 /**
- * Composes the fan-out in the order of the data flow: the consumer group assigns partitions, a partition collects events
- * into batches, the deliverer attempts them, and the recorder of the partition records the outcomes. Source:
- * architecture, Webhooks.
+ * Composes the fan-out in the order of the data flow: the consumer group assigns partitions, a
+ * partition collects events into batches, the deliverer attempts them, and the recorder of the
+ * partition records the outcomes. Source: architecture, Webhooks.
  */
 import { makeSupervisor } from '@hub/actor'
 import { type GroupControl, joinWithRetry, topicNames } from '@hub/kafka'
@@ -32,7 +32,7 @@ const subscriptionsBy = {
   disabled: Metric.withAttributes(metrics.subscriptions, { state: 'disabled' }),
 }
 
-/** Runs the fan-out until the scope closes. Then it finishes attempts within `stopDrainMs` and leaves the group. */
+/** Runs the fan-out until the scope closes, which drains attempts and leaves the group. */
 export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: FanoutOptions) {
   const store = yield* FanoutStore
   const settings = yield* FanoutSettings
@@ -85,7 +85,8 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
     REDELIVERIES_EVERY,
     store.redeliveries.pipe(
       Effect.flatMap((open) => Effect.forEach(open, partitions.redeliver, { discard: true })),
-      // The next turn reads again what was deleted, what another process owns now, or what PostgreSQL did not store.
+      // The next turn reads again what was deleted, what another process owns now, or what
+      // PostgreSQL did not store.
       Effect.catch((error) =>
         Effect.logWarning('fan-out: could not store redeliveries; trying again', error),
       ),
@@ -139,7 +140,8 @@ export const makeFanout = Effect.fnUntraced(function* ({ memberFile, prefix }: F
       yield* Metric.update(subscriptionsBy.enabled, sum((partition) => partition.subscriptions()) - disabled)
       yield* Metric.update(subscriptionsBy.disabled, disabled)
       yield* deliverer.observe
-      // The lease may have been in doubt when a batch was due; no other event would begin its attempt.
+      // The lease may have been in doubt when a batch was due; no other event would begin its
+      // attempt.
       deliverer.pump()
     }),
   )

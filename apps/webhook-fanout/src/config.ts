@@ -1,4 +1,4 @@
-/** Limits and intervals of the fan-out, with the reasons of their defaults. Only tests change them. */
+/** Limits and intervals of the fan-out, with their reasons. Only tests change them. */
 import { DELIVERY_RULES, type DeliveryRules } from '@hub/domain'
 import { RECEIVER_DEADLINE_MS } from '@hub/webhooks'
 import { Context } from 'effect'
@@ -12,43 +12,45 @@ export interface Settings extends DeliveryRules {
   readonly deadlineMs: number
 
   /**
-   * Attempts in flight in this process. Each has a socket and some dozens of kB. 256 attempts to receivers that answer in
-   * 10 ms are 25,000 attempts/s, more than PostgreSQL records.
+   * Attempts in flight in this process. Each has a socket and some dozens of kB. 256 attempts to
+   * receivers that answer in 10 ms are 25,000 attempts/s, more than PostgreSQL records.
    */
   readonly inFlight: number
-  /** Of these, for all failing subscriptions together. Half of the process serves the others, however many hang. */
+  /** Of these, for all failing subscriptions. The other half serves healthy ones. */
   readonly inFlightFailing: number
   /** For one subscription: 160 batches/s to a receiver that answers in 100 ms. */
   readonly inFlightEach: number
-  /** For one failing subscription: one attempt that hangs, and one that may show that the receiver is back. */
+  /** For one failing subscription: one attempt may hang while the other succeeds. */
   readonly inFlightEachFailing: number
   /**
-   * Attempts of one healthy subscription that have begun and are not recorded. A crash of this process delivers at most
-   * these a second time. It is large enough that 240 successes can wait or be recorded while 16 attempts are in flight.
+   * Attempts of one healthy subscription that have begun and are not recorded. A crash of this
+   * process delivers at most these a second time. It is large enough that 240 successes can wait or
+   * be recorded while 16 attempts are in flight.
    */
   readonly unrecordedEach: number
-  /** The same for the whole process. No attempt begins above it, so memory stays bounded while PostgreSQL is away. */
+  /** The same for the process. It bounds memory while PostgreSQL is away. */
   readonly unrecorded: number
 
   /**
-   * Outcomes that are recorded without waiting for more: half of what `unrecordedEach` leaves beside `inFlightEach`. So
-   * one group gathers while the other is recorded.
+   * Outcomes that are recorded without waiting for more: half of what `unrecordedEach` leaves
+   * beside `inFlightEach`. So one group gathers while the other is recorded.
    */
   readonly recordTogether: number
   /**
-   * How long a success waits for others, ms. Its slot is free meanwhile, so this only delays the delivery log. Failures,
-   * and successes of a failing subscription, do not wait: the next attempts depend on them.
+   * How long a success waits for others, ms. Its slot is free meanwhile, so this only delays the
+   * delivery log. Failures, and successes of a failing subscription, do not wait: the next attempts
+   * depend on them.
    */
   readonly recordWithinMs: number
 
   /** Batches in the ready queue of a subscription; the others stay in PostgreSQL. */
   readonly readyQueueLength: number
-  /** Bodies in ready queues, bytes. Above it a batch is queued without its body, which is read before the attempt. */
+  /** Bodies in ready queues, bytes. Above it, bodies are read before their attempts. */
   readonly bodyBytes: number
   /** Concurrent reads of due batches. Half of the connections remain for recording and storing. */
   readonly concurrentReads: number
 
-  /** Events that are collected and not stored in PostgreSQL, for each partition; above it the partition is paused. */
+  /** Events that are not stored yet, per partition; above it the partition is paused. */
   readonly collectedEvents: number
   /** The same in characters of their bodies. */
   readonly collectedCharacters: number
@@ -58,9 +60,9 @@ export interface Settings extends DeliveryRules {
   /** Interval between deletions of rows of deleted subscriptions, ms. */
   readonly clearEveryMs: number
 
-  /** How long a rebalance waits for attempts in flight, so that the next owner does not repeat them, ms. */
+  /** How long a rebalance waits until attempts are recorded, ms. Others would repeat them. */
   readonly revokeDrainMs: number
-  /** The same at shutdown: most of the 10 s that a process has, without the time to leave the group and close. */
+  /** The same at shutdown, of the 10 s that a process has to leave the group and close. */
   readonly stopDrainMs: number
 }
 

@@ -1,4 +1,4 @@
-/** Starts the webhook fan-out: reads the environment, builds the layers and runs the app until a signal. */
+/** Starts the webhook fan-out: reads the environment, builds the layers and runs the app. */
 // Imported by their own paths, because the whole package takes 25 MB more.
 import * as NodeFileSystem from '@effect/platform-node/NodeFileSystem'
 import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
@@ -22,9 +22,9 @@ import { FanoutStore } from './store/store.port.ts'
 const APP = 'webhook-fanout'
 
 /**
- * Connections to PostgreSQL: two read due batches, the others store and record. Each server process behind a connection
- * has its own plans and caches, and statements rotate over all of them, so few connections are faster
- * (docs/decisions/0022).
+ * Connections to PostgreSQL: two read due batches, the others store and record. Each server process
+ * behind a connection has its own plans and caches, and statements rotate over all of them, so few
+ * connections are faster (docs/decisions/0022).
  */
 const CONNECTIONS = 4
 

@@ -1,4 +1,4 @@
-/** The metrics of the fan-out. Labels have few values: never an account, a subscription or a host. */
+/** The metrics of the fan-out. No label is an account, a subscription or a host. */
 import { Metric } from 'effect'
 
 export const metrics = {

@@ -1,7 +1,7 @@
 /**
- * Array literals of PostgreSQL for statements that use `unnest`. The values must not need quotes: UUIDs, numbers,
- * timestamps and words of the domain. The driver's own conversion inspects every value, which took a twentieth of
- * the projector's time.
+ * Array literals of PostgreSQL for statements that use `unnest`. The values must not need quotes:
+ * UUIDs, numbers, timestamps and words of the domain. The driver's own conversion inspects every
+ * value, which took a twentieth of the projector's time.
  */
 
 /** An array literal; `null` becomes the element `NULL`. */

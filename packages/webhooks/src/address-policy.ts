@@ -1,7 +1,8 @@
 /**
- * The address policy: the addresses to which webhooks may be sent. It is checked when a subscription is created and again
- * for every connection, because DNS may return another address later. Source: specification, Webhook subscription
- * endpoints (address rules); architecture, Webhooks.
+ * The address policy: the addresses to which webhooks may be sent. It is checked when a
+ * subscription is created and again for every connection, because DNS may return another address
+ * later. Source: specification, Webhook subscription endpoints (address rules); architecture,
+ * Webhooks.
  */
 import { refineSetting, settings } from '@hub/config'
 import { type Config, Context, Data, Effect, Layer, Result } from 'effect'
@@ -21,29 +22,29 @@ export class AddressNotPublic extends Data.TaggedError('AddressNotPublic')<{}> {
 /** The host has no address, or no name server answers. A retry may succeed. */
 export class HostUnresolvable extends Data.TaggedError('HostUnresolvable')<{}> {}
 
-/** All addresses of a name. A failure and an empty result mean the same. It must have its own timeout. */
+/** All addresses of a name; empty means failure. It must have its own timeout. */
 export type ResolveName = (name: string) => Effect.Effect<ReadonlyArray<ResolvedAddress>, HostUnresolvable>
 
 export interface AddressPolicyOptions {
   /**
-   * Exceptions in the form of `readAllowedHost`, for tests and local use. An allowed name may resolve to any address; an
-   * allowed address counts as public for every name.
+   * Exceptions in the form of `readAllowedHost`, for tests and local use. An allowed name may
+   * resolve to any address; an allowed address counts as public for every name.
    */
   readonly allowedHosts: ReadonlySet<string>
   /** Resolves names without an exception. Default: the name servers of the system. */
   readonly resolveName?: ResolveName
 }
 
-/** The timeout of one query, ms, and the tries for each name server. A second is a tenth of the delivery deadline. */
+/** The timeout of a query, a tenth of the delivery deadline, and the tries per server. */
 const DNS_TIMEOUT_MS = 1000
 const DNS_TRIES = 2
-/** For all servers and tries together: well below the 20 s of the request that creates a subscription. */
+/** For all servers and tries: well below the 20 s of a request. */
 const DNS_DEADLINE = '3 seconds'
 
 /**
- * Queries the name servers directly. `getaddrinfo` would block one of the four threads of this process for files and
- * look-ups, so a few names with a hung server would stop all others. It would also use the search domains of our network
- * and the hosts file, which clients must not reach.
+ * Queries the name servers directly. `getaddrinfo` would block one of the four threads of this
+ * process for files and look-ups, so a few names with a hung server would stop all others. It would
+ * also use the search domains of our network and the hosts file, which clients must not reach.
  *
  * `servers` (`address:port`) replace the name servers of the system.
  */
@@ -56,7 +57,8 @@ export const askNameServers =
       const ask = (query: () => Promise<ReadonlyArray<string>>, family: 4 | 6) =>
         Effect.tryPromise(query).pipe(
           Effect.map((addresses) => addresses.map((address) => ({ address, family }))),
-          // One family may be missing or unanswered. The addresses of the other are checked and used.
+          // One family may be missing or unanswered. The addresses of the other are checked and
+          // used.
           Effect.orElseSucceed(() => []),
         )
       const answers = yield* Effect.all(
@@ -86,13 +88,13 @@ const askSystemResolver: ResolveName = (name) =>
 
 export interface AddressPolicyShape {
   /**
-   * Checks the URL of a new subscription. Resolves the host, and fails if any of its addresses is not public. Ends within
-   * about 3 s.
+   * Checks the URL of a new subscription. Resolves the host, and fails if any of its addresses is
+   * not public. Ends within about 3 s.
    */
   readonly checkUrl: (url: string) => Effect.Effect<void, UrlRefused>
   /**
-   * All addresses of a host (a name or an IP literal without brackets), all of them allowed. The caller must connect to
-   * one of these and not resolve the name again.
+   * All addresses of a host (a name or an IP literal without brackets), all of them allowed. The
+   * caller must connect to one of these and not resolve the name again.
    */
   readonly addressesOf: (
     host: string,
@@ -138,7 +140,7 @@ export const makeAddressPolicy = (options: AddressPolicyOptions): AddressPolicyS
   }
 }
 
-/** Hosts that need not be public, in the form of `readAllowedHost`. An invalid entry is an error at startup. */
+/** Hosts that need not be public. An invalid entry is an error at startup. */
 export const allowedHostsConfig: Config.Config<ReadonlySet<string>> = refineSetting(
   settings.webhookAllowedHosts,
   (entries) => {

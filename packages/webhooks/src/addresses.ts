@@ -1,10 +1,11 @@
 /**
- * Decides which IP addresses are public. Pure. Source: specification, Webhook subscription endpoints (address rules, 3);
- * IANA IPv4 and IPv6 Special-Purpose Address Registries.
+ * Decides which IP addresses are public. Pure. Source: specification, Webhook subscription
+ * endpoints (address rules, 3); IANA IPv4 and IPv6 Special-Purpose Address Registries.
  *
- * IPv4 has a deny list, because nearly all of its space is assigned. IPv6 has an allow list of one entry: everything
- * outside of global unicast (2000::/3) is special. That excludes loopback, unique local, link-local, multicast,
- * IPv4-mapped (::ffff:0:0/96), IPv4-compatible (::/96) and both NAT64 prefixes (64:ff9b::/96, 64:ff9b:1::/48).
+ * IPv4 has a deny list, because nearly all of its space is assigned. IPv6 has an allow list of one
+ * entry: everything outside of global unicast (2000::/3) is special. That excludes loopback, unique
+ * local, link-local, multicast, IPv4-mapped (::ffff:0:0/96), IPv4-compatible (::/96) and both NAT64
+ * prefixes (64:ff9b::/96, 64:ff9b:1::/48).
  */
 import { isIPv4, isIPv6 } from 'node:net'
 
@@ -98,14 +99,15 @@ const allowedIpv6 = ipv6Within(IPV6_ALLOWED)
 const refusedIpv6 = IPV6_REFUSED.map(ipv6Within)
 
 /**
- * ISATAP (RFC 5214) embeds an IPv4 address after an interface identifier of 0000:5efe or 0200:5efe, under any prefix.
- * A random other address matches with a probability of one in two billion.
+ * ISATAP (RFC 5214) embeds an IPv4 address after an interface identifier of 0000:5efe or 0200:5efe,
+ * under any prefix. A random other address matches with a probability of one in two billion.
  */
 const isIsatap = (address: bigint): boolean => ((address >> 32n) & 0xfdff_ffffn) === 0x5efen
 
 /**
- * Whether a webhook may be delivered to this address: an IPv4 address in dotted decimal or an IPv6 address in any
- * spelling of RFC 4291. Anything else, a zone id (`fe80::1%eth0`) included, is not public.
+ * Whether a webhook may be delivered to this address: an IPv4 address in dotted decimal or an IPv6
+ * address in any spelling of RFC 4291. Anything else, a zone id (`fe80::1%eth0`) included, is not
+ * public.
  */
 export const isPublicAddress = (ip: string): boolean => {
   if (isIPv4(ip)) {

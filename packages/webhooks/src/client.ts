@@ -1,6 +1,7 @@
 /**
- * The webhook client: signs a batch, sends it, and decides by the status alone whether the attempt has succeeded. Source:
- * specification, Delivery of events (2, 5), Signature; contract, Webhook subscription.
+ * The webhook client: signs a batch, sends it, and decides by the status alone whether the attempt
+ * has succeeded. Source: specification, Delivery of events (2, 5), Signature; contract, Webhook
+ * subscription.
  */
 import { settings } from '@hub/config'
 import { signatureHeader } from '@hub/domain'
@@ -20,15 +21,16 @@ import { readWebhookUrl, UrlRefused, type WebhookUrl } from './url.ts'
 export const RECEIVER_DEADLINE_MS = 10_000
 
 /**
- * A response body is discarded, but it must leave the socket before the connection can serve the next request. A body
- * above these limits is not waited for: its connection is closed.
+ * A response body is discarded, but it must leave the socket before the connection can serve the
+ * next request. A body above these limits is not waited for: its connection is closed.
  */
 const DISCARDED_BODY_BYTES = 16_384
 const DISCARDED_BODY_MS = 1000
 
 /**
- * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets of many receivers could
- * reach the limit of file descriptors (1024 by default), of which Kafka and PostgreSQL need some.
+ * With so many open sockets, each delivery closes its own afterwards. Otherwise idle sockets of
+ * many receivers could reach the limit of file descriptors (1024 by default), of which Kafka and
+ * PostgreSQL need some.
  */
 const KEEP_ALIVE_SOCKETS = 512
 
@@ -37,7 +39,7 @@ const PARSED_URLS = 10_000
 
 const USER_AGENT = `SMS-Delivery-Hub/${packageJson.version}`
 
-/** Idle timeout of a connection, ms. Common servers close after 5 s or more, and this side must close first. */
+/** Idle timeout, ms. Common servers close after 5 s, and this side must close first. */
 const KEEP_ALIVE_MS = 4000
 
 export interface Delivery {
@@ -67,24 +69,25 @@ export type DeliveryResult =
       readonly reason: FailureReason
     }
 
-/** This process could not make the attempt (out of sockets, shutting down). It does not count; retry it shortly. */
+/** This process lacks sockets or shuts down. The attempt does not count; retry it. */
 export class AttemptNotMade extends Data.TaggedError('AttemptNotMade')<{ readonly detail: string }> {}
 
-/** The file of `HUB_WEBHOOK_CA_FILE` cannot be read or contains no certificate. A retry fails again. */
+/** The file of `HUB_WEBHOOK_CA_FILE` is unreadable or has no certificate. Do not retry. */
 export class CaFileUnusable extends Data.TaggedError('CaFileUnusable')<{ readonly detail: string }> {}
 
 export interface WebhookClientShape {
   /**
-   * Begins a delivery without a fiber, because there are thousands per second. `done` is called once, within `deadlineMs`
-   * and possibly before this returns. Every fault of the receiver is a result; redirects are not followed. Returns a
-   * function that aborts the delivery: it closes the connection, and `done` is not called any more.
+   * Begins a delivery without a fiber, because there are thousands per second. `done` is called
+   * once, within `deadlineMs` and possibly before this returns. Every fault of the receiver is a
+   * result; redirects are not followed. Returns a function that aborts the delivery: it closes the
+   * connection, and `done` is not called any more.
    */
   readonly begin: (
     delivery: Delivery,
     deadlineMs: number,
     done: (result: DeliveryResult | AttemptNotMade) => void,
   ) => () => void
-  /** The same as an effect, with a default deadline of 10 s. An interruption closes the connection. */
+  /** The same as an effect; the default deadline is 10 s. An interruption aborts it. */
   readonly deliver: (
     delivery: Delivery,
     options?: { readonly deadlineMs?: number },
@@ -92,7 +95,7 @@ export interface WebhookClientShape {
   readonly openSockets: () => number
 }
 
-/** The deadlines of attempts: for the response status, and for the response body that is discarded. */
+/** The deadlines of attempts: for the status and for the discarded body. */
 interface AttemptDeadlines {
   readonly status: DeadlineQueue<Attempt>
   readonly body: DeadlineQueue<Attempt>
@@ -207,7 +210,10 @@ const failed = (reason: FailureReason, durationMs: number): DeliveryResult => ({
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gu
 
-/** Makes a client with the address policy of its context. `extraCa`: PEM certificates to trust besides the default ones. */
+/**
+ * Makes a client with the address policy of its context. `extraCa`: PEM certificates to trust
+ * besides the default ones.
+ */
 export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | null) {
   const policy = yield* AddressPolicy
   const clock = yield* Clock.Clock
@@ -239,7 +245,8 @@ export const makeWebhookClient = Effect.fnUntraced(function* (extraCa: string | 
           keepAliveTimeout: KEEP_ALIVE_MS,
           // A receiver may ask for a longer idle timeout, but gets at most a minute.
           keepAliveMaxTimeout: 60_000,
-          // Attempts have their own deadlines (`AttemptDeadlines`), which cost less than undici's timers.
+          // Attempts have their own deadlines (`AttemptDeadlines`), which cost less than undici's
+          // timers.
           headersTimeout: 0,
           bodyTimeout: 0,
         }),
@@ -341,8 +348,8 @@ export class WebhookClient extends Context.Service<WebhookClient, WebhookClientS
   '@hub/webhooks/WebhookClient',
 ) {
   /**
-   * Setting: `HUB_WEBHOOK_CA_FILE`, a PEM file of certificates to trust besides the default ones. It is off by default; a
-   * warning at startup shows that it is on.
+   * Setting: `HUB_WEBHOOK_CA_FILE`, a PEM file of certificates to trust besides the default ones.
+   * It is off by default; a warning at startup shows that it is on.
    */
   static readonly layer: Layer.Layer<
     WebhookClient,

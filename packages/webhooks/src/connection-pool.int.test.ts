@@ -17,7 +17,7 @@ const makeClient = Effect.gen(function* () {
     body: Buffer.from('[]'),
     secrets: [Redacted.make('whsec_1')],
   } as const
-  /** Ends in another turn of the event loop, like the fan-out, which begins the next attempt there. */
+  /** Ends in another turn of the event loop, where the fan-out begins the next attempt. */
   const deliver = (url: string, deadlineMs = 5000) =>
     Effect.tap(client.deliver({ url, ...delivery }, { deadlineMs }), nextTurn)
   return { deliver, openSockets: client.openSockets }
@@ -30,7 +30,7 @@ const succeeded = expect.objectContaining({ succeeded: true })
 const noneOpen = (openSockets: () => number) =>
   Effect.promise(() => eventually(() => openSockets() === 0, { withinMs: 10_000, everyMs: 5 }))
 
-/** A TCP proxy to a port. It keeps the first connection (`lost`) without a response and forwards the others. */
+/** A TCP proxy that holds the first connection (`lost`) and forwards the others. */
 const proxyWithoutFirst = Effect.fnUntraced(function* (port: number) {
   const lost = Promise.withResolvers<Socket>()
   let connections = 0

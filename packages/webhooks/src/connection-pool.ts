@@ -1,7 +1,7 @@
 /**
- * Connections to receivers, each for one request at a time. The free connection that was used last serves the next
- * request, and the others close when they are idle. So a receiver has no more connections than attempts in flight.
- * Why not undici's pool: docs/decisions/0033.
+ * Connections to receivers, each for one request at a time. The free connection that was used last
+ * serves the next request, and the others close when they are idle. So a receiver has no more
+ * connections than attempts in flight. Why not undici's pool: docs/decisions/0033.
  */
 import { Client } from 'undici'
 
@@ -68,7 +68,8 @@ export class ConnectionPool {
     const client = new Client(origin.url, this.#options)
     const connection: Connection = { client, origin }
     origin.all.add(connection)
-    // Drops a free connection that was closed. With a request, undici reconnects or fails the request.
+    // Drops a free connection that was closed. With a request, undici reconnects or fails the
+    // request.
     client.on('disconnect', () => {
       const index = origin.free.indexOf(connection)
       if (index === -1) return

@@ -1,6 +1,6 @@
 /**
- * Opens the sockets to receivers: only to addresses that the address policy has just allowed, and over TLS with a
- * certificate for the host name. No other code opens sockets to receivers.
+ * Opens the sockets to receivers: only to addresses that the address policy has just allowed, and
+ * over TLS with a certificate for the host name. No other code opens sockets to receivers.
  */
 import { Context, Effect, Exit } from 'effect'
 import { isIP, type LookupFunction } from 'node:net'
@@ -11,7 +11,7 @@ import type { AddressPolicyShape } from './address-policy.ts'
 export interface ConnectorOptions {
   readonly policy: AddressPolicyShape
   readonly secureContext: SecureContext
-  /** Timeout for opening a connection: the deadline of a delivery, because no delivery waits longer. */
+  /** Timeout for opening a connection: no delivery waits longer than its deadline. */
   readonly connectTimeoutMs: number
 }
 
@@ -22,15 +22,15 @@ export interface SafeConnector {
 }
 
 /**
- * The addresses of a host are tried one after the other, each except the last for so long, ms. Node's default of 250 ms
- * is too short for a receiver on another continent.
+ * The addresses of a host are tried one after the other, each except the last for so long, ms.
+ * Node's default of 250 ms is too short for a receiver on another continent.
  */
 const ATTEMPT_TIMEOUT_MS = 1500
 
 /**
- * Makes the connector. It resolves a name once for each connection, checks all of its addresses, and connects to one of
- * them. So DNS cannot return another address after the check. An IP literal is checked before, because Node does not
- * look it up.
+ * Makes the connector. It resolves a name once for each connection, checks all of its addresses,
+ * and connects to one of them. So DNS cannot return another address after the check. An IP literal
+ * is checked before, because Node does not look it up.
  */
 export const makeSafeConnector = (
   options: ConnectorOptions,
@@ -60,8 +60,8 @@ export const makeSafeConnector = (
     secureContext: options.secureContext,
     // Explicit, so that no environment variable can turn it off.
     rejectUnauthorized: true,
-    // No TLS session is resumed: Node does not check the host name of a resumed session again, and undici also keeps
-    // sessions of connections that failed this check.
+    // No TLS session is resumed: Node does not check the host name of a resumed session again, and
+    // undici also keeps sessions of connections that failed this check.
     maxCachedSessions: 0,
     lookup: lookupChecked,
     autoSelectFamily: true,
@@ -69,7 +69,8 @@ export const makeSafeConnector = (
   })
 
   const opened: buildConnector.connector = (target, done) => {
-    // Certificates and server name indication do not contain the trailing dot of a fully qualified name.
+    // Certificates and server name indication do not contain the trailing dot of a fully qualified
+    // name.
     const servername = isIP(target.hostname) === 0 ? target.hostname.replace(/\.$/u, '') : undefined
     open += 1
     let counted = true

@@ -1,9 +1,9 @@
 /**
- * Deadlines of equal length for many waits, with one timer for all of them. The client starts thousands of waits per
- * second, and hardly any of them reaches its deadline.
+ * Deadlines of equal length for many waits, with one timer for all of them. The client starts
+ * thousands of waits per second, and hardly any of them reaches its deadline.
  *
- * The entries are a linked list, not a `Map`: what has passed through a map stays in memory until V8 collects the whole
- * heap (docs/decisions/0027).
+ * The entries are a linked list, not a `Map`: what has passed through a map stays in memory until
+ * V8 collects the whole heap (docs/decisions/0027).
  */
 export class DeadlineQueue<A> {
   readonly #ms: number
@@ -13,7 +13,7 @@ export class DeadlineQueue<A> {
   #last: DeadlineEntry<A> | null = null
   #timer: NodeJS.Timeout | null = null
 
-  /** `ms`: the length of each wait; `onDeadline` is called with the value of a wait that reaches its deadline. */
+  /** `ms`: the length of each wait. `onDeadline` gets the value of an expired wait. */
   constructor(ms: number, onDeadline: (value: A) => void) {
     this.#ms = ms
     this.#onDeadline = onDeadline
@@ -49,7 +49,7 @@ export class DeadlineQueue<A> {
     entry.next = null
   }
 
-  /** The timer stays when the queue becomes empty, for the next wait. It does not keep the process alive. */
+  /** The timer survives an empty queue, but does not keep the process alive. */
   #startTimer(ms: number): void {
     this.#timer = setTimeout(() => this.#onTimer(), ms)
     this.#timer.unref()

@@ -5,7 +5,7 @@ import { Effect, type Scope } from 'effect'
 const TYPE_A = 1
 const TYPE_AAAA = 28
 
-/** The addresses of a name; `null`: no response. `asked` counts the queries for this name and family, from 1. */
+/** The addresses of a name; `null`: no response. `asked` counts its queries, from 1. */
 export type Answer = (name: string, family: 4 | 6, asked: number) => ReadonlyArray<string> | null
 
 export interface DnsServer {

@@ -1,8 +1,9 @@
 /**
- * Enables a subscription that was disabled by failures. Source: specification, Webhook endpoint states.
+ * Enables a subscription that was disabled by failures. Source: specification, Webhook endpoint
+ * states.
  *
- * The caller inserts a `SubscriptionChanged` into the outbox in the same transaction; the fan-out then delivers the
- * backlog.
+ * The caller inserts a `SubscriptionChanged` into the outbox in the same transaction; the fan-out
+ * then delivers the backlog.
  */
 import { enable, type SubscriptionStatus } from '@hub/domain'
 import type { Queries } from '@hub/store'

@@ -1,4 +1,4 @@
-/** Translates connection errors to the failure reasons of the contract (Webhook subscription, `reason`). */
+/** Translates connection errors to the failure reasons of the contract. */
 import { AddressNotPublic, HostUnresolvable } from './address-policy.ts'
 
 /** Why an attempt failed. Each reason is a fault of the receiver. */
@@ -17,7 +17,7 @@ const REFUSED = new Set(['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDO
 
 const TIMED_OUT = new Set(['ETIMEDOUT', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT'])
 
-/** This process lacks a resource or is shutting down. Such an error says nothing about the receiver. */
+/** This process lacks a resource or shuts down: not a fault of the receiver. */
 const LOCAL = new Set([
   'EMFILE',
   'ENFILE',
@@ -36,7 +36,8 @@ const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
 /**
- * The failure reason of a connection error. `null`: it was a fault of this process, and the attempt does not count.
+ * The failure reason of a connection error. `null`: it was a fault of this process, and the attempt
+ * does not count.
  *
  * All other errors (the connection broke, or the response was not HTTP) are a `connection_reset`.
  */

@@ -14,7 +14,7 @@ const certificate = await authority.issue(NAMES)
 /** Short, to keep the tests short: the default is ten seconds. */
 const DEADLINE_MS = 400
 
-/** The real client with the real resolver, which queries the given name server. Only 127.0.0.1 counts as public. */
+/** The real client and resolver, with a given name server. 127.0.0.1 counts as public. */
 const clientOver = Effect.fnUntraced(function* (nameServer?: string) {
   const policy = makeAddressPolicy({
     allowedHosts: new Set(['127.0.0.1']),

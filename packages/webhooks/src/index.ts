@@ -1,4 +1,4 @@
-/** Webhooks, for command-api, the fan-out and hubctl: address policy, client, enabling and redelivery. */
+/** Webhooks: address policy, client, enabling of subscriptions, and redelivery. */
 export { isPublicAddress } from './addresses.ts'
 export {
   AttemptNotMade,

@@ -1,10 +1,11 @@
 /**
- * Redeliveries: the hub's staff has the events of a period delivered again. Source: specification, What the service does,
- * and Delivery of events, 10.
+ * Redeliveries: the hub's staff has the events of a period delivered again. Source: specification,
+ * What the service does, and Delivery of events, 10.
  *
- * A request is a row. The fan-out finds it and stores the events of the period, from the journal and with their ids, in
- * separate batches. The delivery log marks their attempts. They do not change the endpoint health: their failures do not
- * disable the subscription, and their successes do not release a backlog.
+ * A request is a row. The fan-out finds it and stores the events of the period, from the journal
+ * and with their ids, in separate batches. The delivery log marks their attempts. They do not
+ * change the endpoint health: their failures do not disable the subscription, and their successes
+ * do not release a backlog.
  */
 import { randomUUID } from 'node:crypto'
 import { decodeId } from '@hub/domain'
@@ -15,8 +16,8 @@ export interface RedeliveryRequest {
   /** `we_…`, of any account. */
   readonly subscription: string
   /**
-   * Events recorded at or after `from` and before `until`, milliseconds since the epoch. Events recorded after the request
-   * are not part of it, because they are delivered anyway.
+   * Events recorded at or after `from` and before `until`, milliseconds since the epoch. Events
+   * recorded after the request are not part of it, because they are delivered anyway.
    */
   readonly from: number
   readonly until: number
@@ -31,7 +32,10 @@ export interface Redelivery {
   readonly batches: number
   /** Batches that are neither delivered nor failed. */
   readonly pending: number
-  /** When the last event was stored in a batch, milliseconds since the epoch; `null`: not yet. It waits while disabled. */
+  /**
+   * When the last event was stored in a batch, milliseconds since the epoch; `null`: not yet. It
+   * waits while disabled.
+   */
   readonly finishedAt: number | null
 }
 
@@ -43,7 +47,8 @@ export class RedeliveryRefused extends Data.TaggedError('RedeliveryRefused')<{
 /**
  * Requests a redelivery and returns its id. A repeated request delivers the events once more.
  *
- * It contains all events with the types of the subscription, also those from before the subscription was created.
+ * It contains all events with the types of the subscription, also those from before the
+ * subscription was created.
  */
 export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
   from,
@@ -63,7 +68,8 @@ export const requestRedelivery = Effect.fn('requestRedelivery')(function* ({
     const createdFrom = new Date(from)
     const createdBefore = new Date(Math.min(until, found.now.getTime()))
     if (createdFrom >= createdBefore) return 'period_empty'
-    // Times never decrease along a journal, so a period is a range of sequence numbers. The fan-out reads from its start.
+    // Times never decrease along a journal, so a period is a range of sequence numbers. The fan-out
+    // reads from its start.
     await q`
       INSERT INTO webhooks.redeliveries (id, endpoint_id, created_from, created_before, after_sequence)
       VALUES (${id}, ${endpoint}, ${createdFrom}, ${createdBefore}, coalesce(

@@ -1,4 +1,4 @@
-/** A TCP server without TLS on the loopback address, for tests of connections that break before TLS is established. */
+/** A TCP server on the loopback address, for connections that break before TLS. */
 import { createServer, type Server, type Socket } from 'node:net'
 import { Effect, type Scope } from 'effect'
 

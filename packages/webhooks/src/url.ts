@@ -1,6 +1,6 @@
 /**
- * The syntax rules for the URL of a subscription. Pure: `address-policy.ts` resolves names. Source: specification,
- * Webhook subscription endpoints (address rules); contract, Webhook subscription.
+ * The syntax rules for the URL of a subscription. Pure: `address-policy.ts` resolves names. Source:
+ * specification, Webhook subscription endpoints (address rules); contract, Webhook subscription.
  */
 import { Data } from 'effect'
 import { isIP } from 'node:net'
@@ -11,7 +11,7 @@ export const WEBHOOK_URL_MAX_LENGTH = 1024
 /** The address rule that a URL violates. */
 export type UrlRule = 'too_long' | 'not_a_url' | 'not_https' | 'credentials' | 'not_public' | 'not_resolvable'
 
-/** Messages for clients. They contain the rule, but nothing about our network: no address, resolver or cause. */
+/** Messages for clients. They must contain no information about our network. */
 const MESSAGES: Record<UrlRule, string> = {
   too_long: `The address is longer than ${WEBHOOK_URL_MAX_LENGTH} characters.`,
   not_a_url: 'The address is not a valid URL.',
@@ -21,7 +21,7 @@ const MESSAGES: Record<UrlRule, string> = {
   not_resolvable: 'The host name of the address cannot be resolved.',
 }
 
-/** The URL is refused: 422 `webhook_url_invalid`, `param` `url`. Clients may see `message`. A retry is refused again. */
+/** 422 `webhook_url_invalid`, `param` `url`. Clients may see `message`. Do not retry. */
 export class UrlRefused extends Data.TaggedError('UrlRefused')<{
   readonly rule: UrlRule
   readonly message: string
@@ -42,17 +42,18 @@ export interface WebhookUrl {
 }
 
 /**
- * The canonical form of a host, for comparisons. `new URL()` turns decimal, octal, hexadecimal and full-width spellings
- * of an IPv4 address into dotted decimal, and names into lower-case ASCII. This function also removes brackets and the
- * trailing dot of a fully qualified name: `localhost.` is localhost.
+ * The canonical form of a host, for comparisons. `new URL()` turns decimal, octal, hexadecimal and
+ * full-width spellings of an IPv4 address into dotted decimal, and names into lower-case ASCII.
+ * This function also removes brackets and the trailing dot of a fully qualified name: `localhost.`
+ * is localhost.
  */
 const canonicalHost = (hostname: string): string =>
   hostname.startsWith('[') ? hostname.slice(1, -1) : hostname.replace(/\.$/u, '')
 
-/** White space and control characters, which `new URL()` would silently remove, and unpaired surrogates. */
+/** Characters that `new URL()` would silently remove, and unpaired surrogates. */
 const UNWANTED = /[\p{Cc}\p{Cs}\s]/u
 
-/** User information: the text between the slashes and the first `@` before path, query or fragment. */
+/** User information: the text before the first `@` of the authority. */
 const HAS_USERINFO = /^[a-z][a-z0-9+.-]*:[\\/]*[^\\/?#]*@/iu
 
 /** Parses a URL, or returns the rule that it violates. Does not check the addresses of the host. */
@@ -74,8 +75,8 @@ export const readWebhookUrl = (text: string): WebhookUrl | UrlRefused => {
 }
 
 /**
- * The canonical form of a host in `HUB_WEBHOOK_ALLOWED_HOSTS`; `null` if it is neither a name nor an address. IPv6
- * addresses may be with or without brackets.
+ * The canonical form of a host in `HUB_WEBHOOK_ALLOWED_HOSTS`; `null` if it is neither a name nor
+ * an address. IPv6 addresses may be with or without brackets.
  */
 export const readAllowedHost = (text: string): string | null => {
   const host = isIP(text) === 6 ? `[${text}]` : text
@@ -83,7 +84,8 @@ export const readAllowedHost = (text: string): string | null => {
   const url = URL.parse(`https://${host}/`)
   if (url === null || url.port !== '') return null
   const canonical = canonicalHost(url.hostname)
-  // `new URL()` also accepts characters that no name contains. A pattern like `*` must not seem to work.
+  // `new URL()` also accepts characters that no name contains. A pattern like `*` must not seem to
+  // work.
   return isIP(canonical) !== 0 || /^[a-z0-9._-]+$/u.test(canonical) ? canonical : null
 }
 

@@ -1,6 +1,6 @@
 /**
- * The partitions that the consumer group has assigned to this process: opens each of them, and closes it when the
- * assignment changes or another process turns out to own it.
+ * The partitions that the consumer group has assigned to this process: opens each of them, and
+ * closes it when the assignment changes or another process turns out to own it.
  */
 import type { Supervisor } from '@hub/actor'
 import { type Assignment, EventLog, type GroupControl, type IncomingRecord, webhooksKey } from '@hub/kafka'
@@ -10,14 +10,14 @@ import { metrics } from '../metrics.ts'
 import { FanoutStore, type OpenRedelivery } from '../store/store.port.ts'
 import { openPartition, type Partition } from './partition.ts'
 
-/** Between tries to open a partition while PostgreSQL or Kafka is away: from 200 ms, doubling, to 2 s. */
+/** Between tries to open a partition: from 200 ms, doubling, to 2 s. */
 const OPEN_PAUSE = Schedule.jittered(
   Schedule.min([Schedule.exponential('200 millis'), Schedule.spaced('2 seconds')]),
 )
 
 /**
- * A lost partition is acquired again after this time, unless a new assignment comes first. A shorter time would take it
- * back from a process that the group has assigned it to.
+ * A lost partition is acquired again after this time, unless a new assignment comes first. A
+ * shorter time would take it back from a process that the group has assigned it to.
  */
 const REOPEN_PAUSE = '5 seconds'
 
@@ -53,7 +53,8 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
         'assigned partitions: events expired from the topic before they were stored; continuing at the first record',
       ).pipe(Effect.annotateLogs({ topic, partition: number, position, low }))
     }
-    // Behind the end: the topic was created anew. Events that are stored in a batch are not stored again.
+    // Behind the end: the topic was created anew. Events that are stored in a batch are not stored
+    // again.
     const startAt = position > high ? low : Math.max(position, low)
     const sources = (yield* store.sources).filter(
       ({ account, mode }) => log.partitionOf(webhooksKey(account, mode)) === number,

@@ -1,9 +1,9 @@
 /**
- * Collects events into batches: up to a number of events, or those within a time window from the first one. Pure: the
- * caller passes the time. Source: specification, Delivery of events, 1.
+ * Collects events into batches: up to a number of events, or those within a time window from the
+ * first one. Pure: the caller passes the time. Source: specification, Delivery of events, 1.
  *
- * Events stay here until they are stored (`dueBatches`, then `markStored`). So a failed transaction changes nothing, and
- * the lowest offset that is not stored is always known.
+ * Events stay here until they are stored (`dueBatches`, then `markStored`). So a failed transaction
+ * changes nothing, and the lowest offset that is not stored is always known.
  */
 
 /** An event for a subscription. */
@@ -39,8 +39,8 @@ export interface CollectorOptions {
 }
 
 /**
- * The events of one partition that are not stored yet, by subscription. The scans below visit only subscriptions with
- * events: those with traffic in the last second.
+ * The events of one partition that are not stored yet, by subscription. The scans below visit only
+ * subscriptions with events: those with traffic in the last second.
  */
 export class Collector<S> {
   readonly #options: CollectorOptions
@@ -74,7 +74,7 @@ export class Collector<S> {
     this.#characters += event.body.length
   }
 
-  /** When a batch is due, milliseconds since the epoch; `-Infinity`: a full batch is due now; `null`: there is none. */
+  /** When a batch is due, ms since the epoch; `-Infinity`: a full one is due; `null`: none. */
   nextDue(): number | null {
     let due: number | null = null
     for (const { addedAt } of this.#buffers.values()) {
@@ -86,8 +86,8 @@ export class Collector<S> {
   }
 
   /**
-   * The batches that are due at `now`: at most `limit` events in all, but at least one batch if any is due. The events
-   * stay until `markStored`.
+   * The batches that are due at `now`: at most `limit` events in all, but at least one batch if any
+   * is due. The events stay until `markStored`.
    */
   dueBatches(now: number, limit: number): ReadonlyArray<BatchCandidate<S, CollectedEvent>> {
     const { batchEvents, batchWindowMs } = this.#options
@@ -105,7 +105,7 @@ export class Collector<S> {
     return due
   }
 
-  /** Removes stored batches. A subscription that was dropped meanwhile has no events left to remove. */
+  /** Removes stored batches. A subscription may have been dropped meanwhile. */
   markStored(batches: ReadonlyArray<BatchCandidate<S, CollectedEvent>>): void {
     for (const { subscription, events } of batches) {
       const buffer = this.#buffers.get(subscription)

@@ -1,4 +1,4 @@
-/** One partition on a real PostgreSQL and with a real receiver, under a clock that the test moves. */
+/** One partition on a real PostgreSQL with a real receiver and a clock that the test moves. */
 import { describe, expect, it } from '@effect/vitest'
 import { makeSupervisor } from '@hub/actor'
 import { encodeId } from '@hub/domain'
@@ -24,7 +24,10 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const START = Date.UTC(2026, 0, 5, 12)
 
-/** After so many turns of the event loop without a call in progress, no further call follows: fibers may yield in between. */
+/**
+ * After so many turns of the event loop without a call in progress, no further call follows: fibers
+ * may yield in between.
+ */
 const IDLE_TURNS = 25
 
 /** A partition under a clock that stands still until it is moved. */
@@ -185,7 +188,8 @@ describe('a receiver that is down for a day', () => {
         yield* TestClock.setTime(batch!.next_attempt_at.getTime())
         yield* settle
       }
-      // At the time of the next attempt the subscription reads due batches once more. Time must stand still for that.
+      // At the time of the next attempt the subscription reads due batches once more. Time must
+      // stand still for that.
       const [last] = yield* pending(hub, endpoint)
       yield* TestClock.setTime(last!.next_attempt_at.getTime())
       yield* settle
@@ -387,7 +391,8 @@ describe('the stored position', () => {
       yield* read(4)
       expect(yield* position).toBe(-1)
       yield* pass(600)
-      // Fourteen events are collected. The first ten are a full batch, so the position passes only these.
+      // Fourteen events are collected. The first ten are a full batch, so the position passes only
+      // these.
       yield* read(10)
       expect(yield* position).toBe(10)
       yield* pass(400)

@@ -1,9 +1,9 @@
 /**
- * One partition of `hub.webhooks.v1`: ingests its records, collects events into batches, and stores the batches
- * together with the position. Source: architecture, Webhooks.
+ * One partition of `hub.webhooks.v1`: ingests its records, collects events into batches, and stores
+ * the batches together with the position. Source: architecture, Webhooks.
  *
- * The position is the lowest offset of an event that some subscription does not have in a stored batch. After a crash
- * the next owner reads from there, and no other state is needed.
+ * The position is the lowest offset of an event that some subscription does not have in a stored
+ * batch. After a crash the next owner reads from there, and no other state is needed.
  */
 import { decodeId } from '@hub/domain'
 import {
@@ -67,11 +67,11 @@ export interface Partition {
   readonly ingest: (
     records: ReadonlyArray<IncomingRecord>,
   ) => Effect.Effect<void, StorageError | KafkaUnavailable>
-  /** Stores the next batches of a redelivery, if its subscription is in this partition and enabled. */
+  /** Stores the next batches of a redelivery, if its subscription is here and enabled. */
   readonly redeliver: (redelivery: OpenRedelivery) => Effect.Effect<void, StorageError | PartitionLost>
   /** Passes an outcome to the recorder. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
-  /** Stores batches and records outcomes until interrupted; fails when another process owns the partition. */
+  /** Stores batches and records outcomes; fails when another process owns the partition. */
   readonly run: Effect.Effect<never, PartitionLost>
   /** Aborts everything. Synchronous, so that nothing goes on after the partition was given away. */
   readonly close: () => void
@@ -223,7 +223,8 @@ export const openPartition = Effect.fnUntraced(function* (options: PartitionOpti
     const stored = yield* store.storeBatches(ownership, next, newBatches).pipe(
       Effect.catchTag('StorageRejected', (error) => {
         if (!isDeletedSubscription(error)) return Effect.fail(error)
-        // A subscription was deleted, and the record of that is not ingested yet. The rest is stored in the next turn.
+        // A subscription was deleted, and the record of that is not ingested yet. The rest is
+        // stored in the next turn.
         const uuids = new Set(newBatches.map(({ subscription }) => subscription.uuid))
         return Effect.as(Effect.forEach(uuids, subscriptions.reload), null)
       }),

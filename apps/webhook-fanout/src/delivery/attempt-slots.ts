@@ -1,10 +1,11 @@
 /**
  * Decides which subscription may make the next attempt. Pure. Source: architecture, Webhooks.
  *
- * A process has a number of slots, one for each attempt in flight. Subscriptions take slots in turn, up to a bound for
- * each, which is lower while a subscription fails. All failing subscriptions together have only a part of the slots, so
- * hung receivers do not stop the others. A slot is free when its attempt ends. Outcomes that are not recorded yet have
- * their own bounds: for a subscription, which limits what a crash repeats, and for the process.
+ * A process has a number of slots, one for each attempt in flight. Subscriptions take slots in
+ * turn, up to a bound for each, which is lower while a subscription fails. All failing
+ * subscriptions together have only a part of the slots, so hung receivers do not stop the others. A
+ * slot is free when its attempt ends. Outcomes that are not recorded yet have their own bounds: for
+ * a subscription, which limits what a crash repeats, and for the process.
  */
 
 /** What a slot is taken for. */
@@ -76,7 +77,7 @@ export class AttemptSlots<H extends SlotHolder> {
     ;(holder.failing ? this.#failingQueue : this.#healthyQueue).push(holder)
   }
 
-  /** Takes a slot for the next holder; `null` if no holder may take one, or a limit of the process is reached. */
+  /** Takes a slot for the next holder; `null` if the limits do not allow any. */
   take(): H | null {
     if (this.#taken >= this.#limits.inFlight || this.#unrecorded >= this.#limits.unrecorded) return null
     this.#failingTurn = !this.#failingTurn

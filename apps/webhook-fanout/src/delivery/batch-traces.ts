@@ -1,6 +1,7 @@
 /**
- * The traces of batches that wait for their delivery. An attempt is a span under the last traced event of its batch, with
- * links to the other events. Traces are kept only in memory, so attempts after a restart are not traced.
+ * The traces of batches that wait for their delivery. An attempt is a span under the last traced
+ * event of its batch, with links to the other events. Traces are kept only in memory, so attempts
+ * after a restart are not traced.
  *
  * Names and attributes: OpenTelemetry, HTTP client spans.
  */
@@ -10,7 +11,7 @@ import type { CollectedEvent } from '../batching/collector.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { PendingBatch } from './pending-batch.ts'
 
-/** Traced batches in memory; above it the oldest is forgotten. A receiver that is away for a day leaves many. */
+/** Traced batches in memory; above it the oldest is forgotten. */
 const MAX_BATCHES = 10_000
 /** Links of one span; a batch has up to a hundred events. */
 const MAX_LINKS = 32

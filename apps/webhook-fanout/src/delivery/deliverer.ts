@@ -1,9 +1,11 @@
 /**
- * Makes the delivery attempts of this process: takes batches from ready queues, up to the limits of the slots, and
- * reports each outcome. Source: specification, Delivery of events (5 to 9); architecture, Webhooks.
+ * Makes the delivery attempts of this process: takes batches from ready queues, up to the limits of
+ * the slots, and reports each outcome. Source: specification, Delivery of events (5 to 9);
+ * architecture, Webhooks.
  *
- * Flow: `offer` (a batch was stored) or a read of due batches → ready queue → attempt → `host.report` → the outcome
- * recorder → `recorded`. The next attempts are made while the outcomes of the last ones are recorded.
+ * Flow: `offer` (a batch was stored) or a read of due batches → ready queue → attempt →
+ * `host.report` → the outcome recorder → `recorded`. The next attempts are made while the outcomes
+ * of the last ones are recorded.
  */
 import type { Supervisor } from '@hub/actor'
 import { Tracing } from '@hub/telemetry'
@@ -22,7 +24,7 @@ import { makeWakeSignal } from './wake-signal.ts'
 
 /** What the deliverer needs from the process and the partitions. */
 export interface DeliveryHost {
-  /** No other process can own the partitions now. Checked in the turn of the event loop in which attempts begin. */
+  /** No other process can own the partitions now. Checked when attempts begin. */
   readonly mayBegin: () => boolean
   /** Passes an outcome to the recorder, which calls `recorded` afterwards. */
   readonly report: (subscription: Subscription, outcome: Outcome) => void
@@ -39,8 +41,8 @@ export interface Deliverer {
   /** Adds batches that were just stored. */
   readonly offer: (subscription: Subscription, batches: ReadonlyArray<PendingBatch>) => void
   /**
-   * An outcome is recorded. `health` is `null` if the subscription is deleted; `nextDueAt` if the batch has ended, or if
-   * the outcome was recorded before.
+   * An outcome is recorded. `health` is `null` if the subscription is deleted; `nextDueAt` if the
+   * batch has ended, or if the outcome was recorded before.
    */
   readonly recorded: (
     subscription: Subscription,
@@ -50,13 +52,13 @@ export interface Deliverer {
   ) => void
   /** Begins attempts where the limits allow it, at the end of this turn of the event loop. */
   readonly pump: () => void
-  /** Waits until every attempt is recorded, at most so long, ms. The host must prevent new attempts meanwhile. */
+  /** Waits until every attempt is recorded, at most so long, ms. */
   readonly drain: (atMostMs: number) => Effect.Effect<void>
-  /** Updates the gauges. Call it once in a while: an update with each attempt would cost too much. */
+  /** Updates the gauges. An update with each attempt would cost too much. */
   readonly observe: Effect.Effect<void>
 }
 
-/** The secrets in force at `now`, the current one first; `null`: the current one cannot be decrypted. */
+/** The valid secrets, the current one first; `null`: it cannot be decrypted. */
 const secretsAt = ({ record }: Subscription, now: number): Delivery['secrets'] | null => {
   const { previousSecret, rotationEndsAt, secret } = record
   if (secret === null) return null
@@ -101,8 +103,9 @@ export const makeDeliverer: (
 
     let pumping = false
     /**
-     * Attempts begin together, after everything that has arrived in this turn of the event loop. Then they wake the
-     * process of a receiver once; single attempts would wake it again each time (docs/decisions/0032).
+     * Attempts begin together, after everything that has arrived in this turn of the event loop.
+     * Then they wake the process of a receiver once; single attempts would wake it again each time
+     * (docs/decisions/0032).
      */
     const pump = () => {
       if (pumping) return
@@ -141,7 +144,8 @@ export const makeDeliverer: (
     ) {
       const body = yield* Effect.orElseSucceed(store.body(batch.uuid), () => undefined)
       if (batch.attempt !== running) return
-      // The batch was deleted with its subscription, or another owner of the partition has delivered it.
+      // The batch was deleted with its subscription, or another owner of the partition has
+      // delivered it.
       if (body === null) abandon(subscription, batch)
       else if (body === undefined) postpone(subscription, batch)
       else attempt(subscription, batch, running, body)
@@ -232,7 +236,7 @@ export const makeDeliverer: (
       pump()
     }
 
-    /** Removes an attempt from the slots. False: it had none, like the expiry of a disabled subscription. */
+    /** Removes an attempt from the slots. False: an expiry without a slot. */
     const finish = (subscription: Subscription, batch: PendingBatch): boolean => {
       const running = batch.attempt
       if (running === null) return false

@@ -1,8 +1,10 @@
 /**
- * Ready queues: the few batches of each subscription that are attempted next. All other batches stay in PostgreSQL.
+ * Ready queues: the few batches of each subscription that are attempted next. All other batches
+ * stay in PostgreSQL.
  *
- * A new batch enters its queue directly. Due batches are read when the timer of their subscription fires or its queue
- * runs low. A read continues behind the last one (see `Scan`) until something may have become due before it.
+ * A new batch enters its queue directly. Due batches are read when the timer of their subscription
+ * fires or its queue runs low. A read continues behind the last one (see `Scan`) until something
+ * may have become due before it.
  */
 import { type Supervisor, TimerHeap } from '@hub/actor'
 import { Clock, Effect, FiberSet, Semaphore } from 'effect'
@@ -12,7 +14,7 @@ import type { Subscription } from '../subscriptions/subscription.ts'
 import type { PendingBatch } from './pending-batch.ts'
 import { makeWakeSignal } from './wake-signal.ts'
 
-/** The pause before the next try after PostgreSQL or this process prevented a read or an attempt, ms. */
+/** The pause after PostgreSQL or this process prevented a read or an attempt, ms. */
 export const TROUBLE_PAUSE_MS = 1000
 
 export interface ReadyQueuesHost {
@@ -121,7 +123,8 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
       subscription.probe = null
     }
     if (found.nextDueAt !== null) wakeAt(subscription, found.nextDueAt)
-    // At the end of a scan, the next one begins at the start: other batches may have become due meanwhile.
+    // At the end of a scan, the next one begins at the start: other batches may have become due
+    // meanwhile.
     const mayHaveMore =
       found.cursor === null ? cursor !== null || found.batches.length === limit : !subscription.hasUnreadDue
     if (mayHaveMore) {
@@ -153,7 +156,7 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     bodyBytes: () => bodyBytes,
     clear,
     forgetBody,
-    /** Adds a new batch if all due batches before it are in the queue; otherwise a read finds it. */
+    /** Adds a new batch if no due batch is unread; otherwise a read finds it. */
     offer: (subscription: Subscription, batch: PendingBatch) => {
       const { hasUnreadDue, reading, readyQueue } = subscription
       if (!hasUnreadDue && !reading && readyQueue.length < settings.readyQueueLength)

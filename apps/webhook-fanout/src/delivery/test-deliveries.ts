@@ -1,7 +1,8 @@
 /**
- * Test deliveries (`POST …/test`): command-api inserts a request in PostgreSQL, and the first process of the fan-out that
- * finds it makes the attempt at once. A test delivery changes neither queue, endpoint health nor journal, so any process
- * may make it, whoever owns the partition. Source: contract, Webhook subscription; docs/decisions/0011.
+ * Test deliveries (`POST …/test`): command-api inserts a request in PostgreSQL, and the first
+ * process of the fan-out that finds it makes the attempt at once. A test delivery changes neither
+ * queue, endpoint health nor journal, so any process may make it, whoever owns the partition.
+ * Source: contract, Webhook subscription; docs/decisions/0011.
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
 import { Effect, FiberSet, Metric } from 'effect'
@@ -13,8 +14,9 @@ import { FanoutStore, type TestDelivery } from '../store/store.port.ts'
 const POLL_EVERY = '200 millis'
 
 /**
- * Test deliveries in flight in this process, beside the attempts. A subscription has at most one, so only so many hung
- * receivers together delay the others, and command-api tells those clients to try again.
+ * Test deliveries in flight in this process, beside the attempts. A subscription has at most one,
+ * so only so many hung receivers together delay the others, and command-api tells those clients to
+ * try again.
  */
 const MAX_IN_FLIGHT = 32
 

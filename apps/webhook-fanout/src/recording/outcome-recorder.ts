@@ -1,9 +1,11 @@
 /**
- * Records the outcomes of delivery attempts of one partition in PostgreSQL, in the order in which the attempts ended.
+ * Records the outcomes of delivery attempts of one partition in PostgreSQL, in the order in which
+ * the attempts ended.
  *
- * Flow: deliverer → `report` → one transaction for a group of outcomes → `Deliverer.recorded`. An outcome stays in
- * memory until PostgreSQL has committed it, so a crash of PostgreSQL loses none. A crash of this process loses those in
- * memory: the next owner of the partition delivers their batches again. See docs/decisions/0034.
+ * Flow: deliverer → `report` → one transaction for a group of outcomes → `Deliverer.recorded`. An
+ * outcome stays in memory until PostgreSQL has committed it, so a crash of PostgreSQL loses none. A
+ * crash of this process loses those in memory: the next owner of the partition delivers their
+ * batches again. See docs/decisions/0034.
  */
 import type { StorageError } from '@hub/store'
 import { Clock, Effect, Metric } from 'effect'
@@ -27,7 +29,7 @@ export interface RecorderOptions {
   readonly ownership: Ownership
   /** Learns what is recorded. */
   readonly deliverer: Pick<Deliverer, 'recorded'>
-  /** Reads a subscription (UUID) again. It was deleted, and the record of its deletion has not been read yet. */
+  /** Reads a deleted subscription (UUID) again, before the record of its deletion arrives. */
   readonly reload: (uuid: string) => Effect.Effect<unknown, StorageError>
 }
 
@@ -90,7 +92,7 @@ export const makeOutcomeRecorder = Effect.fnUntraced(function* (options: Recorde
   } satisfies OutcomeRecorder
 })
 
-/** Logs that PostgreSQL now has the subscription as disabled; the event for the account is in the same transaction. */
+/** Logs a disabled subscription. The transaction also inserted the event for the account. */
 const logDisabled = Effect.fnUntraced(function* (subscription: Subscription) {
   yield* Metric.update(metrics.disabled, 1)
   yield* Effect.logWarning('outcome recorder: disabled a webhook subscription, because it kept failing').pipe(

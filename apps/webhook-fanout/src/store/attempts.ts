@@ -1,4 +1,4 @@
-/** `webhooks.attempts`: the delivery log, one row for each attempt and expiry. Owner: webhook-fanout. */
+/** `webhooks.attempts`: the delivery log, with attempts and expiries. Owner: webhook-fanout. */
 import { randomBytes } from 'node:crypto'
 import { NEW_ID_RANDOM_BYTES, newUuid } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'

@@ -1,6 +1,6 @@
 /**
- * `webhooks.batch_events`: which events are in which batch. It prevents that an event that is read twice gets into two
- * batches of a subscription. Owner: webhook-fanout. Ids are UUIDs.
+ * `webhooks.batch_events`: which events are in which batch. It prevents that an event that is read
+ * twice gets into two batches of a subscription. Owner: webhook-fanout. Ids are UUIDs.
  */
 import { type Queries, sqlArray } from '@hub/store'
 
@@ -9,7 +9,7 @@ export interface BatchEvent {
   readonly event: string
 }
 
-/** Of these events, those that are in a batch already: of the redelivery, or (`null`) in an ordinary one. */
+/** Of these events, those in a batch of the redelivery or, for `null`, in an ordinary one. */
 export const selectBatchEvents = (q: Queries, events: ReadonlyArray<BatchEvent>, redelivery: string | null) =>
   q<BatchEvent[]>`
     SELECT endpoint_id AS endpoint, event_id AS event FROM webhooks.batch_events

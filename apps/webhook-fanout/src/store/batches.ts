@@ -1,6 +1,7 @@
 /**
- * `webhooks.batches`: webhook batches that wait for their delivery. A batch that has ended is deleted; its attempts are
- * in `webhooks.attempts`. Owner: webhook-fanout. Reads of due batches: `due-batches.ts`.
+ * `webhooks.batches`: webhook batches that wait for their delivery. A batch that has ended is
+ * deleted; its attempts are in `webhooks.attempts`. Owner: webhook-fanout. Reads of due batches:
+ * `due-batches.ts`.
  */
 import type { BatchDeliveryState } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
@@ -40,8 +41,8 @@ export interface BatchChange {
 }
 
 /**
- * Deletes the batches that have ended and reschedules the others. A batch changes only if it still has the number of
- * attempts from before its outcome. Returns the UUIDs of the changed batches.
+ * Deletes the batches that have ended and reschedules the others. A batch changes only if it still
+ * has the number of attempts from before its outcome. Returns the UUIDs of the changed batches.
  */
 export const applyChanges = async (
   q: Queries,

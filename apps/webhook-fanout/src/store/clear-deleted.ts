@@ -5,14 +5,14 @@ import type { Queries } from '@hub/store'
 const ROWS_PER_STEP = 2000
 
 /**
- * When a deleted subscription counts as cleared. A process that has not read the deletion yet may still write for it,
- * but not longer than the retry window of a day.
+ * When a deleted subscription counts as cleared. A process that has not read the deletion yet may
+ * still write for it, but not longer than the retry window of a day.
  */
 const CLEARED_AFTER_DAYS = 2
 
 /**
- * Deletes some rows. Returns how many; 0: none are left for now. The row of the subscription itself stays, so that its
- * id remains known as deleted.
+ * Deletes some rows. Returns how many; 0: none are left for now. The row of the subscription itself
+ * stays, so that its id remains known as deleted.
  */
 export const clearDeleted = async (q: Queries): Promise<number> => {
   const deleted = await q<{ id: string }[]>`

@@ -1,9 +1,10 @@
 /**
- * Reads of due batches from `webhooks.batches`. The rule is the domain's (`dueAction`); the suite of the store checks that
- * these queries follow it.
+ * Reads of due batches from `webhooks.batches`. The rule is the domain's (`dueAction`); the suite
+ * of the store checks that these queries follow it.
  *
- * A backlog passes through here as fast as it is delivered. So rows are taken as the bytes that the driver has received:
- * a body of 100 events is delivered from there, and is neither made a string nor copied.
+ * A backlog passes through here as fast as it is delivered. So rows are taken as the bytes that the
+ * driver has received: a body of 100 events is delivered from there, and is neither made a string
+ * nor copied.
  */
 import { encodeId } from '@hub/domain'
 import { type Queries, sqlArray } from '@hub/store'
@@ -27,9 +28,10 @@ type BatchCells = readonly [
 const textOf = (cell: Cell): string => cell?.toString('latin1') ?? ''
 
 /**
- * The driver receives a few bodies in one buffer. A body that is smaller than this part of its buffer is copied, because
- * it would otherwise keep the whole buffer in memory. So the memory is at most three times what `bodyBytes` counts. The
- * two or three bodies of a hundred events in a buffer are delivered one after the other and need no copy.
+ * The driver receives a few bodies in one buffer. A body that is smaller than this part of its
+ * buffer is copied, because it would otherwise keep the whole buffer in memory. So the memory is at
+ * most three times what `bodyBytes` counts. The two or three bodies of a hundred events in a buffer
+ * are delivered one after the other and need no copy.
  */
 const SMALL_PART = 3
 
@@ -52,14 +54,14 @@ const pendingOf = ([id, attempts, queuedAt, nextAttemptAt, , redelivery, body]: 
   }
 }
 
-/** In the order of `BatchCells`. Times are numbers (ms; for the cursor µs), which cost less to convert than dates. */
+/** In the order of `BatchCells`. Numbers cost less to convert than dates. */
 const columns = (q: Queries, body: Fragment) => q`
   id, attempts, (date_part('epoch', queued_at) * 1000)::bigint, (date_part('epoch', next_attempt_at) * 1000000)::bigint, first_sequence,
   redelivery, ${body}`
 
 /**
- * The rows of a query, moved out of its result. The driver's query objects, and what they reference, stay in memory until
- * V8 collects the whole heap (docs/decisions/0027).
+ * The rows of a query, moved out of its result. The driver's query objects, and what they
+ * reference, stay in memory until V8 collects the whole heap (docs/decisions/0027).
  */
 const rowsOf = async <Row = BatchCells>(query: {
   raw(): PromiseLike<unknown>
@@ -73,7 +75,7 @@ const cursorBehind = (rows: ReadonlyArray<BatchCells>, limit: number): BatchCurs
     : { dueAt: numberOf(last[3]), sequence: numberOf(last[4]) }
 }
 
-/** What is due at `now`: in the order of due times or, of a released backlog, in the order of events. */
+/** Due batches by due time or, of a released backlog, in the order of events. */
 export const selectDue = async (
   q: Queries,
   { cursor: behind, endpoint, limit, probe, releasedAt, withBodies, without }: DueRequest,
@@ -128,8 +130,8 @@ export const selectExpired = async (
   now: number,
   { retryWindowMs }: Pick<Settings, 'retryWindowMs'>,
 ): Promise<FoundBatches> => {
-  // Ordinary batches are queued in the order of their events, so the oldest ones have the lowest sequence. The few batches
-  // of redeliveries are not.
+  // Ordinary batches are queued in the order of their events, so the oldest ones have the lowest
+  // sequence. The few batches of redeliveries are not.
   const selected = q`
     SELECT ${columns(q, q`NULL`)} FROM webhooks.batches
     WHERE endpoint_id = ${endpoint} AND NOT (id = ANY(${sqlArray([...without])}::uuid[]))`

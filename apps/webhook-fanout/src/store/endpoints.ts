@@ -1,6 +1,6 @@
 /**
- * `webhooks.endpoints`: webhook subscriptions. command-api creates and changes them; the fan-out writes endpoint health
- * and `cleared_at`.
+ * `webhooks.endpoints`: webhook subscriptions. command-api creates and changes them; the fan-out
+ * writes endpoint health and `cleared_at`.
  */
 import {
   encodeId,
@@ -70,7 +70,7 @@ export const selectSources = async (q: Queries): Promise<ReadonlyArray<EventSour
   return rows.map(({ account, mode }) => ({ account: encodeId('acc', account), mode }))
 }
 
-/** Keeps the subscription (UUID) from being deleted during the transaction. False: it is deleted. */
+/** Prevents deletion of the subscription (UUID) in the transaction. False: it is deleted. */
 export const lockUndeleted = async (q: Queries, uuid: string): Promise<boolean> => {
   const rows = await q`
     SELECT 1 FROM webhooks.endpoints WHERE id = ${uuid} AND deleted_at IS NULL FOR KEY SHARE`

@@ -1,6 +1,7 @@
 /**
- * The suite of the store: random lives of a subscription on PostgreSQL and on the store in memory, which calls the
- * domain. Both must return the same due batches, delivery log and endpoint health, so the SQL follows the domain.
+ * The suite of the store: random lives of a subscription on PostgreSQL and on the store in memory,
+ * which calls the domain. Both must return the same due batches, delivery log and endpoint health,
+ * so the SQL follows the domain.
  */
 import { describe, expect, it } from '@effect/vitest'
 import { Context, Effect, Layer, Scope } from 'effect'
@@ -70,8 +71,9 @@ const attempts = (most: number, fail: boolean): Step => ({ kind: 'attempts', mos
 const takenOver = (fail: boolean): Step => ({ kind: 'attempts', most: 2, fail, tookMs: 5, takenOver: true })
 
 /**
- * One batch fails each time. It is attempted early because others succeed, until the limit of early attempts. Then all
- * batches fail until the subscription is disabled. After it is enabled, that batch is attempted once more, though not first.
+ * One batch fails each time. It is attempted early because others succeed, until the limit of early
+ * attempts. Then all batches fail until the subscription is disabled. After it is enabled, that
+ * batch is attempted once more, though not first.
  */
 const REFUSED_TOO_OFTEN: ReadonlyArray<Step> = [
   store(1),

@@ -1,4 +1,4 @@
-/** The store of the fan-out on PostgreSQL: composes the statements of the tables and decrypts secrets. */
+/** The store on PostgreSQL: composes the statements of the tables and decrypts secrets. */
 import { encodeId, envelopeOf, eventBatchId, type SubscriptionView, testDeliveryEvent } from '@hub/domain'
 import { MasterKeyEncryption, type Queries, ReadEvents, Sql, uuidOf } from '@hub/store'
 import { Clock, Effect, Layer, Redacted } from 'effect'

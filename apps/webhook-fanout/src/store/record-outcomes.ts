@@ -1,6 +1,7 @@
 /**
- * The transaction that records the outcomes of attempts. It applies the rule of the domain (`applyOutcome`) to each
- * outcome, in order, and stores the results: batches, endpoint health and delivery log.
+ * The transaction that records the outcomes of attempts. It applies the rule of the domain
+ * (`applyOutcome`) to each outcome, in order, and stores the results: batches, endpoint health and
+ * delivery log.
  */
 import {
   applyOutcome,
@@ -27,7 +28,7 @@ interface AppliedOutcome {
   readonly after: BatchDeliveryState
 }
 
-/** The batch as the deliverer knows it. PostgreSQL itself counts the early attempts before this one. */
+/** The batch as the deliverer knows it. PostgreSQL counts the earlier early attempts. */
 const stateOf = (batch: PendingBatch): BatchDeliveryState => ({
   status: 'pending',
   attempts: batch.attempts,
@@ -84,7 +85,7 @@ const recordHealth = async (
   return { attempts, health: { status, consecutiveFailures, backlogReleasedAt, action } }
 }
 
-/** Records outcomes, oldest first. `null`: another process owns the partition, and nothing was changed. */
+/** Records outcomes, oldest first. `null`: another process owns the partition. */
 export const recordOutcomes = async (
   q: Queries,
   owner: Ownership,

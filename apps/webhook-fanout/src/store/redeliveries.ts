@@ -1,4 +1,4 @@
-/** `webhooks.redeliveries`: requested redeliveries and their progress. The fan-out writes only the progress. */
+/** `webhooks.redeliveries`: requested redeliveries. The fan-out writes their progress. */
 import { encodeId, type Mode } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import type { NewBatch, OpenRedelivery, RedeliveryProgress } from './store.port.ts'

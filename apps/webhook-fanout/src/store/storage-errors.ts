@@ -15,8 +15,8 @@ export const isDeletedSubscription = (error: StorageError): boolean =>
   error instanceof StorageRejected && error.code === '23503'
 
 /**
- * Repeats an effect while it fails with a `StorageError`, without end, and logs each failure. Nothing is lost meanwhile:
- * the caller keeps its input in memory.
+ * Repeats an effect while it fails with a `StorageError`, without end, and logs each failure.
+ * Nothing is lost meanwhile: the caller keeps its input in memory.
  */
 export const retryStorage =
   (message: string, partition: number) =>

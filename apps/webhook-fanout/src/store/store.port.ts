@@ -1,9 +1,9 @@
 /**
- * The port to the fan-out's tables. Adapters: `postgres-store.ts`, and `testing/memory-store.ts` for simulated time.
- * Their suite is `postgres-store.int.test.ts`.
+ * The port to the fan-out's tables. Adapters: `postgres-store.ts`, and `testing/memory-store.ts`
+ * for simulated time. Their suite is `postgres-store.int.test.ts`.
  *
- * Every change for a partition carries the epoch of its owner. A process that has lost the partition without knowing
- * it (a zombie) changes nothing. Source: architecture, Webhooks.
+ * Every change for a partition carries the epoch of its owner. A process that has lost the
+ * partition without knowing it (a zombie) changes nothing. Source: architecture, Webhooks.
  */
 import type { EndpointHealth, HealthAction, Mode } from '@hub/domain'
 import type { StorageError } from '@hub/store'
@@ -14,7 +14,7 @@ import type { Outcome } from '../delivery/outcome.ts'
 import type { BatchCursor, PendingBatch } from '../delivery/pending-batch.ts'
 import type { SubscriptionRecord } from '../subscriptions/subscription.ts'
 
-/** Another process owns the partition now. Nothing was changed, and a retry changes nothing either. */
+/** Another process owns the partition. Nothing was changed; a retry fails again. */
 export class PartitionLost extends Data.TaggedError('PartitionLost')<{ readonly partition: number }> {}
 
 /** A partition and the epoch under which this process owns it. */
@@ -46,7 +46,7 @@ export interface RecordedHealth extends Omit<EndpointHealth, 'firstFailureAt'> {
 export interface RecordedOutcomes {
   /** By UUID of the subscription; a deleted subscription is missing. */
   readonly health: ReadonlyMap<string, RecordedHealth>
-  /** The next attempt of each batch that stays pending, by UUID. A batch whose outcome was recorded before is missing. */
+  /** When each remaining batch (UUID) is due, unless its outcome was recorded before. */
   readonly nextDue: ReadonlyMap<string, number>
 }
 
@@ -80,7 +80,7 @@ export interface RedeliveryProgress extends Pick<OpenRedelivery, 'id' | 'afterSe
 
 export interface FoundBatches {
   readonly batches: ReadonlyArray<PendingBatch>
-  /** When the next batch is due, milliseconds since the epoch; `null` if unknown, or if there is none. */
+  /** When the next batch is due, ms since the epoch; `null`: unknown, or none. */
   readonly nextDueAt: number | null
   /** Of the last batch found; `null` if there are no further due batches. */
   readonly cursor: BatchCursor | null
@@ -89,13 +89,13 @@ export interface FoundBatches {
 export interface DueRequest {
   /** UUID of the subscription. */
   readonly endpoint: string
-  /** Batches scheduled before this are due at once, milliseconds since the epoch; `null`: by their own schedule. */
+  /** Batches scheduled before this (ms since the epoch) are due at once. */
   readonly releasedAt: number | null
   /** The batch (UUID) that goes out before the rest of a released backlog. */
   readonly probe: string | null
   /**
-   * The scan continues behind this batch. It then skips the index entries of delivered batches, of which a long backlog
-   * leaves many. `null`: the scan starts at the beginning.
+   * The scan continues behind this batch. It then skips the index entries of delivered batches, of
+   * which a long backlog leaves many. `null`: the scan starts at the beginning.
    */
   readonly cursor: BatchCursor | null
   /** Batches (UUIDs) to leave out. */
@@ -124,7 +124,7 @@ export interface TestDelivery {
 }
 
 export interface FanoutStoreShape {
-  /** Takes a partition over and raises its epoch. `position` is the next offset to read; -1: none is stored. */
+  /** Takes a partition over and raises its epoch. `position`: next offset, -1 for none. */
   readonly acquire: (
     partition: number,
   ) => Effect.Effect<{ readonly epoch: number; readonly position: number }, StorageError>
@@ -135,15 +135,16 @@ export interface FanoutStoreShape {
   ) => Effect.Effect<ReadonlyArray<SubscriptionRecord>, StorageError>
   /** One subscription (UUID), or `null` if it is deleted. */
   readonly subscription: (uuid: string) => Effect.Effect<SubscriptionRecord | null, StorageError>
-  /** Events behind a journal sequence and created up to `createdUntil` (ms since the epoch), oldest first. */
+  /** Events after a sequence and created up to a time (ms since the epoch), oldest first. */
   readonly journal: (
     source: EventSource,
     range: { readonly afterSequence: number; readonly createdUntil: number; readonly limit: number },
   ) => Effect.Effect<ReadonlyArray<JournalEvent>, StorageError>
   /**
-   * Stores batches and moves the position, in one transaction. An event that the subscription already has in a batch is
-   * left out, so an event that is read twice is delivered in one batch. Returns the new batches with their bodies, in
-   * the given order. The batches of a redelivery are separate from the others.
+   * Stores batches and moves the position, in one transaction. An event that the subscription
+   * already has in a batch is left out, so an event that is read twice is delivered in one batch.
+   * Returns the new batches with their bodies, in the given order. The batches of a redelivery are
+   * separate from the others.
    */
   readonly storeBatches: (
     owner: Ownership,
@@ -152,8 +153,8 @@ export interface FanoutStoreShape {
     redelivery?: RedeliveryProgress | null,
   ) => Effect.Effect<ReadonlyArray<StoredBatch>, StorageError | PartitionLost>
   /**
-   * Due batches of an enabled subscription, at most `limit`: in the order of their due times or, of a released backlog,
-   * in the order of their events, with the probe first.
+   * Due batches of an enabled subscription, at most `limit`: in the order of their due times or, of
+   * a released backlog, in the order of their events, with the probe first.
    */
   readonly due: (request: DueRequest) => Effect.Effect<FoundBatches, StorageError>
   /** Batches of a disabled subscription whose retry window has closed. */
@@ -161,23 +162,24 @@ export interface FanoutStoreShape {
   /** The body of a pending batch (UUID), or `null` if the batch is gone. */
   readonly body: (batch: string) => Effect.Effect<Uint8Array | null, StorageError>
   /**
-   * Records outcomes in the order in which the attempts ended, in one transaction: delivery log, next attempts and
-   * endpoint health. Repeating a call records nothing twice: an outcome counts only for the attempt that it belongs to.
+   * Records outcomes in the order in which the attempts ended, in one transaction: delivery log,
+   * next attempts and endpoint health. Repeating a call records nothing twice: an outcome counts
+   * only for the attempt that it belongs to.
    */
   readonly record: (
     owner: Ownership,
     outcomes: ReadonlyArray<Outcome>,
   ) => Effect.Effect<RecordedOutcomes, StorageError | PartitionLost>
-  /** Redeliveries with events that are not stored in batches yet, oldest first, at most a hundred. */
+  /** Redeliveries with events that are not in batches yet, oldest first, at most 100. */
   readonly redeliveries: Effect.Effect<ReadonlyArray<OpenRedelivery>, StorageError>
-  /** Takes requested test deliveries, oldest first. One whose secret cannot be decrypted is left out. */
+  /** Takes requested test deliveries, oldest first, without those that cannot be signed. */
   readonly takeTestDeliveries: (limit: number) => Effect.Effect<ReadonlyArray<TestDelivery>, StorageError>
   /** Writes a test delivery to the delivery log, unless its subscription was deleted meanwhile. */
   readonly recordTestDelivery: (
     taken: TestDelivery,
     result: Pick<DeliveryResult, 'responseCode' | 'durationMs' | 'reason'>,
   ) => Effect.Effect<void, StorageError>
-  /** Releases a test delivery that this process could not make, so that a process takes it again. */
+  /** Releases a test delivery that could not be made, so that it is taken again. */
   readonly releaseTestDelivery: (taken: TestDelivery) => Effect.Effect<void, StorageError>
   /** Deletes some rows of deleted subscriptions. Returns how many; 0: none are left. */
   readonly clearDeleted: Effect.Effect<number, StorageError>

@@ -1,6 +1,6 @@
 /**
- * `webhooks.trials`: requested test deliveries, at most one for each subscription. command-api inserts a row; the
- * fan-out takes it and deletes it when the attempt is in the delivery log.
+ * `webhooks.trials`: requested test deliveries, at most one for each subscription. command-api
+ * inserts a row; the fan-out takes it and deletes it when the attempt is in the delivery log.
  */
 import type { EventType, Mode, SubscriptionStatus } from '@hub/domain'
 import type { Queries } from '@hub/store'
@@ -25,7 +25,7 @@ export interface TakenRow {
   readonly secret_rotation_ends_at: Date | null
 }
 
-/** Takes the oldest requests that no process has taken. Each is taken once, even by concurrent calls. */
+/** Takes the oldest requests, each once, even by concurrent calls. */
 export const takeTrials = async (q: Queries, limit: number): Promise<ReadonlyArray<TakenRow>> => q<
   TakenRow[]
 >`

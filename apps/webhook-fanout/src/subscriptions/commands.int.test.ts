@@ -1,4 +1,4 @@
-/** Commands for subscriptions: test deliveries, secret rotation, deletion; and the event of a disabled subscription. */
+/** Test deliveries, secret rotation, deletion, and the event of a disabled subscription. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from '@effect/vitest'
 import { decodeId, encodeId, eventIdOf, toTimestamp } from '@hub/domain'
@@ -204,13 +204,15 @@ describe('a deleted subscription', () => {
       yield* hub.emit(account, 1)
       yield* receiver.until((received) => received.length >= 2)
       yield* remove(hub, endpoint)
-      // No record announces the deletion. Remaining attempts are not logged, and soon the batches are deleted.
+      // No record announces the deletion. Remaining attempts are not logged, and soon the batches
+      // are deleted.
       yield* hub.eventually(
         async (q) =>
           (await q`SELECT 1 FROM webhooks.batches WHERE endpoint_id = ${endpoint.uuid}`).length === 0,
       )
       yield* hub.subscribe(account, otherReceiver.url())
-      // A round takes longer than the retry interval, so a round without an attempt shows that there are no more.
+      // A round takes longer than the retry interval, so a round without an attempt shows that
+      // there are no more.
       for (let before = -1; receiver.received.length !== before;) {
         before = receiver.received.length
         const delivered = otherReceiver.received.length

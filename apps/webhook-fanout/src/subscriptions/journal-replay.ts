@@ -1,6 +1,4 @@
-/**
- * Stores batches with events from the journal instead of the topic: for a new subscription, and for redeliveries.
- */
+/** Stores events from the journal in batches: for new subscriptions and redeliveries. */
 import { Effect } from 'effect'
 import { FanoutSettings } from '../config.ts'
 import {
@@ -19,7 +17,7 @@ const PAGE = 1000
 /** Batches of a redelivery that wait for their delivery; below it the next ones are stored. */
 const REDELIVERY_BATCHES = 200
 
-/** Clocks of processes differ by less. An event that was created later than that after a record was appended after it. */
+/** Clocks of processes differ by less: an event created later was appended later. */
 const CLOCK_SKEW_MS = 60_000
 
 export interface ReplayOptions {
@@ -48,9 +46,9 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
 
   return {
     /**
-     * Stores the events that a new subscription missed. A subscription is in PostgreSQL before its record is in the topic,
-     * so the partition may have read events in between. `appendedAt`: when the record was appended, milliseconds since
-     * the epoch.
+     * Stores the events that a new subscription missed. A subscription is in PostgreSQL before its
+     * record is in the topic, so the partition may have read events in between. `appendedAt`: when
+     * the record was appended, milliseconds since the epoch.
      */
     catchUp: Effect.fnUntraced(function* (subscription: Subscription, appendedAt: number) {
       let after = subscription.record.afterSequence
@@ -71,7 +69,7 @@ export const makeJournalReplay = Effect.fnUntraced(function* (options: ReplayOpt
       }
     }),
 
-    /** Stores the next batches of a redelivery, if its subscription is in this partition and enabled. */
+    /** Stores the next batches of a redelivery, if its subscription is here and enabled. */
     redeliver: Effect.fnUntraced(function* (redelivery: OpenRedelivery) {
       const subscription = subscriptions.get(redelivery.endpoint)
       let after = redelivery.afterSequence

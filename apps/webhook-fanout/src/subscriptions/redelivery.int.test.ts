@@ -89,7 +89,8 @@ describe('a redelivery', () => {
       const receiver = yield* tlsReceiver(certificate)
       const account = yield* hub.account()
       const early = yield* hub.record(account, 2)
-      // Without its record in the topic, the subscription gets no events but those of the redelivery.
+      // Without its record in the topic, the subscription gets no events but those of the
+      // redelivery.
       const endpoint = yield* hub.subscribe(account, receiver.url(), { announce: false })
       yield* hub.sql.run(
         (q) =>

@@ -73,7 +73,7 @@ export const makeSubscriptionRegistry = Effect.fnUntraced(function* (options: Re
     },
     count: () => byUuid.size,
     countDisabled: () => [...byUuid.values()].filter(({ enabled }) => !enabled).length,
-    /** Aborts all attempts. Synchronous, so that none goes on after the partition was given away. */
+    /** Aborts all attempts, synchronously: the partition may have a new owner. */
     close: () => {
       closed = true
       for (const subscription of byUuid.values()) deliverer.close(subscription)

@@ -1,4 +1,4 @@
-/** A webhook subscription in memory: its stored record, and its batches that are next or in flight. */
+/** A webhook subscription in memory: its stored record, and its next batches. */
 import type { Mode, SubscriptionStatus } from '@hub/domain'
 import type { Redacted } from 'effect'
 import type { SlotHolder } from '../delivery/attempt-slots.ts'
@@ -24,7 +24,7 @@ export interface SubscriptionRecord {
   readonly consecutiveFailures: number
   /** Batches scheduled before this are due at once, milliseconds since the epoch. */
   readonly backlogReleasedAt: number | null
-  /** The batch (UUID) whose failure disabled it last: the probe of a backlog that is released by hand. */
+  /** The batch (UUID) whose failure disabled it last: the probe of a released backlog. */
   readonly disabledByBatch: string | null
   /** It receives events with a higher journal sequence. */
   readonly afterSequence: number
@@ -35,8 +35,9 @@ export interface SubscriptionRecord {
 /**
  * A scan of due batches that continues behind a cursor.
  *
- * `held` contains the batches (UUIDs) that were in memory when the scan began, and the probe: they may lie behind the
- * cursor. Batches that came into memory since were found by the scan and lie before the cursor.
+ * `held` contains the batches (UUIDs) that were in memory when the scan began, and the probe: they
+ * may lie behind the cursor. Batches that came into memory since were found by the scan and lie
+ * before the cursor.
  */
 export interface Scan {
   readonly cursor: BatchCursor
@@ -49,16 +50,16 @@ interface EventToMatch {
   readonly body: string
 }
 
-/** The actor of one subscription. Only its partition and the deliverer change it, always synchronously. */
+/** The actor of one subscription. Its partition and the deliverer change it synchronously. */
 export class Subscription implements SlotHolder {
   record: SubscriptionRecord
   readonly partition: number
   /** The batches that are attempted next, in order. */
   readonly readyQueue: Array<PendingBatch> = []
-  /** Attempted or about to be recorded: some hundred at most, in no order. Not a `Map`: docs/decisions/0027. */
+  /** Attempted and not recorded, in no order. Not a `Map`: docs/decisions/0027. */
   readonly inFlight: Array<PendingBatch> = []
   failing: boolean
-  /** The batch (UUID) that goes out before the rest of a released backlog; `null` after it was looked for. */
+  /** The batch (UUID) before the rest of a released backlog; `null` after its read. */
   probe: string | null
   /** There may be due batches that are not in memory. */
   hasUnreadDue = false
@@ -116,7 +117,7 @@ export class Subscription implements SlotHolder {
     )
   }
 
-  /** Only the other subscriptions learn that it was disabled. Source: specification, Event types. */
+  /** Its own disabling is an event for the others. Source: specification, Event types. */
   #isAboutItself(body: string): boolean {
     const { data } = JSON.parse(body) as { readonly data: { readonly object: { readonly id?: unknown } } }
     return data.object.id === this.record.id

@@ -1,4 +1,4 @@
-/** Fixtures of the fan-out's integration tests: each deployment has its own database, topics and consumer group. */
+/** Fixtures for integration tests, each with its own database, topics and consumer group. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { decodeId, encodeId, eventId, type Mode } from '@hub/domain'
 import {
@@ -162,7 +162,7 @@ export const makeDeployment = Effect.gen(function* () {
       { deadlineMs: 5000 },
     )
 
-  /** Stores a subscription as command-api does. `announce: false`: without its record in the topic. */
+  /** Stores a subscription like command-api. `announce: false`: without its record. */
   const subscribe = Effect.fnUntraced(function* (
     of: Account,
     target: string,

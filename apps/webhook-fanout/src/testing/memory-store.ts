@@ -1,7 +1,7 @@
 /**
- * The store in memory, for simulations of days within milliseconds. It contains no rules for deliveries: it calls the
- * domain for what is due and for what follows from an outcome. `store/postgres-store.int.test.ts` checks that the store
- * on PostgreSQL returns the same.
+ * The store in memory, for simulations of days within milliseconds. It contains no rules for
+ * deliveries: it calls the domain for what is due and for what follows from an outcome.
+ * `store/postgres-store.int.test.ts` checks that the store on PostgreSQL returns the same.
  */
 import {
   applyOutcome,
@@ -115,7 +115,7 @@ export class MemoryStore {
     if (found !== undefined) found.health = enableSubscription(found.health, at)
   }
 
-  /** The batches of a subscription that are neither delivered nor failed, in the order of their events. */
+  /** The pending batches of a subscription, in the order of their events. */
   pending(endpoint: string): ReadonlyArray<MemoryBatch> {
     return [...this.batches.values()]
       .filter((batch) => batch.endpoint === endpoint && batch.state.status === 'pending')

@@ -1,6 +1,7 @@
 /**
- * A simulation of the fan-out: a partition, its deliverer and its receivers under a clock that the test moves. The store
- * and the topic outlive the processes. So days pass in milliseconds, and a test can kill a process between any two steps.
+ * A simulation of the fan-out: a partition, its deliverer and its receivers under a clock that the
+ * test moves. The store and the topic outlive the processes. So days pass in milliseconds, and a
+ * test can kill a process between any two steps.
  */
 import { makeSupervisor } from '@hub/actor'
 import { encodeId, eventId } from '@hub/domain'
@@ -44,7 +45,7 @@ export const ENDPOINTS = [
 ] as const
 
 const PARTITION = 0
-/** How long receivers take to answer, ms: longer than a step, so that a process can die in between. */
+/** How long receivers take, ms: longer than a step, so that a process can die meanwhile. */
 const LATENCY_MS = 20
 
 interface Process {
@@ -67,7 +68,7 @@ export const makeSimulation = Effect.fnUntraced(function* (
   options: {
     readonly seed?: number
     readonly settings?: Partial<Settings>
-    /** Called at each step of a process, with the number of steps so far; true kills the process there. */
+    /** Called at each step of a process, with its number; true kills the process. */
     readonly stopAt?: (step: number, name: string) => boolean
   } = {},
 ) {

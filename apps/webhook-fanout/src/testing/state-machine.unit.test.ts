@@ -1,6 +1,7 @@
 /**
- * Subscriptions over simulated days: receivers answer in any way, and processes die or lose their partition at any time.
- * Source: specification, Delivery of events (5 to 9) and Webhook endpoint states.
+ * Subscriptions over simulated days: receivers answer in any way, and processes die or lose their
+ * partition at any time. Source: specification, Delivery of events (5 to 9) and Webhook endpoint
+ * states.
  */
 import { DISABLE_AFTER_FAILURES, DISABLE_AFTER_MS } from '@hub/domain'
 import { Effect, References, type Scope } from 'effect'
@@ -32,7 +33,7 @@ const pass = (ms: number) => TestClock.adjust(ms)
 const eventsIn = (body: string): ReadonlyArray<string> =>
   (JSON.parse(body) as ReadonlyArray<{ readonly id: string }>).map(({ id }) => id)
 
-/** Every event before the stored and the committed position is in a stored batch of each subscription. */
+/** Every event before the stored position is in a stored batch of each subscription. */
 const expectPositionIsSafe = ({ commits, store, topic }: Simulation): void => {
   const position = Math.max(store.positions.get(0)?.position ?? -1, ...commits.slice(-1))
   for (const record of topic.slice(0, Math.max(position, 0))) {
