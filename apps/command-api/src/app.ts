@@ -1,4 +1,4 @@
-/** The process as one layer, over what it stands on: PostgreSQL, Redis, the event log, the master key, the address policy. */
+/** Wires the components of command-api into one layer, in the order of the data flow. */
 import type { Counters } from '@hub/counters'
 import { DEFAULT_LIFETIMES } from '@hub/domain'
 import { EventLog, type KafkaConnection, type TopicNames } from '@hub/kafka'
@@ -29,8 +29,8 @@ import { gracefulShutdown } from './http/graceful-shutdown.ts'
 import type { TlsFiles } from './http/tls.ts'
 import { Idempotency } from './idempotency/idempotency.ts'
 import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
-import { freshId } from './ids.ts'
-import { maintenanceLayer } from './maintenance.ts'
+import { freshId } from './ids/ids.ts'
+import { maintenanceLayer } from './maintenance/maintenance.ts'
 import { Messages } from './messages/messages.ts'
 import { Senders } from './senders/senders.ts'
 import { Stats } from './stats/stats.ts'
@@ -38,24 +38,24 @@ import { Templates } from './templates/templates.ts'
 import { WebhookEndpoints } from './webhook-endpoints/webhook-endpoints.ts'
 
 export interface AppOptions {
-  /** 0 takes a free one. */
+  /** 0 selects a free port. */
   readonly port: number
-  /** The public address, such as `https://hub.example.com`. */
+  /** The public URL of the hub, such as `https://hub.example.com`. */
   readonly baseUrl: string
   readonly topics: TopicNames
-  /** Secret of the recipient hash. */
+  /** The secret of the recipient hash. */
   readonly hashSecret: string
-  /** Kafka, beside the event log: asked for readiness, and where the lanes end. */
+  /** For readiness, and for the end offsets of the lanes. */
   readonly kafka: KafkaConnection
-  /** Proxies whose `X-Forwarded-For` is believed. */
+  /** Proxies whose `X-Forwarded-For` is used. */
   readonly trustedProxies: Networks
-  /** `null` listens without TLS. */
+  /** `null` for a listener without TLS. */
   readonly tls: TlsFiles | null
-  /** How long the process says that it is about to end before it closes its listener; absent: not at all. */
+  /** Time between the announcement of a shutdown and the close of the listener. Default 0. */
   readonly shutdownDelay?: Duration.Duration
 }
 
-/** Accepts and answers on `port` until the scope closes. */
+/** Serves the API on `port` until the scope closes. */
 export const commandApi = (options: AppOptions) => {
   const { baseUrl, hashSecret, kafka, port, tls, topics, trustedProxies } = options
   const shutdownDelay = options.shutdownDelay ?? Duration.zero
@@ -79,8 +79,8 @@ export const commandApi = (options: AppOptions) => {
     Events.layer,
   )
 
-  // What is listed first is there last and goes first: the checks of readiness outlive the listener, so that they can say that it is
-  // closing, and the flushes outlive it to finish what it took.
+  // A layer listed earlier starts later and stops earlier. The listener stops before the readiness
+  // checks, which report the shutdown, and before the acceptor, which completes its last batches.
   return gracefulShutdown(shutdownDelay).pipe(
     Layer.provideMerge(apiLayer({ hashSecret })),
     Layer.provideMerge(serverLayer(port, tls, shutdownDelay)),

@@ -1,4 +1,4 @@
-/** What command-api is told by its environment, and the rules for it that only command-api knows. */
+/** The settings that command-api reads itself, and the rules for them that only this app has. */
 import { refineSetting, settings } from '@hub/config'
 import { catalogueConfig, kafkaCaConfig, kafkaConnectionConfig } from '@hub/kafka'
 import { allowedHostsConfig } from '@hub/webhooks'
@@ -9,13 +9,13 @@ const trustedProxies = refineSetting(settings.trustedProxies, (entries) =>
   Result.mapError(networksFrom(entries.join(',')), () => 'holds something that is no network'),
 )
 
-/** Of the certificate; `null` for plain HTTP. That one file alone is a mistake is a rule of the catalogue. */
+/** The certificate files; `null` for plain HTTP. The settings catalogue refuses one file without the other. */
 const tls = Config.map(
   Config.all([settings.tlsCertFile.config, settings.tlsKeyFile.config]),
   ([certFile, keyFile]) => (certFile === null || keyFile === null ? null : { certFile, keyFile }),
 )
 
-/** The settings that command-api reads itself; its parts read theirs. */
+/** The settings of the app. Components of the packages read their own settings. */
 export const configuration = Config.all({
   port: settings.port.config,
   baseUrl: settings.baseUrl.config,
@@ -27,5 +27,5 @@ export const configuration = Config.all({
   shutdownDelay: Config.map(settings.shutdownDelayMs.config, Duration.millis),
 })
 
-/** What is to be right beside the catalogue before anything connects. */
-export const attached = [trustedProxies, allowedHostsConfig, kafkaCaConfig]
+/** Checks in addition to those of the settings catalogue, before the process connects to anything. */
+export const furtherChecks = [trustedProxies, allowedHostsConfig, kafkaCaConfig]

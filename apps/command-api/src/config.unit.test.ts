@@ -1,9 +1,9 @@
 import { assert, describe, it } from '@effect/vitest'
 import { findInvalidSettings } from '@hub/config'
 import { ConfigProvider, Effect } from 'effect'
-import { attached, configuration } from './config.ts'
+import { furtherChecks, configuration } from './config.ts'
 
-const RIGHT = {
+const VALID = {
   HUB_PORT: '8080',
   HUB_BASE_URL: 'https://hub.example.com',
   HUB_NUMBER_HASH_SECRET: 'a secret of at least 32 characters',
@@ -15,18 +15,18 @@ const RIGHT = {
 }
 const read = (environment: Readonly<Record<string, string>>) =>
   configuration.pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment))))
-describe('the environment', () => {
-  it.effect('is enough with what has no default', () =>
+describe('the configuration', () => {
+  it.effect('needs only the settings without a default', () =>
     Effect.gen(function* () {
-      const settings = yield* read(RIGHT)
-      assert.deepInclude(settings, { port: 8080, baseUrl: RIGHT.HUB_BASE_URL, tls: null, trustedProxies: [] })
+      const settings = yield* read(VALID)
+      assert.deepInclude(settings, { port: 8080, baseUrl: VALID.HUB_BASE_URL, tls: null, trustedProxies: [] })
       assert.lengthOf(settings.connection.brokers, 2)
     }),
   )
-  it.effect('names proxies and the files of a certificate', () =>
+  it.effect('reads trusted proxies and certificate files', () =>
     Effect.gen(function* () {
       const settings = yield* read({
-        ...RIGHT,
+        ...VALID,
         HUB_TRUSTED_PROXIES: '10.0.0.0/8, 192.0.2.1,2001:db8::/32',
         HUB_TLS_CERT_FILE: '/tls.crt',
         HUB_TLS_KEY_FILE: '/tls.key',
@@ -39,13 +39,13 @@ describe('the environment', () => {
       assert.deepStrictEqual(settings.tls, { certFile: '/tls.crt', keyFile: '/tls.key' })
     }),
   )
-  it.effect('is refused with a network or a host that is none, and no value is repeated', () =>
+  it.effect('refuses an invalid network or host without repeating its value', () =>
     Effect.gen(function* () {
-      const mistakes = yield* findInvalidSettings('command-api', attached).pipe(
+      const mistakes = yield* findInvalidSettings('command-api', furtherChecks).pipe(
         Effect.provide(
           ConfigProvider.layer(
             ConfigProvider.fromUnknown({
-              ...RIGHT,
+              ...VALID,
               HUB_TRUSTED_PROXIES: '10.0.0.0/8,private',
               HUB_WEBHOOK_ALLOWED_HOSTS: 'https://private',
             }),

@@ -1,10 +1,10 @@
-/** The process itself, as a supervisor sees it. */
+/** The process as its supervisor sees it. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { assert, describe, it } from 'vitest'
 
 describe('a start without settings', () => {
-  it('ends with 1 and says all that is missing, in the form of every other line of the log', () => {
+  it('ends with exit code 1 and logs all missing settings in the usual log format', () => {
     const main = fileURLToPath(new URL('./main.ts', import.meta.url))
     const { status, stderr, stdout } = spawnSync(process.execPath, [main], { env: {}, encoding: 'utf8' })
     assert.strictEqual(status, 1)
@@ -18,7 +18,7 @@ describe('a start without settings', () => {
       )
     const last = lines.pop()
     assert.deepInclude(last, { app: 'command-api', level: 'fatal' })
-    // All of its mistakes at once, each by its name.
+    // One start reports all mistakes, each with the name of its variable.
     for (const { app, level, variable } of lines) {
       assert.deepStrictEqual([app, level], ['command-api', 'error'])
       assert.include(JSON.stringify(last), variable ?? 'the name of a variable')

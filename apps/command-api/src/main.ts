@@ -1,8 +1,9 @@
 /**
- * command-api: HTTP in, PostgreSQL and the event log out.
+ * command-api: accepts commands over HTTP and answers queries. This file reads the environment and
+ * starts the process; `app.ts` wires the components:
  *
- *   request → pipeline → flush → ledger (PostgreSQL) → lanes (Kafka)
- *                              ↘ outbox → relay ↗
+ *   request → pipeline → acceptance batch → ledger (PostgreSQL) → lanes (Kafka)
+ *                                         ↘ outbox → relay ↗
  *
  * Settings: docs/configuration.md, and `config.ts`.
  */
@@ -10,12 +11,12 @@ import * as NodeRuntime from '@effect/platform-node/NodeRuntime'
 import { checkSettings } from '@hub/config'
 import { countersLayer } from '@hub/counters'
 import { layerEventLog, topicNames } from '@hub/kafka'
-import { PayloadEncryption, Sql, MasterKeyEncryption } from '@hub/store'
+import { MasterKeyEncryption, PayloadEncryption, Sql } from '@hub/store'
 import { adminLayer, loggerLayer, Readiness, withFailureLog, teardown, tracingLayer } from '@hub/telemetry'
 import { AddressPolicy } from '@hub/webhooks'
 import { Effect, Layer, Redacted } from 'effect'
 import { commandApi } from './app.ts'
-import { attached, configuration } from './config.ts'
+import { configuration, furtherChecks } from './config.ts'
 
 const APP = 'command-api'
 
@@ -51,7 +52,7 @@ const app = Layer.unwrap(
   ),
 )
 
-checkSettings(APP, attached).pipe(
+checkSettings(APP, furtherChecks).pipe(
   Effect.andThen(Layer.launch(app)),
   withFailureLog(APP),
   NodeRuntime.runMain({ teardown, disableErrorReporting: true }),

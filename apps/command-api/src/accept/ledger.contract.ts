@@ -8,7 +8,7 @@ import { encodeId, type MessageAccepted, recipientHash } from '@hub/domain'
 import { Context, Effect, type Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 import type { IdempotencyLock } from '../idempotency/idempotency-keys.port.ts'
-import { freshId } from '../ids.ts'
+import { freshId } from '../ids/ids.ts'
 import { refKey } from './decide.ts'
 import { type BatchRow, type Commit, Ledger, type LedgerEntry, type Unrecorded } from './ledger.port.ts'
 

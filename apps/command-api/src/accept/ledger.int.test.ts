@@ -8,7 +8,7 @@ import { ConfigProvider, Deferred, Effect, Fiber, Layer, Redacted } from 'effect
 import { afterAll, beforeAll } from 'vitest'
 import { idempotencyKeysLayer, lockKeysInUse } from '../idempotency/idempotency-keys.ts'
 import { IdempotencyKeys, type IdempotencyLock, newToken } from '../idempotency/idempotency-keys.port.ts'
-import { freshId } from '../ids.ts'
+import { freshId } from '../ids/ids.ts'
 import { Messages } from '../messages/messages.ts'
 import {
   againIn,

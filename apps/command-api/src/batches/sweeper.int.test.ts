@@ -7,7 +7,7 @@ import { makeSql, Sql } from '@hub/store'
 import { type FreshDatabase, freshDatabase } from '@hub/testkit'
 import { Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
-import { freshId } from '../ids.ts'
+import { freshId } from '../ids/ids.ts'
 import { sealOpenBatches } from './sweeper.ts'
 
 let database: FreshDatabase

@@ -1,4 +1,4 @@
-/** When the process can do its work. */
+/** The readiness checks of command-api. */
 import { connect } from 'node:net'
 import { Sql } from '@hub/store'
 import { Readiness } from '@hub/telemetry'
@@ -6,19 +6,19 @@ import { Clock, Duration, Effect, Layer } from 'effect'
 import { HttpEdge } from '../http/edge.ts'
 
 /**
- * Stamps come from PostgreSQL and lifetimes are judged by this machine's clock as well: a second apart is as much as may go
- * unnoticed. Architecture, Accepting.
+ * PostgreSQL sets timestamps, and this machine's clock also decides about lifetimes, so the clocks
+ * may differ by at most a second. Source: architecture, Accepting.
  */
 const CLOCK_TOLERANCE_MS = 1000
 
-/** A broker that is there takes a connection in a millisecond. */
+/** A reachable broker accepts a connection within a millisecond. */
 const CONNECT_WITHIN = Duration.millis(400)
 
-/** Whether any of the brokers takes a connection. */
-const takesConnection = (broker: string): Effect.Effect<boolean> =>
+/** Whether the broker accepts a connection. */
+const acceptsConnection = (broker: string): Effect.Effect<boolean> =>
   Effect.callback<boolean>((resume) => {
-    const mark = broker.lastIndexOf(':')
-    const socket = connect({ host: broker.slice(0, mark), port: Number(broker.slice(mark + 1)) })
+    const colon = broker.lastIndexOf(':')
+    const socket = connect({ host: broker.slice(0, colon), port: Number(broker.slice(colon + 1)) })
     const end = (reached: boolean) => {
       socket.destroy()
       resume(Effect.succeed(reached))
@@ -29,10 +29,12 @@ const takesConnection = (broker: string): Effect.Effect<boolean> =>
   }).pipe(Effect.timeoutOrElse({ duration: CONNECT_WITHIN, orElse: () => Effect.succeed(false) }))
 
 /**
- * Adds the checks of this app: PostgreSQL answers, the clocks agree, requests are taken, and Kafka was there once.
+ * Adds the checks of this app: PostgreSQL answers, the clocks agree, the listener serves requests,
+ * and a Kafka broker was reachable once.
  *
- * Once, and not now: a process that cannot reach Kafka from the start is configured wrongly and must not get traffic; later, the contract
- * wants reads and `service` sends to go on while Kafka is down, and taking every process out would end both.
+ * Kafka is checked only until it was reachable once. A process that has never reached it probably
+ * has a wrong configuration, and must get no traffic. Later, reads and `service` sends must go on
+ * while Kafka is unavailable, so processes must stay ready then.
  */
 export const readinessLayer = (brokers: ReadonlyArray<string>) =>
   Layer.effectDiscard(
@@ -60,10 +62,10 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
         'clock',
         Effect.gen(function* () {
           const before = yield* Clock.currentTimeMillis
-          const there = yield* databaseClock
+          const databaseTime = yield* databaseClock
           const after = yield* Clock.currentTimeMillis
-          // The answer was given somewhere between the two.
-          return there >= before - CLOCK_TOLERANCE_MS && there <= after + CLOCK_TOLERANCE_MS
+          // PostgreSQL read its clock between the two moments.
+          return databaseTime >= before - CLOCK_TOLERANCE_MS && databaseTime <= after + CLOCK_TOLERANCE_MS
         }).pipe(Effect.catch(() => Effect.succeed(false))),
       )
       let kafkaSeen = false
@@ -73,7 +75,7 @@ export const readinessLayer = (brokers: ReadonlyArray<string>) =>
           kafkaSeen
             ? Effect.succeed(true)
             : Effect.map(
-                Effect.forEach(brokers, takesConnection, { concurrency: 'unbounded' }),
+                Effect.forEach(brokers, acceptsConnection, { concurrency: 'unbounded' }),
                 (answers) => (kafkaSeen = answers.includes(true)),
               ),
         ),

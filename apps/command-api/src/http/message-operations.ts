@@ -29,7 +29,7 @@ import {
 } from '../batches/batch-response.ts'
 import { Batches } from '../batches/batches.ts'
 import { toStoredResponse } from '../idempotency/idempotency.ts'
-import { freshId } from '../ids.ts'
+import { freshId } from '../ids/ids.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
 import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
 import { orNotFound, templatesByName } from './lookups.ts'

@@ -11,7 +11,7 @@ import type { StorageError } from '@hub/store'
 import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Schedule } from 'effect'
 import type { Caller } from '../accounts/account.ts'
 import type { Answer } from '../http/answer.ts'
-import { freshId } from '../ids.ts'
+import { freshId } from '../ids/ids.ts'
 import {
   fingerprintOf,
   IdempotencyKeys,

@@ -1,13 +1,13 @@
 /**
- * Senders: the names that recipients see. Registering one with the operator is the hub operator's. Source: specification, Endpoints;
- * contract, Templates and senders.
+ * Senders: the names that recipients see. Hub staff registers them with the operator. Source:
+ * specification, Endpoints; contract, Templates and senders.
  */
 import { type ApiError, apiError, type Page, type Sender, type SenderToCreate } from '@hub/contract'
 import { decodeId, encodeId, newSenderStatus, toTimestamp } from '@hub/domain'
 import { insertSender, type Queries, Sql, type StorageError, type StoredSender, uuidOf } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { MakeId } from '../ids.ts'
+import type { MakeId } from '../ids/ids.ts'
 import { type ResourcePage, toResourcePage } from '../paging/page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
@@ -28,10 +28,10 @@ const columns = (q: Queries) => q`id, mode, name, registration, status, reason, 
 export class Senders extends Context.Service<
   Senders,
   {
-    /** Registered at once in test mode, else to be registered with the operator. Fails with `duplicate_rejected`. */
+    /** In test mode the sender is registered at once, else pending. Fails with `duplicate_rejected`. */
     readonly create: (owner: Owner, wanted: SenderToCreate) => Effect.Effect<Sender, ApiError | StorageError>
     readonly read: (owner: Owner, id: string) => Effect.Effect<Sender | null, StorageError>
-    /** Newest first; `null` when `startingAfter` names none of the owner's. */
+    /** Newest first; `null` when `startingAfter` names no sender of the owner. */
     readonly page: (owner: Owner, page: Page) => Effect.Effect<ResourcePage<Sender> | null, StorageError>
   }
 >()('@hub/command-api/Senders') {

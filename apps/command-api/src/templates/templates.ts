@@ -1,6 +1,6 @@
 /**
- * Templates: creation, reading and preview. Moderation is the hub operator's. Source: specification, Endpoints; contract, Templates and
- * senders.
+ * Templates: creation and reading. Hub staff moderates them. Source: specification, Endpoints;
+ * contract, Templates and senders.
  */
 import { type ApiError, apiError, type Page, type Template, type TemplateToCreate } from '@hub/contract'
 import { decodeId, encodeId, newTemplateStatus, toTimestamp } from '@hub/domain'
@@ -15,7 +15,7 @@ import {
 } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import type { MakeId } from '../ids.ts'
+import type { MakeId } from '../ids/ids.ts'
 import { type ResourcePage, toResourcePage } from '../paging/page.ts'
 
 const DEADLINE = { deadline: Duration.millis(1200) }
@@ -40,15 +40,15 @@ export class Templates extends Context.Service<
   Templates,
   {
     /**
-     * Approved at once in test mode, else to be moderated. Fails with `duplicate_rejected` or, for a sender that does not exist,
-     * `sender_not_registered`; one that waits for its registration is fine until the first send.
+     * In test mode the template is approved at once, else pending. Fails with `duplicate_rejected`, and
+     * with `sender_not_registered` for an unknown sender; a pending sender is allowed.
      */
     readonly create: (
       owner: Owner,
       wanted: TemplateToCreate,
     ) => Effect.Effect<Template, ApiError | StorageError>
     readonly read: (owner: Owner, id: string) => Effect.Effect<Template | null, StorageError>
-    /** Newest first; `null` when `startingAfter` names none of the owner's. */
+    /** Newest first; `null` when `startingAfter` names no template of the owner. */
     readonly page: (owner: Owner, page: Page) => Effect.Effect<ResourcePage<Template> | null, StorageError>
   }
 >()('@hub/command-api/Templates') {

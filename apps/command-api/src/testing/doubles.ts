@@ -14,7 +14,7 @@ import { Limits, type SendReservation } from '../accept/limits.ts'
 import { OutboxMode } from '../accept/outbox-mode.ts'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 import type { IdempotencyLock } from '../idempotency/idempotency-keys.port.ts'
-import type { MakeId } from '../ids.ts'
+import type { MakeId } from '../ids/ids.ts'
 import { makeMemoryLedger, type MemoryLedger } from './memory-ledger.ts'
 
 export const owner: Owner = {

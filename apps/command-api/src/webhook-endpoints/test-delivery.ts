@@ -6,7 +6,7 @@
 import { type ApiError, apiError, type WebhookDelivery } from '@hub/contract'
 import { Sql, type StorageError, uuidOf } from '@hub/store'
 import { Clock, Duration, Effect } from 'effect'
-import type { MakeId } from '../ids.ts'
+import type { MakeId } from '../ids/ids.ts'
 import { readDelivery } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
 import * as Trials from './trials.ts'

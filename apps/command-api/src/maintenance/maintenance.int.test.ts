@@ -6,7 +6,7 @@ import { eventually } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { reencryptAll } from './maintenance.ts'
-import { call, makeDeployment, type Deployment } from './testing/harness.ts'
+import { call, makeDeployment, type Deployment } from '../testing/harness.ts'
 
 let deployment: Deployment
 let api: Awaited<ReturnType<Deployment['start']>>
