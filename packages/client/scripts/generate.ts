@@ -1,9 +1,10 @@
 /**
- * Writes the types of the API, `src/contract.ts`, from its description. Run it after every change of `packages/contract/openapi.json`:
+ * Generates the types of the API, `src/contract.ts`, from its description. Run it after every change
+ * of `packages/contract/openapi.json`:
  *
  *   node packages/client/scripts/generate.ts
  *
- * The generator works on TypeScript's own interface of version 5, so it runs from a folder of its own, beside this project.
+ * The generator needs the API of TypeScript 5, so it is installed in a temporary folder.
  */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -1,18 +1,18 @@
-/** Calls to the hub, with the types of its description. */
+/** A typed client of the hub's API. The types come from the API description. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { components, paths } from './contract.ts'
 
 type Method = 'get' | 'post' | 'delete'
 
-/** The paths that have an operation of this method. */
+/** The paths with an operation of this method. */
 export type PathOf<M extends Method> = {
   [P in keyof paths]: [NonNullable<paths[P][M]>] extends [never] ? never : P
 }[keyof paths]
 
 type OperationAt<P extends keyof paths, M extends Method> = NonNullable<paths[P][M]>
 
-/** What an operation answers when it succeeds. */
+/** The body of the success response of an operation. */
 type Success<Op> = Op extends { responses: infer Responses }
   ? {
       [Status in keyof Responses]: Status extends 200 | 201 | 202
@@ -38,17 +38,17 @@ type RequestBody<Op> = Op extends { requestBody: { content: { 'application/json'
 interface CallOptions {
   readonly signal?: AbortSignal
   /**
-   * Of a POST: any string of your own for this request, at most 255 characters. Without one, each
-   * call has a new one, which covers its own retries.
+   * For a POST: any string for this request, at most 255 characters. By default each call has a new
+   * one, which its retries share.
    */
   readonly idempotencyKey?: string
 }
 
 type Options<Op> = PathParameters<Op> & QueryParameters<Op> & RequestBody<Op> & CallOptions
-/** Options may be left out where nothing in them is needed. */
+/** The options argument is optional if no option is required. */
 type Arguments<Op> = object extends Options<Op> ? [options?: Options<Op>] : [options: Options<Op>]
 
-/** What one page of a list holds. */
+/** The element type of a list. */
 type Item<Op> =
   Success<Op> extends { data: ReadonlyArray<infer Element>; has_more: boolean } ? Element : never
 /** The paths of lists. */
@@ -57,30 +57,28 @@ export type ListPath = {
 }[PathOf<'get'>]
 
 export interface HubClientOptions {
-  /** Such as `https://hub.example.com`. */
+  /** The URL of the hub, such as `https://hub.example.com`. */
   readonly baseUrl: string
   /** `hub_live_…` or `hub_test_…` */
   readonly apiKey: string
-  /**
-   * How often a call is repeated when nothing came of it (connection, 409, 429, 5xx). Default 2.
-   */
+  /** Maximum number of retries after a connection failure, 409, 429 or 5xx. Default 2. */
   readonly maxRetries?: number
-  /** Of one try, milliseconds. Default 30,000. */
+  /** Timeout of one attempt, in milliseconds. Default 30,000. */
   readonly timeoutMs?: number
-  /** Default: the global one. */
+  /** Default: the global `fetch`. */
   readonly fetch?: typeof fetch
 }
 
-/** The hub has refused, or failed. */
+/** The hub answered with an error. */
 export class HubError extends Error {
   override readonly name = 'HubError'
   readonly status: number
-  /** From the catalogue of errors; new ones may come. */
+  /** A code of the error catalogue. New codes may be added. */
   readonly code: string
   readonly param: string | null
-  /** Seconds after which a repeat is worth while; `null` where there is no such time. */
+  /** Seconds to wait before a retry; `null` without a known time. */
   readonly retryAfter: number | null
-  /** Tell it to support. */
+  /** Identifies the request in a support case. */
   readonly requestId: string | null
   readonly docUrl: string | null
 
@@ -104,7 +102,7 @@ export interface HubClient {
     path: P,
     ...options: Arguments<OperationAt<P, 'get'>>
   ) => Promise<Success<OperationAt<P, 'get'>>>
-  /** Repeated under one idempotency key: what was done is not done twice. */
+  /** Retries use the same idempotency key, so the hub does nothing twice. */
   readonly post: <P extends PathOf<'post'>>(
     path: P,
     ...options: Arguments<OperationAt<P, 'post'>>
@@ -113,27 +111,24 @@ export interface HubClient {
     path: P,
     ...options: Arguments<OperationAt<P, 'delete'>>
   ) => Promise<Success<OperationAt<P, 'delete'>>>
-  /** All elements of a list, page after page, from its first or from `query.starting_after` on. */
+  /** All elements of a list, page by page, from the start or from `query.starting_after`. */
   readonly list: <P extends ListPath>(
     path: P,
     ...options: Arguments<OperationAt<P, 'get'>>
   ) => AsyncGenerator<Item<OperationAt<P, 'get'>>, void, undefined>
 }
 
-interface Wanted extends CallOptions {
+interface RequestOptions extends CallOptions {
   readonly path?: Readonly<Record<string, unknown>>
   readonly query?: Readonly<Record<string, unknown>>
   readonly body?: unknown
 }
 
-/**
- * Waits between tries, where the hub does not say how long: 0.5 s, 1 s, 2 s …, and no longer than
- * this, ms.
- */
+/** Wait before a retry without `retry_after`: 0.5 s, 1 s, 2 s, …, at most `LONGEST_WAIT_MS`. */
 const FIRST_WAIT_MS = 500
 const LONGEST_WAIT_MS = 30_000
 
-const urlOf = (baseUrl: string, template: string, { path = {}, query = {} }: Wanted): string => {
+const urlOf = (baseUrl: string, template: string, { path = {}, query = {} }: RequestOptions): string => {
   const filled = template.replaceAll(/\{([^}]+)\}/gu, (_, name: string) =>
     encodeURIComponent(String(path[name])),
   )
@@ -159,23 +154,23 @@ const errorOf = async (response: Response): Promise<HubError> => {
 const mayRepeat = (method: Method, status: number): boolean =>
   status === 429 || (method !== 'delete' && (status === 409 || status >= 500))
 
-/** Waits so long, ms; ends early, with an error, when the caller gives up. */
+/** Waits for `ms` milliseconds; rejects when the signal aborts. */
 export type Wait = (ms: number, signal: AbortSignal | undefined) => Promise<void>
 
-const waitAwhile: Wait = (ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal })
+const waitFor: Wait = (ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal })
 
-/** A client of one key. */
-export const createHubClient = (client: HubClientOptions): HubClient => makeHubClient(client, waitAwhile)
+/** Creates a client for one API key. */
+export const createHubClient = (client: HubClientOptions): HubClient => makeHubClient(client, waitFor)
 
-/** The same, with the clock in the caller's hands. */
+/** Like `createHubClient`, with another implementation of waiting, for tests. */
 export const makeHubClient = (client: HubClientOptions, wait: Wait): HubClient => {
   const { apiKey, baseUrl, fetch: send = fetch, maxRetries = 2, timeoutMs = 30_000 } = client
 
-  const call = async (method: Method, template: string, wanted: Wanted = {}): Promise<unknown> => {
-    const url = urlOf(baseUrl, template, wanted)
+  const call = async (method: Method, template: string, options: RequestOptions = {}): Promise<unknown> => {
+    const url = urlOf(baseUrl, template, options)
     const headers: Record<string, string> = { authorization: `Bearer ${apiKey}`, accept: 'application/json' }
-    if (method === 'post') headers['idempotency-key'] = wanted.idempotencyKey ?? randomUUID()
-    if (wanted.body !== undefined) headers['content-type'] = 'application/json'
+    if (method === 'post') headers['idempotency-key'] = options.idempotencyKey ?? randomUUID()
+    if (options.body !== undefined) headers['content-type'] = 'application/json'
     for (let tries = 0; ; tries++) {
       const timeout = AbortSignal.timeout(timeoutMs)
       let failure: unknown
@@ -185,46 +180,49 @@ export const makeHubClient = (client: HubClientOptions, wait: Wait): HubClient =
           method: method.toUpperCase(),
           headers,
           redirect: 'error',
-          signal: wanted.signal === undefined ? timeout : AbortSignal.any([wanted.signal, timeout]),
-          ...(wanted.body === undefined ? {} : { body: JSON.stringify(wanted.body) }),
+          signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]),
+          ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
         })
         if (response.ok) return await response.json()
         const error = await errorOf(response)
         if (!mayRepeat(method, response.status)) throw error
         if (error.retryAfter !== null) waitMs = error.retryAfter * 1000
-        // Longer than anybody waits in a call: the caller decides.
+        // Too long to wait within a call: the caller decides.
         if (waitMs > LONGEST_WAIT_MS) throw error
         failure = error
       } catch (error) {
-        if (error instanceof HubError || method === 'delete' || wanted.signal?.aborted === true) throw error
+        if (error instanceof HubError || method === 'delete' || options.signal?.aborted === true) throw error
         failure = error
       }
       if (tries >= maxRetries) throw failure
-      await wait(waitMs, wanted.signal)
+      await wait(waitMs, options.signal)
     }
   }
 
-  const list = async function* (path: string, wanted: Wanted = {}): AsyncGenerator<unknown, void, undefined> {
-    let query = wanted.query ?? {}
+  const list = async function* (
+    path: string,
+    options: RequestOptions = {},
+  ): AsyncGenerator<unknown, void, undefined> {
+    let query = options.query ?? {}
     for (;;) {
-      const page = (await call('get', path, { ...wanted, query })) as {
+      const page = (await call('get', path, { ...options, query })) as {
         readonly data: ReadonlyArray<unknown>
         readonly has_more: boolean
         readonly next_cursor: string | null
       }
       yield* page.data
       if (!page.has_more || page.next_cursor === null) return
-      // A cursor takes the place of a moment: the two do not go together.
+      // The API refuses a cursor together with `created_after`.
       const { created_after: _, ...rest } = query
       query = { ...rest, starting_after: page.next_cursor }
     }
   }
 
-  // The types of the description are what the hub answers; here they are only put on.
+  // The casts give each method the types of the API description.
   return {
-    get: (path: string, wanted?: Wanted) => call('get', path, wanted),
-    post: (path: string, wanted?: Wanted) => call('post', path, wanted),
-    delete: (path: string, wanted?: Wanted) => call('delete', path, wanted),
+    get: (path: string, options?: RequestOptions) => call('get', path, options),
+    post: (path: string, options?: RequestOptions) => call('post', path, options),
+    delete: (path: string, options?: RequestOptions) => call('delete', path, options),
     list,
   } as unknown as HubClient
 }

@@ -9,7 +9,7 @@ interface Seen {
 }
 type Answer = Response | Error
 
-/** A hub that answers in turn; the last answer is repeated. */
+/** A fake hub that returns the answers in order, and then repeats the last one. */
 const hubOf = (
   answers: ReadonlyArray<() => Answer>,
   maxRetries?: number,
@@ -58,7 +58,7 @@ const failing = (status: number, code: string, retryAfter?: number) =>
 const SEND = { to: '+79000000001', class: 'otp', template: 'otp_code', variables: { code: '1' } } as const
 
 describe('a call', () => {
-  it('has the key, the path, the query and the body where they belong', async () => {
+  it('sends the key, path, query and body', async () => {
     const { hub, seen } = hubOf([json(200, { object: 'list', data: [], has_more: false, next_cursor: null })])
     await hub.get('/v1/webhook_endpoints/{id}/deliveries', { path: { id: 'we_/?' }, query: { limit: 5 } })
     await hub.get('/v1/events', { query: { type: ['message.sent', 'message.seen'] } })
@@ -78,7 +78,7 @@ describe('a call', () => {
     expect(seen[3]!.headers).not.toHaveProperty('idempotency-key')
   })
 
-  it('that is refused fails with what the hub says', async () => {
+  it('that is refused fails with the error of the hub', async () => {
     const { hub, seen } = hubOf([
       json(422, {
         error: {
@@ -104,7 +104,7 @@ describe('a call', () => {
     expect(seen).toHaveLength(1)
   })
 
-  it('that is answered by something else than the hub fails with the status', async () => {
+  it('that another server answers fails with the status', async () => {
     const { hub } = hubOf([() => new Response('<html>', { status: 404, headers: { 'request-id': 'req_2' } })])
     await expect(hub.get('/v1/account')).rejects.toMatchObject({
       status: 404,
@@ -114,8 +114,8 @@ describe('a call', () => {
   })
 })
 
-describe('a repeat', () => {
-  it('of a POST has the same key, whatever stood in the way', async () => {
+describe('a retry', () => {
+  it('of a POST has the same idempotency key after every kind of failure', async () => {
     for (const [trouble, waited] of [
       [failing(409, 'idempotency_conflict', 1), [1000, 1000]],
       [failing(429, 'rate_limited', 1), [1000, 1000]],
@@ -133,7 +133,7 @@ describe('a repeat', () => {
     }
   })
 
-  it('is made so often, and then the trouble is told', async () => {
+  it('is limited, and then the call fails with the last error', async () => {
     const { hub, seen } = hubOf([failing(503, 'internal_error', 1)], 1)
     await expect(hub.get('/v1/account')).rejects.toMatchObject({
       status: 503,
@@ -142,7 +142,7 @@ describe('a repeat', () => {
     expect(seen).toHaveLength(2)
   })
 
-  it('is not made where the wait would be long, nor of a deletion that may have happened', async () => {
+  it('is not made after a long retry_after, nor for a deletion that may have happened', async () => {
     const long = hubOf([failing(429, 'hub_daily_limit_reached', 3600)])
     await expect(long.hub.post('/v1/messages', { body: SEND })).rejects.toMatchObject({ retryAfter: 3600 })
     const broken = hubOf([() => new Error('socket hang up')])
@@ -158,7 +158,7 @@ describe('a repeat', () => {
 })
 
 describe('a list', () => {
-  it('goes on from page to page, with the cursor in place of a moment', async () => {
+  it('reads all pages, with the cursor instead of created_after', async () => {
     const page = (ids: ReadonlyArray<string>, more: boolean) =>
       json(200, {
         object: 'list',
@@ -182,7 +182,7 @@ describe('a list', () => {
 })
 
 describe('the types', () => {
-  it('know which paths there are, what they need and what they answer', () => {
+  it('contain the paths with their parameters and answers', () => {
     const never = (): boolean => false
     if (never()) {
       const { hub } = hubOf([])

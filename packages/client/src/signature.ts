@@ -1,35 +1,35 @@
 /**
- * Webhooks of the hub, verified: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an
- * HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body, keyed with the whole secret
- * string (`whsec_…`).
+ * Verifies webhooks of the hub: `Hub-Signature: t=<unix seconds>,v1=<hex>[,v1=<hex>]`, an
+ * HMAC-SHA-256 over `t`, a full stop and the raw bytes of the body. The key is the whole secret
+ * (`whsec_…`).
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { components } from './contract.ts'
 
-/** An event as it is delivered. Ignore types that you do not know. */
+/** An event of a webhook. Ignore unknown types. */
 export type HubEvent = components['schemas']['Event']
 
-/** How far `t` may be from this machine's clock, in seconds, into the past and into the future. */
+/** Maximum difference between `t` and the local clock in both directions, in seconds. */
 export const TOLERANCE_SECONDS = 300
 
-/** What is wrong with a webhook. All of them: answer 400 and do nothing. */
+/** Why a webhook is invalid. In all cases, answer 400 and ignore it. */
 export type SignatureProblem =
-  /** There is no `Hub-Signature`. */
+  /** The header `Hub-Signature` is missing. */
   | 'header_missing'
-  /** It is not of the form `t=…,v1=…`. */
+  /** The header does not have the form `t=…,v1=…`. */
   | 'header_malformed'
-  /** It was signed too long ago: a replay, or this machine's clock is ahead. */
+  /** The signature is too old: a replay, or the local clock is ahead. */
   | 'timestamp_too_old'
-  /** It was signed in the future: this machine's clock is behind. */
+  /** The signature is from the future: the local clock is behind. */
   | 'timestamp_too_new'
-  /** No signature in it is of this body under any of these secrets. */
+  /** No signature matches this body and any of the secrets. */
   | 'no_match'
-  /** What was given is not the raw body, so that nothing can be said. A fault of the receiver. */
+  /** The argument is not the raw body, so it cannot be verified. A mistake in the receiver. */
   | 'body_not_raw'
-  /** The body is signed and is not a JSON array of events. */
+  /** The signed body is not a JSON array of events. */
   | 'body_malformed'
 
-const WORDS: Readonly<Record<SignatureProblem, string>> = {
+const MESSAGES: Readonly<Record<SignatureProblem, string>> = {
   header_missing: 'The request has no Hub-Signature header.',
   header_malformed: 'Hub-Signature is not of the form t=<unix seconds>,v1=<hex>.',
   timestamp_too_old: 'The webhook was signed too long ago; is the clock of this machine right?',
@@ -41,19 +41,19 @@ const WORDS: Readonly<Record<SignatureProblem, string>> = {
   body_malformed: 'The body is not a JSON array of events.',
 }
 
-/** A webhook that must not be believed. Its message holds nothing of the body or the secret. */
+/** An invalid webhook. The message contains nothing of the body or the secret. */
 export class WebhookSignatureError extends Error {
   override readonly name = 'WebhookSignatureError'
   readonly code: SignatureProblem
 
   constructor(code: SignatureProblem) {
-    super(WORDS[code])
+    super(MESSAGES[code])
     this.code = code
   }
 }
 
 export interface VerifyOptions {
-  /** Default 300. What is signed longer ago, or further in the future, is refused. */
+  /** Default 300. Older signatures, and signatures further in the future, are refused. */
   readonly toleranceSeconds?: number
   /** Milliseconds since the epoch; default `Date.now()`. For tests. */
   readonly now?: number
@@ -73,10 +73,10 @@ const parseHeader = (header: string): Parsed | null => {
   for (const element of header.split(',').map((part) => part.trim())) {
     if (/^t=(?:0|[1-9][0-9]{0,11})$/u.test(element) && timestamp === null)
       timestamp = Number(element.slice(2))
-    // A second time, or one that is none: which of them was signed is anybody's guess.
+    // A repeated or malformed time: it is unknown which one was signed.
     else if (element.startsWith('t=')) return null
     else if (/^v1=[0-9a-f]{64}$/u.test(element)) signatures.push(Buffer.from(element.slice(3), 'hex'))
-    // Anything else is of a scheme to come, and is not ours to judge.
+    // Other elements belong to future schemes and are ignored.
   }
   return timestamp === null || signatures.length === 0 ? null : { timestamp, signatures }
 }
@@ -89,12 +89,12 @@ const bytesOf = (body: unknown): Uint8Array => {
 }
 
 /**
- * Verifies a webhook; throws a {@link WebhookSignatureError} when it must not be believed.
+ * Verifies a webhook; throws a {@link WebhookSignatureError} if it is invalid.
  *
- * `body` is what came over the wire, before any parser: bytes, or their text. `header` is the value
- * of `Hub-Signature`. `secret` is the secret of the subscription; give several where one URL serves
- * several subscriptions. A match of one signature with one of them is enough, so that a receiver
- * that knows the old or the new secret goes on through a rotation. Compares in constant time.
+ * `body` is the raw body, before any parser: bytes, or their text. `header` is the value of
+ * `Hub-Signature`. `secret` is the secret of the subscription, or several if one URL serves several
+ * subscriptions. One match of a signature and a secret is enough, so that a receiver with the old or
+ * the new secret keeps working during a rotation. The comparison takes constant time.
  */
 export const verifySignature = (
   body: Uint8Array | ArrayBuffer | string,
@@ -116,15 +116,14 @@ export const verifySignature = (
     for (const signature of parsed.signatures) matches = timingSafeEqual(signature, expected) || matches
   }
   if (!matches) throw new WebhookSignatureError('no_match')
-  // The fraction of a second by which whole seconds are cut off is not held against anybody.
+  // `t` has whole seconds, so the tolerance ignores fractions.
   if (Math.floor(age) > tolerance) throw new WebhookSignatureError('timestamp_too_old')
   if (Math.ceil(age) < -tolerance) throw new WebhookSignatureError('timestamp_too_new')
 }
 
 /**
- * Verifies a webhook and reads its events. Delivery is at least once and in any order: drop what
- * you have by `event.id`. Throws a {@link WebhookSignatureError}; parameters as of {@link
- * verifySignature}.
+ * Verifies a webhook and returns its events. Delivery is at least once and in any order: drop known
+ * events by `event.id`. Throws a {@link WebhookSignatureError}. Parameters: {@link verifySignature}.
  */
 export const readEvents = (
   body: Uint8Array | ArrayBuffer | string,
@@ -144,8 +143,8 @@ export const readEvents = (
 }
 
 /**
- * The header that the hub would send with a body: for the tests of your receiver. `at`:
- * milliseconds since the epoch.
+ * The header that the hub would send with a body, for tests of a receiver. `at` is in milliseconds
+ * since the epoch.
  */
 export const signForTest = (body: Uint8Array | string, secret: string, at: number = Date.now()): string => {
   const timestamp = Math.floor(at / 1000)

@@ -1,6 +1,6 @@
 /**
- * Writes the description of the API, `openapi.json`, from the definition. Run it after every change
- * of the wire:
+ * Generates the API description, `openapi.json`, from the definition. Run it after every change of the
+ * definition:
  *
  *   node packages/contract/scripts/generate.ts
  */

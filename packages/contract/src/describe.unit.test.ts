@@ -18,11 +18,11 @@ import * as contract from './index.ts'
 import * as common from './schemas/common.ts'
 import { StatusChange } from './schemas/message-fields.ts'
 
-/** Walks to a member; fails the test where there is none. */
+/** A nested member; fails the test without one. */
 const at = (value: Json, ...path: ReadonlyArray<string>): Json =>
   path.reduce<Json>((inner, name) => {
     const found = (inner as JsonObject | null)?.[name]
-    if (found === undefined) throw new Error(`nothing at ${path.join('.')}`)
+    if (found === undefined) throw new Error(`the description has no member ${path.join('.')}`)
     return found
   }, value)
 
@@ -35,7 +35,7 @@ const operations = Object.entries(at(document, 'paths') as JsonObject).flatMap((
   })),
 )
 
-/** Every object in the document. */
+/** All objects of a document. */
 const objects = (value: Json): ReadonlyArray<JsonObject> => {
   if (Array.isArray(value)) return value.flatMap(objects)
   if (typeof value !== 'object' || value === null) return []
@@ -43,17 +43,17 @@ const objects = (value: Json): ReadonlyArray<JsonObject> => {
 }
 
 describe('the description', () => {
-  it('is the committed one: else run node packages/contract/scripts/generate.ts', () => {
+  it('equals openapi.json (else run node packages/contract/scripts/generate.ts)', () => {
     expect(readFileSync(new URL('../openapi.json', import.meta.url), 'utf8')).toBe(descriptionText())
   })
 
-  it('is OpenAPI 3.1 of the contract version', () => {
+  it('is an OpenAPI 3.1 document with the contract version', () => {
     expect(at(document, 'openapi')).toBe('3.1.0')
     expect(at(document, 'info', 'version')).toBe(CONTRACT_VERSION)
     expect(CONTRACT_VERSION).toBe('0.3.3')
   })
 
-  it('has every operation of the API, with texts and an id of its own', () => {
+  it('contains each operation of the API, with texts and a unique id', () => {
     expect(operations.map(({ path, method }) => `${method.toUpperCase()} ${path}`).toSorted()).toEqual(
       ROUTES.map((route) => `${route.method} ${route.path.replace(':id', '{id}')}`).toSorted(),
     )
@@ -64,7 +64,7 @@ describe('the description', () => {
     expect(new Set(operations.map(({ operation }) => operation['operationId'])).size).toBe(operations.length)
   })
 
-  it('wants a bearer key for everything but itself', () => {
+  it('requires a bearer key for all operations except its own', () => {
     for (const { path, operation } of operations) {
       expect(operation['security']).toEqual(path === '/v1/openapi.json' ? [] : [{ bearer: [] }])
     }
@@ -74,7 +74,7 @@ describe('the description', () => {
     })
   })
 
-  it('leaves objects open, so that fields may be added', () => {
+  it('has only open objects, so that fields may be added', () => {
     expect(objects(document).filter((object) => object['additionalProperties'] === false)).toEqual([])
   })
 
@@ -87,14 +87,14 @@ describe('the description', () => {
     )
   })
 
-  it('has no reference to nothing', () => {
+  it('contains no dangling reference', () => {
     for (const object of objects(document)) {
       const target = object['$ref']
       if (typeof target === 'string') expect(at(document, ...target.slice(2).split('/'))).toBeTypeOf('object')
     }
   })
 
-  it('declares the failures of every operation with a key, and their headers', () => {
+  it('declares the failures and their headers of each operation with a key', () => {
     for (const { operation } of operations.filter(({ path }) => path !== '/v1/openapi.json')) {
       const responses = operation['responses'] as JsonObject
       expect(Object.keys(responses)).toEqual(expect.arrayContaining(['401', '429', '500', '503']))
@@ -111,7 +111,7 @@ describe('the description', () => {
     }
   })
 
-  it('takes an Idempotency-Key at every POST and nowhere else, and says which answers may be replays', () => {
+  it('declares Idempotency-Key for exactly the POSTs, and which answers may be replays', () => {
     for (const { method, operation } of operations) {
       const parameters = operation['parameters'] as ReadonlyArray<JsonObject>
       const key = parameters.find((parameter) => parameter['name'] === 'Idempotency-Key')
@@ -131,7 +131,7 @@ describe('the description', () => {
     }
   })
 
-  it('has the rate headers on every answer that comes after the rate', () => {
+  it('declares rate headers for all answers after the rate check', () => {
     const names = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']
     for (const { operation, path } of operations) {
       for (const [status, response] of Object.entries(operation['responses'] as JsonObject)) {
@@ -144,7 +144,7 @@ describe('the description', () => {
     }
   })
 
-  it('declares of every operation the codes that are its own', () => {
+  it('declares the specific error codes of each operation', () => {
     const SHARED = new Set([
       'invalid_api_key',
       'rate_limited',
@@ -204,7 +204,7 @@ describe('the description', () => {
     expect(own('/v1/stats', 'get')).toEqual(['invalid_parameter'])
   })
 
-  it('answers 202 to what is accepted, 201 to what is created, 200 to all else', () => {
+  it('declares 202 for acceptances, 201 for creations, and 200 otherwise', () => {
     const told = operations.map(({ method, operation, path }) => [
       `${method} ${path}`,
       ...Object.keys(operation['responses'] as JsonObject).filter((status) => Number(status) < 400),
@@ -219,7 +219,7 @@ describe('the description', () => {
     expect(told).toEqual(told.map(([where = '']) => [where, other[where] ?? '200']))
   })
 
-  it('says for a send which codes come under which status', () => {
+  it('lists the error codes of a send by status', () => {
     const responses = at(document, 'paths', '/v1/messages', 'post', 'responses') as JsonObject
     for (const code of ERROR_CODES) {
       const told = (at(responses, '422', 'description') as string).includes(`\`${code}\``)
@@ -231,7 +231,7 @@ describe('the description', () => {
     expect(at(responses, '503', 'headers')).toHaveProperty('Retry-After')
   })
 
-  it('names every code, event type and status', () => {
+  it('contains all error codes, event types and statuses', () => {
     expect(at(document, 'components', 'schemas', 'ErrorDetail', 'properties', 'code', 'enum')).toEqual(
       ERROR_CODES,
     )
@@ -239,7 +239,7 @@ describe('the description', () => {
     expect(at(document, 'components', 'schemas', 'Message', 'properties', 'status', 'enum')).toEqual(STATUSES)
   })
 
-  it('gives page sizes as numbers', () => {
+  it('describes page sizes as integers', () => {
     const pages = operations.flatMap(({ method, operation, path }) =>
       (operation['parameters'] as ReadonlyArray<JsonObject>)
         .filter((parameter) => parameter['name'] === 'limit')
@@ -257,7 +257,7 @@ describe('the description', () => {
     ])
   })
 
-  it('tells by which value the results of a batch are told apart', () => {
+  it('has a discriminator for the results of a batch', () => {
     const { discriminator, oneOf } = at(document, 'components', 'schemas', 'BatchResult') as JsonObject
     const reference = (name: string) => `#/components/schemas/BatchResult${name}`
     expect(oneOf).toEqual(['Accepted', 'Duplicate', 'Rejected'].map((name) => ({ $ref: reference(name) })))
@@ -271,7 +271,7 @@ describe('the description', () => {
     })
   })
 
-  it('has examples that are what they are examples of', () => {
+  it('has examples that match their schemas', () => {
     const named: Readonly<Record<string, unknown>> = {
       ...contract,
       ...common,
@@ -286,7 +286,7 @@ describe('the description', () => {
         shown.push(name)
       }
     }
-    // Every body that is sent or answered, but for lists and for what shows within another.
+    // All request and response bodies, except lists and bodies that are part of another example.
     expect(shown).toEqual(
       expect.arrayContaining([
         'AcceptedBatch',
@@ -316,7 +316,7 @@ describe('the description', () => {
     )
   })
 
-  it('has examples of requests that the checks take', () => {
+  it('has request examples that pass the checks', () => {
     const example = (name: string) =>
       (at(document, 'components', 'schemas', name, 'examples') as ReadonlyArray<JsonObject>)[0] ?? {}
     expect(Result.isSuccess(decodeSendRequest(example('SendRequest')))).toBe(true)

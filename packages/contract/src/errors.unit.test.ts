@@ -7,7 +7,7 @@ import { ErrorBody } from './schemas/common.ts'
 const DOCS = 'https://hub.example/docs/errors'
 const code = fc.constantFrom(...ERROR_CODES)
 
-/** Specification, Errors; contract decisions. A code whose status moves is a breaking change. */
+/** Specification, Errors; contract decisions. Another status of a code is a breaking change. */
 const STATUSES = {
   invalid_api_key: 401,
   not_found: 404,
@@ -42,25 +42,25 @@ const STATUSES = {
   internal_error: 503,
 }
 
-describe('error catalogue', () => {
-  it('has every code of the contract under its status, and no other', () => {
+describe('the error catalogue', () => {
+  it('contains exactly the codes of the contract with their statuses', () => {
     expect(Object.fromEntries(ERROR_CODES.map((c) => [c, ERRORS[c].status]))).toEqual(STATUSES)
   })
 
-  it('gives every code that always has a wait a wait to begin with', () => {
+  it('has a default retry_after for each code that always has one', () => {
     for (const c of ERROR_CODES) {
       if (ERRORS[c].retryAfter === 'always') expect(apiError(c).retryAfter).toBeGreaterThanOrEqual(1)
       if (ERRORS[c].param === 'always') expect(apiError(c).param).toBeTypeOf('string')
     }
   })
 
-  it('names a daily limit wait of at least a minute', () => {
+  it('has a retry_after of at least a minute for the daily limit', () => {
     expect(apiError('hub_daily_limit_reached').retryAfter).toBe(60)
   })
 })
 
 describe('an error', () => {
-  it('leaves out what its code never has', () => {
+  it('omits members that its code never has', () => {
     const error = apiError('recipient_invalid', { retryAfter: 3, window: 'hour' })
     expect(toErrorBody(error, 'req_1', DOCS)).toEqual({
       error: {
@@ -74,25 +74,25 @@ describe('an error', () => {
     expect(errorHeaders(error)).toEqual({})
   })
 
-  it('repeats its wait in whole seconds, rounded up, in the body and the header', () => {
+  it('rounds retry_after up to whole seconds in the body and the header', () => {
     const error = apiError('rate_limited', { retryAfter: 1.2 })
     expect(toErrorBody(error, 'req_1', DOCS).error.retry_after).toBe(2)
     expect(errorHeaders(error)).toEqual({ 'Retry-After': '2' })
     expect(apiError('rate_limited', { retryAfter: 0 }).retryAfter).toBe(1)
   })
 
-  it('names the window of a flood refusal, with or without a wait', () => {
+  it('contains the window of a flood refusal, with and without retry_after', () => {
     const error = apiError('recipient_flood_limited', { window: 'day' })
     expect(toErrorBody(error, 'req_1', DOCS).error).toMatchObject({ window: 'day', param: 'to' })
     expect(error.retryAfter).toBeUndefined()
   })
 
-  it('is 503 when it knows when to come back and 500 when it does not', () => {
+  it('is 503 with a retry_after and 500 without one', () => {
     expect(httpStatusOf(apiError('internal_error', { retryAfter: 2 }))).toBe(503)
     expect(httpStatusOf(apiError('internal_error'))).toBe(500)
   })
 
-  it('tells of a name that a client chose only what is short and printable', () => {
+  it('contains a name that the client chose only if it is short and printable', () => {
     const param = (of: string) => apiError('template_variable_unknown', { param: of }).param
     expect(param('variables.code')).toBe('variables.code')
     expect(param('variables.__proto__')).toBe('variables.__proto__')
@@ -102,7 +102,7 @@ describe('an error', () => {
     expect(param('\u0007')).toBe('body')
   })
 
-  it('is in the form that the description promises, whatever it is made of', () => {
+  it('matches its schema for any input', () => {
     const isErrorBody = Schema.is(ErrorBody)
     fc.assert(
       fc.property(

@@ -23,7 +23,7 @@ describe.each([
   ['the reference', referencePage],
   ['the list of errors', errorPage],
 ] as const)('%s', (_, page) => {
-  it.effect('is the same, compressed and plain, and is kept', () =>
+  it.effect('is cached, and equal in compressed and plain form', () =>
     Effect.gen(function* () {
       const first = yield* page
       expect(Buffer.from(first.plain()).toString('utf8')).toBe(text(first))
@@ -32,7 +32,7 @@ describe.each([
     }),
   )
 
-  it.effect('runs only what is in it, and talks to the hub alone', () =>
+  it.effect('allows only its own scripts and connections to the hub', () =>
     Effect.gen(function* () {
       const made = yield* page
       const allowed = directive(made, 'script-src')
@@ -46,14 +46,14 @@ describe.each([
       expect(allowed.split(' ')).toHaveLength(1 + Math.max(1, inside.length))
       expect(directive(made, 'default-src')).toBe(`default-src 'none'`)
       expect(directive(made, 'connect-src')).toBe(`connect-src 'self'`)
-      // Nothing to be loaded from elsewhere: a policy would stop it, and the page would lack it.
+      // Nothing loads from another host: the policy would block it.
       expect(text(made)).not.toMatch(/<(?:script|img|iframe)[^>]*\ssrc=|<link[^>]*\shref=/u)
     }),
   )
 })
 
 describe('the reference', () => {
-  it.effect('shows our description and not the generated one', () =>
+  it.effect('contains our description, not the generated one', () =>
     Effect.gen(function* () {
       const html = text(yield* referencePage)
       const content = /^\s*content: (.*)$/mu.exec(html)?.[1] ?? ''
@@ -63,8 +63,8 @@ describe('the reference', () => {
   )
 })
 
-describe('the list of errors', () => {
-  it.effect('has a place for every doc_url', () =>
+describe('the error page', () => {
+  it.effect('has a section for each doc_url', () =>
     Effect.gen(function* () {
       const html = text(yield* errorPage)
       for (const code of ERROR_CODES) {

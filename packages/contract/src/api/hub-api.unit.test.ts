@@ -28,7 +28,7 @@ import {
 const exampleOf = (schema: Schema.Top): Json =>
   JSON.parse(JSON.stringify(schema.ast.annotations?.['examples']))[0] as Json
 
-/** A client of the API whose requests are answered here; `seen` is where they went. */
+/** A typed client with a fake server; `seen` contains its requests. */
 const clientOf = (
   answer: (request: HttpClientRequest.HttpClientRequest) => Response,
   seen: Array<string>,
@@ -54,7 +54,7 @@ const json = (status: number, body: unknown, headers: Readonly<Record<string, st
 const SEND = { to: '+79000000001', class: 'otp', template: 'otp_code', variables: { code: '4821' } } as const
 
 describe('a typed client of the definition', () => {
-  it.effect('sends a message and understands the answer, fields it does not know included', () =>
+  it.effect('sends a message, and accepts unknown fields in the answer', () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const example = exampleOf(AcceptedMessage)
@@ -68,7 +68,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('gets every declared failure as the error body, typed', () =>
+  it.effect('decodes each declared failure as a typed error body', () =>
     Effect.gen(function* () {
       const errors = [
         apiError('invalid_api_key'),
@@ -87,7 +87,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('sends a batch and tells the results apart', () =>
+  it.effect('sends a batch and distinguishes its results', () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const client = yield* clientOf(() => json(202, exampleOf(AcceptedBatch)), seen)
@@ -109,7 +109,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('does not send a batch whose element has no client_ref', () =>
+  it.effect('does not send a batch with an element without client_ref', () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const client = yield* clientOf(() => json(202, exampleOf(AcceptedBatch)), seen)
@@ -120,7 +120,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('estimates one send and several, and knows which answer it has', () =>
+  it.effect('estimates one and several sends, and distinguishes the answers', () =>
     Effect.gen(function* () {
       const one = yield* clientOf(() => json(200, exampleOf(Estimate)), [])
       expect(yield* one.messages.estimate({ payload: SEND, headers: {} })).toEqual(exampleOf(Estimate))
@@ -133,7 +133,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('follows a batch', () =>
+  it.effect('reads a batch and its messages', () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const page = { object: 'list', data: [exampleOf(Message)], has_more: true, next_cursor: 'msg_1' }
@@ -191,7 +191,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('asks for a summary', () =>
+  it.effect('reads a summary', () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const client = yield* clientOf(() => json(200, exampleOf(Stats)), seen)
@@ -201,7 +201,7 @@ describe('a typed client of the definition', () => {
     }),
   )
 
-  it.effect('writes the query of a list the way the checks read it', () =>
+  it.effect('encodes the query of a list as the checks decode it', () =>
     Effect.gen(function* () {
       const seen: Array<string> = []
       const page: typeof EventList.Type = { object: 'list', data: [], has_more: false, next_cursor: 'evt_1' }
@@ -216,7 +216,7 @@ describe('a typed client of the definition', () => {
 })
 
 describe('the routes', () => {
-  it.effect('are the operations of the definition, with and without a key', () =>
+  it.effect('contain all operations of the definition, with and without a key', () =>
     Effect.sync(() => {
       expect(ROUTES.map((route) => `${route.method} ${route.path}${route.key ? ' key' : ''}`)).toEqual([
         'POST /v1/messages key',

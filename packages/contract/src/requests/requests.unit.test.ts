@@ -26,7 +26,7 @@ import {
 const bytes = (text: string) => new TextEncoder().encode(text)
 const parse = (text: string) => parseBody(bytes(text))
 
-/** `code param` of a refusal, or what was understood. */
+/** `code param` of a refusal, or the decoded value. */
 const outcome = <A>(result: Result.Result<A, ApiError>): A | string =>
   Result.isSuccess(result)
     ? result.success
@@ -36,7 +36,7 @@ const outcome = <A>(result: Result.Result<A, ApiError>): A | string =>
 
 const nested = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
 
-/** Any JSON object, with names that matter here more often than chance would have them. */
+/** Arbitrary JSON objects, in which the names of the contract are frequent. */
 const anyName = fc.oneof(
   fc.constantFrom('to', 'class', 'template', 'variables', 'client_ref', 'send_at', 'url', 'event_types'),
   fc.constantFrom('messages', 'name', 'sender', 'body', 'language', 'registration'),
@@ -53,7 +53,7 @@ const anyObject: fc.Arbitrary<JsonObject> = fc
   .map((entries) => JSON.parse(JSON.stringify(Object.fromEntries(entries))) as JsonObject)
 
 describe('parseBody', () => {
-  it('reads an object, in UTF-8, with or without a byte order mark', () => {
+  it('parses a UTF-8 object with or without a byte order mark', () => {
     expect(outcome(parse('{"a":[1,"Заказ",null,{"b":true}]}'))).toEqual({
       a: [1, 'Заказ', null, { b: true }],
     })
@@ -79,7 +79,7 @@ describe('parseBody', () => {
     expect(outcome(parse(text))).toBe('invalid_parameter')
   })
 
-  it('refuses bytes that are no UTF-8, an encoded half of a pair among them', () => {
+  it('refuses bytes that are not UTF-8, including an encoded lone surrogate', () => {
     for (const bad of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]]) {
       expect(outcome(parseBody(Uint8Array.from([...bytes('{"a":"'), ...bad, ...bytes('"}')])))).toBe(
         'invalid_parameter',
@@ -87,7 +87,7 @@ describe('parseBody', () => {
     }
   })
 
-  it('takes 16 levels and refuses 17, the body being the first', () => {
+  it('accepts 16 levels and refuses 17, where the body is the first', () => {
     expect(Result.isSuccess(parse(nested(16)))).toBe(true)
     expect(outcome(parse(nested(17)))).toBe('invalid_parameter')
     expect(outcome(parse(nested(17).replaceAll('[', '{"b":').replaceAll(']', '}')))).toBe('invalid_parameter')
@@ -98,7 +98,7 @@ describe('parseBody', () => {
     expect(outcome(parse(text))).toEqual(JSON.parse(text))
   })
 
-  it('refuses a NUL or half of a pair wherever it is, and says where', () => {
+  it('refuses a NUL or a lone surrogate anywhere, and reports its path', () => {
     expect(outcome(parse('{"to":"\\u0000"}'))).toBe('invalid_parameter to')
     expect(outcome(parse('{"messages":[{},{"to":"a\\ud800"}]}'))).toBe('invalid_parameter messages[1].to')
     expect(outcome(parse('{"\\udc00":1}'))).toBe('invalid_parameter')
@@ -106,11 +106,11 @@ describe('parseBody', () => {
     expect(outcome(parse('{"unknown":{"deep":["\\ud83d"]}}'))).toBe('invalid_parameter unknown.deep[0]')
   })
 
-  it('takes escapes that make whole characters', () => {
+  it('accepts escapes that form whole characters', () => {
     expect(outcome(parse('{"a":"\\ud83d\\ude00\\u0001\\\\u0000"}'))).toEqual({ a: '\u{1f600}\u0001\\u0000' })
   })
 
-  it('refuses an object with the same name twice, however it is written', () => {
+  it('refuses repeated names, with and without escapes', () => {
     expect(outcome(parse('{"to":"a","to":"b"}'))).toBe('invalid_parameter')
     expect(outcome(parse('{"to":"a","\\u0074o":"b"}'))).toBe('invalid_parameter')
     expect(outcome(parse('{"a":[{"b":{"c":1,"c":1}}]}'))).toBe('invalid_parameter')
@@ -118,18 +118,18 @@ describe('parseBody', () => {
     expect(outcome(parse('{"a":"x:y","b":{"a":":"}}'))).toEqual({ a: 'x:y', b: { a: ':' } })
   })
 
-  it('takes __proto__ and constructor as ordinary names', () => {
+  it('accepts __proto__ and constructor as ordinary names', () => {
     const body = parse('{"__proto__":{"to":"+79000000001"},"constructor":1}')
     const object = Result.getOrThrow(body)
     expect(Object.keys(object)).toEqual(['__proto__', 'constructor'])
     expect(outcome(decodeSendRequest(object))).toBe('invalid_parameter to')
   })
 
-  it('refuses over 4 MiB without reading', () => {
+  it('refuses more than 4 MiB without parsing', () => {
     expect(outcome(parseBody(new Uint8Array(MAX_BODY_BYTES + 1)))).toBe('payload_too_large')
   })
 
-  it('answers whatever bytes come, in the catalogue', () => {
+  it('answers arbitrary bytes with codes of the catalogue', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.uint8Array(), fc.string({ unit: 'binary' }).map(bytes), fc.json().map(bytes)),
@@ -141,7 +141,7 @@ describe('parseBody', () => {
     )
   })
 
-  it('reads whatever clean object JSON can write, and nothing else changes it', () => {
+  it('parses arbitrary clean objects without changing them', () => {
     const clean = (value: Json): boolean =>
       JSON.stringify(value).isWellFormed() &&
       !JSON.stringify(value).includes('\\u0000') &&
@@ -165,7 +165,7 @@ describe('decodeSendRequest', () => {
   const without = (name: keyof typeof good): JsonObject =>
     Object.fromEntries(Object.entries(good).filter(([key]) => key !== name))
 
-  it('understands a send, and one without what is optional', () => {
+  it('decodes a send with and without optional fields', () => {
     expect(outcome(decodeSendRequest(good))).toEqual({
       to: '+79000000001',
       class: 'otp',
@@ -237,7 +237,7 @@ describe('decodeSendRequest', () => {
     expect(Result.isSuccess(decodeSendRequest({ ...good, client_ref: 'a\nb' }))).toBe(true)
   })
 
-  it('tells the first fault in the order of the specification', () => {
+  it('reports the first failure in the order of the specification', () => {
     const faults = { send_at: 1, to: 'x', class: 'x', template: 'X', variables: 1, client_ref: '' }
     const told: Array<unknown> = []
     const body: Record<string, Json> = { ...faults }
@@ -250,13 +250,13 @@ describe('decodeSendRequest', () => {
     expect(told).toEqual(['send_at', 'to', 'class', 'template', 'variables', 'client_ref'])
   })
 
-  it('wants a client_ref where one is required', () => {
+  it('refuses a missing client_ref where one is required', () => {
     expect(
       outcome(decodeSendRequest(without('client_ref'), 'messages[0]', { clientRefRequired: true })),
     ).toBe('invalid_parameter messages[0].client_ref')
   })
 
-  it('answers whatever object comes, in the catalogue, and never repeats a value', () => {
+  it('answers arbitrary objects with codes of the catalogue, without repeating a value', () => {
     const secret = '+79001234567 secret'
     fc.assert(
       fc.property(anyObject, anyName, (object, name) => {
@@ -274,12 +274,12 @@ describe('decodeSendRequest', () => {
 })
 
 describe('decodeVariables', () => {
-  it('writes values as they will stand in the text', () => {
+  it('formats values as they appear in the text', () => {
     const values = Result.getOrThrow(decodeVariables({ a: 'x\ny', b: 1e21, c: -0, d: 0.5, e: '' }))
     expect({ ...values }).toEqual({ a: 'x\ny', b: '1e+21', c: '0', d: '0.5', e: '' })
   })
 
-  it('keeps ordinary names ordinary', () => {
+  it('accepts names of object members as ordinary names', () => {
     const values = Result.getOrThrow(
       decodeVariables(JSON.parse('{"__proto__":"p","constructor":"c"}') as JsonObject),
     )
@@ -295,13 +295,13 @@ describe('decodeVariables', () => {
     )
   })
 
-  it('refuses exactly what the domain refuses to render', () => {
+  it('refuses exactly the values that the domain refuses to render', () => {
     const template = Result.getOrThrow(parseTemplate('{{v}}'))
     fc.assert(
       fc.property(anyValue, (value) => {
         const rendered = render(template, { v: value })
         const refused = Result.isFailure(rendered) && rendered.failure._tag === 'TemplateVariableInvalid'
-        // Half of a pair never gets past `parseBody`.
+        // `parseBody` already refuses lone surrogates.
         fc.pre(typeof value !== 'string' || value.isWellFormed())
         expect(Result.isFailure(decodeVariables({ v: value }))).toBe(refused)
       }),
@@ -321,14 +321,14 @@ const { client_ref: _, ...UNREFERENCED } = SEND
 describe('decodeBatch', () => {
   const BATCH_MAX = 5
   const batch = (messages: Json) => decodeBatch({ messages }, BATCH_MAX)
-  /** What became of each element: `ok`, or the error. */
+  /** The result of each element: `ok`, or the error. */
   const told = (messages: Json) =>
     Result.getOrThrow(batch(messages)).map(({ send }) => {
       const result = outcome(send)
       return typeof result === 'string' ? result : 'ok'
     })
 
-  it('understands every element as a send of its own, in order', () => {
+  it('decodes each element as a separate send, in order', () => {
     expect(outcome(batch([SEND, { ...SEND, client_ref: 'order-1002', class: 'otp' }]))).toEqual([
       {
         index: 0,
@@ -357,30 +357,30 @@ describe('decodeBatch', () => {
     ])
   })
 
-  it.each([undefined, null, {}, 'x', 1, []])('refuses the whole request where messages is %j', (messages) => {
+  it.each([undefined, null, {}, 'x', 1, []])('refuses the whole request if messages is %j', (messages) => {
     const body = messages === undefined ? {} : { messages }
     expect(outcome(decodeBatch(body, BATCH_MAX))).toBe('invalid_parameter messages')
   })
 
-  it('takes as many as the account may send at once, and no more', () => {
+  it('accepts at most batch_max elements', () => {
     const messages = (length: number) => Array.from({ length }, () => SEND)
     expect(told(messages(BATCH_MAX))).toHaveLength(BATCH_MAX)
     expect(outcome(batch(messages(BATCH_MAX + 1)))).toBe('batch_too_large messages')
     expect(outcome(batch(Array.from({ length: BATCH_MAX + 1 }, () => null)))).toBe('batch_too_large messages')
   })
 
-  it.each([null, [], 'x', 1, true])('refuses the whole request where an element is %j', (element) => {
+  it.each([null, [], 'x', 1, true])('refuses the whole request if an element is %j', (element) => {
     expect(outcome(batch([{ to: 1 }, SEND, element, null]))).toBe('invalid_parameter messages[2]')
   })
 
-  it('refuses a send_at of the whole before anything else: nobody is sent early', () => {
+  it('refuses a send_at of the whole request first', () => {
     expect(outcome(decodeBatch({ send_at: null }, BATCH_MAX))).toBe('send_at_not_supported send_at')
     expect(outcome(decodeBatch({ messages: [SEND], send_at: '2026-12-31' }, BATCH_MAX))).toBe(
       'send_at_not_supported send_at',
     )
   })
 
-  it('lets each element fail on its own', () => {
+  it('reports the failure of each element separately', () => {
     expect(
       told([SEND, { ...SEND, to: '12' }, { ...SEND, send_at: null }, UNREFERENCED, { ...SEND, class: 'x' }]),
     ).toEqual([
@@ -392,7 +392,7 @@ describe('decodeBatch', () => {
     ])
   })
 
-  it('keeps the client_ref of a refused element where it is in the right form', () => {
+  it('keeps a valid client_ref of a refused element', () => {
     const refs = (messages: Json) => Result.getOrThrow(batch(messages)).map(({ clientRef }) => clientRef)
     const bad = { ...SEND, to: '12' }
     expect(
@@ -406,11 +406,11 @@ describe('decodeBatch', () => {
     ).toEqual(['order-1001', null, null, null, 'order-1001'])
   })
 
-  it('lets the same client_ref stand twice: the second is a duplicate, which is not a fault', () => {
+  it('accepts a repeated client_ref: the second element is a duplicate', () => {
     expect(told([SEND, SEND])).toEqual(['ok', 'ok'])
   })
 
-  it('tells of each element what decodeSendRequest tells of it', () => {
+  it('gives the same result for each element as decodeSendRequest', () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(anyObject, fc.constant(SEND)), { minLength: 1, maxLength: 5 }),
@@ -429,7 +429,7 @@ describe('decodeBatch', () => {
     )
   })
 
-  it('answers whatever object comes, in the catalogue', () => {
+  it('answers arbitrary objects with codes of the catalogue', () => {
     fc.assert(
       fc.property(anyObject, anyValue, (object, messages) => {
         const result = decodeBatch({ ...object, messages }, BATCH_MAX)
@@ -446,26 +446,26 @@ describe('decodeBatch', () => {
 describe('decodeEstimate', () => {
   const estimate = (body: JsonObject) => outcome(decodeEstimate(body, 2))
 
-  it('understands one send, which needs no client_ref', () => {
+  it('decodes one send without client_ref', () => {
     expect(estimate(UNREFERENCED)).toMatchObject({ kind: 'one', send: { clientRef: null } })
     expect(estimate(SEND)).toMatchObject({ kind: 'one', send: { clientRef: 'order-1001' } })
   })
 
-  it('understands several, which need none either', () => {
+  it('decodes several sends without client_ref', () => {
     const wanted = Result.getOrThrow(decodeEstimate({ messages: [UNREFERENCED, { ...SEND, to: 'x' }] }, 2))
     expect(
       wanted.kind === 'many' ? wanted.elements.map(({ send }) => Result.isSuccess(send)) : wanted,
     ).toEqual([true, false])
   })
 
-  it('has the bounds of a batch', () => {
+  it('has the limits of a batch', () => {
     expect(estimate({ messages: [SEND, SEND, SEND] })).toBe('batch_too_large messages')
     expect(estimate({ messages: [] })).toBe('invalid_parameter messages')
     expect(estimate({ ...SEND, messages: null })).toBe('invalid_parameter messages')
     expect(estimate({ messages: [SEND, 1] })).toBe('invalid_parameter messages[1]')
   })
 
-  it('has the faults of a send', () => {
+  it('fails like a send', () => {
     expect(estimate({})).toBe('invalid_parameter to')
     expect(estimate({ ...SEND, to: '12' })).toBe('recipient_invalid to')
     expect(estimate({ ...SEND, send_at: null })).toBe('send_at_not_supported send_at')
@@ -476,7 +476,7 @@ describe('decodeEstimate', () => {
 describe('decodeTemplateCreate', () => {
   const good = { name: 'order_ready', class: 'service', sender: 'HUB', body: 'Заказ {{order}} готов' }
 
-  it('understands a template with and without a language', () => {
+  it('decodes a template with and without a language', () => {
     expect(outcome(decodeTemplateCreate(good))).toEqual({ ...good, language: null })
     expect(outcome(decodeTemplateCreate({ ...good, language: 'ru-RU', status: 'approved' }))).toEqual({
       ...good,
@@ -521,7 +521,7 @@ describe('decodeTemplateCreate', () => {
     expect(outcome(decodeTemplateCreate(body))).toBe(`${code} ${name}`)
   })
 
-  it('takes what lies on the bounds', () => {
+  it('accepts values at the limits', () => {
     for (const fields of [
       { name: 'a' },
       { name: `${'a'.repeat(60)}_.-0` },
@@ -533,13 +533,13 @@ describe('decodeTemplateCreate', () => {
     }
   })
 
-  it('leaves it to the account whether there is such a sender', () => {
+  it('does not check whether the sender exists', () => {
     expect(outcome(decodeTemplateCreate({ ...good, sender: 'NOBODY KNOWS THIS ONE' }))).toMatchObject({
       sender: 'NOBODY KNOWS THIS ONE',
     })
   })
 
-  it('tells the first fault in the order of the fields', () => {
+  it('reports the first failure in the order of the fields', () => {
     const body: Record<string, Json> = { name: '', class: '', sender: 0, body: '{{', language: '' }
     const told: Array<unknown> = []
     for (const name of Object.keys(body)) {
@@ -551,7 +551,7 @@ describe('decodeTemplateCreate', () => {
     expect(Result.isSuccess(decodeTemplateCreate(body))).toBe(true)
   })
 
-  it('answers whatever object comes, and takes only what parses as a template', () => {
+  it('answers arbitrary objects, and accepts only valid template texts', () => {
     const piece = fc.constantFrom('{{', '}}', '{', 'a', ' ', '\n', '\u0007', 'я', '{{name}}')
     fc.assert(
       fc.property(anyObject, fc.array(piece), (object, pieces) => {
@@ -574,7 +574,7 @@ describe('decodeSenderCreate', () => {
   const named = (name: Json) => outcome(decodeSenderCreate({ name }))
 
   it.each(['A', 'HUB', 'Hub-1 a_b.c', '1234567890x', ' . x', 'ÄÖÑÜßéΩ', 'ÇaΔ'])(
-    'takes the name %j',
+    'accepts the name %j',
     (name) => {
       expect(named(name)).toEqual({ name, registration: null })
     },
@@ -601,11 +601,11 @@ describe('decodeSenderCreate', () => {
     expect(named(name)).toBe('invalid_parameter name')
   })
 
-  it('needs a name', () => {
+  it('requires a name', () => {
     expect(outcome(decodeSenderCreate({ registration: {} }))).toBe('invalid_parameter name')
   })
 
-  it('keeps a registration as it is', () => {
+  it('returns a registration unchanged', () => {
     const registration = JSON.parse('{"inn":"7700000000","__proto__":{"lines":"a\\nb"},"n":[1,null]}') as Json
     const sender = Result.getOrThrow(decodeSenderCreate({ name: 'HUB', registration }))
     expect(JSON.stringify(sender.registration)).toBe(JSON.stringify(registration))
@@ -620,7 +620,7 @@ describe('decodeSenderCreate', () => {
     },
   )
 
-  it('measures a registration in bytes of its JSON', () => {
+  it('limits the bytes of the JSON of a registration', () => {
     // `{"a":"…"}` has 8 bytes around the text.
     const room = MAX_REGISTRATION_BYTES - 8
     const sized = (text: string) => decodeSenderCreate({ name: 'HUB', registration: { a: text } })
@@ -630,14 +630,14 @@ describe('decodeSenderCreate', () => {
     expect(outcome(sized('я'.repeat(room / 2 + 1)))).toBe('invalid_parameter registration')
   })
 
-  it('takes exactly the names whose letters are single septets of GSM', () => {
+  it('accepts exactly names of letters that are single GSM septets', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }), (letter) => {
         const isGsm = encodingOf(letter) === 'gsm7' && /^\p{L}$/u.test(letter)
         expect(Result.isSuccess(decodeSenderCreate({ name: letter }))).toBe(isGsm)
       }),
     )
-    // Every character of the basic table, as well: chance finds few of them.
+    // Each character of the basic table too: random texts contain few of them.
     for (let code = 0; code < 0x3ff; code++) {
       const letter = String.fromCharCode(code)
       const isGsm = encodingOf(letter) === 'gsm7' && /^\p{L}$/u.test(letter)
@@ -645,7 +645,7 @@ describe('decodeSenderCreate', () => {
     }
   })
 
-  it('answers whatever object comes, in the catalogue', () => {
+  it('answers arbitrary objects with codes of the catalogue', () => {
     fc.assert(
       fc.property(anyObject, anyValue, (object, registration) => {
         for (const body of [object, { name: 'HUB', registration }]) {
@@ -658,10 +658,10 @@ describe('decodeSenderCreate', () => {
 })
 
 describe('decodeRender', () => {
-  it('understands variables, and their absence', () => {
+  it('decodes present and absent variables', () => {
     expect(outcome(decodeRender({ variables: { order: '1001', n: 1 } }))).toEqual({ order: '1001', n: 1 })
     expect(outcome(decodeRender({ other: 1 }))).toEqual({})
-    // Values are for the template to judge.
+    // Rendering checks the values.
     expect(outcome(decodeRender({ variables: { order: null } }))).toEqual({ order: null })
   })
 
@@ -671,7 +671,7 @@ describe('decodeRender', () => {
 })
 
 describe('decodeWebhookEndpointCreate', () => {
-  it('understands an address with and without types', () => {
+  it('decodes an address with and without types', () => {
     expect(outcome(decodeWebhookEndpointCreate({ url: 'https://example.com/a?b#c' }))).toEqual({
       url: 'https://example.com/a?b#c',
       eventTypes: [],
@@ -690,7 +690,7 @@ describe('decodeWebhookEndpointCreate', () => {
     })
   })
 
-  it('leaves every string to the rules of addresses', () => {
+  it('accepts every string as address: another check validates it', () => {
     expect(outcome(decodeWebhookEndpointCreate({ url: '' }))).toEqual({ url: '', eventTypes: [] })
   })
 
@@ -707,7 +707,7 @@ describe('decodeWebhookEndpointCreate', () => {
     expect(outcome(decodeWebhookEndpointCreate(body))).toBe(`invalid_parameter ${param}`)
   })
 
-  it('answers whatever object comes, in the catalogue', () => {
+  it('answers arbitrary objects with codes of the catalogue', () => {
     fc.assert(
       fc.property(anyObject, anyValue, (object, url) => {
         const result = decodeWebhookEndpointCreate({ ...object, url })
@@ -722,13 +722,13 @@ describe('list queries', () => {
   const list = (query: string) => outcome(decodeListQuery(new URLSearchParams(query)))
   const events = (query: string) => outcome(decodeEventsQuery(new URLSearchParams(query)))
 
-  it('have defaults, and ignore what they do not know', () => {
+  it('have defaults, and ignore unknown parameters', () => {
     expect(list('')).toEqual({ limit: 20, startingAfter: null })
     expect(list('other=1&created_after=x')).toEqual({ limit: 20, startingAfter: null })
     expect(events('')).toEqual({ limit: 100, startingAfter: null, createdAfter: null, types: [] })
   })
 
-  it('keep to their bounds', () => {
+  it('enforce their limits', () => {
     expect(list('limit=1')).toMatchObject({ limit: 1 })
     expect(list('limit=100')).toMatchObject({ limit: 100 })
     expect(events('limit=1000')).toMatchObject({ limit: 1000 })
@@ -739,7 +739,7 @@ describe('list queries', () => {
     expect(list('limit=5&limit=5')).toBe('invalid_parameter limit')
   })
 
-  it('take one cursor at most', () => {
+  it('accept at most one cursor', () => {
     expect(list('starting_after=we_1')).toEqual({ limit: 20, startingAfter: 'we_1' })
     expect(list('starting_after=we_1&starting_after=we_2')).toBe('invalid_parameter starting_after')
     expect(events('starting_after=evt_1&created_after=2026-11-21T09:30:00.000Z')).toBe(
@@ -750,7 +750,7 @@ describe('list queries', () => {
     )
   })
 
-  it('take moments in the form of the API', () => {
+  it('accept timestamps in the API format', () => {
     expect(events('created_after=2026-11-21T09:30:00.001Z')).toMatchObject({
       createdAfter: Date.UTC(2026, 10, 21, 9, 30, 0, 1),
     })
@@ -766,7 +766,7 @@ describe('list queries', () => {
     }
   })
 
-  it('take types, each once, and refuse unknown ones', () => {
+  it('deduplicate types, and refuse unknown ones', () => {
     expect(events('type=message.sent&type=message.seen&type=message.sent')).toMatchObject({
       types: ['message.sent', 'message.seen'],
     })
@@ -774,7 +774,7 @@ describe('list queries', () => {
     expect(events('type=')).toBe('invalid_parameter type')
   })
 
-  it('answer whatever query comes, in the catalogue', () => {
+  it('answer arbitrary queries with codes of the catalogue', () => {
     const name = fc.constantFrom('limit', 'starting_after', 'created_after', 'type', '__proto__')
     const value = fc.oneof(
       fc.string({ unit: 'binary' }),
@@ -794,7 +794,7 @@ describe('list queries', () => {
 describe('decodeMessagesQuery', () => {
   const messages = (query: string) => outcome(decodeMessagesQuery(new URLSearchParams(query)))
 
-  it('needs one batch, and has the pages of a long list', () => {
+  it('requires one batch, and has the page sizes of a long list', () => {
     expect(messages('batch=bat_1')).toEqual({ batch: 'bat_1', limit: 100, startingAfter: null })
     expect(messages('batch=bat_1&limit=1000&starting_after=msg_1')).toEqual({
       batch: 'bat_1',
@@ -808,7 +808,7 @@ describe('decodeMessagesQuery', () => {
     expect(messages('batch=bat_1&starting_after=a&starting_after=b')).toBe('invalid_parameter starting_after')
   })
 
-  it('leaves it to the reader whether there is such a batch', () => {
+  it('does not check whether the batch exists', () => {
     expect(messages('batch=')).toMatchObject({ batch: '' })
   })
 })
@@ -817,31 +817,31 @@ describe('decodeStatsQuery', () => {
   const TODAY = '2026-11-21'
   const stats = (query: string, today = TODAY) => outcome(decodeStatsQuery(new URLSearchParams(query), today))
 
-  it('covers the month so far, all in one, where nothing is asked', () => {
+  it('defaults to the current month without groups', () => {
     expect(stats('')).toEqual({ from: '2026-11-01', to: TODAY, groupBy: null })
     expect(stats('', '2026-12-01')).toEqual({ from: '2026-12-01', to: '2026-12-01', groupBy: null })
     expect(stats('other=1')).toEqual({ from: '2026-11-01', to: TODAY, groupBy: null })
   })
 
-  it('takes either end alone', () => {
+  it('accepts one end alone', () => {
     expect(stats('from=2026-03-05')).toMatchObject({ from: '2026-03-05', to: TODAY })
     expect(stats('to=2026-02-10')).toMatchObject({ from: '2026-02-01', to: '2026-02-10' })
     expect(stats('from=2026-11-22')).toBe('invalid_parameter from')
   })
 
-  it('takes a single day, and days to come', () => {
+  it('accepts a single day and future days', () => {
     expect(stats('from=2026-11-21&to=2026-11-21')).toMatchObject({ from: TODAY, to: TODAY })
     expect(stats('from=2027-01-01&to=2027-01-02')).toMatchObject({ from: '2027-01-01' })
   })
 
-  it('covers 366 days at most, both ends included', () => {
+  it('covers at most 366 days, including both ends', () => {
     expect(stats('from=2024-01-01&to=2024-12-31')).toMatchObject({ from: '2024-01-01' })
     expect(stats('from=2025-01-01&to=2026-01-01')).toMatchObject({ from: '2025-01-01' })
     expect(stats('from=2025-01-01&to=2026-01-02')).toBe('invalid_parameter from')
     expect(stats('from=0001-01-01')).toBe('invalid_parameter from')
   })
 
-  it('refuses from after to', () => {
+  it('refuses a from after to', () => {
     expect(stats('from=2026-11-21&to=2026-11-20')).toBe('invalid_parameter from')
   })
 
@@ -865,7 +865,7 @@ describe('decodeStatsQuery', () => {
     expect(stats(`from=${given}&to=x&group_by=x`)).toBe('invalid_parameter from')
   })
 
-  it('takes one grouping that it knows', () => {
+  it('accepts one known grouping', () => {
     for (const groupBy of ['day', 'class', 'template']) {
       expect(stats(`group_by=${groupBy}`)).toMatchObject({ groupBy })
     }
@@ -881,7 +881,7 @@ describe('decodeStatsQuery', () => {
     expect(stats('to=2026-11-21&to=2026-11-21')).toBe('invalid_parameter to')
   })
 
-  it('answers whatever query comes, with days that a database understands', () => {
+  it('answers arbitrary queries, with days that PostgreSQL accepts', () => {
     const day = fc
       .date({ min: new Date('0001-01-01'), max: new Date('9999-12-31'), noInvalidDate: true })
       .map((date) => date.toISOString().slice(0, 10))
@@ -907,14 +907,14 @@ describe('decodeStatsQuery', () => {
 describe('decodeIdempotencyKey', () => {
   const latin1 = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
 
-  it('takes up to 255 characters, as UTF-8 where they are that', () => {
+  it('accepts up to 255 characters, counted as UTF-8 if valid', () => {
     expect(outcome(decodeIdempotencyKey(undefined))).toBe(null)
     expect(outcome(decodeIdempotencyKey('a'.repeat(255)))).toBe('a'.repeat(255))
     expect(outcome(decodeIdempotencyKey(latin1('я'.repeat(255))))).toBe(latin1('я'.repeat(255)))
     expect(outcome(decodeIdempotencyKey('\u00ff'.repeat(255)))).toBe('\u00ff'.repeat(255))
   })
 
-  it('refuses an empty one and a longer one, each with its code', () => {
+  it('refuses an empty key and a longer key with different codes', () => {
     expect(outcome(decodeIdempotencyKey(''))).toBe('invalid_parameter Idempotency-Key')
     expect(outcome(decodeIdempotencyKey('a'.repeat(256)))).toBe('idempotency_key_reused Idempotency-Key')
     expect(outcome(decodeIdempotencyKey(latin1('я'.repeat(256))))).toBe(
