@@ -1,6 +1,5 @@
 /**
- * Writes `docs/configuration.md` from the catalogue of settings. Run it after every change of a
- * setting:
+ * Generates `docs/configuration.md` from the catalogue. Run it after a change of a setting:
  *
  *   node packages/config/scripts/generate.ts
  */

@@ -1,6 +1,6 @@
 /**
- * The settings of a process looked at as a whole, before anything connects: a start that fails
- * names every mistake, not the first one.
+ * Validates all settings of a process before it connects to anything. A failed start reports every
+ * invalid setting, not only the first one.
  */
 import * as Config from 'effect/Config'
 import * as Data from 'effect/Data'
@@ -12,14 +12,14 @@ import { type App, invalidSettingOf, NOT_SET, type Setting, InvalidSetting } fro
 import { unknownVariables } from './unknown.ts'
 
 /** The process cannot start. A retry with the same environment fails in the same way. */
-export class SettingsInvalid extends Data.TaggedError('SettingsInvalid')<{
+class SettingsInvalid extends Data.TaggedError('SettingsInvalid')<{
   readonly mistakes: ReadonlyArray<InvalidSetting>
 }> {
-  override readonly message = `not as they must be: ${this.mistakes.map(({ variable }) => variable).join(', ')}`
+  override readonly message = `invalid settings: ${this.mistakes.map(({ variable }) => variable).join(', ')}`
 }
 
-/** A part's rule that is more than the catalogue knows. */
-export type ExtraCheck = Effect.Effect<unknown, Config.ConfigError>
+/** A validation that only the component can do, in addition to the catalogue. */
+type ExtraCheck = Effect.Effect<unknown, Config.ConfigError>
 
 const isSet = (setting: Setting<unknown>): Effect.Effect<boolean> =>
   Config.option(Config.String(setting.name)).pipe(
@@ -27,23 +27,25 @@ const isSet = (setting: Setting<unknown>): Effect.Effect<boolean> =>
     Effect.orElseSucceed(() => false),
   )
 
-/** A `ConfigError` that is none of ours names no variable and could repeat a value. */
-const FOREIGN = new InvalidSetting({
+/**
+ * Replaces a `ConfigError` from another source, which names no variable and could contain a value.
+ */
+const UNKNOWN_PROBLEM = new InvalidSetting({
   variable: 'The environment',
   problem: 'cannot be read',
   expected: 'what docs/configuration.md says',
 })
 
-/** The mistake in one setting; `null` where it is right. */
+/** Returns the problem of a setting, or `null` if it is valid. */
 export const validateSetting = (setting: Setting<unknown>): Effect.Effect<InvalidSetting | null> =>
   Effect.map(Effect.result(setting.config), (read) =>
-    Result.isFailure(read) ? (invalidSettingOf(read.failure) ?? FOREIGN) : null,
+    Result.isFailure(read) ? (invalidSettingOf(read.failure) ?? UNKNOWN_PROBLEM) : null,
   )
 
 /**
- * Everything that is wrong with the environment of a process: each setting that it reads, the rules
- * between them, and what its parts attach. A variable is told once. `hubctl` has nothing that it
- * must be given at its start: its commands ask for what they need.
+ * Returns all problems of the environment of a process: invalid settings, violated rules between
+ * settings, and failed extra checks. Each variable is reported once. `hubctl` may start without
+ * required settings, because each of its commands needs only some of them.
  */
 export const findInvalidSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',
@@ -67,14 +69,15 @@ export const findInvalidSettings = Effect.fnUntraced(function* (
   for (const rule of attached) {
     const outcome = yield* Effect.result(rule)
     // A missing setting that the check needs is already reported.
-    if (Result.isFailure(outcome)) add(invalidSettingOf(outcome.failure) ?? FOREIGN)
+    if (Result.isFailure(outcome)) add(invalidSettingOf(outcome.failure) ?? UNKNOWN_PROBLEM)
   }
   return found
 })
 
 /**
- * To be done first of all. Warns of variables that begin with `HUB_` and are no setting, and fails
- * with every mistake at once. `names`: of the environment's variables.
+ * Validates the settings at the start of a process. It logs a warning for each unknown variable
+ * that begins with `HUB_`, and fails with all problems at once. `names` are the names of the
+ * environment variables.
  */
 export const checkSettings = Effect.fnUntraced(function* (
   reader: App | 'hubctl',

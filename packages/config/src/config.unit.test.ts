@@ -40,7 +40,7 @@ const sentences = (app: (typeof APPS)[number] | 'hubctl', environment: Environme
   )
 
 describe('the catalogue', () => {
-  it('has each name once, in the form of names', () => {
+  it('has unique names in the usual form', () => {
     const names = catalogue.map(({ name }) => name)
     assert.deepStrictEqual(names, [...new Set(names)])
     for (const name of names) assert.match(name, /^HUB(?:CTL)?_[A-Z]+(?:_[A-Z]+)*$/u)
@@ -48,20 +48,20 @@ describe('the catalogue', () => {
   })
 
   for (const setting of catalogue) {
-    it.effect(`${setting.name} can be left out, or says that it is missing`, () =>
+    it.effect(`${setting.name} may be unset, or reports that it is missing`, () =>
       Effect.gen(function* () {
         const read = yield* Effect.result(setting.config).pipe(from({}))
         assert.strictEqual(Result.isSuccess(read), setting.need !== 'required')
         if (setting.need === 'optional') assert.strictEqual(Result.getOrThrow(read), null)
       }),
     )
-    it(`${setting.name} is explained in a sentence or two`, () => {
+    it(`${setting.name} has a description`, () => {
       assert.match(setting.doc, /^[A-Z`].{10,}\.$/su)
       assert.isNotEmpty(setting.readBy)
     })
   }
 
-  it('never shows what is a secret', () => {
+  it('marks secrets as secret', () => {
     for (const { kind, name } of catalogue) {
       if (/SECRET|PASSWORD|KEY$|KEYS$|DATABASE_URL|REDIS_URL/u.test(name)) assert.isTrue(kind.secret, name)
     }
@@ -73,10 +73,10 @@ describe('the catalogue', () => {
       .map((file) => join(folder, file)),
   )
 
-  it('knows every variable that the sources name', () => {
+  it('contains every variable in the sources', () => {
     const known = new Set(catalogue.map(({ name }) => name))
     const unknown = sources
-      // Tests make some up, and manifests have some of their own that no process reads.
+      // Tests use invented names, and manifests have names that no process reads.
       .filter((file) => !file.endsWith('.test.ts') && !file.startsWith('test/operating/manifests'))
       .flatMap((file) =>
         [...readFileSync(join(ROOT, file), 'utf8').matchAll(/['`"[.](HUB_[A-Z_]+[A-Z])['`"\]]/gu)]
@@ -87,7 +87,7 @@ describe('the catalogue', () => {
     assert.deepStrictEqual(unknown, [])
   })
 
-  it('is the only place where settings are defined', () => {
+  it('is the only place that defines settings', () => {
     const elsewhere = sources.filter(
       (file) =>
         !file.startsWith('packages/config/') &&
@@ -96,14 +96,14 @@ describe('the catalogue', () => {
     assert.deepStrictEqual(elsewhere, [])
   })
 
-  it('is what docs/configuration.md says; otherwise: node packages/config/scripts/generate.ts', () => {
+  it('equals docs/configuration.md (else run node packages/config/scripts/generate.ts)', () => {
     assert.strictEqual(readFileSync(join(ROOT, 'docs/configuration.md'), 'utf8'), configurationPage())
   })
 })
 
 describe('the environment of a process', () => {
   for (const app of APPS) {
-    it.effect(`${app} needs what has no default, and nothing else`, () =>
+    it.effect(`of ${app} must contain exactly the required settings`, () =>
       Effect.gen(function* () {
         assert.deepStrictEqual(yield* sentences(app, RIGHT), [])
         const required = catalogue.filter(({ need, readBy }) => need === 'required' && readBy.includes(app))
@@ -116,7 +116,7 @@ describe('the environment of a process', () => {
     )
   }
 
-  it.effect('has all its mistakes told at once, and no value repeated', () =>
+  it.effect('has all problems reported at once, without values', () =>
     Effect.gen(function* () {
       const wrong: Environment = {
         HUB_PORT: '0x1f90-private',
@@ -137,7 +137,7 @@ describe('the environment of a process', () => {
       const found = yield* findInvalidSettings('command-api').pipe(from(wrong))
       assert.sameMembers(
         found.map(({ variable }) => variable),
-        // A file that is named may be anything; what is missing is the other one.
+        // Any file name is valid here, but the other file of the pair is missing.
         Object.keys(wrong).map((name) => (name === 'HUB_TLS_CERT_FILE' ? 'HUB_TLS_KEY_FILE' : name)),
       )
       for (const { message } of found) {
@@ -147,7 +147,7 @@ describe('the environment of a process', () => {
     }),
   )
 
-  it.effect('is refused with two operators, and with half of one', () =>
+  it.effect('is refused with two operators or an incomplete one', () =>
     Effect.gen(function* () {
       const operators = {
         HUB_OPERATOR_SMPP_URL: 'smpp://hub@operator.example:2775',
@@ -159,19 +159,19 @@ describe('the environment of a process', () => {
         'HUB_OPERATOR_HTTP_SECRET is not set, and HUB_OPERATOR_HTTP_URL is. Expected: 1 characters or more.',
         'HUB_OPERATOR_CALLBACK_PORT is not set, and HUB_OPERATOR_HTTP_URL is. Expected: a port, 1 to 65535.',
       ])
-      // It is no setting of the others.
+      // Other apps do not read these settings.
       assert.deepStrictEqual(yield* sentences('projector', { ...RIGHT, ...operators }), [])
     }),
   )
 
-  it.effect('may lack for hubctl what only some of its commands need', () =>
+  it.effect('may be incomplete for hubctl', () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* sentences('hubctl', {}), [])
       assert.lengthOf(yield* sentences('hubctl', { HUB_DATABASE_URL: 'mysql://x' }), 1)
     }),
   )
 
-  it.effect('counts an empty variable as an absent one', () =>
+  it.effect('treats an empty variable as unset', () =>
     Effect.gen(function* () {
       const empty = { HUB_PARTITIONS: '', HUB_WEBHOOK_CA_FILE: ' ', HUB_REDIS_URL: '' }
       assert.strictEqual(yield* settings.partitions.config.pipe(from(empty)), 6)
@@ -181,7 +181,7 @@ describe('the environment of a process', () => {
     }),
   )
 
-  it.effect('has what parts attach told with the rest, and a variable told once', () =>
+  it.effect('has extra checks reported with the rest, and each variable once', () =>
     Effect.gen(function* () {
       const noHosts = refineSetting(settings.webhookAllowedHosts, () => Result.fail('has a pattern in it'))
       const foreign = Config.Int('HUB_PARTITIONS')
@@ -199,7 +199,7 @@ describe('the environment of a process', () => {
     }),
   )
 
-  it.effect('is logged mistake by mistake, and what it has too much is a warning', () =>
+  it.effect('has each problem logged, and a warning for each unknown variable', () =>
     Effect.gen(function* () {
       const lines: Array<string> = []
       const logger = Logger.make(
@@ -221,7 +221,7 @@ describe('the environment of a process', () => {
 })
 
 describe('a secret', () => {
-  it.effect('is not trimmed, and may not end with a line break', () =>
+  it.effect('is not trimmed and must not end with a line break', () =>
     Effect.gen(function* () {
       const secret = ` ${'s'.repeat(40)} `
       const read = yield* settings.numberHashSecret.config.pipe(from({ HUB_NUMBER_HASH_SECRET: secret }))
@@ -234,8 +234,8 @@ describe('a secret', () => {
   )
 })
 
-describe('a variable that is no setting', () => {
-  it('is told with the setting that was perhaps meant', () => {
+describe('an unknown variable', () => {
+  it('is reported with the most similar setting', () => {
     const nearest = (name: string) => unknownVariables([name])[0]?.nearest
     assert.strictEqual(nearest('HUB_REDISURL'), 'HUB_REDIS_URL')
     assert.strictEqual(nearest('HUB_PROT'), 'HUB_PORT')
@@ -247,7 +247,7 @@ describe('a variable that is no setting', () => {
 })
 
 describe('the rules between settings', () => {
-  it('are about settings of the catalogue, and hold where nothing is set', () => {
+  it('refer to settings of the catalogue and are fulfilled when nothing is set', () => {
     for (const { about, mistakes } of rules) {
       for (const setting of about) assert.include(catalogue, setting)
       assert.isEmpty(mistakes(() => false))

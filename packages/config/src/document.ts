@@ -1,9 +1,9 @@
-/** The catalogue as a page for people: `docs/configuration.md`. */
+/** Generates `docs/configuration.md` from the catalogue. */
 import { catalogue } from './catalogue/index.ts'
 import { rules } from './rules.ts'
 import { GROUPS, type Group, type Setting } from './setting.ts'
 
-/** A pipe would end the cell of a table. */
+/** Escapes pipes, which would end a table cell. */
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 
 const defaultOf = ({ need, otherwise }: Setting<unknown>): string => {
@@ -20,14 +20,14 @@ const defaultOf = ({ need, otherwise }: Setting<unknown>): string => {
 const valueOf = ({ kind, unit }: Setting<unknown>): string =>
   `${kind.secret ? 'secret: ' : ''}${kind.expected}${unit === null ? '' : ` (${unit})`}`
 
-const HEAD = ['variable', 'value', 'without it', 'read by', 'what it is']
+const HEAD = ['variable', 'value', 'default', 'read by', 'meaning']
 
 const row = (setting: Setting<unknown>): ReadonlyArray<string> =>
   [`\`${setting.name}\``, valueOf(setting), defaultOf(setting), setting.readBy.join(', '), setting.doc].map(
     cell,
   )
 
-/** With columns of one width each, as the formatter has them. */
+/** Formats a table with aligned columns, like the formatter of the repository. */
 const table = (rows: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
   const widths = HEAD.map((_, column) =>
     Math.max(...[HEAD, ...rows].map((cells) => cells[column]?.length ?? 0)),
@@ -49,7 +49,7 @@ const section = (group: Group): string => {
   ].join('\n')
 }
 
-/** Rules between settings of several headings. */
+/** The rules between settings of different groups. */
 const across = (): string =>
   rules
     .filter(({ about }) => new Set(about.map(({ group }) => group)).size > 1)
@@ -60,11 +60,13 @@ export const configurationPage = (): string =>
   [
     '# Configuration',
     '',
-    'This page is made from the catalogue of settings (`packages/config`) by `node packages/config/scripts/generate.ts`.',
+    'This page is generated from the catalogue of settings (`packages/config`) with',
+    '`node packages/config/scripts/generate.ts`.',
     '',
-    'Everything is set by environment variables. An empty variable is an absent one. Each process looks at all of its settings before it',
-    'connects to anything, and tells every mistake at once, by the name of the variable and never by its value; it then ends with exit',
-    'code 1. A variable that begins with `HUB_` and is not on this page is warned of. `hubctl config` prints what is in force.',
+    'All settings are environment variables. An empty variable counts as unset. Each process validates all of its settings',
+    'before it connects to anything. It logs every problem with the name of the variable, never with its value, and ends with',
+    'exit code 1. It logs a warning for each variable that begins with `HUB_` and is not on this page. `hubctl config` prints',
+    'the effective settings.',
     '',
     across(),
     ...(Object.keys(GROUPS) as ReadonlyArray<Group>).map(section),

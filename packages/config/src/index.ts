@@ -4,15 +4,9 @@
  */
 export { caFileConfig } from './ca-file.ts'
 export { catalogue, settings } from './catalogue/index.ts'
-export {
-  type ExtraCheck,
-  checkSettings,
-  findInvalidSettings,
-  validateSetting,
-  SettingsInvalid,
-} from './check.ts'
+export { checkSettings, findInvalidSettings, validateSetting } from './check.ts'
 export { configurationPage } from './document.ts'
-export type { Kind, TypeName } from './kinds.ts'
+export type { Kind } from './kinds.ts'
 export { type Rule, rules } from './rules.ts'
 export {
   type App,
@@ -26,4 +20,4 @@ export {
   type Setting,
   InvalidSetting,
 } from './setting.ts'
-export { type UnknownVariable, unknownVariables } from './unknown.ts'
+export { unknownVariables } from './unknown.ts'

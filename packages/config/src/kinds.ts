@@ -1,13 +1,13 @@
 /**
- * What a setting can be: how its text is read, and how that is said to people. A kind never repeats
- * what it was given: a value that is wrong may still be a secret.
+ * The kinds of values: parsing and a description for people. An error never contains the given
+ * text, because even an invalid value may be a secret.
  */
 import * as LogLevel from 'effect/LogLevel'
 import * as Redacted from 'effect/Redacted'
 import * as Result from 'effect/Result'
 
-/** How a kind is called in the documentation. */
-export type TypeName =
+/** The name of a kind. */
+type TypeName =
   | 'string'
   | 'port'
   | 'url'
@@ -22,17 +22,15 @@ export type TypeName =
 
 export interface Kind<out A> {
   readonly type: TypeName
-  /** What a value must be, as a noun phrase: `a port, 1 to 65535`. */
+  /** The expected value as a noun phrase: `a port, 1 to 65535`. */
   readonly expected: string
-  /** Never shown, logged or written down. */
+  /** True if the value must never be shown, logged or stored. */
   readonly secret: boolean
-  /**
-   * The value, or what is wrong with the text, as the end of a sentence about it: `is too short`.
-   */
+  /** Parses the text. The error is the end of a sentence about the variable: `is too short`. */
   readonly read: (text: string) => Result.Result<A, string>
 }
 
-/** The end of a sentence where there is nothing more to say than what was expected. */
+/** The error of a text that does not match `expected`. */
 export const UNFIT = 'is something else'
 
 const kind = <A>(type: TypeName, expected: string, read: Kind<A>['read']): Kind<A> => ({
@@ -45,17 +43,17 @@ const kind = <A>(type: TypeName, expected: string, read: Kind<A>['read']): Kind<
 const onlyIf = <A>(isRight: boolean, value: A): Result.Result<A, string> =>
   isRight ? Result.succeed(value) : Result.fail(UNFIT)
 
-/** Any text; spaces around it do not count. */
+/** Any text. Surrounding spaces are removed. */
 export const string = (expected = 'any text'): Kind<string> => kind('string', expected, Result.succeed)
 
-/** A text with a form of its own. */
+/** A text that matches a pattern. */
 export const form = (pattern: RegExp, expected: string): Kind<string> =>
   kind('string', expected, (text) => onlyIf(pattern.test(text), text))
 
-/** A file or a folder. Relative ones are looked for from where the process was started. */
+/** The path of a file or folder, relative to the working directory. */
 export const path = (expected = 'a path'): Kind<string> => kind('path', expected, Result.succeed)
 
-/** JSON whose content is for its owner to judge. */
+/** JSON. The component that reads the setting validates its content. */
 export const json = (expected: string): Kind<string> => kind('json', expected, Result.succeed)
 
 export const integer = (least: number, most: number): Kind<number> =>
@@ -84,15 +82,15 @@ const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as c
 export const logLevel: Kind<LogLevel.LogLevel> = choice(LEVELS)
 
 /**
- * Separated by commas; spaces around a word do not count. Empty ones are kept: their owner says
- * whether that is a slip.
+ * Words separated by commas, without surrounding spaces. Empty words are kept for the validation of
+ * the component.
  */
 export const words = (expected: string): Kind<ReadonlyArray<string>> =>
   kind('words', expected, (text) =>
     Result.succeed(text === '' ? [] : text.split(',').map((word) => word.trim())),
   )
 
-/** A name, an IPv4 address or an IPv6 address in brackets, and a port. */
+/** A host name, an IPv4 address or an IPv6 address in brackets, and a port. */
 const HOST_AND_PORT = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/@[\]]+):(?<port>\d{1,5})$/u
 
 /** `host:port`, separated by commas, at least one. */
@@ -115,9 +113,7 @@ export const brokers: Kind<ReadonlyArray<string>> = kind(
 const beginnings = (schemes: ReadonlyArray<string>): string =>
   schemes.map((scheme) => `${scheme}://`).join(' or ')
 
-/**
- * An address with one of these schemes and no password in it. The text is kept as it was written.
- */
+/** A URL with one of these schemes and no password. The text is not normalized. */
 export const url = (...schemes: ReadonlyArray<string>): Kind<string> =>
   kind('url', `a URL that begins with ${beginnings(schemes)}, without a password`, (text) => {
     const read = URL.parse(text)
@@ -134,8 +130,8 @@ const secretKind = <A>(
   type: 'secret',
   expected,
   secret: true,
-  // Not trimmed: a space may belong to it. A line break never does; files and pipes leave one
-  // behind.
+  // A space may be part of a secret, so the text is not trimmed. A line break at the end is a
+  // frequent mistake.
   read: (text) =>
     // eslint-disable-next-line no-control-regex
     /[\u0000-\u001f\u007f]/u.test(text)
@@ -160,8 +156,8 @@ export const secret = (options: {
 }
 
 /**
- * An address that may have a password in it. Only its beginning is looked at: drivers take several
- * hosts, which is no URL to others.
+ * A URL that may contain a password. Only the scheme is checked, because drivers accept several
+ * hosts, which is no valid URL.
  */
 export const secretUrl = (...schemes: ReadonlyArray<string>): Kind<Redacted.Redacted<string>> =>
   secretKind(`a URL that begins with ${beginnings(schemes)}`, (text) =>
@@ -180,7 +176,7 @@ const keyOf = (text: string): Result.Result<Buffer, string> => {
 /** A key of 32 bytes. */
 export const key: Kind<Redacted.Redacted<Buffer>> = secretKind(`${KEY_BYTES} bytes in base64`, keyOf)
 
-/** Several of them, separated by commas. */
+/** Several keys, separated by commas. */
 export const keys: Kind<Redacted.Redacted<ReadonlyArray<Buffer>>> = secretKind(
   `${KEY_BYTES} bytes in base64 each, separated by commas`,
   (text) =>

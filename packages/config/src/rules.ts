@@ -1,20 +1,20 @@
-/** What holds between settings, as far as it is a matter of which of them are set. */
+/** Rules between settings. They depend only on which settings are set. */
 import { settings } from './catalogue/index.ts'
 import { NOT_SET, type Setting, InvalidSetting } from './setting.ts'
 
 export interface Rule {
-  /** The settings that it is about. */
+  /** The settings of the rule. */
   readonly about: ReadonlyArray<Setting<unknown>>
-  /** For people, as a whole sentence. */
+  /** The rule as a sentence for the documentation. */
   readonly sentence: string
-  /** What is wrong where just these are set. */
+  /** Returns the violations for a set of variables. */
   readonly mistakes: (isSet: (setting: Setting<unknown>) => boolean) => ReadonlyArray<InvalidSetting>
 }
 
-/** Where the first is set, the others have to be as well. */
+/** If the first setting is set, the others are required. */
 const needs = (first: Setting<unknown>, ...others: ReadonlyArray<Setting<unknown>>): Rule => ({
   about: [first, ...others],
-  sentence: `Where \`${first.name}\` is set, ${others.map(({ name }) => `\`${name}\``).join(' and ')} must be too.`,
+  sentence: `If \`${first.name}\` is set, ${others.map(({ name }) => `\`${name}\``).join(' and ')} must be set too.`,
   mistakes: (isSet) =>
     isSet(first)
       ? others
@@ -47,7 +47,7 @@ const notBoth = (one: Setting<unknown>, other: Setting<unknown>, why: string): R
 
 const together = (one: Setting<unknown>, other: Setting<unknown>): Rule => ({
   about: [one, other],
-  sentence: `\`${one.name}\` and \`${other.name}\` go together.`,
+  sentence: `\`${one.name}\` and \`${other.name}\` must be set together.`,
   mistakes: (isSet) => [...needs(one, other).mistakes(isSet), ...needs(other, one).mistakes(isSet)],
 })
 

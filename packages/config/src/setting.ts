@@ -1,4 +1,4 @@
-/** A setting: one environment variable, with all that there is to say about it. */
+/** A setting: one environment variable with its kind, documentation and reader. */
 import * as Config from 'effect/Config'
 import * as ConfigProvider from 'effect/ConfigProvider'
 import * as Data from 'effect/Data'
@@ -11,13 +11,10 @@ import type { Kind } from './kinds.ts'
 export const APPS = ['command-api', 'dispatcher', 'projector', 'webhook-fanout'] as const
 export type App = (typeof APPS)[number]
 
-/**
- * Who reads a setting: besides the apps, the command line, and what exists on developers' machines
- * only.
- */
+/** The programs that read settings: the apps, the command line, and development tools. */
 export type Reader = App | 'hubctl' | 'npm start' | 'operator simulator' | 'tests'
 
-/** Under which heading it is documented, in this order. */
+/** The groups with their headings, in the order of the documentation. */
 export const GROUPS = {
   servers: 'PostgreSQL, Redis and Kafka',
   secrets: 'Keys and secrets',
@@ -37,21 +34,21 @@ export interface Setting<out A> {
   /** The environment variable. */
   readonly name: string
   readonly kind: Kind<unknown>
-  /** What a number counts; `null` where that is plain. */
+  /** The unit of a number, `null` if it is obvious. */
   readonly unit: string | null
   /**
-   * `required`: a process that reads it does not start without it. `default`: `otherwise` is what
-   * it then is, as it would be written. `optional`: `otherwise` says in words what then happens.
+   * `required`: a process does not start without it. `default`: `otherwise` is the default value as
+   * text. `optional`: `otherwise` describes the behavior without it.
    */
   readonly need: 'required' | 'default' | 'optional'
   readonly otherwise: string | null
   readonly group: Group
   readonly readBy: ReadonlyArray<Reader>
-  /** One or two sentences for the people who run a hub. */
+  /** One or two sentences for the operators of a hub. */
   readonly doc: string
   /**
-   * Reads it. An empty variable is an absent one. Fails with a `ConfigError` that says what is
-   * wrong and what was expected (`invalidSettingOf`), never what was given.
+   * Reads the setting. Fails with a `ConfigError` that names the problem and the expected value
+   * (`invalidSettingOf`), but never the given value.
    */
   readonly config: Config.Config<A>
 }
@@ -64,28 +61,31 @@ interface Description {
   readonly doc: string
 }
 
-/** One thing that is wrong with the environment. */
+/** A problem of one environment variable. */
 export class InvalidSetting extends Data.TaggedError('InvalidSetting')<{
   readonly variable: string
-  /** What is wrong, as the end of a sentence about the variable. */
+  /** The problem, as the end of a sentence about the variable. */
   readonly problem: string
-  /** What it must be, as a noun phrase. */
+  /** The expected value as a noun phrase. */
   readonly expected: string
 }> {
   override readonly message = `${this.variable} ${this.problem}. Expected: ${this.expected}.`
 }
 
-/** What is said of a variable that is absent or empty. */
+/** The problem of an unset or empty variable. */
 export const NOT_SET = 'is not set'
 
 const configError = (mistake: InvalidSetting): Config.ConfigError =>
   new Config.ConfigError(new ConfigProvider.SourceError({ message: mistake.message, cause: mistake }))
 
-/** What is wrong, in our words; anything else that a `ConfigError` may say could repeat a value. */
+/**
+ * Returns the `InvalidSetting` of an error, or `null` for another `ConfigError`, whose text could
+ * contain a value.
+ */
 export const invalidSettingOf = (error: Config.ConfigError): InvalidSetting | null =>
   error.cause._tag === 'SourceError' && error.cause.cause instanceof InvalidSetting ? error.cause.cause : null
 
-/** The text of a variable; none where it is absent or empty. */
+/** Reads the text of a variable. An empty text counts as unset. */
 const textOf = (name: string): Config.Config<Option.Option<string>> =>
   Config.option(Config.String(name)).pipe(Config.map(Option.filter((text) => text.trim() !== '')))
 
@@ -98,7 +98,7 @@ const read = <A>(kind: Kind<A>, name: string, text: string): Effect.Effect<A, Co
       )
 }
 
-/** A process that reads it does not start without it. */
+/** A setting that a process needs to start. */
 export const required = <A>(kind: Kind<A>, description: Description): Setting<A> => ({
   unit: null,
   ...description,
@@ -118,7 +118,7 @@ export const required = <A>(kind: Kind<A>, description: Description): Setting<A>
   ),
 })
 
-/** Read as `otherwise` where it is absent or empty. */
+/** A setting with the default `otherwise`. */
 export const withDefault = <A>(kind: Kind<A>, otherwise: string, description: Description): Setting<A> => ({
   unit: null,
   ...description,
@@ -136,7 +136,7 @@ export const withDefault = <A>(kind: Kind<A>, otherwise: string, description: De
   ),
 })
 
-/** `null` where it is absent or empty; `otherwise` says what that means. */
+/** A setting that is `null` when unset. `otherwise` describes that case. */
 export const optional = <A>(
   kind: Kind<A>,
   otherwise: string,
@@ -155,8 +155,8 @@ export const optional = <A>(
 })
 
 /**
- * A setting with the part of its rule that only its owner knows. The rule fails with the end of a
- * sentence about the variable.
+ * Adds a validation of the component to a setting. Its error is the end of a sentence about the
+ * variable.
  */
 export const refineSetting = <A, B>(
   setting: Setting<A>,
@@ -171,7 +171,7 @@ export const refineSetting = <A, B>(
     }),
   )
 
-/** That a setting is wrong, said by its owner. */
+/** Makes the error of a setting that a component found invalid. */
 export const settingError = (
   setting: Setting<unknown>,
   problem: string,

@@ -1,15 +1,18 @@
-/** Variables that look like settings of the hub and are none: slips of the pen, mostly. */
+/**
+ * Finds environment variables that look like settings of the hub but are unknown, mostly typing
+ * errors.
+ */
 import { catalogue } from './catalogue/index.ts'
 
-export interface UnknownVariable {
+interface UnknownVariable {
   readonly name: string
-  /** The setting that was perhaps meant. */
+  /** The most similar setting. */
   readonly nearest: string | null
 }
 
 /**
- * How many letters have to be changed, added, left out or exchanged with the next to make one text
- * of the other.
+ * Damerau-Levenshtein distance: the number of changed, added, removed or swapped letters between
+ * two texts.
  */
 const distance = (a: string, b: string): number => {
   let before: ReadonlyArray<number> = []
@@ -30,12 +33,12 @@ const distance = (a: string, b: string): number => {
   return last[b.length] ?? 0
 }
 
-/** Further apart than a third of its letters, a name is another one. */
-const FURTHEST = 1 / 3
+/** A name is similar if at most this share of its letters differs. */
+const MAX_DIFFERENCE = 1 / 3
 
 const PREFIX = 'HUB_'
 
-/** Those among the names that begin as settings do and are none. */
+/** Returns the names that begin with `HUB_` and are no settings. */
 export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<UnknownVariable> => {
   const known = new Set(catalogue.map(({ name }) => name))
   return names
@@ -45,7 +48,7 @@ export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<Un
       const near = [...known]
         .map((other) => ({ other, steps: distance(name, other) }))
         .toSorted((a, b) => a.steps - b.steps)[0]
-      const isNear = near !== undefined && near.steps <= (name.length - PREFIX.length) * FURTHEST
+      const isNear = near !== undefined && near.steps <= (name.length - PREFIX.length) * MAX_DIFFERENCE
       return { name, nearest: isNear ? near.other : null }
     })
 }

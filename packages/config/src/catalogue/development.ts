@@ -1,6 +1,5 @@
 /**
- * What only a developer's machine has. The hub's processes read none of these; they are here so
- * that every name is known.
+ * Settings for development only. The apps do not read them, but the catalogue contains every name.
  */
 import * as kind from '../kinds.ts'
 import { optional, type Reader, withDefault } from '../setting.ts'
@@ -12,7 +11,7 @@ const TESTS: ReadonlyArray<Reader> = ['tests']
 const SET_BY_START = 'set by `npm start`'
 const SET_BY_TESTS = 'set by `npm test`'
 
-/** The plan of ports reaches some dozens above its base. */
+/** The local ports are the base and some dozens above it. */
 const MOST_PORT_BASE = 65_000
 const ANY_NUMBER = 1_000_000_000
 
@@ -21,13 +20,13 @@ export const local = {
     name: 'HUB_PORT_BASE',
     group: 'local',
     readBy: [...START, 'tests'],
-    doc: 'The API listens here, everything else at a fixed distance above.',
+    doc: 'The port of the API. Other services use ports at fixed distances above it.',
   }),
   cacheDir: optional(kind.path('a folder'), '`~/.cache/sms-delivery-hub`', {
     name: 'HUB_CACHE_DIR',
     group: 'local',
     readBy: [...START, 'tests'],
-    doc: 'Downloads that every checkout on the machine shares.',
+    doc: 'The folder for downloads that all checkouts on the machine share.',
   }),
   localOperator: optional(
     kind.choice(['smpp', 'http']),
@@ -36,7 +35,7 @@ export const local = {
       name: 'HUB_LOCAL_OPERATOR',
       group: 'local',
       readBy: START,
-      doc: 'How live keys reach the operator simulator.',
+      doc: 'The protocol between live keys and the operator simulator.',
     },
   ),
 }
@@ -46,37 +45,37 @@ export const simulator = {
     name: 'HUB_OPERATOR_SIMULATOR_PORT',
     group: 'simulator',
     readBy: SIMULATOR,
-    doc: 'Where it listens for HTTP.',
+    doc: 'The HTTP port of the simulator.',
   }),
   simulatorSmppPort: optional(kind.port, 'no SMPP', {
     name: 'HUB_OPERATOR_SIMULATOR_SMPP_PORT',
     group: 'simulator',
     readBy: SIMULATOR,
-    doc: 'Where it listens for SMPP.',
+    doc: 'The SMPP port of the simulator.',
   }),
   simulatorSystemId: optional(kind.string(), SET_BY_START, {
     name: 'HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID',
     group: 'simulator',
     readBy: SIMULATOR,
-    doc: 'Who may bind.',
+    doc: 'The accepted system id.',
   }),
   simulatorPassword: optional(kind.secret({ least: 1, most: 8 }), SET_BY_START, {
     name: 'HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD',
     group: 'simulator',
     readBy: SIMULATOR,
-    doc: 'With which password.',
+    doc: 'The accepted password.',
   }),
   simulatorCallbackUrl: optional(kind.url('http', 'https'), SET_BY_START, {
     name: 'HUB_OPERATOR_CALLBACK_URL',
     group: 'simulator',
     readBy: SIMULATOR,
-    doc: 'Where its reports go over HTTP.',
+    doc: 'The address for reports over HTTP.',
   }),
   simulatorJournal: optional(kind.path('a file'), SET_BY_START, {
     name: 'HUB_OPERATOR_JOURNAL',
     group: 'simulator',
     readBy: SIMULATOR,
-    doc: 'The file that keeps counts, ids and open reports over a restart.',
+    doc: 'The file that stores counts, ids and open reports across restarts.',
   }),
 }
 
@@ -85,89 +84,89 @@ export const tests = {
     name: 'HUB_TEST_KAFKA',
     group: 'tests',
     readBy: TESTS,
-    doc: 'The brokers that integration tests share.',
+    doc: 'The brokers of the integration tests.',
   }),
   testDatabaseUrl: optional(kind.secretUrl('postgres', 'postgresql'), SET_BY_TESTS, {
     name: 'HUB_TEST_DATABASE_URL',
     group: 'tests',
     readBy: TESTS,
-    doc: 'A database from which integration tests create and drop their own.',
+    doc: 'The database from which integration tests create and drop their own databases.',
   }),
   testRedisUrl: optional(kind.secretUrl('redis', 'rediss'), SET_BY_TESTS, {
     name: 'HUB_TEST_REDIS_URL',
     group: 'tests',
     readBy: TESTS,
-    doc: 'The Redis that integration tests share.',
+    doc: 'The Redis of the integration tests.',
   }),
   testDir: optional(kind.path('a folder'), "the system's folder for temporary files", {
     name: 'HUB_TEST_DIR',
     group: 'tests',
     readBy: TESTS,
-    doc: 'Below it lie the hubs that tests start.',
+    doc: 'The folder for the data of hubs that tests start.',
   }),
   chaosSeconds: optional(kind.integer(1, ANY_NUMBER), 'short', {
     name: 'HUB_CHAOS_SECONDS',
     unit: 'seconds',
     group: 'tests',
     readBy: TESTS,
-    doc: 'How long dispatchers are killed under load.',
+    doc: 'The duration of the chaos test that kills dispatchers under load.',
   }),
   chaosRate: optional(kind.integer(1, ANY_NUMBER), 'light', {
     name: 'HUB_CHAOS_RATE',
     unit: 'messages a second',
     group: 'tests',
     readBy: TESTS,
-    doc: 'The load at that time.',
+    doc: 'The load of the chaos test.',
   }),
-  chaosSeed: optional(kind.integer(0, ANY_NUMBER), 'another each time', {
+  chaosSeed: optional(kind.integer(0, ANY_NUMBER), 'random', {
     name: 'HUB_CHAOS_SEED',
     group: 'tests',
     readBy: TESTS,
-    doc: 'Repeats the order of a run.',
+    doc: 'The seed of the chaos test, to repeat a run.',
   }),
   checkerMessages: optional(kind.integer(1, ANY_NUMBER), 'some hundreds', {
     name: 'HUB_CHECKER_MESSAGES',
     unit: 'messages',
     group: 'tests',
     readBy: TESTS,
-    doc: 'How many messages the second implementation of the read models checks.',
+    doc: 'The number of messages that the read model checker compares.',
   }),
-  checkerSeed: optional(kind.integer(0, ANY_NUMBER), 'the same each time', {
+  checkerSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
     name: 'HUB_CHECKER_SEED',
     group: 'tests',
     readBy: TESTS,
-    doc: 'Which messages those are.',
+    doc: 'The seed of these messages.',
   }),
   cursorSeconds: withDefault(kind.integer(1, ANY_NUMBER), '15', {
     name: 'HUB_CURSOR_SECONDS',
     unit: 'seconds',
     group: 'tests',
     readBy: TESTS,
-    doc: 'How long readers follow a journal that several projectors fill.',
+    doc: 'The duration of the test in which readers follow a journal that several projectors write.',
   }),
-  cursorSeed: optional(kind.integer(0, ANY_NUMBER), 'the same each time', {
+  cursorSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
     name: 'HUB_CURSOR_SEED',
     group: 'tests',
     readBy: TESTS,
-    doc: 'Repeats the order of such a run.',
+    doc: 'The seed of that test, to repeat a run.',
   }),
   modelRuns: optional(kind.integer(1, ANY_NUMBER), 'some hundreds', {
     name: 'HUB_MODEL_RUNS',
     unit: 'runs',
     group: 'tests',
     readBy: TESTS,
-    doc: 'How many histories the model-based tests of shards try.',
+    doc: 'The number of histories that the model-based shard tests try.',
   }),
-  modelSeed: optional(kind.integer(0, ANY_NUMBER), 'the same each time', {
+  modelSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
     name: 'HUB_MODEL_SEED',
     group: 'tests',
     readBy: TESTS,
-    doc: 'Which histories those are.',
+    doc: 'The seed of these histories.',
   }),
-  upgradeFrom: optional(kind.string(), 'what was before the last change of migrations or record schemas', {
+  upgradeFrom: optional(kind.string(), 'the commit before the last change of migrations or record schemas', {
     name: 'HUB_UPGRADE_FROM',
     group: 'tests',
     readBy: TESTS,
-    doc: 'The commit whose apps, schema and topics the upgrade test starts from.',
+    doc: 'The commit whose apps, schema and topics are the start of the upgrade test.',
   }),
 }

@@ -1,19 +1,17 @@
-/** What every hub has: its servers, its secrets, its processes, its API, its webhooks. */
+/** The settings of every hub: servers, secrets, processes, API and webhooks. */
 import * as kind from '../kinds.ts'
 import { APPS, optional, type Reader, required, withDefault } from '../setting.ts'
 
 const EVERYONE: ReadonlyArray<Reader> = [...APPS, 'hubctl']
 
-/** More would be a mistake: PostgreSQL starts a process for each. */
+/** PostgreSQL starts a process for each connection, so a higher value would be a mistake. */
 const MOST_CONNECTIONS = 500
-/** Kafka's own limit lies far above; a consumer of more would spend its time on bookkeeping. */
+/** Kafka allows far more, but then a consumer would mainly manage partitions. */
 const MOST_PARTITIONS = 1024
 const MOST_REPLICAS = 9
-/** A secret shorter than its digest would be the easier of the two to guess. */
+/** The length of the digest in bytes. A shorter secret would be easier to guess than the digest. */
 const LEAST_HASH_SECRET = 32
-/**
- * What is in flight behind it gets 4 s, and all of it must fit into the 10 s that a process has.
- */
+/** Requests in flight get another 4 s, and the whole shutdown must end within 10 s. */
 const MOST_SHUTDOWN_DELAY_MS = 4000
 
 export const servers = {
@@ -21,88 +19,88 @@ export const servers = {
     name: 'HUB_DATABASE_URL',
     group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
-    doc: "The hub's database. `npm start` uses this one where it is set, and starts its own otherwise.",
+    doc: "The hub's database. `npm start` uses it if it is set, and starts its own otherwise.",
   }),
   databasePool: withDefault(kind.integer(1, MOST_CONNECTIONS), '10', {
     name: 'HUB_DATABASE_POOL',
     unit: 'connections',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'The most connections to PostgreSQL that one process opens.',
+    doc: 'The most PostgreSQL connections of one process.',
   }),
   redisUrl: required(kind.secretUrl('redis', 'rediss'), {
     name: 'HUB_REDIS_URL',
     group: 'servers',
     readBy: ['command-api', 'hubctl', 'npm start'],
-    doc: "Counters: request rates, failed logins, flood windows, the hub's day. What it loses is rebuilt from PostgreSQL.",
+    doc: "The server for counters: request rates, failed logins, flood windows, the hub's daily limit. Lost counters are rebuilt from PostgreSQL.",
   }),
   redisPrefix: withDefault(kind.string(), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
     group: 'servers',
     readBy: ['command-api', 'hubctl'],
-    doc: 'What every key in Redis begins with, so that several hubs can share a server.',
+    doc: 'The prefix of every key in Redis, so that several hubs can share a server.',
   }),
   kafkaBrokers: required(kind.brokers, {
     name: 'HUB_KAFKA_BROKERS',
     group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
-    doc: 'Brokers to ask first; they name the others.',
+    doc: 'The bootstrap brokers. They name the other brokers.',
   }),
   kafkaTls: withDefault(kind.choice(['off', 'on']), 'off', {
     name: 'HUB_KAFKA_TLS',
     group: 'servers',
     readBy: EVERYONE,
-    doc: "Whether brokers are spoken to over TLS, which proves who they are. On wherever the network between is not the hub's own.",
+    doc: 'Whether connections to brokers use TLS, which also authenticates them. Set it to `on` if the network is not private.',
   }),
   kafkaCaFile: optional(kind.path('a file with certificates in PEM'), "Node's authorities", {
     name: 'HUB_KAFKA_CA_FILE',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'Authorities that the certificates of the brokers must come from.',
+    doc: 'The authorities that may sign the certificates of the brokers.',
   }),
   kafkaUsername: optional(kind.string('a name'), 'brokers ask for none', {
     name: 'HUB_KAFKA_USERNAME',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'Who the hub is to the brokers (SASL).',
+    doc: 'The SASL user of the hub.',
   }),
   kafkaPassword: optional(kind.secret({ least: 1 }), 'brokers ask for none', {
     name: 'HUB_KAFKA_PASSWORD',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'The password of that user.',
+    doc: 'The password of the SASL user.',
   }),
   kafkaMechanism: withDefault(kind.choice(['scram-sha-512', 'scram-sha-256', 'plain']), 'scram-sha-512', {
     name: 'HUB_KAFKA_MECHANISM',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'How the password is proven. `plain` sends it as it is: with TLS only.',
+    doc: 'The SASL mechanism. `plain` sends the password unencrypted, so use it with TLS only.',
   }),
   topicPrefix: withDefault(kind.form(/^[a-zA-Z0-9._-]*$/u, 'letters, digits, and . _ -'), '', {
     name: 'HUB_TOPIC_PREFIX',
     group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
-    doc: 'What every topic and consumer group begins with, so that several hubs can share a cluster. Empty in production.',
+    doc: 'The prefix of every topic and consumer group, so that several hubs can share a cluster. Empty in production.',
   }),
   partitions: withDefault(kind.integer(1, MOST_PARTITIONS), '6', {
     name: 'HUB_PARTITIONS',
     unit: 'partitions',
     group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
-    doc: 'Partitions of every topic: the same everywhere and for good, since it decides which recipient belongs to which shard. 48 in production.',
+    doc: 'The number of partitions of every topic. It must be the same in all processes and can never change, because it determines the shard of each recipient. 48 in production.',
   }),
   replicationFactor: withDefault(kind.integer(1, MOST_REPLICAS), '1', {
     name: 'HUB_REPLICATION_FACTOR',
     unit: 'replicas',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'Copies of every topic that is created. 3 in production, where then 2 must have a record before it counts.',
+    doc: 'The replication factor of created topics. Use 3 in production; then 2 replicas must have a record before it is acknowledged.',
   }),
   schemaRegistryUrl: optional(kind.url('https', 'http'), 'the one that command-api serves', {
     name: 'HUB_SCHEMA_REGISTRY_URL',
     group: 'servers',
     readBy: ['npm start'],
-    doc: 'A Confluent-compatible schema registry for those who read the topics.',
+    doc: 'A Confluent-compatible schema registry for readers of the topics.',
   }),
 }
 
@@ -111,19 +109,19 @@ export const secrets = {
     name: 'HUB_MASTER_KEY',
     group: 'secrets',
     readBy: [...EVERYONE, 'npm start'],
-    doc: 'What everything at rest is encrypted under. The same in every process; without it numbers, texts and webhook secrets are lost.',
+    doc: 'The key that encrypts data at rest. It must be the same in every process. Without it, numbers, texts and webhook secrets are lost.',
   }),
-  previousMasterKeys: optional(kind.keys, 'there are none', {
+  previousMasterKeys: optional(kind.keys, 'no other keys', {
     name: 'HUB_PREVIOUS_MASTER_KEYS',
     group: 'secrets',
     readBy: EVERYONE,
-    doc: 'Other master keys, which open what is encrypted under them: while the key is changed, first the next one, then the one of before.',
+    doc: 'Other master keys that can decrypt existing data. During a key change, set it first to the new key and later to the old key.',
   }),
   numberHashSecret: required(kind.secret({ least: LEAST_HASH_SECRET }), {
     name: 'HUB_NUMBER_HASH_SECRET',
     group: 'secrets',
     readBy: ['command-api', 'dispatcher', 'hubctl', 'npm start'],
-    doc: "What recipients' numbers are hashed with. It can never change: topics and tables know recipients by this hash.",
+    doc: 'The secret of the recipient hash. It can never change, because topics and tables identify recipients by this hash.',
   }),
 }
 
@@ -132,13 +130,13 @@ export const processes = {
     name: 'HUB_ADMIN_PORT',
     group: 'process',
     readBy: APPS,
-    doc: 'Where a process answers `/healthz`, `/readyz` and `/metrics`. For the inside only.',
+    doc: 'The port for `/healthz`, `/readyz` and `/metrics`. Do not expose it publicly.',
   }),
   logLevel: withDefault(kind.logLevel, 'Info', {
     name: 'HUB_LOG_LEVEL',
     group: 'process',
     readBy: EVERYONE,
-    doc: 'What is less important is not logged.',
+    doc: 'The lowest level that is logged.',
   }),
   otlpUrl: optional(kind.url('https', 'http'), 'no traces', {
     name: 'HUB_OTLP_URL',
@@ -146,20 +144,20 @@ export const processes = {
     readBy: APPS,
     doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
   }),
-  // One in a hundred is some ten traces a second at a thousand messages a second: enough to see
-  // what is usual.
+  // One percent is about ten traces a second at a thousand messages a second: enough to see typical
+  // requests.
   traceRatio: withDefault(kind.share, '0.01', {
     name: 'HUB_TRACE_RATIO',
     unit: 'share of requests',
     group: 'process',
     readBy: APPS,
-    doc: 'How many of the requests that come without a `traceparent` are traced.',
+    doc: 'The share of requests without a `traceparent` that are traced.',
   }),
   dataDir: optional(kind.path('a folder'), '`.local/<app>`', {
     name: 'HUB_DATA_DIR',
     group: 'process',
     readBy: ['dispatcher', 'projector', 'webhook-fanout', 'hubctl', 'npm start'],
-    doc: 'Where a process keeps its member id, by which a restarted one ends its own old session. For `npm start` (`.local` by default): where everything of a local hub lies.',
+    doc: 'The folder for the member id of a process. A restarted process uses the id to end its old session. For `npm start` (default `.local`): the folder for all data of a local hub.',
   }),
 }
 
@@ -168,13 +166,13 @@ export const hubctl = {
     name: 'HUBCTL_ACTOR',
     group: 'process',
     readBy: ['hubctl'],
-    doc: 'Who is at work, for the audit trail: for jobs and shared machines.',
+    doc: 'The name of the hub operator in the audit trail, for jobs and shared machines.',
   }),
   hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
     name: 'HUBCTL_ADMIN_URLS',
     group: 'process',
     readBy: ['hubctl'],
-    doc: 'Where `hubctl doctor` asks processes whether they are ready, such as `dispatcher=http://dispatcher:9090`.',
+    doc: 'The admin addresses that `hubctl doctor` checks for readiness, such as `dispatcher=http://dispatcher:9090`.',
   }),
 }
 
@@ -183,13 +181,13 @@ export const api = {
     name: 'HUB_PORT',
     group: 'api',
     readBy: ['command-api'],
-    doc: 'Where the API is served.',
+    doc: 'The port of the API.',
   }),
   baseUrl: required(kind.url('https', 'http'), {
     name: 'HUB_BASE_URL',
     group: 'api',
     readBy: ['command-api', 'hubctl'],
-    doc: "The API's address as its clients see it; it is in the links of answers.",
+    doc: 'The public address of the API. Responses contain it in links.',
   }),
   trustedProxies: withDefault(
     kind.words('addresses and networks such as 10.0.0.0/8, separated by commas'),
@@ -198,27 +196,27 @@ export const api = {
       name: 'HUB_TRUSTED_PROXIES',
       group: 'api',
       readBy: ['command-api'],
-      doc: 'Proxies whose `X-Forwarded-For` is believed. Without any, the client is whoever opened the connection.',
+      doc: 'The proxies whose `X-Forwarded-For` the API trusts. Without any, the client address is the address of the connection.',
     },
   ),
-  tlsCertFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that ends TLS', {
+  tlsCertFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that terminates TLS', {
     name: 'HUB_TLS_CERT_FILE',
     group: 'api',
     readBy: ['command-api'],
-    doc: 'The certificate, and those above it, for an API that ends TLS itself. It is read again when it changes.',
+    doc: 'The certificate chain for an API that terminates TLS itself. The file is read again when it changes.',
   }),
-  tlsKeyFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that ends TLS', {
+  tlsKeyFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that terminates TLS', {
     name: 'HUB_TLS_KEY_FILE',
     group: 'api',
     readBy: ['command-api'],
-    doc: 'The key of that certificate.',
+    doc: 'The private key of the certificate.',
   }),
   shutdownDelayMs: withDefault(kind.integer(0, MOST_SHUTDOWN_DELAY_MS), '2000', {
     name: 'HUB_SHUTDOWN_DELAY_MS',
     unit: 'ms',
     group: 'api',
     readBy: ['command-api'],
-    doc: 'For so long a process that was told to end says that it is not ready and goes on answering, so that a load balancer has asked before the listener closes.',
+    doc: 'After SIGTERM, command-api reports that it is not ready but continues to answer for this time, so that a load balancer notices before the listener closes.',
   }),
 }
 
@@ -227,12 +225,12 @@ export const webhooks = {
     name: 'HUB_WEBHOOK_ALLOWED_HOSTS',
     group: 'webhooks',
     readBy: ['command-api', 'webhook-fanout', 'hubctl'],
-    doc: 'Hosts that webhooks may reach although they are not public. For development and for receivers in the same house.',
+    doc: 'Hosts that webhooks may reach although their addresses are not public. For development and for internal receivers.',
   }),
-  webhookCaFile: optional(kind.path('a PEM file'), 'the usual authorities alone', {
+  webhookCaFile: optional(kind.path('a PEM file'), 'only the default authorities', {
     name: 'HUB_WEBHOOK_CA_FILE',
     group: 'webhooks',
     readBy: ['webhook-fanout'],
-    doc: 'Certificates to trust beside the usual ones when a webhook is delivered.',
+    doc: 'Additional certificate authorities for webhook deliveries.',
   }),
 }

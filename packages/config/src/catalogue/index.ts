@@ -1,10 +1,10 @@
-/** The catalogue: every setting there is, each defined once. */
+/** The catalogue of all settings. Each is defined once. */
 import { GROUPS, type Group, type Setting } from '../setting.ts'
 import { local, simulator, tests } from './development.ts'
 import { api, hubctl, processes, secrets, servers, webhooks } from './hub.ts'
 import { http, optOutWords, smpp } from './operators.ts'
 
-/** Every setting, by a short name. */
+/** All settings by their short names. */
 export const settings = {
   ...servers,
   ...secrets,
@@ -20,7 +20,7 @@ export const settings = {
   ...tests,
 }
 
-/** Every setting, in the order of the documentation. */
+/** All settings in the order of the documentation. */
 export const catalogue: ReadonlyArray<Setting<unknown>> = (
   Object.keys(GROUPS) as ReadonlyArray<Group>
 ).flatMap((group) => Object.values<Setting<unknown>>(settings).filter((setting) => setting.group === group))

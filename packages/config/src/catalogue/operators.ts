@@ -1,4 +1,4 @@
-/** How the dispatcher reaches the operator of live keys, and what recipients write to it. */
+/** The settings of the operator of live keys, and the opt-out words. */
 import * as Result from 'effect/Result'
 import * as kind from '../kinds.ts'
 import { UNFIT } from '../kinds.ts'
@@ -6,19 +6,16 @@ import { optional, type Reader, withDefault } from '../setting.ts'
 
 const DISPATCHER: ReadonlyArray<Reader> = ['dispatcher']
 
-/**
- * Longer ones are cut or refused by centres. Source: SMPP 3.4, 4.1.5: 15 and 8 characters, and a
- * NUL.
- */
+/** Lengths without the terminating NUL. Source: SMPP 3.4, 4.1.5. */
 const MOST_SYSTEM_ID = 15
 const MOST_PASSWORD = 8
-/** Source: SMPP 3.4, 5.2.3: 12 characters and a NUL. */
+/** Without the terminating NUL. Source: SMPP 3.4, 5.2.3. */
 const MOST_SYSTEM_TYPE = 12
-/** Time zones lie between 12 hours behind UTC and 14 ahead of it. */
+/** Time zones are between UTC-12 and UTC+14. */
 const MOST_OFFSET_MINUTES = 14 * 60
 
 /**
- * More would be a mistake: centres allow an account a handful of binds, and windows of some
+ * Higher values would be a mistake: SMSCs allow a few binds per account, and windows of some
  * hundreds.
  */
 const MOST_BINDS = 32
@@ -35,7 +32,7 @@ const smppUrl: kind.Kind<URL> = {
       return Result.fail(UNFIT)
     }
     if (url.password !== '') return Result.fail('has a password in it')
-    // A per cent sign that begins no character counts as it is.
+    // An invalid percent escape is kept unchanged.
     const systemId = Result.getOrElse(
       Result.try(() => decodeURIComponent(url.username)),
       () => url.username,
@@ -63,40 +60,40 @@ export const smpp = {
     name: 'HUB_OPERATOR_SMPP_URL',
     group: 'smpp',
     readBy: [...DISPATCHER, 'hubctl', 'npm start'],
-    doc: 'Live keys reach this centre. Without it and without an operator over HTTP their messages wait until their lifetime ends.',
+    doc: 'The SMSC for live keys. Without any operator, live messages wait until their lifetime ends.',
   }),
   operatorSmppPassword: optional(kind.secret({ least: 1, most: MOST_PASSWORD }), 'no operator over SMPP', {
     name: 'HUB_OPERATOR_SMPP_PASSWORD',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: "The account's password at the centre.",
+    doc: 'The password of the account at the SMSC.',
   }),
   operatorSmppBinds: withDefault(kind.integer(1, MOST_BINDS), '2', {
     name: 'HUB_OPERATOR_SMPP_BINDS',
     unit: 'binds',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: 'Connections that a dispatcher holds. Two survive the end of one.',
+    doc: 'The number of binds of a dispatcher. With two, the service continues when one ends.',
   }),
   operatorSmppBindMode: withDefault(kind.choice(['transceiver', 'transmitter_receiver']), 'transceiver', {
     name: 'HUB_OPERATOR_SMPP_BIND_MODE',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: 'Whether a connection both sends and receives, or there is one of each.',
+    doc: 'Whether one bind sends and receives, or there are separate binds for both.',
   }),
   operatorSmppWindow: withDefault(kind.integer(1, MOST_WINDOW), '50', {
     name: 'HUB_OPERATOR_SMPP_WINDOW',
     unit: 'parts a bind',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: 'Parts that may be without an answer at the same time.',
+    doc: 'The most parts without an answer.',
   }),
   operatorSmppPartsPerSecond: optional(kind.integer(1, MOST_PARTS_PER_SECOND), 'no limit', {
     name: 'HUB_OPERATOR_SMPP_PARTS_PER_SECOND',
     unit: 'parts a second and dispatcher',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: 'What the operator allows.',
+    doc: 'The rate limit of the operator.',
   }),
   operatorSmppIdFormat: withDefault(
     kind.choice(['opaque', 'hexadecimal_answer', 'decimal_answer', 'decimal', 'hexadecimal']),
@@ -105,7 +102,7 @@ export const smpp = {
       name: 'HUB_OPERATOR_SMPP_ID_FORMAT',
       group: 'smpp',
       readBy: DISPATCHER,
-      doc: "How message ids in the centre's answers and receipts relate: the same text, hexadecimal here and decimal there, or a number in one notation with or without zeros before it.",
+      doc: 'The relation between message ids in answers and in receipts: the same text, hexadecimal in one and decimal in the other, or the same notation with or without leading zeros.',
     },
   ),
   operatorSmppErrors: optional(
@@ -115,14 +112,14 @@ export const smpp = {
       name: 'HUB_OPERATOR_SMPP_ERRORS',
       group: 'smpp',
       readBy: DISPATCHER,
-      doc: "What the centre's own codes mean to the hub. It goes before the defaults.",
+      doc: 'The meaning of operator-specific codes. It overrides the defaults.',
     },
   ),
-  operatorSmppCaFile: optional(kind.path('a PEM file with a certificate'), 'the usual authorities', {
+  operatorSmppCaFile: optional(kind.path('a PEM file with a certificate'), 'the default authorities', {
     name: 'HUB_OPERATOR_SMPP_CA_FILE',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: 'Authorities to trust over `smpps://`, instead of the usual ones.',
+    doc: 'The certificate authorities for `smpps://`, instead of the default ones.',
   }),
   operatorSmppSystemType: withDefault(
     kind.form(/^[\x20-\x7e]{0,12}$/u, `at most ${MOST_SYSTEM_TYPE} ASCII characters`),
@@ -131,24 +128,24 @@ export const smpp = {
       name: 'HUB_OPERATOR_SMPP_SYSTEM_TYPE',
       group: 'smpp',
       readBy: DISPATCHER,
-      doc: '`system_type` of a bind. Most centres want none.',
+      doc: '`system_type` of a bind. Most SMSCs need none.',
     },
   ),
   operatorSmppNumericSender: withDefault(numberingPlan, '1/1', {
     name: 'HUB_OPERATOR_SMPP_NUMERIC_SENDER',
     group: 'smpp',
     readBy: DISPATCHER,
-    doc: 'Type of number and numbering plan of a sender in digits. A sender that is a name has 5/0.',
+    doc: 'Type of number and numbering plan of a numeric sender. An alphanumeric sender has 5/0.',
   }),
   operatorSmppReceiptOffsetMinutes: optional(
     kind.integer(-MOST_OFFSET_MINUTES, MOST_OFFSET_MINUTES),
-    'receipts are dated by their arrival',
+    'receipts have the time of their arrival',
     {
       name: 'HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES',
       unit: 'minutes from UTC',
       group: 'smpp',
       readBy: DISPATCHER,
-      doc: 'The time zone of the dates in receipts, which SMPP does not tell.',
+      doc: 'The time zone of dates in receipts. SMPP does not define it.',
     },
   ),
 }
@@ -158,25 +155,25 @@ export const http = {
     name: 'HUB_OPERATOR_HTTP_URL',
     group: 'http',
     readBy: [...DISPATCHER, 'hubctl', 'npm start'],
-    doc: 'Live keys reach the operator at this address.',
+    doc: 'The address of the operator of live keys.',
   }),
   operatorHttpSecret: optional(kind.secret({ least: 1 }), 'no operator over HTTP', {
     name: 'HUB_OPERATOR_HTTP_SECRET',
     group: 'http',
     readBy: [...DISPATCHER, 'operator simulator'],
-    doc: 'Shared with the operator: bearer secret of submissions, key of the signatures of its reports.',
+    doc: 'The secret shared with the operator: the bearer token of submissions, and the key of the signatures of its reports.',
   }),
   operatorCallbackPort: optional(kind.port, 'no operator over HTTP', {
     name: 'HUB_OPERATOR_CALLBACK_PORT',
     group: 'http',
     readBy: DISPATCHER,
-    doc: "Where the dispatcher takes the operator's reports.",
+    doc: "The port for the operator's reports.",
   }),
   operatorCallbackHost: withDefault(kind.string('an address of this machine'), '127.0.0.1', {
     name: 'HUB_OPERATOR_CALLBACK_HOST',
     group: 'http',
     readBy: DISPATCHER,
-    doc: "The interface it listens on. Who can reach it is the deployment's decision.",
+    doc: 'The address that the callback listener binds to. The deployment decides who can reach it.',
   }),
 }
 
@@ -188,13 +185,13 @@ export const optOutWords = {
       name: 'HUB_STOP_WORDS',
       group: 'words',
       readBy: DISPATCHER,
-      doc: 'What opts a recipient out. Case and spaces around a word do not matter.',
+      doc: 'The words that opt a recipient out. Case and surrounding spaces do not matter.',
     },
   ),
   startWords: optional(kind.words('words separated by commas, none of them empty'), 'СТАРТ, START', {
     name: 'HUB_START_WORDS',
     group: 'words',
     readBy: DISPATCHER,
-    doc: 'What opts a recipient in again.',
+    doc: 'The words that opt a recipient in again.',
   }),
 }
