@@ -139,7 +139,7 @@ describe('the operator of live keys', () => {
     [
       'no mapping',
       { ...SMPP_ONLY, HUB_OPERATOR_SMPP_ERRORS: '[]' },
-      /HUB_OPERATOR_SMPP_ERRORS is no mapping of codes/u,
+      /HUB_OPERATOR_SMPP_ERRORS is not a valid mapping of codes/u,
     ],
     ['no file', { ...SMPP_ONLY, HUB_OPERATOR_SMPP_CA_FILE: '/nowhere/ca.pem' }, /CA_FILE cannot be read/u],
     [
