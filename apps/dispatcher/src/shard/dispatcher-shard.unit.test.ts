@@ -1,4 +1,4 @@
-/** What a shard takes over from the log, and what it carries forward there: another member has nothing else to go by. */
+/** What a shard recovers from the log, and what it re-appends there for the next owner. */
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import { encodeId, newId } from '@hub/domain'
@@ -49,7 +49,7 @@ const incoming = (record: OutgoingRecord, offset: number, now: number): Incoming
   value: record.value,
 })
 
-/** A member with one shard, that reads `before` from its log and answers its own produces at once. */
+/** A member with one shard that has recovered from `before`. Its produces are acknowledged at once. */
 const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
   const member = {
     now,
@@ -71,7 +71,7 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
       metrics: makeMetrics(Context.empty()),
       traces: new MessageTraces({ ...untraced, isOn: true, continueTrace }, 'unit'),
       now: () => member.now,
-      // Whatever lies behind the mark, what may be carried is.
+      // The shard re-appends open messages at every commit.
       limits: { buffer: 1000, open: 1000, finished: 1000, reAppendBehind: -10_000 },
       memoryBudget: { used: 0, limit: 10_000 },
       operators: { test: 'op', live: 'op' },
@@ -91,7 +91,7 @@ const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
 
 const recipientOf = (i: number): string => i.toString(16).padStart(64, '0')
 
-/** Accepted, handed over, and a minute old. */
+/** A shard with open messages that were submitted a minute ago. */
 const withOpen = (count: number, traced: number) => {
   const { member, shard } = memberOf([], 1_700_000_000_000)
   for (let i = 0; i < count; i++) {
@@ -145,7 +145,7 @@ const reportOf = (member: { readonly now: number }, { key }: Message, operatorId
     rawSealed: null,
   })
 
-describe('a message that counts as sent because its answer was lost', () => {
+describe('a message that counts as sent because its answer is lost', () => {
   const started = (operator: string, now: number) =>
     logRecord(
       topics,
@@ -168,7 +168,7 @@ describe('a message that counts as sent because its answer was lost', () => {
     it(`waits for the report of ${operator} for ${after / 1000} s`, () => {
       const now = 1_700_000_000_000
       const { member, shard } = memberOf([started(operator, now)], now)
-      // The lanes are read, and it was not in them.
+      // The lanes are read, and do not contain the message.
       shard.onCommitted([0, 0], 1, now)
       assert.deepStrictEqual(
         member.log.slice(1).map(({ type }) => type),
@@ -182,12 +182,16 @@ describe('a message that counts as sent because its answer was lost', () => {
   }
 })
 
-describe('open messages that are carried forward', () => {
-  it('lie a hundred in a record, and are all that another member needs', () => {
+describe('re-appended open messages', () => {
+  it('fill records of a hundred, and are all that another member needs', () => {
     const { member, shard } = withOpen(250, 7)
     const [first] = member.submitted
     shard.onReport(incoming(reportOf(member, first!, `a-${first!.id}`), 0, member.now))
-    assert.strictEqual(shard.lowestPinned().reports, 0, 'one part of two: the report is all there is of it')
+    assert.strictEqual(
+      shard.lowestPinned().reports,
+      0,
+      'the log does not contain the report of one part of two',
+    )
 
     const end = member.log.length
     shard.onCommitted([0, 250], end, member.now)
@@ -199,9 +203,9 @@ describe('open messages that are carried forward', () => {
     )
     assert.deepStrictEqual(shard.lowestPinned(), { lanes: [null, null], log: end, reports: null })
 
-    const { member: heir, shard: heirs } = memberOf(carried, member.now)
+    const { member: nextMember, shard: nextShard } = memberOf(carried, member.now)
     assert.sameDeepMembers(
-      heir.resumed,
+      nextMember.resumed,
       member.submitted.map(({ id, key }, i) => ({
         reference: id,
         recipient: key,
@@ -209,27 +213,29 @@ describe('open messages that are carried forward', () => {
         sentAt: 1_700_000_000_000,
       })),
     )
-    assert.strictEqual(heirs.messages.openCount, 250)
+    assert.strictEqual(nextShard.messages.openCount, 250)
     let report = 0
     for (const message of member.submitted) {
       for (const part of ['a', 'b']) {
-        heirs.onReport(incoming(reportOf(heir, message, `${part}-${message.id}`), report++, heir.now))
+        nextShard.onReport(
+          incoming(reportOf(nextMember, message, `${part}-${message.id}`), report++, nextMember.now),
+        )
       }
     }
-    const told = heir.log.slice(carried.length)
+    const told = nextMember.log.slice(carried.length)
     assert.deepStrictEqual(
       told.map(({ key, type }) => `${type} ${key}`),
       member.submitted.map(({ key }) => `MessageDelivered ${key}`),
     )
-    assert.strictEqual(heirs.messages.openCount, 0)
+    assert.strictEqual(nextShard.messages.openCount, 0)
     assert.deepStrictEqual(
       told.filter(({ traceparent }) => traceparent !== undefined).map(({ key }) => key),
       [recipientOf(7)],
-      'and a trace goes on',
+      'the trace continues',
     )
   })
 
-  it('hold the log until the last of a record has come to its end', () => {
+  it('pin the log until the last message of a record is final', () => {
     const { member, shard } = withOpen(3, -1)
     const end = member.log.length
     shard.onCommitted([0, 3], end, member.now)
@@ -244,16 +250,16 @@ describe('open messages that are carried forward', () => {
     assert.strictEqual(shard.lowestPinned().log, end + 1, 'the first final fact')
   })
 
-  it('are a dead letter where the record is damaged, and the log is read on', () => {
+  it('of a damaged record go to the dead-letter topic, and the shard reads on', () => {
     const { member, shard } = withOpen(2, -1)
     const end = member.log.length
     shard.onCommitted([0, 2], end, member.now)
     const record = member.log[end]!
-    const { member: heir, shard: heirs } = memberOf(
+    const { member: nextMember, shard: nextShard } = memberOf(
       [{ ...record, value: record.value.slice(0, -3) }, record],
       member.now,
     )
-    assert.deepStrictEqual(heir.deadLetters, ['truncated'])
-    assert.strictEqual(heirs.messages.openCount, 2)
+    assert.deepStrictEqual(nextMember.deadLetters, ['truncated'])
+    assert.strictEqual(nextShard.messages.openCount, 2)
   })
 })

@@ -1,4 +1,4 @@
-/** Delivery reports that do not come one after another, one for each message, in time. */
+/** Delivery reports and handovers in unusual orders: early, late, repeated, partial, or without a match. */
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact, MessageAccepted } from '@hub/domain'
@@ -12,7 +12,7 @@ const MINUTE = 60_000
 /** These tests do not decrypt payloads. */
 const SUBMISSION = {} as PreparedSubmission
 
-/** A shard whose log acknowledges at once, and whose operator answers when the test says so. */
+/** A shard whose log acknowledges at once, and whose operator answers when the test calls `answered`. */
 const shardOf = (
   dedupes = true,
   log: ReadonlyArray<readonly [LogFact, string]> = [],
@@ -73,7 +73,7 @@ const shardOf = (
     counted,
     story: () => written.map((fact) => fact.type),
     written,
-    /** Accepted and handed over; the operator has not answered yet. */
+    /** Accepts, claims and submits a message. The operator has not answered yet. */
     handOver: (id: string, recipient = 'r', parts = 1) => {
       const accepted: MessageAccepted = {
         type: 'MessageAccepted',
@@ -97,7 +97,7 @@ const shardOf = (
       }
       run(machine.onAccepted(1, offset++, time.now, accepted, time.now))
       const message = shard.take(1)
-      if (message === null) throw new Error('nothing to take')
+      if (message === null) throw new Error('no message to take')
       shard.claim(message)
       return submitted.at(-1)!
     },
@@ -132,8 +132,8 @@ const known = (more: Partial<KnownMessage> = {}): KnownMessage => ({
   ...more,
 })
 
-describe('a report', () => {
-  it('that comes before the submit answer waits for it, and holds the mark of the reports', () => {
+describe('a delivery report', () => {
+  it('before the submit answer waits for it and stays pinned', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     const message = handOver('msg_a')
     report('o1')
@@ -143,14 +143,14 @@ describe('a report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
-  it('is found by our reference where its id was in an answer that was lost', () => {
+  it('is matched by our reference if the answer with its id was lost', () => {
     const { handOver, report, shard, story } = shardOf(false)
     shard.answered(handOver('msg_a'), { type: 'unknown' }, 0)
     report('o1', { reference: 'msg_a' })
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
   })
 
-  it('of one part waits for the ids of all, where the message is handed over again for them', () => {
+  it('of one part waits for all ids if the message is submitted again to get them', () => {
     const { accepted, handOver, report, shard, story, time } = shardOf()
     const message = handOver('msg_a', 'r', 2)
     shard.answered(message, { type: 'unknown' }, 0)
@@ -165,7 +165,7 @@ describe('a report', () => {
     assert.strictEqual(story().at(-1), 'MessageDelivered')
   })
 
-  it('of one part of several is held until the others have come', () => {
+  it('of one part of several stays pinned until the other reports arrive', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
     report('o1')
@@ -177,7 +177,7 @@ describe('a report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
-  it('of one part that failed decides', () => {
+  it('of one failed part decides the message', () => {
     const { accepted, handOver, report, written } = shardOf()
     accepted(handOver('msg_a', 'r', 2), 'o1', 'o2')
     report('o1')
@@ -185,7 +185,7 @@ describe('a report', () => {
     assert.deepInclude(written.at(-1), { type: 'MessageUndelivered', reason: 'recipient_blocked' })
   })
 
-  it('of one part is remembered by what is carried forward, over a restart too', () => {
+  it('of one part is remembered in the re-append, also over a restart', () => {
     const first = shardOf()
     first.accepted(first.handOver('msg_a', 'r', 2), 'o1', 'o2')
     first.report('o1')
@@ -193,7 +193,7 @@ describe('a report', () => {
     first.shard.committed([0, 0], 2)
     assert.deepInclude(first.written.at(-1), { type: 'OpenMessageCarried', operatorIds: ['o2'] })
     assert.isNull(first.shard.lowestPinned().reports)
-    assert.strictEqual(first.shard.lowestPinned().log, 2, 'what was carried stands for the older facts')
+    assert.strictEqual(first.shard.lowestPinned().log, 2, 'the re-append replaces the older facts')
 
     const second = shardOf(true, [[first.written[2]!, 'r']])
     assert.deepStrictEqual(second.resumed, [
@@ -203,7 +203,7 @@ describe('a report', () => {
     assert.deepStrictEqual(second.story(), ['OpenMessageCarried', 'MessageDelivered'])
   })
 
-  it('that comes late corrects our own deadline, once', () => {
+  it('after our own deadline corrects the message once', () => {
     const { accepted, handOver, report, shard, story, time } = shardOf()
     accepted(handOver('msg_a'), 'o1')
     time.now += 61 * MINUTE
@@ -214,10 +214,10 @@ describe('a report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
-  it('on a message long forgotten is looked up, and corrects it for all of its parts', () => {
+  it('about a forgotten message is looked up, and corrects it when all parts are reported', () => {
     const { report, shard, story, time } = shardOf()
     const first = report('o1')
-    assert.deepStrictEqual(shard.reportsToLookUp(10), [], 'its submit answer may be on its way')
+    assert.deepStrictEqual(shard.reportsToLookUp(10), [], 'the submit answer may still arrive')
     time.now += 300
     const [parked] = shard.reportsToLookUp(10)
     assert.deepInclude(parked, { report: first, logOffset: 0 })
@@ -228,7 +228,7 @@ describe('a report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
-  it('on a message that was final otherwise is dropped', () => {
+  it('about a message with another final status is dropped', () => {
     const { counted, report, shard, story, time } = shardOf()
     const late = report('o1')
     time.now += 300
@@ -238,7 +238,7 @@ describe('a report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
-  it('on nothing is asked about for a while and then dropped', () => {
+  it('without a message is looked up for a while and then dropped', () => {
     const { counted, report, shard, time } = shardOf()
     const stray = report('o9')
     for (let i = 0; i < 30; i++) {
@@ -250,7 +250,7 @@ describe('a report', () => {
     assert.strictEqual(shard.queries.parkedCount, 0)
   })
 
-  it('on a hand-over whose answer was lost is matched by its recipient, unless two could be meant', () => {
+  it('about a handover with a lost answer is matched by recipient, unless two messages match', () => {
     const one = shardOf(false)
     one.shard.answered(one.handOver('msg_a'), { type: 'unknown' }, 0)
     const report = one.report('o1')
@@ -267,11 +267,11 @@ describe('a report', () => {
     assert.notInclude(two.story(), 'MessageDelivered')
   })
 
-  it('under an id that was used again is of the message of its recipient', () => {
+  it('under a reused id matches the message of its recipient', () => {
     const { accepted, handOver, report, shard, written } = shardOf()
     accepted(handOver('msg_a', 'r'), 'o1')
     accepted(handOver('msg_b', 'another'), 'o1')
-    report('o1', { recipient: 'nobody of them' })
+    report('o1', { recipient: 'third' })
     assert.strictEqual(shard.queries.parkedCount, 1)
     report('o1', { recipient: 'r' })
     assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
@@ -279,7 +279,7 @@ describe('a report', () => {
     assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_b' })
   })
 
-  it('that names a message of somebody else is not believed', () => {
+  it('with a reference to a message of another recipient is parked', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     accepted(handOver('msg_a', 'r'), 'o1')
     report('o9', { reference: 'msg_a', recipient: 'another' })
@@ -292,8 +292,8 @@ describe('a report', () => {
     assert.deepStrictEqual(story(), ['HandoverStarted', 'MessageSent', 'MessageExpired'])
   })
 
-  it('is asked about once the read model knows what the shard has forgotten', () => {
-    // Recovered behind the message's end, of which only the fence is left to read.
+  it('is looked up until the read model knows what the shard has forgotten', () => {
+    // Recovery started after the final fact of the message, and read only the fence.
     const { counted, report, shard, time } = shardOf(true, [], 7)
     const late = report('o1')
     time.now += 90_000_000
@@ -301,7 +301,7 @@ describe('a report', () => {
       shard.reportsToLookUp(10).map(({ logOffset }) => logOffset),
       [7],
     )
-    // No answer, for a day: it goes on being asked about, and holds its place.
+    // Without an answer, the lookups are repeated for a day, and the report stays pinned.
     assert.deepStrictEqual(counted, [])
     assert.strictEqual(shard.lowestPinned().reports, 0)
     time.now += 1000
@@ -310,14 +310,14 @@ describe('a report', () => {
     assert.isNull(shard.lowestPinned().reports)
   })
 
-  it('that nobody wants does not fill the memory, and is not let go before it was looked up', () => {
+  it('without a message neither fills the memory nor is dropped before its lookup', () => {
     const { counted, report, shard, time } = shardOf()
     for (let i = 0; i < 10_000; i++) {
       assert.isFalse(shard.queries.reportsFull)
       report(`o${i}`)
     }
     assert.isTrue(shard.queries.reportsFull)
-    // What has been fetched already is taken all the same.
+    // A report that is already fetched is kept in any case.
     report('fetched')
     assert.strictEqual(shard.queries.parkedCount, 10_001)
     assert.strictEqual(shard.lowestPinned().reports, 0)
@@ -335,8 +335,8 @@ describe('a report', () => {
   })
 })
 
-describe('a hand-over', () => {
-  it('whose lease was gone is refused in the log, so that nobody takes it for unknown', () => {
+describe('a handover', () => {
+  it('without a lease is recorded as refused, so that its outcome is not unknown', () => {
     const { handOver, shard, story } = shardOf()
     const message = handOver('msg_a')
     shard.answered(message, { type: 'notWritten' }, 0)
@@ -344,10 +344,10 @@ describe('a hand-over', () => {
     assert.strictEqual(shard.take(1), message)
   })
 
-  it('whose message has ended meanwhile is remembered until the operator has answered', () => {
+  it('keeps a message that became final meanwhile until the operator has answered', () => {
     const { accepted, counted, handOver, report, shard, time, written } = shardOf()
     const message = handOver('msg_a')
-    // What the shard's former owner still had on its way to the log.
+    // A late fact of the former owner of the shard.
     const late: LogFact = { type: 'MessageDelivered', messageId: 'msg_a', at: time.now }
     written.push(late)
     shard.isOwn(1)
@@ -364,11 +364,11 @@ describe('a hand-over', () => {
     assert.deepStrictEqual(shard.lowestPinned(), { lanes: [null, null], log: null, reports: null })
   })
 
-  it('that may have succeeded is not called refused by a second attempt', () => {
+  it('that may have succeeded is not recorded as refused by a second attempt', () => {
     const { handOver, shard, story, time } = shardOf()
     const message = handOver('msg_a')
     shard.answered(message, { type: 'unknown' }, 0)
-    assert.isNull(shard.take(1), 'after a pause')
+    assert.isNull(shard.take(1), 'only after a pause')
     time.now += 2000
     shard.tick()
     assert.strictEqual(shard.take(1), message)
@@ -378,7 +378,7 @@ describe('a hand-over', () => {
     assert.strictEqual(message.state.stage, 'handingOver')
   })
 
-  it('whose key is gone has expired, and says that it was never handed over', () => {
+  it('without a payload key expires with the reason that it was never submitted', () => {
     const { shard, story, written, handOver } = shardOf()
     shard.answered(handOver('msg_a'), { type: 'refused', retryAfterMs: 0 }, 0)
     const message = shard.take(1)!
@@ -389,11 +389,11 @@ describe('a hand-over', () => {
     assert.strictEqual(shard.queries.handovers, 0)
   })
 
-  it('that is throttled holds the later ones of its recipient', () => {
+  it('that is throttled delays the later messages of its recipient', () => {
     const { handOver, shard, time } = shardOf()
     const first = handOver('msg_a')
     shard.answered(first, { type: 'refused', retryAfterMs: 5000 }, 0)
-    assert.throws(() => handOver('msg_b'), 'nothing to take')
+    assert.throws(() => handOver('msg_b'), 'no message to take')
     time.now += 5000
     shard.tick()
     assert.strictEqual(shard.take(1), first)

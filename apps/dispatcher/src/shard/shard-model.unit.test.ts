@@ -1,7 +1,7 @@
-/** Random interleavings of everything that can happen to a shard; see `testing/shard-model.ts`. */
+/** Random sequences of everything that can happen to a shard; see `testing/shard-model.ts`. */
 import { assert, describe, it } from '@effect/vitest'
 import fc from 'fast-check'
-import { type Answering, type Landing, ShardModel, type Telling } from '../testing/shard-model.ts'
+import { type OperatorBehavior, type Landing, ShardModel, type ReportKind } from '../testing/shard-model.ts'
 
 type Step = (model: ShardModel) => void
 const steps = <A>(
@@ -18,15 +18,15 @@ const steps = <A>(
 })
 
 const zombie = fc.integer({ min: 0, max: 4 }).map((n) => n === 4)
-const ANSWERING: ReadonlyArray<Answering> = [
+const BEHAVIORS: ReadonlyArray<OperatorBehavior> = [
   'accepts',
   'refuses',
   'rejects',
-  'takes, and the answer is lost',
-  'never hears of it',
-  'is not written to, because the lease is over',
+  'accepts, and the answer is lost',
+  'receives nothing, and the answer is unknown',
+  'receives nothing, because the lease is over',
 ]
-const LANDING: ReadonlyArray<Landing> = [
+const LANDINGS: ReadonlyArray<Landing> = [
   'acknowledged',
   'acknowledged',
   'acknowledged',
@@ -34,15 +34,15 @@ const LANDING: ReadonlyArray<Landing> = [
   'acknowledgement lost',
   'overtaken by its repetition',
 ]
-const TELLING: ReadonlyArray<Telling> = [
+const REPORT_KINDS: ReadonlyArray<ReportKind> = [
   'one part delivered',
   'all parts delivered',
   'undelivered',
   'rejected',
   'expired',
   'seen',
-  'the last one again',
-  'under this id, of somebody else',
+  'the last report again',
+  'the same id for another recipient',
 ]
 const LIFETIMES = [8000, 60_000, 300_000, 900_000]
 
@@ -57,7 +57,7 @@ const step = fc.oneof(
     model.readLane(who, lane, count),
   ),
   steps(6, fc.tuple(zombie, fc.nat(4)), (model, [who, count]) => model.take(who, count)),
-  steps(9, fc.tuple(zombie, fc.nat(6), fc.constantFrom(...LANDING)), (model, [who, count, how]) =>
+  steps(9, fc.tuple(zombie, fc.nat(6), fc.constantFrom(...LANDINGS)), (model, [who, count, how]) =>
     model.land(who, count, how),
   ),
   steps(6, zombie, (model, who) => model.answer(who)),
@@ -66,9 +66,9 @@ const step = fc.oneof(
     model.tickZombie()
     model.work(who)
   }),
-  steps(3, fc.constantFrom(...ANSWERING), (model, how) => model.answering(how)),
-  steps(5, fc.tuple(fc.nat(20), fc.constantFrom(...TELLING)), (model, [which, what]) =>
-    model.tell(which, what),
+  steps(3, fc.constantFrom(...BEHAVIORS), (model, how) => model.setBehavior(how)),
+  steps(5, fc.tuple(fc.nat(20), fc.constantFrom(...REPORT_KINDS)), (model, [which, what]) =>
+    model.report(which, what),
   ),
   steps(4, fc.nat(4), (model, count) => model.readReports(count)),
   steps(3, fc.constant(0), (model) => model.readLog()),
@@ -83,9 +83,9 @@ const step = fc.oneof(
     model.commit(false, torn),
   ),
   steps(2, fc.constant(0), (model) => model.landStray()),
-  steps(2, fc.constant(0), (model) => model.carryFence()),
+  steps(2, fc.constant(0), (model) => model.repeatFence()),
   steps(2, fc.boolean(), (model, lost) => model.crash(lost)),
-  // Whatever a mark has passed by then must be in the log.
+  // Everything that the marks have passed must be in the log.
   steps(2, fc.constant(true), (model, lost) => {
     model.commit(false)
     model.crash(lost)
@@ -94,11 +94,11 @@ const step = fc.oneof(
   steps(1, fc.constant(0), (model) => model.endZombie()),
 )
 
-/** The same ones every time, so that a change is judged by itself. Others by hand: HUB_MODEL_RUNS=20000 HUB_MODEL_SEED=2. */
+/** Each run uses the same sequences. For others, set HUB_MODEL_RUNS=20000 and HUB_MODEL_SEED=2. */
 const RUNS = Number(process.env['HUB_MODEL_RUNS'] ?? 200)
 const SEED = Number(process.env['HUB_MODEL_SEED'] ?? 1)
 
-/** About two seconds of work; a busy machine takes its time. */
+/** The work takes about two seconds, and longer on a busy machine. */
 const WITHIN_MS = 120_000
 
 const holds = (dedupes: boolean) =>
@@ -106,21 +106,21 @@ const holds = (dedupes: boolean) =>
     fc.property(fc.array(step, { maxLength: 150, size: 'max' }), (taken) => {
       const model = new ShardModel(dedupes)
       for (const [, , perform] of taken) perform(model)
-      model.rest()
+      model.settle()
       model.check()
-      // Days later, and after a restart.
-      model.tellLate()
+      // Days later, after a restart.
+      model.reportLate()
       model.advance(3 * 24 * 3_600_000)
       model.crash(false)
-      model.rest()
+      model.settle()
       model.check()
     }),
     { numRuns: RUNS, seed: SEED },
   )
 
-describe('a shard over reports, crashes, lost answers and rebalances', () => {
+describe('a shard with reports, crashes, lost answers and rebalances', () => {
   it(
-    'ends in what the specification allows and what is true, with an operator that dedupes',
+    'reaches allowed and true statuses with an operator that deduplicates',
     () => {
       holds(true)
     },
@@ -128,7 +128,7 @@ describe('a shard over reports, crashes, lost answers and rebalances', () => {
   )
 
   it(
-    'ends in what the specification allows and what is true, with one that does not',
+    'reaches allowed and true statuses with an operator that does not deduplicate',
     () => {
       holds(false)
     },
@@ -136,17 +136,17 @@ describe('a shard over reports, crashes, lost answers and rebalances', () => {
   )
 })
 
-/** What random runs have found, as small as they could be made. Each ended otherwise once. */
-describe('a shard, where a random run has found a mistake', () => {
+/** The smallest sequences for bugs that random runs have found. */
+describe('a shard, in sequences that once revealed a bug', () => {
   const ends = (dedupes: boolean, take: (model: ShardModel) => void) => () => {
     const model = new ShardModel(dedupes)
     take(model)
-    model.rest()
+    model.settle()
     model.check()
   }
 
   it(
-    'keeps a report until the read model has come as far as what was forgotten',
+    'keeps a report until the read model has reached the forgotten facts',
     ends(false, (model) => {
       model.accept(0, 0, 1, 8000)
       model.work(false)
@@ -155,7 +155,7 @@ describe('a shard, where a random run has found a mistake', () => {
       model.work(false)
       model.commit(false)
       model.rebalance()
-      model.tell(0, 'one part delivered')
+      model.report(0, 'one part delivered')
       model.readReports(1)
       model.advance(90_000_000)
       model.lookUp()
@@ -163,11 +163,11 @@ describe('a shard, where a random run has found a mistake', () => {
   )
 
   it(
-    'does not take the report of one part for all when another’s end of the message comes before the answer of the read model',
+    'does not count one part for all when another member’s final fact comes before the lookup answer',
     ends(true, (model) => {
       model.accept(0, 0, 2, 8000)
       model.work(false)
-      model.tell(0, 'one part delivered')
+      model.report(0, 'one part delivered')
       model.advance(90_000_000)
       model.rebalance()
       model.advance(1)
@@ -182,14 +182,14 @@ describe('a shard, where a random run has found a mistake', () => {
   )
 
   it(
-    'ends a message whose answer another member has heard, and it has not read yet',
+    'ends a message whose answer another member has recorded and it has not read yet',
     ends(true, (model) => {
       model.accept(0, 1, 1, 8000)
       model.accept(0, 0, 1, 8000)
       model.accept(0, 2, 2, 8000)
       model.work(false)
       model.rebalance()
-      model.tell(5, 'one part delivered')
+      model.report(5, 'one part delivered')
       model.tickZombie()
       model.work(true)
       model.advance(400_000)
@@ -199,45 +199,45 @@ describe('a shard, where a random run has found a mistake', () => {
   )
 })
 
-describe('a shard that ends between its marks and its facts', () => {
-  it('reads a report again whose fact was not written', () => {
+describe('a shard that ends between the commit of its marks and its appends', () => {
+  it('reads a report again if its fact was not appended', () => {
     const model = new ShardModel(false)
     model.accept(0, 0, 1, 60_000)
     model.work(false)
-    model.tell(0, 'all parts delivered')
+    model.report(0, 'all parts delivered')
     model.readReports(1)
     model.commit(true)
     model.crash(true)
-    model.rest()
+    model.settle()
     model.check()
     assert.strictEqual(model.stateOf('msg_0')?.status, 'delivered')
   })
 
-  it('remembers for a while what it has finished', () => {
+  it('remembers a final message for a while', () => {
     const model = new ShardModel(false)
     model.accept(0, 0, 1, 300_000)
     model.work(false)
-    model.tell(0, 'all parts delivered')
+    model.report(0, 'all parts delivered')
     model.readReports(1)
     model.land(false, 1, 'acknowledged')
     model.readLog()
-    // Only its id is left in memory, and then its evidence in the log.
+    // First only its id is left in memory, and then only its final fact in the log.
     model.advance(20_000)
     model.commit(true)
-    // The mark of the log is at a fence.
-    model.carryFence()
+    // The low-water mark of the log is always at a fence.
+    model.repeatFence()
     model.readLog()
     model.commit(true)
     model.crash(true)
-    // A repeat that looks like the first.
+    // A repeat that looks like the original.
     model.repeat(0)
     model.work(false)
-    model.rest()
+    model.settle()
     model.check()
     assert.strictEqual(model.stateOf('msg_0')?.attempts, 1)
   })
 
-  it('hands a message over whose claim was not written', () => {
+  it('hands over a message whose claim was not appended', () => {
     const model = new ShardModel(false)
     model.accept(0, 0, 1, 60_000)
     model.readLane(false, 0, 1)
@@ -245,7 +245,7 @@ describe('a shard that ends between its marks and its facts', () => {
     model.commit(true)
     model.crash(true)
     model.work(false)
-    model.rest()
+    model.settle()
     model.check()
     assert.strictEqual(model.stateOf('msg_0')?.attempts, 1)
   })

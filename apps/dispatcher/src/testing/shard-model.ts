@@ -1,12 +1,13 @@
 /**
- * A world around shards, in memory: lanes, a log with offsets and fences, reports, committed marks, a read model that lags, and an operator
- * that remembers what it took. Members come and go: one that crashes is gone with what it had not written; one that was replaced goes on as a
- * zombie, claims under its old epoch and writes to the log, but cannot write to the operator, because its lease is over.
+ * A model of everything around the shards, in memory: lanes, a log with offsets and fences, reports,
+ * committed marks, a read model with a delay, and an operator that remembers its messages. Members come
+ * and go. A crashed member loses its pending work. A replaced member continues as a zombie: it claims
+ * under its old epoch and appends to the log, but without a lease it cannot write to the operator.
  *
- * The operator decides when a message reaches it, and answers later or never, so that reports may come before the answer. Its ids count per
- * recipient: two recipients' messages have the same ids.
+ * The operator answers late or never, so reports may come before the answer. It counts its ids for each
+ * recipient, so messages to different recipients have the same ids.
  *
- * What must hold is checked at every hand-over (`#write`) and at rest (`check`).
+ * The model checks its invariants at every submit (`#write`) and at rest (`check`).
  */
 import { Fence } from '@hub/actor'
 import { epochOf, evolve, type LogFact, type MessageAccepted, type MessageState } from '@hub/domain'
@@ -22,45 +23,45 @@ const LANES = [0, 1] as const
 const REPORT_MS = 300_000
 /** The model does not decrypt payloads. */
 const SUBMISSION = {} as PreparedSubmission
-/** Longer together than anything is waited for: the report deadline, and then what is remembered. */
+/** Together longer than the report deadline plus the time for which a shard remembers messages. */
 const QUIET_ROUNDS = 16
 const ROUND_MS = 30_000
 
 type Entry =
-  | ({ readonly kind: 'facts'; readonly by: number } & Written)
+  | ({ readonly kind: 'facts'; readonly by: number } & Produce)
   | { readonly kind: 'opened'; readonly by: number; readonly epoch: number; readonly member: string }
 
-interface Said {
+interface RecipientFact {
   readonly recipient: string
   readonly fact: LogFact
 }
 
-/** One record: one fact, or several that are carried forward together. */
-interface Written {
-  readonly said: ReadonlyArray<Said>
-  /** How far its writer had read the log when it said so. */
-  readonly knew: number
+/** One record: one fact, or several that are re-appended together. */
+interface Produce {
+  readonly facts: ReadonlyArray<RecipientFact>
+  /** The log position of the writer at that time. */
+  readonly readUpTo: number
 }
 
-interface Landed extends Said {
-  readonly knew: number
+interface LogFactAt extends RecipientFact {
+  readonly readUpTo: number
   readonly by: number
   readonly offset: number
 }
 
 interface Submitted {
   readonly message: Message
-  /** What the operator answers; `null` where nothing was written. */
+  /** The operator's answer. */
   readonly outcome: SubmitOutcome
 }
 
-/** What the operator knows of a message. */
-interface Taken {
+/** A message as the operator knows it. */
+interface OperatorMessage {
   readonly recipient: string
   readonly ids: ReadonlyArray<string>
-  /** Parts reported delivered. */
+  /** The parts that are reported as delivered. */
   readonly delivered: Set<string>
-  /** The first outcome that settles the message. */
+  /** The first outcome that decides the message. */
   decided: 'delivered' | 'undelivered' | 'rejected' | 'expired' | null
 }
 
@@ -68,11 +69,11 @@ class Member {
   readonly number: number
   readonly shard: MessageShard
   readonly fence = new Fence()
-  /** Lane 0, lane 1, log, reports: the next offset to read. */
+  /** The next offset to read, of lane 0, lane 1, log and reports. */
   readonly positions: Array<number>
   readonly logStart: number
   epoch = 0
-  appends: Array<Written & { readonly acknowledge: (offset: number) => void }> = []
+  appends: Array<Produce & { readonly acknowledge: (offset: number) => void }> = []
   submits: Array<Submitted> = []
 
   constructor(number: number, committed: ReadonlyArray<number>, dedupes: boolean) {
@@ -88,28 +89,28 @@ class Member {
   }
 }
 
-/** How an operator answers, and what reaches it. */
-export type Answering =
+/** What reaches the operator, and how it answers. */
+export type OperatorBehavior =
   | 'accepts'
   | 'refuses'
   | 'rejects'
-  | 'takes, and the answer is lost'
-  | 'never hears of it'
-  | 'is not written to, because the lease is over'
+  | 'accepts, and the answer is lost'
+  | 'receives nothing, and the answer is unknown'
+  | 'receives nothing, because the lease is over'
 
 /** What becomes of a produce. */
 export type Landing = 'acknowledged' | 'acknowledgement lost' | 'overtaken by its repetition'
 
-/** What an operator says of a message it took. */
-export type Telling =
+/** A report of the operator about a message that it has accepted. */
+export type ReportKind =
   | 'one part delivered'
   | 'all parts delivered'
   | 'undelivered'
   | 'rejected'
   | 'expired'
   | 'seen'
-  | 'the last one again'
-  | 'under this id, of somebody else'
+  | 'the last report again'
+  | 'the same id for another recipient'
 
 export class ShardModel {
   now = 1_000_000
@@ -121,21 +122,21 @@ export class ShardModel {
   readonly #log: Array<Entry> = []
   readonly #reports: Array<Omit<Report, 'offset'>> = []
   #committed: ReadonlyArray<number> = [0, 0, 0, 0]
-  /** How far the read model has come in the log. */
+  /** The log position of the read model. */
   #projected = 0
   #members = 0
   #member: Member
   #zombie: Member | null = null
-  /** Produces of members that are gone; they may land late all the same. */
-  #strays: Array<Written & { readonly by: number }> = []
+  /** Produces of former members, which may still land late. */
+  #strays: Array<Produce & { readonly by: number }> = []
   readonly #accepted = new Map<string, MessageAccepted>()
   /** Messages in the order in which they first reached the operator. */
   readonly #order: Array<string> = []
-  readonly #taken = new Map<string, Taken>()
+  readonly #taken = new Map<string, OperatorMessage>()
   readonly #rejected = new Set<string>()
   readonly #submissions = new Map<string, { count: number; declined: number }>()
   readonly #idsOf = new Map<string, number>()
-  #answering: Answering = 'accepts'
+  #behavior: OperatorBehavior = 'accepts'
 
   constructor(dedupes: boolean) {
     this.#dedupes = dedupes
@@ -170,10 +171,10 @@ export class ShardModel {
         const { message } = effect
         member.submits.push({ message, outcome: this.#write(member, message) })
       } else if (effect.type === 'append' || effect.type === 'reAppend') {
-        const written = effect.type === 'append' ? [effect] : effect.open
+        const produce = effect.type === 'append' ? [effect] : effect.open
         member.appends.push({
-          said: written.map(({ fact, message }) => ({ fact, recipient: message.key })),
-          knew: member.positions[2]!,
+          facts: produce.map(({ fact, message }) => ({ fact, recipient: message.key })),
+          readUpTo: member.positions[2]!,
           acknowledge: (offset) => this.#run(member, member.shard.onAppended(effect, offset, this.now)),
         })
       }
@@ -184,14 +185,14 @@ export class ShardModel {
     this.#log.push({ kind: 'opened', by: member.number, epoch: member.epoch, member: `m${member.number}` })
   }
 
-  /** The process is gone. What it had on its way to the log is `lost` or may still land; what it had given to the operator is there. */
+  /** The process ends. Its pending produces are `lost`, or may still land. The operator keeps its messages. */
   crash(lost: boolean): void {
     if (lost) this.#member.appends = []
-    this.#bury(this.#member)
+    this.#end(this.#member)
     this.#member = this.#open()
   }
 
-  /** The shard goes to another member, and the old one does not know. */
+  /** The shard moves to another member, and the old member does not know it. */
   rebalance(): void {
     this.endZombie()
     this.#zombie = this.#member
@@ -199,18 +200,19 @@ export class ShardModel {
   }
 
   endZombie(): void {
-    if (this.#zombie !== null) this.#bury(this.#zombie)
+    if (this.#zombie !== null) this.#end(this.#zombie)
     this.#zombie = null
   }
 
-  #bury(member: Member): void {
-    for (const { knew, said } of member.appends) this.#strays.push({ by: member.number, said, knew })
+  #end(member: Member): void {
+    for (const { readUpTo, facts } of member.appends)
+      this.#strays.push({ by: member.number, facts, readUpTo })
     member.appends = []
     member.submits = []
   }
 
-  /** The member, or the zombie where there is one. */
-  #which(zombie: boolean): Member {
+  /** The zombie if there is one and it is meant; otherwise the member. */
+  #memberOf(zombie: boolean): Member {
     return zombie ? (this.#zombie ?? this.#member) : this.#member
   }
 
@@ -242,7 +244,7 @@ export class ShardModel {
     this.#lanes[lane]!.push({ accepted, appendedAt: this.now })
   }
 
-  /** command-api publishes one again; within a minute it may look like the first. */
+  /** command-api publishes a message again. Within a minute the repeat may look like the original. */
   repeat(which: number): void {
     const all = [...this.#accepted.values()]
     const accepted = all[which % Math.max(1, all.length)]
@@ -256,15 +258,15 @@ export class ShardModel {
 
   /** Lands pending produces of a member. Without an acknowledgement, the member produces them again. */
   land(zombie: boolean, count: number, how: Landing): void {
-    const member = this.#which(zombie)
+    const member = this.#memberOf(zombie)
     for (const pending of member.appends.slice(0, count)) {
-      const { acknowledge, knew, said } = pending
-      const written = { by: member.number, said, knew }
+      const { acknowledge, readUpTo, facts } = pending
+      const produce = { by: member.number, facts, readUpTo }
       if (how === 'overtaken by its repetition') {
-        this.#strays.push(written)
+        this.#strays.push(produce)
         continue
       }
-      this.#log.push({ kind: 'facts', ...written })
+      this.#log.push({ kind: 'facts', ...produce })
       if (how === 'acknowledgement lost') continue
       member.appends.splice(member.appends.indexOf(pending), 1)
       acknowledge(this.#log.length - 1)
@@ -286,7 +288,7 @@ export class ShardModel {
       const entry = this.#log[offset]!
       if (entry.kind === 'opened') member.fence.observe(offset, entry)
       else if (!member.shard.isOwn(offset)) {
-        for (const { fact, recipient } of entry.said) {
+        for (const { fact, recipient } of entry.facts) {
           this.#run(member, member.shard.onFact(offset, recipient, fact, member.fence, this.now))
         }
       }
@@ -294,7 +296,7 @@ export class ShardModel {
   }
 
   readLane(zombie: boolean, lane: number, count: number): void {
-    const member = this.#which(zombie)
+    const member = this.#memberOf(zombie)
     const { positions, shard } = member
     const seek = () => {
       positions[lane] = shard.seekTarget(lane, positions[lane]!, this.now) ?? positions[lane]!
@@ -342,14 +344,14 @@ export class ShardModel {
     this.#run(this.#member, shard.committed(this.#committed.slice(0, 2), positions[2]!, this.now))
   }
 
-  carryFence(): void {
+  repeatFence(): void {
     this.#writeFence(this.#member)
   }
 
-  // ---- handing over
+  // ---- handovers
 
   take(zombie: boolean, count: number): void {
-    const member = this.#which(zombie)
+    const member = this.#memberOf(zombie)
     for (const lane of LANES) {
       for (let i = 0; i < count; i++) {
         const [first, second] =
@@ -361,42 +363,40 @@ export class ShardModel {
     }
   }
 
-  answering(how: Answering): void {
-    this.#answering = how
+  setBehavior(how: OperatorBehavior): void {
+    this.#behavior = how
   }
 
-  /** A claim is acknowledged, and the message leaves the process where its lease holds. */
+  /** The claim is acknowledged. With a lease, the message reaches the operator. */
   #write(member: Member, message: Message): SubmitOutcome {
     if (member !== this.#member) return { type: 'notWritten' }
     const { accepted, id } = message
-    if (accepted === null) throw new Error('its payload is held until it was handed over')
+    if (accepted === null) throw new Error('The shard must keep the payload until the handover.')
     const known = this.#factsOf(id).some(
       ({ by, fact, offset }) =>
         SETTLES.has(fact.type) &&
-        // What somebody else has written behind the own reading nobody can know.
+        // The member cannot know the facts of others beyond its own log position.
         (by === member.number || offset < member.positions[2]!),
     )
-    assert.isFalse(known, `${id} is not handed over when its outcome is in the log`)
+    assert.isFalse(known, `${id} is not submitted when its outcome is in the log`)
     const under = member.submits.filter((other) => other.message.key === message.key)
-    assert.lengthOf(under, 0, 'one hand-over at a time for a recipient')
-    assert.isBelow(this.now, accepted.expiresAt + 1, 'nothing is handed over after its lifetime')
-    if (this.#answering === 'is not written to, because the lease is over') return { type: 'notWritten' }
+    assert.lengthOf(under, 0, 'one handover at a time for each recipient')
+    assert.isBelow(this.now, accepted.expiresAt + 1, 'no message is submitted after its time to live')
+    if (this.#behavior === 'receives nothing, because the lease is over') return { type: 'notWritten' }
 
     const before = this.#submissions.get(id) ?? { count: 0, declined: 0 }
     if (!this.#dedupes) {
-      assert.strictEqual(before.count, before.declined, `${id} is handed over again only after a refusal`)
+      assert.strictEqual(before.count, before.declined, `${id} is submitted again only after a refusal`)
     }
     if (before.count === 0) this.#order.push(id)
     this.#submissions.set(id, before)
     before.count++
     const taken = this.#taken.get(id)
     if (taken !== undefined) {
-      return this.#answering === 'accepts'
-        ? { type: 'accepted', operatorIds: taken.ids }
-        : { type: 'unknown' }
+      return this.#behavior === 'accepts' ? { type: 'accepted', operatorIds: taken.ids } : { type: 'unknown' }
     }
     if (this.#dedupes && this.#rejected.has(id)) return { type: 'rejected', reason: 'operator_rejected' }
-    switch (this.#answering) {
+    switch (this.#behavior) {
       case 'refuses':
         before.declined++
         return { type: 'refused', retryAfterMs: 5000 }
@@ -404,29 +404,29 @@ export class ShardModel {
         before.declined++
         this.#rejected.add(id)
         return { type: 'rejected', reason: 'operator_rejected' }
-      case 'never hears of it':
+      case 'receives nothing, and the answer is unknown':
         return { type: 'unknown' }
       case 'accepts':
-      case 'takes, and the answer is lost': {
+      case 'accepts, and the answer is lost': {
         const number = this.#idsOf.get(message.key) ?? 0
         this.#idsOf.set(message.key, number + 1)
         const ids = Array.from({ length: accepted.parts }, (_, part) => `${number}/${part}`)
         this.#taken.set(id, { recipient: message.key, ids, delivered: new Set(), decided: null })
-        return this.#answering === 'accepts' ? { type: 'accepted', operatorIds: ids } : { type: 'unknown' }
+        return this.#behavior === 'accepts' ? { type: 'accepted', operatorIds: ids } : { type: 'unknown' }
       }
     }
   }
 
   /** The oldest answer arrives. */
   answer(zombie: boolean): void {
-    const member = this.#which(zombie)
+    const member = this.#memberOf(zombie)
     const submitted = member.submits.shift()
     if (submitted === undefined) return
     const { message, outcome } = submitted
     this.#run(member, member.shard.submitAnswered(message, outcome, this.now + REPORT_MS, this.now))
   }
 
-  /** A few steps that usually come together: read, claimed, handed over, answered, written down. */
+  /** The usual sequence: read, claim, submit, answer, record. */
   work(zombie: boolean): void {
     for (const lane of LANES) this.readLane(zombie, lane, 5)
     this.take(zombie, 3)
@@ -438,16 +438,16 @@ export class ShardModel {
 
   // ---- reports
 
-  tell(which: number, what: Telling): void {
+  report(which: number, what: ReportKind): void {
     const all = [...this.#taken]
     const chosen = all[which % Math.max(1, all.length)]
     if (chosen === undefined) return
     const [id, taken] = chosen
-    const say = (operatorId: string, outcome: Report['outcome'], recipient = taken.recipient) =>
+    const send = (operatorId: string, outcome: Report['outcome'], recipient = taken.recipient) =>
       this.#reports.push({
         operator: OPERATORS[this.#accepted.get(id)!.mode],
         operatorId,
-        // Those that dedupe by our reference tell it, too.
+        // An operator that deduplicates by our reference also returns it.
         reference: this.#dedupes && recipient === taken.recipient ? id : null,
         recipient,
         outcome,
@@ -456,7 +456,7 @@ export class ShardModel {
     const deliver = (parts: ReadonlyArray<string>) => {
       for (const part of parts) {
         taken.delivered.add(part)
-        say(part, { status: 'delivered' })
+        send(part, { status: 'delivered' })
       }
       if (taken.delivered.size === taken.ids.length) taken.decided = 'delivered'
     }
@@ -473,7 +473,7 @@ export class ShardModel {
       case 'expired':
         if (taken.decided !== null) return
         taken.decided = what
-        say(
+        send(
           first,
           what === 'undelivered'
             ? { status: what, reason: 'recipient_blocked' }
@@ -483,17 +483,17 @@ export class ShardModel {
         )
         return
       case 'seen':
-        // It may overtake its delivery report, and proves it.
+        // A read receipt may overtake the delivery report. It proves the delivery.
         taken.decided ??= 'delivered'
-        if (taken.decided === 'delivered') say(taken.ids[0]!, { status: 'seen' })
+        if (taken.decided === 'delivered') send(taken.ids[0]!, { status: 'seen' })
         return
-      case 'the last one again': {
+      case 'the last report again': {
         const last = this.#reports.findLast((report) => report.recipient === taken.recipient)
         if (last !== undefined) this.#reports.push(last)
         return
       }
-      case 'under this id, of somebody else':
-        say(first, { status: 'undelivered', reason: 'recipient_blocked' }, 'stranger')
+      case 'the same id for another recipient':
+        send(first, { status: 'undelivered', reason: 'recipient_blocked' }, 'stranger')
         return
     }
   }
@@ -505,7 +505,7 @@ export class ShardModel {
     this.#run(this.#member, this.#member.shard.tick(this.now))
   }
 
-  /** A zombie's clock goes on as well. */
+  /** Time passes for the zombie too. */
   tickZombie(): void {
     if (this.#zombie !== null) this.#run(this.#zombie, this.#zombie.shard.tick(this.now))
   }
@@ -527,27 +527,28 @@ export class ShardModel {
     }
   }
 
-  /** What the log says of a message up to an offset, void claims left out. */
+  /** The state of a message from the log before `end`, without void claims. */
   stateOf(id: string, end = this.#log.length): MessageState | null {
     let state: MessageState | null = null
     for (const { fact } of this.#factsOf(id, end)) state = evolve(state, fact)
     return state
   }
 
-  #factsOf(id: string, end = this.#log.length): ReadonlyArray<Landed> {
+  #factsOf(id: string, end = this.#log.length): ReadonlyArray<LogFactAt> {
     const fence = new Fence()
-    const facts: Array<Landed> = []
+    const found: Array<LogFactAt> = []
     for (const [offset, entry] of this.#log.slice(0, end).entries()) {
       if (entry.kind === 'opened') {
         fence.observe(offset, entry)
         continue
       }
-      const { by, knew, said } = entry
-      for (const one of said) {
-        if (one.fact.messageId === id && !isVoid(one.fact, fence)) facts.push({ ...one, by, knew, offset })
+      const { by, readUpTo, facts } = entry
+      for (const one of facts) {
+        if (one.fact.messageId === id && !isVoid(one.fact, fence))
+          found.push({ ...one, by, readUpTo, offset })
       }
     }
-    return facts
+    return found
   }
 
   #knownOf(report: Report): KnownMessage | null {
@@ -577,10 +578,10 @@ export class ShardModel {
 
   // ---- the end
 
-  /** Everything works from now on and time passes, until nothing moves any more. */
-  rest(): void {
+  /** From now on everything works, and time passes until nothing changes any more. */
+  settle(): void {
     this.endZombie()
-    this.#answering = 'accepts'
+    this.#behavior = 'accepts'
     for (let quiet = 0; quiet < QUIET_ROUNDS; quiet++) {
       const before = this.#log.length + this.#strays.length
       this.landStray()
@@ -607,107 +608,104 @@ export class ShardModel {
     while (this.#member.appends.length > 0) this.land(false, 50, 'acknowledged')
   }
 
-  /** Reports that nobody awaits any more: each message that was taken and given up on is delivered after all. */
-  tellLate(): void {
-    for (const which of [...this.#taken.keys()].keys()) this.tell(which, 'all parts delivered')
+  /** Late reports: each accepted message that is not decided yet is delivered after all. */
+  reportLate(): void {
+    for (const which of [...this.#taken.keys()].keys()) this.report(which, 'all parts delivered')
   }
 
   check(): void {
     for (const id of this.#accepted.keys()) this.#checkMessage(id)
     this.#checkOrder()
     const { positions, shard, fence } = this.#member
-    assert.strictEqual(shard.openCount, 0, 'nothing is open')
-    assert.strictEqual(shard.handovers, 0, 'nothing is under way')
-    assert.strictEqual(shard.finishedCount, 0, 'and nothing is remembered')
+    assert.strictEqual(shard.openCount, 0, 'no message is open')
+    assert.strictEqual(shard.handovers, 0, 'no handover is in progress')
+    assert.strictEqual(shard.finishedCount, 0, 'no message is remembered')
     assert.deepStrictEqual(
       [this.#committed[0], this.#committed[1], this.#committed[3]],
       [this.#lanes[0]!.length, this.#lanes[1]!.length, this.#reports.length],
-      'at rest the marks are at the ends',
+      'at rest the low-water marks are at the ends',
     )
-    assert.strictEqual(
-      this.#committed[2],
-      fence.newestOffset,
-      'and the log is needed from the newest fence on',
-    )
+    assert.strictEqual(this.#committed[2], fence.newestOffset, 'the mark of the log is at the newest fence')
     assert.strictEqual(positions[2], this.#log.length)
   }
 
   #checkMessage(id: string): void {
-    // What a reader of the log sees of it, status by status.
+    // The statuses of the message, in the order in which a reader of the log sees them.
     let state: MessageState | null = null
     const seen: Array<string> = ['accepted']
-    let sent: Landed | null = null
+    let sent: LogFactAt | null = null
     let withIds = false
     let assumedAgain = false
-    for (const written of this.#factsOf(id)) {
-      const { fact } = written
+    for (const produce of this.#factsOf(id)) {
+      const { fact } = produce
       if (fact.type === 'MessageSent') {
         assumedAgain ||= sent !== null && fact.operatorIds.length === 0
-        sent ??= written
+        sent ??= produce
       }
       state = evolve(state, fact)
       const now = state.reason === null ? state.status : `${state.status} ${state.reason}`
       if (seen.at(-1) === now) continue
       seen.push(now)
-      // Whoever has not read another's answer yet knows no ids. And what a former owner assumes long afterwards may be all that
-      // is left of a message behind the mark.
+      // A writer that has not read the answer of another member knows no ids. The late assumption of a
+      // former owner may be the only fact that is left behind the mark.
       withIds =
         !assumedAgain &&
         sent?.fact.type === 'MessageSent' &&
         sent.fact.operatorIds.length > 0 &&
-        (sent.by === written.by || sent.offset < written.knew)
+        (sent.by === produce.by || sent.offset < produce.readUpTo)
     }
-    const story = seen.join(', ')
+    const history = seen.join(', ')
     for (const [i, status] of seen.slice(1).entries()) {
-      assert.include(ALLOWED[seen[i]!] ?? [], status, `${id}: ${story}`)
+      assert.include(ALLOWED[seen[i]!] ?? [], status, `${id}: ${history}`)
     }
     const end = seen.at(-1)!
     const taken = this.#taken.get(id)
-    assert.isTrue(state?.final === true, `${id} has come to its end: ${story}`)
+    assert.isTrue(state?.final === true, `${id} is final: ${history}`)
 
     const facts = this.#factsOf(id)
     const claimed = facts.some(({ fact }) => fact.type === 'HandoverStarted')
     const firstEnd = facts.find(({ fact }) => FINAL.has(fact.type))?.fact
     if (firstEnd?.type === 'MessageExpired' && !claimed) {
-      assert.strictEqual(firstEnd.reason, 'ttl_expired_before_submit', `${id} was never claimed: ${story}`)
+      assert.strictEqual(firstEnd.reason, 'ttl_expired_before_submit', `${id} was never claimed: ${history}`)
     }
 
-    // And it is true.
+    // The statuses are true.
     if (seen.includes('sent')) {
-      assert.isTrue(claimed, `${id} was never claimed, and is called sent: ${story}`)
+      assert.isTrue(claimed, `${id} is sent although it was never claimed: ${history}`)
     }
     if (end === 'expired ttl_expired_before_submit') {
-      assert.isUndefined(taken, `${id} was handed over, and "a resend is safe" was said: ${story}`)
+      assert.isUndefined(taken, `${id} was submitted, but its reason says that a resend is safe: ${history}`)
     }
     if (end === 'rejected operator_rejected') {
-      assert.isUndefined(taken, `${id} was taken, and is called rejected: ${story}`)
+      assert.isUndefined(taken, `${id} was accepted by the operator, but is rejected: ${history}`)
     }
-    if (TOLD.has(end)) {
-      // Where the ids were in an answer that was lost, a report is matched by its recipient.
-      const tellers = withIds
+    if (REPORTED.has(end)) {
+      // If the answer with the ids was lost, a report is matched by its recipient.
+      const possible = withIds
         ? [taken]
         : [...this.#taken.values()].filter(({ recipient }) => recipient === this.#accepted.get(id)!.recipient)
       assert.include(
-        // Without ids one part stands for all.
-        tellers.flatMap((teller) => [
-          teller?.decided,
-          ...(!withIds && (teller?.delivered.size ?? 0) > 0 ? ['delivered'] : []),
+        // Without ids, one part counts for all.
+        possible.flatMap((one) => [
+          one?.decided,
+          ...(!withIds && (one?.delivered.size ?? 0) > 0 ? ['delivered'] : []),
         ]),
-        TOLD.get(end),
-        `${id} is as its operator told: ${story}`,
+        REPORTED.get(end),
+        `${id} has the status of its reports: ${history}`,
       )
     }
-    if (state?.seen === true) assert.strictEqual(end, 'delivered', `${id} was seen: ${story}`)
+    if (state?.seen === true)
+      assert.strictEqual(end, 'delivered', `${id} was seen, so it is delivered: ${history}`)
     const decided = taken?.decided ?? null
-    // Late reports correct to these two. Without ids a report may not find its message; and of several parts, reports that came before
-    // our deadline are forgotten with the message, so that the rest does not make it whole.
-    const inPieces =
+    // Late reports correct to these two. Without ids a report may not find its message. Reports of single
+    // parts before our deadline are forgotten with the message, so the other parts do not complete it.
+    const incomplete =
       taken !== undefined &&
       taken.ids.length > 1 &&
       decided === 'delivered' &&
-      story.includes('dlr_timeout_local')
-    if ((decided === 'delivered' || decided === 'undelivered') && withIds && !inPieces) {
-      assert.strictEqual(TOLD.get(end), decided, `${id} was reported: ${story}`)
+      history.includes('dlr_timeout_local')
+    if ((decided === 'delivered' || decided === 'undelivered') && withIds && !incomplete) {
+      assert.strictEqual(REPORTED.get(end), decided, `${id} has the reported status: ${history}`)
     }
   }
 
@@ -722,7 +720,7 @@ export class ShardModel {
         const at = place.get(id)
         if (at === undefined) continue
         const { recipient } = this.#accepted.get(id)!
-        assert.isAbove(at, last.get(recipient) ?? -1, 'the order of a lane is kept for a recipient')
+        assert.isAbove(at, last.get(recipient) ?? -1, 'messages of a recipient keep the order of their lane')
         last.set(recipient, at)
       }
     }
@@ -755,8 +753,8 @@ const ALLOWED: Readonly<Record<string, ReadonlyArray<string>>> = {
   sent: [...ENDS, 'expired dlr_timeout_local'],
   'expired dlr_timeout_local': ['delivered', 'undelivered recipient_blocked'],
 }
-/** Ends that only an operator can tell. */
-const TOLD: ReadonlyMap<string, Taken['decided']> = new Map([
+/** Final statuses that only a report can cause. */
+const REPORTED: ReadonlyMap<string, OperatorMessage['decided']> = new Map([
   ['delivered', 'delivered'],
   ['undelivered recipient_blocked', 'undelivered'],
   ['rejected spam_filter_sender', 'rejected'],
