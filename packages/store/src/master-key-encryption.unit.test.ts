@@ -26,51 +26,50 @@ const masterKeyOf = (
     ),
   )
 const plain = Buffer.from('whsec_secret')
-const opens = (masterKey: MasterKeyEncryption['Service'], box: Uint8Array, aad = 'we_1') =>
-  Effect.map(Effect.exit(masterKey.decrypt('webhook-secret', aad, box)), (exit) =>
+const decrypted = (masterKey: MasterKeyEncryption['Service'], ciphertext: Uint8Array, aad = 'we_1') =>
+  Effect.map(Effect.exit(masterKey.decrypt('webhook-secret', aad, ciphertext)), (exit) =>
     Exit.isSuccess(exit) ? exit.value.toString() : null,
   )
 
-describe('a box', () => {
-  it.effect('says which master key it is under, and opens for what it belongs to only', () =>
+describe('a ciphertext', () => {
+  it.effect('names its master key, and can be decrypted for its owner and purpose only', () =>
     Effect.gen(function* () {
       const masterKey = yield* masterKeyOf(first)
-      const box = masterKey.encrypt('webhook-secret', 'we_1', plain)
-      expect(box.subarray(0, 5)).toEqual(Buffer.from(masterKey.keyPrefix))
-      expect(box.includes(plain)).toBe(false)
-      expect(yield* opens(masterKey, box)).toBe('whsec_secret')
-      expect(yield* opens(masterKey, box, 'we_2')).toBeNull()
-      expect(yield* Effect.exit(masterKey.decrypt('personal-data', 'we_1', box))).toMatchObject({
+      const ciphertext = masterKey.encrypt('webhook-secret', 'we_1', plain)
+      expect(ciphertext.subarray(0, 5)).toEqual(Buffer.from(masterKey.keyPrefix))
+      expect(ciphertext.includes(plain)).toBe(false)
+      expect(yield* decrypted(masterKey, ciphertext)).toBe('whsec_secret')
+      expect(yield* decrypted(masterKey, ciphertext, 'we_2')).toBeNull()
+      expect(yield* Effect.exit(masterKey.decrypt('personal-data', 'we_1', ciphertext))).toMatchObject({
         _tag: 'Failure',
       })
-      for (let at = 0; at < box.length; at++) {
-        const damaged = Buffer.from(box)
+      for (let at = 0; at < ciphertext.length; at++) {
+        const damaged = Buffer.from(ciphertext)
         damaged[at]! ^= 1
-        expect(yield* opens(masterKey, damaged), String(at)).toBeNull()
+        expect(yield* decrypted(masterKey, damaged), String(at)).toBeNull()
       }
-      expect(yield* opens(masterKey, Buffer.alloc(0))).toBeNull()
-      expect(yield* opens(masterKey, box.subarray(0, 7))).toBeNull()
+      expect(yield* decrypted(masterKey, Buffer.alloc(0))).toBeNull()
+      expect(yield* decrypted(masterKey, ciphertext.subarray(0, 7))).toBeNull()
     }),
   )
 
-  it.effect('under a previous master key opens; a new one is under the current key', () =>
+  it.effect('can be decrypted under a previous master key; a new one is under the current key', () =>
     Effect.gen(function* () {
       const old = yield* masterKeyOf(first)
-      const box = old.encrypt('webhook-secret', 'we_1', plain)
-      expect(yield* opens(yield* masterKeyOf(second), box)).toBeNull()
+      const ciphertext = old.encrypt('webhook-secret', 'we_1', plain)
+      expect(yield* decrypted(yield* masterKeyOf(second), ciphertext)).toBeNull()
       const masterKey = yield* masterKeyOf(second, `${third}, ${first}`)
-      expect(yield* opens(masterKey, box)).toBe('whsec_secret')
+      expect(yield* decrypted(masterKey, ciphertext)).toBe('whsec_secret')
       expect([old.hasPreviousKeys, masterKey.hasPreviousKeys]).toEqual([false, true])
       const fresh = masterKey.encrypt('webhook-secret', 'we_1', plain)
-      expect(fresh.subarray(0, 5)).not.toEqual(box.subarray(0, 5))
-      expect(yield* opens(yield* masterKeyOf(second), fresh)).toBe('whsec_secret')
-      // Before the exchange, the processes that have the new key among the others open what the
-      // first one writes.
-      expect(yield* opens(yield* masterKeyOf(first, second), fresh)).toBe('whsec_secret')
+      expect(fresh.subarray(0, 5)).not.toEqual(ciphertext.subarray(0, 5))
+      expect(yield* decrypted(yield* masterKeyOf(second), fresh)).toBe('whsec_secret')
+      // Before the exchange, processes with the new key among the previous keys can decrypt it.
+      expect(yield* decrypted(yield* masterKeyOf(first, second), fresh)).toBe('whsec_secret')
     }),
   )
 
-  it.effect('from before boxes named their key opens, under any of the keys', () =>
+  it.effect('without a key id can be decrypted under any configured key', () =>
     Effect.gen(function* () {
       const derived = hkdfSync(
         'sha256',
@@ -79,16 +78,16 @@ describe('a box', () => {
         'sms-delivery-hub/webhook-secret',
         32,
       )
-      const box = encryptWithKey(createSecretKey(new Uint8Array(derived)), 'we_1', plain)
-      expect(yield* opens(yield* masterKeyOf(first), box)).toBe('whsec_secret')
-      expect(yield* opens(yield* masterKeyOf(second, first), box)).toBe('whsec_secret')
-      expect(yield* opens(yield* masterKeyOf(second), box)).toBeNull()
+      const ciphertext = encryptWithKey(createSecretKey(new Uint8Array(derived)), 'we_1', plain)
+      expect(yield* decrypted(yield* masterKeyOf(first), ciphertext)).toBe('whsec_secret')
+      expect(yield* decrypted(yield* masterKeyOf(second, first), ciphertext)).toBe('whsec_secret')
+      expect(yield* decrypted(yield* masterKeyOf(second), ciphertext)).toBeNull()
     }),
   )
 })
 
 describe('a master key', () => {
-  it.effect('of the wrong size is refused by name, never by value', () =>
+  it.effect('of the wrong size is refused with its name, and never with its value', () =>
     Effect.gen(function* () {
       const short = randomBytes(16).toString('base64')
       for (const [current, previous, name] of [
@@ -96,10 +95,10 @@ describe('a master key', () => {
         [first, `${second},${short}`, 'HUB_PREVIOUS_MASTER_KEYS'],
       ] as const) {
         const exit = yield* Effect.exit(masterKeyOf(current, previous))
-        const told = JSON.stringify(exit) + String(exit)
+        const message = JSON.stringify(exit) + String(exit)
         expect(Exit.isFailure(exit)).toBe(true)
-        expect(told).toContain(name)
-        expect(told).not.toContain(short)
+        expect(message).toContain(name)
+        expect(message).not.toContain(short)
       }
     }),
   )

@@ -1,4 +1,4 @@
-/** A change of the master key, on a database that has boxes under the old one. */
+/** Re-encryption of a database with ciphertexts under the previous master key. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { ConfigProvider, Effect, Exit, Layer, Redacted } from 'effect'
@@ -10,7 +10,7 @@ const admin = process.env['HUB_TEST_DATABASE_URL']
 if (admin === undefined)
   throw new Error('HUB_TEST_DATABASE_URL is not set: run these tests with `npm run test:int`.')
 
-const name = `hub_reseal_${randomBytes(4).toString('hex')}`
+const name = `hub_reencrypt_${randomBytes(4).toString('hex')}`
 const url = Object.assign(new URL(admin), { pathname: `/${name}` }).toString()
 const asAdmin = async (text: string) => {
   const sql = postgres(admin, { max: 1, onnotice: () => {} })
@@ -26,7 +26,7 @@ const masterKeyLayer = (environment: Readonly<Record<string, string>>) =>
 const before = masterKeyLayer({ HUB_MASTER_KEY: oldKey })
 const during = masterKeyLayer({ HUB_MASTER_KEY: newKey, HUB_PREVIOUS_MASTER_KEYS: oldKey })
 const after = masterKeyLayer({ HUB_MASTER_KEY: newKey })
-const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'reseal-test'))
+const sqlLayer = Layer.effect(Sql, makeSql(Redacted.make(url), 4, 'reencrypt-test'))
 
 const columnOf = (table: string): EncryptedColumn => ({
   table,
@@ -37,7 +37,7 @@ const columnOf = (table: string): EncryptedColumn => ({
   aad: (key) => `we_${key}`,
 })
 
-/** A table with boxes under whatever key is current. */
+/** Creates a table with ciphertexts under the current key. */
 const fill = Effect.fnUntraced(function* (table: string, ids: ReadonlyArray<string>) {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
@@ -51,7 +51,7 @@ const fill = Effect.fnUntraced(function* (table: string, ids: ReadonlyArray<stri
   })
 })
 
-/** Of each row whether it opens to what it was. */
+/** For each row, whether it can be decrypted to its original text. */
 const readable = Effect.fnUntraced(function* (table: string) {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
@@ -68,18 +68,18 @@ const all = (results: ReadonlyArray<boolean>, count: number) =>
   results.length === count && results.every((result) => result)
 
 describe('a change of the master key', () => {
-  it.live('leaves nothing under the old one, also of more than one step, and harms nothing else', () =>
+  it.live('leaves nothing under the previous key, over several steps, and changes nothing else', () =>
     Effect.gen(function* () {
       const table = 'many'
       const [olds, news] = [2300, 50].map((count) => Array.from({ length: count }, () => randomUUID()))
       yield* Effect.provide(fill(table, olds!), before)
       yield* Effect.provide(fill(table, news!), during)
       const sql = yield* Sql
-      // No secret, a deleted one, and one that no key opens.
+      // No secret, a deleted one, and one that no key decrypts.
       const broken = randomUUID()
       yield* sql.run(
         (q) => q`INSERT INTO many VALUES (${randomUUID()}, NULL), (${randomUUID()}, ''::bytea),
-                                         (${broken}, ${Buffer.from('no box at all, only bytes of some length')})`,
+                                         (${broken}, ${Buffer.from('not a ciphertext, only bytes of some length')})`,
       )
       assert.isFalse(all(yield* Effect.provide(readable(table), after), 2351))
       const passes = yield* Effect.all(
@@ -88,7 +88,7 @@ describe('a change of the master key', () => {
         ),
         { concurrency: 2 },
       )
-      // Whichever of the two was first at a box: each was sealed again once.
+      // Each value was re-encrypted once, by one of the two passes.
       assert.strictEqual(
         passes.reduce((sum, { reencrypted }) => sum + reencrypted, 0),
         2300,
@@ -106,13 +106,13 @@ describe('a change of the master key', () => {
     }).pipe(Effect.provide(sqlLayer)),
   )
 
-  it.live('does not undo what is written meanwhile', () =>
+  it.live('does not overwrite a value that changes meanwhile', () =>
     Effect.gen(function* () {
       const table = 'contended'
       const id = randomUUID()
       yield* Effect.provide(fill(table, [id]), before)
       const sql = yield* Sql
-      // The row changes between the reading and the writing of a pass.
+      // The row changes between the read and the update of the pass.
       const between: Sql['Service'] = {
         ...sql,
         run: (body, options) =>
@@ -130,7 +130,7 @@ describe('a change of the master key', () => {
     }).pipe(Effect.provide(sqlLayer)),
   )
 
-  it.live('leaves alone what is under a key of its own', () =>
+  it.live('ignores values under a payload key', () =>
     Effect.gen(function* () {
       const table = 'mixed'
       const [own, masters] = [randomUUID(), randomUUID()]

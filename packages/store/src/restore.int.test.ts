@@ -1,4 +1,4 @@
-/** What is put back from the topics, on a database that is older than they are. */
+/** The repair of a restored database from newer topics. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { Effect, Layer, Redacted } from 'effect'
@@ -36,8 +36,8 @@ const eventAt = (account: string, sequence: number): PublishedEvent => ({
   body: `{"text":"a \\"word\\", and ${sequence}"}`,
 })
 
-describe('what is put back', () => {
-  it.effect('are events behind the end of their journal, up to the first place that is missing', () =>
+describe('restore', () => {
+  it.effect('appends events to their journals, up to the first gap', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const [first, second] = [randomUUID(), randomUUID()]
@@ -45,9 +45,9 @@ describe('what is put back', () => {
       const others = [1, 2].map((sequence) => eventAt(second, sequence))
       const behindGap = eventAt(first, 6)
 
-      // As in the backup.
+      // The content of the backup.
       assert.deepStrictEqual(yield* restoreEvents(published.slice(0, 2)), { restored: 2, afterGap: 0 })
-      // The topic has everything, some of it twice.
+      // The topic contains all events, some of them twice.
       const topic = [...published.slice(0, 3), ...others, ...published.slice(1), behindGap]
       assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 4, afterGap: 1 })
       assert.deepStrictEqual(yield* restoreEvents(topic), { restored: 0, afterGap: 1 })
@@ -76,7 +76,7 @@ describe('what is put back', () => {
     }).pipe(Effect.provide(sqlLayer)),
   )
 
-  it.effect('are used references, and what was spent by the charges', () =>
+  it.effect('restores used references, and the spend from the charges', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const account = randomUUID()
@@ -95,7 +95,7 @@ describe('what is put back', () => {
         }
         await q`INSERT INTO read.charges (message_id, kind, account, period, amount, currency, created_at)
           VALUES (${missing!.id}, 'reversal', ${account}, '2026-11-01', 1.00, 'RUB', ${new Date(AT)})`
-        // As in the backup: one reference, and less money.
+        // The content of the backup: one reference and a lower spend.
         await q`INSERT INTO command.client_refs (account, mode, client_ref, message_id, created_at)
           VALUES (${account}, 'live', 'order-0', ${known!.id}, ${new Date(AT)})`
         await q`INSERT INTO command.spend_periods (account, period, spent) VALUES (${account}, '2026-11-01', 2.50)`

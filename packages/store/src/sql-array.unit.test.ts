@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { sqlArray, sqlBytesArray } from './sql-array.ts'
 
-describe('arrays for PostgreSQL', () => {
-  it('are written without quotes, with NULL for what is missing', () => {
+describe('array literals', () => {
+  it('have no quotes, and NULL for null', () => {
     expect(sqlArray([])).toBe('{}')
     expect(sqlArray(['a', null, 3])).toBe('{a,NULL,3}')
   })
 
-  it('of bytes are hexadecimal text, its backslash escaped', () => {
+  it('contain bytes as hexadecimal text with an escaped backslash', () => {
     expect(sqlBytesArray([])).toBe('{}')
     expect(sqlBytesArray(['00ff', ''])).toBe('{\\\\x00ff,\\\\x}')
   })

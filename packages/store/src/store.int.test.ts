@@ -29,14 +29,14 @@ const masterKeyLayer = MasterKeyEncryption.layer.pipe(
 const layer = PayloadEncryption.layer.pipe(Layer.provideMerge(Layer.mergeAll(sqlLayer, masterKeyLayer)))
 
 describe('migrations', () => {
-  it.effect('are applied once, also by several processes at once', () =>
+  it.effect('are applied once, also by concurrent processes', () =>
     Effect.gen(function* () {
       const again = yield* Effect.all([migrate(url), migrate(url), migrate(url)], { concurrency: 3 })
       assert.deepStrictEqual(again, [[], [], []])
     }),
   )
 
-  it.effect('notice an applied file that was edited', () =>
+  it.effect('detect an edit of an applied file', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const [first] = yield* sql.run(
@@ -57,7 +57,7 @@ describe('migrations', () => {
 })
 
 describe('Sql', () => {
-  it.live('gives up at the deadline', () =>
+  it.live('fails at the deadline', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const failure = yield* Effect.flip(sql.run((q) => q`SELECT pg_sleep(20)`, { deadline: '100 millis' }))
@@ -66,13 +66,13 @@ describe('Sql', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('tries a deadlocked transaction again', () =>
+  it.live('retries a transaction after a deadlock', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       yield* sql.run((q) => q`CREATE TABLE locks (id integer PRIMARY KEY, taken integer NOT NULL)`)
       yield* sql.run((q) => q`INSERT INTO locks VALUES (1, 0), (2, 0)`)
-      // Both take their first row, then each wants the other's. The barrier makes the deadlock
-      // certain, once.
+      // Each transaction locks its first row, then the row of the other. The barrier causes one
+      // deadlock.
       let arrived = 0
       let open: () => void = () => {}
       const both = new Promise<void>((resolve) => (open = resolve))
@@ -93,11 +93,11 @@ describe('Sql', () => {
         rows.map((row) => row.taken),
         [2, 2],
       )
-      assert.isAtLeast(arrived, 3, 'one of the two was tried again')
+      assert.isAtLeast(arrived, 3, 'one of the two was retried')
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('tells data that PostgreSQL refuses from a PostgreSQL that is away', () =>
+  it.effect('distinguishes rejected data from an unavailable PostgreSQL', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const refused = yield* Effect.flip(sql.run((q) => q`SELECT ${'+79001234567'}::text::uuid`))
@@ -117,16 +117,16 @@ describe('Sql', () => {
 })
 
 describe('the outbox', () => {
-  it.effect('keeps rows that were not published, and their order', () =>
+  it.effect('keeps unpublished rows in their order', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       for (const text of ['a', 'b', 'c']) {
         yield* sql.run((q) => q`INSERT INTO command.outbox (records) VALUES (${Buffer.from(text)})`)
       }
       const refused = yield* Effect.flip(
-        relayOutbox('command.outbox', () => Effect.fail('bus down' as const)),
+        relayOutbox('command.outbox', () => Effect.fail('Kafka down' as const)),
       )
-      assert.strictEqual(refused, 'bus down')
+      assert.strictEqual(refused, 'Kafka down')
       assert.strictEqual(yield* countOutboxRows('command.outbox'), 3)
 
       const seen: Array<string> = []
@@ -145,7 +145,7 @@ describe('the outbox', () => {
     Effect.gen(function* () {
       const sql = yield* Sql
       yield* sql.run((q) => q`INSERT INTO command.outbox (records) VALUES (${Buffer.from('x')})`)
-      // The second relay runs while the first one is publishing.
+      // The second relay runs while the first one publishes.
       const nested = yield* relayOutbox('command.outbox', () =>
         relayOutbox('command.outbox', () => Effect.void).pipe(
           Effect.flatMap((other) => (other === 0 ? Effect.void : Effect.fail('two at once' as const))),
@@ -156,8 +156,8 @@ describe('the outbox', () => {
   )
 })
 
-describe('sealing', () => {
-  it.effect('opens what it sealed, for the same message only', () =>
+describe('payload encryption', () => {
+  it.effect('decrypts a payload for its own message only', () =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('service')
@@ -180,19 +180,19 @@ describe('sealing', () => {
     }).pipe(Effect.scoped, Effect.provide(layer)),
   )
 
-  it.effect('leaves nothing readable once a key is destroyed', () =>
+  it.effect('makes payloads unreadable when their key is destroyed', () =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('otp')
       const sealed = key.encrypt('msg_a', Buffer.from('payload'))
       yield* TestClock.adjust('30 minutes')
-      // Its row may still be there: nobody reads it any more.
+      // The row of the key may still exist, and is ignored.
       assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
       assert.notStrictEqual((yield* payloadEncryption.currentKey('otp')).id, key.id)
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('keeps what operators have said for ninety days, and no longer', () =>
+  it.effect('keeps reports readable for exactly ninety days', () =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const key = yield* payloadEncryption.currentKey('report')
@@ -204,10 +204,10 @@ describe('sealing', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('keeps numbers and texts under a key of their day, for a year after it', () =>
+  it.effect('keeps numbers and texts readable for one year, under a key for each day', () =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
-      // The year from then on has a 29th of February.
+      // The following year has a 29th of February.
       const noon = Date.UTC(2027, 10, 21, 12)
       yield* TestClock.setTime(noon)
       const key = yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9))
@@ -218,11 +218,14 @@ describe('sealing', () => {
       assert.strictEqual((yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))?.toString(), 'number')
       yield* TestClock.setTime(Date.UTC(2028, 10, 21))
       assert.isNull(yield* payloadEncryption.decrypt(key.id, 'msg_a', sealed))
-      assert.isNull(yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9)), 'it is not made again')
+      assert.isNull(
+        yield* payloadEncryption.keyOfDay(Date.UTC(2027, 10, 20, 9)),
+        'the key is not created again',
+      )
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('has keys for shares of the recipients, and notices when one was destroyed before its time', () =>
+  it.effect('has a key for each share of the recipients, and detects its early destruction', () =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const sql = yield* Sql

@@ -33,14 +33,14 @@ import {
 const batch = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba71')
 const NOVEMBER_ENDS = Date.UTC(2026, 11, 1)
 
-/** Two of a batch, the second in the last millisecond of its month; one alone, in test mode. */
+/** Two messages of a batch, the second in the last millisecond of its month, and a test message. */
 const lane: ReadonlyArray<MessageAccepted> = [
   acceptedOf(idOf(1), T, { batch }),
   acceptedOf(idOf(2), NOVEMBER_ENDS - 1, { batch, class: 'otp', template: 'otp_code', parts: 1 }),
   acceptedOf(idOf(3), T, { mode: 'test' }),
 ]
 
-/** The statistics counted anew from what rows show, by the words of the contract. */
+/** Counts the statistics from the rows, as the contract defines them. */
 const recount = (rows: Iterable<MessageRow>) => {
   const lines = new Map<string, Record<string, bigint>>()
   const fieldsOf = (line: string, fields: ReadonlyArray<string>) => {
@@ -80,15 +80,15 @@ const recount = (rows: Iterable<MessageRow>) => {
   return Object.fromEntries(lines)
 }
 
-describe('sums over messages', () => {
-  it('are at every moment what the messages add up to', () => {
+describe('aggregate deltas', () => {
+  it('add up to the sums over the messages after every batch', () => {
     fc.assert(
-      fc.property(streamsArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
-        const log = mixHistories(lives, mix)
-        const polls = interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices)
+      fc.property(streamsArbitrary, ({ choices, laneRepeats, histories, logRepeats, mix }) => {
+        const log = mixHistories(histories, mix)
+        const batches = interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices)
         const model = makeModel()
-        for (const poll of polls) {
-          model.apply(poll)
+        for (const batch of batches) {
+          model.apply(batch)
           assert.deepStrictEqual(model.content().sums, recount(model.rows.values()))
         }
       }),
@@ -96,10 +96,10 @@ describe('sums over messages', () => {
     )
   })
 
-  it('are charged and reversed once for each live message, in the period of acceptance', () => {
+  it('charge and reverse each live message once, in the period of acceptance', () => {
     fc.assert(
-      fc.property(streamsArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
-        const log = mixHistories(lives, mix)
+      fc.property(streamsArbitrary, ({ choices, laneRepeats, histories, logRepeats, mix }) => {
+        const log = mixHistories(histories, mix)
         const { charges, rows } = run(
           interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices),
         )
@@ -126,7 +126,7 @@ describe('sums over messages', () => {
     )
   })
 
-  it('have no line for what changes nothing of them', () => {
+  it('contain no row without a change', () => {
     const messageId = idOf(1)
     const first = run([[acceptedOf(messageId, T, { batch })]])
     const { batches, charges, stats } = fold(first.rows, [
@@ -136,7 +136,7 @@ describe('sums over messages', () => {
     assert.deepStrictEqual({ batches, charges, stats }, { batches: [], charges: [], stats: [] })
   })
 
-  it('move with a late report, and the batch has no more final messages than before', () => {
+  it('follow a late report, without another final message in the batch', () => {
     const messageId = idOf(1)
     const first = run([
       [
@@ -151,7 +151,7 @@ describe('sums over messages', () => {
     assert.deepStrictEqual(charges, [])
   })
 
-  it('go with a message that was sent anew in another batch, or in none', () => {
+  it('move a message that was sent again to its new batch, or to none', () => {
     const messageId = idOf(1)
     const other = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba72')
     const first = run([
@@ -168,7 +168,7 @@ describe('sums over messages', () => {
     assert.deepStrictEqual([moved.stats, moved.charges, moved.events, moved.history], [[], [], [], []])
     assert.deepStrictEqual(fold(first.rows, [{ ...again, batch: null }]).batches, [left])
 
-    // Whatever is read twice, and of the first one whenever it comes again.
+    // A repetition of either acceptance changes nothing.
     const rows = new Map(moved.updated.map((row) => [row.messageId, row]))
     assert.deepStrictEqual(fold(rows, [acceptedOf(messageId, T, { batch }), again]).updated, [])
   })
@@ -177,12 +177,8 @@ describe('sums over messages', () => {
     ['queued', [], 0],
     ['handed over', [{ type: 'MessageSent', operator: 'http', operatorIds: [], reportDeadline: T }], 1],
     ['never handed over', [{ type: 'MessageExpired', reason: 'ttl_expired_before_submit' }], 0],
-    ['refused at hand-over', [{ type: 'MessageRejected', reason: 'spam_filter_content' }], 0],
-    [
-      'known to be nobody’s at hand-over',
-      [{ type: 'MessageUndelivered', reason: 'recipient_nonexistent' }],
-      0,
-    ],
+    ['rejected at handover', [{ type: 'MessageRejected', reason: 'spam_filter_content' }], 0],
+    ['undeliverable at handover', [{ type: 'MessageUndelivered', reason: 'recipient_nonexistent' }], 0],
     [
       'rejected by a report',
       [
@@ -191,19 +187,19 @@ describe('sums over messages', () => {
       ],
       1,
     ],
-    ['given up by the operator', [{ type: 'MessageExpired', reason: 'dlr_timeout' }], 1],
+    ['expired at the operator', [{ type: 'MessageExpired', reason: 'dlr_timeout' }], 1],
     ['delivered', [{ type: 'MessageDelivered' }], 1],
-  ] as const)('count as sent what an operator has had: %s', (_, facts, sent) => {
+  ] as const)('count messages as sent that an operator accepted: %s', (_, facts, sent) => {
     const messageId = idOf(1)
-    const life = facts.map((fact) => ({ ...fact, messageId, at: T + 1 })) as ReadonlyArray<MessageFact>
-    assert.strictEqual(fold(new Map(), [acceptedOf(messageId), ...life]).stats[0]?.sent, sent)
-    // The same when the acceptance is read last, in another poll.
-    const late = run([life])
+    const history = facts.map((fact) => ({ ...fact, messageId, at: T + 1 })) as ReadonlyArray<MessageFact>
+    assert.strictEqual(fold(new Map(), [acceptedOf(messageId), ...history]).stats[0]?.sent, sent)
+    // The same result when the acceptance is applied last, in another batch.
+    const late = run([history])
     assert.strictEqual(fold(late.rows, [acceptedOf(messageId)]).stats[0]?.sent, sent)
   })
 })
 
-describe('what may have to be told', () => {
+describe('aggregate events', () => {
   const seal = {
     type: 'BatchSealed',
     batch,
@@ -217,7 +213,7 @@ describe('what may have to be told', () => {
     at: T,
   } as const
 
-  it('is of batches that are sealed, have more final messages or fewer members, each once', () => {
+  it('consider each batch once that is sealed, or has more final messages or fewer members', () => {
     const other = encodeId('bat', '0193a1b2-0000-7000-8000-00000000ba72')
     const change = {
       account,
@@ -232,13 +228,13 @@ describe('what may have to be told', () => {
     assert.deepStrictEqual(closingCandidates([], [seal, seal]), [{ ...owner, batch }])
     assert.deepStrictEqual(closingCandidates([{ ...change, batch, final: 1 }], [seal]), [{ ...owner, batch }])
     assert.deepStrictEqual(closingCandidates([{ ...change, batch: other, final: 0 }], []), [])
-    // What it waited for belongs to another one.
+    // The message for which the batch waited belongs to another batch.
     assert.deepStrictEqual(closingCandidates([{ ...change, batch: other, members: -1, final: 0 }], []), [
       { ...owner, batch: other },
     ])
   })
 
-  it('is of accounts by period, not of reversals', () => {
+  it('consider the charged periods of accounts, and no reversals', () => {
     const amount = { amount: '4.00', currency: 'RUB' }
     const charge = {
       messageId: idOf(1),
@@ -255,7 +251,7 @@ describe('what may have to be told', () => {
     assert.deepStrictEqual(chargedPeriods([{ ...charge, kind: 'reversal' }]), [])
   })
 
-  it('goes to the journal of the account and the mode', () => {
+  it('belong to the journal of the account and mode', () => {
     const counts = { total: 1, accepted: 1, duplicate: 0, delivered: 1, undelivered: 0, expired: 0 }
     assert.deepInclude(
       batchCompletedEntry({

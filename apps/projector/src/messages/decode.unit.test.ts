@@ -37,7 +37,7 @@ const recordOf = (value: Uint8Array): IncomingRecord => ({
   appendedAt: 0,
   value,
 })
-const admitted = (content: HubRecord) => decodeAndValidate(recordOf(encodeRecord(content)))
+const decode = (content: HubRecord) => decodeAndValidate(recordOf(encodeRecord(content)))
 
 const seal: BatchSealed = {
   type: 'BatchSealed',
@@ -52,22 +52,22 @@ const seal: BatchSealed = {
   at: 2,
 }
 
-describe('admitting a record', () => {
-  it('lets facts, fences and seals of batches through', () => {
-    assert.deepStrictEqual(admitted(accepted), { kind: 'fact', fact: accepted })
-    assert.deepStrictEqual(admitted({ type: 'ShardOpened', shard: 1, epoch: 7, member: 'm', at: 1 }), {
+describe('decodeAndValidate', () => {
+  it('returns facts, fences and seals of batches', () => {
+    assert.deepStrictEqual(decode(accepted), { kind: 'fact', fact: accepted })
+    assert.deepStrictEqual(decode({ type: 'ShardOpened', shard: 1, epoch: 7, member: 'm', at: 1 }), {
       kind: 'fence',
       epoch: 7,
     })
-    assert.deepStrictEqual(admitted(seal), { kind: 'seal', seal })
+    assert.deepStrictEqual(decode(seal), { kind: 'seal', seal })
   })
 
-  it('knows what only repeats the log', () => {
+  it('recognizes records that only repeat the log', () => {
     const carried = { type: 'OpenMessagesCarried' as const, shard: 1, at: 1, messages: [] }
-    assert.deepStrictEqual(admitted(carried), { kind: 'repetition' })
+    assert.deepStrictEqual(decode(carried), { kind: 'repetition' })
   })
 
-  it('names the fault of what cannot be read', () => {
+  it('returns the reason why a record cannot be decoded', () => {
     const invalid = (reason: string) => ({ kind: 'invalid', reason }) as const
     assert.deepStrictEqual(decodeAndValidate(recordOf(new Uint8Array())), invalid('truncated'))
     assert.deepStrictEqual(
@@ -85,10 +85,10 @@ describe('admitting a record', () => {
       change: 'created',
       at: 1,
     } as const
-    assert.deepStrictEqual(admitted({ type: 'SubscriptionChanged', ...change }), invalid('unexpected_type'))
+    assert.deepStrictEqual(decode({ type: 'SubscriptionChanged', ...change }), invalid('unexpected_type'))
   })
 
-  it('names the field of what cannot be true', () => {
+  it('names the field with an impossible value', () => {
     for (const [fields, reason] of [
       [{ messageId: 'msg_1' }, 'invalid_message_id'],
       [{ messageId: encodeId('acc', uuid) }, 'invalid_message_id'],
@@ -102,10 +102,10 @@ describe('admitting a record', () => {
       [{ price: { amount: '2.50', currency: 'roubles' } }, 'invalid_price'],
       [{ parts: 40_000 }, 'invalid_parts'],
     ] as const) {
-      assert.deepStrictEqual(admitted({ ...accepted, ...fields }), { kind: 'invalid', reason })
+      assert.deepStrictEqual(decode({ ...accepted, ...fields }), { kind: 'invalid', reason })
     }
     const claim = { type: 'HandoverStarted', messageId, at: 1, epoch: 1, operator: 'http' } as const
-    assert.deepStrictEqual(admitted({ ...claim, attempt: 40_000 }), {
+    assert.deepStrictEqual(decode({ ...claim, attempt: 40_000 }), {
       kind: 'invalid',
       reason: 'invalid_attempt',
     })
@@ -117,7 +117,7 @@ describe('admitting a record', () => {
       [{ total: -1 }, 'invalid_total'],
       [{ rejected: -4 }, 'invalid_rejected'],
     ] as const) {
-      assert.deepStrictEqual(admitted({ ...seal, ...fields }), { kind: 'invalid', reason })
+      assert.deepStrictEqual(decode({ ...seal, ...fields }), { kind: 'invalid', reason })
     }
   })
 })

@@ -16,13 +16,13 @@ import {
 import { fold, derivedColumns } from './fold.ts'
 import { assignSequences } from '../events/journal.ts'
 
-describe('folding a poll', () => {
-  it('gives the same rows, history, events, sums and charges however lanes and log are interleaved, repeated and cut', () => {
+describe('fold', () => {
+  it('gives the same rows, history, events, aggregates and charges for any interleaving, repetition and batching', () => {
     fc.assert(
-      fc.property(streamsArbitrary, ({ choices, laneRepeats, lives, logRepeats, mix }) => {
+      fc.property(streamsArbitrary, ({ choices, laneRepeats, histories, logRepeats, mix }) => {
         const lane = [1, 2, 3].map((n) => acceptedOf(idOf(n), T + n))
-        const inOrder = run([...lane, ...lives.flat()].map((fact) => [fact]))
-        const log = mixHistories(lives, mix)
+        const inOrder = run([...lane, ...histories.flat()].map((fact) => [fact]))
+        const log = mixHistories(histories, mix)
         const mixed = run(interleave(withRepeats(lane, laneRepeats), withRepeats(log, logRepeats), choices))
         assert.deepStrictEqual(mixed.content(), inOrder.content())
       }),
@@ -30,18 +30,18 @@ describe('folding a poll', () => {
     )
   })
 
-  it('changes nothing when everything is read again from the beginning', () => {
+  it('changes nothing in a complete replay', () => {
     fc.assert(
-      fc.property(streamsArbitrary, ({ choices, lives, mix }) => {
-        const polls = interleave(
+      fc.property(streamsArbitrary, ({ choices, histories, mix }) => {
+        const batches = interleave(
           [1, 2, 3].map((n) => acceptedOf(idOf(n))),
-          mixHistories(lives, mix),
+          mixHistories(histories, mix),
           choices,
         )
-        const model = run(polls)
+        const model = run(batches)
         const before = { content: model.content(), recorded: model.journal.length }
-        for (const poll of polls) {
-          const changes = model.apply(poll)
+        for (const batch of batches) {
+          const changes = model.apply(batch)
           assert.deepStrictEqual(
             { ...changes, operatorIds: [] },
             {
@@ -63,10 +63,10 @@ describe('folding a poll', () => {
     )
   })
 
-  it('tells the events of a message in the order of its life, whenever the acceptance comes', () => {
+  it('returns the events of a message in order, whenever the acceptance arrives', () => {
     fc.assert(
-      fc.property(messageHistoryArbitrary(idOf(1)), fc.nat(20), (life, place) => {
-        const facts: Array<MessageFact> = [...life]
+      fc.property(messageHistoryArbitrary(idOf(1)), fc.nat(20), (history, place) => {
+        const facts: Array<MessageFact> = [...history]
         facts.splice(Math.min(place, facts.length), 0, acceptedOf(idOf(1)))
         const model = run(facts.map((fact) => [fact]))
         const told = model.journal.map(
@@ -85,7 +85,7 @@ describe('folding a poll', () => {
     )
   })
 
-  it('shows nothing and tells nothing of a message whose acceptance has not come', () => {
+  it('returns no visible row and no event before the acceptance', () => {
     const messageId = idOf(1)
     const model = run([
       [
@@ -98,7 +98,7 @@ describe('folding a poll', () => {
     assert.strictEqual(model.history.size, 2)
   })
 
-  it('keeps the first of two final statuses that race', () => {
+  it('keeps the first of two racing final statuses', () => {
     const messageId = idOf(1)
     const facts: ReadonlyArray<MessageFact> = [
       acceptedOf(messageId),
@@ -113,7 +113,7 @@ describe('folding a poll', () => {
     assert.strictEqual(journal.length, 2)
   })
 
-  it('corrects our own deadline once, by a late report, and drops its reason', () => {
+  it('lets a late report replace the expiry by the hub once, and removes its reason', () => {
     const messageId = idOf(1)
     const { history, journal, rows } = run([
       [
@@ -135,7 +135,7 @@ describe('folding a poll', () => {
     assert.strictEqual(journal.length, 4)
   })
 
-  it('charges nothing for what was never billed, also in its event, and nothing at all in test mode', () => {
+  it('charges nothing for unbilled messages, also in their events, and nothing in test mode', () => {
     const messageId = idOf(1)
     for (const facts of [
       [acceptedOf(messageId), { type: 'MessageRejected', messageId, at: T + 1, reason: 'operator_rejected' }],
@@ -163,7 +163,7 @@ describe('folding a poll', () => {
     assert.deepInclude(billed.events.at(-1)?.event.object, { price: { amount: '4.00', currency: 'RUB' } })
   })
 
-  it('counts attempts by claims', () => {
+  it('counts attempts by handover claims', () => {
     const messageId = idOf(1)
     const claim = (attempt: number): MessageFact => ({
       type: 'HandoverStarted',
@@ -177,19 +177,19 @@ describe('folding a poll', () => {
   })
 })
 
-describe('placing events', () => {
-  it('numbers densely behind the head and leaves out what is recorded', () => {
+describe('assignSequences', () => {
+  it('numbers events densely after the head, and leaves out recorded events', () => {
     const { events } = fold(new Map(), [acceptedOf(idOf(1)), acceptedOf(idOf(2)), acceptedOf(idOf(3))])
     const head = { account, mode: 'live', sequence: 41, recordedAt: T } as const
     const second = events[1]
     assert.isDefined(second)
-    const placed = assignSequences([...events, second], [head], new Set([second.event.id]))
+    const assigned = assignSequences([...events, second], [head], new Set([second.event.id]))
     assert.deepStrictEqual(
-      placed.events.map(({ sequence }) => sequence),
+      assigned.events.map(({ sequence }) => sequence),
       [42, 43],
     )
-    assert.strictEqual(placed.heads[0]?.sequence, 43)
-    assert.deepStrictEqual(JSON.parse(placed.events[0]?.body ?? ''), {
+    assert.strictEqual(assigned.heads[0]?.sequence, 43)
+    assert.deepStrictEqual(JSON.parse(assigned.events[0]?.body ?? ''), {
       id: events[0]?.event.id,
       object: 'event',
       type: 'message.accepted',

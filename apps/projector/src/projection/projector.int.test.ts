@@ -35,11 +35,11 @@ import {
   type TestEnvironment,
 } from '../testing/harness.ts'
 
-let world: TestEnvironment
+let environment: TestEnvironment
 beforeAll(async () => {
-  world = await makeTestEnvironment('projector')
+  environment = await makeTestEnvironment('projector')
 })
-afterAll(() => world.remove())
+afterAll(() => environment.remove())
 
 const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-8000-${n.toString(16).padStart(12, '0')}`)
 const projector = (of: TestEnvironment, maxBatchRecords?: number) =>
@@ -69,7 +69,7 @@ const journalOf = (owner: string) =>
     ),
   )
 
-/** A journal is dense from 1 and its moments never go back. */
+/** Asserts that sequence numbers are dense from 1, and that times never decrease. */
 const assertJournal = (journal: Effect.Success<ReturnType<typeof journalOf>>) => {
   assert.deepStrictEqual(
     journal.map(({ sequence }) => Number(sequence)),
@@ -93,12 +93,12 @@ describe('a projector', () => {
       const owner = account(1)
       const service = yield* acceptanceOf({ account: owner, number: '+79001234567' })
       const otp = yield* acceptanceOf({ account: owner, class: 'otp', mode: 'test', number: '+79001234568' })
-      yield* projector(world)
+      yield* projector(environment)
       const positions = yield* append([
-        laneRecord(world, service),
-        laneRecord(world, otp),
-        ...logRecords(world, service, deliveryOf(service)),
-        ...logRecords(world, otp, [
+        laneRecord(environment, service),
+        laneRecord(environment, otp),
+        ...logRecords(environment, service, deliveryOf(service)),
+        ...logRecords(environment, otp, [
           {
             type: 'MessageRejected',
             messageId: otp.messageId,
@@ -107,7 +107,7 @@ describe('a projector', () => {
           },
         ]),
       ])
-      yield* applied(world.prefix, positions)
+      yield* applied(environment.prefix, positions)
 
       const row = yield* rowOf(service.messageId)
       assert.deepInclude(row, {
@@ -172,15 +172,15 @@ describe('a projector', () => {
       )
 
       const journal = yield* journalOf(owner)
-      const told = (mode: string) =>
+      const eventTypes = (mode: string) =>
         journal
           .map(({ body }) => JSON.parse(body) as { type: string; mode: string })
           .filter((event) => event.mode === mode)
           .map(({ type }) => type)
-      assert.deepStrictEqual(told('live'), ['message.accepted', 'message.sent', 'message.delivered'])
-      assert.deepStrictEqual(told('test'), ['message.accepted', 'message.rejected'])
+      assert.deepStrictEqual(eventTypes('live'), ['message.accepted', 'message.sent', 'message.delivered'])
+      assert.deepStrictEqual(eventTypes('test'), ['message.accepted', 'message.rejected'])
 
-      const seen = yield* follow(`${world.prefix}reader`, [world.topics.webhooks])
+      const seen = yield* follow(`${environment.prefix}reader`, [environment.topics.webhooks])
       yield* until(async () => seen.length >= journal.length)
       const records = seen.map((record) => Result.getOrThrow(decodeEventRecorded(record)))
       assert.deepStrictEqual(
@@ -189,39 +189,39 @@ describe('a projector', () => {
       )
       assert.isTrue(seen.every(({ key }) => key === `${owner}:live` || key === `${owner}:test`))
       yield* until(async (q) => (await q`SELECT 1 FROM read.event_outbox`).length === 0)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('keeps what comes before its acceptance, unseen and untold, until it comes', () =>
+  it.live('applies facts before their acceptance, invisible and without events until it arrives', () =>
     Effect.gen(function* () {
       const owner = account(2)
       const fact = yield* acceptanceOf({ account: owner })
-      yield* projector(world)
-      yield* applied(world.prefix, yield* append(logRecords(world, fact, deliveryOf(fact))))
+      yield* projector(environment)
+      yield* applied(environment.prefix, yield* append(logRecords(environment, fact, deliveryOf(fact))))
       assert.deepInclude(yield* rowOf(fact.messageId), { account: null, status: 'delivered' })
       assert.deepStrictEqual([...(yield* journalOf(owner))], [])
-      yield* applied(world.prefix, yield* append([laneRecord(world, fact)]))
+      yield* applied(environment.prefix, yield* append([laneRecord(environment, fact)]))
       assert.deepInclude(yield* rowOf(fact.messageId), { status: 'delivered', attempts: 1, price: '2.00' })
       assert.deepStrictEqual(
         (yield* journalOf(owner)).map(({ type }) => type),
         ['message.accepted', 'message.sent', 'message.delivered'],
       )
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('leaves out what a fence has made void, also when the fence was read before', () =>
+  it.live('ignores facts that a fence made void, also when the fence was in an earlier batch', () =>
     Effect.gen(function* () {
       const fact = yield* acceptanceOf({ account: account(3) })
       const log = yield* EventLog
       const shard = log.partitionOf(fact.recipient)
       const opened = { type: 'ShardOpened', shard, epoch: 7, member: 'a', at: fact.at } as const
-      yield* projector(world)
+      yield* projector(environment)
       yield* applied(
-        world.prefix,
-        yield* append([laneRecord(world, fact), shardOpenedRecord(world.topics, opened)]),
+        environment.prefix,
+        yield* append([laneRecord(environment, fact), shardOpenedRecord(environment.topics, opened)]),
       )
       const claim = (epoch: number, attempt: number) =>
-        logRecords(world, fact, [
+        logRecords(environment, fact, [
           {
             type: 'HandoverStarted',
             messageId: fact.messageId,
@@ -231,13 +231,13 @@ describe('a projector', () => {
             operator: 'http',
           },
         ])
-      yield* applied(world.prefix, yield* append(claim(6, 2)))
+      yield* applied(environment.prefix, yield* append(claim(6, 2)))
       assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 0 })
-      yield* applied(world.prefix, yield* append(claim(7, 1)))
+      yield* applied(environment.prefix, yield* append(claim(7, 1)))
       assert.deepInclude(yield* rowOf(fact.messageId), { attempts: 1 })
-      // Whoever lost the shard believes that it was never handed over.
+      // The zombie believes that the message was never handed over.
       const expired = (epoch: number) =>
-        logRecords(world, fact, [
+        logRecords(environment, fact, [
           {
             type: 'MessageExpired',
             messageId: fact.messageId,
@@ -246,14 +246,14 @@ describe('a projector', () => {
             epoch,
           },
         ])
-      yield* applied(world.prefix, yield* append(expired(6)))
+      yield* applied(environment.prefix, yield* append(expired(6)))
       assert.deepInclude(yield* rowOf(fact.messageId), { status: 'accepted' })
-      yield* applied(world.prefix, yield* append(expired(7)))
+      yield* applied(environment.prefix, yield* append(expired(7)))
       assert.deepInclude(yield* rowOf(fact.messageId), { status: 'expired' })
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('puts aside what cannot be read or applied, says why, and goes on', () =>
+  it.live('dead-letters records that cannot be decoded or applied, with a reason, and continues', () =>
     Effect.gen(function* () {
       const owner = account(4)
       const good = yield* Effect.forEach(Array.from({ length: 20 }), () => acceptanceOf({ account: owner }))
@@ -261,55 +261,58 @@ describe('a projector', () => {
       const first = good[0]
       assert.isDefined(first)
       const junk = (id: string, value: Uint8Array): OutgoingRecord => ({
-        ...laneRecord(world, first),
+        ...laneRecord(environment, first),
         id,
         value,
       })
       const records = [
-        ...good.slice(0, 5).map((fact) => laneRecord(world, fact)),
+        ...good.slice(0, 5).map((fact) => laneRecord(environment, fact)),
         junk('not-avro', Buffer.from('{"hello":1}')),
-        ...good.slice(5, 12).map((fact) => laneRecord(world, fact)),
-        laneRecord(world, refused),
+        ...good.slice(5, 12).map((fact) => laneRecord(environment, fact)),
+        laneRecord(environment, refused),
         junk('unknown-schema', Buffer.from([0, 0, 0, 3, 231, 1])),
-        ...good.slice(12).map((fact) => laneRecord(world, fact)),
+        ...good.slice(12).map((fact) => laneRecord(environment, fact)),
       ]
-      const dead = yield* follow(`${world.prefix}dead-reader`, [
-        deadLetterTopic(world.topics.acceptedService),
+      const dead = yield* follow(`${environment.prefix}dead-reader`, [
+        deadLetterTopic(environment.topics.acceptedService),
       ])
-      // Appended before the projector starts, so that good and bad are in one poll.
+      // Appended before the projector starts, so that one batch contains valid and invalid records.
       const positions = yield* append(records)
-      yield* projector(world)
-      yield* applied(world.prefix, positions)
+      yield* projector(environment)
+      yield* applied(environment.prefix, positions)
       yield* until(async () => dead.length >= 3)
       assert.deepStrictEqual(
         dead.map(({ id }) => id).toSorted(),
-        [laneRecord(world, refused).id, 'not-avro', 'unknown-schema'].toSorted(),
+        [laneRecord(environment, refused).id, 'not-avro', 'unknown-schema'].toSorted(),
       )
       const headers = dead.map(({ value }) => Buffer.from(value).toString('hex'))
       assert.include(headers, Buffer.from('{"hello":1}').toString('hex'))
       assert.strictEqual((yield* journalOf(owner)).length, good.length)
       assert.isUndefined(yield* rowOf(refused.messageId))
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('goes on where it was when the database comes back', () =>
+  it.live('continues at its position when PostgreSQL is available again', () =>
     Effect.gen(function* () {
       const owner = account(5)
-      const proxy = yield* blockableProxy(world.url)
-      const other = world.layerThrough(proxy.url)
+      const proxy = yield* blockableProxy(environment.url)
+      const other = environment.layerThrough(proxy.url)
       const facts = yield* Effect.forEach(Array.from({ length: 50 }), () => acceptanceOf({ account: owner }))
       const running = yield* Effect.forkScoped(
-        Effect.provide(Effect.scoped(Effect.andThen(projector(world), Effect.never)), other),
+        Effect.provide(Effect.scoped(Effect.andThen(projector(environment), Effect.never)), other),
       )
-      yield* applied(world.prefix, yield* append(facts.slice(0, 25).map((fact) => laneRecord(world, fact))))
+      yield* applied(
+        environment.prefix,
+        yield* append(facts.slice(0, 25).map((fact) => laneRecord(environment, fact))),
+      )
       proxy.block()
-      const positions = yield* append(facts.slice(25).map((fact) => laneRecord(world, fact)))
+      const positions = yield* append(facts.slice(25).map((fact) => laneRecord(environment, fact)))
       yield* proxy.connectionRefused
       proxy.unblock()
-      yield* applied(world.prefix, positions)
+      yield* applied(environment.prefix, positions)
       assert.strictEqual((yield* journalOf(owner)).length, 50)
       yield* Fiber.interrupt(running)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
   it.live('publishes the events that a crash left in the outbox', () =>
@@ -317,14 +320,13 @@ describe('a projector', () => {
       const owner = account(6)
       const fact = yield* acceptanceOf({ account: owner })
       const sql = yield* Sql
-      // A projector that dies between commit and publication: its transaction, and nothing after
-      // it.
+      // The state after a crash between commit and publication: only the transaction was executed.
       const [checkpoint] = yield* sql.run((q) =>
         acquireCheckpoints(q, [{ topic: 'elsewhere', partition: 0 }]),
       )
       assert.isDefined(checkpoint)
       const owned: OwnedPartition = { ...checkpoint, source: 'elsewhere', nextOffset: 0, buffered: [] }
-      const outcome = yield* applyBatch(world.topics, {
+      const outcome = yield* applyBatch(environment.topics, {
         advances: [{ owned, to: 1, fence: 0 }],
         facts: [fact],
         seals: [],
@@ -332,18 +334,18 @@ describe('a projector', () => {
       })
       assert.strictEqual(outcome.kind, 'applied')
       assert.isAtLeast(yield* countOutboxRows('read.event_outbox'), 1)
-      const seen = yield* follow(`${world.prefix}outbox-reader`, [world.topics.webhooks])
-      yield* projector(world)
+      const seen = yield* follow(`${environment.prefix}outbox-reader`, [environment.topics.webhooks])
+      yield* projector(environment)
       yield* until(async () => seen.some(({ key }) => key === `${owner}:live`))
       yield* until(async (q) => (await q`SELECT 1 FROM read.event_outbox`).length === 0)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('takes what is left in the inbox into the journal, once, and publishes it', () =>
+  it.live('records each event of the event inbox once, and publishes it', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(61)
-      const leave = (subject: string, mode: 'live' | 'test') =>
+      const insertEvent = (subject: string, mode: 'live' | 'test') =>
         sql.run((q) => {
           const id = decodeId('evt', eventIdOf(subject, 'webhook.endpoint_disabled'))
           return q`
@@ -351,16 +353,16 @@ describe('a projector', () => {
             VALUES (${id}, ${decodeId('acc', owner)}, ${mode}, 'webhook.endpoint_disabled',
                     ${JSON.stringify({ id: subject, object: 'webhook_endpoint' })}::text::json)`
         })
-      yield* leave('we_1', 'live')
-      yield* leave('we_2', 'live')
-      yield* leave('we_3', 'test')
-      const seen = yield* follow(`${world.prefix}inbox-reader`, [world.topics.webhooks])
-      yield* projector(world)
-      yield* projector(world)
+      yield* insertEvent('we_1', 'live')
+      yield* insertEvent('we_2', 'live')
+      yield* insertEvent('we_3', 'test')
+      const seen = yield* follow(`${environment.prefix}inbox-reader`, [environment.topics.webhooks])
+      yield* projector(environment)
+      yield* projector(environment)
       const emptied = until(async (q) => (await q`SELECT 1 FROM command.event_inbox`).length === 0)
       yield* emptied
-      // As after a transaction whose outcome its writer did not learn.
-      yield* leave('we_1', 'live')
+      // A writer that does not know the outcome of its transaction inserts the event again.
+      yield* insertEvent('we_1', 'live')
       yield* emptied
       const journal = yield* journalOf(owner)
       assert.deepStrictEqual(
@@ -380,21 +382,21 @@ describe('a projector', () => {
           .map((record) => Result.getOrThrow(decodeEventRecorded(record)).body)
       yield* until(async () => new Set(ours()).size === 3)
       assert.deepStrictEqual([...new Set(ours())].toSorted(), journal.map(({ body }) => body).toSorted())
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('changes nothing when all topics are read again from the beginning', () =>
+  it.live('changes nothing in a complete replay of all topics', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(7)
       const facts = yield* Effect.forEach(Array.from({ length: 100 }), () => acceptanceOf({ account: owner }))
       const scope = yield* Scope.make()
-      yield* Scope.provide(projector(world), scope)
+      yield* Scope.provide(projector(environment), scope)
       const positions = yield* append([
-        ...facts.map((fact) => laneRecord(world, fact)),
-        ...facts.flatMap((fact) => logRecords(world, fact, deliveryOf(fact, 100))),
+        ...facts.map((fact) => laneRecord(environment, fact)),
+        ...facts.flatMap((fact) => logRecords(environment, fact, deliveryOf(fact, 100))),
       ])
-      yield* applied(world.prefix, positions)
+      yield* applied(environment.prefix, positions)
       yield* Scope.close(scope, Exit.void)
       const before = yield* snapshot
       assert.strictEqual((yield* journalOf(owner)).length, 300)
@@ -403,24 +405,24 @@ describe('a projector', () => {
         SELECT topic, partition, position FROM read.checkpoints WHERE topic <> 'elsewhere'`,
       )
       yield* sql.run((q) => q`UPDATE read.checkpoints SET position = 0, fence = 0 WHERE topic <> 'elsewhere'`)
-      yield* projector(world, 37)
+      yield* projector(environment, 37)
       yield* applied(
-        world.prefix,
+        environment.prefix,
         ends
           .filter(({ position }) => Number(position) > 0)
           .map(({ partition, position, topic }) => ({
-            topic: world.prefix + topic,
+            topic: environment.prefix + topic,
             partition,
             offset: Number(position) - 1,
           })),
       )
       assert.deepStrictEqual(yield* snapshot, before)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 })
 
-describe('a projector that has lost its partition', () => {
-  it.live('changes nothing any more', () =>
+describe('a projector that lost a partition', () => {
+  it.live('changes nothing', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(8)
@@ -446,43 +448,43 @@ describe('a projector that has lost its partition', () => {
         nextOffset: 0,
         buffered: [],
       })
-      const late = yield* applyBatch(world.topics, batchOf(ownedFrom(zombie), [fact]))
+      const late = yield* applyBatch(environment.topics, batchOf(ownedFrom(zombie), [fact]))
       assert.deepStrictEqual(late, { kind: 'superseded' })
       assert.isUndefined(yield* rowOf(fact.messageId))
       assert.strictEqual(
-        (yield* applyBatch(world.topics, batchOf(ownedFrom(successor), [fact]))).kind,
+        (yield* applyBatch(environment.topics, batchOf(ownedFrom(successor), [fact]))).kind,
         'applied',
       )
-      // The same transaction again, after its outcome was not known: it was committed.
-      assert.deepStrictEqual(yield* applyBatch(world.topics, batchOf(ownedFrom(successor), [fact])), {
+      // The retry of a transaction with an unknown outcome, which was committed.
+      assert.deepStrictEqual(yield* applyBatch(environment.topics, batchOf(ownedFrom(successor), [fact])), {
         kind: 'applied_before',
       })
       assert.strictEqual((yield* journalOf(owner)).length, 1)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 
-  it.live('takes it back when it is still the owner', () =>
+  it.live('acquires the partition again while it is a member with a valid lease', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(9)
-      yield* projector(world)
+      yield* projector(environment)
       yield* applied(
-        world.prefix,
-        yield* append([laneRecord(world, yield* acceptanceOf({ account: owner }))]),
+        environment.prefix,
+        yield* append([laneRecord(environment, yield* acceptanceOf({ account: owner }))]),
       )
-      // A claim out of the past, of a member that has died since.
+      // The epoch of a member that has died since.
       yield* sql.run((q) => q`UPDATE read.checkpoints SET epoch = epoch + 1`)
       yield* applied(
-        world.prefix,
-        yield* append([laneRecord(world, yield* acceptanceOf({ account: owner }))]),
+        environment.prefix,
+        yield* append([laneRecord(environment, yield* acceptanceOf({ account: owner }))]),
       )
       assert.strictEqual((yield* journalOf(owner)).length, 2)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 })
 
-describe('the journal', () => {
-  it.live('skips nothing for a reader that follows it while several write', () =>
+describe('the event journal', () => {
+  it.live('hides no event from a reader that follows it during concurrent writes', () =>
     Effect.gen(function* () {
       const sql = yield* Sql
       const owner = account(10)
@@ -518,7 +520,7 @@ describe('the journal', () => {
               acceptanceOf({ account: owner }),
             )
             const to = owned.position + facts.length
-            const outcome = yield* applyBatch(world.topics, {
+            const outcome = yield* applyBatch(environment.topics, {
               advances: [{ owned, to, fence: 0 }],
               facts,
               seals: [],
@@ -537,7 +539,7 @@ describe('the journal', () => {
         Array.from({ length: writers * turns * 3 }, (_, i) => i + 1),
       )
       assertJournal(yield* journalOf(owner))
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(environment.layer)),
   )
 })
 
@@ -554,14 +556,14 @@ describe('two projectors, one of them killed', () => {
         const facts = yield* Effect.forEach(Array.from({ length: 1500 }), () =>
           acceptanceOf({ account: owner }),
         )
-        const first = yield* startProcess(world, home, 'one')
-        yield* startProcess(world, home, 'two')
+        const first = yield* startProcess(environment, home, 'one')
+        yield* startProcess(environment, home, 'two')
         const positions: Array<Position> = []
         for (let at = 0; at < facts.length; at += 100) {
           const some = facts.slice(at, at + 100)
           positions.push(
-            ...(yield* append(some.map((fact) => laneRecord(world, fact)))),
-            ...(yield* append(some.flatMap((fact) => logRecords(world, fact, deliveryOf(fact, 1000))))),
+            ...(yield* append(some.map((fact) => laneRecord(environment, fact)))),
+            ...(yield* append(some.flatMap((fact) => logRecords(environment, fact, deliveryOf(fact, 1000))))),
           )
           if (at === 700) {
             yield* until(
@@ -572,23 +574,23 @@ describe('two projectors, one of them killed', () => {
             yield* first.kill('SIGKILL')
           }
         }
-        yield* applied(world.prefix, positions)
+        yield* applied(environment.prefix, positions)
         const journal = yield* journalOf(owner)
         assertJournal(journal)
         assert.strictEqual(journal.length, 3 * facts.length)
         assert.strictEqual(new Set(journal.map(({ id }) => id)).size, journal.length)
-        const told = new Map<string, Array<string>>()
+        const eventTypes = new Map<string, Array<string>>()
         for (const { body } of journal) {
           const event = JSON.parse(body) as { type: string; data: { object: { id: string } } }
-          told.set(event.data.object.id, [...(told.get(event.data.object.id) ?? []), event.type])
+          eventTypes.set(event.data.object.id, [...(eventTypes.get(event.data.object.id) ?? []), event.type])
         }
-        for (const types of told.values()) {
+        for (const types of eventTypes.values()) {
           assert.deepStrictEqual(types, ['message.accepted', 'message.sent', 'message.delivered'])
         }
-        const seen = yield* follow(`${world.prefix}kill-reader`, [world.topics.webhooks])
+        const seen = yield* follow(`${environment.prefix}kill-reader`, [environment.topics.webhooks])
         const published = () => new Set(seen.filter(({ key }) => key === `${owner}:live`).map(({ id }) => id))
         yield* until(async () => published().size === journal.length)
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     60_000,
   )
 })

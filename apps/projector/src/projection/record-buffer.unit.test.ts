@@ -24,7 +24,7 @@ const recordAt = (topic: string, partition: number, offset: number, appendedAt =
 const records = (topic: string, partition: number, from: number, count: number) =>
   Array.from({ length: count }, (_, i) => recordAt(topic, partition, from + i))
 
-const opened = (...partitions: ReadonlyArray<number>) => {
+const bufferOf = (...partitions: ReadonlyArray<number>) => {
   const buffer = new RecordBuffer()
   for (const partition of partitions) {
     buffer.addPartition('p.lane', { topic: 'lane', partition, position: 10, epoch: 1, fence: 0 }, 10)
@@ -34,9 +34,9 @@ const opened = (...partitions: ReadonlyArray<number>) => {
 const offsetsOf = (batch: TransactionBatch) =>
   batch.map(({ owned, records, to }) => [owned.partition, records.map(({ offset }) => offset), to] as const)
 
-describe('the buffer', () => {
-  it('drops what it has, refuses what does not continue, and ignores what is not claimed', () => {
-    const buffer = opened(0)
+describe('RecordBuffer', () => {
+  it('drops repeated records, refuses records after a gap, and ignores partitions that are not owned', () => {
+    const buffer = bufferOf(0)
     assert.strictEqual(buffer.ingest('p.lane', 0, records('p.lane', 0, 8, 4)), 'buffered')
     assert.strictEqual(buffer.ingest('p.lane', 0, records('p.lane', 0, 11, 2)), 'buffered')
     assert.strictEqual(buffer.ingest('p.lane', 0, records('p.lane', 0, 15, 2)), 'gap')
@@ -45,8 +45,8 @@ describe('the buffer', () => {
     assert.deepStrictEqual(offsetsOf(buffer.takeBatch(100)), [[0, [10, 11, 12], 13]])
   })
 
-  it('fills a batch with what was appended first, whichever partition has it', () => {
-    const buffer = opened(0, 1, 2)
+  it('fills a batch in the order of appends, over all partitions', () => {
+    const buffer = bufferOf(0, 1, 2)
     const at = (partition: number, times: ReadonlyArray<number>) =>
       buffer.ingest(
         'p.lane',
@@ -55,7 +55,7 @@ describe('the buffer', () => {
       )
     at(0, [1, 4, 7, 8])
     at(1, [2, 3, 9])
-    // One clock is ahead.
+    // The clock of one producer is ahead.
     at(2, [50, 5])
     const offsets = (batch: TransactionBatch) =>
       Object.fromEntries(
@@ -69,13 +69,13 @@ describe('the buffer', () => {
     assert.deepStrictEqual(offsets(buffer.takeBatch(100)), { 2: [11] })
   })
 
-  it('gives out every record once and in order, in polls within the limit', () => {
+  it('returns every record once and in order, in batches within the limit', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.nat(2), fc.integer({ min: 1, max: 9 })), { maxLength: 20 }),
         fc.integer({ min: 1, max: 12 }),
         (fetches, limit) => {
-          const buffer = opened(0, 1, 2)
+          const buffer = bufferOf(0, 1, 2)
           const ends = [10, 10, 10]
           for (const [partition, count] of fetches) {
             buffer.ingest('p.lane', partition, records('p.lane', partition, ends[partition] ?? 0, count))
@@ -99,8 +99,8 @@ describe('the buffer', () => {
     )
   })
 
-  it('forgets all claims when they end', () => {
-    const buffer = opened(0)
+  it('forgets all partitions after clear', () => {
+    const buffer = bufferOf(0)
     buffer.ingest('p.lane', 0, records('p.lane', 0, 10, 3))
     const [owned] = buffer.partitions
     assert.isDefined(owned)
@@ -112,11 +112,11 @@ describe('the buffer', () => {
   })
 })
 
-describe('halving a batch', () => {
-  it('loses no record, keeps the order of each partition, and ends at single records', () => {
+describe('bisect', () => {
+  it('keeps every record and the order of each partition, and ends at single records', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 3 }), (sizes) => {
-        const buffer = opened(...sizes.keys())
+        const buffer = bufferOf(...sizes.keys())
         for (const [partition, size] of sizes.entries()) {
           buffer.ingest('p.lane', partition, records('p.lane', partition, 10, size))
         }

@@ -36,35 +36,34 @@ import {
 } from '../testing/harness.ts'
 import { runRebuilds } from './runner.ts'
 
-let world: TestEnvironment
+let environment: TestEnvironment
 let home: string
 beforeAll(async () => {
   home = mkdtempSync(join(tmpdir(), 'hub-rebuild-'))
-  world = await makeTestEnvironment('rebuild')
+  environment = await makeTestEnvironment('rebuild')
 })
 afterAll(async () => {
-  await world.remove()
+  await environment.remove()
   rmSync(home, { recursive: true, force: true })
 })
 
 /**
- * A bound on what hangs: each group that is joined takes seconds, and a killed projector's lease
- * ten.
+ * Bounds a test that hangs. Joining a group takes seconds, the expiry of a lease ten.
  */
 const WITHIN_MS = 180_000
 
 const account = (n: number) => encodeId('acc', `0193a1b2-0000-7000-9000-${n.toString(16).padStart(12, '0')}`)
-const projector = () => makeProjector({ prefix: world.prefix, partitions: PARTITIONS })
+const projector = () => makeProjector({ prefix: environment.prefix, partitions: PARTITIONS })
 const rebuilder = (maxBatchRecords?: number) =>
   runRebuilds({
-    prefix: world.prefix,
+    prefix: environment.prefix,
     partitions: PARTITIONS,
     ...(maxBatchRecords === undefined ? {} : { maxBatchRecords }),
   })
 
 /**
- * Messages of an account, delivered, refused and under way, some of them in a batch; all of it
- * applied.
+ * Appends messages of an account (delivered, rejected and open, some of them in a batch), and waits
+ * until they are applied.
  */
 const traffic = Effect.fnUntraced(function* (owner: string, count: number) {
   const batch = newId('bat', Date.now(), randomBytes(10))
@@ -77,9 +76,9 @@ const traffic = Effect.fnUntraced(function* (owner: string, count: number) {
     }),
   )
   const records = facts.flatMap((fact, i) => [
-    laneRecord(world, fact),
+    laneRecord(environment, fact),
     ...logRecords(
-      world,
+      environment,
       fact,
       i % 5 === 0
         ? [
@@ -96,7 +95,7 @@ const traffic = Effect.fnUntraced(function* (owner: string, count: number) {
     ),
   ])
   const members = facts.filter((fact) => fact.batch !== null).length
-  const seal = batchSealedRecord(world.topics, {
+  const seal = batchSealedRecord(environment.topics, {
     type: 'BatchSealed',
     batch,
     account: owner,
@@ -108,7 +107,7 @@ const traffic = Effect.fnUntraced(function* (owner: string, count: number) {
     duplicate: 0,
     rejected: 1,
   })
-  yield* applied(world.prefix, yield* append([...records, seal]))
+  yield* applied(environment.prefix, yield* append([...records, seal]))
   return facts
 })
 
@@ -125,10 +124,9 @@ const sqlRun = <A>(body: (q: Queries) => Promise<A>) =>
   Effect.flatMap(Sql, (sql) => sql.run(body, { deadline: '20 seconds' }))
 
 /**
- * Which tables there are, by the number that PostgreSQL gives them: it changes when one takes
- * another's place.
+ * The tables by name, with their object id. The id changes when a table is replaced.
  */
-const relations = sqlRun(async (q) => {
+const tableOids = sqlRun(async (q) => {
   const rows = await q<{ name: string; oid: number }[]>`
     SELECT c.oid::regclass::text AS name, c.oid::int AS oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE n.nspname = 'read' AND c.relkind = 'r' ORDER BY 1`
@@ -153,14 +151,14 @@ const openRow = (state: string, records: number) =>
       await q`SELECT 1 FROM command.rebuilds WHERE state = ${state} AND records >= ${records} AND ended_at IS NULL`
     return rows.length > 0
   })
-/** Whether somebody waits for a lock on a table. */
+/** Whether a session waits for a lock on a table. */
 const isWaitedFor = async (q: Queries, table: string, mode: string | null = null): Promise<boolean> => {
   const rows = await q`
     SELECT 1 FROM pg_locks WHERE relation = to_regclass(${table}) AND mode = coalesce(${mode}, mode) AND NOT granted`
   return rows.length > 0
 }
-/** Holds a transaction open until the scope closes or it is let go. */
-const holding = Effect.fnUntraced(function* (body: (q: Queries) => Promise<unknown>) {
+/** Keeps a transaction open until the returned effect runs. */
+const openTransaction = Effect.fnUntraced(function* (body: (q: Queries) => Promise<unknown>) {
   const sql = yield* Sql
   const begun = yield* Deferred.make<void>()
   const over = Promise.withResolvers<void>()
@@ -181,24 +179,24 @@ const holding = Effect.fnUntraced(function* (body: (q: Queries) => Promise<unkno
     return Fiber.join(fiber)
   })
 })
-/** Everything that is folded, none of what only the live projection does. */
+/** The examples of all tables. */
 const differences = (rebuild: Rebuild) =>
   (rebuild.compared ?? []).flatMap(({ examples, table }) => examples.map((one) => ({ table, ...one })))
 
 describe('a rebuild', () => {
   it.live(
-    'puts equal tables in the place of the live ones while sends go on, and tells nobody anything',
+    'replaces the live tables by equal ones during sends, and records no events',
     () =>
       Effect.gen(function* () {
-        const published = yield* follow(`${world.prefix}first`, [world.topics.webhooks])
+        const published = yield* follow(`${environment.prefix}first`, [environment.topics.webhooks])
         yield* projector()
         const facts = yield* traffic(account(1), 60)
         yield* rebuilder()
-        const before = yield* relations
+        const before = yield* tableOids
         const sending = yield* Effect.forkChild(Effect.forEach([1, 2, 3, 4], () => traffic(account(1), 20)))
         const rebuild = yield* rebuilt('swap_if_equal')
         const later = (yield* Fiber.join(sending)).flat()
-        const after = yield* relations
+        const after = yield* tableOids
 
         assert.deepInclude(rebuild, { state: 'ended', outcome: 'swapped', since: null, failure: null })
         assert.isAbove(rebuild.records, 3 * 60)
@@ -220,8 +218,7 @@ describe('a rebuild', () => {
           assert.strictEqual(oid === before.get(name), !swapped.test(name), name)
         }
 
-        // All of it is there, of before and of meanwhile, and what comes now goes into the new
-        // tables.
+        // All messages are there, and later facts go into the new tables.
         const last = yield* traffic(account(1), 20)
         const stored = yield* snapshot
         assert.sameMembers(
@@ -229,8 +226,7 @@ describe('a rebuild', () => {
           [...facts, ...later, ...last].map(uuid),
         )
         assert.isTrue(stored.batches.every((row) => row['sealed_at'] !== null))
-        // Once more from the beginning: nothing differs, and no event was recorded or published
-        // twice.
+        // A complete replay finds no difference, and no event was recorded or published twice.
         const again = yield* rebuilt('compare_only')
         assert.deepInclude(again, { outcome: 'compared' })
         assert.deepStrictEqual(differences(again), [])
@@ -240,12 +236,12 @@ describe('a rebuild', () => {
         assert.strictEqual(new Set(told).size, told.length)
         assert.deepStrictEqual(yield* snapshot, stored)
         yield* cleared
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'finds what differs, swaps only when that is asked for, and then heals it',
+    'finds differences, swaps only with the policy `swap`, and then repairs them',
     () =>
       Effect.gen(function* () {
         yield* projector()
@@ -267,7 +263,7 @@ describe('a rebuild', () => {
            WHERE account = ${decodeId('acc', account(2))} AND mode = 'test' AND class = 'otp'`
         })
         const wrong = yield* snapshot
-        const before = yield* relations
+        const before = yield* tableOids
         yield* rebuilder()
 
         const expected = [
@@ -295,18 +291,18 @@ describe('a rebuild', () => {
           )
           assert.match(found[5]?.key ?? '', /^acc_\w+ test \d{4}-\d\d-\d\d otp order_ready RUB$/u)
           assert.deepStrictEqual(yield* snapshot, wrong)
-          assert.deepStrictEqual(yield* relations, before)
+          assert.deepStrictEqual(yield* tableOids, before)
         }
         const healed = yield* rebuilt('swap')
         assert.strictEqual(healed.outcome, 'swapped')
         assert.strictEqual(differences(healed).length, expected.length)
         assert.deepStrictEqual(yield* snapshot, right)
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'brings back a number that was lost, and never that of a person who was forgotten',
+    'restores a number that was lost, and never that of an erased person',
     () =>
       Effect.gen(function* () {
         yield* projector()
@@ -325,12 +321,12 @@ describe('a rebuild', () => {
         const ids = yield* stored
         assert.include(ids, uuid(lost))
         assert.notInclude(ids, uuid(forgotten))
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'goes on with another projector where one has ended in its midst',
+    'continues in another projector after the first has ended',
     () =>
       Effect.gen(function* () {
         yield* projector()
@@ -347,22 +343,22 @@ describe('a rebuild', () => {
         const rebuild = yield* ended(id)
         assert.deepInclude(rebuild, { outcome: 'swapped' })
         assert.deepStrictEqual(differences(rebuild), [])
-        // What the first had folded was not folded again.
+        // The records that the first projector folded were not folded again.
         const [held] = yield* sqlRun(
           (q) => q<{ records: string }[]>`
           SELECT sum(position) AS records FROM read.checkpoints WHERE projection = 'messages'`,
         )
         assert.strictEqual(rebuild.records, Number(held?.records))
         assert.deepStrictEqual(yield* snapshot, right)
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'goes on with another projector where one was killed',
+    'continues in another projector after the first was killed',
     () =>
       Effect.gen(function* () {
-        const process = yield* startProcess(world, home, 'killed')
+        const process = yield* startProcess(environment, home, 'killed')
         yield* traffic(account(5), 30)
         const right = yield* snapshot
         const { id } = yield* requestRebuild('swap_if_equal')
@@ -372,8 +368,10 @@ describe('a rebuild', () => {
           >`SELECT to_regclass('rebuild.message_history') IS NOT NULL AS made`
           return row?.made ?? false
         })
-        // It stops in the midst of its first portion.
-        const letGo = yield* holding((q) => q`LOCK TABLE rebuild.message_history IN ACCESS EXCLUSIVE MODE`)
+        // It stops during its first batch.
+        const letGo = yield* openTransaction(
+          (q) => q`LOCK TABLE rebuild.message_history IN ACCESS EXCLUSIVE MODE`,
+        )
         yield* until((q) => isWaitedFor(q, 'rebuild.message_history'))
         yield* process.kill('SIGKILL')
         yield* letGo
@@ -383,22 +381,22 @@ describe('a rebuild', () => {
         assert.deepInclude(rebuild, { outcome: 'swapped' })
         assert.deepStrictEqual(differences(rebuild), [])
         assert.deepStrictEqual(yield* snapshot, right)
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'waits for a reader of the live tables without holding up the others',
+    'waits for a reader of the live tables without blocking other readers',
     () =>
       Effect.gen(function* () {
         yield* projector()
         yield* traffic(account(6), 20)
         const right = yield* snapshot
         yield* rebuilder()
-        const letGo = yield* holding((q) => q`SELECT count(*) FROM read.messages`)
+        const letGo = yield* openTransaction((q) => q`SELECT count(*) FROM read.messages`)
         const { id } = yield* requestRebuild('swap_if_equal')
         yield* until((q) => isWaitedFor(q, 'read.messages', 'AccessExclusiveLock'))
-        // It gives up, and tries again: whoever reads meanwhile is answered within its usual time.
+        // It gives up and retries: readers are answered within their usual time meanwhile.
         for (let attempt = 0; attempt < 2; attempt++) {
           assert.strictEqual((yield* snapshot).messages.length, right.messages.length)
           yield* until(async (q) => !(await isWaitedFor(q, 'read.messages', 'AccessExclusiveLock')))
@@ -409,17 +407,17 @@ describe('a rebuild', () => {
         yield* letGo
         assert.deepInclude(yield* ended(id), { outcome: 'swapped' })
         assert.strictEqual((yield* snapshot).messages.length, right.messages.length + 5)
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'is one at a time, and leaves nothing when it is cancelled',
+    'runs one at a time, and leaves nothing after its cancellation',
     () =>
       Effect.gen(function* () {
         yield* projector()
         yield* traffic(account(7), 20)
-        const [right, before] = [yield* snapshot, yield* relations]
+        const [right, before] = [yield* snapshot, yield* tableOids]
         assert.isNull(yield* cancelRebuild)
         yield* rebuilder(20)
         const { id } = yield* requestRebuild('swap')
@@ -428,18 +426,17 @@ describe('a rebuild', () => {
         assert.deepInclude(yield* cancelRebuild, { id, outcome: 'cancelled' })
         yield* cleared
         assert.deepInclude(yield* readRebuild(id), { id, state: 'ended', outcome: 'cancelled' })
-        assert.deepStrictEqual([yield* snapshot, yield* relations], [right, before])
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+        assert.deepStrictEqual([yield* snapshot, yield* tableOids], [right, before])
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 
   it.live(
-    'carries over what the topics no longer tell',
+    'copies rows from before the beginning of the topics',
     () =>
       Effect.gen(function* () {
         const sql = yield* Sql
-        // As it is once the topics have lost the months before: what they hold of them is not
-        // looked at.
+        // Simulates topics that have lost the earlier months: their records are not read.
         const day = 24 * 3_600_000
         const now = new Date()
         const since = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 9, 1)
@@ -453,11 +450,11 @@ describe('a rebuild', () => {
           acceptanceOf({ account: owner, at: sumsSince + 5 * day }),
         ])
         yield* applied(
-          world.prefix,
+          environment.prefix,
           yield* append(
             [old, between, recent].flatMap((fact) => [
-              laneRecord(world, fact),
-              ...logRecords(world, fact, deliveryOf(fact)),
+              laneRecord(environment, fact),
+              ...logRecords(environment, fact, deliveryOf(fact)),
             ]),
           ),
         )
@@ -507,7 +504,7 @@ describe('a rebuild', () => {
           prices.map(({ price }) => price),
           ['77.00', '77.00', '2.00'],
         )
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(environment.layer)),
     WITHIN_MS,
   )
 })

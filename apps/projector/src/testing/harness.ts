@@ -1,6 +1,6 @@
 /**
- * A hub around the projector for its tests: a database and topics of its own on the servers of the
- * test run.
+ * The environment of the projector in its integration tests: an own database and own topics on the
+ * servers of the test run.
  */
 import {
   acceptedRecord,
@@ -35,7 +35,7 @@ const setting = (name: string): string => {
 export const MASTER_KEY = randomBytes(32).toString('base64')
 export const PARTITIONS = 3
 
-/** A database and topics of their own; `remove` drops the database. */
+/** Creates a database and topics. `remove` drops the database. */
 export const makeTestEnvironment = async (name: string) => {
   const admin = setting('HUB_TEST_DATABASE_URL')
   const connection: KafkaConnection = {
@@ -66,7 +66,7 @@ export const makeTestEnvironment = async (name: string) => {
     brokers: connection.brokers.join(','),
     topics: topicNames(prefix),
     layer: layerOf(url, connection),
-    /** The same with another way to the database. */
+    /** The same layer with another address of the database. */
     layerThrough: (other: string) => layerOf(other, connection),
     remove: () => asAdmin(`DROP DATABASE ${unique} WITH (FORCE)`),
   }
@@ -89,20 +89,20 @@ const layerOf = (url: string, connection: KafkaConnection) =>
   )
 
 /**
- * A test machine may be busier than a hub may ever be: the test's own time limit is what bounds it.
+ * A test machine may be very busy. The time limit of the test is the real bound.
  */
-const PATIENT = { deadline: '20 seconds' } as const
+const GENEROUS = { deadline: '20 seconds' } as const
 
-/** Waits for a condition of the database; bounded by the test's own time limit. */
+/** Waits for a condition of the database. The time limit of the test bounds the wait. */
 export const until = (condition: (q: Queries) => Promise<boolean>) =>
   Effect.flatMap(Sql, (sql) =>
-    Effect.repeat(sql.run(condition, PATIENT), {
+    Effect.repeat(sql.run(condition, GENEROUS), {
       until: (met) => met,
       schedule: Schedule.spaced('20 millis'),
     }),
   )
 
-/** Waits until everything that was appended is applied, whichever projector does it. */
+/** Waits until projectors have applied all appended records. */
 export const applied = (prefix: string, positions: ReadonlyArray<Position>) => {
   const ends = new Map<string, Position>()
   for (const position of positions) {
@@ -134,7 +134,7 @@ export interface MessageOptions {
   readonly template?: string
 }
 
-/** An acceptance with a payload that is really sealed. */
+/** An acceptance with an encrypted payload. */
 export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions) {
   const payloadEncryption = yield* PayloadEncryption
   const at = options.at ?? Date.now()
@@ -171,7 +171,7 @@ export const acceptanceOf = Effect.fnUntraced(function* (options: MessageOptions
   return fact
 })
 
-/** Handed over at the first attempt, and delivered. */
+/** The facts of a message that is handed over at the first attempt and delivered. */
 export const deliveryOf = (fact: MessageAccepted, epoch = 1): ReadonlyArray<LogFact> => {
   const { at, messageId } = fact
   return [
@@ -188,18 +188,18 @@ export const deliveryOf = (fact: MessageAccepted, epoch = 1): ReadonlyArray<LogF
   ]
 }
 
-export const laneRecord = (world: TestEnvironment, fact: MessageAccepted): OutgoingRecord =>
-  acceptedRecord(world.topics, fact)
+export const laneRecord = (environment: TestEnvironment, fact: MessageAccepted): OutgoingRecord =>
+  acceptedRecord(environment.topics, fact)
 export const logRecords = (
-  world: TestEnvironment,
+  environment: TestEnvironment,
   fact: MessageAccepted,
   facts: ReadonlyArray<LogFact>,
-): ReadonlyArray<OutgoingRecord> => facts.map((one) => logRecord(world.topics, one, fact.recipient))
+): ReadonlyArray<OutgoingRecord> => facts.map((one) => logRecord(environment.topics, one, fact.recipient))
 
 export const append = (records: ReadonlyArray<OutgoingRecord>) =>
   Effect.flatMap(EventLog, (log) => log.append(records, { deadlineMs: 10_000 }))
 
-/** Reads topics from their beginning for as long as the scope lives, into an array that grows. */
+/** Reads topics from their beginning until the scope closes, into a growing array. */
 export const follow = Effect.fnUntraced(function* (group: string, topics: ReadonlyArray<string>) {
   const groups = yield* ConsumerGroups
   const seen: Array<IncomingRecord> = []
@@ -221,7 +221,7 @@ export const follow = Effect.fnUntraced(function* (group: string, topics: Readon
   return seen
 })
 
-/** All that the read models hold, without the moments of recording. */
+/** The content of the read models, without times of recording. */
 export const snapshot = Effect.flatMap(Sql, (sql) =>
   sql.run(
     async (q) => ({
@@ -235,11 +235,11 @@ export const snapshot = Effect.flatMap(Sql, (sql) =>
       events: await q`SELECT * FROM read.events ORDER BY account, mode, sequence`,
       heads: await q`SELECT account, mode, sequence FROM read.event_heads ORDER BY account, mode`,
     }),
-    PATIENT,
+    GENEROUS,
   ),
 )
 
-/** A port that was free a moment ago. */
+/** A port that was free at the time of the call. */
 const freePort = Effect.promise(async () => {
   const server = net.createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -248,7 +248,7 @@ const freePort = Effect.promise(async () => {
   return port
 })
 
-/** A projector in a process of its own. */
+/** Starts a projector in its own process. */
 export const startProcess = Effect.fnUntraced(function* (of: TestEnvironment, home: string, name: string) {
   const child = spawn(process.execPath, [new URL('../main.ts', import.meta.url).pathname], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -279,7 +279,7 @@ export const startProcess = Effect.fnUntraced(function* (of: TestEnvironment, ho
           text += data.toString()
           if (text.includes('"message":"projector: partitions acquired"')) resolve()
         })
-        child.once('exit', () => reject(new Error(`the projector ended: ${text}`)))
+        child.once('exit', () => reject(new Error(`The projector ended early: ${text}`)))
       }),
   )
   return { kill }

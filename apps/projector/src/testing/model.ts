@@ -1,6 +1,5 @@
 /**
- * Lives of messages for tests without I/O, the streams that tell of them, and what PostgreSQL would
- * hold.
+ * For tests without I/O: histories of messages, streams of their facts, and a model of the tables.
  */
 import { encodeId, type LogFact, type MessageAccepted, type MessageFact } from '@hub/domain'
 import fc from 'fast-check'
@@ -40,12 +39,12 @@ export const acceptedOf = (
   ...fields,
 })
 
-/** What PostgreSQL would hold, polls applied one after the other. */
+/** A model of the tables, to which batches are applied one after the other. */
 export const makeModel = () => {
   const rows = new Map<string, MessageRow>()
   const history = new Map<string, HistoryLine>()
   const operatorIds = new Set<string>()
-  /** Sums, by line of the statistics and by batch, then by field. */
+  /** Aggregates, by row of the statistics or by batch, then by field. */
   const sums = new Map<string, Map<string, bigint>>()
   const charges: Array<Charge> = []
   const add = (line: string, { ...fields }: Readonly<Record<string, unknown>>) => {
@@ -106,7 +105,7 @@ export const makeModel = () => {
       journal.push(...events)
       return changes
     },
-    /** All of it, without what the order of arrival may decide: the places in the journal. */
+    /** The content without sequence numbers, which depend on the order of arrival. */
     content: () => ({
       rows: [...rows.values()]
         .map((row) => ({ ...row, ...derivedColumns(row), waiting: [] }))
@@ -122,13 +121,13 @@ export const makeModel = () => {
   }
 }
 
-export const run = (polls: ReadonlyArray<ReadonlyArray<MessageFact>>) => {
+export const run = (batches: ReadonlyArray<ReadonlyArray<MessageFact>>) => {
   const model = makeModel()
-  for (const poll of polls) model.apply(poll)
+  for (const batch of batches) model.apply(batch)
   return model
 }
 
-/** A life as the log tells it, in order. */
+/** The facts of a message in the log, in order. */
 export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<ReadonlyArray<LogFact>> =>
   fc
     .record({
@@ -226,7 +225,7 @@ export const messageHistoryArbitrary = (messageId: string): fc.Arbitrary<Readonl
       return facts
     })
 
-/** Lets facts come again behind their first time; a repeat may have been stamped later. */
+/** Repeats facts after their first occurrence. A repetition may have a later time. */
 export const withRepeats = <F extends MessageFact>(
   facts: ReadonlyArray<F>,
   repeats: ReadonlyArray<readonly [number, number]>,
@@ -242,26 +241,26 @@ export const withRepeats = <F extends MessageFact>(
   return out
 }
 
-/** Merges two streams, each in its order, as `choices` says, and cuts the result into polls. */
+/** Merges two ordered streams as `choices` says, and divides the result into batches. */
 export const interleave = (
   lane: ReadonlyArray<MessageFact>,
   log: ReadonlyArray<MessageFact>,
   choices: ReadonlyArray<readonly [boolean, boolean]>,
 ) => {
-  const polls: Array<Array<MessageFact>> = [[]]
+  const batches: Array<Array<MessageFact>> = [[]]
   let [l, g] = [0, 0]
   for (let i = 0; l < lane.length || g < log.length; i++) {
     const [fromLane, cut] = choices[i % choices.length] ?? [true, false]
     const fact = (fromLane && l < lane.length) || g >= log.length ? lane[l++] : log[g++]
-    if (fact !== undefined) polls.at(-1)?.push(fact)
-    if (cut) polls.push([])
+    if (fact !== undefined) batches.at(-1)?.push(fact)
+    if (cut) batches.push([])
   }
-  return polls
+  return batches
 }
 
 export const repeatsArbitrary = fc.array(fc.tuple(fc.nat(50), fc.nat(20)), { maxLength: 8 })
 export const streamsArbitrary = fc.record({
-  lives: fc.tuple(
+  histories: fc.tuple(
     messageHistoryArbitrary(idOf(1)),
     messageHistoryArbitrary(idOf(2)),
     messageHistoryArbitrary(idOf(3)),
@@ -272,14 +271,18 @@ export const streamsArbitrary = fc.record({
   choices: fc.array(fc.tuple(fc.boolean(), fc.boolean()), { minLength: 1, maxLength: 30 }),
 })
 
-/** The lives of several messages in one log, each in its order. */
-export const mixHistories = (lives: ReadonlyArray<ReadonlyArray<LogFact>>, mix: ReadonlyArray<number>) => {
-  const rest = lives.map((life) => [...life])
+/** Mixes the histories of several messages into one log, each in its order. */
+export const mixHistories = (
+  histories: ReadonlyArray<ReadonlyArray<LogFact>>,
+  mix: ReadonlyArray<number>,
+) => {
+  const rest = histories.map((history) => [...history])
   const log: Array<LogFact> = []
-  for (let i = 0; rest.some((life) => life.length > 0); i++) {
+  for (let i = 0; rest.some((history) => history.length > 0); i++) {
     const wanted = rest[mix[i % mix.length] ?? 0]
-    const life = wanted !== undefined && wanted.length > 0 ? wanted : rest.find((other) => other.length > 0)
-    const fact = life?.shift()
+    const history =
+      wanted !== undefined && wanted.length > 0 ? wanted : rest.find((other) => other.length > 0)
+    const fact = history?.shift()
     if (fact !== undefined) log.push(fact)
   }
   return log

@@ -33,13 +33,13 @@ const HOUR = 3_600_000
 const NOW = Date.UTC(2031, 5, 10, 12)
 const account = randomUUID()
 
-/** A UUIDv7 of a moment. */
+/** A UUIDv7 with a timestamp. */
 const idAt = (at: number): string => {
   const time = at.toString(16).padStart(12, '0')
   const random = randomBytes(9).toString('hex')
   return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(6)}`
 }
-/** Recipient hashes that nobody else has, of different shares. */
+/** A random recipient hash of a share. */
 const personOf = (share: number): Buffer => Buffer.concat([Buffer.of(share), randomBytes(31)])
 
 const run = <A>(body: (q: Queries) => Promise<A>) => Effect.flatMap(Sql, (sql) => sql.run(body))
@@ -47,10 +47,12 @@ const run = <A>(body: (q: Queries) => Promise<A>) => Effect.flatMap(Sql, (sql) =
 interface MessageOptions {
   readonly recipient: Buffer
   readonly at: number
-  /** The projector has it. */
+  /** Whether the read models contain it. */
   readonly projected: boolean
 }
-/** A message in the ledger, and, where it is projected, in the read model, with its number. */
+/**
+ * Inserts a message into the ledger, and with its number into the read models if it is projected.
+ */
 const message = Effect.fnUntraced(function* ({ at, projected, recipient }: MessageOptions) {
   const id = idAt(at)
   const moment = new Date(at)
@@ -84,9 +86,9 @@ const numbersOf = (recipient: Buffer) =>
     (rows) => rows.length,
   )
 
-/** Retention goes through what is due now. */
+/** Runs the retention job for everything that is due. */
 const retain = Effect.gen(function* () {
-  // Each test has a time of its own.
+  // Each test uses another time.
   yield* run((q) => q`DELETE FROM command.retention_jobs`)
   yield* registerRetentionJobs([erasures])
   for (let steps = 0; steps < 100; steps++) {
@@ -99,7 +101,7 @@ const retain = Effect.gen(function* () {
 })
 
 describe('an erasure', () => {
-  it.effect('removes a person from what is stored, nobody else, and leaves a receipt and the opt-out', () =>
+  it.effect('removes the stored data of that person only, and keeps the receipt and the opt-out', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW)
       const [person, other] = [personOf(3), personOf(4)]
@@ -130,7 +132,7 @@ describe('an erasure', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('lets a message under way run its course, unseen, and ends with its key', () =>
+  it.effect('lets an open message be delivered without showing its number, and ends with its key', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW)
       const payloadEncryption = yield* PayloadEncryption
@@ -140,14 +142,14 @@ describe('an erasure', () => {
       const open = yield* message({ recipient: person, at: NOW - 1000, projected: false })
       const { sealedUntil } = yield* eraseRecipient(hash)
       assert.strictEqual(sealedUntil, NOW + 49 * HOUR, 'the key of this hour')
-      // Its number is shown no more; the reconciler can still publish it.
+      // The number is hidden. The reconciler can still publish the message.
       assert.deepStrictEqual(yield* ledgerOf(open), { to: '', sealed: 'sealed' })
 
       yield* TestClock.setTime(NOW + 49 * HOUR - 60_000)
       yield* retain
       assert.isNull((yield* readErasures(hash))[0]?.finishedAt)
       assert.deepStrictEqual(yield* ledgerOf(open), { to: '', sealed: 'sealed' })
-      // Retention looks every ten minutes.
+      // The job runs every ten minutes.
       yield* TestClock.setTime(NOW + 49 * HOUR + 600_000)
       yield* retain
       const [receipt] = yield* readErasures(hash)
@@ -157,7 +159,7 @@ describe('an erasure', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('can be repeated: what has come since goes too, and what comes after it is another matter', () =>
+  it.effect('includes newer messages when it is repeated, and none that come after its end', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW)
       const person = personOf(6)
@@ -180,12 +182,12 @@ describe('an erasure', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('is gone on with after a crash, by whoever comes next', () =>
+  it.effect('continues after a crash in the retention job', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW)
       const person = personOf(7)
       const hash = person.toString('hex')
-      // More than one step.
+      // Enough for more than one step.
       yield* run(
         (q) => q`
           INSERT INTO read.personal_data (message_id, recipient, created_at, sealed)
@@ -215,7 +217,7 @@ describe('an erasure', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('takes the words of their share along once nothing waits for them', () =>
+  it.effect('destroys the report keys of the share when no record waits for them', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(NOW - 10 * 24 * HOUR)
       const payloadEncryption = yield* PayloadEncryption
@@ -233,7 +235,7 @@ describe('an erasure', () => {
         )
       yield* eraseRecipient(hash)
       assert.isFalse(yield* exists(before.id))
-      // A stop word that was written today and is not applied yet must still be read.
+      // An inbound message of today may be waiting: an opt-out in it must remain readable.
       assert.isTrue(yield* exists(today.id))
       yield* TestClock.setTime(NOW + 100 * HOUR)
       yield* retain

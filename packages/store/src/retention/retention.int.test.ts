@@ -1,6 +1,6 @@
 /**
- * Four years of a hub in seconds: what is there a day before a limit and gone after it, for each
- * row of the specification's table.
+ * Simulates four years: for each row of the specification's table, the data exists one day before
+ * the limit and is removed after it.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterAll(() => asAdmin(`DROP DATABASE ${template} WITH (FORCE)`))
 
 let databases = 0
-/** A database of its own for each test, since time goes on in it. */
+/** A separate database for each test, because each test moves the time. */
 const layer = Layer.unwrap(
   Effect.gen(function* () {
     const database = `${name}_${databases++}`
@@ -62,14 +62,14 @@ const layer = Layer.unwrap(
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
-/** Long after the day on which the schema was made, so that its months are made by the jobs. */
+/** Later than the partitions of the migrations, so that the jobs create the months. */
 const START = Date.UTC(2031, 11, 15, 10)
 const after = (years: number, ms = 0) => {
   const date = new Date(START)
   return date.setUTCFullYear(date.getUTCFullYear() + years) + ms
 }
 
-/** A UUIDv7 of a moment. */
+/** A UUIDv7 with a timestamp. */
 const idAt = (at: number): string => {
   const time = at.toString(16).padStart(12, '0')
   const random = randomBytes(9).toString('hex')
@@ -86,8 +86,7 @@ const count = (table: string, where = 'true') =>
   )
 
 /**
- * The hub at a moment, after every job that is due has come to its end. Answers the jobs that
- * removed something.
+ * Sets the time and runs every job that is due to its end. Returns the jobs that removed something.
  */
 const live = Effect.fnUntraced(function* (at: number, jobs: ReadonlyArray<Job> = RETENTION_JOBS) {
   yield* TestClock.setTime(at)
@@ -113,7 +112,7 @@ interface Made {
   readonly id: string
   readonly ref: string
 }
-/** A message as the flush and the projector leave it. */
+/** Inserts the rows of a message that is accepted and projected. */
 const message = Effect.fnUntraced(function* (at: number, options: { readonly ref?: string } = {}) {
   const id = idAt(at)
   const ref = options.ref ?? `ref-${id}`
@@ -129,7 +128,7 @@ const message = Effect.fnUntraced(function* (at: number, options: { readonly ref
 })
 
 describe('retention', () => {
-  it.effect('makes numbers and texts unreadable when they are a year old, to the day', () =>
+  it.effect('makes numbers and texts unreadable after one year, to the day', () =>
     Effect.gen(function* () {
       yield* live(START)
       const payloadEncryption = yield* PayloadEncryption
@@ -147,7 +146,7 @@ describe('retention', () => {
       yield* live(after(1, DAY))
       assert.strictEqual(yield* count('command.sealing_keys', `id = '${key.id}'`), 0)
       assert.isNull(yield* payloadEncryption.decrypt(key.id, id, sealed))
-      // The noise that is left goes with its month.
+      // The unreadable rows are removed with their month.
       yield* live(after(1, 62 * DAY))
       assert.strictEqual(yield* count('read.personal_data'), 0)
       assert.deepStrictEqual(yield* run((q) => q`SELECT to_regclass('read.personal_data_203112') AS table`), [
@@ -156,14 +155,14 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('drops messages with their history after three years, and frees their references', () =>
+  it.effect('drops messages, their history and their references after three years', () =>
     Effect.gen(function* () {
       yield* live(START)
       const old = yield* message(START)
       const again = yield* message(START + 1)
       yield* live(after(2))
       const young = yield* message(after(2))
-      // A reference that is used by another message by now is not freed with the first.
+      // A reference that another message uses now stays.
       yield* run(
         (q) => q`UPDATE command.client_refs SET message_id = ${young.id} WHERE client_ref = ${again.ref}`,
       )
@@ -194,9 +193,9 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('deletes what has come where nobody had made room, too', () =>
+  it.effect('deletes rows of the default partition, too', () =>
     Effect.gen(function* () {
-      // No month was made for it.
+      // Its month has no partition.
       yield* TestClock.setTime(START)
       yield* message(START)
       assert.strictEqual(yield* count('read.messages_default'), 1)
@@ -226,7 +225,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('drops months of the event journal after three years; places go on', () =>
+  it.effect('drops months of the event journal after three years, without a change of sequence numbers', () =>
     Effect.gen(function* () {
       yield* live(START)
       const record = (sequence: number, at: number) =>
@@ -247,7 +246,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('drops the log of deliveries after three years, and nothing that still waits', () =>
+  it.effect('drops the log of deliveries after three years, and no waiting delivery', () =>
     Effect.gen(function* () {
       yield* live(START)
       const endpoint = randomUUID()
@@ -285,7 +284,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('keeps what operators have said, and their ids, for ninety days', () =>
+  it.effect('keeps raw reports and operator ids for ninety days', () =>
     Effect.gen(function* () {
       yield* live(START)
       const payloadEncryption = yield* PayloadEncryption
@@ -309,7 +308,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('destroys the keys of payloads on time: codes in minutes, messages in two days', () =>
+  it.effect('destroys payload keys on time: codes in minutes, messages in two days', () =>
     Effect.gen(function* () {
       yield* live(START)
       const payloadEncryption = yield* PayloadEncryption
@@ -321,7 +320,7 @@ describe('retention', () => {
         run((q) => q<{ id: string }[]>`SELECT id FROM command.sealing_keys ORDER BY id`),
         (rows) => rows.map((row) => row.id),
       )
-      // START is the beginning of a period of both.
+      // START is the beginning of a period for both purposes.
       yield* live(START + 19 * 60_000)
       assert.deepStrictEqual(yield* left, keys)
       yield* live(START + 20 * 60_000)
@@ -333,7 +332,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('forgets idempotency keys after a day', () =>
+  it.effect('deletes idempotency keys after one day', () =>
     Effect.gen(function* () {
       yield* live(START)
       yield* run(
@@ -349,7 +348,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('drops a day of the ledger when the read model has it, and frees what was never accepted', () =>
+  it.effect('drops a day of the ledger when it is projected, and deletes references of refunded codes', () =>
     Effect.gen(function* () {
       yield* live(START)
       const accept = Effect.fnUntraced(function* (
@@ -384,7 +383,7 @@ describe('retention', () => {
       assert.strictEqual(yield* count('command.client_refs', `client_ref = '${projected.ref}'`), 1)
       assert.strictEqual(yield* count('command.client_refs', `client_ref = '${undone.ref}'`), 0)
 
-      // The projector is far behind: the day waits, and says so.
+      // The projector lags far behind: the day waits, and reports the reason.
       const later = START + 10 * DAY
       yield* live(later)
       yield* accept(later, { projected: false, givenBack: false })
@@ -397,7 +396,7 @@ describe('retention', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('makes room for the months to come, and moves in what could not wait', () =>
+  it.effect('creates partitions of the next months, and moves rows of the default partition there', () =>
     Effect.gen(function* () {
       yield* TestClock.setTime(START)
       const early = yield* message(START)
@@ -420,7 +419,7 @@ describe('the runner', () => {
     ([row]) => row,
   )
 
-  it.effect('goes on where the last step ended, whoever makes the next', () =>
+  it.effect('continues at the end of the last step, in any process', () =>
     Effect.gen(function* () {
       const positions: Array<string | null> = []
       const job = jobOf(async (_q, _now, position) => {
@@ -432,7 +431,7 @@ describe('the runner', () => {
       yield* runRetentionStep([job])
       const halfway = yield* stateOf
       assert.deepInclude(halfway, { position: 'at 1', removed: '10', last_finished_at: null })
-      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' }, 'others go first')
+      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' }, 'the pause after a step')
       const removed = yield* live(START + 1000, [job])
       assert.strictEqual(removed.get('test'), 11)
       assert.deepStrictEqual(positions, [null, 'at 1', 'at 2'])
@@ -443,7 +442,7 @@ describe('the runner', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('undoes a step that fails, says so, and makes it again later; the others go on', () =>
+  it.effect('rolls back a failed step, reports it and retries later; other jobs continue', () =>
     Effect.gen(function* () {
       let broken = true
       const job = jobOf(async (q) => {
@@ -460,7 +459,7 @@ describe('the runner', () => {
       assert.instanceOf(failed?.error, StorageRejected)
       assert.strictEqual(yield* count('command.hub_settings'), 1)
       assert.deepInclude(yield* stateOf, { failures: 1, failure: '22012', last_finished_at: null })
-      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' }, 'not at once again')
+      assert.deepStrictEqual(yield* runRetentionStep([job]), { type: 'idle' }, 'not before the pause ends')
       broken = false
       yield* live(START + 60_000, [job])
       assert.strictEqual(yield* count('command.hub_settings'), 0)
@@ -468,7 +467,7 @@ describe('the runner', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.effect('lets one make a step of a job at a time', () =>
+  it.effect('executes one step of a job at a time', () =>
     Effect.gen(function* () {
       let inside = 0
       let most = 0
