@@ -36,10 +36,7 @@ const NONCE = 12
 const TAG = 16
 const HEADER = 1 + NONCE + TAG
 
-/**
- * One call for random bytes costs as much as the cipher, so it yields this many nonces. Each is
- * used once.
- */
+/** Nonces of one call, because a call costs as much as the cipher. Each is used once. */
 const NONCES_PER_CALL = 256
 let unusedNonces = Buffer.alloc(0)
 const nextNonce = (): Buffer => {
@@ -109,10 +106,7 @@ class Keyring {
 export class MasterKeyEncryption extends Context.Service<
   MasterKeyEncryption,
   {
-    /**
-     * Encrypts under the current master key. `aad`: the public id of the object that owns the
-     * ciphertext.
-     */
+    /** Encrypts under the current key. `aad`: the public id of the owning object. */
     readonly encrypt: (purpose: EncryptionPurpose, aad: string, plain: Uint8Array) => Buffer
     readonly decrypt: (
       purpose: EncryptionPurpose,

@@ -90,20 +90,14 @@ export interface PayloadKey {
   readonly id: string
   /** When a new key replaces it for new payloads, ms since the epoch. */
   readonly usableUntil: number
-  /**
-   * `aad` names the owner of the payload: the message id; for reports see the dispatcher's report
-   * sink.
-   */
+  /** `aad` names the owner: the message id; for reports see the report sink. */
   readonly encrypt: (aad: string, plain: Uint8Array) => Buffer
 }
 
 export class PayloadEncryption extends Context.Service<
   PayloadEncryption,
   {
-    /**
-     * The key for new payloads of a purpose. Creates the key of the current period if it does not
-     * exist.
-     */
+    /** The key for new payloads of a purpose. Creates it for a new period. */
     readonly currentKey: (
       purpose: PayloadKeyPurpose,
     ) => Effect.Effect<PayloadKey, StorageError | DecryptionFailed>
@@ -167,10 +161,7 @@ export class PayloadEncryption extends Context.Service<
         return keys
       })
 
-      /**
-       * A key from the cache. An entry never outlives `destroy_after`: a destroyed key is gone
-       * everywhere.
-       */
+      /** A key from the cache, which never keeps a key beyond `destroy_after`. */
       const cached = (id: string, now: number): KeyObject | null => {
         const entry = cache.get(id)
         if (entry === undefined) return null
@@ -184,10 +175,7 @@ export class PayloadEncryption extends Context.Service<
         return key ?? (yield* load([id])).get(id) ?? null
       })
 
-      /**
-       * Creates the missing keys of the period that begins at `start`, and returns all of them by
-       * id.
-       */
+      /** Creates missing keys of the period that begins at `start`. Returns all by id. */
       const create = Effect.fnUntraced(function* (
         purpose: PayloadKeyPurpose,
         start: number,

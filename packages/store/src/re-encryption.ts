@@ -17,10 +17,7 @@ export interface EncryptedColumn {
   readonly purpose: EncryptionPurpose
   /** The additional data of a ciphertext, from the key of its row as text. */
   readonly aad: (key: string) => string
-  /**
-   * A column that is not null where the ciphertext is under a payload key instead of the master
-   * key.
-   */
+  /** A column that is not null where the value is under a payload key. */
   readonly payloadKeyColumn?: string
 }
 
@@ -43,10 +40,7 @@ interface Row {
   readonly ciphertext: Buffer | null
 }
 
-/**
- * Passes through a column once. Safe to repeat, to interrupt, and to run in several processes at
- * once.
- */
+/** Passes through a column once. Safe to repeat, to interrupt and to run concurrently. */
 export const reencryptColumn = Effect.fnUntraced(function* ({
   aad,
   column,

@@ -14,10 +14,7 @@ export type RebuildPolicy = 'compare_only' | 'swap_if_equal' | 'swap'
 
 export type RebuildState = 'requested' | 'folding' | 'comparing' | 'swapping' | 'ended'
 
-/**
- * The result. `compared`: a swap was not requested. `refused`: rows differ, so the tables were not
- * swapped.
- */
+/** The result. `compared`: no swap was requested. `refused`: not swapped, rows differ. */
 export type RebuildOutcome = 'compared' | 'refused' | 'swapped' | 'cancelled' | 'failed'
 
 /** A row that differs between the tables. Contains names and ids only. */
@@ -50,10 +47,7 @@ export interface Rebuild {
   readonly outcome: RebuildOutcome | null
   /** The reason of a failure, as a code. */
   readonly failure: string | null
-  /**
-   * Messages from this time on are rebuilt, because the topics contain all of them; `null`: all
-   * messages.
-   */
+  /** Messages from this time on are rebuilt; `null`: all messages. */
   readonly since: number | null
   /** Records folded. */
   readonly records: number
@@ -135,10 +129,7 @@ export const readRebuild = (id: string): Effect.Effect<Rebuild | null, StorageEr
     }),
   )
 
-/**
- * Cancels the rebuild in progress and returns it, or `null` without one. The live tables stay as
- * they are.
- */
+/** Cancels the rebuild in progress and returns it, or `null`. */
 export const cancelRebuild: Effect.Effect<Rebuild | null, StorageError, Sql> = Effect.flatMap(Sql, (sql) =>
   sql.run(async (q) => {
     const [row] = await q<Row[]>`

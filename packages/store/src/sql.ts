@@ -18,10 +18,7 @@ export class StorageUnavailable extends Data.TaggedError('StorageUnavailable')<{
   readonly detail: string
 }> {}
 
-/**
- * PostgreSQL rejects the data (SQLSTATE class 22, 23 or 54). A retry with the same data fails
- * again.
- */
+/** PostgreSQL rejects the data (SQLSTATE class 22, 23 or 54). A retry fails again. */
 export class StorageRejected extends Data.TaggedError('StorageRejected')<{
   /** SQLSTATE. */
   readonly code: string
@@ -31,10 +28,7 @@ export class StorageRejected extends Data.TaggedError('StorageRejected')<{
 
 export type StorageError = StorageUnavailable | StorageRejected
 
-/**
- * Deadlocks, serialization failures and lock timeouts: PostgreSQL rolled back, and a retry may
- * succeed.
- */
+/** Deadlocks, serialization failures, lock timeouts: a retry may succeed. */
 const CONFLICTS = new Set(['40001', '40P01', '55P03'])
 
 const field = (error: unknown, name: string): string | null => {
@@ -82,10 +76,7 @@ export interface SqlShape {
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,
   ) => Effect.Effect<A, StorageError>
-  /**
-   * A transaction: commits when `body` resolves, rolls back when it rejects. Retries `body` after a
-   * conflict.
-   */
+  /** Commits when `body` resolves, rolls back when it rejects, retries after a conflict. */
   readonly transaction: <A>(
     body: (sql: Queries) => Promise<A>,
     options?: SqlOptions,

@@ -64,10 +64,7 @@ const count = (counts: StatusCounts, status: Status, by: 1 | -1): void => {
   if (status !== 'accepted' && status !== 'sent') counts[status] += by
 }
 
-/**
- * Whether two states contribute the same. Most changes of a row (an attempt, a read receipt) do not
- * matter.
- */
+/** Whether two states contribute the same, as after an attempt or a read receipt. */
 const contributesTheSame = (a: MessageRow, b: MessageRow): boolean =>
   a.status === b.status &&
   a.reason === b.reason &&

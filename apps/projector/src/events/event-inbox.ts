@@ -29,10 +29,7 @@ interface Row {
   readonly object: object
 }
 
-/**
- * Removes and returns the oldest events, in the order of their insertion. Concurrent callers get
- * different events.
- */
+/** Removes and returns the oldest events in order. Concurrent callers get different events. */
 const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
   const rows = await q<Row[]>`
     DELETE FROM command.event_inbox WHERE place IN (
@@ -47,10 +44,7 @@ const takeEvents = async (q: Queries): Promise<ReadonlyArray<JournalEntry>> => {
     }))
 }
 
-/**
- * Records the events of the inbox until the scope closes. An event with the same id is recorded
- * once.
- */
+/** Records the events of the inbox until the scope closes, each event id once. */
 export const runEventInbox = Effect.fnUntraced(function* (topics: TopicNames, publisher: Publisher) {
   const sql = yield* Sql
 

@@ -120,10 +120,7 @@ export const notRecordedBefore = (
 
 const NO_TRACEPARENTS: ReadonlyMap<string, string> = new Map()
 
-/**
- * Records events that do not come from message facts. Call it last in a transaction, because it
- * locks the journal heads.
- */
+/** Records events of the inbox. Call it last in a transaction: it locks the journal heads. */
 export const recordEvents = async (
   q: Queries,
   topics: TopicNames,

@@ -13,10 +13,7 @@ const params = { [constants.ZSTD_c_compressionLevel]: 1 }
 export const packRow = (records: ReadonlyArray<OutgoingRecord>): Buffer =>
   zstdCompressSync(encodeOutboxRow(records), { params })
 
-/**
- * Throws on a row that this program did not write. Such a row must stay in the table and be
- * noticed.
- */
+/** Throws on a row that this program did not write. The row must stay and be noticed. */
 export const unpackRow = (row: Uint8Array): ReadonlyArray<OutgoingRecord> =>
   Result.getOrThrowWith(
     decodeOutboxRow(zstdDecompressSync(row)),

@@ -14,44 +14,29 @@ import { deleteOutboxRows, readOutboxStatus } from '../tables/event-outbox.ts'
 import type { Publication } from './journal.ts'
 import { unpackRow } from './outbox-row.ts'
 
-/**
- * Committed transactions that may wait in memory. With more, Kafka is slower than PostgreSQL and
- * memory only fills.
- */
+/** Committed transactions that may wait in memory. More would only use memory. */
 const QUEUE_CAPACITY = 8
 
-/**
- * No client waits for this. A broker that takes longer for some thousand records counts as
- * unavailable.
- */
+/** No client waits for this. A slower broker counts as unavailable. */
 const APPEND_DEADLINE_MS = 5000
 
 /** How often an idle publisher looks for rows of a projector that died. */
 const IDLE_MS = 5000
 
-/**
- * An older row belongs to a process that died: a living publisher would have finished within its
- * deadline.
- */
+/** An older row belongs to a dead process: a living one would have met its deadline. */
 const ABANDONED_AFTER_MS = 2 * APPEND_DEADLINE_MS
 
 /** The pause while another projector relays, or while Kafka or PostgreSQL is unavailable. */
 const RETRY_PAUSE_MS = 250
 
-/**
- * How long the process waits at its end for the publication of committed events. The outbox keeps
- * the rest.
- */
+/** How long the process waits for publication at its end. The outbox keeps the rest. */
 const SHUTDOWN_GRACE_MS = 1500
 
 /** The relay appends inside its transaction, which has a deadline of 2.5 s. */
 const RELAY_DEADLINE_MS = 2000
 
 export interface Publisher {
-  /**
-   * Publishes the events of a transaction. Call it after each commit, in order. Waits while the
-   * queue is full.
-   */
+  /** Publishes events. Call it after each commit, in order. Waits while the queue is full. */
   readonly publish: (publication: Publication) => Effect.Effect<void>
   /** Reports that the outbox contains rows that were not given to `publish`. */
   readonly relayRemaining: Effect.Effect<void>
@@ -103,10 +88,7 @@ export const makePublisher = Effect.gen(function* () {
     yield* sql.run((q) => deleteOutboxRows(q, ids))
   })
 
-  /**
-   * After a failure: forgets the queue, because the outbox contains everything in it, and relays
-   * from there.
-   */
+  /** After a failure: clears the queue, and relays its events from the outbox. */
   const switchToRelay = Effect.fnUntraced(function* (cause: string) {
     yield* Queue.clear(queue)
     relayBefore = yield* Clock.currentTimeMillis

@@ -50,10 +50,7 @@ export interface JournalEntry {
   readonly event: PublicEvent
 }
 
-/**
- * The price of a live message at acceptance (`charge`), or the cancellation of that charge
- * (`reversal`).
- */
+/** The price of a live message at acceptance (`charge`), or its cancellation (`reversal`). */
 export interface Charge {
   readonly messageId: string
   readonly kind: 'charge' | 'reversal'
@@ -137,10 +134,7 @@ const factFor = (messageId: string, { status, reason, at }: StatusChange): Messa
   }
 }
 
-/**
- * Whether the fact proves that an operator accepted the message. It may refuse one with
- * `undelivered` or `rejected`.
- */
+/** Whether an operator accepted the message. It may refuse by `undelivered` or `rejected`. */
 const provesHandover = (fact: MessageFact): boolean =>
   fact.type === 'MessageSent' ||
   fact.type === 'MessageDelivered' ||
@@ -281,10 +275,7 @@ export const fold = (rows: ReadonlyMap<string, MessageRow>, facts: Iterable<Mess
   return { accepted, updated, unaccepted, history, operatorIds, events, batches, stats, charges }
 }
 
-/**
- * Columns that follow from the other fields: whether the status is final, its rank, and the final
- * price.
- */
+/** Columns that follow from other fields: final or not, rank, and final price. */
 export const derivedColumns = (row: MessageRow) => ({
   final: isFinal(row.status),
   rank: rank(row.status, row.reason),

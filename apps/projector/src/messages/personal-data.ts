@@ -14,10 +14,7 @@ interface Payload {
   readonly variables?: object
 }
 
-/**
- * Parses a payload; `null` when it is invalid. Written by hand: a schema took as long as the
- * decryption.
- */
+/** Parses a payload, or `null`. By hand, because a schema took as long as the decryption. */
 const parsePayload = (plain: Buffer): Payload | null => {
   let parsed: unknown
   try {

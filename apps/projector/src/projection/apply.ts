@@ -94,10 +94,7 @@ export interface ApplyOptions {
   readonly isWanted: () => boolean
 }
 
-/**
- * `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. Both applied
- * nothing.
- */
+/** `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. */
 export type ApplyResult = 'applied' | 'superseded' | 'abandoned'
 
 /** A dead letter must be in Kafka before its partition continues. No client waits for it. */
@@ -206,10 +203,7 @@ export const makeApply = Effect.fnUntraced(function* ({
     return 'applied' as const
   })
 
-  /**
-   * `deadLettered`: records that are dead letters already, because a bisected batch is decoded
-   * again.
-   */
+  /** `deadLettered`: dead letters so far. A bisected batch is decoded again. */
   const apply = (
     batch: TransactionBatch,
     rejected: RejectedRecords,

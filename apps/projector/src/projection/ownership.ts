@@ -73,10 +73,7 @@ export const pauseAll = (sources: ReadonlyMap<string, string>, { assignment, con
 export class GapDetector {
   readonly #gaps = new Map<string, number>()
 
-  /**
-   * Returns whether the records before the gap are missing for good. `nextOffset`: where the gap
-   * begins.
-   */
+  /** Whether the records are missing for good. `nextOffset`: where the gap begins. */
   isPermanent(source: string, partition: number, nextOffset: number): boolean {
     const key = `${source}/${partition}`
     if (this.#gaps.get(key) === nextOffset) return true

@@ -56,17 +56,11 @@ const END_WITHIN_MS = 5000
 const REACQUIRE_AFTER_MS = 500
 
 export interface Projector {
-  /**
-   * True while the consumer works and the member owns every partition that the group assigned to
-   * it.
-   */
+  /** True while the consumer works and the member owns every assigned partition. */
   readonly isHealthy: Effect.Effect<boolean>
 }
 
-/**
- * Runs a projector until the scope closes. Then it leaves the group and finishes transactions in
- * progress.
- */
+/** Runs a projector until the scope closes. Then it finishes transactions in progress. */
 export const makeProjector = Effect.fnUntraced(function* (
   options: ProjectorOptions,
 ): Effect.fn.Return<

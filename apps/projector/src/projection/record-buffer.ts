@@ -6,10 +6,7 @@
 import type { IncomingRecord } from '@hub/kafka'
 import type { Checkpoint } from '../tables/checkpoints.ts'
 
-/**
- * A partition that this member owns, by the epoch of its checkpoint. A later ownership is another
- * object.
- */
+/** A partition that this member owns. A later ownership is another object. */
 export interface OwnedPartition {
   /** The topic in Kafka, with the prefix of the deployment. */
   readonly source: string
@@ -98,10 +95,7 @@ export class RecordBuffer {
     this.#size = 0
   }
 
-  /**
-   * Adds a partition. `from` is the first offset to ingest: the checkpoint, unless its records have
-   * expired.
-   */
+  /** Adds a partition. `from`: the checkpoint, or a later offset if records have expired. */
   addPartition(source: string, checkpoint: Checkpoint, from: number): void {
     this.#partitions.set(keyOf(source, checkpoint.partition), {
       ...checkpoint,

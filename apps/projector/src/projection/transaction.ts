@@ -54,10 +54,7 @@ export const checkpointsAfter = (advances: ReadonlyArray<CheckpointAdvance>) =>
 /** What the records of a transaction batch mean for the read models. */
 export interface DecodedBatch {
   readonly advances: ReadonlyArray<CheckpointAdvance>
-  /**
-   * Lane facts before log facts: a message whose acceptance is in the same batch then need not wait
-   * for it.
-   */
+  /** Lane facts before log facts, so that an acceptance precedes facts of its batch. */
   readonly facts: ReadonlyArray<MessageFact>
   readonly seals: ReadonlyArray<BatchSealed>
   /** By message id, for the messages that are accepted in this batch. */
@@ -114,10 +111,7 @@ const writeMessages = (q: Queries, changes: Changes, encrypted: DecodedBatch['pe
   ]
 }
 
-/**
- * Statements for the aggregates. Projectors share these rows, so every transaction uses this order
- * of tables.
- */
+/** Statements for the aggregates, in the order of tables that every transaction uses. */
 const writeAggregates = (
   q: Queries,
   { batches, charges, stats }: Changes,

@@ -21,10 +21,7 @@ const LINGER = Duration.millis(50)
 /** From this size on, the commit is a small part of the cost, and the batch does not wait. */
 const LINGER_BELOW = 200
 
-/**
- * Full batches that may be buffered: one is fetched while another is applied. With more, fetching
- * pauses.
- */
+/** Full batches to buffer: one is fetched while another is applied. */
 const BUFFERED_BATCHES = 1
 
 export class Worker {
@@ -72,10 +69,7 @@ export class Worker {
     this.#work.openUnsafe()
   }
 
-  /**
-   * Whether the result of a batch still matters: the process runs, and the member owns its
-   * partitions.
-   */
+  /** Whether the process runs and the member still owns the partitions of a batch. */
   isWanted(batch: TransactionBatch): boolean {
     return !this.#ending && batch.every(({ owned }) => this.buffer.owns(owned))
   }

@@ -156,10 +156,7 @@ export const takeSnapshot = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '60s', true), set_config('idle_in_transaction_session_timeout', '60s', true)`
 }
 
-/**
- * Compares all tables in the snapshot of this transaction. Returns `null` when `isWanted` becomes
- * false.
- */
+/** Compares all tables in the snapshot. Returns `null` when `isWanted` becomes false. */
 export const compareTables = async (
   q: Queries,
   bounds: Bounds,

@@ -15,19 +15,13 @@ const DAY = 24 * 3_600_000
  */
 const APPENDED_WITHIN = DAY
 
-/**
- * After this, aggregates no longer change: operator ids are kept for 90 days, and late reports need
- * them.
- */
+/** After this, aggregates no longer change: late reports need operator ids (90 days). */
 const SETTLED_AFTER = ACCEPTANCE_AFTER_ID_MS + 95 * DAY
 
 export interface Horizon {
   /** The start of a month: messages with an id from then on are rebuilt. `null`: all. */
   readonly since: number | null
-  /**
-   * The start of a day: batches and statistics from then on are rebuilt. No older message
-   * contributes to them. `null`: all.
-   */
+  /** The start of a day. Batches and statistics from then on are rebuilt; `null`: all. */
   readonly sumsSince: number | null
 }
 

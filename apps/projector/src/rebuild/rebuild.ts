@@ -53,15 +53,9 @@ const MAX_BATCH_RECORDS = 2000
 const RETRY_PAUSE = Duration.seconds(1)
 /** The pause while no record is ready. */
 const READ_PAUSE = Duration.millis(20)
-/**
- * The live projection has priority: the rebuild rests after each batch as long as the batch took,
- * up to this.
- */
+/** The rebuild rests after each batch as long as the batch took, up to this. */
 const MAX_REST_MS = 500
-/**
- * With this many records left for the live projection (a few seconds of its work), the rebuild
- * waits.
- */
+/** The rebuild waits while the live projection lags by this (a few seconds of work). */
 const MAX_LIVE_LAG = 10_000
 const CHECK_LAG_EVERY_MS = 1000
 
@@ -78,10 +72,7 @@ const STOPPED_TRANSACTION = { deadline: Duration.seconds(9) }
 /** Payload keys in the log live for two days. Older payloads are not decrypted. */
 const PAYLOAD_LIFETIME_MS = 3 * 24 * 3_600_000
 
-/**
- * A comparison reads every row once. A longer one indicates a fault, and its snapshot blocks
- * vacuum.
- */
+/** A comparison reads every row once. A longer one is a fault: its snapshot blocks vacuum. */
 const COMPARISON_TRANSACTION = { deadline: Duration.hours(12) }
 const PREPARATION_TRANSACTION = { deadline: Duration.hours(1) }
 
@@ -119,10 +110,7 @@ export const makeRebuild = Effect.fnUntraced(function* (dependencies: RebuildDep
   const maxBatchRecords = dependencies.maxBatchRecords ?? MAX_BATCH_RECORDS
   const maxRemaining = Math.min(MAX_REMAINING, maxBatchRecords)
 
-  /**
-   * For each partition, the offset at which the rebuild must stop: the position of the live
-   * projection.
-   */
+  /** For each partition, where the rebuild must stop: the live position. */
   const endsAt = (live: ReadonlyArray<Checkpoint>) => {
     const ends = new Map(live.map((checkpoint) => [keyOf(checkpoint), checkpoint.position]))
     return (owned: OwnedPartition): number => ends.get(keyOf(owned)) ?? 0

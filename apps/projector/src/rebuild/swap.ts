@@ -12,10 +12,7 @@ import { type Horizon, uuidFloor } from './horizon.ts'
  */
 const PROJECTION_WITHIN = '2s'
 
-/**
- * How long to wait for a vacuum: longer than PostgreSQL needs to cancel an automatic one
- * (`deadlock_timeout`, 1 s).
- */
+/** Longer than PostgreSQL needs to cancel an automatic vacuum (`deadlock_timeout`, 1 s). */
 const MAINTENANCE_WITHIN = '3s'
 
 /**
@@ -60,10 +57,7 @@ export const copyStats = async (q: Queries, before: number): Promise<void> => {
     ON CONFLICT DO NOTHING`
 }
 
-/**
- * Prepares the rebuilt tables for reads: adds the partitions of new months, and statistics for the
- * planner.
- */
+/** Prepares the rebuilt tables: partitions of new months, statistics for the planner. */
 export const prepareSwap = async (q: Queries): Promise<void> => {
   await q`SELECT set_config('statement_timeout', '30min', true)`
   await q`SELECT command.extend_rebuild()`
@@ -85,10 +79,7 @@ export const lockOutMaintenance = async (q: Queries): Promise<void> => {
   await q`LOCK TABLE ${liveTables(q)} IN SHARE UPDATE EXCLUSIVE MODE`
 }
 
-/**
- * Exchanges the tables. Call it when both are at the same positions, and stay there until the
- * transaction ends.
- */
+/** Exchanges the tables. Call it while both stay at the same positions. */
 export const swapTables = async (q: Queries, { since }: Horizon, operatorIdsFrom: number): Promise<void> => {
   await q`SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', ${READERS_WITHIN}, true)`
   await q`LOCK TABLE ${liveTables(q)} IN ACCESS EXCLUSIVE MODE`

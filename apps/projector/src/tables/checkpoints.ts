@@ -2,10 +2,7 @@
 import { type Queries, ReadCheckpoints, type SqlFragment } from '@hub/store'
 import { type ReadSchema, tableIn } from './read-schema.ts'
 
-/**
- * A partition. The topic name has no deployment prefix, so that checkpoints survive a change of the
- * prefix.
- */
+/** A partition. The topic has no deployment prefix, which may change. */
 export interface TopicPartition {
   readonly topic: string
   readonly partition: number
@@ -14,10 +11,7 @@ export interface TopicPartition {
 export interface Checkpoint extends TopicPartition {
   /** The next offset to apply. */
   readonly position: number
-  /**
-   * Rises with each new owner. A transaction of an earlier owner finds another epoch and changes
-   * nothing.
-   */
+  /** Rises with each new owner, so that transactions of earlier owners change nothing. */
   readonly epoch: number
   /** The highest epoch of a fence (`ShardOpened`) before `position`; 0 without one. */
   readonly fence: number
@@ -98,16 +92,10 @@ const selectAll = async (q: Queries, suffix: SqlFragment): Promise<ReadonlyArray
 /** The checkpoints of the live projection. */
 export const readCheckpoints = (q: Queries) => selectAll(q, q``)
 
-/**
- * The same, locked until the transaction ends: meanwhile the live projection applies nothing, and
- * no partition changes its owner.
- */
+/** The same, locked: no batch is applied and no owner changes until the transaction ends. */
 export const lockAllCheckpoints = (q: Queries) => selectAll(q, q`FOR UPDATE`)
 
-/**
- * When each partition (`topic/partition`) last moved, which is when its last record was applied;
- * ms.
- */
+/** When the last record of each partition (`topic/partition`) was applied; ms. */
 export const lastAppliedAt = async (q: Queries): Promise<ReadonlyMap<string, number>> => {
   const rows = await q<{ topic: string; partition: number; updated_at: Date }[]>`
     SELECT topic, partition, updated_at FROM read.checkpoints WHERE projection = ${ReadCheckpoints.PROJECTION}`

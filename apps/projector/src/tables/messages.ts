@@ -99,10 +99,7 @@ export const readMessages = async (
 const batchOf = ({ subject }: MessageRow): string | null =>
   subject === null || subject.batch === null ? null : batchUuid(subject.batch)
 
-/**
- * Writes all columns of messages whose acceptance is in this transaction, with or without an
- * earlier row.
- */
+/** Writes all columns of messages that are accepted in this transaction. */
 export const writeAccepted = (
   q: Queries,
   accepted: ReadonlyArray<{ readonly row: MessageRow; readonly fact: MessageAccepted }>,

@@ -9,10 +9,7 @@ export interface PersonalDataRow {
   readonly data: EncryptedPersonalData
 }
 
-/**
- * Writes new rows, except those that an erasure includes, however often their acceptance is read
- * (docs/decisions/0019).
- */
+/** Writes new rows, except those that an erasure includes (docs/decisions/0019). */
 export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalDataRow>) => q`
   INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)
   SELECT id, recipient::bytea, created_at, sealing_key, sealed::bytea

@@ -32,10 +32,7 @@ interface Row {
   readonly sums_since: Date | null
 }
 
-/**
- * Acquires the open rebuild that no projector executes. The tables of an ended rebuild must be
- * dropped first.
- */
+/** Acquires the open rebuild. The tables of an ended rebuild must be dropped first. */
 export const acquireRebuild = async (q: Queries, owner: string): Promise<RebuildLease | null> => {
   const [row] = await q<Row[]>`
     UPDATE command.rebuilds
@@ -124,10 +121,7 @@ export const endRebuild = async (
   return count === 1
 }
 
-/**
- * Drops the tables that an ended rebuild left in the schema `rebuild`. Returns whether there were
- * any.
- */
+/** Drops the tables of an ended rebuild. Returns whether there were any. */
 export const dropEndedRebuild = async (q: Queries): Promise<boolean> => {
   const rows = await q<{ id: string }[]>`
     SELECT id FROM command.rebuilds WHERE ended_at IS NOT NULL AND cleared_at IS NULL FOR UPDATE SKIP LOCKED`

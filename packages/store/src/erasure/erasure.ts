@@ -35,10 +35,7 @@ const APPLIED_WITHIN_MS = 24 * HOUR_MS
 /** How often the job looks for interrupted erasures, and for erasures that can finish. */
 const JOB_INTERVAL_MS = 10 * 60_000
 
-/**
- * Ledger rows that one step reads. Erasures are rare, so the ledger has no index by recipient for
- * them.
- */
+/** Ledger rows that one step reads: the ledger has no index by recipient. */
 const LEDGER_ROWS_PER_STEP = 20_000
 
 const NIL = '00000000-0000-0000-0000-000000000000'
@@ -150,10 +147,7 @@ const destroyKeys = async (q: Queries, row: Row, now: number): Promise<void> => 
   if (removed.count > 0) await addToReceipt(q, row.id, { sealingKeys: removed.count })
 }
 
-/**
- * Until when data that was encrypted before the request can be decrypted: the end of the last key
- * involved.
- */
+/** Until when data from before the request can be decrypted: the end of its last key. */
 const readableUntil = async (q: Queries, row: Row): Promise<Date> => {
   const [found] = await q<{ until: Date | null }[]>`
     SELECT greatest(
@@ -165,10 +159,7 @@ const readableUntil = async (q: Queries, row: Row): Promise<Date> => {
   return new Date(Math.max(earliest, found?.until?.getTime() ?? 0))
 }
 
-/**
- * `more`: another step follows. `cleared`: the stored data is removed, keys remain. `finished`: the
- * keys ended.
- */
+/** `more`: another step follows. `cleared`: only keys remain. `finished`: they ended. */
 type Progress = 'more' | 'cleared' | 'finished'
 
 /** One step of an erasure. The caller has locked its row. */

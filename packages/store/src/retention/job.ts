@@ -23,10 +23,7 @@ export interface Job {
   readonly step: (q: Queries, now: number, position: string | null) => Promise<Step>
 }
 
-/**
- * Rows of one step, which takes some tens of milliseconds. So other transactions hardly wait for
- * it.
- */
+/** Rows of one step: some tens of milliseconds, so that others hardly wait. */
 export const ROWS_PER_STEP = 2000
 
 /** The result of the last step of a run. */

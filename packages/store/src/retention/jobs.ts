@@ -48,10 +48,7 @@ const oldest = async (
   return first !== undefined && endOf(first.period) <= before ? first : null
 }
 
-/**
- * Deletes old rows of the default partition, which contains the rows of missing partitions. `key`:
- * an id column.
- */
+/** Deletes old rows of the default partition. `key`: an id column. */
 const clearDefault = async (q: Queries, table: string, key: string, before: number): Promise<number> => {
   const rows = await q`
     DELETE FROM ${q(`${table}_default`)} WHERE ctid IN (
@@ -60,10 +57,7 @@ const clearDefault = async (q: Queries, table: string, key: string, before: numb
   return rows.count
 }
 
-/**
- * Drops the months that ended before a time, one per step. Then deletes old rows of the default
- * partition.
- */
+/** Drops old months, one per step, then deletes old rows of the default partition. */
 const dropMonths = async (q: Queries, table: string, key: string, before: number): Promise<Step> => {
   const month = await oldest(q, table, before)
   if (month !== null) {

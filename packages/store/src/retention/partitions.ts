@@ -14,10 +14,7 @@ export interface Partition {
   readonly period: string
 }
 
-/**
- * The partitions of a table without the default partition, oldest first. `table`: the qualified
- * name.
- */
+/** The partitions of a table, oldest first, without the default partition. */
 export const partitionsOf = async (q: Queries, table: string): Promise<ReadonlyArray<Partition>> => {
   const rows = await q<{ table: string; period: string }[]>`
     SELECT n.nspname || '.' || c.relname AS table, substring(c.relname FROM '_([0-9]{6,8})$') AS period

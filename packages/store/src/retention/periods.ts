@@ -17,10 +17,7 @@ export const personalDataCutoff = (now: number): number => yearsBefore(now, 1)
 /** De-identified records with their history, events and webhook attempt logs: three years. */
 export const recordsCutoff = (now: number): number => yearsBefore(now, 3)
 
-/**
- * Operator ids of messages, which match late delivery reports: 90 days, as long as raw reports are
- * kept.
- */
+/** Operator ids, which match late reports: 90 days, as long as raw reports. */
 export const operatorIdsCutoff = (now: number): number => now - 90 * DAY
 
 /**

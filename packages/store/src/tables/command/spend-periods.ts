@@ -23,10 +23,7 @@ export interface CrossedThreshold extends AccountPeriod {
   readonly softThresholdPercent: number
 }
 
-/**
- * Whether period `p` with settings `s` has crossed the soft threshold and nobody has recorded the
- * event.
- */
+/** Whether period `p` (settings `s`) has crossed the threshold without an event yet. */
 const isCrossed = (q: Queries) => q`
   NOT p.threshold_told
   AND p.spent * 100 >= s.spend_limit * coalesce(s.soft_threshold_percent, ${DEFAULT_SOFT_THRESHOLD_PERCENT}::integer)`

@@ -17,10 +17,7 @@ export interface Position {
   readonly position: number
 }
 
-/**
- * The positions of all partitions. Read them before the read models: the models are then at least
- * as new as the positions say.
- */
+/** Read the positions before the read models, which are then at least as new. */
 export const readPositions = async (q: Queries): Promise<ReadonlyArray<Position>> =>
   q<Position[]>`
     SELECT topic, partition, position::float8 AS position FROM read.checkpoints WHERE projection = ${PROJECTION}`
