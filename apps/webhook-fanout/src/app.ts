@@ -15,7 +15,7 @@ import { metrics } from './metrics.ts'
 import { FanoutStore } from './store/store.port.ts'
 import { runClearing } from './subscriptions/clearing.ts'
 
-export interface FanoutOptions {
+interface FanoutOptions {
   /** `HUB_TOPIC_PREFIX`. */
   readonly prefix: string
   readonly memberFile?: string

@@ -37,8 +37,6 @@ export interface WebhookUrl {
   readonly path: string
   /** Lower case, without brackets, without a trailing dot. */
   readonly host: string
-  /** 0 when `host` is a name. */
-  readonly family: 0 | 4 | 6
 }
 
 /**
@@ -66,12 +64,7 @@ export const readWebhookUrl = (text: string): WebhookUrl | UrlRefused => {
   if (url.username !== '' || url.password !== '' || HAS_USERINFO.test(text)) return urlRefused('credentials')
   const host = canonicalHost(url.hostname)
   if (host === '' || url.port === '0') return urlRefused('not_a_url')
-  return {
-    origin: url.origin,
-    path: url.pathname + url.search,
-    host,
-    family: isIP(host) as 0 | 4 | 6,
-  }
+  return { origin: url.origin, path: url.pathname + url.search, host }
 }
 
 /**

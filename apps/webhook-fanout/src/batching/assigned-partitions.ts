@@ -28,7 +28,7 @@ interface AssignedPartition {
   readonly stop: () => void
 }
 
-export interface AssignedPartitionsOptions {
+interface AssignedPartitionsOptions {
   readonly topic: string
   readonly deliverer: Deliverer
   readonly supervise: Supervisor['supervise']
@@ -151,5 +151,3 @@ export const makeAssignedPartitions = Effect.fnUntraced(function* (options: Assi
     },
   }
 })
-
-export type AssignedPartitions = Effect.Success<ReturnType<typeof makeAssignedPartitions>>

@@ -33,7 +33,7 @@ interface Buffer {
   readonly addedAt: Array<number>
 }
 
-export interface CollectorOptions {
+interface CollectorOptions {
   readonly batchEvents: number
   readonly batchWindowMs: number
 }

@@ -37,14 +37,14 @@ import type { Subscription } from '../subscriptions/subscription.ts'
 import { Collector } from './collector.ts'
 
 /** The consumer of the partition. */
-export interface PartitionConsumer {
+interface PartitionConsumer {
   readonly pause: () => void
   readonly resume: () => void
   /** Commits the position to Kafka. Only lag monitoring uses it. */
   readonly commit: (position: number) => Effect.Effect<void>
 }
 
-export interface PartitionOptions {
+interface PartitionOptions {
   readonly ownership: Ownership
   /** The first offset to read. */
   readonly startAt: number

@@ -16,7 +16,7 @@ export interface SlotHolder {
   readonly hasWork: boolean
 }
 
-export interface SlotLimits {
+interface SlotLimits {
   readonly inFlight: number
   readonly inFlightFailing: number
   readonly inFlightEach: number

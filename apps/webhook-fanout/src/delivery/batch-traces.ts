@@ -24,7 +24,7 @@ export const traceparentsOf = (
   return traceparents.length === 0 ? {} : { traceparents }
 }
 
-export interface AttemptTrace {
+interface AttemptTrace {
   /** The header for the receiver. */
   readonly traceparent: string
   readonly ended: (result: DeliveryResult) => void

@@ -23,7 +23,7 @@ import { makeReadyQueues, TROUBLE_PAUSE_MS } from './ready-queues.ts'
 import { makeWakeSignal } from './wake-signal.ts'
 
 /** What the deliverer needs from the process and the partitions. */
-export interface DeliveryHost {
+interface DeliveryHost {
   /** No other process can own the partitions now. Checked when attempts begin. */
   readonly mayBegin: () => boolean
   /** Passes an outcome to the recorder, which calls `recorded` afterwards. */

@@ -3,7 +3,7 @@ import type { FailureReason } from '@hub/webhooks'
 import type { PendingBatch } from './pending-batch.ts'
 
 /** Reasons in the delivery log without an attempt. Source: contract, Webhook subscription. */
-export type ExpiryReason = 'retry_window_expired' | 'retry_window_expired_while_disabled'
+type ExpiryReason = 'retry_window_expired' | 'retry_window_expired_while_disabled'
 
 export interface Outcome {
   /** UUID of the subscription. */

@@ -17,7 +17,7 @@ import { makeWakeSignal } from './wake-signal.ts'
 /** The pause after PostgreSQL or this process prevented a read or an attempt, ms. */
 export const TROUBLE_PAUSE_MS = 1000
 
-export interface ReadyQueuesHost {
+interface ReadyQueuesHost {
   /** A queue may have changed: attempts may begin. */
   readonly onReady: (subscription: Subscription) => void
   /** A batch of a disabled subscription whose retry window has closed. */
@@ -170,5 +170,3 @@ export const makeReadyQueues = Effect.fnUntraced(function* (host: ReadyQueuesHos
     wakeAt,
   }
 })
-
-export type ReadyQueues = Effect.Success<ReturnType<typeof makeReadyQueues>>

@@ -1,7 +1,7 @@
 /** Lets one fiber wait for a time or a notification, whichever comes first, without polling. */
 import { Clock, Effect, Latch } from 'effect'
 
-export interface WakeSignal {
+interface WakeSignal {
   /** Ends the current wait, or the next one. */
   readonly notify: () => void
   /** Waits until `at` (milliseconds since the epoch; `null`: no limit) or a notification. */

@@ -25,7 +25,7 @@ export interface OutcomeRecorder {
   readonly run: Effect.Effect<never, PartitionLost>
 }
 
-export interface RecorderOptions {
+interface RecorderOptions {
   readonly ownership: Ownership
   /** Learns what is recorded. */
   readonly deliverer: Pick<Deliverer, 'recorded'>

@@ -44,7 +44,7 @@ export const insertAttempts = async (q: Queries, attempts: ReadonlyArray<NewAtte
 }
 
 /** The attempt of a test delivery. Ids are UUIDs. */
-export interface TestAttempt {
+interface TestAttempt {
   readonly id: string
   readonly endpoint: string
   readonly batch: string

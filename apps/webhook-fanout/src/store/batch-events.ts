@@ -4,7 +4,7 @@
  */
 import { type Queries, sqlArray } from '@hub/store'
 
-export interface BatchEvent {
+interface BatchEvent {
   readonly endpoint: string
   readonly event: string
 }

@@ -34,7 +34,7 @@ export const insertBatches = (q: Queries, partition: number, rows: ReadonlyArray
   )}`
 
 /** A batch (UUID) before and after an outcome. */
-export interface BatchChange {
+interface BatchChange {
   readonly uuid: string
   readonly before: BatchDeliveryState
   readonly after: BatchDeliveryState

@@ -118,7 +118,7 @@ export const updateHealth = (q: Queries, id: string, health: EndpointHealth) => 
   WHERE id = ${id}`
 
 /** The failure that disabled a subscription. */
-export interface Disabled {
+interface Disabled {
   readonly at: number
   readonly reason: string
   /** UUID. */

@@ -1,36 +1,19 @@
 /** `webhooks.redeliveries`: requested redeliveries. The fan-out writes their progress. */
-import { encodeId, type Mode } from '@hub/domain'
+import { encodeId } from '@hub/domain'
 import type { Queries } from '@hub/store'
 import type { NewBatch, OpenRedelivery, RedeliveryProgress } from './store.port.ts'
 
-interface RedeliveryRow {
-  readonly id: string
-  readonly endpoint_id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly after_sequence: string
-  readonly created_before: Date
-  readonly pending: number
-}
-
-/** Those that are not finished, oldest first, at most a hundred. */
+/** Those that are not finished, oldest first, at most 100. */
 export const selectOpenRedeliveries = async (q: Queries): Promise<ReadonlyArray<OpenRedelivery>> => {
-  const rows = await q<RedeliveryRow[]>`
-    SELECT r.id, r.endpoint_id, e.account, e.mode, r.after_sequence, r.created_before,
+  const rows = await q<OpenRedelivery[]>`
+    SELECT r.id, r.endpoint_id AS endpoint, e.account, e.mode, r.after_sequence::float8 AS "afterSequence",
+           (extract(epoch FROM r.created_before) * 1000)::float8 AS "createdBefore",
            (SELECT count(*) FROM webhooks.batches b
              WHERE b.endpoint_id = e.id AND b.redelivery = r.id)::integer AS pending
       FROM webhooks.redeliveries r JOIN webhooks.endpoints e ON e.id = r.endpoint_id
      WHERE r.finished_at IS NULL AND e.deleted_at IS NULL
      ORDER BY r.requested_at LIMIT 100`
-  return rows.map((row) => ({
-    id: row.id,
-    endpoint: row.endpoint_id,
-    account: encodeId('acc', row.account),
-    mode: row.mode,
-    afterSequence: Number(row.after_sequence),
-    createdBefore: row.created_before.getTime(),
-    pending: row.pending,
-  }))
+  return rows.map((row) => ({ ...row, account: encodeId('acc', row.account) }))
 }
 
 export const moveRedelivery = (

@@ -8,7 +8,7 @@ import { movePosition } from './positions.ts'
 import { moveRedelivery } from './redeliveries.ts'
 import type { NewBatch, Ownership, RedeliveryProgress, StoredBatch } from './store.port.ts'
 
-export interface BatchesToStore {
+interface BatchesToStore {
   readonly position: number
   readonly batches: ReadonlyArray<NewBatch>
   readonly redelivery: RedeliveryProgress | null

@@ -20,7 +20,7 @@ const REDELIVERY_BATCHES = 200
 /** Clocks of processes differ by less: an event created later was appended later. */
 const CLOCK_SKEW_MS = 60_000
 
-export interface ReplayOptions {
+interface ReplayOptions {
   readonly ownership: Ownership
   readonly subscriptions: Pick<SubscriptionRegistry, 'get' | 'offer'>
   /** The stored position: a replay does not move it. */

@@ -6,7 +6,7 @@ import type { Deliverer } from '../delivery/deliverer.ts'
 import { FanoutStore, type StoredBatch } from '../store/store.port.ts'
 import { Subscription, type SubscriptionRecord } from './subscription.ts'
 
-export interface RegistryOptions {
+interface RegistryOptions {
   readonly partition: number
   readonly deliverer: Pick<Deliverer, 'open' | 'changed' | 'close' | 'offer'>
   /** A subscription was deleted. */
