@@ -1,4 +1,4 @@
-/** A pool whose connections break: of what was under way nothing is believed, and nothing of it is left in what comes next. */
+/** The pool when connections break: statements in progress fail, and do not affect later statements. */
 import { assert, describe, it } from '@effect/vitest'
 import { type BlockableProxy, blockableProxy, eventually, freshDatabase } from '@hub/testkit'
 import { Deferred, Effect, Fiber, Redacted } from 'effect'
@@ -8,7 +8,7 @@ import { makeSql, type Queries, type SqlShape, type StorageError } from './index
 const { drop, url } = await freshDatabase()
 afterAll(drop)
 
-/** One connection, so that a statement meets what the last one has left. */
+/** One connection, so that a statement runs on the connection of the statement before. */
 const oneConnection = (to: string, name = 'pool-test') => makeSql(Redacted.make(to), 1, name)
 
 const answers = (sql: SqlShape) =>
@@ -45,11 +45,11 @@ const breakUnder = Effect.fnUntraced(function* (
 })
 
 describe('a statement', () => {
-  it.live('has all of its rows, from the first, behind one that failed among its own', () =>
+  it.live('has all of its rows after a statement that failed between its rows', () =>
     Effect.gen(function* () {
       const sql = yield* oneConnection(url)
       yield* answers(sql)
-      // Sent together: the second is on its way before the first has failed, at its fourth row.
+      // The statements are sent together: the second is sent before the first fails at its fourth row.
       const [failed, rows, one] = yield* sql.run((q) =>
         Promise.all([
           q`SELECT 1 / (4 - n) AS row FROM generate_series(1, 10) AS n`.catch(
@@ -66,51 +66,49 @@ describe('a statement', () => {
   )
 
   for (const how of WAYS) {
-    it.live(
-      `is answered on a new connection after the last one broke (${how}) in the middle of an answer`,
-      () =>
-        Effect.gen(function* () {
-          const proxy = yield* blockableProxy(url)
-          const name = `pool-test-answer-${how}`
-          const sql = yield* oneConnection(proxy.url, name)
-          // Rows are on their way by the time at which it sleeps.
-          const rows = sql.run(
-            (q) =>
-              q`SELECT repeat('x', 1000), pg_sleep(CASE n WHEN 100 THEN 60 ELSE 0 END) FROM generate_series(1, 100) AS n`,
-            { deadline: '20 seconds' },
-          )
-          yield* breakUnder(proxy, how, name, rows)
-          assert.deepStrictEqual([...(yield* answers(sql))], [{ n: 1 }, { n: 2 }, { n: 3 }])
-        }),
+    it.live(`gets a new connection after the last one broke (${how}) during a result`, () =>
+      Effect.gen(function* () {
+        const proxy = yield* blockableProxy(url)
+        const name = `pool-test-answer-${how}`
+        const sql = yield* oneConnection(proxy.url, name)
+        // Some rows are sent before the statement sleeps.
+        const rows = sql.run(
+          (q) =>
+            q`SELECT repeat('x', 1000), pg_sleep(CASE n WHEN 100 THEN 60 ELSE 0 END) FROM generate_series(1, 100) AS n`,
+          { deadline: '20 seconds' },
+        )
+        yield* breakUnder(proxy, how, name, rows)
+        assert.deepStrictEqual([...(yield* answers(sql))], [{ n: 1 }, { n: 2 }, { n: 3 }])
+      }),
     )
   }
 })
 
-describe('a connection that breaks while it is made', () => {
-  it.live('fails who waits for it, and nothing else', () =>
+describe('a connection that breaks', () => {
+  it.live('fails only its callers if it breaks while it is opened', () =>
     Effect.gen(function* () {
       const proxy = yield* blockableProxy(url)
       const sql = yield* oneConnection(proxy.url)
       yield* answers(sql)
       proxy.endAfterFirstPacket()
       proxy.reset()
-      // Whatever the first thing is that a new connection asks for: nobody but the caller hears of its failure.
+      // Whatever a new connection sends first, only the caller gets the error.
       for (let round = 0; round < 3; round++) {
         assert.strictEqual((yield* Effect.flip(answers(sql)))._tag, 'StorageUnavailable')
       }
     }),
   )
 
-  it.live('leaves the others to end what they are at', () =>
+  it.live('lets other connections finish their work', () =>
     Effect.gen(function* () {
       const sql = yield* makeSql(Redacted.make(url), 2, 'pool-test')
       const begun = yield* Deferred.make<number>()
-      const told = Promise.withResolvers<void>()
+      const continued = Promise.withResolvers<void>()
       const pidOf = async (q: Queries) => (await q<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`)[0]!.pid
       const unharmed = yield* Effect.forkChild(
         sql.transaction(async (q) => {
           Deferred.doneUnsafe(begun, Effect.succeed(await pidOf(q)))
-          await told.promise
+          await continued.promise
           return pidOf(q)
         }),
       )
@@ -118,12 +116,12 @@ describe('a connection that breaks while it is made', () => {
       const ended = yield* Effect.flip(sql.run((q) => q`SELECT pg_terminate_backend(pg_backend_pid())`))
       assert.strictEqual(ended._tag, 'StorageUnavailable')
       assert.lengthOf(yield* answers(sql), 3)
-      told.resolve()
+      continued.resolve()
       assert.strictEqual(yield* Fiber.join(unharmed), pid)
     }),
   )
 
-  it.live('has arrays read and written by whoever comes after it', () =>
+  it.live('is replaced by a connection that reads and writes arrays', () =>
     Effect.gen(function* () {
       const proxy = yield* blockableProxy(url)
       const sql = yield* oneConnection(proxy.url)
@@ -132,7 +130,7 @@ describe('a connection that breaks while it is made', () => {
       )
       assert.deepStrictEqual((yield* arrays)[0]?.all, ['a', 'b', 'c'])
       proxy.end()
-      // The first may still go to the connection that is about to end.
+      // The first statement may still use the connection that is about to close.
       const again = yield* Effect.retry(arrays, { times: 1 })
       assert.deepStrictEqual(again[0]?.all, ['a', 'b', 'c'])
     }),
@@ -141,7 +139,7 @@ describe('a connection that breaks while it is made', () => {
 
 describe('a transaction whose connection breaks', () => {
   for (const how of WAYS) {
-    it.live(`(${how}) under a statement fails, and the next one finds a connection`, () =>
+    it.live(`fails during a statement (${how}), and the next one gets a connection`, () =>
       Effect.gen(function* () {
         const proxy = yield* blockableProxy(url)
         const name = `pool-test-transaction-${how}`
@@ -157,33 +155,33 @@ describe('a transaction whose connection breaks', () => {
       }),
     )
 
-    it.live(`(${how}) while it waits for something else fails, whatever it does then`, () =>
+    it.live(`fails between statements (${how}), whatever its body does then`, () =>
       Effect.gen(function* () {
         const proxy = yield* blockableProxy(url)
         const sql = yield* oneConnection(proxy.url)
-        for (const rest of ['asks again', 'ends', 'fails'] as const) {
+        for (const rest of ['sends a statement', 'ends', 'fails'] as const) {
           const begun = yield* Deferred.make<void>()
-          const told = Promise.withResolvers<void>()
+          const continued = Promise.withResolvers<void>()
           let refused: unknown = null
           const broken = yield* Effect.forkChild(
             Effect.flip(
               sql.transaction(async (q) => {
                 await q`SELECT 1`
                 Deferred.doneUnsafe(begun, Effect.void)
-                await told.promise
-                if (rest === 'asks again') await q`SELECT 1`.catch((error) => (refused = error))
-                if (rest === 'fails') throw new Error('as it is')
+                await continued.promise
+                if (rest === 'sends a statement') await q`SELECT 1`.catch((error) => (refused = error))
+                if (rest === 'fails') throw new Error('The body failed.')
               }),
             ),
           )
           yield* Deferred.await(begun)
           proxy[how]()
           assert.strictEqual((yield* Fiber.join(broken))._tag, 'StorageUnavailable')
-          // What the body does now goes nowhere: not to PostgreSQL, and not to an end of the process.
-          told.resolve()
+          // The rest of the body must not reach PostgreSQL, and must not end the process.
+          continued.resolve()
           const [row] = yield* sql.transaction((q) => q<{ one: number }[]>`SELECT 1 AS one`)
           assert.strictEqual(row?.one, 1, rest)
-          if (rest === 'asks again') assert.isNotNull(refused)
+          if (rest === 'sends a statement') assert.isNotNull(refused)
         }
       }),
     )
