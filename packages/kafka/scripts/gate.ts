@@ -1,7 +1,8 @@
 /**
  * The gate of the record schemas, a step of `npm run verify`. It fails when a version cannot read a
- * version before it (BACKWARD_TRANSITIVE), when a file does not match its fingerprint, or when a version
- * of an earlier commit is missing or changed. Without a git history it omits the last check.
+ * version before it (BACKWARD_TRANSITIVE), when a file does not match its fingerprint, or when a
+ * version of an earlier commit is missing or changed. Without a git history it omits the last
+ * check.
  */
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

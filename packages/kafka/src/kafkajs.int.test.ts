@@ -225,7 +225,7 @@ describe('a consumer without answers to its fetches', () => {
   )
 })
 
-/** Replaces a method of kafkajs until the scope closes, to produce faults that occur only by chance. */
+/** Replaces a method of kafkajs until the scope closes, to produce faults that are rare. */
 const replaceMethod = (
   method: 'resolveOffset' | 'getActiveTopicPartitions',
   instead: (original: Function) => Function,

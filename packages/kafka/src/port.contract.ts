@@ -1,6 +1,6 @@
 /**
- * The contract suite of the port. `memory.unit.test.ts` and `kafkajs.int.test.ts` run it. A new adapter
- * runs it too, with a layer of its services and a `TestKafka`.
+ * The contract suite of the port. `memory.unit.test.ts` and `kafkajs.int.test.ts` run it. A new
+ * adapter runs it too, with a layer of its services and a `TestKafka`.
  */
 import { assert, describe, it } from '@effect/vitest'
 import { Cause, Context, Data, Deferred, Effect, Exit, Fiber, Layer, Scope } from 'effect'
@@ -25,7 +25,7 @@ export const CONTRACT_PARTITIONS = 6
 export class TestKafka extends Context.Service<
   TestKafka,
   {
-    /** Creates topics with `CONTRACT_PARTITIONS` partitions, and deletes them when the scope closes. */
+    /** Creates topics with `CONTRACT_PARTITIONS` partitions. The scope deletes them. */
     readonly topics: (count: number) => Effect.Effect<ReadonlyArray<string>, never, Scope.Scope>
     /** A new group id. */
     readonly group: Effect.Effect<string>
@@ -72,7 +72,7 @@ const recordingHandler = () => {
       changed()
     },
     changed,
-    /** Resolves when the condition is true. It is checked whenever the handler receives something. */
+    /** Resolves when the condition is true. Every event of the handler checks it. */
     until: (condition: () => boolean) =>
       Effect.callback<void>((resume) => {
         const check = () => {
@@ -509,7 +509,8 @@ export const portContract = (
         const after = a.assignments.at(-1)!
         assert.deepStrictEqual(after.shards, [0, 1, 2, 3, 4, 5])
         assert.sameMembers([...after.retained], [...mine.shards])
-        // Retained shards keep their position. The others start at the committed offset, here the beginning.
+        // Retained shards keep their position. The others start at the committed offset, here the
+        // beginning.
         yield* a.until(() => a.records.length === 12)
         assert.sameMembers(a.values().slice(6), valuesOf(theirs.shards))
       }))
@@ -561,7 +562,8 @@ export const portContract = (
           offsets.map(({ committed }) => committed),
           [-1, -1],
         )
-        // The topic that was read ahead is not read again. The other topic starts at its committed offset.
+        // The topic that was read ahead is not read again. The other topic starts at its committed
+        // offset.
         yield* both('?')
         yield* b.until(() => b.records.length === 6)
         assert.sameMembers(b.values(), ['t5', 't5!', 't5?', 'o5', 'o5!', 'o5?'])

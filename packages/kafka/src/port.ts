@@ -1,6 +1,6 @@
 /**
- * The event-log port: all that the rest of the hub knows of Kafka. Every adapter passes the suite of
- * `port.contract.ts`.
+ * The event-log port: all that the rest of the hub knows of Kafka. Every adapter passes the suite
+ * of `port.contract.ts`.
  */
 import { Context, Data, type Effect, type Scope } from 'effect'
 
@@ -44,7 +44,7 @@ export interface IncomingRecord extends Position {
   readonly value: Uint8Array
 }
 
-/** Kafka did not confirm. A retry may append the record a second time: readers drop repeats by `id`. */
+/** Kafka did not confirm. A retry may append a record twice: readers drop repeats by `id`. */
 export class KafkaUnavailable extends Data.TaggedError('KafkaUnavailable')<{
   readonly reason: 'refused' | 'timeout' | 'rejected'
   readonly detail: string
@@ -54,9 +54,9 @@ export class EventLog extends Context.Service<
   EventLog,
   {
     /**
-     * Appends records with `acks=all`, in one produce request for each broker. Returns the position of
-     * each record, in the order of `records`. The calls of one process are sent one after the other, so
-     * their order is preserved. Fails within the deadline (default 1 s), without a retry.
+     * Appends records with `acks=all`, in one produce request for each broker. Returns the position
+     * of each record, in the order of `records`. The calls of one process are sent one after the
+     * other, so their order is preserved. Fails within the deadline (default 1 s), without a retry.
      */
     readonly append: (
       records: ReadonlyArray<OutgoingRecord>,
@@ -67,7 +67,7 @@ export class EventLog extends Context.Service<
   }
 >()('@hub/kafka/EventLog') {}
 
-/** The shards of a member after a (re)join. Shard *p* is partition *p* of every subscribed topic. */
+/** A member's shards after a (re)join. Shard *p* is partition *p* of every subscribed topic. */
 export interface Assignment {
   readonly generation: number
   readonly shards: ReadonlyArray<number>
@@ -97,27 +97,28 @@ export interface PartitionOffsets extends OffsetRange {
   readonly committed: number
 }
 
-/** What a handler may request from its group. The effects ask the broker; the other functions are synchronous. */
+/** The requests of a handler. The effects ask the broker; the other functions are synchronous. */
 export interface GroupControl {
   /**
-   * Continues at this offset (below 0: at the beginning) with the next fetch. Ignored where the member
-   * does not own the partition. An offset that is not in the log becomes the first offset of the log.
+   * Continues at this offset (below 0: at the beginning) with the next fetch. Ignored where the
+   * member does not own the partition. An offset that is not in the log becomes the first offset of
+   * the log.
    */
   readonly seek: (at: Position) => void
   readonly pause: (topic: string, partition: number) => void
   readonly resume: (topic: string, partition: number) => void
   readonly owns: (shard: number) => boolean
-  /** Requests the shards on standby: the group rebalances, and this member owns them. Ignored without such shards. */
+  /** Makes the group rebalance, and this member own its standby shards. Ignored without them. */
   readonly takeOver: () => void
   /**
-   * Whether no other member can own this member's shards: the group does not rebalance, and the last
-   * answered heartbeat is younger than the session timeout minus a margin, by the monotonic clock.
-   * Check it in the same tick as an action that must not happen twice.
+   * Whether no other member can own this member's shards: the group does not rebalance, and the
+   * last answered heartbeat is younger than the session timeout minus a margin, by the monotonic
+   * clock. Check it in the same tick as an action that must not happen twice.
    */
   readonly hasLease: () => boolean
-  /** Commits offsets (the next to read). Skips shards that the member does not own; fails without a lease. */
+  /** Commits the next offsets to read. Skips shards of other members; fails without a lease. */
   readonly commit: (positions: ReadonlyArray<Position>) => Effect.Effect<void, KafkaUnavailable>
-  /** The offsets of every subscribed topic of these shards. Fast: it uses the consumer's connections. */
+  /** The offsets of all topics of these shards. Fast: it uses the consumer's connections. */
   readonly offsets: (
     shards: ReadonlyArray<number>,
   ) => Effect.Effect<ReadonlyArray<PartitionOffsets>, KafkaUnavailable>
@@ -128,22 +129,23 @@ export interface GroupControl {
 /** A consumer of whole shards. */
 export interface GroupHandler {
   /**
-   * Runs synchronously between the join and the first fetch, so that it can pause a partition before it
-   * is read. It must `seek` each owned partition, or pause it until it has a position: after a join the
-   * position is the committed offset (the beginning where there is none), not the last position read.
-   * Shards in `assignment.retained` are an exception: they keep their position and their pause.
+   * Runs synchronously between the join and the first fetch, so that it can pause a partition
+   * before it is read. It must `seek` each owned partition, or pause it until it has a position:
+   * after a join the position is the committed offset (the beginning where there is none), not the
+   * last position read. Shards in `assignment.retained` are an exception: they keep their position
+   * and their pause.
    */
   readonly onAssigned: (assignment: Assignment, control: GroupControl) => void
   /**
-   * Runs before every (re)join, to finish the work in progress. The adapter waits at most 2.5 s, and
-   * delivers no batch meanwhile.
+   * Runs before every (re)join, to finish the work in progress. The adapter waits at most 2.5 s,
+   * and delivers no batch meanwhile.
    */
   readonly onRevoking: Effect.Effect<void>
   /**
-   * Gets the records of one partition in order, without a gap, from the position on. After a failure the
-   * same records are delivered again, after a pause. A partition has one batch in progress at most.
-   * A record that a newer version of the hub wrote (`newerSchemaOf`) is not delivered, nor is any record
-   * behind it: the partition waits until that version consumes it.
+   * Gets the records of one partition in order, without a gap, from the position on. After a
+   * failure the same records are delivered again, after a pause. A partition has one batch in
+   * progress at most. A record that a newer version of the hub wrote (`newerSchemaOf`) is not
+   * delivered, nor is any record behind it: the partition waits until that version consumes it.
    */
   readonly onBatch: (
     topic: string,
@@ -155,19 +157,19 @@ export interface GroupHandler {
 export interface GroupOptions {
   readonly group: string
   readonly topics: ReadonlyArray<string>
-  /** Keeps the member id over restarts, so that a restarted process can end its previous session. */
+  /** Keeps the member id, so that a restarted process can end its previous session. */
   readonly memberFile?: string
   /** Number of partitions with a batch in `onBatch` at once. Default 1. */
   readonly concurrency?: number
   /**
-   * A member that joins other members gets its shards in two steps. It first reads this topic ahead on
-   * standby, while their owners work on. It owns them when it calls `takeOver`. So no shard waits for a
-   * process that has just begun its recovery. Absent: it owns its shards at once.
+   * A member that joins other members gets its shards in two steps. It first reads this topic ahead
+   * on standby, while their owners work on. It owns them when it calls `takeOver`. So no shard
+   * waits for a process that has just begun its recovery. Absent: it owns its shards at once.
    */
   readonly standbyTopic?: string
   /** Milliseconds. Default 6000, the minimum of the broker. */
   readonly sessionTimeoutMs?: number
-  /** Bytes of one fetch of a partition. Default 512 KiB. One fetch never has more than 8 MiB in total. */
+  /** Bytes of a partition in one fetch. Default 512 KiB. A fetch has at most 8 MiB in total. */
   readonly maxBytesPerPartition?: number
   /** Milliseconds. Default 300. */
   readonly heartbeatMs?: number
@@ -178,9 +180,9 @@ export class ConsumerGroups extends Context.Service<
   {
     /**
      * Joins and consumes until the scope closes, then leaves the group. Returns after the first
-     * assignment. Fails when the first attempt to join fails, so that the caller can log it and retry.
-     * Replaces a kafkajs consumer that makes no progress although there are records, or whose heartbeats
-     * stop. The handler then sees `onRevoking` and a new assignment.
+     * assignment. Fails when the first attempt to join fails, so that the caller can log it and
+     * retry. Replaces a kafkajs consumer that makes no progress although there are records, or
+     * whose heartbeats stop. The handler then sees `onRevoking` and a new assignment.
      */
     readonly join: (
       options: GroupOptions,

@@ -1,4 +1,4 @@
-/** The pool when connections break: statements in progress fail, and do not affect later statements. */
+/** When connections break, statements in progress fail, and do not affect later statements. */
 import { assert, describe, it } from '@effect/vitest'
 import { type BlockableProxy, blockableProxy, eventually, freshDatabase } from '@hub/testkit'
 import { Deferred, Effect, Fiber, Redacted } from 'effect'
@@ -16,7 +16,7 @@ const answers = (sql: SqlShape) =>
 
 const WAYS = ['reset', 'end'] as const
 
-/** Breaks the connection of a statement or transaction that sleeps in PostgreSQL. `name` is its application name. */
+/** Breaks the connection of a statement that sleeps in PostgreSQL. `name`: its application name. */
 const breakUnder = Effect.fnUntraced(function* (
   proxy: BlockableProxy,
   how: (typeof WAYS)[number],
@@ -49,7 +49,8 @@ describe('a statement', () => {
     Effect.gen(function* () {
       const sql = yield* oneConnection(url)
       yield* answers(sql)
-      // The statements are sent together: the second is sent before the first fails at its fourth row.
+      // The statements are sent together: the second is sent before the first fails at its fourth
+      // row.
       const [failed, rows, one] = yield* sql.run((q) =>
         Promise.all([
           q`SELECT 1 / (4 - n) AS row FROM generate_series(1, 10) AS n`.catch(

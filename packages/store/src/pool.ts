@@ -1,6 +1,6 @@
 /**
- * The connection pool of every app: the pool of the driver `postgres`, with remedies for its faults when
- * a connection breaks. Each remedy is a file in `postgres-patches/` (docs/decisions/0031).
+ * The connection pool of every app: the pool of the driver `postgres`, with remedies for its faults
+ * when a connection breaks. Each remedy is a file in `postgres-patches/` (docs/decisions/0031).
  */
 import type postgres from 'postgres'
 import { runTransaction } from './postgres-patches/lost-transaction.ts'
@@ -12,7 +12,7 @@ export type { Queries }
 export interface Pool {
   /** Each statement runs on any free connection. */
   readonly queries: Queries
-  /** Commits when `body` resolves, rolls back when it rejects. Rejects as soon as its connection breaks. */
+  /** Commits when `body` resolves, else rolls back. Rejects as soon as its connection breaks. */
   readonly transaction: <A>(body: (queries: Queries) => Promise<A>) => Promise<A>
   /** Awaits statements in progress for this time, then closes. */
   readonly end: (seconds: number) => Promise<void>

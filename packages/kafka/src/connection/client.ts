@@ -40,7 +40,7 @@ export interface KafkaConnection {
   readonly socketFactory?: ISocketFactory
 }
 
-/** The certificate authorities of the brokers, PEM. The check of the settings includes it, because it reads a file. */
+/** The CA certificates of the brokers, PEM. Apps check it with their settings: it reads a file. */
 export const kafkaCaConfig: Config.Config<string | null> = caFileConfig(settings.kafkaCaFile)
 
 /** The connection that the environment configures. `clientId` is the name of the app. */
@@ -67,7 +67,7 @@ const saslOf = ({ mechanism, password, username }: KafkaCredentials): SASLOption
   password: Redacted.value(password),
 })
 
-/** A connection opens within a millisecond. Half of the append deadline leaves time for a second broker. */
+/** Connecting takes a millisecond. Half of the append deadline leaves time for a second broker. */
 const CONNECTION_TIMEOUT_MS = 500
 
 /** The value of kafkajs. TCP then detects a peer that vanished without closing the connection. */
@@ -83,7 +83,7 @@ const connectDirectly: ISocketFactory = ({ host, port, ssl, onConnect }) => {
 
 export interface KafkaClient {
   readonly kafka: Kafka
-  /** Closes every connection at once. Requests in progress fail. See `kafkajs-patches/destroy-connections.ts`. */
+  /** Closes every connection at once. Requests in progress fail (see `destroy-connections.ts`). */
   readonly destroy: () => void
 }
 
@@ -133,7 +133,7 @@ export const kafkaWith = (connection: KafkaConnection, options: ClientOptions, f
   return { kafka, destroy }
 }
 
-/** The fields of a log entry of kafkajs that the hub logs. None of them can contain a record's content. */
+/** The fields of kafkajs' log entries that the hub logs. None can contain a record's content. */
 const LOGGED_FIELDS = [
   'broker',
   'clientId',
@@ -146,8 +146,9 @@ const LOGGED_FIELDS = [
 ] as const
 
 /**
- * Logs at level debug: callers get every failure as a value, and log it themselves. kafkajs logs each
- * failed request again, which would be thousands of lines each second while a broker is unavailable.
+ * Logs at level debug: callers get every failure as a value, and log it themselves. kafkajs logs
+ * each failed request again, which would be thousands of lines each second while a broker is
+ * unavailable.
  */
 const logEntry = (entry: LogEntry): Effect.Effect<void> => {
   const { message, error } = entry.log

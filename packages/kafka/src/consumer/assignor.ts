@@ -1,8 +1,8 @@
 /**
- * Assigns shards to the members of a group. Partition *p* of every topic goes to the same member, and a
- * shard stays with its owner as far as an even distribution allows. Every leader computes the same
- * result. New members may first get their shards on standby. The functions are pure, except for
- * `shardAssignor`, which connects them with kafkajs.
+ * Assigns shards to the members of a group. Partition *p* of every topic goes to the same member,
+ * and a shard stays with its owner as far as an even distribution allows. Every leader computes the
+ * same result. New members may first get their shards on standby. The functions are pure, except
+ * for `shardAssignor`, which connects them with kafkajs.
  */
 import kafkajs, { type Assigner, type Cluster, type PartitionAssigner } from 'kafkajs'
 
@@ -11,7 +11,7 @@ const { AssignerProtocol } = kafkajs
 /** What a member reports in JoinGroup (the user data of the consumer protocol). */
 export interface AssignmentUserData {
   readonly memberId: string
-  /** The generation in which it owned `shards`; -1 without shards; `NEW_MEMBER` if it can wait on standby. */
+  /** The generation in which it owned `shards`; -1 without shards; or `NEW_MEMBER`. */
   readonly generation: number
   readonly shards: ReadonlyArray<number>
 }
@@ -48,7 +48,7 @@ export const reportedShards = (
   return { generation, shards }
 }
 
-/** Shards that no other member can have owned between two generations, or that were and are on standby. */
+/** Shards that no other member owned between two generations, or that were and are on standby. */
 export const retainedShards = (before: CurrentAssignment, now: CurrentAssignment): ReadonlySet<number> =>
   before.generation >= 0 && now.generation === before.generation + 1
     ? now.shards
@@ -58,8 +58,8 @@ export const retainedShards = (before: CurrentAssignment, now: CurrentAssignment
 
 /**
  * Distributes the shards `0 … count − 1` evenly (the numbers of shards differ by at most one). Each
- * member keeps its shards up to its quota. Where two members report the same shard, the later generation
- * wins: the other member lost the shard without noticing it.
+ * member keeps its shards up to its quota. Where two members report the same shard, the later
+ * generation wins: the other member lost the shard without noticing it.
  */
 export const assignShards = (
   userData: ReadonlyArray<AssignmentUserData>,
@@ -92,8 +92,8 @@ export const assignShards = (
 }
 
 /**
- * As `assignShards`, but new members get their shards on standby as long as there are other members.
- * All shards are distributed among these meanwhile.
+ * As `assignShards`, but new members get their shards on standby as long as there are other
+ * members. All shards are distributed among these meanwhile.
  */
 export const assignWithStandby = (
   userData: ReadonlyArray<AssignmentUserData>,
@@ -111,8 +111,8 @@ export const assignWithStandby = (
 }
 
 /**
- * The name of the assignment protocol. All members of a group must use the same one, so a change of the
- * user data or of the rules requires a new name.
+ * The name of the assignment protocol. All members of a group must use the same one, so a change of
+ * the user data or of the rules requires a new name.
  */
 const PROTOCOL = 'hub-shards'
 
@@ -134,9 +134,10 @@ const encodeUserData = ({ generation, shards }: ReportedShards): Buffer => {
 }
 
 /**
- * The assignor for kafkajs, which asks `reported` at every join. `onCreated` gets the assignor object,
- * by which `before-join-hook.ts` recognizes the group. For a shard on standby a member gets only the
- * partition of `standbyTopic`. Without `standbyTopic` no member is new, and shards are owned at once.
+ * The assignor for kafkajs, which asks `reported` at every join. `onCreated` gets the assignor
+ * object, by which `before-join-hook.ts` recognizes the group. For a shard on standby a member gets
+ * only the partition of `standbyTopic`. Without `standbyTopic` no member is new, and shards are
+ * owned at once.
  */
 export const shardAssignor =
   (
@@ -186,7 +187,7 @@ export const shardAssignor =
     return assignor
   }
 
-/** The shards of a member assignment. A shard with only its partition of `standbyTopic` is on standby. */
+/** The shards of an assignment. A shard with only its partition of `standbyTopic` is on standby. */
 export const shardsOf = (
   assignment: Readonly<Record<string, ReadonlyArray<number>>>,
   standbyTopic: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * One kafkajs consumer, with the patches that a group member needs. A member replaces its instance when
- * the instance is stuck or has crashed.
+ * One kafkajs consumer, with the patches that a group member needs. A member replaces its instance
+ * when the instance is stuck or has crashed.
  */
 import type { Consumer, ConsumerCrashEvent, ConsumerGroupJoinEvent } from 'kafkajs'
 import { kafkaWith, type Fork, type KafkaClient, type KafkaConnection } from '../connection/client.ts'
@@ -14,7 +14,7 @@ import { type CurrentAssignment, shardAssignor } from './assignor.ts'
 export const REQUEST_TIMEOUT_MS = 5000
 /** How long the group waits for its members to rejoin: they finish their work in progress first. */
 export const REBALANCE_TIMEOUT_MS = 10_000
-/** The broker delays its answer to a fetch without records by this time. Seek, pause and resume wait for it. */
+/** How long the broker delays the answer to an empty fetch. Seek, pause and resume wait for it. */
 const MAX_WAIT_MS = 50
 const MAX_BYTES_PER_PARTITION = 512 * 1024
 const MAX_BYTES = 8 * 1024 * 1024
@@ -83,7 +83,8 @@ export const createConsumerInstance = (
       retries: 5,
       initialRetryTime: 100,
       maxRetryTime: 1000,
-      // The member replaces a crashed instance. kafkajs restarts it late or never (its issues 659, 1593).
+      // The member replaces a crashed instance. kafkajs restarts it late or never (its issues 659,
+      // 1593).
       restartOnFailure: () => Promise.resolve(false),
     },
   })

@@ -21,7 +21,7 @@ const furtherHeaders = (headers: Headers): Readonly<Record<string, string>> =>
     }),
   )
 
-/** A record of another producer may lack the headers of the hub. Its type is then empty, and readers reject it. */
+/** Records of other producers may lack headers. Readers reject the empty type. */
 export const incomingRecord = (topic: string, partition: number, message: KafkaMessage): IncomingRecord => {
   const { headers } = message
   const appendedAt = Number(message.timestamp)

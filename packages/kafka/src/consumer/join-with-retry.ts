@@ -2,11 +2,11 @@
 import { Duration, Effect, Schedule, type Scope } from 'effect'
 import { ConsumerGroups, type GroupHandler, type GroupOptions } from '../port.ts'
 
-/** The delay between attempts doubles from the first to the longest. A broker may need minutes to start. */
+/** The delay doubles from the first to the longest. A broker may need minutes to start. */
 const FIRST_DELAY = Duration.millis(200)
 const LONGEST_DELAY = Duration.seconds(5)
 
-/** As `ConsumerGroups.join`, but retries until it succeeds. An app that waits here is not ready, and logs the reason. */
+/** As `ConsumerGroups.join`, but logs failures and retries. The app is not ready meanwhile. */
 export const joinWithRetry = (
   options: GroupOptions,
   handler: GroupHandler,

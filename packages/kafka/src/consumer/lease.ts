@@ -1,10 +1,10 @@
 /**
- * The partition lease of a group member: how long no other member can own its shards. The broker gives
- * the shards to another member when the session ends, so the lease ends before the session.
+ * The partition lease of a group member: how long no other member can own its shards. The broker
+ * gives the shards to another member when the session ends, so the lease ends before the session.
  */
 import { now } from './timing.ts'
 
-/** The lease ends this much before the session: a busy event loop, and clocks of different speed. */
+/** The lease ends this much before the session: a busy event loop, clocks of different speed. */
 const LEASE_MARGIN_MS = 1500
 
 export class Lease {

@@ -1,8 +1,8 @@
 /**
- * Ends the session of the previous process of an app before this process loads most of its code. The
- * group waits for the end of that session; loading takes a second on a busy machine
- * (docs/decisions/0025). So this file and its imports take only the parts of `effect` that they need:
- * the whole package takes longer to load than everything else here.
+ * Ends the session of the previous process of an app before this process loads most of its code.
+ * The group waits for the end of that session; loading takes a second on a busy machine
+ * (docs/decisions/0025). So this file and its imports take only the parts of `effect` that they
+ * need: the whole package takes longer to load than everything else here.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import * as Config from 'effect/Config'
@@ -17,8 +17,8 @@ const WITHIN_MS = 3000
 const REQUEST_TIMEOUT_MS = 1000
 const POLL_INTERVAL_MS = 50
 /**
- * The time in which the other members recover their new shards on a busy machine. Kafka does not tell
- * when they have. A join within this time would stop all of them for half a second.
+ * The time in which the other members recover their new shards on a busy machine. Kafka does not
+ * tell when they have. A join within this time would stop all of them for half a second.
  */
 const RECOVERY_MS = 1000
 const REBALANCING_STATES: ReadonlySet<string> = new Set(['PreparingRebalance', 'CompletingRebalance'])
@@ -30,12 +30,13 @@ export interface Membership {
 }
 
 /**
- * Leaves the group on behalf of the process that wrote the member file, and removes the file. If the
- * group rebalances then, or already because that process left by itself, it waits until the other
- * members own the shards and have recovered them: loading code would take the processor from them.
+ * Leaves the group on behalf of the process that wrote the member file, and removes the file. If
+ * the group rebalances then, or already because that process left by itself, it waits until the
+ * other members own the shards and have recovered them: loading code would take the processor from
+ * them.
  *
- * Takes at most three seconds and never fails. `ConsumerGroups.join`, or the session timeout, does what
- * remains. It must end before the process joins the group.
+ * Takes at most three seconds and never fails. `ConsumerGroups.join`, or the session timeout, does
+ * what remains. It must end before the process joins the group.
  */
 export const leavePreviousMember = (
   connection: KafkaConnection,
@@ -46,7 +47,7 @@ export const leavePreviousMember = (
     Effect.ignore,
   )
 
-/** `leavePreviousMember` with the settings. Invalid settings are ignored here; the app reports them later. */
+/** Reads the settings. It ignores invalid settings, because the app reports them later. */
 export const leavePreviousMemberFromConfig = (
   clientId: string,
   membership: Config.Config<Membership>,

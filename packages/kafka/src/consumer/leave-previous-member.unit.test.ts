@@ -2,7 +2,7 @@ import { assert, describe, it } from '@effect/vitest'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-/** The workspace files that a file loads, including itself, and the packages. Type imports load nothing. */
+/** The files (including itself) and packages that a file loads, without type imports. */
 const loadedBy = (
   entry: URL,
 ): { readonly files: ReadonlySet<string>; readonly packages: ReadonlySet<string> } => {

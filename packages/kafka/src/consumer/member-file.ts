@@ -1,6 +1,7 @@
 /**
- * The file in which a group member keeps its member id over restarts. A process that finds the file at
- * its start knows that the process which wrote it is gone. It can then end that process' session.
+ * The file in which a group member keeps its member id over restarts. A process that finds the file
+ * at its start knows that the process which wrote it is gone. It can then end that process'
+ * session.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -10,7 +11,7 @@ export interface SavedMember {
   readonly memberId: string
 }
 
-/** `undefined` where the file is absent, or damaged by a crash. The old session then ends by its timeout. */
+/** `undefined` if the file is absent or damaged. The old session then ends by its timeout. */
 export const readMember = (file: string): SavedMember | undefined => {
   try {
     const saved = JSON.parse(readFileSync(file, 'utf8')) as { group?: unknown; memberId?: unknown }

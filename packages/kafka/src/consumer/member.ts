@@ -1,7 +1,7 @@
 /**
- * A member of a consumer group. It joins, takes part in rebalances, commits offsets, and replaces its
- * consumer instance when that is stuck. The lease, the reading of partitions, the assignment and the
- * detection of a stuck consumer have their own files in this folder.
+ * A member of a consumer group. It joins, takes part in rebalances, commits offsets, and replaces
+ * its consumer instance when that is stuck. The lease, the reading of partitions, the assignment
+ * and the detection of a stuck consumer have their own files in this folder.
  */
 import { Effect, type Exit } from 'effect'
 import type { ConsumerGroupJoinEvent } from 'kafkajs'
@@ -54,9 +54,9 @@ export interface EffectRunner {
   ) => Promise<Exit.Exit<void, unknown>>
 }
 
-/** The minimum of the broker (`group.min.session.timeout.ms`), so that shards of a dead member move soon. */
+/** The broker's minimum (`group.min.session.timeout.ms`): shards of a dead member move soon. */
 const SESSION_TIMEOUT_MS = 6000
-/** A member learns of a rebalance by its next heartbeat. All shards stop until the last member has learned of it. */
+/** A heartbeat reports a rebalance. All shards stop until the last member has learned of it. */
 const HEARTBEAT_MS = 300
 /** Time limit of `onRevoking` and of running batches before a join. */
 const REVOKE_WITHIN_MS = 2500
@@ -132,7 +132,7 @@ export class Member {
     )
   }
 
-  /** Joins for the first time. It tries once, so that the caller learns that Kafka is unavailable. */
+  /** Joins for the first time. It tries once, so the caller learns that Kafka is unavailable. */
   async start(): Promise<void> {
     const joined = new Promise<void>((resolve, reject) => {
       this.#firstJoin = { resolve, reject }
@@ -166,7 +166,7 @@ export class Member {
       : rebalancingMs < JOIN_TIMEOUT_MS && this.#failures < UNHEALTHY_AFTER_FAILURES
   }
 
-  /** Finishes the work in progress and leaves the group. Takes less than 3 s, whatever the broker does. */
+  /** Finishes the work in progress and leaves the group, in less than 3 s in every case. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
@@ -179,7 +179,8 @@ export class Member {
       instance.isStopped = true
       await settledWithin(LEAVE_WITHIN_MS, instance.consumer.disconnect())
       instance.client.destroy()
-      // kafkajs clears the id when the broker has confirmed the leave. Otherwise the next process leaves for it.
+      // kafkajs clears the id when the broker has confirmed the leave. Otherwise the next process
+      // leaves for it.
       if (instance.group?.memberId === null && this.#options.memberFile !== undefined)
         removeMember(this.#options.memberFile)
     }
@@ -225,7 +226,8 @@ export class Member {
     this.#reader.revoke()
     this.#lease.end()
     this.#lease.beginRebalance()
-    // Requests that wait for a hung broker fail now. The next instance leaves the group for this one.
+    // Requests that wait for a hung broker fail now. The next instance leaves the group for this
+    // one.
     instance.client.destroy()
     instance.consumer.disconnect().catch(noop)
     if (this.#firstJoin !== undefined) return this.#firstJoin.reject(new KafkaUnavailable({ reason, detail }))
@@ -279,7 +281,7 @@ export class Member {
     handleOffsetOutOfRange(group, (first) => this.#reader.handleOutOfRange(group, first))
   }
 
-  /** Ends the session of the process before, or of the instance before. Otherwise the group waits for its end. */
+  /** Ends the session of the previous process or instance, for which the group would wait. */
   async #leavePreviousMember(group: InnerGroup): Promise<void> {
     const memberId = this.#memberId
     if (memberId === undefined) return
@@ -290,8 +292,8 @@ export class Member {
   }
 
   /**
-   * Ends the work for the current assignment: from now on no batch is delivered, and `onRevoking` and
-   * running batches have this time to end. Runs once between two joins.
+   * Ends the work for the current assignment: from now on no batch is delivered, and `onRevoking`
+   * and running batches have this time to end. Runs once between two joins.
    */
   #revoke(withinMs: number): Promise<void> {
     if (this.#revoking !== undefined) return this.#revoking
@@ -348,11 +350,12 @@ export class Member {
 
   // ---- heartbeats
 
-  /** kafkajs sends heartbeats only between batches. This one is sent while a batch is handled too. */
+  /** kafkajs sends heartbeats only between batches. This one is also sent during a batch. */
   #sendHeartbeat(): void {
     const group = this.#instance?.group
     if (group === undefined || this.#lease.isRebalancing() || this.#instance?.isStopped === true) return
-    // Less than the interval: kafkajs would skip the heartbeat of a timer that is a millisecond early.
+    // Less than the interval: kafkajs would skip the heartbeat of a timer that is a millisecond
+    // early.
     group.heartbeat({ interval: 0.8 * this.#heartbeatMs }).catch(noop)
   }
 
@@ -368,7 +371,8 @@ export class Member {
       // The broker has removed this member: another member may own the shards already.
       this.#lease.end()
     } else if (type !== REBALANCE_IN_PROGRESS) return
-    // kafkajs rejoins when its own heartbeat, which follows the batch, gets this answer. So the batch should end soon.
+    // kafkajs rejoins when its own heartbeat, which follows the batch, gets this answer. So the
+    // batch should end soon.
     this.#revoke(REVOKE_WITHIN_MS).catch(noop)
   }
 

@@ -1,7 +1,7 @@
 /**
  * Reads the assigned partitions of a group member. It keeps the position of each partition itself,
- * because kafkajs may lose or skip positions. It passes batches to the handler, in order and without
- * gaps, and delivers a failed batch again after a delay.
+ * because kafkajs may lose or skip positions. It passes batches to the handler, in order and
+ * without gaps, and delivers a failed batch again after a delay.
  */
 import { Cause, type Effect, Exit } from 'effect'
 import type { FetchHooks } from '../kafkajs-patches/drop-revoked-fetches.ts'
@@ -193,7 +193,7 @@ export class PartitionReader {
 
   // ---- delivery
 
-  /** Passes a fetched batch to the handler, unless the partition was revoked, paused or moved since the fetch. */
+  /** Passes a batch to the handler, unless its partition was revoked or paused since the fetch. */
   async deliver(instance: ConsumerInstance, batch: InnerBatch, isStale: () => boolean): Promise<void> {
     const { group } = instance
     const { topic, partition } = batch
@@ -266,8 +266,8 @@ export class PartitionReader {
   }
 
   /**
-   * Stops before a record of a newer version, until an instance of that version owns the partition. If
-   * this version dead-lettered the record, the record would be missing from every projection.
+   * Stops before a record of a newer version, until an instance of that version owns the partition.
+   * If this version dead-lettered the record, the record would be missing from every projection.
    */
   #waitForNewerVersion(group: InnerGroup, state: PartitionState, { offset, value }: IncomingRecord): void {
     state.position = offset

@@ -5,7 +5,7 @@ export const now = (): number => performance.now()
 /** The delay before a retry: it doubles from the first to the longest delay. Milliseconds. */
 const BACKOFF_MS = { first: 200, longest: 5000 }
 
-/** The delay after so many failures in a row, of a batch or of a consumer instance. Milliseconds. */
+/** The delay after this number of failures in a row, of a batch or an instance. Milliseconds. */
 export const backoffMs = (failures: number): number =>
   Math.min(BACKOFF_MS.longest, BACKOFF_MS.first * 2 ** Math.min(10, failures - 1))
 

@@ -1,6 +1,6 @@
 /**
- * Dead letters: records that a consumer could not decode or apply. This file defines their headers, and
- * converts a record to its dead letter and back. The functions are pure.
+ * Dead letters: records that a consumer could not decode or apply. This file defines their headers,
+ * and converts a record to its dead letter and back. The functions are pure.
  */
 import { Result } from 'effect'
 import type { IncomingRecord, OutgoingRecord, Position } from '../port.ts'
@@ -16,17 +16,17 @@ export const DEAD_LETTER_HEADERS = {
 } as const
 
 export interface DeadLetter {
-  /** The record of the dead-letter topic. Its key, type, id and value are those of the source record. */
+  /** The record of the dead-letter topic, with the key, type, id and value of the source record. */
   readonly record: IncomingRecord
   /** A code, such as `unknown_schema`; `null` where the header is absent. */
   readonly reason: string | null
-  /** `null` where headers are absent, or name a topic that does not belong to this dead-letter topic. */
+  /** `null` if headers are absent, or name a topic with another dead-letter topic. */
   readonly source: Position | null
 }
 
 /**
- * The dead letter of a record: the same bytes, in the same partition of the dead-letter topic. `reason`
- * is a code (`UndecodableRecord.reason`, the tag of an error), never a text with content.
+ * The dead letter of a record: the same bytes, in the same partition of the dead-letter topic.
+ * `reason` is a code (`UndecodableRecord.reason`, the tag of an error), never a text with content.
  */
 export const deadLetterRecord = (record: IncomingRecord, reason: string): OutgoingRecord => ({
   topic: deadLetterTopic(record.topic),
@@ -54,8 +54,8 @@ export const deadLetterOf = (record: IncomingRecord): DeadLetter => {
 }
 
 /**
- * The source record, for its own partition; `null` where the source is unknown. It has the same id, so a
- * consumer that has applied it meanwhile drops it.
+ * The source record, for its own partition; `null` where the source is unknown. It has the same id,
+ * so a consumer that has applied it meanwhile drops it.
  */
 export const recordToRetry = ({ record, source }: DeadLetter): OutgoingRecord | null =>
   source === null ? null : { topic: source.topic, partition: source.partition, ...contentOf(record) }
@@ -72,7 +72,7 @@ const contentOf = ({ id, key, occurredAt, traceparent, type, value }: IncomingRe
 /** A decoded record for display. Of encrypted bytes it contains only the length. */
 export type DisplayRecord = Readonly<Record<string, unknown>>
 
-/** The decoded content of a dead letter. The bytes of a record that cannot be decoded are never displayed. */
+/** The decoded content of a dead letter. Bytes that cannot be decoded are never displayed. */
 export const displayContent = ({ record }: DeadLetter): Result.Result<DisplayRecord, UndecodableRecord> =>
   Result.map(decodeRecord(record.value), (decoded) =>
     Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * Reads dead letters for hubctl. Each call joins a consumer group of its own and commits nothing, so
- * Kafka keeps every dead letter until its retention ends.
+ * Reads dead letters for hubctl. Each call joins a consumer group of its own and commits nothing,
+ * so Kafka keeps every dead letter until its retention ends.
  */
 import { randomUUID } from 'node:crypto'
 import { Deferred, Duration, Effect, Option } from 'effect'
@@ -24,7 +24,7 @@ interface Section extends Omit<Position, 'offset'> {
   readonly to: number
 }
 
-/** Reads a section of each partition of the topics. `sectionOf` chooses it; `null` skips the partition. */
+/** Reads a section of each partition. `sectionOf` chooses it; `null` skips the partition. */
 const readSections = Effect.fnUntraced(
   function* (
     topics: ReadonlyArray<string>,
@@ -47,7 +47,8 @@ const readSections = Effect.fnUntraced(
       {
         onAssigned: ({ shards }, control) => {
           for (const topic of topics) for (const partition of shards) control.pause(topic, partition)
-          // This is the only member, so it owns every partition. After a rejoin it reads unfinished sections again.
+          // This is the only member, so it owns every partition. After a rejoin it reads unfinished
+          // sections again.
           if (isReading) read(control)
           else Deferred.doneUnsafe(joined, Effect.succeed(control))
         },
@@ -92,7 +93,7 @@ export interface DeadLetterQuery {
   readonly limit: number
 }
 
-/** The newest dead letters of the topics, newest first. Reads at most `limit` records of each partition. */
+/** The newest dead letters, newest first. Reads at most `limit` records of each partition. */
 export const newestDeadLetters = ({
   limit,
   topics,

@@ -1,12 +1,14 @@
 /**
  * Patch: a hook that runs before every join and rejoin, and one join for concurrent callers.
  *
- * - kafkajs 2.2.4: `joinAndSync` sends JoinGroup at once. The consumer learns of a rebalance only after
- *   it, by the event GROUP_JOIN. The fetchers of several brokers may join concurrently.
- * - Not enough: a member must finish its work in progress before another member gets its partitions.
- * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "runs the hook before the join, and joins
- *   once for concurrent callers".
- * - Unnecessary when: kafkajs awaits a listener before JoinGroup, such as Java's `onPartitionsRevoked`.
+ * - kafkajs 2.2.4: `joinAndSync` sends JoinGroup at once. The consumer learns of a rebalance only
+ *   after it, by the event GROUP_JOIN. The fetchers of several brokers may join concurrently.
+ * - Not enough: a member must finish its work in progress before another member gets its
+ *   partitions.
+ * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "runs the hook before the join, and
+ *   joins once for concurrent callers".
+ * - Unnecessary when: kafkajs awaits a listener before JoinGroup, such as Java's
+ *   `onPartitionsRevoked`.
  */
 import type { Assigner } from 'kafkajs'
 import { type InnerGroup, InnerGroupClass } from './internals.ts'
@@ -16,7 +18,7 @@ export type BeforeJoin = (group: InnerGroup) => Promise<void>
 
 const hooks = new WeakMap<Assigner, BeforeJoin>()
 
-/** Sets the hook of the consumer group that uses this assignor. kafkajs gives no other access to it. */
+/** Sets the hook of the group that uses this assignor. kafkajs gives no other access to it. */
 export const setBeforeJoin = (assignor: Assigner, hook: BeforeJoin): void => {
   hooks.set(assignor, hook)
 }

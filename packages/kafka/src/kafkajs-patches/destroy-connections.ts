@@ -1,13 +1,14 @@
 /**
  * Patch: all connections of a client can be closed at once.
  *
- * - kafkajs 2.2.4: `disconnect` waits for the answers to all requests in progress, and a request that
- *   waits for a hung broker keeps its connection open.
- * - Not enough: a consumer or producer that replaces a stuck one must not wait for the hung broker, and
- *   requests of the old one must fail at once.
+ * - kafkajs 2.2.4: `disconnect` waits for the answers to all requests in progress, and a request
+ *   that waits for a hung broker keeps its connection open.
+ * - Not enough: a consumer or producer that replaces a stuck one must not wait for the hung broker,
+ *   and requests of the old one must fail at once.
  * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "closes all connections of a destroyed
  *   client, also later ones".
- * - Unnecessary when: kafkajs offers a close without waiting, such as Java's `close(Duration.ZERO)`.
+ * - Unnecessary when: kafkajs offers a close without waiting, such as Java's
+ *   `close(Duration.ZERO)`.
  */
 import type { Socket } from 'node:net'
 import type { ISocketFactory } from 'kafkajs'
@@ -28,7 +29,8 @@ export const trackConnections = (open: ISocketFactory): TrackedConnections => {
     socketFactory: (options) => {
       const socket = open(options)
       if (isDestroyed) destroySocket(socket)
-      // Without it Node collects small writes, and waits for the acknowledgement of the write before.
+      // Without it Node collects small writes, and waits for the acknowledgement of the write
+      // before.
       socket.setNoDelay(true)
       sockets.add(socket)
       socket.once('close', () => sockets.delete(socket))

@@ -1,10 +1,11 @@
 /**
- * Patch: a batch carries the revocation epoch in which its fetch began; batches of an earlier epoch are
- * dropped.
+ * Patch: a batch carries the revocation epoch in which its fetch began; batches of an earlier epoch
+ * are dropped.
  *
- * - kafkajs 2.2.4: a fetch that began before a rebalance may return after it. kafkajs then delivers the
- *   batch, because the partition is assigned again.
- * - Not enough: another member may have owned the partition meanwhile, so the batch may repeat records.
+ * - kafkajs 2.2.4: a fetch that began before a rebalance may return after it. kafkajs then delivers
+ *   the batch, because the partition is assigned again.
+ * - Not enough: another member may have owned the partition meanwhile, so the batch may repeat
+ *   records.
  * - Fails without the patch: `kafkajs-patches.unit.test.ts`, "returns nothing for a fetch that
  *   began before a revocation".
  * - Unnecessary when: kafkajs discards the answers to fetches of an earlier generation.

@@ -70,7 +70,7 @@ export interface InnerCoordinator {
 
 /** A fetched batch, with two members that the types of kafkajs omit. */
 export interface InnerBatch extends Batch {
-  /** The offset that the fetch requested. The log has no record between it and the first message. */
+  /** The requested offset. The log has no record between it and the first message. */
   readonly fetchedOffset: string
   isEmptyDueToFiltering(): boolean
 }

@@ -1,11 +1,12 @@
 /**
- * Patch: reads the committed offsets, and the ends of the log, through the consumer's own connections.
+ * Patch: reads the committed offsets, and the ends of the log, through the consumer's own
+ * connections.
  *
  * - kafkajs 2.2.4: only the admin client reads these offsets, one request for each topic.
- * - Not enough: a new admin client first opens connections and loads metadata. A member that has taken
- *   over shards reads these offsets before it can begin, and its shards wait for the answer.
- * - Fails with wrong values: `port.contract.ts`, "commit only the offsets of `commit`, and continue there
- *   after a restart". No test measures the time that the patch saves.
+ * - Not enough: a new admin client first opens connections and loads metadata. A member that has
+ *   taken over shards reads these offsets before it can begin, and its shards wait for the answer.
+ * - Fails with wrong values: `port.contract.ts`, "commit only the offsets of `commit`, and continue
+ *   there after a restart". No test measures the time that the patch saves.
  * - Unnecessary when: the consumer offers `committed` and `endOffsets`, like the Java client.
  */
 import { partitionKey } from '../partition-key.ts'

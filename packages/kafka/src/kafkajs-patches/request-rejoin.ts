@@ -4,8 +4,8 @@
  * - kafkajs 2.2.4: a consumer joins again only when the broker answers a request with
  *   REBALANCE_IN_PROGRESS. It has no method like Java's `enforceRebalance`.
  * - Not enough: a standby member must get its partitions when it has read them ahead.
- * - Fails without the patch: `kafkajs.int.test.ts`, "kafkajs: groups > put a new member on standby, where
- *   it reads one topic ahead until it takes over".
+ * - Fails without the patch: `kafkajs.int.test.ts`, "kafkajs: groups > put a new member on standby,
+ *   where it reads one topic ahead until it takes over".
  * - Unnecessary when: kafkajs offers a rejoin on request.
  */
 import type { InnerGroup } from './internals.ts'
@@ -14,8 +14,8 @@ import type { InnerGroup } from './internals.ts'
 export const REBALANCE_IN_PROGRESS = 'REBALANCE_IN_PROGRESS'
 
 /**
- * Fails heartbeats with `REBALANCE_IN_PROGRESS` while `isRequested`, so that kafkajs joins again. The
- * broker receives different user data in that JoinGroup, and starts a rebalance of all members.
+ * Fails heartbeats with `REBALANCE_IN_PROGRESS` while `isRequested`, so that kafkajs joins again.
+ * The broker receives different user data in that JoinGroup, and starts a rebalance of all members.
  */
 export const rejoinOnRequest = (group: InnerGroup, isRequested: () => boolean): void => {
   const heartbeat = group.heartbeat.bind(group)

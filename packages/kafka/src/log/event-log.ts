@@ -1,7 +1,8 @@
 /**
- * The kafkajs adapter of the port `EventLog`. It sends one produce request at a time with `acks=all`, and
- * never retries. Tests with brokers that die and hang led to these settings. kafkajs' idempotent producer
- * is off, because it loses acknowledged records after a timeout (docs/decisions/0002).
+ * The kafkajs adapter of the port `EventLog`. It sends one produce request at a time with
+ * `acks=all`, and never retries. Tests with brokers that die and hang led to these settings.
+ * kafkajs' idempotent producer is off, because it loses acknowledged records after a timeout
+ * (docs/decisions/0002).
  */
 import { Effect, Layer } from 'effect'
 import kafkajs, { type Producer, type RecordMetadata } from 'kafkajs'
@@ -15,24 +16,24 @@ export interface EventLogOptions {
   readonly connection: KafkaConnection
   /** Partitions of every topic (`HUB_PARTITIONS`). */
   readonly partitions: number
-  /** Deadline of an append, including its time in the queue. Default 1000 ms. A call may set another one. */
+  /** Deadline of an append, including its time in the queue. Default 1000 ms. */
   readonly deadlineMs?: number
-  /** Records in the queue; above it an append fails at once. Default 20,000, one second at full throughput. */
+  /** Maximum of queued records. Default 20,000, which is one second at full throughput. */
   readonly maxQueuedRecords?: number
 }
 
 const DEADLINE_MS = 1000
 const MAX_QUEUED_RECORDS = 20_000
 
-/** Bytes of one record batch (one partition in one request): half of `MAX_BATCH_BYTES` in `catalogue.ts`. */
+/** Bytes of one record batch (one partition of a request): half of `max.message.bytes`. */
 const MAX_PARTITION_BYTES = 1024 * 1024
-/** Bytes of one request. The broker accepts 100 MiB (`socket.request.max.bytes`), but answers a smaller one sooner. */
+/** Bytes of one request. The broker accepts 100 MiB, but answers a smaller request sooner. */
 const MAX_PRODUCE_BYTES = 8 * 1024 * 1024
-/** Records of one request. kafkajs groups them in quadratic time, which is measurable above this number. */
+/** Records of one request. kafkajs groups them in quadratic time, which is slow above this. */
 const MAX_PRODUCE_RECORDS = 2000
 /** Headers and framing of a record, in addition to its key and value. */
 const RECORD_OVERHEAD_BYTES = 250
-/** The limit of kafkajs for a request. Deadlines are shorter, so it only ends requests without a caller. */
+/** kafkajs' timeout. Deadlines are shorter, so it only ends requests without a caller. */
 const REQUEST_TIMEOUT_MS = 10_000
 
 /** An `append` in progress. Many records need several produce requests. */
@@ -122,7 +123,7 @@ class ProduceQueue {
     return () => this.#finish(append)
   }
 
-  /** Connects before the first append, which then need not wait. After a failure the next append connects. */
+  /** Connects before the first append. After a failure the next append connects. */
   connect(): void {
     const connection = (this.#connection ??= this.#openConnection())
     connection.connected.catch(() => {
@@ -130,7 +131,7 @@ class ProduceQueue {
     })
   }
 
-  /** Rejects queued appends, awaits the request in progress (at most until its deadline), and disconnects. */
+  /** Rejects queued appends, awaits the request in progress, and disconnects. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const append of this.#queue.filter(({ sent }) => sent === 0))
@@ -168,9 +169,9 @@ class ProduceQueue {
   }
 
   /**
-   * Removes the records of the next request from the queue: appends in their order, as many as fit. An
-   * append to a topic that this producer has not written to gets a request of its own, so that a missing
-   * topic fails no other caller.
+   * Removes the records of the next request from the queue: appends in their order, as many as fit.
+   * An append to a topic that this producer has not written to gets a request of its own, so that a
+   * missing topic fails no other caller.
    */
   #nextSlices(connection: ProducerConnection): ReadonlyArray<AppendSlice> {
     const slices: Array<AppendSlice> = []
@@ -312,8 +313,9 @@ const messageOf = (record: OutgoingRecord, partition: number) => ({
 const LATE = Symbol('late')
 
 /**
- * Acts at the deadline, after the sockets were read once more. A process that was busy for longer than
- * the deadline finds the timer and the answer at the same time, and must not report a timeout then.
+ * Acts at the deadline, after the sockets were read once more. A process that was busy for longer
+ * than the deadline finds the timer and the answer at the same time, and must not report a timeout
+ * then.
  */
 const afterDeadline = (ms: number, act: () => void): NodeJS.Timeout => setTimeout(() => setImmediate(act), ms)
 
@@ -343,8 +345,9 @@ const make = Effect.fnUntraced(function* (options: EventLogOptions) {
 })
 
 /**
- * The event log of a cluster. It connects at once, but starts without Kafka too: an append then fails,
- * and the first append after Kafka is available connects. Closing awaits the request in progress.
+ * The event log of a cluster. It connects at once, but starts without Kafka too: an append then
+ * fails, and the first append after Kafka is available connects. Closing awaits the request in
+ * progress.
  */
 export const layerEventLog = (options: EventLogOptions): Layer.Layer<EventLog> =>
   Layer.effect(EventLog, make(options))

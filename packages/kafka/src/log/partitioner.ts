@@ -1,6 +1,6 @@
 /**
- * The partitioner of the Java client: murmur2 of the key's UTF-8 bytes. Every Kafka client then finds
- * the records of a recipient in the same partition.
+ * The partitioner of the Java client: murmur2 of the key's UTF-8 bytes. Every Kafka client then
+ * finds the records of a recipient in the same partition.
  */
 const SEED = 0x9747b28c
 const M = 0x5bd1e995

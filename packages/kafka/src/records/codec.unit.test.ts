@@ -292,7 +292,8 @@ describe('a record that cannot be decoded', () => {
       operatorIds: [],
       reportDeadline: 0,
     })
-    // Empty strings, zeros and absent values have one byte each. The deadline and the epoch follow the array's length.
+    // Empty strings, zeros and absent values have one byte each. The deadline and the epoch follow
+    // the array's length.
     const count = sent.length - 3
     const huge = [0xfe, 0xff, 0xff, 0xff, 0x0f]
     const bytes = Uint8Array.from([...sent.subarray(0, count), ...huge, ...sent.subarray(count)])

@@ -7,8 +7,8 @@ import { HEADER_BYTES } from './codec.ts'
 export const NEWEST_SCHEMA = Math.max(...SCHEMAS.map(({ id }) => id))
 
 /**
- * No update adds so many schema versions. A larger id was never assigned: such a record is damaged or
- * foreign, and consumers dead-letter it.
+ * No update adds so many schema versions. A larger id was never assigned: such a record is damaged
+ * or foreign, and consumers dead-letter it.
  */
 const MAX_NEW_SCHEMAS = 100
 

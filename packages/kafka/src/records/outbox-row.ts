@@ -1,6 +1,6 @@
 /**
- * The encoding of records in an outbox row. Rows are short-lived and only the hub reads them, so the
- * encoding has no schema id, but a version byte.
+ * The encoding of records in an outbox row. Rows are short-lived and only the hub reads them, so
+ * the encoding has no schema id, but a version byte.
  */
 import { Result } from 'effect'
 import type { OutgoingRecord } from '../port.ts'

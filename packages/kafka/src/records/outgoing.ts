@@ -59,7 +59,7 @@ export const logRecord = (
 ): OutgoingRecord =>
   outgoing(fact, { topic: topics.messages, key: recipient, id: factIdOf(fact), occurredAt: fact.at }, options)
 
-/** A record about a shard, for the log partition of that shard. `what` distinguishes the records of the shard. */
+/** A record about a shard, for its log partition. `what` distinguishes the records of the shard. */
 const shardRecord = (
   topics: TopicNames,
   record: ShardOpened | OpenMessagesCarried,
@@ -139,7 +139,7 @@ export const eventRecordedRecord = (
     options,
   )
 
-/** A delivery report or an inbound message. `what`: the same statement of an operator has the same record id. */
+/** A report or an inbound message. The same statement of an operator has the same record id. */
 const operatorRecord = (
   topics: TopicNames,
   record: DeliveryReportReceived | InboundMessageReceived,

@@ -33,7 +33,7 @@ export interface CarriedMessage extends Omit<OpenMessageCarried, 'type' | 'at'> 
   readonly traceparent: string | null
 }
 
-/** A shard re-appends its open messages, many in one record. It contains only what the log contains already. */
+/** A shard re-appends its open messages. The log contains all of this information already. */
 export interface OpenMessagesCarried {
   readonly type: 'OpenMessagesCarried'
   /** The partition. */
@@ -171,8 +171,8 @@ const REJECTED: ReadonlyArray<string> = [
 
 /**
  * The outcome of a report as a value of the domain. A reason that is missing, or belongs to another
- * status, becomes the default of the status (contract, Message: `delivery_failed`, `operator_rejected`,
- * `dlr_timeout`).
+ * status, becomes the default of the status (contract, Message: `delivery_failed`,
+ * `operator_rejected`, `dlr_timeout`).
  */
 export const reportOutcome = (
   report: Pick<DeliveryReportReceived, 'outcome' | 'reason'>,

@@ -4,7 +4,8 @@
  * topics of a local hub.
  *
  * Subjects follow RecordNameStrategy: the full name of the record (`hub.MessageSent`). A topic has
- * several record types, and both lanes have the same type, so the name of a topic identifies no schema.
+ * several record types, and both lanes have the same type, so the name of a topic identifies no
+ * schema.
  */
 import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
@@ -63,7 +64,7 @@ const subjectVersion = (subject: string, version: string): RegistryAnswer => {
     : ok({ subject, version: found.version, id: found.id, schemaType: 'AVRO', schema: schemaText(found) })
 }
 
-/** The answer to a path below `/schema-registry`, for example `/subjects/hub.MessageSent/versions/latest`. */
+/** The answer to a path below `/schema-registry`, such as `/subjects/hub.MessageSent/versions`. */
 export const registryAnswer = (path: string): RegistryAnswer => {
   const [first, second, third, fourth, ...rest] = path
     .split('?', 1)[0]!

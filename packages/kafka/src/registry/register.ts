@@ -1,7 +1,7 @@
 /**
- * Registers the schemas of the hub in a Confluent-compatible schema registry. The ids must be those of
- * `schemas/ids.json`, because records contain them. Registered versions are not changed, so every
- * release can repeat it.
+ * Registers the schemas of the hub in a Confluent-compatible schema registry. The ids must be those
+ * of `schemas/ids.json`, because records contain them. Registered versions are not changed, so
+ * every release can repeat it.
  */
 import { Data, Duration, Effect } from 'effect'
 import { REGISTRY_CONTENT_TYPE, subjectOf } from './answers.ts'
@@ -13,7 +13,7 @@ export class RegistryRefused extends Data.TaggedError('RegistryRefused')<{
   readonly detail: string
 }> {}
 
-/** The result for a version. `imported`: the request set the id; `counted`: the next id of the registry was correct. */
+/** `imported`: the request set the id. `counted`: the next id of the registry was correct. */
 export interface Registered extends Pick<SchemaVersion, 'name' | 'version' | 'id'> {
   readonly subject: string
   readonly how: 'there' | 'imported' | 'counted'
@@ -76,9 +76,9 @@ const isSuccess = ({ status }: Answer): boolean => status >= 200 && status < 300
 
 /**
  * Registers every version, in ascending order of the ids, under the subject of its record
- * (`hub.MessageSent`: RecordNameStrategy). A registry with Confluent's mode IMPORT gets the ids. Another
- * registry must assign the same ids itself, as an empty registry does. Fails at the first version that
- * gets another id, because no consumer could decode its records.
+ * (`hub.MessageSent`: RecordNameStrategy). A registry with Confluent's mode IMPORT gets the ids.
+ * Another registry must assign the same ids itself, as an empty registry does. Fails at the first
+ * version that gets another id, because no consumer could decode its records.
  */
 export const registerSchemas = Effect.fn('registerSchemas')(function* (
   address: RegistryAddress,

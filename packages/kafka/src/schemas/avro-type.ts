@@ -4,7 +4,7 @@ import type { AvroSchema } from './schemas.ts'
 
 const camelCase = (name: string) => name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** The schema with camelCase field names. The encoding does not contain names, so the bytes are the same. */
+/** The schema with camelCase field names. The encoding contains no names. */
 const withCamelCaseNames = (schema: unknown): unknown => {
   if (Array.isArray(schema)) return schema.map(withCamelCaseNames)
   if (typeof schema !== 'object' || schema === null) return schema
@@ -32,9 +32,10 @@ interface Tap {
 }
 
 /**
- * Rejects an array that is longer than the record. The length of an array is data: a damaged record may
- * announce two billion items, which avsc would allocate. Each item has at least one byte, so a count
- * above the remaining bytes is an error. Reading past the end reports a truncated buffer to avsc.
+ * Rejects an array that is longer than the record. The length of an array is data: a damaged record
+ * may announce two billion items, which avsc would allocate. Each item has at least one byte, so a
+ * count above the remaining bytes is an error. Reading past the end reports a truncated buffer to
+ * avsc.
  */
 class BoundedArrayType extends avro.types.ArrayType {
   // Overrides the reader of avsc. A resolver copies this function, so it must use `this`.

@@ -1,6 +1,7 @@
 /**
- * The rules for schemas, which `scripts/gate.ts` checks: a published version never changes, each version
- * can read all versions before it (BACKWARD_TRANSITIVE), and ids are assigned in ascending order.
+ * The rules for schemas, which `scripts/gate.ts` checks: a published version never changes, each
+ * version can read all versions before it (BACKWARD_TRANSITIVE), and ids are assigned in ascending
+ * order.
  */
 import { createHash } from 'node:crypto'
 import avro from 'avsc'
@@ -16,13 +17,13 @@ const withoutDocs = (schema: unknown): unknown => {
   )
 }
 
-/** SHA-256 of a schema without its documentation, hexadecimal. Only the documentation may change. */
+/** Hexadecimal SHA-256 of a schema without its documentation, which may change. */
 export const fingerprintOf = (schema: AvroSchema): string =>
   createHash('sha256')
     .update(JSON.stringify(withoutDocs(schema)))
     .digest('hex')
 
-/** The errors of a set of versions; empty when it is valid. Each error names the schema and the remedy. */
+/** The errors of a set of versions. Each error names the schema and the remedy. */
 export const schemaProblems = (versions: ReadonlyArray<SchemaVersion>): ReadonlyArray<string> => {
   const problems: Array<string> = []
   const ids = new Map<number, string>()
@@ -68,9 +69,9 @@ export const schemaProblems = (versions: ReadonlyArray<SchemaVersion>): Readonly
 export type Publication = Pick<SchemaVersion, 'name' | 'version' | 'id' | 'fingerprint'>
 
 /**
- * Published versions that are missing or changed, and new versions with an id that is not the next one;
- * empty when the index is valid. Topics contain records with published ids. `schemaProblems` compares
- * files with their index, this function compares the index with its history.
+ * Published versions that are missing or changed, and new versions with an id that is not the next
+ * one; empty when the index is valid. Topics contain records with published ids. `schemaProblems`
+ * compares files with their index, this function compares the index with its history.
  */
 export const publicationProblems = (
   now: ReadonlyArray<Publication>,

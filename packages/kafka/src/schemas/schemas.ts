@@ -1,7 +1,8 @@
 /**
  * The published Avro schemas of the hub's records. Each version is a file,
- * `packages/kafka/schemas/<Name>.v<version>.avsc`, with a fixed id in `ids.json`. A published version
- * never changes: a change is a new file with a new id. `compatibility.ts` enforces these rules.
+ * `packages/kafka/schemas/<Name>.v<version>.avsc`, with a fixed id in `ids.json`. A published
+ * version never changes: a change is a new file with a new id. `compatibility.ts` enforces these
+ * rules.
  */
 import { readFileSync } from 'node:fs'
 

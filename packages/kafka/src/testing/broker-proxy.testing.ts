@@ -1,7 +1,7 @@
 /**
- * A TCP proxy between one client and the broker. A test can stall or close its connections, so that the
- * broker appears hung or dead to this client only. kafkajs connects to the advertised addresses of the
- * brokers, so the proxy replaces its `socketFactory`.
+ * A TCP proxy between one client and the broker. A test can stall or close its connections, so that
+ * the broker appears hung or dead to this client only. kafkajs connects to the advertised addresses
+ * of the brokers, so the proxy replaces its `socketFactory`.
  */
 import { Effect, type Scope } from 'effect'
 import net from 'node:net'
@@ -14,7 +14,7 @@ export type ProxyState = BrokerState | 'hanging fetches'
 export interface BrokerProxy {
   readonly socketFactory: ISocketFactory
   readonly set: (state: ProxyState) => void
-  /** The API keys of all requests, in order: 1 is Fetch, 12 Heartbeat, 13 LeaveGroup, 14 SyncGroup. */
+  /** API keys of the requests, in order: 1 Fetch, 12 Heartbeat, 13 LeaveGroup, 14 SyncGroup. */
   readonly requests: ReadonlyArray<number>
   /** The number of refused connections. */
   readonly refused: () => number

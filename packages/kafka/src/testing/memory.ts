@@ -1,6 +1,7 @@
 /**
- * The in-memory adapter of the port, for tests. It passes the same contract suite as the kafkajs adapter.
- * It works within one process, delivers one batch at a time to each member, and stores nothing.
+ * The in-memory adapter of the port, for tests. It passes the same contract suite as the kafkajs
+ * adapter. It works within one process, delivers one batch at a time to each member, and stores
+ * nothing.
  */
 import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope, Semaphore } from 'effect'
 import {

@@ -5,7 +5,7 @@ import { makeKafka, type KafkaConnection } from '../connection/client.ts'
 import { reasonOf } from '../connection/errors.ts'
 import { KafkaUnavailable } from '../port.ts'
 
-/** The broker rejects the request, and would reject it again: for example an invalid topic setting. */
+/** The broker would reject the request again, for example because of an invalid setting. */
 export class KafkaRequestRejected extends Data.TaggedError('KafkaRequestRejected')<{
   readonly detail: string
 }> {}

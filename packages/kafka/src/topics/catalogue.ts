@@ -1,6 +1,6 @@
 /**
- * The catalogue of topics: their names, partitions, retention and replication. `create.ts` creates the
- * topics, `inspect.ts` compares them with the catalogue.
+ * The catalogue of topics: their names, partitions, retention and replication. `create.ts` creates
+ * the topics, `inspect.ts` compares them with the catalogue.
  */
 import { settings } from '@hub/config'
 import { Config } from 'effect'
@@ -8,14 +8,14 @@ import { Config } from 'effect'
 const DAY = 24 * 60 * 60 * 1000
 
 /**
- * 13 months of 31 days: for so long a rebuild of the read models may need the records of a message. One
- * of these months is reserve.
+ * 13 months of 31 days: for so long a rebuild of the read models may need the records of a message.
+ * One of these months is reserve.
  */
 const THIRTEEN_MONTHS = 400 * DAY
 
 /**
- * The largest record batch that a broker accepts. The records of one produce request for one partition
- * are one batch. `event-log.ts` splits batches above half of this size.
+ * The largest record batch that a broker accepts. The records of one produce request for one
+ * partition are one batch. `event-log.ts` splits batches above half of this size.
  */
 const MAX_BATCH_BYTES = 2 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-/** Creates the missing topics of the catalogue at the start of an app. It never deletes or alters a topic. */
+/** Creates the missing topics of the catalogue. It never deletes or alters a topic. */
 import { Duration, Effect, Schedule } from 'effect'
 import type { Admin, ITopicConfig } from 'kafkajs'
 import type { KafkaConnection } from '../connection/client.ts'
@@ -17,8 +17,9 @@ export interface TopicReport {
 const CREATE_WITHIN = Duration.seconds(60)
 
 /**
- * Creates the missing topics, and logs how the existing ones differ from the catalogue. It is safe at
- * every start, and in several processes at once. Retries for at most a minute while the broker starts.
+ * Creates the missing topics, and logs how the existing ones differ from the catalogue. It is safe
+ * at every start, and in several processes at once. Retries for at most a minute while the broker
+ * starts.
  */
 export const createTopics = Effect.fn('createTopics')(function* (
   connection: KafkaConnection,

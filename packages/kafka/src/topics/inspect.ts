@@ -1,4 +1,4 @@
-/** Requests about the cluster, its topics and its consumer groups, for hubctl and at the start of an app. */
+/** Requests about the cluster, its topics and its consumer groups. */
 import { Effect } from 'effect'
 import kafkajs from 'kafkajs'
 import type { KafkaConnection } from '../connection/client.ts'
@@ -43,13 +43,13 @@ export const compareTopics = (
     }
   })
 
-/** The setting is set on the topic, not inherited. Source: Kafka protocol, DescribeConfigs, ConfigSource. */
+/** ConfigSource of DescribeConfigs (Kafka protocol): set on the topic, not inherited. */
 const TOPIC_CONFIG = 1
 
 /**
- * Sets the settings of the catalogue on existing topics. Other settings of a topic are preserved: kafkajs
- * supports only the request that replaces all settings, so it reads them first and sends them again.
- * Partitions and replicas are not settings and do not change.
+ * Sets the settings of the catalogue on existing topics. Other settings of a topic are preserved:
+ * kafkajs supports only the request that replaces all settings, so it reads them first and sends
+ * them again. Partitions and replicas are not settings and do not change.
  */
 export const alterTopics = (connection: KafkaConnection, specs: ReadonlyArray<TopicSpec>): Request<void> =>
   specs.length === 0
@@ -101,7 +101,7 @@ export const readOffsetRanges = (
 
 export interface GroupState {
   readonly members: number
-  /** Kafka's name of the state: `Stable`, `PreparingRebalance`, `CompletingRebalance`, `Empty`, `Dead`. */
+  /** By Kafka's names: `Stable`, `PreparingRebalance`, `CompletingRebalance`, `Empty`, `Dead`. */
   readonly state: string
   /** The committed offsets, by topic and partition. Partitions without one are omitted. */
   readonly committed: ReadonlyMap<string, ReadonlyMap<number, number>>

@@ -7,9 +7,9 @@
  * - Fails without the patch: @@array-types@@
  * - Unnecessary when: the driver handles a failure of its query for array types.
  *
- * The setting `fetch_types: false` alone is not sufficient: the hub reads and writes arrays, and the
- * type numbers of its enumerations differ between databases. The first connections of a process still
- * query the types, so a break in that moment ends a process that has just started.
+ * The setting `fetch_types: false` alone is not sufficient: the hub reads and writes arrays, and
+ * the type numbers of its enumerations differ between databases. The first connections of a process
+ * still query the types, so a break in that moment ends a process that has just started.
  */
 import type postgres from 'postgres'
 

@@ -1,8 +1,9 @@
 /**
- * Patch: after the connection of a transaction has broken, the driver gets no further statement of it.
+ * Patch: after the connection of a transaction has broken, the driver gets no further statement of
+ * it.
  *
- * - postgres 3.4.9: it writes the next statement of the transaction, or its own `ROLLBACK`, to the closed
- *   socket. That write throws outside of any promise.
+ * - postgres 3.4.9: it writes the next statement of the transaction, or its own `ROLLBACK`, to the
+ *   closed socket. That write throws outside of any promise.
  * - Not enough: the exception ends the process, whenever PostgreSQL restarts during a transaction.
  * - Fails without the patch: @@lost-transaction@@
  * - Unnecessary when: the driver rejects statements of a transaction without a connection.
@@ -11,8 +12,9 @@ import type postgres from 'postgres'
 import { type HookedQueries, hookedQueries, isConnectionError, type Queries } from './statement-hooks.ts'
 
 /**
- * Runs a transaction: commits when `body` resolves, and rolls back when it rejects. Rejects as soon as
- * the connection breaks. The driver then never learns how `body` ended, so it sends no `ROLLBACK`.
+ * Runs a transaction: commits when `body` resolves, and rolls back when it rejects. Rejects as soon
+ * as the connection breaks. The driver then never learns how `body` ended, so it sends no
+ * `ROLLBACK`.
  */
 export const runTransaction = <A>(
   { hooks, queries }: HookedQueries & { readonly queries: postgres.Sql },

@@ -1,10 +1,10 @@
 /**
  * Patch: a pool is replaced by a new one when one of its connections breaks.
  *
- * - postgres 3.4.9: when a connection breaks, its write buffer and the mark of a scheduled write remain.
- *   The driver then connects again, but never writes to the new connection.
- * - Not enough: statements on that connection have no answer until their deadline, several times in a
- *   row, although PostgreSQL is available again.
+ * - postgres 3.4.9: when a connection breaks, its write buffer and the mark of a scheduled write
+ *   remain. The driver then connects again, but never writes to the new connection.
+ * - Not enough: statements on that connection have no answer until their deadline, several times in
+ *   a row, although PostgreSQL is available again.
  * - Fails without the patch: @@renewed-pool@@
  * - Unnecessary when: the driver clears the buffer and the mark before it connects again.
  */
@@ -12,12 +12,12 @@ import postgres from 'postgres'
 import { ArrayTypes } from './array-types.ts'
 import { type HookedQueries, isConnectionError } from './statement-hooks.ts'
 
-/** Statements of a replaced pool must end within this time. PostgreSQL's statement timeout is shorter. */
+/** Statements of a replaced pool must end within this time. Their own time limit is shorter. */
 const CLOSE_WITHIN_SECONDS = 10
 
 /**
- * The minimum age of a pool without any result before its replacement. While PostgreSQL is unavailable
- * each attempt breaks a connection, and a new pool costs a third of a millisecond.
+ * The minimum age of a pool without any result before its replacement. While PostgreSQL is
+ * unavailable each attempt breaks a connection, and a new pool costs a third of a millisecond.
  */
 const RENEW_INTERVAL_MS = 100
 

@@ -1,7 +1,7 @@
 /**
- * Hooks into the statements of the driver `postgres` 3.4.9, which the patches in this folder share. The
- * hooks use fields that the driver does not document. Its version is pinned, and `pool.int.test.ts`
- * fails when these fields change.
+ * Hooks into the statements of the driver `postgres` 3.4.9, which the patches in this folder share.
+ * The hooks use fields that the driver does not document. Its version is pinned, and
+ * `pool.int.test.ts` fails when these fields change.
  */
 import postgres from 'postgres'
 import { completeRows } from './complete-rows.ts'
@@ -29,7 +29,7 @@ export interface HookedQueries {
   readonly hooks: StatementHooks
 }
 
-/** Whether the connection broke: an error code of the driver or of the operating system, not of PostgreSQL. */
+/** Whether the error code is one of the driver or of the operating system, not of PostgreSQL. */
 export const isConnectionError = (error: unknown): boolean =>
   error instanceof Error &&
   !(error instanceof postgres.PostgresError) &&
@@ -62,7 +62,8 @@ export const hookedQueries = (current: () => HookedQueries): Queries => {
       undefined,
       args,
     )
-    // Identifiers and lists of values are no promises. Fragments are promises, but they are never sent.
+    // Identifiers and lists of values are no promises. Fragments are promises, but they are never
+    // sent.
     if (created instanceof Promise) hookInto(created as Statement, hooks)
     return created
   }
