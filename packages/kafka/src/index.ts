@@ -7,7 +7,6 @@ export {
   type KafkaCredentials,
 } from './connection/client.ts'
 export { layerEventLog } from './log/event-log.ts'
-export { partitionFor } from './log/partitioner.ts'
 export { layerConsumerGroups } from './consumer/consumer-groups.ts'
 export { joinWithRetry } from './consumer/join-with-retry.ts'
 export {
@@ -44,7 +43,6 @@ export {
   topicCatalogue,
   type TopicNames,
   topicNames,
-  type TopicSpec,
 } from './topics/catalogue.ts'
 export { createTopics } from './topics/create.ts'
 export type { TopicDifference } from './topics/differences.ts'

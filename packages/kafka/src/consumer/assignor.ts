@@ -20,7 +20,7 @@ export interface AssignmentUserData {
 export const NEW_MEMBER = -2
 
 /** The shards that a rebalance gives to a member. */
-export interface AssignedShards {
+interface AssignedShards {
   readonly shards: ReadonlyArray<number>
   /** Owned by other members, until this member takes them over. */
   readonly standby: ReadonlyArray<number>

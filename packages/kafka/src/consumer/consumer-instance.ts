@@ -44,7 +44,7 @@ export interface InstanceSettings {
   readonly reportedShards: () => Pick<CurrentAssignment, 'generation' | 'shards'>
 }
 
-export interface InstanceEvents {
+interface InstanceEvents {
   readonly beforeJoin: (instance: ConsumerInstance, group: InnerGroup) => Promise<void>
   readonly onJoined: (instance: ConsumerInstance, event: ConsumerGroupJoinEvent['payload']) => void
   readonly onHeartbeat: (instance: ConsumerInstance, generation: number) => void

@@ -6,7 +6,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-export interface SavedMember {
+interface SavedMember {
   readonly group: string
   readonly memberId: string
 }

@@ -46,7 +46,7 @@ export interface ConsumerGroupsOptions {
 }
 
 /** Runs the effects of the handler from callbacks, in the context of `join`. */
-export interface EffectRunner {
+interface EffectRunner {
   readonly fork: Fork
   readonly exit: (
     effect: Effect.Effect<void, unknown>,

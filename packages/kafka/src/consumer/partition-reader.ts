@@ -35,7 +35,7 @@ interface RunningBatch {
   readonly ended: Promise<void>
 }
 
-export interface ReaderDependencies {
+interface ReaderDependencies {
   readonly onBatch: GroupHandler['onBatch']
   readonly run: (
     effect: Effect.Effect<void, unknown>,

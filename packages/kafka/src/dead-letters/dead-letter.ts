@@ -70,7 +70,7 @@ const contentOf = ({ id, key, occurredAt, traceparent, type, value }: IncomingRe
 })
 
 /** A decoded record for display. Of encrypted bytes it contains only the length. */
-export type DisplayRecord = Readonly<Record<string, unknown>>
+type DisplayRecord = Readonly<Record<string, unknown>>
 
 /** The decoded content of a dead letter. Bytes that cannot be decoded are never displayed. */
 export const displayContent = ({ record }: DeadLetter): Result.Result<DisplayRecord, UndecodableRecord> =>

@@ -87,7 +87,7 @@ const readSections = Effect.fnUntraced(
   }),
 )
 
-export interface DeadLetterQuery {
+interface DeadLetterQuery {
   /** Dead-letter topics. */
   readonly topics: ReadonlyArray<string>
   readonly limit: number

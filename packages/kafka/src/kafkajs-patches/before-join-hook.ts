@@ -14,7 +14,7 @@ import type { Assigner } from 'kafkajs'
 import { type InnerGroup, InnerGroupClass } from './internals.ts'
 
 /** Runs before every JoinGroup. kafkajs joins when the promise resolves. */
-export type BeforeJoin = (group: InnerGroup) => Promise<void>
+type BeforeJoin = (group: InnerGroup) => Promise<void>
 
 const hooks = new WeakMap<Assigner, BeforeJoin>()
 

@@ -13,7 +13,7 @@
 import type { Socket } from 'node:net'
 import type { ISocketFactory } from 'kafkajs'
 
-export interface TrackedConnections {
+interface TrackedConnections {
   /** For the setting `socketFactory` of kafkajs. */
   readonly socketFactory: ISocketFactory
   readonly isDestroyed: () => boolean

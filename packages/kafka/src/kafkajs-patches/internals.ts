@@ -17,7 +17,7 @@ interface TopicPartitions {
 }
 
 /** A topic with the partitions that a request to a broker names. */
-export interface RequestedPartitions {
+interface RequestedPartitions {
   readonly topic: string
   readonly partitions: ReadonlyArray<{ readonly partition: number }>
 }

@@ -12,7 +12,7 @@ import { partitionKey } from '../partition-key.ts'
 import { partitionFor } from './partitioner.ts'
 import { KafkaUnavailable, EventLog, type OutgoingRecord, type Position } from '../port.ts'
 
-export interface EventLogOptions {
+interface EventLogOptions {
   readonly connection: KafkaConnection
   /** Partitions of every topic (`HUB_PARTITIONS`). */
   readonly partitions: number

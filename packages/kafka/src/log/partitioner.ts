@@ -8,7 +8,7 @@ const M = 0x5bd1e995
 const utf8 = new TextEncoder()
 
 /** Java's `Utils.murmur2`, as a signed 32-bit integer. */
-export const murmur2 = (data: Uint8Array): number => {
+const murmur2 = (data: Uint8Array): number => {
   const { length } = data
   let h = SEED ^ length
   let i = 0

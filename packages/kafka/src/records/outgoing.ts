@@ -14,7 +14,7 @@ import type {
   SubscriptionChanged,
 } from './records.ts'
 
-export interface RecordOptions {
+interface RecordOptions {
   /** W3C trace context. */
   readonly traceparent?: string
   /** The partition. Absent: the key selects it. */

@@ -26,7 +26,7 @@ export interface ShardOpened {
 }
 
 /** An open message in a re-append record; the content of `OpenMessageCarried`. */
-export interface CarriedMessage extends Omit<OpenMessageCarried, 'type' | 'at'> {
+interface CarriedMessage extends Omit<OpenMessageCarried, 'type' | 'at'> {
   /** Recipient hash. */
   readonly recipient: string
   /** W3C trace context; `null` for a message without a trace. */
@@ -75,8 +75,7 @@ export interface BatchSealed {
   readonly at: number
 }
 
-export const SUBSCRIPTION_CHANGES = ['created', 'deleted', 'secret_rotated', 'enabled'] as const
-export type SubscriptionChange = (typeof SUBSCRIPTION_CHANGES)[number]
+export type SubscriptionChange = 'created' | 'deleted' | 'secret_rotated' | 'enabled'
 
 /** A webhook subscription has changed. The database contains its current state. */
 export interface SubscriptionChanged {
@@ -105,8 +104,7 @@ export interface EventRecorded {
   readonly body: string
 }
 
-export const REPORTED_OUTCOMES = ['delivered', 'undelivered', 'rejected', 'expired', 'seen'] as const
-export type ReportedOutcome = (typeof REPORTED_OUTCOMES)[number]
+export type ReportedOutcome = 'delivered' | 'undelivered' | 'rejected' | 'expired' | 'seen'
 
 /** A delivery report. `reportOutcome` converts its outcome for the domain. */
 export interface DeliveryReportReceived {

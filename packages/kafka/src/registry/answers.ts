@@ -10,7 +10,7 @@
 import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
 /** The body is JSON of type `REGISTRY_CONTENT_TYPE`. */
-export interface RegistryAnswer {
+interface RegistryAnswer {
   readonly status: 200 | 404 | 422
   readonly body: unknown
 }

@@ -8,13 +8,13 @@ import { REGISTRY_CONTENT_TYPE, subjectOf } from './answers.ts'
 import { SCHEMAS, type SchemaVersion } from '../schemas/schemas.ts'
 
 /** The registry does not answer, or rejects a schema. `detail` is the answer of the registry. */
-export class RegistryRefused extends Data.TaggedError('RegistryRefused')<{
+class RegistryRefused extends Data.TaggedError('RegistryRefused')<{
   readonly reason: 'unavailable' | 'rejected' | 'other_id'
   readonly detail: string
 }> {}
 
 /** `imported`: the request set the id. `counted`: the next id of the registry was correct. */
-export interface Registered extends Pick<SchemaVersion, 'name' | 'version' | 'id'> {
+interface Registered extends Pick<SchemaVersion, 'name' | 'version' | 'id'> {
   readonly subject: string
   readonly how: 'there' | 'imported' | 'counted'
 }
@@ -32,7 +32,7 @@ const idIn = (body: unknown): number | null => {
   return typeof id === 'number' ? id : null
 }
 
-export interface RegistryAddress {
+interface RegistryAddress {
   readonly url: string
   /** The header `Authorization`, if the registry requires it. */
   readonly authorization?: string

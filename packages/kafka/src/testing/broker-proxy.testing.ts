@@ -9,7 +9,7 @@ import type { ISocketFactory } from 'kafkajs'
 import type { BrokerState } from './memory.ts'
 
 /** `hanging fetches` stalls only the connections for fetches, not those for heartbeats. */
-export type ProxyState = BrokerState | 'hanging fetches'
+type ProxyState = BrokerState | 'hanging fetches'
 
 export interface BrokerProxy {
   readonly socketFactory: ISocketFactory

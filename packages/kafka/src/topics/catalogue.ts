@@ -65,7 +65,7 @@ export interface TopicSpec {
   readonly config: Readonly<Record<string, string>>
 }
 
-export interface CatalogueOptions {
+interface CatalogueOptions {
   readonly prefix: string
   /** Equal for every topic, so that partition *p* of each topic belongs to shard *p*. */
   readonly partitions: number

@@ -7,7 +7,7 @@ import { withAdmin } from './admin.ts'
 import type { TopicSpec } from './catalogue.ts'
 import { type TopicDifference, topicDifferences } from './differences.ts'
 
-export interface TopicReport {
+interface TopicReport {
   /** Topics that did not exist before. This call, or a concurrent one, created them. */
   readonly created: ReadonlyArray<string>
   readonly differences: ReadonlyArray<TopicDifference>

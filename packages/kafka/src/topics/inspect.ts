@@ -10,7 +10,7 @@ import { fetchOffsetRanges } from './offset-ranges.ts'
 
 type Request<A> = Effect.Effect<A, KafkaUnavailable | KafkaRequestRejected>
 
-export interface ClusterState {
+interface ClusterState {
   readonly cluster: string
   readonly brokers: number
 }
@@ -22,7 +22,7 @@ export const describeCluster = (connection: KafkaConnection): Request<ClusterSta
     return { cluster: clusterId, brokers: brokers.length }
   })
 
-export interface TopicComparison {
+interface TopicComparison {
   readonly missing: ReadonlyArray<string>
   readonly differences: ReadonlyArray<TopicDifference>
 }
@@ -99,7 +99,7 @@ export const readOffsetRanges = (
     return new Map(ranges)
   })
 
-export interface GroupState {
+interface GroupState {
   readonly members: number
   /** By Kafka's names: `Stable`, `PreparingRebalance`, `CompletingRebalance`, `Empty`, `Dead`. */
   readonly state: string
