@@ -14,7 +14,7 @@ import { Data } from 'effect'
 import { MAX_BODY_BYTES, MAX_URL_LENGTH, MAX_WEBHOOK_ENDPOINTS } from './limits.ts'
 
 /** Whether an error of a code has a member: always, if the caller provides one, or never. */
-export type Presence = 'always' | 'optional' | 'never'
+type Presence = 'always' | 'optional' | 'never'
 
 /** The catalogue entry of a code. */
 export interface ErrorEntry {
@@ -319,7 +319,7 @@ export const ERROR_CODES = Object.keys(catalogue) as ReadonlyArray<ErrorCode> as
  * anti-flood.
  */
 export const FLOOD_WINDOWS = ['pause', 'hour', 'day'] as const
-export type FloodWindow = (typeof FLOOD_WINDOWS)[number]
+type FloodWindow = (typeof FLOOD_WINDOWS)[number]
 
 /** An error for a client. Create it with {@link apiError}, which applies the catalogue. */
 export class ApiError extends Data.TaggedError('ApiError')<{
@@ -334,7 +334,7 @@ export class ApiError extends Data.TaggedError('ApiError')<{
   readonly window?: FloodWindow
 }> {}
 
-export interface ApiErrorOptions {
+interface ApiErrorOptions {
   readonly param?: string
   /** Seconds; rounded up to a whole number, at least 1. */
   readonly retryAfter?: number

@@ -54,7 +54,7 @@ interface ShownBatch {
 }
 
 let numbers = 1_000_000
-/** A number that nobody else writes to, so that its windows are empty. */
+/** A number that no other test uses, so that its flood windows are empty. */
 const freshNumber = () => `+7901${String(++numbers)}`.slice(0, 12)
 
 const service = (over: object = {}) => ({
@@ -103,7 +103,7 @@ const spentOf = async (of: Account) => {
 }
 
 describe('POST /v1/messages/batch', () => {
-  it('gives each element its own result, in order, and lists what was accepted', async () => {
+  it('answers each element with its own result, in order, and lists the accepted messages', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const log = await deployment.tail(deployment.topics.messages)
     const batch = await sendBatch([
@@ -191,7 +191,7 @@ describe('POST /v1/messages/batch', () => {
     assert.strictEqual(rows[0]?.count, 2)
   })
 
-  it('is closed at once when all of it was rejected', async () => {
+  it('is closed at once when all elements are rejected', async () => {
     const log = await deployment.tail(deployment.topics.messages)
     const batch = await sendBatch([service({ client_ref: 'b3', template: 'nope' }), { client_ref: 'b3-1' }])
     assert.deepInclude(batch, { closed: true })
@@ -203,7 +203,7 @@ describe('POST /v1/messages/batch', () => {
     })
   })
 
-  it('is refused as a whole for its own form only', async () => {
+  it('is refused as a whole only for the form of the whole request', async () => {
     for (const [body, code, param] of [
       [{}, 'invalid_parameter', 'messages'],
       [{ messages: [] }, 'invalid_parameter', 'messages'],
@@ -219,7 +219,7 @@ describe('POST /v1/messages/batch', () => {
     }
   })
 
-  it('takes a thousand at once', async () => {
+  it('accepts a thousand messages', async () => {
     const { test } = account.keys
     const messages = Array.from({ length: 1000 }, (_, i) => service({ client_ref: `b5-${i}` }))
     const batch = await sendBatch(messages, { key: test })
@@ -245,7 +245,7 @@ describe('POST /v1/messages/batch', () => {
     assert.deepEqual({ ...row }, { accepted: 1000, sealed: true })
   })
 
-  it('is sealed by the sweeper when its process died, with what the ledger knows', async () => {
+  it('is sealed by the sweeper from the ledger when its process died', async () => {
     const left = await sendBatch([service({ client_ref: 'b7-0' }), otp({ client_ref: 'b7-1' })])
     const untouched = await sendBatch([service({ client_ref: 'b7-2' })])
     // As the process would have left it that died between the flush and the seal, its code given back.
@@ -272,7 +272,7 @@ describe('POST /v1/messages/batch', () => {
     assert.deepInclude((await get(`/v1/batches/${untouched.id}`)).body as object, { id: untouched.id })
   })
 
-  it('is nobody else\u2019s', async () => {
+  it('is not found for other accounts and modes', async () => {
     const { id } = await sendBatch([service({ client_ref: 'b6' })])
     for (const path of [`/v1/batches/${id}`, `/v1/messages?batch=${id}`, '/v1/batches/bat_nope']) {
       assert.strictEqual((await get(path, account.keys.test)).status, 404, path)
@@ -284,7 +284,7 @@ describe('POST /v1/messages/batch', () => {
 })
 
 describe('Idempotency-Key', () => {
-  it('answers a repeat byte for byte, under an id of its own', async () => {
+  it('answers a repeat with the same bytes and a new request id', async () => {
     const body = service()
     const [first, second] = [
       await send(body, { idempotencyKey: 'i1' }),
@@ -299,7 +299,7 @@ describe('Idempotency-Key', () => {
     assert.isNotNull(second.headers.get('x-ratelimit-limit'))
   })
 
-  it('keeps refusals too, with their headers', async () => {
+  it('stores refusals too, with their headers', async () => {
     const body = service()
     await send(body)
     const first = await send(body, { idempotencyKey: 'i2' })
@@ -328,7 +328,7 @@ describe('Idempotency-Key', () => {
     assert.strictEqual(elsewhere.status, 202)
   })
 
-  it('has 1 to 255 characters, and means nothing on GET', async () => {
+  it('has 1 to 255 characters, and is ignored on GET', async () => {
     const long = await send(service(), { idempotencyKey: 'x'.repeat(256) })
     assert.deepStrictEqual([long.status, codeOf(long)], [422, 'idempotency_key_reused'])
     assert.strictEqual((await send(service(), { idempotencyKey: 'x'.repeat(255) })).status, 202)
@@ -341,7 +341,7 @@ describe('Idempotency-Key', () => {
     assert.strictEqual(read.status, 200)
   })
 
-  it('shows a secret again, and keeps it encrypted', async () => {
+  it('returns a secret again, and stores it encrypted', async () => {
     const body = { url: 'https://1.1.1.1/hook' }
     const first = await post('/v1/webhook_endpoints', body, { idempotencyKey: 'i4' })
     assert.strictEqual(first.status, 201)
@@ -354,7 +354,7 @@ describe('Idempotency-Key', () => {
     assert.isFalse(row?.answer.includes(secret))
   })
 
-  it('makes one message of 300 repeats at once in two processes', async () => {
+  it('creates one message for 300 concurrent repeats in two processes', async () => {
     const second = await deployment.start()
     const body = JSON.stringify(otp())
     try {
@@ -380,10 +380,10 @@ describe('Idempotency-Key', () => {
     }
   })
 
-  it('of a process that died is run again once its lease has ended, and finds the message it had recorded', async () => {
+  it('of a process that died runs again after its lease, and finds the recorded message', async () => {
     const body = service()
     const first = await send(body, { idempotencyKey: 'i6' })
-    // As the row was before the answer was stored.
+    // The row as it was before the answer was stored.
     await deployment.sql(
       (q) => q`UPDATE command.idempotency_keys
                   SET status = NULL, answer = NULL, lease_token = gen_random_uuid(), lease_until = now() + interval '30 seconds',
@@ -403,7 +403,7 @@ describe('Idempotency-Key', () => {
 })
 
 describe('limits', () => {
-  it('hold the windows of a number, and a repeat spends none', async () => {
+  it('enforce the flood windows of a number, and a repeat does not count', async () => {
     const to = freshNumber()
     const first = await send(service({ to, client_ref: 'l1' }))
     assert.strictEqual(first.status, 202)
@@ -419,7 +419,7 @@ describe('limits', () => {
     assert.deepStrictEqual([repeat.status, (repeat.body as Shown).id], [202, (first.body as Shown).id])
   })
 
-  it('in the sandbox are those of one number', async () => {
+  it('apply to a single number in the sandbox', async () => {
     const test = { key: account.keys.test }
     for (let i = 0; i < 3; i++)
       assert.strictEqual((await send(service({ to: '+79000000001' }), test)).status, 202)
@@ -429,14 +429,14 @@ describe('limits', () => {
     assert.isAbove((refused.body as Shown).error?.retry_after ?? 0, 200)
   })
 
-  it('see the messages of one batch to one number', async () => {
+  it('count the messages of one batch to one number', async () => {
     const to = freshNumber()
     const batch = await sendBatch([service({ to, client_ref: 'l2-0' }), service({ to, client_ref: 'l2-1' })])
     assert.deepStrictEqual(words(batch), ['accepted', 'recipient_flood_limited'])
     assert.strictEqual(batch.results[1]?.error?.param, 'messages[1].to')
   })
 
-  it('take no more money than there is, in order, and charge nothing for repeats', async () => {
+  it('enforce the spend limit in order, and charge nothing for repeats', async () => {
     const poor = await deployment.addAccount()
     await deployment.sql(
       (q) =>
@@ -460,7 +460,7 @@ describe('limits', () => {
     await deployment.sql(
       (q) => q`UPDATE command.account_settings SET spend_limit = 6 WHERE account = ${poor.uuid}`,
     )
-    // The refused send has spent no window either.
+    // The refused send does not count in a flood window either.
     await eventually(
       async () => (await send(service({ to, client_ref: 'l3-last' }), { key })).status === 202,
       {
@@ -473,7 +473,7 @@ describe('limits', () => {
     assert.strictEqual((await send(service(), { key: poor.keys.test })).status, 202)
   })
 
-  it('stop the whole hub for the day, but not what it has accepted before', async () => {
+  it('stop the whole hub for the day, except for messages accepted before', async () => {
     const known = service({ client_ref: 'l4' })
     await send(known)
     const waiting = service({ client_ref: 'l4-1' })
@@ -498,7 +498,7 @@ describe('limits', () => {
     } finally {
       await settings(null)
     }
-    // The key is not pinned to the refusal.
+    // The idempotency key does not store the refusal.
     await eventually(async () => (await send(waiting, { idempotencyKey: 'l4' })).status === 202, {
       withinMs: 10_000,
     })

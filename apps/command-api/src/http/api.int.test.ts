@@ -51,7 +51,7 @@ const accepted = async (body: unknown, key?: string, url?: string): Promise<Show
 }
 
 describe('POST /v1/messages', () => {
-  it('accepts, shows the message masked and without its text, and publishes it sealed', async () => {
+  it('accepts, answers with a masked number and without the text, and publishes an encrypted payload', async () => {
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const message = await accepted(service({ client_ref: 'first' }), account.keys.live)
     assert.deepInclude(message, {
@@ -77,13 +77,13 @@ describe('POST /v1/messages', () => {
     assert.strictEqual(record?.key, fact?.recipient)
     assert.strictEqual(fact?.republished, false)
     assert.deepStrictEqual(fact?.variables, ['order'])
-    // Nothing personal in the clear.
+    // No personal data in clear text.
     const bytes = Buffer.from(record?.value ?? []).toString('utf8')
     assert.notInclude(bytes, '9001234567')
     assert.notInclude(bytes, 'Заказ')
   })
 
-  it('costs nothing in test mode', async () => {
+  it('charges nothing in test mode', async () => {
     const message = await accepted(otp())
     assert.deepInclude(message, {
       price: { amount: '0.00', currency: 'RUB' },
@@ -92,14 +92,14 @@ describe('POST /v1/messages', () => {
     })
   })
 
-  it('answers a repeat with the earlier message, whatever else the repeat says', async () => {
+  it('answers a repeat with the earlier message, whatever its other fields', async () => {
     const first = await accepted(service({ client_ref: 'again' }))
     const repeat = await accepted(service({ client_ref: 'again', template: 'no_such', to: '+79007654321' }))
     assert.strictEqual(repeat.id, first.id)
     assert.deepInclude(repeat, { duplicate: true, to: '+7900***4567' })
   })
 
-  it('keeps references of accounts and modes apart', async () => {
+  it('separates the client_refs of accounts and modes', async () => {
     const ids = await Promise.all(
       [account.keys.test, account.keys.live, other.keys.test].map(
         async (key) => (await accepted(service({ client_ref: 'apart', to: '+79005550002' }), key)).id,
@@ -108,7 +108,7 @@ describe('POST /v1/messages', () => {
     assert.strictEqual(new Set(ids).size, 3)
   })
 
-  it('makes one message of 200 repeats at once in two processes', async () => {
+  it('creates one message for 200 concurrent repeats in two processes', async () => {
     const second = await deployment.start()
     const lane = await deployment.tail(deployment.topics.acceptedOtp)
     try {
@@ -123,8 +123,8 @@ describe('POST /v1/messages', () => {
         (q) => q`SELECT count(*)::integer AS count FROM command.acceptances WHERE client_ref = 'at-once'`,
       )
       assert.strictEqual(rows[0]?.count, 1)
-      // The other process cannot know that a code is on its way, so it may publish the same record
-      // again, marked.
+      // The other process does not know that a code is being appended, so it may append the same record
+      // again, flagged as republished.
       const id = factId(answers[0]!.id, 'accepted')
       await eventually(() => lane.some((record) => record.id === id), { withinMs: 10_000 })
       const unmarked = facts(lane.filter((record) => record.id === id)).filter((fact) => !fact.republished)
@@ -169,14 +169,14 @@ describe('POST /v1/messages', () => {
     )
     const refused = await send(service({ to: '+79005550001' }), account.keys.live)
     assert.strictEqual((refused.body as Failed).error.code, 'recipient_opted_out')
-    // Its pause does not count what was refused, but what was accepted: another account has windows
-    // of its own.
+    // The pause counts accepted messages only. Another account has its own
+    // flood windows.
     await accepted(otp({ to: '+79005550001' }), other.keys.live)
     await accepted(service({ to: '+79005550001' }), account.keys.test)
   })
 })
 
-describe('what a client gets wrong has its code and its parameter', () => {
+describe('an invalid request is answered with its code and param', () => {
   const nul = String.raw`{"to":"+79001234567","class":"otp","template":"otp_code","variables":{"code":"\u0000"}}`
   type Case = readonly [name: string, body: unknown, status: number, code: string, param?: string]
   const cases: ReadonlyArray<Case> = [
@@ -237,7 +237,7 @@ describe('what a client gets wrong has its code and its parameter', () => {
     assert.propertyVal(error, 'doc_url', `http://hub.test/docs/errors#${code}`)
   })
 
-  it('waits for moderation and registration in live mode only', async () => {
+  it('template and sender need approval in live mode only', async () => {
     for (const [template, code] of [
       ['waiting', 'template_not_approved'],
       ['unregistered', 'sender_not_registered'],
@@ -248,7 +248,7 @@ describe('what a client gets wrong has its code and its parameter', () => {
     }
   })
 
-  it('a template can be used the moment it is approved', async () => {
+  it('a template can be used as soon as it is approved', async () => {
     const body = service({ to: '+79005550003', template: 'later', variables: {} })
     assert.strictEqual((await send(body, account.keys.live)).status, 422)
     await deployment.sql(
@@ -259,17 +259,17 @@ describe('what a client gets wrong has its code and its parameter', () => {
   })
 })
 
-describe('order of checks', () => {
+describe('the order of checks', () => {
   const at = (path: string, options: Parameters<typeof call>[2] = {}) => call(api.url, path, options)
   const big = 'x'.repeat(4 * 1024 * 1024 + 1)
 
-  it('an unknown path before everything', async () => {
+  it('starts with an unknown path', async () => {
     assert.strictEqual((await at('/v1/nope', { body: big, method: 'POST' })).status, 404)
     for (const path of ['/v1/Messages', '/v1//messages', '/', '/v1/messages/a/b']) {
       assert.strictEqual((await at(path)).status, 404, path)
     }
   })
-  it('a wrong method tells the right ones', async () => {
+  it('answers a wrong method with the allowed ones', async () => {
     for (const [method, path, allow] of [
       ['DELETE', '/v1/messages', 'POST, GET, HEAD'],
       ['OPTIONS', '/v1/webhook_endpoints', 'POST, GET, HEAD'],
@@ -281,11 +281,11 @@ describe('order of checks', () => {
       assert.strictEqual((answer.body as Failed).error.code, 'method_not_allowed')
     }
   })
-  it('HEAD is GET without a body', async () => {
+  it('answers HEAD like GET without a body', async () => {
     const answer = await at('/v1/account', { method: 'HEAD', key: account.keys.test })
     assert.deepStrictEqual([answer.status, answer.body], [200, ''])
   })
-  it('the size of the body before the key, announced or not', async () => {
+  it('has the size of the body, declared or not, before the key', async () => {
     assert.strictEqual((await at('/v1/messages', { body: big })).status, 413)
     const chunked = await fetch(`${api.url}/v1/messages`, {
       method: 'POST',
@@ -294,7 +294,7 @@ describe('order of checks', () => {
     } as RequestInit)
     assert.strictEqual(chunked.status, 413)
   })
-  it('the encoding of the body before the key', async () => {
+  it('has the encoding of the body before the key', async () => {
     for (const headers of [
       { 'content-type': 'text/plain' },
       { 'content-encoding': 'gzip' },
@@ -303,7 +303,7 @@ describe('order of checks', () => {
       assert.strictEqual((await at('/v1/messages', { body: '{}', headers })).status, 415)
     }
   })
-  it('the key before the resource and the body', async () => {
+  it('has the key before the resource and the body', async () => {
     for (const authorization of [
       undefined,
       '',
@@ -320,7 +320,7 @@ describe('order of checks', () => {
     }
     assert.strictEqual((await at('/v1/messages/msg_x')).status, 401)
   })
-  it('a revoked key ends within seconds', async () => {
+  it('refuses a revoked key within seconds', async () => {
     const third = await deployment.addAccount()
     assert.strictEqual((await at('/v1/account', { key: third.keys.test })).status, 200)
     const hash = createHash('sha256').update(third.keys.test).digest()
@@ -334,17 +334,17 @@ describe('order of checks', () => {
 describe('GET /v1/messages/{id}', () => {
   const read = (id: string, key = account.keys.test) => call(api.url, `/v1/messages/${id}`, { key })
 
-  it('shows what was just accepted, with the text of a service message', async () => {
+  it('returns a message right after its acceptance, with the text of a service message', async () => {
     const { id } = await accepted(service({ variables: { order: 42 } }))
     const answer = await read(id)
     assert.strictEqual(answer.status, 200)
     assert.deepInclude(answer.body as Shown, { id, text: 'Заказ 42 готов', variables: { order: '42' } })
   })
-  it('never shows a code', async () => {
+  it('never returns the text of a code', async () => {
     const { id } = await accepted(otp())
     assert.deepInclude((await read(id)).body as Shown, { text: null, variables: { code: '***' } })
   })
-  it('shows the read model as soon as it is there', async () => {
+  it('returns the read model as soon as the message is projected', async () => {
     const { id } = await accepted(service({ client_ref: 'projected' }))
     const uuid = decodeId('msg', id)!
     const masterKey = await deployment.masterKeyEncryption()
@@ -381,7 +381,7 @@ describe('GET /v1/messages/{id}', () => {
       to: '+7900***4567',
       text: 'Заказ 17 готов',
       attempts: 1,
-      // What was never billed costs nothing.
+      // A message that was not billed has a price of zero.
       price: { amount: '0.00', currency: 'RUB' },
     })
     const { history } = body as { history: ReadonlyArray<{ status: string }> }
@@ -389,13 +389,13 @@ describe('GET /v1/messages/{id}', () => {
       history.map(({ status }) => status),
       ['accepted', 'sent', 'rejected'],
     )
-    // A repeat shows the message as it stands.
+    // A repeat returns the current state of the message.
     assert.deepInclude(await accepted(service({ client_ref: 'projected' })), {
       id,
       status: 'rejected',
       duplicate: true,
     })
-    // A year later number and text are gone; the rest stays.
+    // After a year the number and the text are deleted; the rest stays.
     await deployment.sql((q) => q`DELETE FROM read.personal_data WHERE message_id = ${uuid}`)
     assert.deepInclude((await read(id)).body as Shown, {
       to: '',
@@ -404,7 +404,7 @@ describe('GET /v1/messages/{id}', () => {
       status: 'rejected',
     })
   })
-  it('answers foreign ids as missing ones', async () => {
+  it('answers ids of other accounts like unknown ones', async () => {
     const { id } = await accepted(service())
     for (const [path, key] of [
       [id, other.keys.test],
@@ -425,7 +425,7 @@ describe('webhook endpoints', () => {
   const path = '/v1/webhook_endpoints'
   const create = (body: unknown, key = account.keys.test) => call(api.url, path, { key, body })
 
-  it('are created with a secret shown once, and announced', async () => {
+  it('are created with a secret that is returned once, and announced', async () => {
     const topic = await deployment.tail(deployment.topics.webhooks)
     const answer = await create({ url: 'https://1.1.1.1/hook', event_types: ['message.delivered'] })
     assert.strictEqual(answer.status, 201)
@@ -442,7 +442,7 @@ describe('webhook endpoints', () => {
     assert.notInclude(row?.secret.toString('latin1') ?? '', String(made['secret']))
   })
 
-  it('are listed newest first, page by page, for their owner only', async () => {
+  it('are listed newest first, in pages, for their owner only', async () => {
     const fresh = await deployment.addAccount()
     const key = fresh.keys.test
     const ids: Array<string> = []
@@ -477,7 +477,7 @@ describe('webhook endpoints', () => {
     assert.strictEqual((await call(api.url, `${path}?limit=101`, { key })).status, 422)
   })
 
-  it('refuses addresses that are not public https', async () => {
+  it('are refused without a public https address', async () => {
     for (const url of [
       'http://1.1.1.1/',
       'https://10.0.0.1/',
@@ -498,7 +498,7 @@ describe('webhook endpoints', () => {
     assert.strictEqual(((await create({ url: 1 })).body as Failed).error.code, 'invalid_parameter')
   })
 
-  it('are at most twenty, also when created at once', async () => {
+  it('are at most twenty, also when created concurrently', async () => {
     const { keys } = await deployment.addAccount()
     const answers = await Promise.all(
       Array.from({ length: 25 }, (_, i) => create({ url: `https://1.1.1.1/${i}` }, keys.test)),
@@ -534,7 +534,7 @@ describe('GET /v1/events', () => {
     }
   })
 
-  it('pages in the order of recording', async () => {
+  it('returns pages in the order of recording', async () => {
     const first = await page('?limit=3')
     assert.deepStrictEqual(
       [first.data.map(({ id }) => id), first.has_more, first.next_cursor],
@@ -558,7 +558,7 @@ describe('GET /v1/events', () => {
       [ids[1], ids[3]],
     )
   })
-  it('refuses what it cannot follow', async () => {
+  it('refuses unknown cursors and invalid parameters', async () => {
     for (const [query, status, param] of [
       ['?limit=0', 422, 'limit'],
       ['?limit=1001', 422, 'limit'],
@@ -576,7 +576,7 @@ describe('GET /v1/events', () => {
 })
 
 describe('GET /v1/account', () => {
-  it('tells what is in force', async () => {
+  it('returns the limits in force', async () => {
     const fresh = await deployment.addAccount({ apiRps: null })
     const read = async (key: string) => (await call(api.url, '/v1/account', { key })).body
     const common = {
@@ -589,7 +589,7 @@ describe('GET /v1/account', () => {
     assert.deepStrictEqual(await read(fresh.keys.test), { ...common, mode: 'test' })
     assert.deepStrictEqual(await read(fresh.keys.live), { ...common, mode: 'live', spend_limit: null })
   })
-  it('tells what the hub operator has set', async () => {
+  it('returns the settings of hub staff', async () => {
     const fresh = await deployment.addAccount({ apiRps: null })
     await deployment.sql(
       (
@@ -611,7 +611,7 @@ describe('GET /v1/account', () => {
 })
 
 describe('without a key', () => {
-  it('shows the description, the reference and the schemas', async () => {
+  it('clients can read the description, the reference and the schemas', async () => {
     const description = await call(api.url, '/v1/openapi.json')
     assert.propertyVal(description.body as object, 'openapi', '3.1.0')
     for (const path of ['/docs', '/docs/errors']) {
@@ -628,7 +628,7 @@ describe('without a key', () => {
 })
 
 describe('readiness', () => {
-  it('is given while everything is there', async () => {
+  it('is reported while all servers are available', async () => {
     assert.deepStrictEqual(await api.failing(), [])
   })
 })

@@ -28,7 +28,7 @@ const isJson = (contentType: string): boolean => {
 }
 
 /** What the headers declare about the body. */
-export type DeclaredBody =
+type DeclaredBody =
   | { readonly kind: 'none' }
   | { readonly kind: 'refused'; readonly error: ApiError }
   | { readonly kind: 'body' }

@@ -5,7 +5,7 @@ import { Tracing, type TracingShape } from '@hub/telemetry'
 import { Context, Effect, Layer } from 'effect'
 
 /** `draining`: requests in progress are answered, with `Connection: close`. */
-export type EdgeState = 'starting' | 'serving' | 'draining'
+type EdgeState = 'starting' | 'serving' | 'draining'
 
 export class HttpEdge extends Context.Service<
   HttpEdge,

@@ -1,4 +1,4 @@
-/** HTTP itself: what every answer has, connections that stay, and an end that cuts nobody off. */
+/** Common headers, persistent connections, and a shutdown that completes requests in progress. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { eventually } from '@hub/testkit'
@@ -19,7 +19,7 @@ afterAll(async () => {
   await deployment.remove()
 })
 
-/** A connection of one's own; `said` grows with what the server says. */
+/** A raw connection; `received` returns the text from the server so far. */
 const open = async (port: number) => {
   const socket: Socket = connect(port, '127.0.0.1')
   let text = ''
@@ -28,7 +28,7 @@ const open = async (port: number) => {
   })
   socket.on('error', () => undefined)
   await once(socket, 'connect')
-  return { socket, said: () => text }
+  return { socket, received: () => text }
 }
 const headersIn = (response: string): Headers =>
   new Headers(
@@ -48,13 +48,13 @@ const assertCommon = (headers: Headers, what: string) => {
   assert.strictEqual(headers.get('referrer-policy'), 'no-referrer', what)
   assert.isNotNull(headers.get('content-security-policy'), what)
   assert.isNotNull(headers.get('cache-control'), what)
-  // What it is made of is nobody's business.
+  // Answers must not reveal the software.
   assert.isNull(headers.get('server'), what)
   assert.isNull(headers.get('x-powered-by'), what)
 }
 
 describe('every answer', () => {
-  it('has its id and the headers that keep browsers from guessing', async () => {
+  it('has a request id and the security headers', async () => {
     const key = account.keys.test
     const asked: ReadonlyArray<readonly [number, string, Parameters<typeof call>[2]]> = [
       [200, '/v1/account', { key }],
@@ -74,14 +74,14 @@ describe('every answer', () => {
       assertCommon(answer.headers, `${status} ${path}`)
     }
   })
-  it('has them where the request was no HTTP', async () => {
-    for (const [said, status] of [
+  it('has them also when the request was not valid HTTP', async () => {
+    for (const [input, status] of [
       ['nonsense\r\n\r\n', 400],
       [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
       ['GET / HTTP/1.1\r\n\r\n', 400],
     ] as const) {
-      const { said: answer, socket } = await open(api.port)
-      socket.write(said)
+      const { received: answer, socket } = await open(api.port)
+      socket.write(input)
       await eventually(() => answer().includes('\r\n\r\n'), { withinMs: 10_000 })
       assert.match(answer(), new RegExp(`^HTTP/1.1 ${status} `, 'u'))
       assertCommon(headersIn(answer()), String(status))
@@ -91,23 +91,23 @@ describe('every answer', () => {
 })
 
 describe('a connection', () => {
-  it('stays for the next request', async () => {
-    const { said, socket } = await open(api.port)
+  it('stays open for the next request', async () => {
+    const { received, socket } = await open(api.port)
     const request = `GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n\r\n`
     for (let count = 1; count <= 3; count++) {
       socket.write(request)
-      await eventually(() => said().split('HTTP/1.1 200 OK').length - 1 === count, { withinMs: 10_000 })
+      await eventually(() => received().split('HTTP/1.1 200 OK').length - 1 === count, { withinMs: 10_000 })
     }
     assert.isFalse(socket.destroyed)
     socket.destroy()
   })
 })
 
-describe('the end of the process', () => {
-  it('answers what is in flight, takes nothing new, and waits for nobody who only keeps a connection', async () => {
+describe('the shutdown of the process', () => {
+  it('answers requests in progress, refuses new connections, and closes unused ones', async () => {
     const closing = await deployment.start()
     const idle = await open(closing.port)
-    const { said, socket } = await open(closing.port)
+    const { received, socket } = await open(closing.port)
     const body = JSON.stringify({
       to: '+79001234567',
       class: 'service',
@@ -118,7 +118,7 @@ describe('the end of the process', () => {
       `POST /v1/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${account.keys.test}\r\n` +
         `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body.slice(0, 10)}`,
     )
-    // The server has begun with it once it has answered a later request.
+    // The answer to a later request shows that the server has started to read this one.
     assert.strictEqual((await call(closing.url, '/v1/account', { key: account.keys.test })).status, 200)
 
     const stopped = closing.stop()
@@ -134,12 +134,12 @@ describe('the end of the process', () => {
       },
       { withinMs: 10_000 },
     )
-    // It never asked for anything: it is cut off while the other one is still waited for.
+    // A connection without a request is closed while the other request is still in progress.
     await eventually(() => idle.socket.destroyed, { withinMs: 10_000 })
     socket.write(body.slice(10))
-    await eventually(() => said().includes('\r\n\r\n'), { withinMs: 10_000 })
-    assert.match(said(), /^HTTP\/1.1 202 /u)
-    assert.strictEqual(headersIn(said()).get('connection'), 'close')
+    await eventually(() => received().includes('\r\n\r\n'), { withinMs: 10_000 })
+    assert.match(received(), /^HTTP\/1.1 202 /u)
+    assert.strictEqual(headersIn(received()).get('connection'), 'close')
     await stopped
   })
 })

@@ -35,7 +35,7 @@ import { type Answer, jsonAnswer, listAnswer } from './answer.ts'
 import { orNotFound, templatesByName } from './lookups.ts'
 import type { Call, Operation } from './pipeline.ts'
 
-export interface MessageOperationsOptions {
+interface MessageOperationsOptions {
   /** The secret of the recipient hash. */
   readonly hashSecret: string | Uint8Array
 }

@@ -51,7 +51,7 @@ const template = (over: object = {}) => ({
 })
 
 describe('templates', () => {
-  it('are approved at once in test mode and can be sent', async () => {
+  it('are approved at once in test mode and can be used', async () => {
     const made = shown(await post('/v1/templates', template({ name: 'fresh', language: 'ru' })), 201)
     assert.match(made.id, /^tpl_[0-9a-z]{26}$/u)
     assert.deepInclude(made, {
@@ -102,7 +102,7 @@ describe('templates', () => {
     assert.strictEqual((await send()).status, 202)
   })
 
-  it('have a name of their own in an account and mode, also when created at once', async () => {
+  it('have a unique name in an account and mode, also when created concurrently', async () => {
     const { keys } = await deployment.addAccount()
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => post('/v1/templates', template({ name: 'once' }), keys.test)),
@@ -112,14 +112,14 @@ describe('templates', () => {
       assert.deepStrictEqual(refusal(answer), [422, 'duplicate_rejected', 'name'])
     }
     assert.strictEqual((await post('/v1/templates', template({ name: 'once' }), keys.live)).status, 201)
-    // The name is told before the sender.
+    // A taken name is reported before an unknown sender.
     assert.deepStrictEqual(
       refusal(await post('/v1/templates', template({ name: 'once', sender: 'NOBODY' }), keys.test)),
       [422, 'duplicate_rejected', 'name'],
     )
   })
 
-  it('name a sender of the account, registered or not', async () => {
+  it('must name a sender of the account, registered or not', async () => {
     for (const sender of ['NOBODY', 'hub', '', 'x'.repeat(5000)]) {
       assert.deepStrictEqual(
         refusal(await post('/v1/templates', template({ sender }))),
@@ -151,13 +151,13 @@ describe('templates', () => {
     assert.deepStrictEqual(refusal(await post('/v1/templates', template(over))), [422, code, param])
   })
 
-  it('may have a line feed, braces and 2,000 characters', async () => {
+  it('may contain a line feed, braces and 2,000 characters', async () => {
     for (const body of ['one\ntwo', '{a} }} {b', '😀'.repeat(2000)]) {
       assert.strictEqual((await post('/v1/templates', template({ body }))).status, 201)
     }
   })
 
-  it('are previewed as they would be sent', async () => {
+  it('have a preview equal to the sent text', async () => {
     const { id } = shown(await post('/v1/templates', template({ body: 'Заказ {{order}}' })), 201)
     const render = (body: unknown, of = id, key?: string) => post(`/v1/templates/${of}/render`, body, key)
     assert.deepStrictEqual(shown(await render({ variables: { order: 17.5 } }), 200) as object, {
@@ -189,7 +189,7 @@ describe('templates', () => {
       'template_text_too_long',
       'variables',
     ])
-    // What the path names comes before the body.
+    // An unknown template is reported before an invalid body.
     for (const [of, key] of [
       [id, account.keys.live],
       [encodeId('tpl', randomUUID()), account.keys.test],
@@ -201,7 +201,7 @@ describe('templates', () => {
 })
 
 describe('senders', () => {
-  it('are registered at once in test mode, and wait in live mode', async () => {
+  it('are registered at once in test mode, and pending in live mode', async () => {
     const registration = { legal_name: 'ООО «Магазин»', __proto__x: [1, { deep: null }], n: 1e21 }
     const made = shown(await post('/v1/senders', { name: 'Shop 1', registration }), 201)
     assert.match(made.id, /^snd_[0-9a-z]{26}$/u)
@@ -244,7 +244,7 @@ describe('senders', () => {
 })
 
 describe('lists of templates and senders', () => {
-  it('are newest first, page by page, for their owner only', async () => {
+  it('are newest first, in pages, for their owner only', async () => {
     const { keys, uuid } = await deployment.addAccount()
     for (const [path, make] of [
       ['/v1/templates', (i: number) => template({ name: `page.${i}` })],
@@ -263,7 +263,7 @@ describe('lists of templates and senders', () => {
         second.data.map(({ id }) => id),
         ids.slice(2, 4),
       )
-      // Behind ours are those that the account began with.
+      // The templates and senders of the fixture follow.
       const all = await page('?limit=100')
       assert.deepStrictEqual(
         all.data.slice(0, 5).map(({ id }) => id),
@@ -282,7 +282,7 @@ describe('lists of templates and senders', () => {
         assert.strictEqual((await get(path + query, key)).status, status, path + query)
       }
     }
-    // Those of one moment have an order too.
+    // Rows with equal timestamps are ordered too.
     await deployment.sql((q) => q`UPDATE command.templates SET created_at = now() WHERE account = ${uuid}`)
     const seen: Array<string> = []
     for (let cursor = ''; ;) {
@@ -308,7 +308,7 @@ describe('POST /v1/messages/estimate', () => {
   const estimate = (body: unknown, key?: string) => post('/v1/messages/estimate', body, key)
   const two = { amount: '2.00', currency: 'RUB' }
 
-  it('tells encoding, characters, parts and the price in both modes', async () => {
+  it('returns encoding, characters, parts and price in both modes', async () => {
     const expected = { object: 'estimate', encoding: 'ucs2', characters: 14, parts: 1, price: two }
     for (const mode of ['test', 'live'] as const satisfies ReadonlyArray<Mode>) {
       assert.deepStrictEqual(shown(await estimate(send(), account.keys[mode]), 200) as object, expected)
@@ -325,7 +325,7 @@ describe('POST /v1/messages/estimate', () => {
       price: { amount: '2.50', currency: 'RUB' },
     })
   })
-  it('accepts nothing, and looks at no limit, sender or recipient', async () => {
+  it('accepts nothing, and checks no limit, sender or recipient', async () => {
     const { keys, uuid } = await deployment.addAccount()
     for (let i = 0; i < 3; i++) await estimate(send({ to: '+79000000009' }), keys.test)
     assert.strictEqual((await estimate(send({ to: '+79000000013' }), keys.test)).status, 200)
@@ -336,7 +336,7 @@ describe('POST /v1/messages/estimate', () => {
     )
     assert.lengthOf(rows, 0)
   })
-  it('refuses what a send would be refused for', async () => {
+  it('is refused for the same reasons as a send', async () => {
     for (const [body, code, param] of [
       [send({ send_at: null }), 'send_at_not_supported', 'send_at'],
       [send({ to: 'x' }), 'recipient_invalid', 'to'],
@@ -354,7 +354,7 @@ describe('POST /v1/messages/estimate', () => {
       'template_not_approved',
     )
   })
-  it('takes a list, whose good elements it sums up', async () => {
+  it('accepts a list, and sums up its valid elements', async () => {
     const answer = await estimate({
       messages: [
         send(),
@@ -388,7 +388,7 @@ describe('POST /v1/messages/estimate', () => {
     assert.propertyVal(body.data[2]?.error ?? {}, 'param', 'messages[2].to')
     assert.deepStrictEqual(body.totals, { parts: 3, price: { amount: '6.00', currency: 'RUB' } })
   })
-  it('keeps to batch_max', async () => {
+  it('enforces batch_max', async () => {
     const { keys, uuid } = await deployment.addAccount()
     await deployment.sql(
       (q) => q`UPDATE command.account_settings SET batch_max = 3, price_service = 0.10
@@ -425,7 +425,7 @@ describe('GET /v1/stats', () => {
       ['2026-02-28', 'service', 'order_ready', 2_000_000_000, '8000000000.10'],
       ['2026-02-28', 'service', 'other', 2_000_000_000, '0.20'],
       ['2026-03-01', 'otp', 'otp_code', 1, '2.50'],
-      // More than three years old: there is nothing to see any more.
+      // Rows older than three years are not shown.
       ['2020-01-01', 'otp', 'otp_code', 5, '2.50'],
     ] as const) {
       await deployment.sql(
@@ -439,7 +439,7 @@ describe('GET /v1/stats', () => {
     }
   })
 
-  it('sums up a period, both days included', async () => {
+  it('sums up a period, including both days', async () => {
     assert.deepStrictEqual(shown(await stats('?from=2026-02-01&to=2026-02-01'), 200) as object, {
       object: 'stats',
       from: '2026-02-01',
@@ -482,11 +482,11 @@ describe('GET /v1/stats', () => {
       ['otp_code', 4],
     ])
   })
-  it('is of this month by default, of its own account and mode, and of three years', async () => {
+  it('covers this month by default, the own account and mode, and three years', async () => {
     const today = new Date().toISOString().slice(0, 10)
     const now = shown(await stats(''), 200)
     assert.deepInclude(now, { totals: none, data: [] })
-    // The test may run over midnight.
+    // The test may run across midnight.
     assert.isTrue(now['to'] === today || String(now['to']) > today)
     assert.strictEqual(now['from'], `${String(now['to']).slice(0, 8)}01`)
     assert.deepInclude(shown(await stats('?from=2026-02-01&to=2026-03-01', fresh.keys.test), 200), {
@@ -511,7 +511,7 @@ describe('GET /v1/stats', () => {
 })
 
 describe('the spend limit', () => {
-  it('tells what was spent in this month', async () => {
+  it('is returned with the amount spent in this month', async () => {
     const { keys, uuid } = await deployment.addAccount()
     await deployment.sql(
       (q) => q`UPDATE command.account_settings SET spend_limit = 1000, soft_threshold_percent = 50

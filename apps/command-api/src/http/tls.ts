@@ -15,11 +15,11 @@ export interface TlsFiles {
 }
 
 /** A file cannot be read or parsed, or the key does not match the certificate. */
-export class TlsUnusable extends Data.TaggedError('TlsUnusable')<{ readonly detail: string }> {
+class TlsUnusable extends Data.TaggedError('TlsUnusable')<{ readonly detail: string }> {
   override readonly message = `the TLS certificate or its key cannot be used: ${this.detail}`
 }
 
-export interface KeyPair {
+interface KeyPair {
   readonly cert: string
   readonly key: string
 }

@@ -1,5 +1,5 @@
 /**
- * What a client sees while Kafka or PostgreSQL is away, and what is left when they are back.
+ * What clients see while Kafka, PostgreSQL or Redis is unavailable, and the state afterwards.
  * Contract, Unavailability.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -22,7 +22,7 @@ import {
   type Deployment,
 } from '../testing/harness.ts'
 
-/** The contract's promise for every answer while something is down. */
+/** The contract promises each answer within this time, also while a server is unavailable. */
 const PROMISED_MS = 3000
 
 let deployment: Deployment
@@ -71,7 +71,7 @@ const refused = (answer: Sent, code: string) => {
 const recordsOf = (lane: ReadonlyArray<IncomingRecord>, messageId: string) =>
   lane.filter(({ id }) => id === factId(messageId, 'accepted'))
 
-/** A port that was free a moment ago. */
+/** A port that is probably free. */
 const freePort = async (): Promise<number> => {
   const server = net.createServer()
   server.listen(0, '127.0.0.1')
@@ -90,7 +90,7 @@ const outboxIsEmpty = async () => {
 }
 
 describe('while Kafka hangs', () => {
-  it('codes are not accepted, service messages are, and both arrive once it is back', async () => {
+  it('refuses codes, accepts service messages, and publishes both when it is back', async () => {
     const proxy = await stallingProxy()
     const api = await deployment.start({
       kafka: {
@@ -105,9 +105,9 @@ describe('while Kafka hangs', () => {
 
       const code = await send(api.url, otp('hung'))
       refused(code, 'provider_unavailable')
-      // Still not: a repeat is published again and waits again.
+      // A repeat is appended again, and waits for its own acknowledgement.
       refused(await send(api.url, otp('hung')), 'provider_unavailable')
-      // The same reference for somebody else could reach both.
+      // The same client_ref with another recipient could reach both recipients.
       const elsewhere = await send(api.url, otp('hung', '+79007654321'))
       assert.deepStrictEqual([elsewhere.status, elsewhere.shown.error?.code], [422, 'invalid_parameter'])
 
@@ -132,9 +132,12 @@ describe('while Kafka hangs', () => {
         { withinMs: 20_000 },
       )
       await eventually(outboxIsEmpty, { withinMs: 20_000 })
-      await eventually(() => recordsOf(otpLane, again.shown.id).length > 0, { withinMs: 10_000 })
-      // The one that hung may have landed as well; what came after it is marked, so that the
-      // dispatcher looks twice.
+      await eventually(
+        () => facts(recordsOf(otpLane, again.shown.id)).some(({ republished }) => republished),
+        { withinMs: 10_000 },
+      )
+      // The first append may have succeeded too. Later appends are flagged as republished, so that the
+      // dispatcher looks them up.
       const published = facts(recordsOf(otpLane, again.shown.id))
       assert.isTrue(published.some(({ republished }) => republished))
       assert.isAtMost(published.filter(({ republished }) => !republished).length, 1)
@@ -142,7 +145,7 @@ describe('while Kafka hangs', () => {
       await eventually(() => messages.every(({ id }) => recordsOf(serviceLane, id).length > 0), {
         withinMs: 20_000,
       })
-      // In the order of acceptance: all of one recipient, so one partition.
+      // The messages of one recipient are in one partition, in the order of acceptance.
       const order = facts(serviceLane).map(({ messageId }) => messageId)
       const first = messages.map(({ id }) => order.indexOf(id))
       assert.deepStrictEqual(
@@ -201,7 +204,7 @@ describe('while Kafka hangs', () => {
     }
   }
 
-  it('a service message outlives the process that accepted it', async () => {
+  it('the relay publishes a service message whose process died before the append', async () => {
     const doomed = await spawnWithSilentKafka()
     try {
       const answer = await eventually(() => send(doomed.url, service('orphan')).catch(() => null), {
@@ -301,7 +304,7 @@ describe('while Kafka hangs', () => {
 })
 
 describe('while PostgreSQL hangs', () => {
-  it('everything is answered 503 in time, nothing is half done, and work goes on when it is back', async () => {
+  it('answers 503 in time, leaves nothing half done, and recovers', async () => {
     const proxy = await stallingProxy()
     const real = new URL(deployment.databaseUrl)
     proxy.forwardTo({ host: real.hostname, port: Number(real.port) }, 1000)
@@ -346,8 +349,8 @@ describe('while PostgreSQL hangs', () => {
   })
 })
 
-describe('while Redis is away', () => {
-  it('codes pass, service messages are refused without retry_after, and everything else goes on', async () => {
+describe('while Redis is unavailable', () => {
+  it('accepts codes, refuses service messages without retry_after, and serves everything else', async () => {
     const nobody = `redis://127.0.0.1:${await freePort()}`
     const api = await deployment.start({ redisUrl: nobody })
     try {
@@ -362,7 +365,7 @@ describe('while Redis is away', () => {
         assert.notProperty(error, 'retry_after')
         assert.isNull(refused.headers.get('retry-after'))
         assert.isBelow(performance.now() - from, PROMISED_MS)
-        // A repeat asks nobody.
+        // A repeat needs no counter.
         const repeat = await call(api.url, '/v1/messages', { key, body: otp('redis', '+79005557001') })
         assert.deepStrictEqual([repeat.status, (repeat.body as Shown).duplicate], [202, true])
         const read = await call(api.url, `/v1/messages/${(code.body as Shown).id}`, { key })
@@ -401,7 +404,7 @@ describe('a request under an idempotency key', () => {
   const keyed = (url: string, key: string, path: string, body: unknown) =>
     call(url, path, { key: account.keys.test, body, headers: { 'idempotency-key': key } })
 
-  it('is pinned to nothing while Kafka hangs, and its repeat publishes the same message', async () => {
+  it('is not stored while Kafka hangs, and its repeat publishes the same message', async () => {
     const proxy = await stallingProxy()
     const api = await deployment.start({
       kafka: {
@@ -409,7 +412,7 @@ describe('a request under an idempotency key', () => {
       },
     })
     const lane = await deployment.tail(deployment.topics.acceptedOtp)
-    // Without a client_ref: only the key makes the repeat a repeat.
+    // Without a client_ref, only the idempotency key identifies the repeat.
     const { client_ref: _, ...code } = otp('none', '+79005557003')
     const messages = [service('key-b0'), otp('key-b1', '+79005557004')]
     try {
@@ -455,7 +458,7 @@ describe('a request under an idempotency key', () => {
     }
   })
 
-  it('is pinned to nothing while PostgreSQL hangs, a batch included', async () => {
+  it('is not stored while PostgreSQL hangs, also for a batch', async () => {
     const proxy = await stallingProxy()
     const real = new URL(deployment.databaseUrl)
     proxy.forwardTo({ host: real.hostname, port: Number(real.port) }, 1000)
@@ -503,8 +506,8 @@ describe('a request under an idempotency key', () => {
   })
 })
 
-describe('the end of a process', () => {
-  it('answers what is in flight, and loses nothing of what it has recorded', async () => {
+describe('the shutdown of a process', () => {
+  it('answers requests in progress, and loses no recorded message', async () => {
     const api = await deployment.start()
     const lane = await deployment.tail(deployment.topics.acceptedService)
     const sends = Array.from({ length: 50 }, (_, i) => send(api.url, service(`drain-${i}`)))

@@ -5,7 +5,7 @@
  */
 import { Deferred, Effect, Exit, type Scope } from 'effect'
 
-export interface BatchedReaderOptions<A, E> {
+interface BatchedReaderOptions<A, E> {
   /**
    * Loads the values of some keys. Keys without a value are missing in the result. It needs its own
    * deadline.

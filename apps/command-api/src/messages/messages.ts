@@ -18,7 +18,7 @@ import { makeBatchedReader } from './batched-reads.ts'
 import type { MessageContent, MessageView, StatusChange } from './message.ts'
 
 /** A message of any owner. */
-export interface StoredMessage {
+interface StoredMessage {
   readonly view: MessageView
   /** `acc_…` */
   readonly account: string

@@ -105,7 +105,7 @@ describe('old messages', () => {
     await journal([nearlyOne, one, code, nearlyThree, three])
   })
 
-  it('have number and text until they are a year old, and everything else after it', async () => {
+  it('have their number and text for a year, and everything else afterwards', async () => {
     const young = await get(`/v1/messages/${nearlyOne.id}`)
     assert.deepInclude(young.body as object, {
       to: '+7900***4567',
@@ -143,7 +143,7 @@ describe('old messages', () => {
     assert.deepInclude((await get(`/v1/messages/${nearlyThree.id}`)).body as object, { to: '', text: null })
   })
 
-  it('are listed without number and text, and not at all after three years', async () => {
+  it('are listed without number and text after a year, and not after three years', async () => {
     const listed = await get(`/v1/messages?batch=${one.batch}`)
     assert.deepStrictEqual(idsOf(listed.body), [one.id])
     assert.deepInclude((listed.body as { data: ReadonlyArray<object> }).data[0] as object, {
@@ -156,7 +156,7 @@ describe('old messages', () => {
     assert.strictEqual((await get(`/v1/messages?batch=${three.batch}`)).status, 404)
   })
 
-  it('are missing after three years, with their batch', async () => {
+  it('are not found after three years, nor is their batch', async () => {
     for (const path of [`/v1/messages/${three.id}`, `/v1/batches/${three.batch}`]) {
       const { body, status } = await get(path)
       assert.strictEqual(status, 404, path)
@@ -165,7 +165,7 @@ describe('old messages', () => {
     assert.strictEqual((await get(`/v1/batches/${nearlyThree.batch}`)).status, 200)
   })
 
-  it('are no duplicates’ business: a reference repeats for three years', async () => {
+  it('reserve their client_ref for three years', async () => {
     const repeat = async ({ ref }: Old) =>
       (
         await call(api.url, '/v1/messages', {
@@ -187,7 +187,7 @@ describe('old messages', () => {
     })
   })
 
-  it('count in the statistics as before, and not after three years', async () => {
+  it('count in the statistics for three years', async () => {
     const totals = async ({ at }: Old) => {
       const { body } = await get(`/v1/stats?from=${dayOf(at)}&to=${dayOf(at)}`)
       return (body as { totals: { accepted: number } }).totals.accepted
@@ -197,7 +197,7 @@ describe('old messages', () => {
     assert.strictEqual(await totals(three), 0)
   })
 
-  it('have events for three years; a cursor that is older names nothing', async () => {
+  it('have events for three years, and older cursors are not found', async () => {
     const cursor = ({ event }: Old) => encodeId('evt', event)
     const young = [nearlyThree, code, one, nearlyOne].map(cursor)
     assert.deepStrictEqual(idsOf((await get('/v1/events')).body), young)
@@ -216,7 +216,7 @@ describe('old messages', () => {
     )
   })
 
-  it('leave the log of deliveries after three years, too', async () => {
+  it('leave the delivery log after three years', async () => {
     const endpoint = randomUUID()
     const attempts = [yearsAgo(3, DAY), yearsAgo(3, -DAY)].map((at, index) => ({
       at,

@@ -18,7 +18,7 @@ export interface EndpointRow {
   readonly secret_rotation_ends_at: Date | null
 }
 
-export interface NewEndpoint {
+interface NewEndpoint {
   readonly id: string
   readonly url: string
   readonly eventTypes: ReadonlyArray<EventType>

@@ -1,4 +1,4 @@
-/** Webhook subscriptions over HTTP, without a fan-out: what it would do is done here. */
+/** Webhook subscriptions over HTTP. The tests act as the fan-out. */
 import { randomUUID } from 'node:crypto'
 import { decodeId, encodeId, eventBatchId } from '@hub/domain'
 import { decodeSubscriptionChanged } from '@hub/kafka'
@@ -26,9 +26,9 @@ afterAll(async () => {
 
 type Body = any
 
-/** Looks until there is something. */
+/** Repeats a check until it returns a value. */
 const eventually = <A>(check: () => A | Promise<A>) => eventuallyWithin(check, { withinMs: 20_000 })
-/** Looks until nothing fails. */
+/** Repeats a check until it does not throw. */
 const holds = (check: () => void | Promise<void>) =>
   eventually(async () => {
     await check()
@@ -64,7 +64,7 @@ const create = async (): Promise<{
 const rowOf = async (uuid: string): Promise<Body> =>
   (await deployment.sql<Body[]>((q) => q`SELECT * FROM webhooks.endpoints WHERE id = ${uuid}`))[0]
 
-/** The secrets of a row as they open, the current one first. */
+/** The decrypted secrets of a row, the current one first. */
 const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
   const masterKey = await deployment.masterKeyEncryption()
   const { previous_secret: previous, secret } = await rowOf(decodeId('we', id)!)
@@ -72,7 +72,7 @@ const secretsOf = async (id: string): Promise<ReadonlyArray<string>> => {
   return Promise.all([secret, ...(previous === null ? [] : [previous])].map(open))
 }
 
-/** What was told to the fan-out about a subscription. */
+/** The changes of a subscription that were published to the fan-out. */
 const changesOf = async (id: string): Promise<() => ReadonlyArray<string>> => {
   const records = await deployment.tail(deployment.topics.webhooks)
   return () =>
@@ -90,7 +90,7 @@ const disable = (uuid: string) =>
   )
 
 describe('rotate_secret', () => {
-  it('gives a new secret once; the previous one signs for a day; a second rotation keeps the newest two', async () => {
+  it('returns a new secret once; the previous one stays valid for a day; a second rotation keeps the newest two', async () => {
     const { id, path, secret } = await create()
     const changes = await changesOf(id)
     const before = Date.now()
@@ -111,7 +111,7 @@ describe('rotate_secret', () => {
     await holds(async () => expect(changes()).toEqual(['created', 'secret_rotated', 'secret_rotated']))
   })
 
-  it('is over when its day is', async () => {
+  it('ends after a day', async () => {
     const { path, uuid } = await create()
     await live().post(`${path}/rotate_secret`)
     await deployment.sql(
@@ -121,11 +121,11 @@ describe('rotate_secret', () => {
     expect((await live().get(path)).body.secret_rotation_ends_at).toBeNull()
   })
 
-  it('replays the same secret under the same key', async () => {
+  it('returns the same secret for the same idempotency key', async () => {
     const { id, path } = await create()
     const headers = { 'idempotency-key': randomUUID() }
     const first = await live().post(`${path}/rotate_secret`, undefined, headers)
-    // An answer may be stored a moment after it was given; until then a repeat is a conflict.
+    // The answer may be stored shortly after it was sent; until then a repeat is a conflict.
     const again = await eventually(async () => {
       const answer = await live().post(`${path}/rotate_secret`, undefined, headers)
       return answer.status === 409 ? null : answer
@@ -135,7 +135,7 @@ describe('rotate_secret', () => {
     expect((await secretsOf(id))[0]).toBe(first.body.secret)
   })
 
-  it('is refused for a body that is not in order', async () => {
+  it('is refused for an invalid body', async () => {
     const { path } = await create()
     for (const body of ['[]', '{', '"\\u0000"']) {
       const refused = await live().post(`${path}/rotate_secret`, body)
@@ -145,7 +145,7 @@ describe('rotate_secret', () => {
 })
 
 describe('enable', () => {
-  it('ends the disabling, resets the count and releases the backlog', async () => {
+  it('enables the subscription, resets the failure count and releases the backlog', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
     await disable(uuid)
@@ -170,7 +170,7 @@ describe('enable', () => {
     await holds(async () => expect(changes()).toEqual(['created', 'enabled']))
   })
 
-  it('of an enabled one changes nothing, its count neither', async () => {
+  it('changes nothing of an enabled subscription, not even its failure count', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
     await deployment.sql((q) => q`UPDATE webhooks.endpoints SET consecutive_failures = 7 WHERE id = ${uuid}`)
@@ -178,12 +178,12 @@ describe('enable', () => {
     const { body, status } = await live().post(`${path}/enable`)
     expect([status, body.consecutive_failures]).toEqual([200, 7])
     expect(await rowOf(uuid)).toEqual(before)
-    // The next change shows that nothing was told before it.
+    // The next change shows that no change was published before it.
     await live().post(`${path}/rotate_secret`)
     await holds(async () => expect(changes()).toEqual(['created', 'secret_rotated']))
   })
 
-  it('tells the fan-out by way of the outbox, and is answered once it has read of it', async () => {
+  it('is published through the outbox, and answered once the fan-out has applied it', async () => {
     const { path, uuid } = await create()
     await disable(uuid)
     const records = await deployment.tail(deployment.topics.webhooks)
@@ -200,7 +200,7 @@ describe('enable', () => {
         return change.change === 'enabled' && decodeId('we', change.subscription) === uuid
       }),
     )
-    // Both the row and the fact are there, and its outbox row is not needed any more.
+    // The row and the fact are stored, and the outbox row is deleted.
     await holds(async () =>
       expect(await deployment.sql((q) => q`SELECT 1 FROM command.outbox`)).toHaveLength(0),
     )
@@ -215,7 +215,7 @@ describe('enable', () => {
 })
 
 describe('a deletion', () => {
-  it('takes the subscription away from everything, at once', async () => {
+  it('removes the subscription from all operations at once', async () => {
     const { id, path, uuid } = await create()
     const changes = await changesOf(id)
     expect(await live().delete(path)).toMatchObject({
@@ -235,12 +235,12 @@ describe('a deletion', () => {
     expect(answers.map(({ body, status }) => [status, body.error.code])).toEqual(
       answers.map(() => [404, 'not_found']),
     )
-    // Nothing that could be secret is left.
+    // The row contains no secret any more.
     expect(await rowOf(uuid)).toMatchObject({ url: '', secret: Buffer.alloc(0), previous_secret: null })
     await holds(async () => expect(changes()).toEqual(['created', 'deleted']))
   })
 
-  it('makes room for another', async () => {
+  it('allows the creation of another subscription', async () => {
     const crowded = await deployment.addAccount()
     const client = as(crowded.keys.test)
     const make = () => client.post('/v1/webhook_endpoints', { url: 'https://1.1.1.1/' })
@@ -250,7 +250,7 @@ describe('a deletion', () => {
       expect(status).toBe(201)
       ids.push(body.id)
     }
-    // Two at once for the one place that is left.
+    // Two concurrent creations for the last free place.
     const made = await Promise.all([make(), make()])
     expect(
       made.map(({ body, status }): string => (status === 201 ? 'made' : body.error.code)).toSorted(),
@@ -265,7 +265,7 @@ describe('a deletion', () => {
 })
 
 describe('a subscription of another account or mode', () => {
-  it('answers as a missing one, whatever is asked', async () => {
+  it('is answered like an unknown one by all operations', async () => {
     const { id, path } = await create()
     const stranger = await deployment.addAccount()
     const missing = `/v1/webhook_endpoints/${encodeId('we', randomUUID())}`
@@ -311,7 +311,7 @@ describe('the delivery log', () => {
     )
   }
 
-  it('shows each attempt with the events of its batch, newest first', async () => {
+  it('contains each attempt with the events of its batch, newest first', async () => {
     const { id, path, uuid } = await create()
     const [event, other] = [randomUUID(), randomUUID()]
     const batch = decodeId('evb', eventBatchId(id, encodeId('evt', event), 2))
@@ -373,7 +373,7 @@ describe('the delivery log', () => {
     })
   })
 
-  it('is paged, and knows its own cursors only', async () => {
+  it('is paged, and accepts only its own cursors', async () => {
     const { path, uuid } = await create()
     const elsewhere = await create()
     const idOf = (n: number) => `0193a1b2-0000-7000-8000-0000000001${String(n).padStart(2, '0')}`
@@ -405,8 +405,8 @@ describe('the delivery log', () => {
   })
 })
 
-describe('a trial', () => {
-  /** Takes the next trial of a subscription, as the fan-out does. Answers the attempt's UUID. */
+describe('a test delivery', () => {
+  /** Claims the next test delivery of a subscription, like the fan-out. Returns the UUID of the attempt. */
   const take = (endpoint: string): Promise<string> =>
     eventually(async () => {
       const [row] = await deployment.sql<{ id: string }[]>(
@@ -424,7 +424,7 @@ describe('a trial', () => {
     })
   }
 
-  it('is answered with its attempt, which is in the log; meanwhile another has to wait', async () => {
+  it('is answered with its logged attempt, and meanwhile another one is refused', async () => {
     const { path, uuid } = await create()
     const answer = live().post(`${path}/test`)
     const id = await take(uuid)
@@ -443,13 +443,13 @@ describe('a trial', () => {
       next_attempt_at: null,
     })
     expect((await live().get(`${path}/deliveries`)).body.data).toEqual([body])
-    // The next one may begin.
+    // The next one may start.
     const next = live().post(`${path}/test`)
     await finish(uuid, await take(uuid))
     expect((await next).status).toBe(200)
   })
 
-  it('that nobody can make is 503, and leaves nothing', async () => {
+  it('without a fan-out is answered with 503, and leaves no row', async () => {
     const { path } = await create()
     const { body, status } = await live().post(`${path}/test`)
     expect([status, body.error.code, typeof body.error.retry_after]).toEqual([
@@ -460,7 +460,7 @@ describe('a trial', () => {
     expect(await deployment.sql((q) => q`SELECT 1 FROM webhooks.trials`)).toHaveLength(0)
   })
 
-  it('of a subscription that is deleted meanwhile is not found', async () => {
+  it('of a subscription that is deleted meanwhile is answered with 404', async () => {
     const { path, uuid } = await create()
     const answer = live().post(`${path}/test`)
     await take(uuid)
@@ -468,7 +468,7 @@ describe('a trial', () => {
     expect((await answer).status).toBe(404)
   })
 
-  it('that was abandoned does not stand in the way', async () => {
+  it('that was abandoned does not block the next one', async () => {
     const { path, uuid } = await create()
     await deployment.sql(
       (q) => q`INSERT INTO webhooks.trials (endpoint_id, id, requested_at, claimed_at)

@@ -54,7 +54,7 @@ const endpointBody = (row: Endpoints.EndpointRow, now: number): WebhookEndpoint 
 
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
-export interface WebhookEndpointsOptions {
+interface WebhookEndpointsOptions {
   readonly topics: TopicNames
   readonly makeEndpointId: MakeId
   readonly makeAttemptId: MakeId

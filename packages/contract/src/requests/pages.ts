@@ -75,7 +75,7 @@ export const decodeEventsQuery = (query: URLSearchParams): Result.Result<EventsP
 }
 
 /** The requested page of the messages of a batch. */
-export interface MessagesPage extends Page {
+interface MessagesPage extends Page {
   /** As sent. The handler answers `not_found` if it names no batch. */
   readonly batch: string
 }
