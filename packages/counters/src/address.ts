@@ -1,7 +1,10 @@
 /** Normalizes client addresses for the failed-login gate. */
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** All invalid addresses count as one client, so that nobody passes the gate with an invalid address. */
+/**
+ * All invalid addresses count as one client, so that nobody passes the gate with an invalid
+ * address.
+ */
 const NO_ADDRESS = 'none'
 
 const dotted = (high: number, low: number): string => [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
@@ -24,8 +27,8 @@ const groupsOf = (address: string): ReadonlyArray<number> => {
 }
 
 /**
- * The identity of a client for the gate: the IPv4 address, or the /64 of an IPv6 address, because one client gets a whole
- * /64 and can use any address in it. An IPv4-mapped address counts as IPv4.
+ * The identity of a client for the gate: the IPv4 address, or the /64 of an IPv6 address, because
+ * one client gets a whole /64 and can use any address in it. An IPv4-mapped address counts as IPv4.
  */
 export const gateAddress = (address: string): string => {
   if (isIPv4(address)) return address

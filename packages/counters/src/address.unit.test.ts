@@ -55,7 +55,8 @@ describe('gateAddress', () => {
   it('counts all spellings of an address as one client', () => {
     fc.assert(
       fc.property(fc.ipV6(), (address) => {
-        // The URL parser is an independent implementation: it writes each address in its only short form.
+        // The URL parser is an independent implementation: it writes each address in its only short
+        // form.
         const short = new URL(`http://[${address}]/`).hostname.slice(1, -1)
         assert.strictEqual(gateAddress(address), gateAddress(short))
       }),

@@ -1,4 +1,7 @@
-/** Counters: request rate, failed logins, flood windows and the hub's daily count. The port and its adapters. */
+/**
+ * Counters: request rate, failed logins, flood windows and the hub's daily count. The port and its
+ * adapters.
+ */
 export { keepFloodWindowsReady } from './keep-flood-windows-ready.ts'
 export { secondsToNextDay, utcDay } from './day.ts'
 export {

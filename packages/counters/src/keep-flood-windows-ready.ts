@@ -2,16 +2,23 @@
 import { Deferred, Effect, type Scope, type Stream } from 'effect'
 import { Counters, type FloodAcceptance } from './port.ts'
 
-/** Until the loss is detected, `service` messages are refused. A check costs the store almost nothing. */
+/**
+ * Until the loss is detected, `service` messages are refused. A check costs the store almost
+ * nothing.
+ */
 const CHECK_EVERY = '1 second'
 
-/** How long the start of a process waits for the first check. A larger rebuild continues while codes already pass. */
+/**
+ * How long the start of a process waits for the first check. A larger rebuild continues while codes
+ * already pass.
+ */
 const FIRST_CHECK_WITHIN = '2 seconds'
 
 /**
- * Checks the store every second until the scope closes, and rebuilds lost flood windows from `acceptances`: those of the
- * last day that flood windows count, read again at each run. The next check retries after a failure. Returns after the
- * first check, so that a process accepts requests with complete windows.
+ * Checks the store every second until the scope closes, and rebuilds lost flood windows from
+ * `acceptances`: those of the last day that flood windows count, read again at each run. The next
+ * check retries after a failure. Returns after the first check, so that a process accepts requests
+ * with complete windows.
  */
 export const keepFloodWindowsReady = <E, R>(
   acceptances: Stream.Stream<FloodAcceptance, E, R>,

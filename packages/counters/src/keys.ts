@@ -1,5 +1,6 @@
 /**
- * All keys in Redis. `{…}` is the hash tag: the keys of one script share it, so that a Redis cluster keeps them on one node.
+ * All keys in Redis. `{…}` is the hash tag: the keys of one script share it, so that a Redis
+ * cluster keeps them on one node.
  *
  * | key                                        | type   | content                                       | time to live                                     |
  * | ------------------------------------------ | ------ | --------------------------------------------- | ------------------------------------------------ |
@@ -11,10 +12,12 @@
  * | `daily:<date>`                             | string | messages of the day                           | 3 days: the day, and time to inspect it          |
  * | `rebuild`                                  | string | token of the rebuilding process               | 10 s, renewed: a crashed process loses it        |
  *
- * The times to live are longer than the windows, because scores measure the windows, not the expiry of keys.
+ * The times to live are longer than the windows, because scores measure the windows, not the expiry
+ * of keys.
  *
- * Flood keys have a fixed number of hash tags (buckets), not one per account. So a fixed set of `generation` keys marks all
- * buckets as rebuilt, a new account needs no mark, and a cluster node that has lost its data is detected.
+ * Flood keys have a fixed number of hash tags (buckets), not one per account. So a fixed set of
+ * `generation` keys marks all buckets as rebuilt, a new account needs no mark, and a cluster node
+ * that has lost its data is detected.
  */
 import type { FloodReservation } from './port.ts'
 

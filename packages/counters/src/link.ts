@@ -1,25 +1,36 @@
 /**
  * The connection to Redis: one connection, a deadline for each call, and a circuit breaker.
  *
- * A call without an answer closes the connection. Then all calls fail at once until a new connection answers. So a server
- * that hangs delays only the calls in progress, by one deadline, and no calls queue up behind it. A background loop
- * reconnects, so no caller has to try.
+ * A call without an answer closes the connection. Then all calls fail at once until a new
+ * connection answers. So a server that hangs delays only the calls in progress, by one deadline,
+ * and no calls queue up behind it. A background loop reconnects, so no caller has to try.
  */
 import { Data, Effect, Latch, Redacted, Schedule, type Scope } from 'effect'
 import { Redis } from 'ioredis'
 import { CountersUnavailable } from './port.ts'
 import { type ScriptName, SCRIPTS } from './scripts.ts'
 
-/** A request makes several calls within 3 s. An answer that takes longer than this is not expected any more. */
+/**
+ * A request makes several calls within 3 s. An answer that takes longer than this is not expected
+ * any more.
+ */
 const DEADLINE_MS = 250
 
-/** How soon the end of an outage is detected. Two attempts per second and process are no load for a server. */
+/**
+ * How soon the end of an outage is detected. Two attempts per second and process are no load for a
+ * server.
+ */
 const RETRY_EVERY_MS = 500
 
-/** About what Redis can answer within the deadline. Further concurrent calls would only time out. */
+/**
+ * About what Redis can answer within the deadline. Further concurrent calls would only time out.
+ */
 const MAX_IN_FLIGHT = 5_000
 
-/** Errors of a server that cannot serve now. A new connection may reach another server, or the same one later. */
+/**
+ * Errors of a server that cannot serve now. A new connection may reach another server, or the same
+ * one later.
+ */
 const UNUSABLE_CODES = new Set(['READONLY', 'LOADING', 'MASTERDOWN', 'CLUSTERDOWN', 'NOSCRIPT', 'NOAUTH'])
 
 export interface LinkOptions {
@@ -38,7 +49,10 @@ export type RunScript = (
 ) => Promise<unknown>
 
 export interface Link {
-  /** Runs commands under one deadline. The body must send all commands at once, without waiting in between. */
+  /**
+   * Runs commands under one deadline. The body must send all commands at once, without waiting in
+   * between.
+   */
   readonly call: <A>(
     body: (run: RunScript, redis: Redis) => Promise<A>,
   ) => Effect.Effect<A, CountersUnavailable>
@@ -46,7 +60,9 @@ export interface Link {
 
 class ConnectFailed extends Data.TaggedError('ConnectFailed')<{ readonly cause: CountersUnavailable }> {}
 
-/** Keeps the code of an error only: error messages of Redis quote commands, which contain addresses. */
+/**
+ * Keeps the code of an error only: error messages of Redis quote commands, which contain addresses.
+ */
 const toUnavailable = (error: unknown): CountersUnavailable => {
   if (error instanceof Error && error.name === 'ReplyError') {
     const code = /^-?([A-Z]+)\b/u.exec(error.message)?.[1] ?? 'ERR'
@@ -64,8 +80,9 @@ const notConnectedYet = new CountersUnavailable({ reason: 'unreachable', detail:
 const busy = new CountersUnavailable({ reason: 'busy', detail: 'in flight' })
 
 /**
- * Runs a promise with the deadline. It times out only after one more turn of the event loop: in a process that was busy
- * for longer than the deadline, both the timer and the answer are waiting, and Redis is not at fault.
+ * Runs a promise with the deadline. It times out only after one more turn of the event loop: in a
+ * process that was busy for longer than the deadline, both the timer and the answer are waiting,
+ * and Redis is not at fault.
  */
 const withDeadline = <A>(begin: () => Promise<A>): Effect.Effect<A, CountersUnavailable> =>
   Effect.callback((resume) => {
@@ -88,7 +105,10 @@ interface Connection {
   readonly run: RunScript
 }
 
-/** Connects until the scope closes. Returns after the first attempt to connect, whether it succeeded or not. */
+/**
+ * Connects until the scope closes. Returns after the first attempt to connect, whether it succeeded
+ * or not.
+ */
 export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope.Scope> =>
   Effect.gen(function* () {
     let connection: Connection | null = null
@@ -114,7 +134,8 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         retryStrategy: () => null,
         enableOfflineQueue: false,
         autoResendUnfulfilledCommands: false,
-        // One write for the commands of concurrent requests: one write each was the largest cost of a send.
+        // One write for the commands of concurrent requests: one write each was the largest cost of
+        // a send.
         enableAutoPipelining: true,
         maxRetriesPerRequest: 0,
         connectTimeout: DEADLINE_MS,
@@ -122,7 +143,8 @@ export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope
         protocol: 2,
         disableClientInfo: true,
       })
-      // Without a listener ioredis writes to the console. A failed call or the event `close` reports the error.
+      // Without a listener ioredis writes to the console. A failed call or the event `close`
+      // reports the error.
       redis.on('error', () => {})
       return redis
     })

@@ -1,6 +1,6 @@
 /**
- * The counters in memory: the test double of the port, which passes the same contract suite. For one process. Its time is
- * Effect's clock, which tests can move, plus what `advance` has added.
+ * The counters in memory: the test double of the port, which passes the same contract suite. For
+ * one process. Its time is Effect's clock, which tests can move, plus what `advance` has added.
  */
 import { Clock, Context, Effect, Layer, Stream } from 'effect'
 import { gateAddress } from './address.ts'

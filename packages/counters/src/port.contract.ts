@@ -1,6 +1,6 @@
 /**
- * The contract suite of the counters port. `memory.unit.test.ts` and `redis.int.test.ts` run it. An adapter provides `Counters`
- * and `TestCounters`.
+ * The contract suite of the counters port. `memory.unit.test.ts` and `redis.int.test.ts` run it. An
+ * adapter provides `Counters` and `TestCounters`.
  */
 import { assert, describe, it } from '@effect/vitest'
 import {
@@ -706,7 +706,8 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
         yield* store.empty
         assert.strictEqual(reasonOf(yield* Effect.exit(counters.reserveFlood([floodRequest()]))), 'empty')
         assert.strictEqual(yield* counters.generation.state, 'empty')
-        // Release and confirmation need no complete windows. Request rate and failed-login gate start again.
+        // Release and confirmation need no complete windows. Request rate and failed-login gate
+        // start again.
         yield* counters.releaseFlood([floodRequest()])
         yield* counters.confirmFlood([{ ...floodRequest(), at: yield* store.now }])
         assert.isTrue((yield* counters.takeToken('key', 1)).allowed)
@@ -777,7 +778,8 @@ export const portContract = (name: string, adapter: Layer.Layer<Counters | TestC
 
     for (const [state, reasons] of [
       ['refusing', ['unreachable']],
-      // After the first call, the adapter may already know that a new connection does not answer either.
+      // After the first call, the adapter may already know that a new connection does not answer
+      // either.
       ['hanging', ['timeout']],
     ] as const) {
       ready(`every call fails while the store is ${state}, and succeeds afterwards`, (counters, store) =>

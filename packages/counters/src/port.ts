@@ -1,31 +1,37 @@
 /**
- * The port of the counters: request rate, failed logins, flood windows, and the hub's daily count. The adapters are in
- * this folder, and `port.contract.ts` is the contract suite that each of them passes.
+ * The port of the counters: request rate, failed logins, flood windows, and the hub's daily count.
+ * The adapters are in this folder, and `port.contract.ts` is the contract suite that each of them
+ * passes.
  *
- * The store's clock measures every window, not the clock of the calling process. The clocks of two processes differ by
- * up to a second; beyond that a process is not ready. With two clocks, a number could get two messages within its pause,
- * or the hub could refuse a key that has waited for its `retry_after`. So only `confirmFlood`, which records the past,
- * has a time as argument.
+ * The store's clock measures every window, not the clock of the calling process. The clocks of two
+ * processes differ by up to a second; beyond that a process is not ready. With two clocks, a number
+ * could get two messages within its pause, or the hub could refuse a key that has waited for its
+ * `retry_after`. So only `confirmFlood`, which records the past, has a time as argument.
  */
 import { Context, Data, type Effect, type Stream } from 'effect'
 
 /**
- * The counters have no answer. The caller decides what follows: an `otp` passes, a `service` message is refused without
- * `retry_after`, rate headers are left out, and the failed-login gate and the daily limit stay open. Retryable. After
- * `timeout` the result is unknown; a reservation that nobody confirms expires.
+ * The counters have no answer. The caller decides what follows: an `otp` passes, a `service`
+ * message is refused without `retry_after`, rate headers are left out, and the failed-login gate
+ * and the daily limit stay open. Retryable. After `timeout` the result is unknown; a reservation
+ * that nobody confirms expires.
  */
 export class CountersUnavailable extends Data.TaggedError('CountersUnavailable')<{
   /**
-   * `unreachable`: no connection. `timeout`: no answer within the deadline, for this call or a recent one. `busy`: with
-   * the calls in progress, this one would time out. `empty`: the store has lost its flood windows, and they are not
-   * rebuilt yet. `failed`: the store answered with an error.
+   * `unreachable`: no connection. `timeout`: no answer within the deadline, for this call or a
+   * recent one. `busy`: with the calls in progress, this one would time out. `empty`: the store has
+   * lost its flood windows, and they are not rebuilt yet. `failed`: the store answered with an
+   * error.
    */
   readonly reason: 'unreachable' | 'timeout' | 'busy' | 'empty' | 'failed'
   /** A code of the store or the driver, never data. */
   readonly detail: string
 }> {}
 
-/** The answer of the token bucket, as the three headers need it (specification, Limits: Request rate). */
+/**
+ * The answer of the token bucket, as the three headers need it (specification, Limits: Request
+ * rate).
+ */
 export interface RateVerdict {
   readonly allowed: boolean
   /** Requests per second. */
@@ -45,7 +51,9 @@ export type GateVerdict =
 
 /** The flood windows of an account (specification, Limits: Per-recipient anti-flood). */
 export interface FloodWindows {
-  /** The shortest time between two messages to one number; 0: none. More than a day counts as a day. */
+  /**
+   * The shortest time between two messages to one number; 0: none. More than a day counts as a day.
+   */
   readonly pauseSeconds: number
   /** Messages in any sliding hour; `null`: no limit. */
   readonly perHour: number | null
@@ -80,20 +88,27 @@ export type FloodVerdict =
       readonly reserved: false
       /** The first exceeded window in the order pause, hour, day. */
       readonly window: 'pause' | 'hour' | 'day'
-      /** Whole seconds, at least 1, until all windows allow a send, if no other send is accepted meanwhile. */
+      /**
+       * Whole seconds, at least 1, until all windows allow a send, if no other send is accepted
+       * meanwhile.
+       */
       readonly retryAfterSeconds: number
     }
 
 /** `elsewhere`: another process is rebuilding. */
 export type RebuildOutcome = 'rebuilt' | 'ready' | 'elsewhere'
 
-/** After this time a reservation expires, unless it is confirmed or released: the hard deadline of a request. */
+/**
+ * After this time a reservation expires, unless it is confirmed or released: the hard deadline of a
+ * request.
+ */
 export const RESERVATION_LEASE_MS = 20_000
 
 export interface CountersShape {
   /**
-   * Takes one token from the bucket of a key. The bucket holds `requestsPerSecond` tokens and gains as many per second. So
-   * in any window of *w* seconds at most `requestsPerSecond` × (*w* + 1) requests pass. A refused request takes no token.
+   * Takes one token from the bucket of a key. The bucket holds `requestsPerSecond` tokens and gains
+   * as many per second. So in any window of *w* seconds at most `requestsPerSecond` × (*w* + 1)
+   * requests pass. A refused request takes no token.
    */
   readonly takeToken: (
     keyId: string,
@@ -101,10 +116,11 @@ export interface CountersShape {
   ) => Effect.Effect<RateVerdict, CountersUnavailable>
 
   /**
-   * The failed-login gate (specification, Access and keys). It closes after more than 20 failures within a sliding minute.
-   * The caller does not record attempts that the gate refused. `address`: the client's address as text. IPv6 addresses
-   * count by /64, IPv4-mapped ones as IPv4. Concurrent attempts are all checked before the first of them fails, so a client
-   * can exceed the limit by its number of concurrent requests. The following minute is then refused all the same.
+   * The failed-login gate (specification, Access and keys). It closes after more than 20 failures
+   * within a sliding minute. The caller does not record attempts that the gate refused. `address`:
+   * the client's address as text. IPv6 addresses count by /64, IPv4-mapped ones as IPv4. Concurrent
+   * attempts are all checked before the first of them fails, so a client can exceed the limit by
+   * its number of concurrent requests. The following minute is then refused all the same.
    */
   readonly failedLogins: {
     readonly check: (address: string) => Effect.Effect<GateVerdict, CountersUnavailable>
@@ -112,35 +128,43 @@ export interface CountersShape {
   }
 
   /**
-   * Makes a reservation for each request that all its windows allow, in order: requests for one recipient in one call
-   * count each other. Idempotent by reservation id: an existing reservation is `reserved` again and keeps its time. Confirm
-   * a reservation with `confirmFlood` when the message is accepted, or release it with `releaseFlood`. Otherwise it expires
-   * after `RESERVATION_LEASE_MS`. So neither a crash nor a call that timed out counts a message that was never accepted.
+   * Makes a reservation for each request that all its windows allow, in order: requests for one
+   * recipient in one call count each other. Idempotent by reservation id: an existing reservation
+   * is `reserved` again and keeps its time. Confirm a reservation with `confirmFlood` when the
+   * message is accepted, or release it with `releaseFlood`. Otherwise it expires after
+   * `RESERVATION_LEASE_MS`. So neither a crash nor a call that timed out counts a message that was
+   * never accepted.
    */
   readonly reserveFlood: (
     requests: ReadonlyArray<FloodRequest>,
   ) => Effect.Effect<ReadonlyArray<FloodVerdict>, CountersUnavailable>
 
-  /** Releases reservations, confirmed or not. Idempotent; unknown ones are ignored. After a failure reservations expire. */
+  /**
+   * Releases reservations, confirmed or not. Idempotent; unknown ones are ignored. After a failure
+   * reservations expire.
+   */
   readonly releaseFlood: (
     reservations: ReadonlyArray<FloodReservation>,
   ) => Effect.Effect<void, CountersUnavailable>
 
   /**
-   * Confirms reservations, which keep the time of their reservation. A message without a reservation (an `otp` that passed
-   * while the counters were unavailable) is counted at `at`, whatever the windows allow. Idempotent. Never fails: what
-   * cannot be written now is buffered, within a bound, and written as soon as the store answers.
+   * Confirms reservations, which keep the time of their reservation. A message without a
+   * reservation (an `otp` that passed while the counters were unavailable) is counted at `at`,
+   * whatever the windows allow. Idempotent. Never fails: what cannot be written now is buffered,
+   * within a bound, and written as soon as the store answers.
    */
   readonly confirmFlood: (acceptances: ReadonlyArray<FloodAcceptance>) => Effect.Effect<void>
 
   /**
-   * The hub's daily count, over all accounts and modes. `day`: a UTC date such as `2026-11-21` (`utcDay`). The count is also
-   * the stop flag: after it has reached the limit, every send is refused until the day ends or the limit is raised.
+   * The hub's daily count, over all accounts and modes. `day`: a UTC date such as `2026-11-21`
+   * (`utcDay`). The count is also the stop flag: after it has reached the limit, every send is
+   * refused until the day ends or the limit is raised.
    *
-   * A request calls `stopped` once, before anything is created, and `count` afterwards with what it created. So refused
-   * sends are not counted, a crash leaves no wrong count, and a batch is accepted as a whole or not at all. In exchange the
-   * hub can exceed the limit by what is checked and not counted yet: at most one acceptance batch per process. A limit that
-   * protects the hub as a whole need not be more exact.
+   * A request calls `stopped` once, before anything is created, and `count` afterwards with what it
+   * created. So refused sends are not counted, a crash leaves no wrong count, and a batch is
+   * accepted as a whole or not at all. In exchange the hub can exceed the limit by what is checked
+   * and not counted yet: at most one acceptance batch per process. A limit that protects the hub as
+   * a whole need not be more exact.
    */
   readonly daily: {
     readonly stopped: (day: string, limit: number) => Effect.Effect<boolean, CountersUnavailable>
@@ -154,15 +178,17 @@ export interface CountersShape {
   readonly ping: Effect.Effect<void, CountersUnavailable>
 
   /**
-   * Whether the flood windows are complete. A store that is new, was restarted without its data or was emptied contains no
-   * message and would allow everything. So `reserveFlood` fails with `empty` until the windows are rebuilt.
+   * Whether the flood windows are complete. A store that is new, was restarted without its data or
+   * was emptied contains no message and would allow everything. So `reserveFlood` fails with
+   * `empty` until the windows are rebuilt.
    */
   readonly generation: {
     readonly state: Effect.Effect<'ready' | 'rebuilding' | 'empty', CountersUnavailable>
     /**
-     * Confirms the acceptances of the last day that flood windows count, in any order, and then makes the state `ready`.
-     * One process rebuilds at a time. The stream is not run if there is nothing to do. A store that is emptied meanwhile
-     * stays `empty`. The daily count is lost with the windows: `daily.raise` restores it.
+     * Confirms the acceptances of the last day that flood windows count, in any order, and then
+     * makes the state `ready`. One process rebuilds at a time. The stream is not run if there is
+     * nothing to do. A store that is emptied meanwhile stays `empty`. The daily count is lost with
+     * the windows: `daily.raise` restores it.
      */
     readonly rebuild: <E, R>(
       acceptances: Stream.Stream<FloodAcceptance, E, R>,

@@ -1,6 +1,6 @@
 /**
- * A TCP proxy between a client and Redis that tests can stall and close. One client then sees a server that hangs or is down,
- * while the server serves the others.
+ * A TCP proxy between a client and Redis that tests can stall and close. One client then sees a
+ * server that hangs or is down, while the server serves the others.
  */
 import net from 'node:net'
 import { Effect, type Scope } from 'effect'
@@ -41,7 +41,8 @@ export const redisProxy = (
           links.add(link)
           client.on('data', (chunk) => {
             scripts += chunk.toString('latin1').split('evalsha').length - 1
-            // Requests to a server that hangs are lost here. Another test covers requests that such a server executes later.
+            // Requests to a server that hangs are lost here. Another test covers requests that such
+            // a server executes later.
             if (state !== 'hanging') server.write(chunk)
           })
           server.on('data', (chunk) => {

@@ -203,7 +203,8 @@ describe('redis', () => {
       assert.deepStrictEqual(new Set(together.map(reasonOf)), new Set(['timeout']))
       const asked = proxy.scripts()
       assert.isAtLeast(asked, 100, 'the proxy counts')
-      // None of these calls waits (a thousand deadlines would exceed the test's timeout) or reaches the server.
+      // None of these calls waits (a thousand deadlines would exceed the test's timeout) or reaches
+      // the server.
       for (let i = 0; i < 1000; i++) {
         assert.strictEqual(reasonOf(yield* Effect.exit(counters.takeToken('key', 5))), 'timeout')
       }

@@ -26,16 +26,28 @@ import {
   WINDOW_NAMES,
 } from './rules.ts'
 
-/** Items of one script call. Redis runs nothing else meanwhile; this many take less than a millisecond. */
+/**
+ * Items of one script call. Redis runs nothing else meanwhile; this many take less than a
+ * millisecond.
+ */
 const CHUNK = 200
 
-/** Buffered acceptances that are written in one call, and items of a rebuild: well within the deadline of a call. */
+/**
+ * Buffered acceptances that are written in one call, and items of a rebuild: well within the
+ * deadline of a call.
+ */
 const WRITE_CHUNK = 500
 
-/** Acceptances that wait until Redis answers again: minutes of codes, a few megabytes. The oldest are dropped first. */
+/**
+ * Acceptances that wait until Redis answers again: minutes of codes, a few megabytes. The oldest
+ * are dropped first.
+ */
 const MAX_BUFFERED = 20_000
 
-/** A rebuild may have read for minutes, so it survives a short outage: this many retries, half a second apart. */
+/**
+ * A rebuild may have read for minutes, so it survives a short outage: this many retries, half a
+ * second apart.
+ */
 const REBUILD_WRITE_RETRIES = 10
 
 /** A rebuild renews its lock with the first chunk after this time. */
@@ -98,7 +110,10 @@ interface TokenRequests {
   readonly resume: Array<(verdict: Effect.Effect<RateVerdict, CountersUnavailable>) => void>
 }
 
-/** The verdict for the request at `index` of a call that grants `granted` requests. `debt`: of the bucket before the call, µs. */
+/**
+ * The verdict for the request at `index` of a call that grants `granted` requests. `debt`: of the
+ * bucket before the call, µs.
+ */
 const verdictOf = (limit: number, granted: number, debt: number, index: number): RateVerdict => {
   const each = FULL_BUCKET_US / limit
   const allowed = index < granted
@@ -116,7 +131,10 @@ const EMPTY = new CountersUnavailable({ reason: 'empty', detail: 'generation' })
 
 const isReady = (generation: string | null): boolean => generation !== null && generation.startsWith('ready:')
 
-/** Opens the counters until the scope closes. An unreachable Redis does not prevent the start of a process. */
+/**
+ * Opens the counters until the scope closes. An unreachable Redis does not prevent the start of a
+ * process.
+ */
 export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCountersOptions) {
   const keys = keyNames(options.prefix ?? 'hub:')
   const clock = options.now
@@ -185,7 +203,10 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           ).pipe(Effect.annotateLogs({ messages: dropped, reason: cause.reason }))
     })
 
-  /** Writes the items and some buffered ones, or buffers all of them. Returns whether they were written. */
+  /**
+   * Writes the items and some buffered ones, or buffers all of them. Returns whether they were
+   * written.
+   */
   const writeOrBuffer = (items: ReadonlyArray<FloodAcceptance>): Effect.Effect<boolean> =>
     Effect.suspend(() => {
       const earlier = buffered.splice(0, WRITE_CHUNK)
@@ -226,8 +247,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
   let tokens = new Map<string, TokenRequests>()
   const fork = Effect.runForkWith(yield* Effect.context<never>())
   /**
-   * One call per key for all requests of a turn of the event loop: it costs as much as the call of one request. They pass in
-   * their order, and each verdict contains what remains after it.
+   * One call per key for all requests of a turn of the event loop: it costs as much as the call of
+   * one request. They pass in their order, and each verdict contains what remains after it.
    */
   const takeTokens = (): void => {
     const all = [...tokens.values()]
@@ -346,7 +367,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
         const renew = Effect.suspend(() => {
           if (performance.now() - renewed < RENEW_AFTER_MS) return Effect.void
           renewed = performance.now()
-          // The result does not matter: a rebuild that has taken the lock has also written its own generations.
+          // The result does not matter: a rebuild that has taken the lock has also written its own
+          // generations.
           return Effect.asVoid(takeLock(token))
         })
         return yield* onAllBuckets('beginBuilding', token).pipe(
@@ -355,7 +377,8 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
               Stream.rechunk(WRITE_CHUNK),
               Stream.runForEachArray((items) =>
                 write(items).pipe(
-                  // Writes are idempotent. A store that lost its data meanwhile has also lost the generations of this rebuild.
+                  // Writes are idempotent. A store that lost its data meanwhile has also lost the
+                  // generations of this rebuild.
                   Effect.retry({ times: REBUILD_WRITE_RETRIES, schedule: Schedule.spaced('500 millis') }),
                   Effect.andThen(renew),
                 ),

@@ -1,6 +1,7 @@
 /**
- * The Lua scripts: what Redis does atomically. The first argument of each script is the time. Empty means the clock of
- * Redis, as in production; tests set it. Scripts replicate their effects, so they may read the clock (Redis 5 and newer).
+ * The Lua scripts: what Redis does atomically. The first argument of each script is the time. Empty
+ * means the clock of Redis, as in production; tests set it. Scripts replicate their effects, so
+ * they may read the clock (Redis 5 and newer).
  */
 import { DAY_MS, FULL_BUCKET_US, GATE_REMEMBERS, GATE_WINDOW_MS, HOUR_MS } from './rules.ts'
 
@@ -14,8 +15,9 @@ local function millis() return math.floor(micros() / 1000) end
 `
 
 /**
- * KEYS: bucket. ARGV: now, rate, ttl, number of requests. Returns how many of them pass, and the debt before (µs, as text).
- * A bucket is stored as its debt: each request that passes adds the time of one token, and the debt falls with time.
+ * KEYS: bucket. ARGV: now, rate, ttl, number of requests. Returns how many of them pass, and the
+ * debt before (µs, as text). A bucket is stored as its debt: each request that passes adds the time
+ * of one token, and the debt falls with time.
  */
 const takeToken = `${CLOCK}
 local now = micros()
@@ -50,18 +52,23 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 0
 `
 
-/** Newest entries of one read. The default windows need no more; entries of larger windows are read by rank. */
+/**
+ * Newest entries of one read. The default windows need no more; entries of larger windows are read
+ * by rank.
+ */
 const READ_NEWEST = 24
 
 /** Expired reservations that one call removes. The next call removes more. */
 const CLEAR_AT_ONCE = 500
 
 /**
- * KEYS: generation, reserved, then the flood key of each item. ARGV: now, lease, ttl, number of window sets, three numbers
- * for each set (pause ms, per hour, per day; -1: no limit), then id and window set of each item.
- * Returns nil if the generation is not ready, else a number for each item: 0 if reserved, else wait (ms) × 4 + window (1 to 3).
+ * KEYS: generation, reserved, then the flood key of each item. ARGV: now, lease, ttl, number of
+ * window sets, three numbers for each set (pause ms, per hour, per day; -1: no limit), then id and
+ * window set of each item. Returns nil if the generation is not ready, else a number for each item:
+ * 0 if reserved, else wait (ms) × 4 + window (1 to 3).
  *
- * An expired reservation contains its flood key. It has the hash tag of KEYS, so it is on the same node, although not in KEYS.
+ * An expired reservation contains its flood key. It has the hash tag of KEYS, so it is on the same
+ * node, although not in KEYS.
  */
 const reserveFlood = `${CLOCK}
 local generation = redis.call('GET', KEYS[1])
@@ -146,8 +153,8 @@ return 0
 `
 
 /**
- * KEYS: reserved, then the flood key of each item. ARGV: now, ttl, then id and time of each item. A reservation that has not
- * expired is in the window already, so removing its lease confirms it.
+ * KEYS: reserved, then the flood key of each item. ARGV: now, ttl, then id and time of each item. A
+ * reservation that has not expired is in the window already, so removing its lease confirms it.
  */
 const confirmFlood = `
 for i = 2, #KEYS do
@@ -175,7 +182,10 @@ end
 return 0
 `
 
-/** KEYS: generation. ARGV: now, token. Starts a rebuild if the generation is not ready. Returns 1 if it is ready. */
+/**
+ * KEYS: generation. ARGV: now, token. Starts a rebuild if the generation is not ready. Returns 1 if
+ * it is ready.
+ */
 const beginBuilding = `
 local generation = redis.call('GET', KEYS[1])
 if generation and string.sub(generation, 1, 6) == 'ready:' then return 1 end
@@ -184,8 +194,8 @@ return 0
 `
 
 /**
- * KEYS: generation. ARGV: now, token. Returns 1 if the generation is ready. Another token, or none, means that another rebuild
- * has started or that the store was emptied.
+ * KEYS: generation. ARGV: now, token. Returns 1 if the generation is ready. Another token, or none,
+ * means that another rebuild has started or that the store was emptied.
  */
 const finishBuilding = `
 local generation = redis.call('GET', KEYS[1])

@@ -30,7 +30,9 @@ export interface AcceptanceServices extends AcceptorOptions {
   readonly runInBackground: (work: Effect.Effect<void>) => Effect.Effect<void>
 }
 
-/** The code will not be published: the sends that joined it go first into the next acceptance batch. */
+/**
+ * The code will not be published: the sends that joined it go first into the next acceptance batch.
+ */
 export const cancelCode = ({ codes, queue }: AcceptanceServices, messageId: string): void =>
   void queue.unshift(...codes.cancel(messageId))
 

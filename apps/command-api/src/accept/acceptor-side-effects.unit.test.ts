@@ -1,7 +1,8 @@
 /**
- * What an acceptance batch changes besides messages: charges, flood reservations, batches and stored responses. Each port fails
- * in each of its ways, including "succeeded, but reported as failed". In all cases no 202 is lost, no send has two ids, and
- * nothing that was not accepted is charged.
+ * What an acceptance batch changes besides messages: charges, flood reservations, batches and
+ * stored responses. Each port fails in each of its ways, including "succeeded, but reported as
+ * failed". In all cases no 202 is lost, no send has two ids, and nothing that was not accepted is
+ * charged.
  */
 import { assert, describe, it } from '@effect/vitest'
 import { decodeOutboxRow } from '@hub/kafka'

@@ -1,8 +1,8 @@
 /**
  * A checked send: the result of all checks that need no other request and no shared state. Pure.
  *
- * A check can fail. The client gets this error only if the `client_ref` is new: a repeat is a duplicate, whatever else
- * its body contains (contract, order of checks).
+ * A check can fail. The client gets this error only if the `client_ref` is new: a repeat is a
+ * duplicate, whatever else its body contains (contract, order of checks).
  */
 import { type ApiError, apiError, decodeVariables, type Send, variableParam } from '@hub/contract'
 import type { FloodWindows } from '@hub/counters'
@@ -24,10 +24,16 @@ import {
 import { Result } from 'effect'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 
-/** In test mode only one number has flood windows: a second send within 5 minutes is refused. Contract, Sandbox numbers. */
+/**
+ * In test mode only one number has flood windows: a second send within 5 minutes is refused.
+ * Contract, Sandbox numbers.
+ */
 const SANDBOX_WINDOWS: FloodWindows = { pauseSeconds: 300, perHour: null, perDay: null }
 
-/** A send that can be accepted: rendered, counted and priced. Contains the number and the text: never log it. */
+/**
+ * A send that can be accepted: rendered, counted and priced. Contains the number and the text:
+ * never log it.
+ */
 export interface MessageDraft {
   readonly class: MessageClass
   readonly to: string
@@ -65,7 +71,10 @@ export interface CheckedSend {
 /** The name of a field in the request body, for the `param` of an error. */
 export const paramAt = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
 
-/** Translates a refusal of the domain. The field at fault is the template, or the class of the send if the classes differ. */
+/**
+ * Translates a refusal of the domain. The field at fault is the template, or the class of the send
+ * if the classes differ.
+ */
 export const admissionFailure = ({ _tag, code, param }: AdmissionError, path: string): ApiError =>
   apiError(code, { param: paramAt(path, _tag === 'TemplateClassMismatch' ? 'class' : param) })
 
@@ -148,8 +157,9 @@ export const checkSend = (send: Send, context: SendContext): CheckedSend => {
 }
 
 /**
- * The id of the reservation in the flood windows. A repeat of a send with `client_ref` must find the first reservation, so
- * its id is a hash of the `client_ref`: the client's own text must not leave PostgreSQL. Else it is the message id.
+ * The id of the reservation in the flood windows. A repeat of a send with `client_ref` must find
+ * the first reservation, so its id is a hash of the `client_ref`: the client's own text must not
+ * leave PostgreSQL. Else it is the message id.
  */
 export const floodReservationId = (
   owner: Pick<Owner, 'account' | 'mode'>,

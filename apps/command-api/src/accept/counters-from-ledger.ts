@@ -1,6 +1,6 @@
 /**
- * Keeps the counters in Redis consistent with the ledger: rebuilds the flood windows that Redis has lost, and corrects the count of
- * the hub's daily limit.
+ * Keeps the counters in Redis consistent with the ledger: rebuilds the flood windows that Redis has
+ * lost, and corrects the count of the hub's daily limit.
  *
  * Source: architecture, Accepting.
  */
@@ -18,7 +18,9 @@ const ROWS = 5000
 const FIRST_WITHIN = Duration.seconds(1)
 /** The longest flood window. */
 const DAY_SECONDS = 24 * 60 * 60
-/** A crashed process is replaced within seconds. Older reservations were confirmed or have expired. */
+/**
+ * A crashed process is replaced within seconds. Older reservations were confirmed or have expired.
+ */
 const LATEST_SECONDS = 120
 const DEADLINE = { deadline: Duration.seconds(5) }
 /** How often the daily count is compared with the ledger, if there is a daily limit. */
@@ -38,7 +40,10 @@ const toAcceptance = (row: FloodRow): FloodAcceptance => {
 /** The only number with flood windows in test mode. */
 const ANTI_FLOOD_NUMBER = `+790000000${String(SANDBOX_SCENARIOS.indexOf('anti_flood') + 1).padStart(2, '0')}`
 
-/** The acceptances of the last seconds that flood windows count, in the order of ids. `hashSecret`: for the recipient hash. */
+/**
+ * The acceptances of the last seconds that flood windows count, in the order of ids. `hashSecret`:
+ * for the recipient hash.
+ */
 export const acceptancesSince = (
   sql: Sql['Service'],
   hashSecret: string | Uint8Array,
@@ -82,7 +87,10 @@ export const countersFromLedgerLayer = (
         ),
       )
 
-      /** A process that crashed after its commit has left reservations that expire, although their messages are sent. */
+      /**
+       * A process that crashed after its commit has left reservations that expire, although their
+       * messages are sent.
+       */
       const confirmLatest = Stream.runForEachArray(
         acceptancesSince(sql, hashSecret, LATEST_SECONDS),
         counters.confirmFlood,

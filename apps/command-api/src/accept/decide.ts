@@ -1,6 +1,6 @@
 /**
- * Decides what happens to each send of an acceptance batch: accept, republish, refuse, or answer as a repeat. Pure: known
- * facts in, one decision per send out, in order.
+ * Decides what happens to each send of an acceptance batch: accept, republish, refuse, or answer as
+ * a repeat. Pure: known facts in, one decision per send out, in order.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { Result } from 'effect'
@@ -41,8 +41,9 @@ export type Decision =
   /** A code that Kafka has not acknowledged: publish it again under its id. */
   | { readonly type: 'republish'; readonly messageId: string; readonly draft: MessageDraft }
   /**
-   * A repeat: answer with the earlier message. `byKey`: only the idempotency key makes it a repeat. Its first response was
-   * lost, so the client gets this one as the first. `recipient`: recipient hash of the earlier message.
+   * A repeat: answer with the earlier message. `byKey`: only the idempotency key makes it a repeat.
+   * Its first response was lost, so the client gets this one as the first. `recipient`: recipient
+   * hash of the earlier message.
    */
   | {
       readonly type: 'duplicate'
@@ -50,9 +51,14 @@ export type Decision =
       readonly byKey: boolean
       readonly recipient: string
     }
-  /** A repeat of a code that this process is publishing: it gets the outcome of that publication. */
+  /**
+   * A repeat of a code that this process is publishing: it gets the outcome of that publication.
+   */
   | { readonly type: 'join'; readonly messageId: string; readonly view: MessageView }
-  /** An earlier send of this acceptance batch (its index) has the same new reference: a duplicate, if that one is accepted. */
+  /**
+   * An earlier send of this acceptance batch (its index) has the same new reference: a duplicate,
+   * if that one is accepted.
+   */
   | { readonly type: 'follow'; readonly leader: number }
   | { readonly type: 'refuse'; readonly error: ApiError }
 
@@ -66,8 +72,9 @@ const OTHER_CODE =
   'This client_ref belongs to a code for another recipient or class that may still be sent. Use a new client_ref.'
 
 /**
- * A `service` message is accepted when it is recorded. A code is accepted only when Kafka has it. An acknowledgement, the
- * read model or a sealed batch proves that. Until then a repeat publishes the code again and waits.
+ * A `service` message is accepted when it is recorded. A code is accepted only when Kafka has it.
+ * An acknowledgement, the read model or a sealed batch proves that. Until then a repeat publishes
+ * the code again and waits.
  */
 const decideRepeat = (
   send: CheckedSend,
@@ -75,14 +82,16 @@ const decideRepeat = (
   knowledge: Knowledge,
   byKey = false,
 ): Decision => {
-  // One transaction writes the reference and the acceptance, so the database is damaged or partly restored.
+  // One transaction writes the reference and the acceptance, so the database is damaged or partly
+  // restored.
   if (known === null) return refuse(apiError('internal_error', { retryAfter: 5 }))
   const { view } = known
   if (view.class === 'service' || known.published || knowledge.acknowledged(view.id)) {
     return { type: 'duplicate', view, byKey, recipient: known.recipient }
   }
   if (knowledge.inProgress(view.id)) return { type: 'join', messageId: view.id, view }
-  // One id must never have two recipients: if Kafka has the first publication, both would get a message.
+  // One id must never have two recipients: if Kafka has the first publication, both would get a
+  // message.
   if (send.class !== 'otp' || send.recipient !== known.recipient) {
     const param = paramAt(send.path, 'client_ref')
     return refuse(apiError('invalid_parameter', { param, message: OTHER_CODE }))
@@ -107,8 +116,8 @@ const decideNew = (send: CheckedSend, knowledge: Knowledge): Decision => {
 }
 
 /**
- * Decides an acceptance batch. If several sends have one new reference, the first is decided and the others follow it. They
- * are duplicates only once the first is recorded.
+ * Decides an acceptance batch. If several sends have one new reference, the first is decided and
+ * the others follow it. They are duplicates only once the first is recorded.
  */
 export const decideSends = (
   sends: ReadonlyArray<CheckedSend>,

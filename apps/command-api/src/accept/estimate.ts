@@ -1,6 +1,7 @@
 /**
- * Estimates of sends: encoding, parts and price, without sending. An estimate depends on the form of the request, the template
- * and the variables only. It needs neither a registered sender nor a recipient who accepts messages. Pure.
+ * Estimates of sends: encoding, parts and price, without sending. An estimate depends on the form
+ * of the request, the template and the variables only. It needs neither a registered sender nor a
+ * recipient who accepts messages. Pure.
  *
  * Source: contract, Templates and senders.
  */
@@ -33,7 +34,10 @@ export interface EstimateContext {
   readonly template: (name: string) => TemplateInUse | null
 }
 
-/** The price is the tariff's in both modes: the charge of a test send is zero and would be no estimate. */
+/**
+ * The price is the tariff's in both modes: the charge of a test send is zero and would be no
+ * estimate.
+ */
 const estimateOne = (
   send: Send,
   { owner, settings, template }: EstimateContext,
@@ -62,7 +66,10 @@ export const templatesOf = (wanted: EstimateWanted): ReadonlyArray<string> =>
         ),
       ]
 
-/** The response: the estimate or the error of one send, or one element per send of a list and the sums of the valid ones. */
+/**
+ * The response: the estimate or the error of one send, or one element per send of a list and the
+ * sums of the valid ones.
+ */
 export const estimateBody = (
   wanted: EstimateWanted,
   context: EstimateContext,

@@ -1,6 +1,6 @@
 /**
- * The contract suite of the ledger port. `ledger.int.test.ts` runs it against PostgreSQL, `ledger.unit.test.ts` against the test
- * double. An adapter provides `Ledger` and `TestLedger`.
+ * The contract suite of the ledger port. `ledger.int.test.ts` runs it against PostgreSQL,
+ * `ledger.unit.test.ts` against the test double. An adapter provides `Ledger` and `TestLedger`.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'

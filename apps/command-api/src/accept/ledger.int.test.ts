@@ -1,4 +1,7 @@
-/** The ledger in PostgreSQL: the contract suite, and what its transactions do when others run at the same time. */
+/**
+ * The ledger in PostgreSQL: the contract suite, and what its transactions do when others run at the
+ * same time.
+ */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { assert, describe, it } from '@effect/vitest'
 import { decodeId, encodeId } from '@hub/domain'

@@ -1,4 +1,7 @@
-/** The ledger in PostgreSQL: the adapter of `ledger.port.ts`. Its statements are in `tables/`, one file per table. */
+/**
+ * The ledger in PostgreSQL: the adapter of `ledger.port.ts`. Its statements are in `tables/`, one
+ * file per table.
+ */
 import { encodeId } from '@hub/domain'
 import {
   CommandOptOuts,
@@ -35,8 +38,9 @@ import { deleteOutboxRows, insertOutboxRow } from './tables/outbox.ts'
 import { addSpent, lockSpent } from './tables/spend-periods.ts'
 
 /**
- * Deadline of a lookup and of a commit. A send that arrives just after an acceptance batch started waits for a hanging
- * PostgreSQL twice at most, and still has its outcome within the 3 s of the contract.
+ * Deadline of a lookup and of a commit. A send that arrives just after an acceptance batch started
+ * waits for a hanging PostgreSQL twice at most, and still has its outcome within the 3 s of the
+ * contract.
  */
 const DEADLINE = { deadline: Duration.millis(1200) }
 /** Deadline of a refund and of a seal: their request has already waited for an acceptance batch. */
@@ -63,8 +67,9 @@ interface PlainCommit {
 }
 
 /**
- * Records a plain commit in one statement, which is its own transaction. If a reference is taken, the statement fails as a
- * conflict and writes nothing. References are inserted first: the others depend on the condition that counts them.
+ * Records a plain commit in one statement, which is its own transaction. If a reference is taken,
+ * the statement fails as a conflict and writes nothing. References are inserted first: the others
+ * depend on the condition that counts them.
  */
 const commitInOneStatement = (
   q: Queries,
@@ -84,9 +89,10 @@ const commitInOneStatement = (
 }
 
 /**
- * Records a commit step by step: what it reads decides what it writes. All transactions lock the tables in one order, and rows
- * within a table in one order, so that they cannot deadlock: idempotency keys, batches, months of accounts with a limit,
- * references, the other tables, months of accounts without a limit.
+ * Records a commit step by step: what it reads decides what it writes. All transactions lock the
+ * tables in one order, and rows within a table in one order, so that they cannot deadlock:
+ * idempotency keys, batches, months of accounts with a limit, references, the other tables, months
+ * of accounts without a limit.
  */
 const commitInSteps = async (
   q: Queries,
@@ -100,8 +106,8 @@ const commitInSteps = async (
   const held = locks.size === 0 ? NONE : await lockKeysInUse(q, [...locks.values()])
   const lockLost = new Set(all.filter(({ lock }) => lock !== null && !held.has(lock.token)).map(idOf))
 
-  // The earlier charge of a republished code is refunded, so that it is not charged twice. If another process has published
-  // it since the lookup, it stays as it is: paid, and in its batch.
+  // The earlier charge of a republished code is refunded, so that it is not charged twice. If
+  // another process has published it since the lookup, it stays as it is: paid, and in its batch.
   const repeats = republished.filter((entry) => !lockLost.has(idOf(entry)))
   let refunded = NONE
   if (repeats.length > 0) {

@@ -1,10 +1,11 @@
 /**
- * The limits that an acceptance batch applies before it records: the hub's daily limit and the flood windows of recipients.
- * The spend limit is part of the ledger's transaction (`spend.ts`).
+ * The limits that an acceptance batch applies before it records: the hub's daily limit and the
+ * flood windows of recipients. The spend limit is part of the ledger's transaction (`spend.ts`).
  *
- * A flood reservation is confirmed when the message is accepted and released when it is not. If the process does neither, it
- * expires. Its id comes from the `client_ref`, not from the message id. So two concurrent sends with one `client_ref` share
- * one reservation, and a repeat is never refused because of the window that its first send used.
+ * A flood reservation is confirmed when the message is accepted and released when it is not. If the
+ * process does neither, it expires. Its id comes from the `client_ref`, not from the message id. So
+ * two concurrent sends with one `client_ref` share one reservation, and a repeat is never refused
+ * because of the window that its first send used.
  *
  * Source: specification, Limits, and Errors, rules 3 and 4; contract, Unavailability.
  */
@@ -41,7 +42,10 @@ export const reservationOf = (
 /** The shortest `retry_after` that the specification allows for the daily limit, seconds. */
 const DAILY_LIMIT_MIN_SECONDS = 60
 
-/** How long a refused code may wait for the release of its reservation. A release that takes longer continues in Redis. */
+/**
+ * How long a refused code may wait for the release of its reservation. A release that takes longer
+ * continues in Redis.
+ */
 const RELEASE_WITHIN = Duration.millis(300)
 
 type CountedReservation = SendReservation & { readonly windows: FloodWindows }
@@ -52,17 +56,24 @@ export class Limits extends Context.Service<
   Limits,
   {
     /**
-     * `null`: the hub accepts new messages; else seconds until it does. `at`: PostgreSQL's clock, milliseconds. Never
-     * fails: a limit that cannot be read stops nothing.
+     * `null`: the hub accepts new messages; else seconds until it does. `at`: PostgreSQL's clock,
+     * milliseconds. Never fails: a limit that cannot be read stops nothing.
      */
     readonly daily: (at: number) => Effect.Effect<number | null>
-    /** Reserves. One result per reservation, in order: `null`, or the error that refuses the send. */
+    /**
+     * Reserves. One result per reservation, in order: `null`, or the error that refuses the send.
+     */
     readonly reserve: (
       reservations: ReadonlyArray<SendReservation>,
     ) => Effect.Effect<ReadonlyArray<ApiError | null>>
-    /** The sends are accepted: confirms their reservations and counts them against the daily limit. */
+    /**
+     * The sends are accepted: confirms their reservations and counts them against the daily limit.
+     */
     readonly confirm: (reservations: ReadonlyArray<SendReservation>, at: number) => Effect.Effect<void>
-    /** The sends are not accepted: releases their reservations. Bounded. A reservation that stays expires. */
+    /**
+     * The sends are not accepted: releases their reservations. Bounded. A reservation that stays
+     * expires.
+     */
     readonly release: (reservations: ReadonlyArray<SendReservation>) => Effect.Effect<void>
   }
 >()('@hub/command-api/Limits') {
@@ -91,7 +102,8 @@ export class Limits extends Context.Service<
 
       const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
         const asked = counted(reservations)
-        // Without counters the hub refuses every service message, also one that no window counts (test mode).
+        // Without counters the hub refuses every service message, also one that no window counts
+        // (test mode).
         const mustPing = reservations.some((one) => one.windows === null && one.class === 'service')
         const [verdicts, unavailable] = yield* Effect.all(
           [

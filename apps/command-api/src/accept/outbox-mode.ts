@@ -1,7 +1,8 @@
 /**
- * The outbox mode of this process: `direct` (the acceptor appends its own records) or `relaying` (the relay appends outbox
- * rows in order). A process changes to relaying when one of its rows stays in the outbox. Until the relay has appended all
- * of these rows, later rows also go through the relay, so that no `service` message overtakes an earlier one.
+ * The outbox mode of this process: `direct` (the acceptor appends its own records) or `relaying`
+ * (the relay appends outbox rows in order). A process changes to relaying when one of its rows
+ * stays in the outbox. Until the relay has appended all of these rows, later rows also go through
+ * the relay, so that no `service` message overtakes an earlier one.
  *
  * All functions are synchronous: the decision about a row and its registration happen in one step.
  */
@@ -15,13 +16,19 @@ export class OutboxMode extends Context.Service<
     /** Leaves an outbox row to the relay, changes to relaying and wakes the relay. */
     readonly leaveToRelay: (row: number) => void
     /**
-     * `highest`: the highest row that the relay must append before direct mode (`null` before `relayExistingRows`).
-     * `count`: how many rows were ever left to the relay.
+     * `highest`: the highest row that the relay must append before direct mode (`null` before
+     * `relayExistingRows`). `count`: how many rows were ever left to the relay.
      */
     readonly relayBacklog: () => { readonly highest: number | null; readonly count: number }
-    /** Sets the highest row that was in the outbox when the process started. The relay appends rows up to it first. */
+    /**
+     * Sets the highest row that was in the outbox when the process started. The relay appends rows
+     * up to it first.
+     */
     readonly relayExistingRows: (highest: number) => void
-    /** Changes to direct, unless a row was left to the relay after `count` was read. True if the mode is direct now. */
+    /**
+     * Changes to direct, unless a row was left to the relay after `count` was read. True if the
+     * mode is direct now.
+     */
     readonly switchToDirect: (count: number) => boolean
     /** Registers the only listener. It is called for each row that is left to the relay. */
     readonly onLeftToRelay: (listener: () => void) => void

@@ -1,7 +1,9 @@
 /**
- * Requests whose sends wait for an outcome: the data shapes, and the registry of all waiting sends of this process.
+ * Requests whose sends wait for an outcome: the data shapes, and the registry of all waiting sends
+ * of this process.
  *
- * The registry is synchronous, so all fibers agree on whether a send has its outcome. The first outcome of a send counts.
+ * The registry is synchronous, so all fibers agree on whether a send has its outcome. The first
+ * outcome of a send counts.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import type { Span } from '@hub/telemetry'
@@ -29,11 +31,14 @@ export interface NewBatch {
 export interface RequestContext {
   readonly batch?: NewBatch
   readonly trace?: { readonly span: Span; readonly traceparent: string } | null
-  /** The lock on the request's idempotency key. The transaction that records the sends checks it. */
+  /**
+   * The lock on the request's idempotency key. The transaction that records the sends checks it.
+   */
   readonly lock?: IdempotencyLock
   /**
-   * Builds the response from all outcomes, in the order of the sends. The transaction that records the sends stores it, if
-   * it makes the last outcome known. `createdAt`: creation time of the batch. `null`: the response must not be stored.
+   * Builds the response from all outcomes, in the order of the sends. The transaction that records
+   * the sends stores it, if it makes the last outcome known. `createdAt`: creation time of the
+   * batch. `null`: the response must not be stored.
    */
   readonly response?: (outcomes: ReadonlyArray<SendOutcome>, createdAt: number) => StoredResponse | null
 }
@@ -59,9 +64,15 @@ export interface PendingRequest {
   /** Seconds until the hub's daily limit allows the request; `null`: now. Read once per request. */
   dailyLimit: Effect.Effect<number | null> | null
   unanswered: number
-  /** Time of the first acceptance batch that contained a send of the request, milliseconds since the epoch. */
+  /**
+   * Time of the first acceptance batch that contained a send of the request, milliseconds since the
+   * epoch.
+   */
   createdAt: number | null
-  /** True if a send got its outcome while the ledger's state was unknown. The sweeper then seals the batch. */
+  /**
+   * True if a send got its outcome while the ledger's state was unknown. The sweeper then seals the
+   * batch.
+   */
   outcomeUncertain: boolean
   /** True if the ledger contains at least one send of the request. */
   recorded: boolean
@@ -73,12 +84,16 @@ export interface PendingRequest {
 
 /** About one second of work at full load. A send that waits longer would time out anyway. */
 const MAX_PENDING_SENDS = 20_000
-/** The contract promises an answer within 3 s. The rest is for reading the request and writing the response. */
+/**
+ * The contract promises an answer within 3 s. The rest is for reading the request and writing the
+ * response.
+ */
 const ANSWER_WITHIN_MS = 2500
 /** Seconds. By then the hub has tried to reach PostgreSQL or Kafka again. */
 const RETRY_AFTER_SECONDS = 2
 
-// Errors capture a stack trace, and an outage produces thousands of them: each of these is created once.
+// Errors capture a stack trace, and an outage produces thousands of them: each of these is created
+// once.
 export const STORAGE_DOWN = apiError('internal_error', { retryAfter: RETRY_AFTER_SECONDS })
 export const OVERLOADED = apiError('internal_error', { retryAfter: 1 })
 export const NOT_QUEUED = apiError('provider_unavailable')
@@ -136,13 +151,16 @@ export const makePendingSends = (onRequestDone: () => void) => {
     refuse,
     accept: (send: PendingSend, view: MessageView, duplicate: boolean): void =>
       complete(send, Result.succeed({ view, duplicate })),
-    /** Refuses all sends that have waited for `ANSWER_WITHIN_MS`. Requests are in order of arrival. */
+    /**
+     * Refuses all sends that have waited for `ANSWER_WITHIN_MS`. Requests are in order of arrival.
+     */
     expire: (now: number): void => {
       for (const request of open) {
         if (now - request.arrivedAt < ANSWER_WITHIN_MS) break
         request.outcomeUncertain = true
         for (const send of request.sends) {
-          // A code without an acknowledgement of Kafka is not accepted. Any other send failed in storage.
+          // A code without an acknowledgement of Kafka is not accepted. Any other send failed in
+          // storage.
           refuse(send, send.checked.class === 'otp' ? NOT_QUEUED : STORAGE_DOWN)
         }
       }

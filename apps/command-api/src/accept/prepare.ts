@@ -1,6 +1,6 @@
 /**
- * Steps 1 to 3 of an acceptance batch: look up what is known, decide each send, apply the limits, and encrypt and encode
- * what is new. Repeats and refusals get their outcome here and cost nothing.
+ * Steps 1 to 3 of an acceptance batch: look up what is known, decide each send, apply the limits,
+ * and encrypt and encode what is new. Repeats and refusals get their outcome here and cost nothing.
  */
 import { type ApiError, apiError } from '@hub/contract'
 import { accept, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
@@ -64,8 +64,9 @@ export const messageIdOf = (send: PendingSend, decision: NewSendDecision): strin
 }
 
 /**
- * Decides the sends and, in the same synchronous step, registers the codes that are in progress from here on and the repeats
- * that join one. Message ids rise in the order of the sends, so that a batch lists its messages in that order.
+ * Decides the sends and, in the same synchronous step, registers the codes that are in progress
+ * from here on and the repeats that join one. Message ids rise in the order of the sends, so that a
+ * batch lists its messages in that order.
  */
 export const decideBatch = (
   { codes, makeMessageId }: AcceptanceServices,
@@ -97,7 +98,10 @@ const refuseNew = (services: AcceptanceServices, one: DecidedSend, error: ApiErr
   one.decision = { type: 'refuse', error }
 }
 
-/** Asks for the hub's daily limit once per request, before any of its messages exists. A request is refused as a whole. */
+/**
+ * Asks for the hub's daily limit once per request, before any of its messages exists. A request is
+ * refused as a whole.
+ */
 export const applyDailyLimit = Effect.fnUntraced(function* (
   services: AcceptanceServices,
   at: number,
@@ -150,8 +154,9 @@ export const completeKnown = Effect.fnUntraced(function* (
     if (decision.type === 'refuse') services.pending.refuse(send, decision.error)
     if (decision.type !== 'duplicate') continue
     const { checked } = send
-    // An earlier acceptance batch reserved for this send, then another send got its client_ref. If the recipients are
-    // equal, the two sends share the reservation. Otherwise nobody uses this one.
+    // An earlier acceptance batch reserved for this send, then another send got its client_ref. If
+    // the recipients are equal, the two sends share the reservation. Otherwise nobody uses this
+    // one.
     if (send.reserved && decision.recipient !== checked.recipient && Result.isSuccess(checked.draft)) {
       unused.push(reservationOf(checked, checked.draft.success, decision.view.id))
     }
@@ -161,7 +166,10 @@ export const completeKnown = Effect.fnUntraced(function* (
   yield* releaseInBackground(services, unused)
 })
 
-/** The plain text of the payload. A code's variables contain the code itself, and nobody may read them, so they are left out. */
+/**
+ * The plain text of the payload. A code's variables contain the code itself, and nobody may read
+ * them, so they are left out.
+ */
 const payloadOf = ({ class: messageClass, rendered, to, values }: MessageDraft): Buffer =>
   Buffer.from(
     JSON.stringify(

@@ -108,7 +108,8 @@ describe('the reconciler', () => {
       assert.deepInclude(await turn(), { republished: 0, suspects: 2 })
       assert.strictEqual(await spent(), '6.50')
 
-      // The checkpoints have passed the end offsets, and the read model does not contain the messages.
+      // The checkpoints have passed the end offsets, and the read model does not contain the
+      // messages.
       await checkpoint(await ends())
       assert.deepInclude(await turn(), { republished: 1, refunded: 0 })
       await eventually(() => copies(lost).length === 2, { withinMs: 10_000 })

@@ -5,14 +5,16 @@
  * - A message that is not in Kafka and has expired is refunded.
  * - A refunded code that is in Kafka nevertheless (its append timed out) is charged again.
  *
- * So `spent` of an account is: the charges of the month, minus reversals, plus what is accepted and not projected yet.
+ * So `spent` of an account is: the charges of the month, minus reversals, plus what is accepted and
+ * not projected yet.
  *
- * The reconciler proves that a message is not in Kafka. First its outbox row is gone. Then the reconciler reads the end offsets
- * of the lanes. When the projector's checkpoint has passed the end offset of the partition and the read model still does not
- * contain the message, its record does not exist. Until then the message is only late.
+ * The reconciler proves that a message is not in Kafka. First its outbox row is gone. Then the
+ * reconciler reads the end offsets of the lanes. When the projector's checkpoint has passed the end
+ * offset of the partition and the read model still does not contain the message, its record does
+ * not exist. Until then the message is only late.
  *
- * Bounded: suspects in memory, and rows of a turn. Several processes may reconcile at once: each change is one statement that
- * has no effect the second time.
+ * Bounded: suspects in memory, and rows of a turn. Several processes may reconcile at once: each
+ * change is one statement that has no effect the second time.
  */
 import type { MessageClass } from '@hub/domain'
 import {
@@ -45,7 +47,9 @@ const LANES: Readonly<Record<MessageClass, string>> = {
 const EVERY = Duration.seconds(30)
 /** Seconds. A younger message is usually still on its way to the read model. */
 const LATE_AFTER_SECONDS = 60
-/** How far back a process looks when it starts: the longest lifetime before handover, and an hour. */
+/**
+ * How far back a process looks when it starts: the longest lifetime before handover, and an hour.
+ */
 const LOOK_BACK_HOURS = 25
 /** Rows of one statement. */
 const ROWS = 5000
@@ -60,7 +64,9 @@ const DEADLINE = { deadline: Duration.seconds(5) }
 /** The end offsets of the lanes, by class and partition. */
 export type LaneEnds = Readonly<Record<MessageClass, ReadonlyArray<number>>>
 
-/** Reads the end offsets of the lanes. A port of its own, because `EventLog` has no such operation. */
+/**
+ * Reads the end offsets of the lanes. A port of its own, because `EventLog` has no such operation.
+ */
 export class Lanes extends Context.Service<
   Lanes,
   { readonly ends: Effect.Effect<LaneEnds, KafkaUnavailable | KafkaRequestRejected> }

@@ -1,8 +1,10 @@
 /**
- * Step 4 of an acceptance batch: records the prepared sends in one transaction of the ledger, and hands them to the publisher.
+ * Step 4 of an acceptance batch: records the prepared sends in one transaction of the ledger, and
+ * hands them to the publisher.
  *
- * The transaction also writes the outcome of a batch and the response under an idempotency key, if it makes their last outcome
- * known. A recorded `service` message is accepted. A recorded code is accepted only when Kafka acknowledges it.
+ * The transaction also writes the outcome of a batch and the response under an idempotency key, if
+ * it makes their last outcome known. A recorded `service` message is accepted. A recorded code is
+ * accepted only when Kafka acknowledges it.
  */
 import { apiError } from '@hub/contract'
 import { encodeOutboxRow, type OutgoingRecord } from '@hub/kafka'
@@ -31,8 +33,8 @@ const isRecorded = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
   !unrecorded.lost.has(view.id) && !unrecorded.overspent.has(view.id) && !unrecorded.lockLost.has(view.id)
 
 /**
- * The ledger charges before it knows which references are lost. The charge of a lost send may leave room for a send that
- * was refused. So if both occur, the refused sends are tried again.
+ * The ledger charges before it knows which references are lost. The charge of a lost send may leave
+ * room for a send that was refused. So if both occur, the refused sends are tried again.
  */
 const isOverLimit = (unrecorded: Unrecorded, { view }: PreparedSend): boolean =>
   unrecorded.overspent.has(view.id) && unrecorded.lost.size === 0
@@ -91,7 +93,8 @@ const concludeRequests = (batch: PreparedBatch, unrecorded: Unrecorded): Conclus
     const known = request.sends
       .map((send) => send.outcome ?? outcomes.get(send) ?? null)
       .filter((outcome) => outcome !== null)
-    // If an outcome was uncertain, the client may know another one. Then the sweeper counts what the ledger contains.
+    // If an outcome was uncertain, the client may know another one. Then the sweeper counts what
+    // the ledger contains.
     const isComplete = known.length === request.sends.length && !request.outcomeUncertain
     const createdAt = request.createdAt ?? at
     if (newBatch !== undefined) {
@@ -167,7 +170,10 @@ const traceRecorded = (tracing: TracingShape, recorded: ReadonlySet<PendingReque
   }
 }
 
-/** Completes what the commit has decided, publishes what it recorded, and queues the rest for the next acceptance batch. */
+/**
+ * Completes what the commit has decided, publishes what it recorded, and queues the rest for the
+ * next acceptance batch.
+ */
 const publishRecorded = Effect.fnUntraced(function* (
   services: AcceptanceServices,
   batch: PreparedBatch,
@@ -188,7 +194,8 @@ const publishRecorded = Effect.fnUntraced(function* (
       const outcome = outcomes.get(send)
       if (outcome === undefined) again.push(send)
       else {
-        // The request that holds the idempotency lock now has the same message id, and so the same reservation.
+        // The request that holds the idempotency lock now has the same message id, and so the same
+        // reservation.
         if (!result.lockLost.has(view.id)) unused.push(reservation)
         pending.complete(send, outcome)
       }

@@ -1,6 +1,7 @@
 /**
- * The relay of `command.outbox`: appends to Kafka, in order, the rows that acceptance batches could not append themselves and the
- * rows of a process that ended between commit and append. One process at a time relays; the others find the rows deleted.
+ * The relay of `command.outbox`: appends to Kafka, in order, the rows that acceptance batches could
+ * not append themselves and the rows of a process that ended between commit and append. One process
+ * at a time relays; the others find the rows deleted.
  */
 import { decodeOutboxRow, EventLog } from '@hub/kafka'
 import { relayOutbox, Sql } from '@hub/store'
@@ -11,8 +12,8 @@ import { selectBacklog, selectHighestRow } from './tables/outbox.ts'
 import { makeTracedAppend } from './traced-append.ts'
 
 /**
- * The process that wrote a younger row may still be appending it: append deadline (1 s), the wait for the append before it, and
- * the deletion. A second append would be harmless and useless.
+ * The process that wrote a younger row may still be appending it: append deadline (1 s), the wait
+ * for the append before it, and the deletion. A second append would be harmless and useless.
  */
 const OLDER_THAN_MS = 2500
 /** Interval in direct mode: then only a process that was killed leaves rows. */

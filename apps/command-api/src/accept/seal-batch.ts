@@ -1,8 +1,10 @@
 /**
- * Seals batches: records that the membership of a batch is complete, together with the record `BatchSealed`.
+ * Seals batches: records that the membership of a batch is complete, together with the record
+ * `BatchSealed`.
  *
- * A batch is sealed by the transaction that makes its last outcome known (`record.ts`), by `sealPendingBatch` after its codes
- * were acknowledged, or by the sweeper after a crash. All three build the row and the record here.
+ * A batch is sealed by the transaction that makes its last outcome known (`record.ts`), by
+ * `sealPendingBatch` after its codes were acknowledged, or by the sweeper after a crash. All three
+ * build the row and the record here.
  *
  * Source: specification, Rules of POST /v1/messages/batch; contract, Batch; docs/decisions/0028.
  */
@@ -16,8 +18,8 @@ export interface BatchOutcome extends Omit<BatchRow, 'createdAt' | 'sealedAt'> {
   /** How many of the accepted messages are codes. */
   readonly codes: number
   /**
-   * True if the batch exists: the hub accepted an element, or refused all of them. A repeat without new messages creates no
-   * batch, and neither does a request that fails as a whole.
+   * True if the batch exists: the hub accepted an element, or refused all of them. A repeat without
+   * new messages creates no batch, and neither does a request that fails as a whole.
    */
   readonly exists: boolean
 }
@@ -76,8 +78,8 @@ export const batchSealedRecords = (
   )
 
 /**
- * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could seal it. If this fails, the
- * sweeper seals the batch, provided that the ledger contains any of it.
+ * Seals the batch of a request whose sends all have their outcome, if no acceptance batch could
+ * seal it. If this fails, the sweeper seals the batch, provided that the ledger contains any of it.
  */
 export const sealPendingBatch = Effect.fnUntraced(function* (
   { ledger, publisher, topics }: AcceptanceServices,
@@ -90,7 +92,8 @@ export const sealPendingBatch = Effect.fnUntraced(function* (
   if (!outcome.exists) return
   const seal = Effect.gen(function* () {
     request.createdAt ??= (yield* ledger.lookup({ references: [], recipients: [], remembered: [] })).at
-    // PostgreSQL's clock, moved on by the time that this process has measured since the request arrived.
+    // PostgreSQL's clock, moved on by the time that this process has measured since the request
+    // arrived.
     const elapsed = Math.max(0, (yield* Clock.currentTimeMillis) - request.arrivedAt)
     const row = { ...outcome, createdAt: request.createdAt, sealedAt: request.createdAt + elapsed }
     const outboxRecords = batchSealedRecords(topics, [row])

@@ -33,7 +33,10 @@ export interface TemplateInUse {
   readonly parsed: Template
 }
 
-/** The body of `/v1/account`. `spending` is needed if a limit is set. Source: specification, Account; contract, Account. */
+/**
+ * The body of `/v1/account`. `spending` is needed if a limit is set. Source: specification,
+ * Account; contract, Account.
+ */
 export const accountBody = (
   owner: Owner,
   settings: AccountSettings,

@@ -1,4 +1,7 @@
-/** Settings and templates of accounts, read from PostgreSQL through a short-lived cache: every send needs both. */
+/**
+ * Settings and templates of accounts, read from PostgreSQL through a short-lived cache: every send
+ * needs both.
+ */
 import {
   type AccountOverrides,
   type AccountSettings,
@@ -40,7 +43,10 @@ const partsOf = (key: string): readonly [account: string, mode: Mode, name: stri
   return [account, mode as Mode, name]
 }
 
-/** Only a usable template is cached: a template in moderation must be usable as soon as it is approved. */
+/**
+ * Only a usable template is cached: a template in moderation must be usable as soon as it is
+ * approved.
+ */
 const isUsable = (template: TemplateInUse | null): boolean =>
   template?.status === 'approved' && template.senderStatus === 'registered'
 
@@ -98,7 +104,8 @@ export class Accounts extends Context.Service<
             ([row]): TemplateInUse | null => {
               if (row === undefined) return null
               const parsed = parseTemplate(row.body)
-              // The creation of a template refuses such a body. A template that exists nevertheless cannot be sent.
+              // The creation of a template refuses such a body. A template that exists nevertheless
+              // cannot be sent.
               if (Result.isFailure(parsed)) return null
               return {
                 name: row.name,
@@ -122,7 +129,8 @@ export class Accounts extends Context.Service<
         template: (owner, name) => Cache.get(templates, keyOf(owner, name)),
         spending: (owner) =>
           sql.run(async (q) => {
-            // PostgreSQL's clock stamps acceptances, so it also decides the period. For a moment, refunds can exceed charges.
+            // PostgreSQL's clock stamps acceptances, so it also decides the period. For a moment,
+            // refunds can exceed charges.
             const [row] = await q<{ at: Date; amount: string }[]>`
               SELECT present.at, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
                 FROM (SELECT now() AS at) AS present

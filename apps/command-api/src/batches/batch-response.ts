@@ -1,4 +1,7 @@
-/** The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch; contract, Batch. */
+/**
+ * The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch; contract,
+ * Batch.
+ */
 import type { AcceptedBatch, ApiError, BatchElement, BatchResult, ErrorObject } from '@hub/contract'
 import { isFinal, toTimestamp } from '@hub/domain'
 import { Result } from 'effect'
@@ -48,7 +51,10 @@ export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
   }
 }
 
-/** A repeat of the batch could accept more, so the response is not stored. Source: contract, General (idempotency). */
+/**
+ * A repeat of the batch could accept more, so the response is not stored. Source: contract, General
+ * (idempotency).
+ */
 export const isRepeatable = ({ errors }: Tally): boolean =>
   errors.some(({ code }) => code === 'internal_error' || code === 'provider_unavailable')
 

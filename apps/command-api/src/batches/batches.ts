@@ -1,6 +1,6 @@
 /**
- * Reads batches and their messages: from the read model, and from the ledger until the projector has applied them. So a client
- * can read a batch as soon as it has the response.
+ * Reads batches and their messages: from the read model, and from the ledger until the projector
+ * has applied them. So a client can read a batch as soon as it has the response.
  */
 import type { Page } from '@hub/contract'
 import { type BatchTally, decodeId, encodeId } from '@hub/domain'
@@ -32,8 +32,9 @@ const DEADLINE = { deadline: Duration.millis(1200) }
 
 const DAY_MS = 24 * 3_600_000
 /**
- * The ids of a batch's messages, relative to the time in the batch's id. They are created in the same request, except for a code
- * that another batch publishes again under its old id, which the ledger keeps for a month at most.
+ * The ids of a batch's messages, relative to the time in the batch's id. They are created in the
+ * same request, except for a code that another batch publishes again under its old id, which the
+ * ledger keeps for a month at most.
  */
 const MEMBERS_BEFORE_MS = 31 * DAY_MS
 const MEMBERS_AFTER_MS = DAY_MS
@@ -52,7 +53,10 @@ export class Batches extends Context.Service<
   {
     /** `id`: `bat_…`. `null`: the owner has no such batch. */
     readonly read: (owner: Owner, id: string) => Effect.Effect<BatchTally | null, StorageError>
-    /** The accepted messages of a batch, in the order of acceptance. `null`: the batch or the cursor does not exist. */
+    /**
+     * The accepted messages of a batch, in the order of acceptance. `null`: the batch or the cursor
+     * does not exist.
+     */
     readonly messages: (
       owner: Owner,
       id: string,

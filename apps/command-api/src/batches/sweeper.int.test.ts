@@ -33,7 +33,8 @@ it.live(
         INSERT INTO command.batches (id, account, mode, total, accepted, duplicate, rejected, created_at)
         SELECT id, ${account}, 'live', 1, 0, 0, 0, now() - interval '1 hour'
           FROM unnest(${[published, crashed]}::uuid[]) AS b (id)`
-        // Recorded again in the second batch. The read model contains the publication in the first one.
+        // Recorded again in the second batch. The read model contains the publication in the first
+        // one.
         await q`
         INSERT INTO command.acceptances (message_id, account, mode, class, recipient, to_masked, template, sender, batch_id, parts,
                                          price, currency, variables, created_at, expires_at)

@@ -1,6 +1,6 @@
 /**
- * The batch sweeper: seals batches that a crash left open. The ledger knows which of their elements were accepted. Any other
- * element was rejected, and no client was told otherwise.
+ * The batch sweeper: seals batches that a crash left open. The ledger knows which of their elements
+ * were accepted. Any other element was rejected, and no client was told otherwise.
  *
  * Source: architecture, Accepting.
  */
@@ -11,7 +11,10 @@ import { OutboxMode } from '../accept/outbox-mode.ts'
 import { batchSealedRecords } from '../accept/seal-batch.ts'
 import { lockOpenBatches, sealBatches } from '../accept/tables/batches.ts'
 
-/** After this time no request of the batch can be running: three times the hard deadline of a request. */
+/**
+ * After this time no request of the batch can be running: three times the hard deadline of a
+ * request.
+ */
 const OPEN_FOR_SECONDS = 60
 const SWEEP_EVERY = Duration.seconds(10)
 /** Batches of one sweep. The next sweep takes the others. */

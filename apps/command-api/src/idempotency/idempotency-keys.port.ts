@@ -1,8 +1,9 @@
 /**
- * The port of idempotency keys: the lock of the first request, the stored response that repeats get, and the message id that a
- * repeat must use.
+ * The port of idempotency keys: the lock of the first request, the stored response that repeats
+ * get, and the message id that a repeat must use.
  *
- * Source: specification, Idempotency and Idempotency key lifecycle; contract, General (idempotency).
+ * Source: specification, Idempotency and Idempotency key lifecycle; contract, General
+ * (idempotency).
  */
 import { createHash, randomUUID } from 'node:crypto'
 import type { Mode } from '@hub/domain'
@@ -40,7 +41,10 @@ export const fingerprintOf = (method: string, url: string, body: Uint8Array): Bu
 export const newToken = (): string => randomUUID()
 
 export type LockResult =
-  /** The request must run. `messageId`: the id for a send without `client_ref`; a repeat gets the id of its first try. */
+  /**
+   * The request must run. `messageId`: the id for a send without `client_ref`; a repeat gets the id
+   * of its first try.
+   */
   | { readonly type: 'first'; readonly lock: IdempotencyLock; readonly messageId: string }
   /** The response of the first request. */
   | { readonly type: 'replay'; readonly response: StoredResponse }
@@ -61,13 +65,16 @@ export interface LockRequest {
 export class IdempotencyKeys extends Context.Service<
   IdempotencyKeys,
   {
-    /** Acquires the lock in one statement. After `StorageUnavailable` the statement may still succeed, even later. */
+    /**
+     * Acquires the lock in one statement. After `StorageUnavailable` the statement may still
+     * succeed, even later.
+     */
     readonly acquire: (wanted: LockRequest, token: string) => Effect.Effect<LockResult, StorageError>
     /** Stores the response if the lock is still held. Idempotent. */
     readonly store: (lock: IdempotencyLock, response: StoredResponse) => Effect.Effect<void, StorageError>
     /**
-     * Releases the lock if it is still held and no response is stored. Returns whether it was. Idempotent. The key still
-     * remembers its message id.
+     * Releases the lock if it is still held and no response is stored. Returns whether it was.
+     * Idempotent. The key still remembers its message id.
      */
     readonly release: (lock: IdempotencyLock) => Effect.Effect<boolean, StorageError>
   }

@@ -1,4 +1,7 @@
-/** `command.idempotency_keys`: the adapter of `idempotency-keys.port.ts`, and the statements for the ledger's transaction. */
+/**
+ * `command.idempotency_keys`: the adapter of `idempotency-keys.port.ts`, and the statements for the
+ * ledger's transaction.
+ */
 import { decodeId, encodeId } from '@hub/domain'
 import { MasterKeyEncryption, type Queries, Sql, StorageUnavailable } from '@hub/store'
 import { Duration, Effect, Layer } from 'effect'
@@ -13,14 +16,23 @@ import {
 /** How long a response is kept, and the message id of a request that may be repeated. */
 const RETENTION_HOURS = 24
 const DEADLINE = { deadline: Duration.millis(1000) }
-/** After this time a request has ended in any case. If its lock is still held, its process has crashed. */
+/**
+ * After this time a request has ended in any case. If its lock is still held, its process has
+ * crashed.
+ */
 const REQUEST_SECONDS = 20
 
-/** The additional authenticated data of an encrypted response: it cannot be decrypted under another key. */
+/**
+ * The additional authenticated data of an encrypted response: it cannot be decrypted under another
+ * key.
+ */
 const responseAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
   `${accountUuid} ${mode} ${key}`
 
-/** Locks the rows of locks that are still held, in the order of the primary key, and returns their tokens. */
+/**
+ * Locks the rows of locks that are still held, in the order of the primary key, and returns their
+ * tokens.
+ */
 export const lockKeysInUse = async (
   q: Queries,
   locks: ReadonlyArray<IdempotencyLock>,
@@ -75,8 +87,9 @@ interface KeyRow {
 }
 
 /**
- * Acquires the lock of a key, or returns the row as it is. The statement reads before it inserts: an insert that meets the key
- * would wait for its row, which a commit may lock for as long as it hangs. No row: another request inserted the key meanwhile.
+ * Acquires the lock of a key, or returns the row as it is. The statement reads before it inserts:
+ * an insert that meets the key would wait for its row, which a commit may lock for as long as it
+ * hangs. No row: another request inserted the key meanwhile.
  */
 const acquireRow = async (
   q: Queries,
@@ -113,8 +126,8 @@ const acquireRow = async (
 }
 
 /**
- * Seconds after which a repeat of a running request is useful: 1 while the request can still be running, because it usually
- * takes milliseconds; else the time until its lock expires.
+ * Seconds after which a repeat of a running request is useful: 1 while the request can still be
+ * running, because it usually takes milliseconds; else the time until its lock expires.
  */
 export const retryAfterOf = (secondsLeft: number): number =>
   secondsLeft > LOCK_SECONDS - REQUEST_SECONDS ? 1 : Math.max(1, Math.ceil(secondsLeft))

@@ -1,8 +1,10 @@
 /**
- * Runs a request under its `Idempotency-Key`: acquire the lock, run, then store the response or release the lock.
+ * Runs a request under its `Idempotency-Key`: acquire the lock, run, then store the response or
+ * release the lock.
  *
- * All responses are stored, except 409, 429, 5xx and those that ask for a repeat. These release the lock, so that a repeat runs
- * as a new request. If PostgreSQL does not answer, storing and releasing continue in the background until the lock expires.
+ * All responses are stored, except 409, 429, 5xx and those that ask for a repeat. These release the
+ * lock, so that a repeat runs as a new request. If PostgreSQL does not answer, storing and
+ * releasing continue in the background until the lock expires.
  *
  * Source: specification, Idempotency; contract, General (idempotency).
  */
@@ -39,16 +41,21 @@ export interface KeyedRequest {
   readonly body: Uint8Array
 }
 
-/** How long a response waits for its key to be stored or released. Both then continue in the background. */
+/**
+ * How long a response waits for its key to be stored or released. Both then continue in the
+ * background.
+ */
 const WAIT = Duration.millis(250)
 const RETRY_EVERY = Duration.seconds(1)
 /**
- * Releases after an acquisition with unknown result: after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 seconds. A statement that hung may
- * acquire the lock only when PostgreSQL is back.
+ * Releases after an acquisition with unknown result: after 0, 0.5, 1.5, 3.5, 7.5 and 15.5 seconds.
+ * A statement that hung may acquire the lock only when PostgreSQL is back.
  */
 const LATE_ACQUISITION = Schedule.exponential('500 millis')
 const LATE_ACQUISITION_RETRIES = 5
-/** Background updates at a time while PostgreSQL is unavailable. The locks of other requests expire. */
+/**
+ * Background updates at a time while PostgreSQL is unavailable. The locks of other requests expire.
+ */
 const MAX_IN_BACKGROUND = 2000
 
 const isStorable = (status: number): boolean => status < 500 && status !== 409 && status !== 429
@@ -64,8 +71,8 @@ export class Idempotency extends Context.Service<
   Idempotency,
   {
     /**
-     * Runs `work` under the key, or returns the stored response of the first request. `toAnswer` builds the response of an
-     * error.
+     * Runs `work` under the key, or returns the stored response of the first request. `toAnswer`
+     * builds the response of an error.
      */
     readonly run: (
       request: KeyedRequest,
@@ -107,8 +114,9 @@ export class Idempotency extends Context.Service<
       const release = (lock: IdempotencyLock) => finish('release', Effect.asVoid(keys.release(lock)))
 
       /**
-       * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed long after its timeout,
-       * even after a release over another connection. So the release is repeated until it finds the lock.
+       * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed
+       * long after its timeout, even after a release over another connection. So the release is
+       * repeated until it finds the lock.
        */
       const releaseIfAcquired = (lock: IdempotencyLock) =>
         finish(

@@ -17,7 +17,10 @@ import {
   type StoredResponse,
 } from './idempotency-keys.port.ts'
 
-/** How a call behaves. `lost reply`: it succeeds, and is reported as timed out. `late`: it succeeds long after its timeout. */
+/**
+ * How a call behaves. `lost reply`: it succeeds, and is reported as timed out. `late`: it succeeds
+ * long after its timeout.
+ */
 type Behavior = 'ok' | 'unavailable' | 'lost reply' | 'late'
 
 /** Keys in memory. A test decides when a lock expires. */

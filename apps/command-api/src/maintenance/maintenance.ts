@@ -1,6 +1,7 @@
 /**
- * Periodic maintenance: creates partitions of the ledger in advance, and re-encrypts stored data after a change of the master
- * key. Each job is bounded and repeated after a failure. Retention (`@hub/store`) deletes expired data in another process.
+ * Periodic maintenance: creates partitions of the ledger in advance, and re-encrypts stored data
+ * after a change of the master key. Each job is bounded and repeated after a failure. Retention
+ * (`@hub/store`) deletes expired data in another process.
  */
 import { encodeId } from '@hub/domain'
 import {
@@ -30,8 +31,8 @@ const webhookSecret = {
 } as const
 
 /**
- * All columns that the master key encrypts, except for stored responses: they expire after a day, and new ones use the current
- * key.
+ * All columns that the master key encrypts, except for stored responses: they expire after a day,
+ * and new ones use the current key.
  */
 const ENCRYPTED_COLUMNS: ReadonlyArray<EncryptedColumn> = [
   { ...webhookSecret, column: 'secret' },

@@ -1,6 +1,6 @@
 /**
- * Test doubles for the acceptor's ports (ledger, Kafka, limits), which can fail in every way in which the real ones can, and the
- * sends of its tests.
+ * Test doubles for the acceptor's ports (ledger, Kafka, limits), which can fail in every way in
+ * which the real ones can, and the sends of its tests.
  */
 import { type ApiError, apiError, type Send } from '@hub/contract'
 import { DEFAULT_SETTINGS, encodeId, parseTemplate } from '@hub/domain'
@@ -64,7 +64,9 @@ export const service = (clientRef: string | null = null, over: Partial<Send> = {
     templateOf({ name: 'order_ready', class: 'service', body: 'Order {{order}} is ready' }),
   )
 
-/** How Kafka behaves. `lost reply`: it appends the records, and the acknowledgement does not arrive. */
+/**
+ * How Kafka behaves. `lost reply`: it appends the records, and the acknowledgement does not arrive.
+ */
 export type KafkaBehavior = 'up' | 'refusing' | 'hanging' | 'lost reply'
 
 const topics = topicNames('')

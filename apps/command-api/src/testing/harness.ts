@@ -1,4 +1,7 @@
-/** Starts command-api for tests: with its own database and topics on the servers of the test run, and proxies that stall. */
+/**
+ * Starts command-api for tests: with its own database and topics on the servers of the test run,
+ * and proxies that stall.
+ */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import net from 'node:net'
 import { encodeId, type MessageAccepted, type Mode } from '@hub/domain'
@@ -183,8 +186,8 @@ export const makeDeployment = async () => {
     masterKeyEncryption: () => testRuntime.runPromise(MasterKeyEncryption),
 
     /**
-     * Adds an account with an API key, senders and templates in each mode. Its request rate is high, because tests send as
-     * fast as they can. `apiRps`: another rate; `null`: the default.
+     * Adds an account with an API key, senders and templates in each mode. Its request rate is
+     * high, because tests send as fast as they can. `apiRps`: another rate; `null`: the default.
      */
     addAccount: async (options: { readonly apiRps?: number | null } = {}): Promise<Account> => {
       const apiRps = options.apiRps === undefined ? 100_000 : options.apiRps

@@ -1,6 +1,6 @@
 /**
- * The ledger in memory: the test double of `ledger.port.ts`. It passes `ledger.contract.ts`, like the ledger in PostgreSQL, and
- * can fail in every way in which PostgreSQL can.
+ * The ledger in memory: the test double of `ledger.port.ts`. It passes `ledger.contract.ts`, like
+ * the ledger in PostgreSQL, and can fail in every way in which PostgreSQL can.
  */
 import { addMoney, fromTimestamp, type Money, zeroMoney } from '@hub/domain'
 import { StorageRejected, StorageUnavailable } from '@hub/store'

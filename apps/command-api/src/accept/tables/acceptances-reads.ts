@@ -14,8 +14,8 @@ export interface FloodRow {
 }
 
 /**
- * Acceptances of the last `seconds` that flood windows count, in the order of ids, after the id `after`. In test mode only
- * the recipient hash `sandboxRecipient` has windows.
+ * Acceptances of the last `seconds` that flood windows count, in the order of ids, after the id
+ * `after`. In test mode only the recipient hash `sandboxRecipient` has windows.
  */
 export const selectFloodRows = (
   q: Queries,

@@ -1,9 +1,15 @@
-/** `command.acceptances`: the statements of the reconciler, which compares the ledger with the read model. Ids are UUIDs. */
+/**
+ * `command.acceptances`: the statements of the reconciler, which compares the ledger with the read
+ * model. Ids are UUIDs.
+ */
 import { encodeId, type MessageAccepted, type MessageClass, type Mode, republish } from '@hub/domain'
 import { type Queries, ReadMessages } from '@hub/store'
 import { addCharges, subtractCharges } from './spend-periods.ts'
 
-/** The next acceptances after `after` that are older than `lateAfterSeconds`, and whether the read model contains them. */
+/**
+ * The next acceptances after `after` that are older than `lateAfterSeconds`, and whether the read
+ * model contains them.
+ */
 export const selectLate = (
   q: Queries,
   page: {
@@ -30,8 +36,9 @@ export const selectLate = (
    ORDER BY a.message_id`
 
 /**
- * Suspects as they are now. `resolved`: the read model contains the message, or it was refunded and has expired. `inOutbox`:
- * its record may still be in the outbox, because a row exists that is older than the acceptance and one minute.
+ * Suspects as they are now. `resolved`: the read model contains the message, or it was refunded and
+ * has expired. `inOutbox`: its record may still be in the outbox, because a row exists that is
+ * older than the acceptance and one minute.
  */
 export const selectSuspects = (q: Queries, ids: ReadonlyArray<string>) => q<
   { readonly id: string; readonly resolved: boolean; readonly inOutbox: boolean }[]
@@ -86,9 +93,9 @@ const republishedFact = (row: AcceptanceRow): MessageAccepted =>
   })
 
 /**
- * Marks `service` messages that can still be sent as republished, and returns their facts, in the order of ids. A message
- * that was republished in the last `againAfterMinutes` is left out: another process may have done it, or the record is in
- * Kafka but cannot be read.
+ * Marks `service` messages that can still be sent as republished, and returns their facts, in the
+ * order of ids. A message that was republished in the last `againAfterMinutes` is left out: another
+ * process may have done it, or the record is in Kafka but cannot be read.
  */
 export const markRepublished = async (
   q: Queries,
@@ -120,7 +127,10 @@ export const refundExpired = async (q: Queries, ids: ReadonlyArray<string>): Pro
   return rows.length
 }
 
-/** Charges refunded messages of the last hours that the read model contains nevertheless. Returns their number. */
+/**
+ * Charges refunded messages of the last hours that the read model contains nevertheless. Returns
+ * their number.
+ */
 export const chargeProjected = async (q: Queries, lookBackHours: number): Promise<number> => {
   const rows = await q`
     WITH charged AS (

@@ -1,13 +1,17 @@
 /**
- * `command.acceptances`: the messages that the hub has accepted, in daily partitions. This file contains the statements of
- * acceptance batches; `acceptances-reads.ts` and `acceptances-reconciliation.ts` contain the others.
+ * `command.acceptances`: the messages that the hub has accepted, in daily partitions. This file
+ * contains the statements of acceptance batches; `acceptances-reads.ts` and
+ * `acceptances-reconciliation.ts` contain the others.
  */
 import { encodeId } from '@hub/domain'
 import { type Queries, ReadMessages, type SqlFragment, uuidOf } from '@hub/store'
 import type { LedgerEntry, UnprovenCode } from '../ledger.port.ts'
 import { subtractCharges } from './spend-periods.ts'
 
-/** The columns as parallel arrays. Binary values are hexadecimal text, because the driver's arrays contain text. */
+/**
+ * The columns as parallel arrays. Binary values are hexadecimal text, because the driver's arrays
+ * contain text.
+ */
 const columns = (entries: ReadonlyArray<LedgerEntry>) => ({
   ids: entries.map(({ fact }) => uuidOf('msg', fact.messageId)),
   accounts: entries.map(({ owner }) => owner.accountUuid),
@@ -50,7 +54,10 @@ export const insertAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
                    variables, at, ends, key, payload)`
 }
 
-/** A code that is published again keeps its id, and gets the time, the batch and the price of the new send. */
+/**
+ * A code that is published again keeps its id, and gets the time, the batch and the price of the
+ * new send.
+ */
 export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const c = columns(entries)
   return q`
@@ -67,9 +74,9 @@ export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
 }
 
 /**
- * A condition: the acceptance `a` is a code whose batch is sealed. A process seals a batch when Kafka has acknowledged each of
- * its codes, or the code was refunded. The sweeper may seal a batch with codes that were never published, but only after
- * they have expired.
+ * A condition: the acceptance `a` is a code whose batch is sealed. A process seals a batch when
+ * Kafka has acknowledged each of its codes, or the code was refunded. The sweeper may seal a batch
+ * with codes that were never published, but only after they have expired.
  */
 export const isAcknowledged = (q: Queries): SqlFragment => q`
   (a.class = 'otp' AND NOT a.given_back AND a.expires_at > now()
@@ -84,8 +91,9 @@ export const countCodes = async (q: Queries, batch: string): Promise<number> => 
 }
 
 /**
- * Refunds unproven codes, once each, and marks them as not accepted. A code with a time is refunded only if its row still has
- * that time: a repeat may have charged it again. A code in the read model or in a sealed batch was published.
+ * Refunds unproven codes, once each, and marks them as not accepted. A code with a time is refunded
+ * only if its row still has that time: a repeat may have charged it again. A code in the read model
+ * or in a sealed batch was published.
  */
 export const refundCodes = (q: Queries, codes: ReadonlyArray<UnprovenCode>) => q`
   WITH refunded AS (

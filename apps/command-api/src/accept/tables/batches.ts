@@ -1,10 +1,15 @@
-/** `command.batches`: batches and their outcome at acceptance. A batch without `sealed_at` is open. */
+/**
+ * `command.batches`: batches and their outcome at acceptance. A batch without `sealed_at` is open.
+ */
 import { encodeId, type Mode } from '@hub/domain'
 import { type Queries, ReadMessages, uuidOf } from '@hub/store'
 import type { BatchRow } from '../ledger.port.ts'
 import { insertOutboxRow } from './outbox.ts'
 
-/** Inserts batches, or updates those that are open. Returns the ids (UUIDs) of the rows that were written. */
+/**
+ * Inserts batches, or updates those that are open. Returns the ids (UUIDs) of the rows that were
+ * written.
+ */
 export const writeBatches = (q: Queries, batches: ReadonlyArray<BatchRow>) => q<{ id: string }[]>`
   INSERT INTO command.batches AS b (id, account, mode, total, accepted, duplicate, rejected, created_at, sealed_at)
   SELECT id, account, mode::command.mode, total, accepted, duplicate, rejected,
@@ -25,8 +30,8 @@ export const writeBatches = (q: Queries, batches: ReadonlyArray<BatchRow>) => q<
   RETURNING id`
 
 /**
- * Seals open batches: writes their outcome, and an outbox row with their `BatchSealed` records. Returns the id of the outbox
- * row; `null` if all of them were sealed before.
+ * Seals open batches: writes their outcome, and an outbox row with their `BatchSealed` records.
+ * Returns the id of the outbox row; `null` if all of them were sealed before.
  */
 export const sealBatches = async (
   q: Queries,
@@ -60,9 +65,10 @@ interface OpenBatchRow {
 }
 
 /**
- * Locks open batches that are older than `olderThanSeconds` and whose members are certain, and counts them. The members are
- * certain if each code is in the read model, refunded, or too old to be published. A code belongs to the batch that the read
- * model names: a process may have recorded it in another batch and ended before it published the code there.
+ * Locks open batches that are older than `olderThanSeconds` and whose members are certain, and
+ * counts them. The members are certain if each code is in the read model, refunded, or too old to
+ * be published. A code belongs to the batch that the read model names: a process may have recorded
+ * it in another batch and ended before it published the code there.
  */
 export const lockOpenBatches = async (
   q: Queries,

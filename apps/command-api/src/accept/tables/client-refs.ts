@@ -1,10 +1,16 @@
-/** `command.client_refs`: the used client references. The unique index on them makes a repeat a repeat. */
+/**
+ * `command.client_refs`: the used client references. The unique index on them makes a repeat a
+ * repeat.
+ */
 import type { Mode } from '@hub/domain'
 import { type Queries, uuidOf } from '@hub/store'
 import { refKey } from '../decide.ts'
 import type { LedgerEntry, Reference } from '../ledger.port.ts'
 
-/** PostgreSQL's clock (ms) and the used ones of the references: one round trip, because each acceptance batch starts with it. */
+/**
+ * PostgreSQL's clock (ms) and the used ones of the references: one round trip, because each
+ * acceptance batch starts with it.
+ */
 export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Reference>) => q<
   {
     at: string
@@ -22,8 +28,9 @@ export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Referen
                   LIMIT 1) AS r) AS used`
 
 /**
- * Inserts references and returns the message ids of those that were free. An insert waits for an open transaction that has
- * inserted the same reference. The rows are sorted, so that two transactions with common references cannot deadlock.
+ * Inserts references and returns the message ids of those that were free. An insert waits for an
+ * open transaction that has inserted the same reference. The rows are sorted, so that two
+ * transactions with common references cannot deadlock.
  */
 export const insertReferences = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const sorted = entries.toSorted((a, b) => {

@@ -1,4 +1,7 @@
-/** `command.outbox`: the statements that only command-api runs. Other apps insert rows with `CommandOutbox.insert`. */
+/**
+ * `command.outbox`: the statements that only command-api runs. Other apps insert rows with
+ * `CommandOutbox.insert`.
+ */
 import type { Queries } from '@hub/store'
 
 export const insertOutboxRow = (q: Queries, records: Uint8Array) =>
@@ -13,7 +16,10 @@ export const selectHighestRow = async (q: Queries): Promise<number> => {
   return Number(row?.highest)
 }
 
-/** `hasBacklog`: whether a row up to `highest` is left. `age`: seconds of the oldest row, 0 without rows. */
+/**
+ * `hasBacklog`: whether a row up to `highest` is left. `age`: seconds of the oldest row, 0 without
+ * rows.
+ */
 export const selectBacklog = (q: Queries, highest: number | null) => q<
   { hasBacklog: boolean; age: number; count: number }[]
 >`

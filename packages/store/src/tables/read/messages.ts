@@ -125,7 +125,9 @@ export const readHandedOver = async (
   return new Set(rows.map(({ id }) => id))
 }
 
-/** The state of a message, and the operator ids of its parts. Incomplete rows have `null` columns. */
+/**
+ * The state of a message, and the operator ids of its parts. Incomplete rows have `null` columns.
+ */
 export interface MessageWithOperatorIds {
   readonly id: string
   readonly recipient: Buffer | null

@@ -1,0 +1,136 @@
+/**
+ * Runs one acceptance batch: steps 1 to 4 (see `acceptor.ts`), and what happens to its sends if a
+ * step fails.
+ *
+ * If PostgreSQL rejects the data of the batch, it is split in halves until the send at fault is
+ * alone.
+ */
+import { apiError } from '@hub/contract'
+import { Cause, Effect, Result } from 'effect'
+import { type AcceptanceServices, cancelCode, releaseInBackground } from './acceptance-services.ts'
+import { isNew } from './decide.ts'
+import { reservationOf, type SendReservation } from './limits.ts'
+import { type PendingSend, STORAGE_DOWN } from './pending-send.ts'
+import {
+  applyDailyLimit,
+  completeKnown,
+  decideBatch,
+  ledgerQueryOf,
+  messageIdOf,
+  payloadKeys,
+  prepareNew,
+  reserveFloodWindows,
+} from './prepare.ts'
+import { recordBatch } from './record.ts'
+
+/** Steps 1 to 4 of an acceptance batch. */
+const acceptBatch = Effect.fnUntraced(function* (
+  services: AcceptanceServices,
+  sends: ReadonlyArray<PendingSend>,
+) {
+  const keys = yield* payloadKeys(services.encryption, sends)
+  const snapshot = yield* services.ledger.lookup(ledgerQueryOf(sends))
+  const { at } = snapshot
+  const decided = decideBatch(services, sends, snapshot)
+  const limitAndRecord = Effect.gen(function* () {
+    yield* applyDailyLimit(services, at, decided)
+    yield* reserveFloodWindows(services, decided)
+    yield* completeKnown(services, decided)
+    const prepared = prepareNew(services, at, keys, decided)
+    if (prepared.length > 0) return yield* recordBatch(services, { at, decided, prepared })
+    // The sends that they follow were refused, so they are decided again.
+    services.queue.unshift(
+      ...decided.filter(({ decision }) => decision.type === 'follow').map(({ send }) => send),
+    )
+  })
+  yield* Effect.tapCause(limitAndRecord, () =>
+    Effect.sync(() => {
+      for (const { decision, send } of decided) {
+        if (isNew(decision)) cancelCode(services, messageIdOf(send, decision))
+      }
+    }),
+  )
+})
+
+type BatchError = Effect.Error<ReturnType<typeof acceptBatch>>
+
+/** Refuses sends whose acceptance batch failed. */
+const refuseBatch = (
+  services: AcceptanceServices,
+  sends: ReadonlyArray<PendingSend>,
+  error: BatchError,
+): Effect.Effect<void> => {
+  const isRejected = error._tag === 'StorageRejected'
+  // The ledger certainly recorded nothing. Otherwise reservations are left to expire: a repeat may
+  // need them.
+  const isUndone = isRejected || (error._tag === 'StorageUnavailable' && error.reason === 'conflict')
+  const unused: Array<SendReservation> = []
+  for (const send of sends) {
+    const { checked } = send
+    const messageId = send.messageId ?? checked.messageId
+    if (isUndone && send.reserved && messageId !== null && Result.isSuccess(checked.draft)) {
+      unused.push(reservationOf(checked, checked.draft.success, messageId))
+    }
+    if (!isUndone) send.request.outcomeUncertain = true
+    services.pending.refuse(send, isRejected ? apiError('invalid_parameter') : STORAGE_DOWN)
+  }
+  return Effect.andThen(
+    releaseInBackground(services, unused),
+    Effect.logError(
+      isRejected
+        ? 'acceptor: PostgreSQL rejected the data of a send; the send is refused'
+        : 'acceptor: an acceptance batch was not recorded; its sends are refused',
+    ).pipe(Effect.annotateLogs({ sends: sends.length, error: error._tag, ...fieldsOf(error) })),
+  )
+}
+
+/**
+ * Accepts the sends in one acceptance batch, or in smaller ones if PostgreSQL rejects the data of a
+ * send.
+ */
+const acceptOrSplit = (
+  services: AcceptanceServices,
+  sends: ReadonlyArray<PendingSend>,
+): Effect.Effect<void> =>
+  acceptBatch(services, sends).pipe(
+    Effect.catch((error) => {
+      const open = sends.filter((send) => send.outcome === null && !services.codes.hasJoined(send))
+      if (error._tag !== 'StorageRejected' || open.length <= 1) return refuseBatch(services, open, error)
+      const middle = Math.ceil(open.length / 2)
+      return Effect.andThen(
+        acceptOrSplit(services, open.slice(0, middle)),
+        acceptOrSplit(services, open.slice(middle)),
+      )
+    }),
+  )
+
+/** Refuses sends whose acceptance batch ended with a defect. */
+const refuseUnexpected = (
+  { pending }: AcceptanceServices,
+  sends: ReadonlyArray<PendingSend>,
+  cause: Cause.Cause<never>,
+): Effect.Effect<void> => {
+  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+  for (const send of sends) {
+    send.request.outcomeUncertain = true
+    pending.refuse(send, apiError('internal_error'))
+  }
+  return Effect.logError('acceptor: an acceptance batch failed unexpectedly; its sends are refused', cause)
+}
+
+/** The fields of an error that may be logged. */
+const fieldsOf = (error: object): Record<string, string> => {
+  const out: Record<string, string> = {}
+  for (const name of ['reason', 'detail', 'code', 'constraint', 'purpose']) {
+    const value = (error as Record<string, unknown>)[name]
+    if (typeof value === 'string') out[name] = value
+  }
+  return out
+}
+
+/** Never fails. Afterwards every send has an outcome, is queued again or is being published. */
+export const acceptTogether = (
+  services: AcceptanceServices,
+  sends: ReadonlyArray<PendingSend>,
+): Effect.Effect<void> =>
+  acceptOrSplit(services, sends).pipe(Effect.catchCause((cause) => refuseUnexpected(services, sends, cause)))
