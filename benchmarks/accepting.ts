@@ -27,10 +27,7 @@ const END_TO_END = { connections: 64, count: 10_000 }
 const BATCHES = { connections: 2, batch: 1000, durationMs: 8000 }
 /** The cost of a message must be the same with few rows in the ledger and with this many. */
 const FULL_LEDGER = 1_000_000
-/**
- * The bare round trip runs on an idle hub, and beside the steady sends, where both share the
- * machine.
- */
+/** The bare round trip runs on an idle hub, and beside the steady sends. */
 const BARE = {
   produceMs: 6000,
   alone: { rate: 200, durationMs: 6000 },
@@ -96,10 +93,7 @@ const submitTimes = async (
   }
 }
 
-/**
- * Inserts ledger rows as a year of traffic would leave them, with ids and references older than
- * today's.
- */
+/** Inserts ledger rows as a year of traffic would leave them, older than today's. */
 const fillLedger = async (sql: postgres.Sql, rows: number): Promise<void> => {
   await sql`
     WITH old AS (

@@ -19,16 +19,11 @@ export interface BacklogResult {
   readonly memory: number
   /** `otp` messages: from the append until the operator has read the message, ms. */
   readonly codes: { readonly samples: number; readonly p50: number; readonly p99: number }
-  /**
-   * `service` messages of test keys in the same lane: from the append until the sandbox has
-   * accepted them, ms.
-   */
+  /** `service` messages of test keys in the same lane: from the append to the sandbox, ms. */
   readonly others: { readonly samples: number; readonly p50: number; readonly p99: number }
   /** Messages of the backlog that the operator accepted meanwhile, per second. */
   readonly campaignPerSecond: number
-  /**
-   * Messages that were submitted again after a late answer; the operator deduplicates by reference.
-   */
+  /** Messages that were submitted again after a late answer. The operator deduplicates. */
   readonly repeated: number
 }
 
@@ -38,14 +33,9 @@ export interface BacklogPlan {
   readonly codesPerSecond: number
 }
 
-/**
- * Messages with a payload that can be decrypted: many more than the operator accepts during the
- * run.
- */
+/** Messages with a valid payload: many more than the operator accepts during the run. */
 const READABLE = 60_000
-/**
- * Messages per append. The operator runs in this process too and must answer between two appends.
- */
+/** Messages per append. The operator runs in this process and must answer between appends. */
 const CHUNK = 1000
 const number = (i: number): string => `+79${String(100_000_000 + i)}`
 
@@ -78,8 +68,7 @@ export const backlog = async (servers: Servers, plan: BacklogPlan): Promise<Back
     const sandboxed = new Map<string, number>()
     environment.follow(environment.topics.messages, (type, at, value) => {
       if (type !== 'MessageSent') return
-      // The message id is the first field of every fact. Reading it directly avoids decoding a
-      // million records.
+      // The message id is the first field of a fact. No decoding of a million records.
       const id = Buffer.from(value.subarray(6, 36)).toString('latin1')
       if (others.has(id)) sandboxed.set(id, at)
     })

@@ -99,10 +99,7 @@ export const bareProduce = (
   return withKafka(brokers, prefix, produce)
 }
 
-/**
- * The time from before the append of a record to the handler of a consumer, for one record at a
- * time at an even pace.
- */
+/** The time from the append of a record to the handler of a consumer, at an even pace. */
 export const bareRoundTrip = (
   brokers: ReadonlyArray<string>,
   prefix: string,

@@ -5,7 +5,7 @@ const thousands = (value: number): string => Math.round(value).toLocaleString('e
 const tens = (value: number): string => thousands(Math.round(value / 10) * 10)
 const percent = (value: number): string => `${(100 * value).toFixed(0)} %`
 
-/** Messages per second that one process should carry. A core of its own carries more: the rest is reserve. */
+/** Messages per second per process. A core of its own carries more; the rest is reserve. */
 const PLANNED = { singleSends: 1000, batchedSends: 5000, dispatcher: 1500, projector: 1500, fanout: 4000 }
 const RETENTION_DAYS: Readonly<Record<string, number>> = {
   'hub.webhooks.v1': 30,

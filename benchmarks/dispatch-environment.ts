@@ -108,10 +108,7 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
   const ownAccount = encodeId('acc', randomUUID())
   const children: Array<ChildProcess> = []
 
-  /**
-   * A message as command-api appends it to its lane. With `readable` false, the payload is random
-   * bytes.
-   */
+  /** A message as command-api appends it. With `readable` false, the payload is random bytes. */
   const message = (
     { account = ownAccount, class: messageClass, mode, to }: MessageSpec,
     readable = true,
@@ -151,15 +148,14 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     await append(messages.map((fact) => acceptedRecord(topics, fact)))
   }
 
-  /** Starts an app and waits until it is ready. `more` adds settings, `flags` adds Node flags. */
+  /** Starts an app and waits until it is ready. `more` adds settings. */
   const start = async (
     app: 'command-api' | 'dispatcher' | 'projector',
     more: Readonly<Record<string, string>> = {},
-    flags: ReadonlyArray<string> = [],
   ): Promise<BenchProcess> => {
     const port = await freePort()
     const main = new URL(`../apps/${app}/src/main.ts`, import.meta.url).pathname
-    const child = spawn(process.execPath, [...nodeFlags(app), ...flags, main], {
+    const child = spawn(process.execPath, [...nodeFlags(app), main], {
       stdio: ['ignore', 'ignore', 'inherit'],
       env: {
         PATH: process.env['PATH'],
@@ -229,9 +225,7 @@ export const makeDispatchEnvironment = async (servers: Servers, partitions: numb
     accept,
     start,
     follow,
-    /**
-     * Moves all checkpoints far ahead, so that no look-up waits for a projector (none runs here).
-     */
+    /** Moves all checkpoints far ahead, so that no look-up waits for a projector. */
     markAllProjected: async (): Promise<void> => {
       for (const topic of [topics.acceptedOtp, topics.acceptedService, topics.messages]) {
         for (let partition = 0; partition < partitions; partition++) {

@@ -36,17 +36,11 @@ const BODY = `
   || '"created_at":"2026-11-21T09:30:00.100Z","parts":1,"price":{"amount":"1.50","currency":"RUB"}}}}'`
 
 const HASH = `sha256(int8send(n))`
-/**
- * The time of row `n`, seconds since the epoch. Floating point, because exact numbers would cost as
- * much as the row itself.
- */
+/** The time of row `n`, seconds since the epoch. Exact numbers would double the cost of a row. */
 const secondsOf = (from: string, to: string, rows: string): string =>
   `((${from}::bigint + n * (${to}::bigint - ${from}::bigint) / ${rows}::bigint)::float8 / 1000)`
 
-/**
- * Ids and times that the tables share. They are computed once, because that costs more than writing
- * them.
- */
+/** Ids and times that the tables share. Computing them costs more than writing them. */
 const COMMON = `
   INSERT INTO read.filled (n, id, at)
   SELECT n, uuidv7(make_interval(secs => ${secondsOf('$1', '$2', '$3')} - extract(epoch FROM now())::float8)),
@@ -79,9 +73,7 @@ const FILLERS: Readonly<Record<string, string>> = {
 /** How many of the parameters each statement uses, counted from the first. */
 const PARAMETERS: Readonly<Record<string, number>> = { messages: 1, events: 4 }
 
-/**
- * Writes the complete messages: three status changes each, and personal data that can be decrypted.
- */
+/** Writes the complete messages: three status changes each, and valid personal data. */
 const writeComplete = async (
   environment: ReadModelEnvironment,
   sql: postgres.Sql,

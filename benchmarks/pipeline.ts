@@ -23,20 +23,15 @@ export interface PipelinePlan {
   readonly messages: number
   /** Messages before the measurement, to open connections, compile code and plan statements. */
   readonly warmUp: number
-  /**
-   * Environment that configures the operator of live keys. Without it, messages use test keys and
-   * the sandbox.
-   */
+  /** Settings of the operator of live keys. Without them, messages use the sandbox. */
   readonly live?: Readonly<Record<string, string>>
-  readonly flags?: ReadonlyArray<string>
 }
 
 export const measurePipeline = async (servers: Servers, plan: PipelinePlan): Promise<PipelineResult> => {
   const environment = await makeDispatchEnvironment(servers, 6)
   try {
-    const flags = plan.flags ?? []
-    const dispatcher = await environment.start('dispatcher', plan.live ?? {}, flags)
-    const projector = await environment.start('projector', {}, flags)
+    const dispatcher = await environment.start('dispatcher', plan.live ?? {})
+    const projector = await environment.start('projector')
     let made = 0
     const processMessages = async (count: number): Promise<number> => {
       const messages = Array.from({ length: count }, () =>
@@ -66,7 +61,6 @@ export const measurePipeline = async (servers: Servers, plan: PipelinePlan): Pro
     await processMessages(plan.warmUp)
     const seconds = await processMessages(plan.messages)
     const memory = [residentMiB(dispatcher.pid), residentMiB(projector.pid)] as const
-    if (flags.length > 0) for (const app of [dispatcher, projector]) await app.kill('SIGTERM')
     return {
       messages: plan.messages,
       perSecond: plan.messages / seconds,

@@ -18,10 +18,7 @@ import { percentile } from './numbers.ts'
 const BATCH_RECORDS = 2000
 /** Concurrent transactions of the projector. COPY uses the same number. */
 const CONCURRENT_TRANSACTIONS = 2
-/**
- * The share of a backlog before the measurement, to open connections, plan statements and compile
- * code.
- */
+/** The share of a backlog that is warm-up: connections, plans and compiled code. */
 const WARM_UP_PART = 1 / 4
 /** A backlog that takes longer than this has failed. */
 const WITHIN_MS = 120_000
@@ -30,10 +27,7 @@ const EVENTS_PER_MESSAGE = 3
 /** Messages per append. */
 const CHUNK = 500
 
-/**
- * The next offset after the appended records, by topic (without prefix) and partition, as in the
- * checkpoints.
- */
+/** The next offset after the appended records, by topic (without prefix) and partition. */
 const endsOf = (prefix: string, positions: ReadonlyArray<Position>): Map<string, number> => {
   const ends = new Map<string, number>()
   for (const { offset, partition, topic } of positions) {
@@ -52,13 +46,10 @@ export interface Projected {
   readonly messageIds: ReadonlyArray<string>
 }
 
-/**
- * Appends a backlog, starts a projector, and measures until all checkpoints have reached the end.
- */
+/** Appends a backlog, starts a projector, and measures until it has applied everything. */
 export const projectBacklog = async (
   environment: ReadModelEnvironment,
   messages: number,
-  flags: ReadonlyArray<string> = [],
 ): Promise<Projected> => {
   const before = new Map(await environment.checkpoints())
   const messageIds: Array<string> = []
@@ -76,7 +67,7 @@ export const projectBacklog = async (
   const from = sum(before.values()) + records * WARM_UP_PART
   const to = sum(ends.values())
   await environment.sql`CHECKPOINT`
-  const projector = await environment.start('projector', {}, flags)
+  const projector = await environment.start('projector')
   const costs = () => ({ projector: cpuMs(projector.pid), postgres: environment.postgresCpu() })
   const started = performance.now()
   let first: { readonly at: number; readonly done: number; readonly cpu: ReturnType<typeof costs> } | null =
@@ -146,9 +137,7 @@ interface CopyStep {
   readonly rows: Buffer
 }
 
-/**
- * The rows of the messages in COPY format: a list of COPY statements for each transaction batch.
- */
+/** The rows of the messages in COPY format, for each transaction batch. */
 const copyStepsOf = async (
   databaseUrl: string,
   messageIds: ReadonlyArray<string>,
@@ -206,18 +195,18 @@ const noDelaySocket: object = {
 /** Ends a COPY that hangs. */
 const COPY_WITHIN_MS = 30_000
 
-/**
- * Inserts the rows of projected messages into the same tables by COPY, with one transaction per
- * transaction batch.
- */
+/** Inserts the rows of projected messages by COPY, with one transaction per batch. */
 export const copyBare = async (
   environment: ReadModelEnvironment,
   messageIds: ReadonlyArray<string>,
-  atATime = CONCURRENT_TRANSACTIONS,
 ): Promise<Copied> => {
   const batches = await copyStepsOf(environment.databaseUrl, messageIds)
-  const sql = postgres(environment.databaseUrl, { max: atATime, onnotice: () => {}, ...noDelaySocket })
-  await Promise.all(Array.from({ length: atATime }, () => sql`SELECT 1`))
+  const sql = postgres(environment.databaseUrl, {
+    max: CONCURRENT_TRANSACTIONS,
+    onnotice: () => {},
+    ...noDelaySocket,
+  })
+  await Promise.all(Array.from({ length: CONCURRENT_TRANSACTIONS }, () => sql`SELECT 1`))
   await environment.sql`CHECKPOINT`
   const warmUp = Math.floor(batches.length * WARM_UP_PART)
   let next = 0
@@ -238,7 +227,7 @@ export const copyBare = async (
       })
     }
   }
-  const all = (end: number) => Promise.all(Array.from({ length: atATime }, () => copyTo(end)))
+  const all = (end: number) => Promise.all(Array.from({ length: CONCURRENT_TRANSACTIONS }, () => copyTo(end)))
   await all(warmUp)
   const [started, cpu] = [performance.now(), environment.postgresCpu()]
   await all(batches.length)
@@ -252,7 +241,6 @@ export const copyBare = async (
 }
 
 export interface Lag {
-  readonly messagesPerSecond: number
   /** From the append of records until their rows can be read, ms. */
   readonly p50: number
   readonly p99: number
@@ -314,7 +302,6 @@ export const lagAt = async (
   await projector.kill('SIGTERM')
   lags.sort((a, b) => a - b)
   return {
-    messagesPerSecond: plan.perSecond,
     p50: percentile(lags, 0.5),
     p99: percentile(lags, 0.99),
     projectorCpu: (after.projector - cpu.projector) / 1000 / seconds,

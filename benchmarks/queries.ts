@@ -12,10 +12,7 @@ import type { ReadModelEnvironment } from './read-model-environment.ts'
 import type { FilledTables } from './fill-read-models.ts'
 import type { ReaderPlan, ReaderResult } from './reader.ts'
 
-/**
- * As many as the section `accepting` has. A page is a thousand times larger than a message: fewer
- * readers suffice.
- */
+/** As many as the section `accepting` has. Pages are larger, so fewer readers suffice. */
 const MESSAGE_READERS = 64
 const PAGE_READERS = 8
 /** The pool size of command-api. The bare SQL uses as many connections. */
@@ -30,10 +27,7 @@ const runReader = (plan: ReaderPlan): Promise<ReaderResult> =>
     child.send(plan)
   })
 
-/**
- * The statements of command-api's own reads. The difference between bare SQL and command-api is the
- * cost of the hub.
- */
+/** The statements of command-api's own reads. The rest of the time is the cost of the hub. */
 const MESSAGE = `
   SELECT m.id, m.account, m.mode, m.class, m.recipient, m.template, m.sender, m.client_ref, m.batch_id, m.parts,
          m.price, m.currency, m.variables, m.created_at, m.updated_at, m.status, m.reason_code, m.attempts,
@@ -63,15 +57,8 @@ export interface QueryFigures extends ReaderResult {
   readonly postgresCpu: number
 }
 
-/**
- * Creates an account with an API key, and starts command-api. `account` in the result is its id
- * (`acc_…`).
- */
-export const makeQueries = async (
-  environment: ReadModelEnvironment,
-  redisUrl: string,
-  flags: ReadonlyArray<string> = [],
-) => {
+/** Creates an account (`acc_…`) with an API key, and starts command-api. */
+export const makeQueries = async (environment: ReadModelEnvironment, redisUrl: string) => {
   const uuid = randomUUID()
   const key = apiKeyFrom('test', randomBytes(API_KEY_RANDOM_BYTES))
   await insertAccount(environment.sql, { id: uuid, name: 'bench' })
@@ -88,11 +75,11 @@ export const makeQueries = async (
   const account = encodeId('acc', uuid)
   const port = await freePort()
   const baseUrl = `http://127.0.0.1:${port}`
-  const api = await environment.start(
-    'command-api',
-    { HUB_PORT: String(port), HUB_BASE_URL: baseUrl, HUB_REDIS_URL: redisUrl },
-    flags,
-  )
+  const api = await environment.start('command-api', {
+    HUB_PORT: String(port),
+    HUB_BASE_URL: baseUrl,
+    HUB_REDIS_URL: redisUrl,
+  })
 
   const measure = async (server: number | null, plan: ReaderPlan): Promise<QueryFigures> => {
     const before = [server === null ? 0 : cpuMs(server), environment.postgresCpu()] as const

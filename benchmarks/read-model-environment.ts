@@ -9,10 +9,7 @@ import { acceptedRecord, logRecord, type OutgoingRecord } from '@hub/kafka'
 import { cpuMs, parentOf } from './process-usage.ts'
 import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
 
-/**
- * Records of a message that is delivered at the first attempt: accepted, handover claim, sent,
- * delivered.
- */
+/** Records of a delivered message: accepted, handover claim, sent, delivered. */
 export const RECORDS_PER_MESSAGE = 4
 /** A typical hub serves dozens of services, and a few of them send most messages. */
 const ACCOUNTS = 8

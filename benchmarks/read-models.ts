@@ -15,10 +15,7 @@ import type { Section } from './results.ts'
 /** The growth that the targets name. Filling the tables takes half of the time of this section. */
 const FEW = 100_000
 const MANY = 5_000_000
-/**
- * Messages of a backlog, with four records each. COPY uses a part of them: more would only take
- * longer.
- */
+/** Messages of a backlog, with four records each. COPY uses a part of them. */
 const BACKLOG = 12_000
 const COPIED = 6000
 const LAG = { perSecond: 2000, durationMs: 6000 }
@@ -53,8 +50,7 @@ const measureReadModels = async (
     log(`${FEW} rows inserted`)
     // Reads come first, while nothing writes to the tables and no vacuum runs.
     await queries.messages(few, WARM_UP.messages)
-    // Each measurement directly precedes its limit, because the speed of the machine changes within
-    // minutes.
+    // Each measurement directly precedes its limit: the machine changes its speed within minutes.
     const messages = await queries.messages(few, READ_MS)
     const bareMessages = await queries.bareMessages(few, BARE_READ_MS)
     log(`messages by id: ${readText(messages, 'command-api')}; bare ${readText(bareMessages, 'reader')}`)

@@ -54,10 +54,7 @@ const httpAsker = async ({ baseUrl, key }: Extract<ReaderPlan['from'], { kind: '
     const opened = connect({ host: hostname, port: Number(port), noDelay: true }, () => resolve(opened))
     opened.once('error', reject)
   })
-  /**
-   * The bytes of the current answer until its head is complete. After that, `left` counts the
-   * missing bytes.
-   */
+  /** The current answer until its head is complete. Then `left` counts the missing bytes. */
   let head: Buffer = Buffer.alloc(0)
   let isOk = false
   let left = -1
@@ -109,10 +106,7 @@ const sqlAsker = ({ connections, databaseUrl, statement }: Extract<ReaderPlan['f
   return { ask, end: () => sql.end() }
 }
 
-/**
- * One function for each reader: each has its own HTTP connection, or all share a pool to
- * PostgreSQL.
- */
+/** One function for each reader: with its own HTTP connection, or a shared pool. */
 const askersOf = async ({ from, readers }: ReaderPlan) => {
   if (from.kind === 'http') return Promise.all(Array.from({ length: readers }, () => httpAsker(from)))
   const shared = sqlAsker(from)

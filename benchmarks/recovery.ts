@@ -9,7 +9,6 @@ import { logRecord, openMessagesCarriedRecord, type OutgoingRecord, shardOpenedR
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { makeDispatchEnvironment, type Servers } from './dispatch-environment.ts'
-import { residentMiB } from './process-usage.ts'
 
 export interface Recovery {
   readonly open: number
@@ -17,7 +16,6 @@ export interface Recovery {
   readonly records: number
   /** From the assignment of the shard until it is open, by the dispatcher's own metric, ms. */
   readonly ms: number
-  readonly memory: number
 }
 
 const SHARD = 0
@@ -141,7 +139,6 @@ export const recovery = async (
       open: found,
       records,
       ms: 1000 * seconds,
-      memory: residentMiB(dispatcher.pid),
     }
   } finally {
     await environment.close()

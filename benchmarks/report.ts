@@ -9,8 +9,6 @@ import { reflow } from './reflow.ts'
 import { resultsPage } from './results-page.ts'
 import type { Results } from './results.ts'
 
-export type { Section } from './results.ts'
-
 const RESULTS_JSON = new URL('results.json', import.meta.url)
 
 /** The generated pages: path relative to the repository, and generator. */

@@ -13,7 +13,7 @@ import { FANOUT_PARTITIONS, makeFanoutWorld, type Servers } from '../test/suppor
 import { median, percentile } from './numbers.ts'
 import type { Posted, PosterPlan } from './poster.ts'
 import type { ReceiverPlan, Seen } from './receiver.ts'
-import type { Section } from './report.ts'
+import type { Section } from './results.ts'
 
 /** The connections of the fan-out to one subscription; bare undici gets as many. */
 const CONNECTIONS = 16
