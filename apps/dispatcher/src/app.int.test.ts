@@ -1,3 +1,4 @@
+/** The whole dispatcher with real servers: handovers, crashes, rebalances and process life cycle. */
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact } from '@hub/domain'
 import { KafkaUnavailable, deadLetterTopic, EventLog, type IncomingRecord } from '@hub/kafka'
@@ -9,30 +10,30 @@ import { once } from 'node:events'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from './app.ts'
 import type { HttpOperatorSettings } from './operator/live-operator.ts'
-import { freePort, makeWorld, simulator, settingsIn, type World } from './testing/environment.ts'
+import { freePort, makeTestHub, simulator, settingsIn, type TestHub } from './testing/environment.ts'
 
-let world: World
+let hub: TestHub
 beforeAll(async () => {
-  world = await makeWorld()
+  hub = await makeTestHub()
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 const WITHIN = { withinMs: 30_000 }
 
 const options = (more: Partial<DispatcherOptions> = {}): DispatcherOptions => ({
-  ...settingsIn(world),
+  ...settingsIn(hub),
   live: null,
   // The late report comes after the report deadline of the sandbox, which is ten seconds.
   sandbox: { reportDelayMs: 50, lateReportMs: 12_000, window: 100 },
   ...more,
 })
 
-const story = (facts: ReadonlyArray<LogFact> | undefined): ReadonlyArray<string> =>
+const typesOf = (facts: ReadonlyArray<LogFact> | undefined): ReadonlyArray<string> =>
   (facts ?? []).map((fact) => ('reason' in fact ? `${fact.type} ${fact.reason}` : fact.type))
 
 const FINAL = /^Message(Delivered|Undelivered|Rejected|Expired)/u
 const finished = (records: ReadonlyArray<IncomingRecord>, ids: ReadonlyArray<string>): boolean => {
-  const facts = world.factsOf(records)
+  const facts = hub.factsOf(records)
   return ids.every((id) => facts.get(id)?.some(({ type }) => FINAL.test(type)) === true)
 }
 
@@ -40,10 +41,10 @@ const ready = (isReady: Effect.Effect<boolean>) =>
   Effect.promise(() => eventually(() => Effect.runPromise(isReady), WITHIN))
 
 describe('the dispatcher on a real Kafka', () => {
-  it.live('hands sandbox numbers over and tells the story of each', () =>
+  it.live('records the defined outcome of each sandbox number', () =>
     Effect.gen(function* () {
       const dispatcher = yield* makeDispatcher(options())
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       yield* ready(dispatcher.isReady)
       const number = (n: number) => `+790000000${String(n).padStart(2, '0')}`
       const sent = ['HandoverStarted', 'MessageSent']
@@ -61,46 +62,46 @@ describe('the dispatcher on a real Kafka', () => {
         [number(11), ['HandoverStarted', 'HandoverRefused', 'MessageExpired ttl_expired_before_submit']],
         [number(12), [...sent, 'MessageExpired dlr_timeout_local', 'MessageDelivered']],
       ]
-      const ids = yield* world.send(
+      const ids = yield* hub.send(
         expected.map(([to]) => ({ to, lifetime: to === number(11) ? 1500 : 300_000, parts: 1 })),
       )
       yield* Effect.promise(() =>
         eventually(() => {
-          const facts = world.factsOf(log)
+          const facts = hub.factsOf(log)
           for (const [i, [to, wanted]] of expected.entries()) {
-            assert.deepStrictEqual(story(facts.get(ids[i]!)), wanted, to)
+            assert.deepStrictEqual(typesOf(facts.get(ids[i]!)), wanted, to)
           }
           return true
         }, WITHIN),
       )
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('delivers a message of several parts once all of them are', () =>
+  it.live('delivers a message of several parts when all parts are delivered', () =>
     Effect.gen(function* () {
       const dispatcher = yield* makeDispatcher(options())
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       yield* ready(dispatcher.isReady)
-      const ids = yield* world.send([{ to: '+79001112244', parts: 3, class: 'service' }])
+      const ids = yield* hub.send([{ to: '+79001112244', parts: 3, class: 'service' }])
       yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
-      const facts = world.factsOf(log).get(ids[0]!)
-      assert.deepStrictEqual(story(facts), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
+      const facts = hub.factsOf(log).get(ids[0]!)
+      assert.deepStrictEqual(typesOf(facts), ['HandoverStarted', 'MessageSent', 'MessageDelivered'])
       const sent = facts?.find((fact) => fact.type === 'MessageSent')
       assert.strictEqual(sent?.type === 'MessageSent' ? sent.operatorIds.length : 0, 3)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('puts what it cannot read aside and goes on', () =>
+  it.live('dead-letters unreadable records and continues', () =>
     Effect.gen(function* () {
       const dispatcher = yield* makeDispatcher(options())
-      const log = yield* world.follow(world.topics.messages)
-      const aside = yield* world.follow(deadLetterTopic(world.topics.acceptedOtp))
+      const log = yield* hub.follow(hub.topics.messages)
+      const deadLetters = yield* hub.follow(deadLetterTopic(hub.topics.acceptedOtp))
       yield* ready(dispatcher.isReady)
-      const bus = yield* EventLog
+      const eventLog = yield* EventLog
       for (const partition of [0, 1]) {
-        yield* bus.append([
+        yield* eventLog.append([
           {
-            topic: world.topics.acceptedOtp,
+            topic: hub.topics.acceptedOtp,
             key: 'nobody',
             partition,
             type: 'MessageAccepted',
@@ -110,41 +111,41 @@ describe('the dispatcher on a real Kafka', () => {
           },
         ])
       }
-      const ids = yield* world.send([{ to: '+79001112255' }, { to: '+79001112266' }, { to: '+79001112277' }])
-      yield* Effect.promise(() => eventually(() => finished(log, ids) && aside.length === 2, WITHIN))
-      assert.deepStrictEqual(aside.map(({ id }) => id).sort(), ['poison-0', 'poison-1'])
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      const ids = yield* hub.send([{ to: '+79001112255' }, { to: '+79001112266' }, { to: '+79001112277' }])
+      yield* Effect.promise(() => eventually(() => finished(log, ids) && deadLetters.length === 2, WITHIN))
+      assert.deepStrictEqual(deadLetters.map(({ id }) => id).sort(), ['poison-0', 'poison-1'])
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('recovers from a crash in the middle: nothing lost, nothing handed over twice', () =>
+  it.live('recovers from a crash without lost or repeated messages', () =>
     Effect.gen(function* () {
       const callbackPort = yield* Effect.promise(freePort)
-      const operator = yield* simulator(world.directory, callbackPort)
+      const operator = yield* simulator(hub.directory, callbackPort)
       yield* operator.behave({ submit_delay_ms: 20, report_delay_ms: 300 })
       const http: HttpOperatorSettings = {
         url: operator.url,
         secret: Redacted.make(operator.secret),
         callback: { host: '127.0.0.1', port: callbackPort },
       }
-      const bus = yield* EventLog
-      // A process that has died writes nothing any more, however its scope is closed.
+      const eventLog = yield* EventLog
+      // A dead process appends nothing, even though the test closes its scope.
       let dead = false
       const mortal = EventLog.of({
-        ...bus,
+        ...eventLog,
         append: (records, how) =>
           dead
             ? Effect.fail(new KafkaUnavailable({ reason: 'refused', detail: 'dead' }))
-            : bus.append(records, how),
+            : eventLog.append(records, how),
       })
       const first = yield* Scope.fork(yield* Effect.scope)
       const running = yield* makeDispatcher(options({ live: { name: HTTP, settings: http } })).pipe(
         Effect.provideService(EventLog, mortal),
         Scope.provide(first),
       )
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       yield* ready(running.isReady)
-      const before = new Set(world.factsOf(log).keys())
-      const ids = yield* world.send(
+      const before = new Set(hub.factsOf(log).keys())
+      const ids = yield* hub.send(
         Array.from({ length: 400 }, (_, i) => ({
           to: `+79002${String(i % 150).padStart(6, '0')}`,
           mode: 'live' as const,
@@ -152,7 +153,7 @@ describe('the dispatcher on a real Kafka', () => {
         })),
       )
       yield* Effect.promise(() =>
-        eventually(() => world.factsOf(log).size - before.size >= ids.length / 4, {
+        eventually(() => hub.factsOf(log).size - before.size >= ids.length / 4, {
           withinMs: 30_000,
           everyMs: 1,
         }),
@@ -162,7 +163,7 @@ describe('the dispatcher on a real Kafka', () => {
 
       yield* makeDispatcher(options({ live: { name: HTTP, settings: http } }))
       yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
-      const facts = world.factsOf(log)
+      const facts = hub.factsOf(log)
       for (const id of ids) {
         const list = facts.get(id) ?? []
         assert.strictEqual(list.filter(({ type }) => type === 'MessageSent').length, 1, id)
@@ -170,16 +171,16 @@ describe('the dispatcher on a real Kafka', () => {
       }
       const statistics = yield* operator.statistics
       assert.strictEqual(statistics['references'], ids.length)
-      // What was repeated was under way when the process died, at most one for each recipient.
+      // Only handovers in progress at the crash are repeated, at most one for each recipient.
       assert.isAtMost(statistics['repeated'] ?? 0, 150)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 })
 
 describe('live keys over SMPP', () => {
-  it.live('reach the centre, whose receipts end them, and whose absence does not end us', () =>
+  it.live('reach the SMSC, become final by its receipts, and survive its absence', () =>
     Effect.gen(function* () {
-      const operator = yield* simulator(world.directory, yield* Effect.promise(freePort))
+      const operator = yield* simulator(hub.directory, yield* Effect.promise(freePort))
       yield* operator.behave({ report_delay_ms: 0, id_form: 'hexadecimal_answer' })
       const dispatcher = yield* makeDispatcher(
         options({
@@ -194,7 +195,7 @@ describe('live keys over SMPP', () => {
           },
         }),
       )
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       yield* ready(dispatcher.isReady)
       const sent = ['HandoverStarted', 'MessageSent']
       const expected: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
@@ -203,12 +204,12 @@ describe('live keys over SMPP', () => {
         ['+79000000007', [...sent, 'MessageExpired dlr_timeout']],
         ['+79000000010', [...sent, 'MessageDelivered', 'MessageSeen']],
       ]
-      const ids = yield* world.send(expected.map(([to]) => ({ to, mode: 'live' as const })))
+      const ids = yield* hub.send(expected.map(([to]) => ({ to, mode: 'live' as const })))
       yield* Effect.promise(() =>
         eventually(() => {
-          const facts = world.factsOf(log)
+          const facts = hub.factsOf(log)
           for (const [i, [to, wanted]] of expected.entries()) {
-            assert.deepStrictEqual(story(facts.get(ids[i]!)), wanted, to)
+            assert.deepStrictEqual(typesOf(facts.get(ids[i]!)), wanted, to)
           }
           return true
         }, WITHIN),
@@ -217,29 +218,29 @@ describe('live keys over SMPP', () => {
 
       yield* operator.stop
       assert.isTrue(yield* dispatcher.isReady)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 })
 
 describe('dispatchers that share the shards', () => {
-  it.live('hand them over to one another without repeating anything', () =>
+  it.live('move shards between members without repeated submits', () =>
     Effect.gen(function* () {
       const callbackPort = yield* Effect.promise(freePort)
-      const operator = yield* simulator(world.directory, callbackPort)
+      const operator = yield* simulator(hub.directory, callbackPort)
       yield* operator.behave({ submit_delay_ms: 5, report_delay_ms: 200 })
       const http: HttpOperatorSettings = {
         url: operator.url,
         secret: Redacted.make(operator.secret),
         callback: { host: '127.0.0.1', port: callbackPort },
       }
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       const first = yield* Scope.fork(yield* Effect.scope)
       const one = yield* makeDispatcher(options({ live: { name: HTTP, settings: http } })).pipe(
         Scope.provide(first),
       )
       yield* ready(one.isReady)
       const send = (from: number) =>
-        world.send(
+        hub.send(
           Array.from({ length: 150 }, (_, i) => ({
             to: `+79004${String(from + (i % 60)).padStart(6, '0')}`,
             mode: 'live' as const,
@@ -247,7 +248,7 @@ describe('dispatchers that share the shards', () => {
           })),
         )
       const ids = [...(yield* send(0))]
-      // Reports reach the process that listens, whichever has the shard.
+      // Reports reach the listening process, whichever process owns the shard.
       const two = yield* makeDispatcher(
         options({ live: { name: HTTP, settings: { ...http, callback: null } } }),
       )
@@ -259,41 +260,41 @@ describe('dispatchers that share the shards', () => {
       yield* Effect.promise(() => eventually(() => finished(log, more), WITHIN))
       yield* Scope.close(first, Exit.void)
       const all = [...ids, ...more]
-      const facts = world.factsOf(log)
+      const facts = hub.factsOf(log)
       for (const id of all) {
-        const told = story(facts.get(id)).join()
-        // A claim that was on its way to the log when the group changed hands is given back before the operator hears of it.
+        const told = typesOf(facts.get(id)).join()
+        // A claim that was pending at the rebalance is refused before the operator receives the message.
         const given = told.replace(/^(?:HandoverStarted,HandoverRefused[^,]*,)+/u, '')
         assert.strictEqual(given, 'HandoverStarted,MessageSent,MessageDelivered', id)
       }
       const statistics = yield* operator.statistics
       assert.strictEqual(statistics['references'], all.length)
       assert.strictEqual(statistics['repeated'], 0)
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('pause a lane that is full, and lose nothing of it', () =>
+  it.live('pause a full lane without losing messages', () =>
     Effect.gen(function* () {
       const dispatcher = yield* makeDispatcher(
         options({ limits: { buffer: 4, open: 10, finished: 100_000 } }),
       )
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       yield* ready(dispatcher.isReady)
       const ids: Array<string> = []
       for (let i = 0; i < 10; i++) {
         ids.push(
-          ...(yield* world.send(
+          ...(yield* hub.send(
             Array.from({ length: 10 }, (_, n) => ({ to: `+79005${String(n).padStart(6, '0')}` })),
           )),
         )
       }
       yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 })
 
 describe('the dispatcher as a process', () => {
-  it.live('is ready, hands over, and ends within ten seconds of SIGTERM', () =>
+  it.live('becomes ready, hands messages over, and exits within ten seconds after SIGTERM', () =>
     Effect.gen(function* () {
       const adminPort = yield* Effect.promise(freePort)
       const main = new URL('./main.ts', import.meta.url).pathname
@@ -301,7 +302,7 @@ describe('the dispatcher as a process', () => {
       const child = yield* Effect.acquireRelease(
         Effect.sync(() =>
           spawn(process.execPath, [main], {
-            env: { ...process.env, ...world.environment, HUB_ADMIN_PORT: String(adminPort) },
+            env: { ...process.env, ...hub.environment, HUB_ADMIN_PORT: String(adminPort) },
           }),
         ),
         (running) => Effect.sync(() => running.kill('SIGKILL')),
@@ -311,11 +312,11 @@ describe('the dispatcher as a process', () => {
           output += chunk.toString('utf8')
         })
       }
-      const log = yield* world.follow(world.topics.messages)
+      const log = yield* hub.follow(hub.topics.messages)
       yield* Effect.promise(() =>
         eventually(async () => (await fetch(`http://127.0.0.1:${adminPort}/readyz`)).ok, WITHIN),
       )
-      const ids = yield* world.send([{ to: '+79003334455' }, { to: '+79003334466', class: 'service' }])
+      const ids = yield* hub.send([{ to: '+79003334455' }, { to: '+79003334466', class: 'service' }])
       yield* Effect.promise(() => eventually(() => finished(log, ids), WITHIN))
       const metrics = yield* Effect.promise(async () =>
         (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text(),
@@ -331,10 +332,10 @@ describe('the dispatcher as a process', () => {
         `${code} ${signal}\n${output}`,
       )
       assert.notInclude(output, '79003334455')
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('does not start with two operators for live keys, and says so', () =>
+  it.live('refuses to start with two operators for live keys, and names the reason', () =>
     Effect.gen(function* () {
       const adminPort = yield* Effect.promise(freePort)
       const child = yield* Effect.acquireRelease(
@@ -343,7 +344,7 @@ describe('the dispatcher as a process', () => {
             stdio: ['ignore', 'pipe', 'inherit'],
             env: {
               ...process.env,
-              ...world.environment,
+              ...hub.environment,
               HUB_ADMIN_PORT: String(adminPort),
               HUB_OPERATOR_SMPP_URL: 'smpp://hub@127.0.0.1:9',
               HUB_OPERATOR_SMPP_PASSWORD: 'secret',

@@ -6,8 +6,8 @@ import { vocabulary } from './config.ts'
 const from = (environment: Readonly<Record<string, string>>) =>
   Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment)))
 
-describe('the words of recipients', () => {
-  it.effect('are those of the contract, or of the deployment', () =>
+describe('the opt-out words', () => {
+  it.effect('are those of the contract or of the deployment', () =>
     Effect.gen(function* () {
       const usual = yield* vocabulary.pipe(from({}))
       assert.isTrue(usual.stop.has('отписка') && usual.start.has('start'))

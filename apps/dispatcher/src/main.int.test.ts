@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url'
 
 const main = fileURLToPath(new URL('./main.ts', import.meta.url))
 
-describe('a dispatcher that is told to end while it still waits for its group', () => {
+describe('a dispatcher that gets a signal while it still leaves its old session', () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     it(`ends well on ${signal}`, async () => {
-      // A broker that takes the connection and says nothing.
+      // A broker that accepts the connection and never answers.
       const broker = createServer()
       broker.listen(0, '127.0.0.1')
       await once(broker, 'listening')

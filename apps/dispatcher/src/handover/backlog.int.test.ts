@@ -1,4 +1,4 @@
-/** Lanes with more than a shard may hold, and processes that stop without dying. */
+/** Lanes with more messages than a shard may buffer, and processes that are stopped and continued. */
 import { assert, describe, it } from '@effect/vitest'
 import type { IncomingRecord } from '@hub/kafka'
 import { HTTP } from '@hub/operator'
@@ -9,30 +9,30 @@ import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { makeDispatcher } from '../app.ts'
 import { countingOperator } from '../testing/counting-operator.ts'
-import { freePort, makeWorld, settingsIn, type World } from '../testing/environment.ts'
+import { freePort, makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
 
-let world: World
+let hub: TestHub
 beforeAll(async () => {
-  world = await makeWorld()
+  hub = await makeTestHub()
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 const WITHIN = { withinMs: 90_000 }
 
 const sent = (log: ReadonlyArray<IncomingRecord>, ids: ReadonlyArray<string>): boolean => {
-  const facts = world.factsOf(log)
+  const facts = hub.factsOf(log)
   return ids.every((id) => facts.get(id)?.some(({ type }) => type === 'MessageSent') === true)
 }
 
-describe('a lane with more than its shards may hold', () => {
+describe('a lane with more messages than its shard may buffer', () => {
   it.live(
-    'is read on for other operators, codes come first, and everything is handed over once and in order',
+    'is read on for other operators, puts codes first, and loses, repeats and reorders nothing',
     () =>
       Effect.gen(function* () {
         const operator = yield* countingOperator
         operator.setBusy(true)
         const dispatcher = yield* makeDispatcher({
-          ...settingsIn(world),
+          ...settingsIn(hub),
           live: {
             name: HTTP,
             settings: { url: operator.url, secret: Redacted.make('of the test'), callback: null },
@@ -40,30 +40,30 @@ describe('a lane with more than its shards may hold', () => {
           sandbox: { reportDelayMs: 50, lateReportMs: 4000, window: 100 },
           limits: { buffer: 10, open: 10_000, finished: 100_000 },
         })
-        const log = yield* world.follow(world.topics.messages)
+        const log = yield* hub.follow(hub.topics.messages)
         yield* Effect.promise(() => eventually(() => Effect.runPromise(dispatcher.isReady), WITHIN))
 
         const recipients = 40
-        const campaign = yield* world.send(
+        const campaign = yield* hub.send(
           Array.from({ length: 400 }, (_, i) => ({
             to: `+79006${String(i % recipients).padStart(6, '0')}`,
             mode: 'live' as const,
             class: 'service' as const,
           })),
         )
-        const others = yield* world.send(
+        const others = yield* hub.send(
           Array.from({ length: 30 }, (_, i) => ({
             to: `+79007${String(i).padStart(6, '0')}`,
             mode: 'test' as const,
             class: 'service' as const,
           })),
         )
-        // Behind four hundred messages that nobody takes.
+        // They are behind 400 messages that their operator does not accept.
         yield* Effect.promise(() => eventually(() => sent(log, others), WITHIN))
         assert.strictEqual(operator.taken.size, 0)
         yield* Effect.promise(() => eventually(() => operator.refusals() >= 2, WITHIN))
 
-        const codes = yield* world.send(
+        const codes = yield* hub.send(
           Array.from({ length: 5 }, (_, i) => ({
             to: `+79008${String(i).padStart(6, '0')}`,
             mode: 'live' as const,
@@ -81,17 +81,17 @@ describe('a lane with more than its shards may hold', () => {
           assert.isBelow(
             place.get(campaign[i - recipients]!)!,
             place.get(campaign[i]!)!,
-            'the order of a recipient is that of acceptance',
+            'messages of a recipient keep the order of their acceptance',
           )
         }
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(hub.layer)),
     200_000,
   )
 })
 
 describe('a process that is stopped for longer than its session', () => {
   it.live(
-    'finds its shards taken over, and hands nothing over when it goes on',
+    'has lost its shards, and submits nothing when it continues',
     () =>
       Effect.gen(function* () {
         const operator = yield* countingOperator
@@ -105,9 +105,9 @@ describe('a process that is stopped for longer than its session', () => {
                   stdio: ['ignore', 'ignore', 'inherit'],
                   env: {
                     ...process.env,
-                    ...world.environment,
+                    ...hub.environment,
                     HUB_LOG_LEVEL: 'Error',
-                    HUB_DATA_DIR: join(world.directory, name),
+                    HUB_DATA_DIR: join(hub.directory, name),
                     HUB_ADMIN_PORT: String(adminPort),
                     HUB_OPERATOR_HTTP_URL: operator.url.href,
                     HUB_OPERATOR_HTTP_SECRET: 'of the test',
@@ -133,7 +133,7 @@ describe('a process that is stopped for longer than its session', () => {
             return { child, isReady, openShards }
           })
         const send = (from: number) =>
-          world.send(
+          hub.send(
             Array.from({ length: 60 }, (_, i) => ({
               to: `+79009${String(from + i).padStart(6, '0')}`,
               mode: 'live' as const,
@@ -148,13 +148,13 @@ describe('a process that is stopped for longer than its session', () => {
         yield* Effect.promise(() =>
           eventually(async () => (await one.openShards()) === 1 && (await two.openShards()) === 1, WITHIN),
         )
-        const log = yield* world.follow(world.topics.messages)
+        const log = yield* hub.follow(hub.topics.messages)
         const before = yield* send(0)
         yield* all(before)
         yield* Effect.promise(() => eventually(() => sent(log, before), WITHIN))
 
         one.child.kill('SIGSTOP')
-        // What the stopped process was about to be sent is still in its sockets when it goes on.
+        // The sockets of the stopped process still contain data when it continues.
         const meanwhile = yield* send(1000)
         yield* all(meanwhile)
         yield* Effect.promise(() => eventually(async () => (await two.openShards()) === 2, WITHIN))
@@ -167,7 +167,7 @@ describe('a process that is stopped for longer than its session', () => {
         yield* all(afterwards)
         yield* Effect.promise(() => eventually(() => sent(log, [...meanwhile, ...afterwards]), WITHIN))
         for (const [id, times] of operator.taken) assert.strictEqual(times, 1, id)
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      }).pipe(Effect.scoped, Effect.provide(hub.layer)),
     300_000,
   )
 })

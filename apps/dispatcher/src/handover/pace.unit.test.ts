@@ -1,3 +1,4 @@
+/** Flow control for one operator. */
 import { assert, describe, it } from '@effect/vitest'
 import type { SubmitOutcome } from '@hub/operator'
 import { Pace } from './pace.ts'
@@ -8,7 +9,7 @@ const refused: SubmitOutcome = { type: 'refused', retryAfterMs: 60_000 }
 const accepted: SubmitOutcome = { type: 'accepted', operatorIds: ['1'] }
 
 describe('the window', () => {
-  it('keeps a tenth, and at least one place, for codes', () => {
+  it('reserves a tenth, and at least one message, for codes', () => {
     const pace = new Pace({ dedupesByReference: true, window: 100 }, 0)
     assert.strictEqual(pace.room(SERVICE, 0, 0), 90)
     assert.strictEqual(pace.room(SERVICE, 90, 0), 0)
@@ -17,13 +18,13 @@ describe('the window', () => {
     assert.strictEqual(new Pace({ dedupesByReference: true, window: 2 }, 0).room(SERVICE, 0, 0), 1)
   })
 
-  it('of one is for everybody, or a campaign would never begin', () => {
+  it('of one message has no reserve, so that a campaign can start', () => {
     assert.strictEqual(new Pace({ dedupesByReference: true, window: 1 }, 0).room(SERVICE, 0, 0), 1)
   })
 })
 
 describe('the rate', () => {
-  it('is counted in parts, and leaves codes something at once', () => {
+  it('counts parts, and leaves a reserve for codes', () => {
     const pace = new Pace({ dedupesByReference: true, window: 1000, maxPartsPerSecond: 50 }, 0)
     let campaign = 0
     while (pace.mayTake(SERVICE, 0)) {
@@ -43,8 +44,8 @@ describe('the rate', () => {
   })
 })
 
-describe('an operator that refuses', () => {
-  it('is asked with less and less, at last with one message a second, and gets its window back when it takes again', () => {
+describe('refusals', () => {
+  it('shrink the window down to one message per second; accepted messages restore it', () => {
     const pace = new Pace({ dedupesByReference: true, window: 64 }, 0)
     let now = 0
     let asked = 0
@@ -70,19 +71,19 @@ describe('an operator that refuses', () => {
     assert.isAtMost(rounds, 7)
   })
 
-  it('one of many gets fewer, without a pause', () => {
+  it('of one message among many shrink the window without a pause', () => {
     const pace = new Pace({ dedupesByReference: true, window: 50 }, 0)
     pace.answered([refused], 0)
     assert.strictEqual(pace.room(OTP, 0, 0), 25)
   })
 
-  it('some of a submission is not paused', () => {
+  it('of a part of a batch cause no pause', () => {
     const pace = new Pace({ dedupesByReference: true, window: 10 }, 0)
     pace.answered([accepted, refused], 0)
     assert.strictEqual(pace.room(OTP, 0, 0), 6)
   })
 
-  it('one message for its own sake takes the others as ever', () => {
+  it('of one message for its own reasons do not shrink the window', () => {
     const pace = new Pace({ dedupesByReference: true, window: 10 }, 0)
     pace.answered([{ type: 'refused', retryAfterMs: 8000, affectsOnlyThis: true }], 0)
     assert.strictEqual(pace.room(OTP, 0, 0), 10)

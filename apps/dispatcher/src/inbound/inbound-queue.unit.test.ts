@@ -8,8 +8,8 @@ const waiting = (offset: number) => ({
 })
 const offsets = (queue: InboundQueue, count: number) => queue.first(count).map(({ record }) => record.offset)
 
-describe('inbound messages that wait', () => {
-  it('hold the mark at the oldest of them, and keep their order', () => {
+describe('InboundQueue', () => {
+  it('keeps the order, and returns the offset of the oldest message', () => {
     const queue = new InboundQueue()
     expect(queue.lowest).toBeNull()
     for (const offset of [3, 5, 9]) queue.add(waiting(offset))
@@ -23,7 +23,7 @@ describe('inbound messages that wait', () => {
     expect(queue.lowest).toBeNull()
   })
 
-  it('are bounded: reading stops at the limit and goes on at half of it', () => {
+  it('is full at its limit, and has room below half of it', () => {
     const queue = new InboundQueue(4)
     for (const offset of [0, 1, 2]) queue.add(waiting(offset))
     expect([queue.isFull, queue.hasRoom]).toEqual([false, false])

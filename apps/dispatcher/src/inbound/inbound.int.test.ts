@@ -7,25 +7,25 @@ import { eventually } from '@hub/testkit'
 import { Effect, Exit, Redacted, Result, Scope } from 'effect'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from '../app.ts'
-import { HASH_SECRET, makeWorld, settingsIn, type World } from '../testing/environment.ts'
+import { HASH_SECRET, makeTestHub, settingsIn, type TestHub } from '../testing/environment.ts'
 import { OptOuts } from './opt-outs.port.ts'
 import { decodeInbound, inboundContext } from './payload.ts'
 
-let world: World
+let hub: TestHub
 beforeAll(async () => {
-  world = await makeWorld()
+  hub = await makeTestHub()
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 const WITHIN = { withinMs: 30_000 }
 const SECRET = 'a secret shared with the operator'
 
 const options = (): DispatcherOptions => ({
-  ...settingsIn(world),
+  ...settingsIn(hub),
   live: {
     name: HTTP,
     settings: {
-      // Nothing is handed over here.
+      // These tests hand nothing over.
       url: new URL('http://127.0.0.1:9'),
       secret: Redacted.make(SECRET),
       callback: { host: '127.0.0.1', port: 0 },
@@ -34,7 +34,7 @@ const options = (): DispatcherOptions => ({
 })
 
 let told = 0
-/** A recipient writes; the operator tells it until it is taken. */
+/** Sends an inbound message through the operator, which repeats it until it is stored. */
 const write = (port: number | null, from: string, text: string, id = `in-${told++}`) =>
   Effect.promise(() =>
     eventually(async () => {
@@ -76,11 +76,11 @@ const becomes = (number: string, wanted: string | null) =>
     )
   })
 
-describe('what recipients write', () => {
-  it.live('opts them out and in again, and is in the log sealed', () =>
+describe('an inbound message', () => {
+  it.live('opts its recipient out and in again, and is encrypted in Kafka', () =>
     Effect.gen(function* () {
       const number = '+79003330001'
-      const records = yield* world.follow(world.topics.operatorReports)
+      const records = yield* hub.follow(hub.topics.operatorReports)
       const { callbackPort } = yield* makeDispatcher(options())
       yield* write(callbackPort, number, ' Стоп ')
       yield* becomes(number, 'inbound')
@@ -107,10 +107,10 @@ describe('what recipients write', () => {
         texts.push(payload?.text ?? '')
       }
       assert.deepStrictEqual(texts, [' Стоп ', 'Спасибо!', 'старт'])
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('waits for PostgreSQL, holds its mark, and survives the process', () =>
+  it.live('waits for PostgreSQL, stays pinned, and survives the process', () =>
     Effect.gen(function* () {
       const number = '+79003330002'
       const real = yield* OptOuts
@@ -132,24 +132,24 @@ describe('what recipients write', () => {
       yield* write(running.callbackPort, number, 'STOP')
       yield* Effect.promise(() => eventually(() => tries >= 2, WITHIN))
       assert.isNull(yield* optOutOf(number))
-      // Leaving commits the marks: had the mark passed the word, nobody would read it again.
+      // The shutdown commits the marks. A mark behind the word would lose it.
       yield* Scope.close(first, Exit.void)
 
       yield* makeDispatcher(options())
       yield* becomes(number, 'inbound')
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 
-  it.live('and cannot be opened goes aside, and the rest goes on', () =>
+  it.live('that cannot be decrypted goes to the dead-letter topic, and the others are applied', () =>
     Effect.gen(function* () {
       const number = '+79003330003'
-      const bus = yield* EventLog
+      const eventLog = yield* EventLog
       const payloadEncryption = yield* PayloadEncryption
-      const aside = yield* world.follow(deadLetterTopic(world.topics.operatorReports))
+      const aside = yield* hub.follow(deadLetterTopic(hub.topics.operatorReports))
       const key = yield* payloadEncryption.currentKey('report')
       const { callbackPort } = yield* makeDispatcher(options())
-      yield* bus.append([
-        inboundMessageRecord(world.topics, {
+      yield* eventLog.append([
+        inboundMessageRecord(hub.topics, {
           type: 'InboundMessageReceived',
           operator: 'http',
           operatorId: 'forged',
@@ -164,6 +164,6 @@ describe('what recipients write', () => {
       yield* becomes(number, 'inbound')
       yield* Effect.promise(() => eventually(() => aside.length === 1, WITHIN))
       assert.strictEqual(aside[0]?.type, 'InboundMessageReceived')
-    }).pipe(Effect.scoped, Effect.provide(world.layer)),
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 })

@@ -1,3 +1,4 @@
+/** Opt-out words in PostgreSQL: order, repetition and concurrent processes. */
 import { assert, describe, it } from '@effect/vitest'
 import { Sql } from '@hub/store'
 import { freshDatabase } from '@hub/testkit'
@@ -48,8 +49,8 @@ const recordedByOperator = (n: number, at: number) =>
     ),
   )
 
-describe('opt-outs by recipients’ own words', () => {
-  it.live('are recorded and lifted in the order of the words, within a round and over several', () =>
+describe('opt-outs by words of recipients', () => {
+  it.live('are recorded and lifted in the order of the words, in one round and over several', () =>
     Effect.gen(function* () {
       const optOuts = yield* OptOuts
       assert.deepStrictEqual(yield* optOuts.apply([]), [])
@@ -68,7 +69,7 @@ describe('opt-outs by recipients’ own words', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('do not come back when old words are read again', () =>
+  it.live('do not return when old words are read again', () =>
     Effect.gen(function* () {
       const optOuts = yield* OptOuts
       const words = [word(3, 'stop', 0), word(3, 'start', 1)]
@@ -79,7 +80,7 @@ describe('opt-outs by recipients’ own words', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('of the hub’s operator are lifted by words received later only', () =>
+  it.live('recorded by hub staff are lifted only by later words', () =>
     Effect.gen(function* () {
       const optOuts = yield* OptOuts
       yield* recordedByOperator(4, AT + 10)
@@ -92,7 +93,7 @@ describe('opt-outs by recipients’ own words', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('end as the newest word says when two processes apply the same words at once', () =>
+  it.live('follow the newest word when two processes apply the same words at once', () =>
     Effect.gen(function* () {
       const optOuts = yield* OptOuts
       const words = Array.from({ length: 9 }, (_, i) => word(5, i % 2 === 0 ? 'stop' : 'start', i))

@@ -49,13 +49,13 @@ const checkpoint = (topic: string, position: number) =>
     ),
   )
 
-/** About a report that was read when the log had nothing yet. */
+/** A question about a report that was read at log offset 0. */
 const ask = { operator: 'http', reference: null, recipient: null, shard: 3, logOffset: 0 }
 const idOf = (answer: KnownMessage | 'nobody' | null) =>
   answer === null || answer === 'nobody' ? answer : answer.id
 
-describe('what the read model knows', () => {
-  it.live('counts only once the projector has passed lane and log', () =>
+describe('the read model', () => {
+  it.live('answers only after the projector has passed the offsets of lane and log', () =>
     Effect.gen(function* () {
       const known = yield* KnownMessages
       yield* message(10, 'accepted')
@@ -74,7 +74,7 @@ describe('what the read model knows', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('finds the message of a report by our reference or by the operator’s id', () =>
+  it.live('finds the message of a report by our reference or by the operator id', () =>
     Effect.gen(function* () {
       const known = yield* KnownMessages
       yield* message(20, 'expired', 'dlr_timeout_local')
@@ -99,7 +99,7 @@ describe('what the read model knows', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('says whose a report is, or that it is nobody’s, once the projector has passed the log', () =>
+  it.live('finds the message of a report, or nobody, after the projector has passed the log offset', () =>
     Effect.gen(function* () {
       const known = yield* KnownMessages
       yield* message(50, 'expired', 'dlr_timeout_local')
@@ -122,7 +122,7 @@ describe('what the read model knows', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('tells an id that was used again by its recipient', () =>
+  it.live('distinguishes messages with a reused operator id by their recipient', () =>
     Effect.gen(function* () {
       const known = yield* KnownMessages
       const sql = yield* Sql
@@ -144,7 +144,7 @@ describe('what the read model knows', () => {
     }).pipe(Effect.provide(layer)),
   )
 
-  it.live('names recipients, of messages not projected yet too', () =>
+  it.live('finds recipients, also of messages that are not projected yet', () =>
     Effect.gen(function* () {
       const known = yield* KnownMessages
       const sql = yield* Sql

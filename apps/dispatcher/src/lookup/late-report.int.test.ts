@@ -8,23 +8,23 @@ import { Effect, Exit, Scope } from 'effect'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll } from 'vitest'
 import { type DispatcherOptions, makeDispatcher } from '../app.ts'
-import { HASH_SECRET, makeWorld, PARTITIONS, settingsIn, type World } from '../testing/environment.ts'
+import { HASH_SECRET, makeTestHub, PARTITIONS, settingsIn, type TestHub } from '../testing/environment.ts'
 
-let world: World
+let hub: TestHub
 beforeAll(async () => {
-  world = await makeWorld()
+  hub = await makeTestHub()
 })
-afterAll(() => world.remove())
+afterAll(() => hub.remove())
 
 const WITHIN = { withinMs: 30_000 }
 const DAY = 24 * 3_600_000
 
 const options = (): DispatcherOptions => ({
-  ...settingsIn(world),
+  ...settingsIn(hub),
   live: null,
 })
 
-/** A message of days ago that nobody reported on in time, as only the read model knows it. */
+/** A message of some days ago without a report in time. Only the read model knows it. */
 const givenUpOn = (recipient: string, operatorIds: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const sql = yield* Sql
@@ -45,7 +45,7 @@ const givenUpOn = (recipient: string, operatorIds: ReadonlyArray<string>) =>
     return id
   })
 
-/** No projector runs here: whatever this test writes to the log counts as applied. */
+/** No projector runs here. The test marks the log as applied. */
 const projectorIsAhead = Effect.flatMap(Sql, (sql) =>
   sql.run(
     (q) => q`
@@ -56,7 +56,7 @@ const projectorIsAhead = Effect.flatMap(Sql, (sql) =>
 )
 
 const report = (recipient: string, operatorId: string, outcome: ReportedOutcome) =>
-  deliveryReportRecord(world.topics, {
+  deliveryReportRecord(hub.topics, {
     type: 'DeliveryReportReceived',
     operator: SANDBOX,
     operatorId,
@@ -70,60 +70,59 @@ const report = (recipient: string, operatorId: string, outcome: ReportedOutcome)
     rawSealed: null,
   })
 
-describe('a report that comes days later', () => {
-  it.live(
-    'corrects the message once, for all of its parts, whatever is told again and by whomever it is read',
-    () =>
-      Effect.gen(function* () {
-        const bus = yield* EventLog
-        const sql = yield* Sql
-        const log = yield* world.follow(world.topics.messages)
-        const recipient = recipientHash(HASH_SECRET, '+79005550001')
-        const other = recipientHash(HASH_SECRET, '+79005550002')
-        const whole = yield* givenUpOn(recipient, ['late-1', 'late-2'])
-        // The operator has used an id again, for somebody else.
-        const another = yield* givenUpOn(other, ['late-1'])
-        const stories = () => {
-          const facts = world.factsOf(log)
-          return [whole, another].map((id) => (facts.get(id) ?? []).map(({ type }) => type))
-        }
+describe('a report that arrives days later', () => {
+  it.live('corrects the message once for all parts, also with repeated reports and a new owner', () =>
+    Effect.gen(function* () {
+      const eventLog = yield* EventLog
+      const sql = yield* Sql
+      const log = yield* hub.follow(hub.topics.messages)
+      const recipient = recipientHash(HASH_SECRET, '+79005550001')
+      const other = recipientHash(HASH_SECRET, '+79005550002')
+      const whole = yield* givenUpOn(recipient, ['late-1', 'late-2'])
+      // The operator has reused an id for another recipient.
+      const another = yield* givenUpOn(other, ['late-1'])
+      const stories = () => {
+        const facts = hub.factsOf(log)
+        return [whole, another].map((id) => (facts.get(id) ?? []).map(({ type }) => type))
+      }
 
-        yield* projectorIsAhead
+      yield* projectorIsAhead
 
-        const first = yield* Scope.fork(yield* Effect.scope)
-        yield* makeDispatcher(options()).pipe(Scope.provide(first))
-        yield* bus.append([report(recipient, 'late-1', 'delivered'), report(other, 'late-1', 'undelivered')])
-        yield* Effect.promise(() => eventually(() => stories()[1]!.length > 0, WITHIN))
-        yield* bus.append([report(recipient, 'late-2', 'delivered')])
-        yield* Effect.promise(() => eventually(() => stories()[0]!.length > 0, WITHIN))
-        assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
-        yield* Scope.close(first, Exit.void)
+      const first = yield* Scope.fork(yield* Effect.scope)
+      yield* makeDispatcher(options()).pipe(Scope.provide(first))
+      yield* eventLog.append([
+        report(recipient, 'late-1', 'delivered'),
+        report(other, 'late-1', 'undelivered'),
+      ])
+      yield* Effect.promise(() => eventually(() => stories()[1]!.length > 0, WITHIN))
+      yield* eventLog.append([report(recipient, 'late-2', 'delivered')])
+      yield* Effect.promise(() => eventually(() => stories()[0]!.length > 0, WITHIN))
+      assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
+      yield* Scope.close(first, Exit.void)
 
-        // The projector has come that far, another process has the shards, and the operator tells it all again.
-        yield* sql.run(
-          (q) => q`
+      // The projector has caught up, another process owns the shards, and the operator repeats everything.
+      yield* sql.run(
+        (q) => q`
           UPDATE read.messages SET status = 'delivered', rank = 3, reason_code = NULL
           WHERE id = ${decodeId('msg', whole)!}`,
-        )
-        yield* makeDispatcher(options())
-        const seen = yield* givenUpOn(recipient, ['late-3'])
-        yield* bus.append([
-          report(recipient, 'late-1', 'undelivered'),
-          report(recipient, 'late-2', 'delivered'),
-          // Read and delivered, although nobody had said so.
-          report(recipient, 'late-3', 'seen'),
-        ])
-        yield* Effect.promise(() =>
-          eventually(() => (world.factsOf(log).get(seen)?.length ?? 0) === 2, WITHIN),
-        )
-        assert.deepStrictEqual(
-          world
-            .factsOf(log)
-            .get(seen)
-            ?.map(({ type }) => type),
-          ['MessageDelivered', 'MessageSeen'],
-        )
-        assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
-      }).pipe(Effect.scoped, Effect.provide(world.layer)),
+      )
+      yield* makeDispatcher(options())
+      const seen = yield* givenUpOn(recipient, ['late-3'])
+      yield* eventLog.append([
+        report(recipient, 'late-1', 'undelivered'),
+        report(recipient, 'late-2', 'delivered'),
+        // A read receipt proves the delivery without a delivery report.
+        report(recipient, 'late-3', 'seen'),
+      ])
+      yield* Effect.promise(() => eventually(() => (hub.factsOf(log).get(seen)?.length ?? 0) === 2, WITHIN))
+      assert.deepStrictEqual(
+        hub
+          .factsOf(log)
+          .get(seen)
+          ?.map(({ type }) => type),
+        ['MessageDelivered', 'MessageSeen'],
+      )
+      assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
+    }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 })

@@ -9,7 +9,7 @@ const read = (environment: Record<string, string>) =>
     liveOperator.pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown(environment)))),
   )
 
-/** What is wrong with the operator's settings, in one text. */
+/** The error text for wrong operator settings. */
 const refusal = (environment: Record<string, string>) =>
   findInvalidSettings('dispatcher', [smppErrors, authorities]).pipe(
     Effect.map((mistakes) =>
@@ -31,8 +31,8 @@ const HTTP_ONLY = {
   HUB_OPERATOR_CALLBACK_PORT: '7302',
 }
 
-describe('the operator of live keys', () => {
-  it.effect('is nobody where none is configured', () =>
+describe('the operator for live keys', () => {
+  it.effect('is null without a configuration', () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* read({}), Exit.succeed(null))
       assert.deepStrictEqual(
@@ -42,16 +42,17 @@ describe('the operator of live keys', () => {
     }),
   )
 
-  it.effect('speaks SMPP with the defaults, or as it is told', () =>
+  it.effect('uses SMPP with the defaults or with all settings', () =>
     Effect.gen(function* () {
       const plain = yield* read(SMPP_ONLY)
-      if (!Exit.isSuccess(plain) || plain.value?.name !== SMPP) return assert.fail('it is read')
+      if (!Exit.isSuccess(plain) || plain.value?.name !== SMPP)
+        return assert.fail('the settings must be valid')
       const { password, url, ...rest } = plain.value.settings
       assert.strictEqual(url.href, 'smpp://hub@operator.example:2775')
       assert.strictEqual(Redacted.value(password), 'secret')
       assert.deepStrictEqual(rest, SMPP_DEFAULTS)
 
-      const told = yield* read({
+      const custom = yield* read({
         ...SMPP_ONLY,
         HUB_OPERATOR_SMPP_URL: 'smpps://hub@operator.example',
         HUB_OPERATOR_SMPP_BINDS: '4',
@@ -64,8 +65,9 @@ describe('the operator of live keys', () => {
         HUB_OPERATOR_SMPP_NUMERIC_SENDER: '3/9',
         HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES: '-210',
       })
-      if (!Exit.isSuccess(told) || told.value?.name !== SMPP) return assert.fail('it is read')
-      const { ca, errors, password: secret, url: address, ...settings } = told.value.settings
+      if (!Exit.isSuccess(custom) || custom.value?.name !== SMPP)
+        return assert.fail('the settings must be valid')
+      const { ca, errors, password: secret, url: address, ...settings } = custom.value.settings
       assert.deepStrictEqual([ca, address.protocol, Redacted.value(secret)], [null, 'smpps:', 'secret'])
       assert.deepInclude(settings, {
         bindMode: 'transmitter_receiver',
@@ -81,10 +83,11 @@ describe('the operator of live keys', () => {
     }),
   )
 
-  it.effect('speaks HTTP and calls back', () =>
+  it.effect('uses HTTP with callbacks', () =>
     Effect.gen(function* () {
       const found = yield* read(HTTP_ONLY)
-      if (!Exit.isSuccess(found) || found.value?.name !== HTTP) return assert.fail('it is read')
+      if (!Exit.isSuccess(found) || found.value?.name !== HTTP)
+        return assert.fail('the settings must be valid')
       assert.deepStrictEqual(found.value.settings.callback, { host: '127.0.0.1', port: 7302 })
     }),
   )

@@ -1,3 +1,4 @@
+/** The callback listener over HTTP. */
 import { assert, describe, it } from '@effect/vitest'
 import { signatureHeader } from '@hub/domain'
 import { type InboundMessage, type OperatorReport, ReportSink, ReportsNotStored } from '@hub/operator'
@@ -46,8 +47,8 @@ const listener = (
       })
   })
 
-describe('the listener for callbacks', () => {
-  it.live('says 200 once the reports are written, and not before', () =>
+describe('the callback listener', () => {
+  it.live('answers 200 only after the reports are stored', () =>
     Effect.gen(function* () {
       const taken: Array<OperatorReport> = []
       let up = false
@@ -69,7 +70,7 @@ describe('the listener for callbacks', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('takes what recipients write in the same way', () =>
+  it.live('stores inbound messages in the same way', () =>
     Effect.gen(function* () {
       const taken: Array<InboundMessage> = []
       let up = false
@@ -116,7 +117,7 @@ describe('the listener for callbacks', () => {
     }).pipe(Effect.scoped),
   )
 
-  it.live('has an answer for everything else', () =>
+  it.live('answers other requests with the defined status', () =>
     Effect.gen(function* () {
       const post = yield* listener(() => Effect.void)
       assert.strictEqual(yield* post('/'), 404)

@@ -1,3 +1,4 @@
+/** How reports and inbound messages become records: recipient, encryption and failure. */
 import { assert, describe, it } from '@effect/vitest'
 import { recipientHash } from '@hub/domain'
 import {
@@ -23,7 +24,7 @@ const NUMBER = '+79001234567'
 const HASH = recipientHash(SECRET, NUMBER)
 const topics = topicNames('')
 
-/** Seals visibly: what was sealed, for what, under which key. */
+/** A readable stand-in for encryption: key, context and content. */
 const payloadEncryptionOf = (state: {
   up: boolean
   period: number
@@ -107,8 +108,8 @@ const setup = Effect.gen(function* () {
 const withBus = <A, E>(effect: Effect.Effect<A, E, EventLog | MemoryKafka | Scope.Scope>) =>
   effect.pipe(Effect.scoped, Effect.provide(Layer.fresh(layerMemory(2))))
 
-describe('reports', () => {
-  it.effect('go to the partition of their recipient, with the operator’s own words sealed', () =>
+describe('delivery reports', () => {
+  it.effect('go to the partition of their recipient, with encrypted original data', () =>
     withBus(
       Effect.gen(function* () {
         const { appended, reports, sink } = yield* setup
@@ -124,7 +125,7 @@ describe('reports', () => {
     ),
   )
 
-  it.effect('find their recipient by hash, number, reference or the read model, in this order', () =>
+  it.effect('get their recipient from hash, number, reference or read model, in this order', () =>
     withBus(
       Effect.gen(function* () {
         const { reports, sink } = yield* setup
@@ -143,7 +144,7 @@ describe('reports', () => {
     ),
   )
 
-  it.effect('without words of the operator’s ask for no key, and words without end are cut', () =>
+  it.effect('without original data need no key, and long original data is cut off', () =>
     withBus(
       Effect.gen(function* () {
         const { keys, reports, sink } = yield* setup
@@ -156,7 +157,7 @@ describe('reports', () => {
     ),
   )
 
-  it.effect('wait for PostgreSQL only until there has been a key', () =>
+  it.effect('wait for PostgreSQL only before the first key', () =>
     withBus(
       Effect.gen(function* () {
         const { keys, reports, sink } = yield* setup
@@ -167,7 +168,7 @@ describe('reports', () => {
         yield* sink.store([report()])
         assert.strictEqual(keys.asked, 2, 'a key is asked for once')
 
-        // The period is over and PostgreSQL does not answer: the old key serves on.
+        // The key has expired and PostgreSQL does not answer, so the old key is used.
         keys.up = false
         keys.period = 1
         yield* TestClock.adjust('1 minutes')
@@ -185,7 +186,7 @@ describe('reports', () => {
     ),
   )
 
-  it.effect('that the log did not take are not taken', () =>
+  it.effect('are refused if Kafka does not acknowledge them', () =>
     withBus(
       Effect.gen(function* () {
         const { bus, sink } = yield* setup
@@ -199,7 +200,7 @@ describe('reports', () => {
 })
 
 describe('inbound messages', () => {
-  it.effect('are written with number and text sealed', () =>
+  it.effect('are stored with encrypted number and text', () =>
     withBus(
       Effect.gen(function* () {
         const { appended, messages, sink } = yield* setup
@@ -231,7 +232,7 @@ describe('inbound messages', () => {
     ),
   )
 
-  it.effect('that an operator tells twice are the same record', () =>
+  it.effect('that an operator repeats become the same record', () =>
     withBus(
       Effect.gen(function* () {
         const { appended, sink } = yield* setup

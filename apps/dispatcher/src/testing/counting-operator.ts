@@ -1,15 +1,15 @@
-/** An operator over HTTP in the test's own process: it counts what it is given, never reports, and can be told to be busy. */
+/** An HTTP operator in the test process. It counts submits, never reports, and can be busy. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Effect, type Scope } from 'effect'
 
 export interface CountingOperator {
   readonly url: URL
-  /** How often each reference was taken, in the order in which they came first. */
+  /** The number of accepted submits for each reference, in the order of the first ones. */
   readonly taken: ReadonlyMap<string, number>
-  /** Answers 503 to everything from now on, or takes everything. */
+  /** While busy, the operator answers 503 to everything. */
   readonly setBusy: (busy: boolean) => void
-  /** Requests that were answered 503. */
+  /** The number of 503 answers. */
   readonly refusals: () => number
 }
 

@@ -1,4 +1,4 @@
-/** A hub around a dispatcher, on the servers of the test runner: topics and a database of its own, and an operator simulator. */
+/** The test environment of a dispatcher: own topics, an own database, and an operator simulator. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -39,14 +39,14 @@ import { ConfigProvider, Effect, Layer, Redacted, Result } from 'effect'
 import { optOutsPostgres } from '../inbound/opt-outs.postgres.ts'
 import { knownMessagesPostgres } from '../lookup/known-messages.postgres.ts'
 
-/** Two shards: enough for order between them to matter. */
+/** With two shards, the order between them matters. */
 export const PARTITIONS = 2
 export const HASH_SECRET = 'a secret of the tests, long enough for it'
 
-/** What a dispatcher is told in every test: where its world is, its secret, and the usual words. */
-export const settingsIn = (world: World) => ({
-  prefix: world.prefix,
-  topics: world.topics,
+/** The settings of a dispatcher that all tests share. */
+export const settingsIn = (hub: TestHub) => ({
+  prefix: hub.prefix,
+  topics: hub.topics,
   hashSecret: Redacted.make(HASH_SECRET),
   vocabulary: optOutVocabulary(DEFAULT_STOP_WORDS, DEFAULT_START_WORDS)!,
 })
@@ -61,7 +61,7 @@ export interface Outgoing {
   readonly lifetime?: number
 }
 
-/** A port that was free a moment ago. */
+/** A currently free port. */
 export const freePort = async (): Promise<number> => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -71,8 +71,8 @@ export const freePort = async (): Promise<number> => {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
-/** Everything a test needs; `remove` gives the database back. Topics go with the test's broker. */
-export const makeWorld = async () => {
+/** Creates topics and a database. `remove` drops the database; the topics end with the broker. */
+export const makeTestHub = async () => {
   const prefix = topicPrefix()
   const topics = topicNames(prefix)
   const database = await freshDatabase()
@@ -101,7 +101,7 @@ export const makeWorld = async () => {
     Layer.provideMerge(bus),
   )
 
-  /** A message as command-api would put it into its lane. */
+  /** Creates a lane record in the way of command-api. */
   const seal = (message: Outgoing) =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
@@ -134,13 +134,13 @@ export const makeWorld = async () => {
       return accepted
     })
 
-  /** Puts messages into their lanes; answers their ids in order. */
+  /** Appends messages to their lanes, and returns their ids in order. */
   const send = (messages: ReadonlyArray<Outgoing>) =>
     Effect.gen(function* () {
       const log = yield* EventLog
       const sql = yield* Sql
       const accepted = yield* Effect.forEach(messages, seal)
-      // The ledger comes before the lane, as in command-api: it knows whose a report is when nobody else does.
+      // As in command-api, the ledger comes before the lane. It is the last resort to find a recipient.
       const ids = accepted.map(({ messageId }) => decodeId('msg', messageId)!)
       yield* sql.run(
         (q) => q`
@@ -156,7 +156,7 @@ export const makeWorld = async () => {
       return accepted.map(({ messageId }) => messageId)
     })
 
-  /** Reads a topic from its beginning on, for as long as the scope lives. */
+  /** Collects the records of a topic from its start, until the scope closes. */
   const follow = (topic: string) =>
     Effect.gen(function* () {
       const groups = yield* ConsumerGroups
@@ -177,7 +177,7 @@ export const makeWorld = async () => {
       return records
     })
 
-  /** The facts of a message, in the order of the log, as short texts. */
+  /** The facts of each message, in log order. */
   const factsOf = (records: ReadonlyArray<IncomingRecord>): ReadonlyMap<string, ReadonlyArray<LogFact>> => {
     const facts = new Map<string, Array<LogFact>>()
     for (const record of records) {
@@ -207,11 +207,11 @@ export const makeWorld = async () => {
     },
   }
 }
-export type World = Awaited<ReturnType<typeof makeWorld>>
+export type TestHub = Awaited<ReturnType<typeof makeTestHub>>
 
 const SIMULATOR = new URL('../../../../infra/local/operator-simulator/main.ts', import.meta.url)
 
-/** A process of the operator simulator, ended with the scope. */
+/** Starts an operator simulator, which ends with the scope. */
 export const simulator = (directory: string, callbackPort: number) =>
   Effect.gen(function* () {
     const password = randomBytes(4).toString('hex')
@@ -242,7 +242,7 @@ export const simulator = (directory: string, callbackPort: number) =>
     const ports = yield* Effect.promise(async () => {
       const first = once(createInterface({ input: child.stdout }), 'line')
       const ended = once(child, 'exit').then(([code]) => {
-        throw new Error(`the operator simulator ended with ${String(code)}`)
+        throw new Error(`The operator simulator exited with code ${String(code)}.`)
       })
       const [line] = (await Promise.race([first, ended])) as [string]
       return JSON.parse(line) as { readonly smpp: number; readonly http: number }
@@ -256,9 +256,9 @@ export const simulator = (directory: string, callbackPort: number) =>
     return {
       url: new URL(url),
       secret,
-      /** How it is bound to. */
+      /** The address and the password for an SMPP bind. */
       smpp: { url: new URL(`smpp://hub@127.0.0.1:${ports.smpp}`), password: Redacted.make(password) },
-      /** Kills it. */
+      /** Kills the simulator. */
       stop: stop(child),
       statistics: json('/statistics'),
       behave: (settings: Record<string, boolean | number | string | null>) =>
