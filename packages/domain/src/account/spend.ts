@@ -30,14 +30,14 @@ export const spendPeriodOf = (at: number): SpendPeriod => {
 }
 
 /** The field `spend_limit` of an account. */
-export interface SpendLimitObject {
+interface SpendLimitObject {
   readonly limit: Money
   readonly spent: Money
   readonly period: { readonly from: string; readonly to: string }
   readonly soft_threshold_percent: number
 }
 
-export interface Spending {
+interface Spending {
   readonly limit: Money
   readonly spent: Money
   readonly period: SpendPeriod

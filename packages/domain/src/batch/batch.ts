@@ -18,7 +18,7 @@ export interface BatchCounts {
   readonly expired: number
 }
 
-export interface BatchObject {
+interface BatchObject {
   /** `bat_…` */
   readonly id: string
   readonly object: 'batch'

@@ -50,7 +50,7 @@ export interface PublicEvent<O extends object = object, T extends EventType = Ev
 export const eventIdOf = (subjectId: string, type: EventType): string => eventId(`${subjectId} ${type}`)
 
 /** An event as clients receive it. */
-export interface EventEnvelope<O extends object = object> {
+interface EventEnvelope<O extends object = object> {
   readonly id: string
   readonly object: 'event'
   readonly type: EventType

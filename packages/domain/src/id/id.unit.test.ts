@@ -80,7 +80,7 @@ describe('public ids', () => {
   })
 
   it.each(['', 'not a uuid', '01890a5dac96774bbcceb302099a8057', '01890a5d-ac96-774b-bcce-b302099a805g'])(
-    'are not made from what is no UUID: %s',
+    'are not made from an invalid UUID: %s',
     (uuid) => {
       expect(() => encodeId('msg', uuid)).toThrow(RangeError)
     },

@@ -81,7 +81,7 @@ describe('lifetimes', () => {
     ['service', 'silent', 24 * HOUR],
     ['otp', 'never_handed_over', 10_000],
     ['service', 'never_handed_over', 10_000],
-  ] as const)('before hand-over: %s, sandbox %s', (messageClass, scenario, lifetime) => {
+  ] as const)('before submit: %s, sandbox %s', (messageClass, scenario, lifetime) => {
     expect(expiresAt(DEFAULT_LIFETIMES, { class: messageClass, acceptedAt, scenario })).toBe(
       acceptedAt + lifetime,
     )

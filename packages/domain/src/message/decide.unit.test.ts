@@ -197,7 +197,7 @@ describe('a queued message', () => {
   })
 
   it.each([...answers, reportOfDelivery, readReceipt].map((command) => [command.type, command] as const))(
-    'has not been handed over, so %s is a mistake',
+    'has no claim, so %s is an error',
     (type, command) => {
       given(accepted).when(command).thenFails('NotHandedOver', { command: type, messageId })
     },
@@ -218,7 +218,7 @@ describe('a claimed message', () => {
   })
 
   it.each(['spam_filter_content', 'spam_filter_sender', 'operator_rejected'] as const)(
-    'is rejected at hand-over: %s, never sent',
+    'is rejected on submit with %s, without being sent',
     (reason) => {
       given(accepted, claimed()).when(rejection(reason)).then(rejected(reason))
     },
@@ -229,7 +229,7 @@ describe('a claimed message', () => {
     'recipient_nonexistent',
     'recipient_blocked',
     'delivery_failed',
-  ] as const)('is undelivered where the operator already knows: %s', (reason) => {
+  ] as const)('is undelivered if the operator answers with %s', (reason) => {
     given(accepted, claimed()).when(rejection(reason)).then(undelivered(reason))
   })
 
@@ -264,7 +264,7 @@ describe('a refused message', () => {
   })
 
   it.each(answers.map((command) => [command.type, command] as const))(
-    'has had its answer: %s is a mistake',
+    'already has an answer, so %s is an error',
     (_, command) => {
       given(accepted, claimed(), throttled()).when(command).thenFails('NotHandedOver')
     },
@@ -342,7 +342,7 @@ describe('a claim whose answer was lost', () => {
   })
 
   it.each(everyOutcome.map((outcome) => [outcome.status, outcome] as const))(
-    'is proven by a report (%s), which says sent first',
+    'is proven by a report (%s), which gives MessageSent first',
     (_, outcome) => {
       const end =
         outcome.status === 'delivered'
@@ -411,7 +411,7 @@ describe('a sent message', () => {
   })
 
   it('has the same state if only its re-appended fact is left', () => {
-    const carried: OpenMessageCarried = {
+    const reappended: OpenMessageCarried = {
       type: 'OpenMessageCarried',
       messageId,
       at,
@@ -422,9 +422,9 @@ describe('a sent message', () => {
       sentAt: ACCEPTED_AT + 30,
       reportDeadline: REPORT_DEADLINE,
     }
-    given(carried).when(reportOfDelivery).then(delivered)
-    given(carried).when(passDeadline(REPORT_DEADLINE)).then(expired('dlr_timeout_local', REPORT_DEADLINE))
-    given(carried)
+    given(reappended).when(reportOfDelivery).then(delivered)
+    given(reappended).when(passDeadline(REPORT_DEADLINE)).then(expired('dlr_timeout_local', REPORT_DEADLINE))
+    given(reappended)
       .when(handOver({ dedupes: true }))
       .thenFails('AlreadyHandedOver')
   })

@@ -8,7 +8,7 @@ export const DEFAULT_STOP_WORDS: ReadonlyArray<string> = ['СТОП', 'STOP', '�
 export const DEFAULT_START_WORDS: ReadonlyArray<string> = ['СТАРТ', 'START']
 
 /** The request that an inbound message expresses. */
-export type OptOutWord = 'stop' | 'start'
+type OptOutWord = 'stop' | 'start'
 
 /** The case-folded words of a deployment. No word is in both sets. */
 export interface OptOutVocabulary {

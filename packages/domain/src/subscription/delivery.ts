@@ -104,7 +104,7 @@ export interface DeliveryOutcome {
   readonly random: number
 }
 
-export interface DeliveryDecision {
+interface DeliveryDecision {
   readonly subscription: EndpointHealth
   readonly batch: BatchDeliveryState
   readonly action: HealthAction

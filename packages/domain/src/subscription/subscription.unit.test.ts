@@ -159,9 +159,9 @@ describe('a subscription', () => {
     let health: SubscriptionHealth = healthy
     let disabledAfter: number | null = null
     for (let i = 0; i < count; i++) {
-      const verdict = applyAttempt(health, { succeeded: false, at: Math.round((over * i) / (count - 1)) })
-      health = verdict.health
-      if (verdict.action === 'disable') disabledAfter ??= i + 1
+      const decision = applyAttempt(health, { succeeded: false, at: Math.round((over * i) / (count - 1)) })
+      health = decision.health
+      if (decision.action === 'disable') disabledAfter ??= i + 1
     }
     return { health, disabledAfter }
   }
@@ -244,12 +244,12 @@ describe('a subscription', () => {
         for (const [failed, later] of attempts) {
           at += later
           run = failed ? [...run, at] : []
-          const verdict = applyAttempt(health, { succeeded: !failed, at })
+          const decision = applyAttempt(health, { succeeded: !failed, at })
           const reached = run.length >= 20 && at - run[0]! >= HOUR
-          expect(verdict.action === 'disable').toBe(reached)
-          expect(verdict.health.consecutiveFailures).toBe(run.length)
+          expect(decision.action === 'disable').toBe(reached)
+          expect(decision.health.consecutiveFailures).toBe(run.length)
           if (reached) return
-          health = verdict.health
+          health = decision.health
         }
       }),
     )

@@ -9,17 +9,17 @@ export const SENDER_STATUSES = ['pending', 'registered', 'declined'] as const
 export type SenderStatus = (typeof SENDER_STATUSES)[number]
 
 /** 422 `template_not_found`: the account has no template of that name in this mode. */
-export class TemplateNotFound extends Data.TaggedError('TemplateNotFound')<{}> {
+class TemplateNotFound extends Data.TaggedError('TemplateNotFound')<{}> {
   readonly code = 'template_not_found'
   readonly param = 'template'
 }
 /** 422 `template_declined`: the operator's moderation declined it. */
-export class TemplateDeclined extends Data.TaggedError('TemplateDeclined')<{}> {
+class TemplateDeclined extends Data.TaggedError('TemplateDeclined')<{}> {
   readonly code = 'template_declined'
   readonly param = 'template'
 }
 /** 422 `template_not_approved`: moderation is not finished. */
-export class TemplateNotApproved extends Data.TaggedError('TemplateNotApproved')<{}> {
+class TemplateNotApproved extends Data.TaggedError('TemplateNotApproved')<{}> {
   readonly code = 'template_not_approved'
   readonly param = 'template'
 }
@@ -29,7 +29,7 @@ export class TemplateClassMismatch extends Data.TaggedError('TemplateClassMismat
   readonly param = 'template'
 }
 /** 422 `sender_not_registered`: the template's sender cannot be used. */
-export class SenderNotRegistered extends Data.TaggedError('SenderNotRegistered')<{}> {
+class SenderNotRegistered extends Data.TaggedError('SenderNotRegistered')<{}> {
   readonly code = 'sender_not_registered'
   readonly param = 'template'
 }

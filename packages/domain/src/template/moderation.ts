@@ -62,13 +62,13 @@ interface Named {
 }
 
 /** The template in its event. Events contain no texts. */
-export interface DecidedTemplate extends Named, ModerationState<TemplateStatus> {
+interface DecidedTemplate extends Named, ModerationState<TemplateStatus> {
   readonly class: MessageClass
   readonly sender: string
 }
 
 /** The sender in its event, without its registration data. */
-export interface DecidedSender extends Named, ModerationState<SenderStatus> {}
+interface DecidedSender extends Named, ModerationState<SenderStatus> {}
 
 /**
  * Makes the event of a decision at `at` (milliseconds since the epoch). A template can have several

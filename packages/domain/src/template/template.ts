@@ -10,7 +10,7 @@ import { countParts, type PartCount } from '../sms/sms.ts'
  * 422 `template_invalid`: a `{{` that begins no placeholder. `offset` is its position in UTF-16
  * code units.
  */
-export class TemplateInvalid extends Data.TaggedError('TemplateInvalid')<{ readonly offset: number }> {
+class TemplateInvalid extends Data.TaggedError('TemplateInvalid')<{ readonly offset: number }> {
   readonly code = 'template_invalid'
   readonly param = 'body'
 }

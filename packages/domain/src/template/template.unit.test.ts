@@ -238,7 +238,7 @@ describe('admitTemplate', () => {
     ['sender_not_registered', { ...good, senderStatus: 'pending' } as const, live],
     ['sender_not_registered', { ...good, senderStatus: 'declined' } as const, live],
     ['sender_not_registered', { ...good, senderStatus: 'declined' } as const, test],
-  ] as const)('else the first reason is told: %s', (code, candidate, send) => {
+  ] as const)('else reports the first failed check: %s', (code, candidate, send) => {
     expect(Result.getOrThrow(Result.flip(admitTemplate(candidate, send)))).toMatchObject({
       code,
       param: 'template',

@@ -19,7 +19,7 @@ const collecting = () => {
             for (const look of waiting) look(report)
           }
         }),
-      storeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
+      storeInbound: () => Effect.die(new Error('the sandbox has no inbound messages')),
     }),
   }
 }
@@ -127,7 +127,7 @@ describe('the sandbox after a restart', () => {
               refusals-- > 0
                 ? Effect.fail(new ReportsNotStored({ detail: 'down' }))
                 : Effect.sync(() => void taken.push(...reports)),
-            storeInbound: () => Effect.die(new Error('nobody writes to the sandbox')),
+            storeInbound: () => Effect.die(new Error('the sandbox has no inbound messages')),
           }),
         ),
       )

@@ -29,7 +29,7 @@ type Attributes = Readonly<Record<string, string | number | boolean>>
 /**
  * The data of an ended span. Times are milliseconds since the epoch with fractions (`Tracing.now`).
  */
-export interface EndedSpan {
+interface EndedSpan {
   readonly name: string
   readonly kind: keyof typeof KINDS
   readonly startedAt: number
