@@ -55,7 +55,7 @@ const prepared = (accepted: MessageAccepted, reference: string, recipient: strin
 })
 
 /** One shard with Kafka, operator and clock in memory. */
-export class StandaloneShard {
+class StandaloneShard {
   readonly shard: DispatcherShard
   now = Date.now()
   #log = 0
@@ -167,7 +167,7 @@ export const incoming = (record: OutgoingRecord, offset: number, now: number): I
 
 let made = 0
 /** `count` lane records, accepted now. */
-export const laneRecords = (count: number, now: number): ReadonlyArray<OutgoingRecord> =>
+const laneRecords = (count: number, now: number): ReadonlyArray<OutgoingRecord> =>
   Array.from({ length: count }, () => {
     const fact = accepted(made++)
     const messageId = newId('msg', now, randomBytes(10))
@@ -197,7 +197,7 @@ const costOf = (standalone: StandaloneShard, messages: number): number => {
   return (1000 * spent) / messages
 }
 
-export interface ShardCost {
+interface ShardCost {
   readonly few: number
   readonly many: number
   /** µs per message, the median of the rounds. */

@@ -14,7 +14,7 @@ export const PROGRAMS = [
 ] as const
 
 /** One entry of the lock, as far as it is looked at. */
-export interface LockEntry {
+interface LockEntry {
   readonly name?: string
   readonly version?: string
   readonly license?: string

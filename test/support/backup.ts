@@ -58,7 +58,7 @@ export const backUpDatabase = async (databaseUrl: string, to: string): Promise<v
 }
 
 /** A row of `command.sealing_keys`, which is all that opens what the topics hold. It is wrapped by the master key. */
-export type SealingKeyRow = Readonly<Record<string, string | number | Buffer | Date | null>>
+type SealingKeyRow = Readonly<Record<string, string | number | Buffer | Date | null>>
 
 export const readSealingKeys = async (databaseUrl: string): Promise<ReadonlyArray<SealingKeyRow>> => {
   const sql = openDatabase(databaseUrl)
@@ -87,7 +87,7 @@ const catalogue = topicCatalogue({ prefix: '', partitions: PARTITIONS, replicati
 /** Records of one append. */
 const CHUNK = 1000
 
-export type TopicCopies = ReadonlyMap<string, ReadonlyArray<IncomingRecord>>
+type TopicCopies = ReadonlyMap<string, ReadonlyArray<IncomingRecord>>
 
 /** Every record of every topic, in order within each partition. */
 export const readTopicCopies = async (brokers: ReadonlyArray<string>): Promise<TopicCopies> =>

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Agent, Headers, request } from 'undici'
 import type { Answer } from './client.ts'
 
-export interface Backend {
+interface Backend {
   readonly baseUrl: string
   /** `/readyz` of its admin listener. */
   readonly readyUrl: string

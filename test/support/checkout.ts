@@ -19,7 +19,7 @@ const KEPT = ['packages/store/migrations', 'packages/kafka/schemas']
 const WORKSPACES = ['packages', 'apps', 'infra']
 const WITHIN_MS = 60_000
 
-export interface Checkout {
+interface Checkout {
   readonly folder: string
   readonly revision: string
 }

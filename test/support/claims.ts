@@ -3,7 +3,7 @@ import { decodeFact } from '@hub/kafka'
 import { Result } from 'effect'
 import { readTopic } from './log.ts'
 
-export interface Claims {
+interface Claims {
   /** Messages with a claim. */
   readonly messages: number
   /** Messages claimed again although the first claim's outcome was in the log. Must be none. */

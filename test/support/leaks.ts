@@ -4,7 +4,7 @@
  */
 
 /** What to look for, in which of its disguises. */
-export interface Needle {
+interface Needle {
   readonly encoding: string
   readonly bytes: Buffer
   /** Letters count in either case. */

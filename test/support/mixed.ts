@@ -33,7 +33,7 @@ const SINGLES = 5
 
 const chance = (random: Random, percent: number): boolean => random.below(100) < percent
 
-export interface MixOptions {
+interface MixOptions {
   readonly random: Random
   readonly accounts: ReadonlyArray<Account>
   readonly messages: number

@@ -68,7 +68,7 @@ const TEMPLATES: ReadonlyArray<TemplateRow> = [
   { name: 'order_ready', class: 'service', body: 'Заказ {{order}} готов' },
 ]
 
-export interface OperatorOptions {
+interface OperatorOptions {
   /** Makes the clients of new accounts; `client` by default. */
   readonly connect?: (key: string) => Client
 }

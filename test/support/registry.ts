@@ -41,7 +41,7 @@ const unpacked = async (): Promise<string> => {
   return folder
 }
 
-export interface Registry {
+interface Registry {
   /** Of the interface that is compatible with Confluent's. */
   readonly url: string
   readonly stop: () => Promise<void>

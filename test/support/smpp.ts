@@ -12,7 +12,7 @@ import {
 import { eventually } from '@hub/testkit'
 import { Effect, Logger, Redacted, type Scope } from 'effect'
 
-export interface BoundOperator {
+interface BoundOperator {
   readonly operator: SmppOperator
   /** What it has reported, in order. */
   readonly reports: ReadonlyArray<OperatorReport>

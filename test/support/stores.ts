@@ -15,7 +15,7 @@ const bytesOf = (value: unknown): Buffer =>
     : Buffer.from(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
 
 /** Every column of every table of the hub's schemas, bytes as bytes. */
-export const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<Piece>> => {
+const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<Piece>> => {
   const sql = openDatabase(databaseUrl)
   try {
     const tables = await sql<{ schema: string; table: string }[]>`
@@ -44,7 +44,7 @@ const leavesOf = (value: unknown): ReadonlyArray<Buffer> => {
 }
 
 /** Every record of every topic: as it lies there, and what it says. */
-export const topicPieces = async (brokers: ReadonlyArray<string>): Promise<ReadonlyArray<Piece>> => {
+const topicPieces = async (brokers: ReadonlyArray<string>): Promise<ReadonlyArray<Piece>> => {
   const pieces: Array<Piece> = []
   for (const { topic } of topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 })) {
     for (const { id, key, traceparent, type, value } of await readTopic(brokers, topic)) {
@@ -78,7 +78,7 @@ const valueOf = (redis: Redis, key: string, type: string): Promise<unknown> => {
 }
 
 /** Every key of Redis and what it holds. */
-export const redisPieces = async (url: string): Promise<ReadonlyArray<Piece>> => {
+const redisPieces = async (url: string): Promise<ReadonlyArray<Piece>> => {
   const redis = new Redis(url)
   try {
     const pieces: Array<Piece> = []
@@ -93,7 +93,7 @@ export const redisPieces = async (url: string): Promise<ReadonlyArray<Piece>> =>
 }
 
 /** What the processes of the hub, and its servers, have written. The operator is not the hub: it knows numbers. */
-export const logPieces = (hub: TestHub): ReadonlyArray<Piece> =>
+const logPieces = (hub: TestHub): ReadonlyArray<Piece> =>
   readdirSync(hub.dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.log') && !entry.name.includes('operator'))
     // Kafka's own segments are called so, too: they are read as records.
@@ -102,7 +102,7 @@ export const logPieces = (hub: TestHub): ReadonlyArray<Piece> =>
     .map((file) => ({ where: `log ${file.slice(hub.dataDir.length + 1)}`, bytes: readFileSync(file) }))
 
 /** What the processes tell of themselves. */
-export const metricPieces = (hub: TestHub): Promise<ReadonlyArray<Piece>> =>
+const metricPieces = (hub: TestHub): Promise<ReadonlyArray<Piece>> =>
   Promise.all(
     Object.entries(hub.describe().metrics_urls).map(async ([app, url]) => ({
       where: `metrics of ${app}`,

@@ -40,7 +40,7 @@ export const runTool = async (
  * The folder of a tool in the cache, made by `install` in a folder that takes its place when it is complete. Answers why not, where
  * it cannot be made here: no index, no interpreter.
  */
-export const cachedTool = async (
+const cachedTool = async (
   name: string,
   install: (folder: string) => Promise<Output>,
 ): Promise<{ readonly folder: string } | { readonly missing: string }> => {

@@ -11,7 +11,7 @@ import { allEvents, type Answer, client, send } from './client.ts'
 import { readHandovers } from './handovers.ts'
 import type { Mode } from './operator.ts'
 
-export interface TrafficOptions {
+interface TrafficOptions {
   readonly post: (path: string, key: string, body: unknown) => Promise<Answer>
   readonly keys: Readonly<Record<Mode, string>>
   /** Sends a second, whatever the hub does: who writes to people does not slow down because a process is restarted. */

@@ -37,7 +37,7 @@ import { Stats } from './stats/stats.ts'
 import { Templates } from './templates/templates.ts'
 import { WebhookEndpoints } from './webhook-endpoints/webhook-endpoints.ts'
 
-export interface AppOptions {
+interface AppOptions {
   /** 0 selects a free port. */
   readonly port: number
   /** The public URL of the hub, such as `https://hub.example.com`. */

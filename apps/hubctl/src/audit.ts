@@ -12,9 +12,9 @@ import { explain } from './failure.ts'
 import { note } from './output.ts'
 
 /** Arguments and results as they are kept: no personal data. A recipient is named by their hash. */
-export type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
+type AuditFacts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
 
-export interface AuditEntry {
+interface AuditEntry {
   /** The words of the command: `keys issue`. */
   readonly command: string
   readonly arguments: AuditFacts

@@ -8,7 +8,7 @@ export const Changes = Context.Reference<string>('@hub/hubctl/Changes', { defaul
 /** For commands that only look. */
 export const NOTHING = 'Nothing.'
 
-export interface Guide<LA, LE, LR> {
+interface Guide<LA, LE, LR> {
   /** For the list of commands: a few words. */
   readonly short: string
   /** What it does, in sentences. */

@@ -41,7 +41,7 @@ export interface SenderRow extends Row {
 }
 
 /** Of all accounts, those of a status, oldest first: who has waited longest comes first. */
-export interface Wanted<Status> {
+interface Wanted<Status> {
   readonly account: string | null
   readonly mode: Mode | null
   readonly status: Status | null

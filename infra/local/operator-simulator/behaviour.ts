@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import { sandboxScenario } from '@hub/domain'
 
 /** How the id in a receipt relates to the one in the answer. */
-export const ID_FORMS = ['opaque', 'hexadecimal_answer'] as const
+const ID_FORMS = ['opaque', 'hexadecimal_answer'] as const
 /** Where a receipt says what it is about: in optional parameters, in its text, or in both. */
-export const RECEIPT_FORMS = ['both', 'text', 'parameters'] as const
+const RECEIPT_FORMS = ['both', 'text', 'parameters'] as const
 
 export interface Behaviour {
   /** From the submission to its report. */

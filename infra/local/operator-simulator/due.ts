@@ -1,6 +1,6 @@
 /** What is to be done at a time of its own, earliest first. */
 
-export interface DueQueue<A> {
+interface DueQueue<A> {
   readonly push: (at: number, item: A) => void
   /** Up to `limit` items whose time has come, removed. */
   readonly take: (now: number, limit: number) => ReadonlyArray<A>

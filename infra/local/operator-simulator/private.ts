@@ -4,7 +4,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-export interface Private {
+interface Private {
   /** What a message is known by: the same for the same number and text, and it tells neither. 64 hexadecimal digits. */
   readonly reference: (to: string, text: string) => string
   readonly seal: (text: string) => string

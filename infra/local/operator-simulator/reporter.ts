@@ -27,7 +27,7 @@ const render = ({ due, operator_id, reason, reference, status }: Report): object
   at: new Date(due).toISOString(),
 })
 
-export interface ReporterOptions {
+interface ReporterOptions {
   readonly operator: Operator
   readonly callbackUrl: string
   readonly secret: string

@@ -56,7 +56,7 @@ export interface HubDescription {
   readonly pids: Readonly<Record<string, number>>
 }
 
-export interface HubOptions {
+interface HubOptions {
   readonly settings: Settings
   /** Passed on to the apps, below what the hub decides itself. */
   readonly environment: Environment

@@ -7,7 +7,7 @@ import { findProgram } from './path.ts'
 import { Problem } from './problem.ts'
 
 /** Kafka 4 brokers are compiled for Java 17. */
-export const JAVA_MINIMUM = 17
+const JAVA_MINIMUM = 17
 
 export interface Java {
   readonly command: string

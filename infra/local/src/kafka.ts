@@ -22,7 +22,7 @@ export interface SecuredListener {
   readonly password: string
 }
 
-export interface KafkaOptions {
+interface KafkaOptions {
   readonly java: Java
   readonly jars: Jars
   /** Its data and configuration. */
@@ -49,7 +49,7 @@ const securedProperties = ({ cert, key, password, username }: SecuredListener) =
 })
 
 /** The broker's configuration. What is not said here is Kafka's default. */
-export const kafkaProperties = (options: {
+const kafkaProperties = (options: {
   readonly dir: string
   readonly port: number
   readonly controllerPort: number

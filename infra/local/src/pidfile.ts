@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-export interface ProcessIdentity {
+interface ProcessIdentity {
   readonly pid: number
   /** Opaque: equal for the same process, different for any other that ever has this id. */
   readonly began: string

@@ -39,7 +39,7 @@ interface User {
 }
 
 /** Where the parts of PostgreSQL are for a data folder. */
-export interface PostgresPlace {
+interface PostgresPlace {
   readonly dataDir: string
   readonly binaries: string
   readonly dir: string
@@ -82,7 +82,7 @@ const readPasswd = (): ReadonlyArray<string> => {
 }
 
 /** Whether everybody may pass through every folder down to a path; those that do not exist yet will be ours. */
-export const everybodyReaches = (path: string): boolean => {
+const everybodyReaches = (path: string): boolean => {
   for (let at = path; ; at = dirname(at)) {
     if (existsSync(at) && (statSync(at).mode & 0o001) === 0) return false
     if (at === dirname(at)) return true
@@ -232,7 +232,7 @@ const initialise = async (place: PostgresPlace): Promise<void> => {
   renameSync(aside, place.dir)
 }
 
-export interface PostgresOptions {
+interface PostgresOptions {
   readonly place: PostgresPlace
   readonly port: number
   readonly log: string

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { beganAt, isAlive, type PidFile, readPidFiles, removePidFile, writePidFile } from './pidfile.ts'
 import { Problem } from './problem.ts'
 
-export interface LaunchOptions {
+interface LaunchOptions {
   readonly name: string
   readonly command: string
   readonly args: ReadonlyArray<string>

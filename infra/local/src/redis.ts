@@ -44,7 +44,7 @@ export const findRedis = async (
   return target
 }
 
-export interface RedisOptions {
+interface RedisOptions {
   readonly command: string
   readonly dir: string
   readonly port: number

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, newId } from '@hub/domain'
 import { Problem } from './problem.ts'
 
-export interface AccountSecrets {
+interface AccountSecrets {
   /** UUID of the account. */
   readonly account: string
   readonly test: string

@@ -3,7 +3,7 @@ import { renameSync, rmSync } from 'node:fs'
 import { Problem } from './problem.ts'
 import { type Exit, type RunningProcess, until } from './processes.ts'
 
-export interface ServiceOptions {
+interface ServiceOptions {
   readonly name: string
   /** As people call it. */
   readonly title: string

@@ -8,7 +8,7 @@ import { Problem } from './problem.ts'
 export const ROOT = resolve(import.meta.dirname, '../../..')
 
 /** The protocol between the dispatcher and the operator simulator. */
-export const LIVE_OPERATORS = ['smpp', 'http'] as const
+const LIVE_OPERATORS = ['smpp', 'http'] as const
 export type LiveOperator = (typeof LIVE_OPERATORS)[number]
 const DEFAULT_LIVE_OPERATOR: LiveOperator = 'smpp'
 

@@ -7,9 +7,9 @@ import { join } from 'node:path'
 
 export const ROOT = join(import.meta.dirname, '../../..')
 
-export type MetricType = 'counter' | 'gauge' | 'histogram'
+type MetricType = 'counter' | 'gauge' | 'histogram'
 
-export interface MetricDefinition {
+interface MetricDefinition {
   readonly name: string
   readonly type: MetricType
   readonly help: string

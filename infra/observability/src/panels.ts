@@ -1,6 +1,6 @@
 /** Dashboards as data, and as what Grafana reads. */
 
-export interface Query {
+interface Query {
   /** PromQL. `$__rate_interval` is Grafana's, four scrapes at least. */
   readonly expr: string
   /** `{{label}}` stands for a label's value. */
@@ -10,9 +10,9 @@ export interface Query {
 }
 
 /** Grafana's names of units. */
-export type Unit = 'short' | 'reqps' | 's' | 'percentunit' | 'bytes' | 'ops' | 'dateTimeFromNow'
+type Unit = 'short' | 'reqps' | 's' | 'percentunit' | 'bytes' | 'ops' | 'dateTimeFromNow'
 
-export interface Panel {
+interface Panel {
   readonly title: string
   /** What it tells, and when to worry. */
   readonly about: string

@@ -13,14 +13,14 @@ const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1000
 
 /** What the appender asks and tells the owner of a record. It calls both functions synchronously. */
-export interface AppendCallbacks {
+interface AppendCallbacks {
   /** Whether the record is still wanted. The appender asks before every try. */
   readonly isWanted: () => boolean
   /** Kafka has acknowledged the record. The appender does not call it for an unwanted record. */
   readonly onAppended: (at: Position) => void
 }
 
-export interface Appender {
+interface Appender {
   /** Queues a record without blocking. Records land in the order of the calls. */
   readonly append: (record: OutgoingRecord, callbacks: AppendCallbacks) => void
   /** The produce loop. The owner of the appender must run it. */

@@ -12,7 +12,7 @@
  */
 
 /** The free room of each route. The cursor asks for every record, so both functions must be cheap. */
-export interface RouteShares {
+interface RouteShares {
   /** The share has no room for one more record. */
   readonly isFull: (route: string) => boolean
   /** The share has enough room to justify a reread. */

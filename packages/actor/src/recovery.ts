@@ -19,7 +19,7 @@ import type { Shard } from './shard.ts'
 /** Pause between two tries to fetch the committed offsets. */
 const LOCATE_PAUSE_MS = 200
 
-export interface RecoveryOptions<S> {
+interface RecoveryOptions<S> {
   readonly topics: TopicNames
   readonly member: string
   readonly now: () => number

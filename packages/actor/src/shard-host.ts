@@ -33,7 +33,7 @@ import type { Shard, ShardHandle } from './shard.ts'
 import { makeSupervisor } from './supervisor.ts'
 
 /** For metrics. */
-export interface HostObserver {
+interface HostObserver {
   readonly onRecovered: (recovery: {
     readonly shard: number
     readonly records: number
@@ -41,7 +41,7 @@ export interface HostObserver {
   }) => void
 }
 
-export interface ShardHostOptions<S extends Shard> {
+interface ShardHostOptions<S extends Shard> {
   readonly group: string
   readonly topics: TopicNames
   readonly memberFile?: string

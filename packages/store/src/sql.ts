@@ -66,7 +66,7 @@ const CONFLICT_TRIES = 3
 /** The deadline of a call that sets none. The contract promises clients an answer within 3 s. */
 const DEFAULT_DEADLINE = Duration.millis(2500)
 
-export interface SqlOptions {
+interface SqlOptions {
   readonly deadline?: Duration.Input
 }
 

@@ -8,7 +8,7 @@ import type { SecureContext } from 'node:tls'
 import { buildConnector } from 'undici'
 import type { AddressPolicyShape } from './address-policy.ts'
 
-export interface ConnectorOptions {
+interface ConnectorOptions {
   readonly policy: AddressPolicyShape
   readonly secureContext: SecureContext
   /** Timeout for opening a connection: no delivery waits longer than its deadline. */
@@ -16,7 +16,7 @@ export interface ConnectorOptions {
 }
 
 /** A connector for undici, with the number of its open sockets. */
-export interface SafeConnector {
+interface SafeConnector {
   readonly connect: buildConnector.connector
   readonly openSockets: () => number
 }

@@ -8,7 +8,7 @@ const TYPE_AAAA = 28
 /** The addresses of a name; `null`: no response. `asked` counts its queries, from 1. */
 export type Answer = (name: string, family: 4 | 6, asked: number) => ReadonlyArray<string> | null
 
-export interface DnsServer {
+interface DnsServer {
   /** `address:port`, for the resolver. */
   readonly address: string
   /** Queries for a name, both families together. */

@@ -20,7 +20,7 @@ export interface Code {
 /** A document of YAML, of which we look at a part. */
 export type Doc = Record<string, any>
 
-export const BASE = 'infra/k8s/base'
+const BASE = 'infra/k8s/base'
 export const OVERLAYS = ['small', 'large'] as const
 
 export const textOf = (path: string): string => readFileSync(join(ROOT, path), 'utf8')

@@ -9,7 +9,7 @@ import { appliedBy, readLive } from './live.ts'
 import { rebuild } from './rebuild.ts'
 import { readTopics } from './topics.ts'
 
-export interface Checked {
+interface Checked {
   /** A line each; see `compare.ts`. */
   readonly differences: ReadonlyArray<string>
   /** What was looked at. */
@@ -43,7 +43,7 @@ export const checkReadModels = async (hub: TestHub): Promise<Checked> => {
   }
 }
 
-export interface AtRest {
+interface AtRest {
   /** So many messages were accepted. */
   readonly accepted: number
   /** Whether what a crash left open must have been sealed, which takes over a minute. */

@@ -37,7 +37,7 @@ export const compareTable = (name: string, expected: Table, found: Table): Reado
 }
 
 /** The journal as `hub.webhooks.v1` has it: the same rows, each event's records all alike. */
-export const comparePublished = (
+const comparePublished = (
   webhooks: ReadonlyArray<TopicRecord>,
   journal: ReadonlyArray<JournalRow>,
 ): ReadonlyArray<string> => {

@@ -23,7 +23,7 @@ export interface MessageEvent {
 }
 
 /** The events of a message, in the order in which they must stand; a read receipt stands anywhere behind the first. */
-export interface MessageStory {
+interface MessageStory {
   readonly account: string
   readonly mode: string
   readonly changes: ReadonlyArray<MessageEvent>

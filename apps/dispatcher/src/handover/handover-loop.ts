@@ -50,7 +50,7 @@ export interface HandoverLoop {
   readonly inFlight: () => number
 }
 
-export interface HandoverLoopOptions {
+interface HandoverLoopOptions {
   readonly operators: ReadonlyArray<Operator>
   readonly shards: () => ReadonlyArray<DispatcherShard>
   readonly mayStart: () => boolean

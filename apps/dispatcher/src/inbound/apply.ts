@@ -21,7 +21,7 @@ type Content =
   | { readonly type: 'other' }
   | { readonly type: 'unreadable' }
 
-export interface ApplyInboundOptions {
+interface ApplyInboundOptions {
   readonly vocabulary: OptOutVocabulary
   readonly shards: () => ReadonlyArray<DispatcherShard>
   readonly metrics: Metrics

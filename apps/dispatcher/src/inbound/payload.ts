@@ -36,7 +36,7 @@ const Payload = Schema.fromJsonString(
 const decodePayload = Schema.decodeUnknownResult(Payload)
 
 /** The content of `InboundMessageReceived.sealed` before encryption. */
-export interface InboundPayload {
+interface InboundPayload {
   readonly from: string
   readonly text: string
   readonly at: number

@@ -4,7 +4,7 @@ import { Context, type Effect } from 'effect'
 import type { KnownMessage } from '../shard/message.ts'
 
 /** Was this message handed over or finished before? The answer counts from these offsets on. */
-export interface HandedOverQuestion {
+interface HandedOverQuestion {
   /** `msg_…` */
   readonly id: string
   readonly shard: number
@@ -26,7 +26,7 @@ export interface ReportQuestion {
 }
 
 /** The same question, for an answer that counts from this log offset on. */
-export interface ReportedOnQuestion extends ReportQuestion {
+interface ReportedOnQuestion extends ReportQuestion {
   readonly shard: number
   /** The projector must have applied all log records before this offset. */
   readonly logOffset: number

@@ -19,7 +19,7 @@ import type { LiveOperator } from './live-operator.ts'
 /** The queue of live messages without a configured operator. No fact contains this name. */
 const NO_OPERATOR = 'none'
 
-export interface Operators {
+interface Operators {
   readonly byName: ReadonlyMap<string, Operator>
   /** The name of the operator for each mode. */
   readonly ofMode: Readonly<Record<Mode, string>>

@@ -16,7 +16,7 @@ import { KnownMessages } from '../lookup/known-messages.port.ts'
 import type { Metrics } from '../metrics.ts'
 import { makeReportKeys } from './report-keys.ts'
 
-export interface ReportSinkOptions {
+interface ReportSinkOptions {
   readonly topics: TopicNames
   /** The secret of the recipient hashes. */
   readonly hashSecret: Redacted.Redacted<string>

@@ -38,7 +38,7 @@ export type Preparation =
   | { readonly type: 'impossible' }
 
 /** What a shard needs of its process. */
-export interface ShardEnvironment {
+interface ShardEnvironment {
   readonly topics: TopicNames
   readonly limits: ShardLimits
   readonly memoryBudget: MemoryBudget

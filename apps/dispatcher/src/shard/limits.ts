@@ -85,7 +85,7 @@ export const REMEMBERED_BYTES = 260
 /** The memory that a queued message takes in addition to its encrypted payload. */
 export const ENVELOPE_BYTES = 512
 
-export interface MemoryUse {
+interface MemoryUse {
   readonly open: number
   readonly finished: number
   readonly budget: MemoryBudget | undefined

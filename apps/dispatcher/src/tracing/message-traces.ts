@@ -33,7 +33,7 @@ interface Traced {
 }
 
 /** The end of a submit. */
-export interface SubmitTrace {
+interface SubmitTrace {
   readonly messageId: string
   readonly class: MessageClass
   readonly mode: 'live' | 'test'

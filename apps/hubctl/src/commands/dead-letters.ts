@@ -28,7 +28,7 @@ import { limitFlag } from '../words.ts'
 const EXAMPLE = 'hub.messages.v1.dead-letter/3/17'
 
 /** Where a dead letter is: the topic, the partition and the offset. */
-export const parsePlace = (text: string): Position | null => {
+const parsePlace = (text: string): Position | null => {
   const [, topic, partition, offset] = /^([A-Za-z0-9._-]{1,249})\/(\d{1,5})\/(\d{1,15})$/u.exec(text) ?? []
   return topic === undefined ? null : { topic, partition: Number(partition), offset: Number(offset) }
 }

@@ -195,7 +195,7 @@ const IMPORT_AT_ONCE = 5000
 /** Lines that are named where a list is refused. */
 const LINES_NAMED = 20
 
-export interface ParsedList {
+interface ParsedList {
   readonly numbers: ReadonlyArray<string>
   /** Lines that hold no number, counted from 1. */
   readonly bad: ReadonlyArray<number>

@@ -11,7 +11,7 @@ import { explain } from '../failure.ts'
 export type Verdict = 'well' | 'note' | 'ill' | 'unknown'
 
 /** What a program wants to know of a finding, beside its sentence. */
-export type Facts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
+type Facts = Readonly<Record<string, string | number | boolean | null | ReadonlyArray<string>>>
 
 export interface Finding {
   readonly subject: string

@@ -8,7 +8,7 @@ import { Clock, Duration, Effect, Layer, Redacted } from 'effect'
 import { CLIENT } from '../connect.ts'
 import { type Check, DEADLINE, ill, note, type Outcome, well } from './check.ts'
 
-export const POSTGRESQL = 'PostgreSQL'
+const POSTGRESQL = 'PostgreSQL'
 export const MIGRATIONS = 'migrations'
 export const REDIS = 'Redis'
 export const KAFKA = 'Kafka'

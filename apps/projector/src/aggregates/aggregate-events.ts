@@ -16,7 +16,7 @@ export interface ClosedBatch extends BatchTally {
 }
 
 /** A batch that this transaction may close, with the owner of its journal. */
-export interface ClosingCandidate {
+interface ClosingCandidate {
   readonly batch: string
   readonly account: string
   readonly mode: Mode
@@ -35,7 +35,7 @@ export const closingCandidates = (
 ]
 
 /** An account and a period to which a transaction adds charges. */
-export interface ChargedPeriod {
+interface ChargedPeriod {
   readonly account: string
   readonly period: string
   readonly currency: string

@@ -8,7 +8,7 @@ import { type BatchSealed, decodeRecord, type IncomingRecord } from '@hub/kafka'
 import { Result } from 'effect'
 
 /** What a record means to the projection. */
-export type DecodedRecord =
+type DecodedRecord =
   | { readonly kind: 'fact'; readonly fact: MessageFact }
   /** A new owner of the shard: later facts with a lower epoch are void. */
   | { readonly kind: 'fence'; readonly epoch: number }

@@ -84,7 +84,7 @@ export const decodeBatch = (batch: TransactionBatch, rejected: RejectedRecords):
   return { advances, facts: [...accepted, ...logFacts], accepted, seals, invalid, traced }
 }
 
-export interface ApplyOptions {
+interface ApplyOptions {
   /** The consumer group, as an attribute of traces. */
   readonly group: string
   readonly topics: TopicNames
@@ -95,7 +95,7 @@ export interface ApplyOptions {
 }
 
 /** `abandoned`: `isWanted` became false. `superseded`: another member owns a partition. */
-export type ApplyResult = 'applied' | 'superseded' | 'abandoned'
+type ApplyResult = 'applied' | 'superseded' | 'abandoned'
 
 /** A dead letter must be in Kafka before its partition continues. No client waits for it. */
 const DEAD_LETTER_DEADLINE_MS = 5000

@@ -15,7 +15,7 @@ export interface Membership {
 }
 
 /** A checkpoint that this member owns. */
-export interface AcquiredPartition {
+interface AcquiredPartition {
   /** The topic in Kafka. */
   readonly source: string
   readonly checkpoint: Checkpoint

@@ -28,7 +28,7 @@ import { MAX_BATCH_RECORDS, Worker } from './worker.ts'
 /** The group name without the prefix of the deployment. */
 export const GROUP = 'hub.projector'
 
-export interface ProjectorOptions {
+interface ProjectorOptions {
   /** `HUB_TOPIC_PREFIX`: of topics and group. */
   readonly prefix: string
   /** The number of partitions of each topic. */

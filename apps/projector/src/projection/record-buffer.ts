@@ -61,7 +61,7 @@ export const bisect = (batch: TransactionBatch): readonly [TransactionBatch, Tra
 
 const keyOf = (source: string, partition: number) => `${source}/${partition}`
 
-export type IngestResult =
+type IngestResult =
   | 'buffered'
   /** The member does not own the partition. Its owner reads the records from the checkpoint. */
   | 'not_owned'

@@ -22,7 +22,7 @@ import { type RebuildLease, renewLease } from '../tables/rebuilds.ts'
 import { type Bounds, isFrom } from './horizon.ts'
 
 /** What the records of a batch mean for the tables of the rebuild. */
-export interface RebuildBatch {
+interface RebuildBatch {
   readonly advances: ReadonlyArray<CheckpointAdvance>
   readonly facts: ReadonlyArray<MessageFact>
   readonly seals: ReadonlyArray<BatchSealed>
@@ -59,7 +59,7 @@ const write = (q: Queries, changes: Changes, seals: ReadonlyArray<BatchSealed>) 
  * `lost`: another projector has the lease, or the rebuild has ended. `moved`: the checkpoints are
  * not those from which the batch was read. Both change nothing.
  */
-export type FoldResult = 'folded' | 'lost' | 'moved'
+type FoldResult = 'folded' | 'lost' | 'moved'
 
 export const foldBatch = (
   lease: RebuildLease,

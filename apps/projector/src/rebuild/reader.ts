@@ -20,7 +20,7 @@ export interface RebuildReaderOptions {
 }
 
 /** The offsets that a partition contains. */
-export interface PartitionRange {
+interface PartitionRange {
   /** The topic without the prefix of the deployment. */
   readonly topic: string
   readonly partition: number

@@ -37,7 +37,7 @@ import {
   swapTables,
 } from './swap.ts'
 
-export interface RebuildDependencies {
+interface RebuildDependencies {
   readonly lease: RebuildLease
   readonly reader: RebuildReader
   readonly horizon: Horizon

@@ -26,7 +26,7 @@ import { type Horizon, horizonOf } from './horizon.ts'
 import { keyOf, makeRebuildReader, type RebuildReader, type RebuildReaderOptions } from './reader.ts'
 import { awaitOpen, makeRebuild, RebuildLost, withLease } from './rebuild.ts'
 
-export interface RebuildOptions extends RebuildReaderOptions {
+interface RebuildOptions extends RebuildReaderOptions {
   /** Records of one transaction at most. */
   readonly maxBatchRecords?: number
 }

@@ -3,7 +3,7 @@ import { type Queries, ReadCheckpoints, type SqlFragment } from '@hub/store'
 import { type ReadSchema, tableIn } from './read-schema.ts'
 
 /** A partition. The topic has no deployment prefix, which may change. */
-export interface TopicPartition {
+interface TopicPartition {
   readonly topic: string
   readonly partition: number
 }

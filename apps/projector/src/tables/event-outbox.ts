@@ -11,7 +11,7 @@ export const insertOutboxRow = async (q: Queries, records: Buffer): Promise<stri
 export const deleteOutboxRows = (q: Queries, ids: ReadonlyArray<string>) =>
   q`DELETE FROM read.event_outbox WHERE id = ANY (${[...ids]}::bigint[])`
 
-export interface OutboxStatus {
+interface OutboxStatus {
   readonly rows: number
   /** Rows that are at least `olderThanMs` old. */
   readonly olderRows: number

@@ -4,7 +4,7 @@ import { CommandErasures, type Queries, sqlArray, sqlBytesArray } from '@hub/sto
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
 import { messageUuid } from './read-schema.ts'
 
-export interface PersonalDataRow {
+interface PersonalDataRow {
   readonly fact: MessageAccepted
   readonly data: EncryptedPersonalData
 }

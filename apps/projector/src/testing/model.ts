@@ -258,7 +258,7 @@ export const interleave = (
   return batches
 }
 
-export const repeatsArbitrary = fc.array(fc.tuple(fc.nat(50), fc.nat(20)), { maxLength: 8 })
+const repeatsArbitrary = fc.array(fc.tuple(fc.nat(50), fc.nat(20)), { maxLength: 8 })
 export const streamsArbitrary = fc.record({
   histories: fc.tuple(
     messageHistoryArbitrary(idOf(1)),

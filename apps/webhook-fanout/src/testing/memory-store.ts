@@ -51,7 +51,7 @@ interface MemorySubscription {
 }
 
 /** A row of the delivery log. */
-export interface LogRow {
+interface LogRow {
   readonly endpoint: string
   readonly batch: string
   readonly attempt: number
@@ -73,7 +73,7 @@ const CONNECTION_LOST = new StorageUnavailable({
   detail: 'the test crashed PostgreSQL',
 })
 
-export interface MemoryStoreOptions {
+interface MemoryStoreOptions {
   readonly settings: Settings
   /** In [0, 1). */
   readonly random: () => number

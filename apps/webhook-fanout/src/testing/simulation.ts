@@ -26,7 +26,7 @@ import { MemoryStore, type Step } from './memory-store.ts'
 export type ReceiverMode = 'up' | 'down' | 'hung' | 'picky'
 
 /** A request that a receiver got. */
-export interface ReceivedRequest {
+interface ReceivedRequest {
   readonly endpoint: string
   /** `evb_…` */
   readonly batch: string

@@ -16,7 +16,7 @@ import { DATE_PATTERN, TIMESTAMP_PATTERN } from '../limits.ts'
 import { AT, atLeast, constant, DOCS, REQUEST_ID } from './fields.ts'
 
 /** The reason codes of all statuses. New ones may be added. */
-export const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
+const REASON_CODES = [...UNDELIVERED_REASONS, ...REJECTED_REASONS, ...EXPIRED_REASONS] as const
 
 /** UTC, ISO 8601 with milliseconds and a trailing Z. */
 export const Timestamp = Schema.String.check(Schema.isPattern(TIMESTAMP_PATTERN)).annotate({

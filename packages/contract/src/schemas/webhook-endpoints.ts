@@ -108,10 +108,10 @@ export const DeletedWebhookEndpoint = Schema.Struct({
 })
 export type DeletedWebhookEndpoint = typeof DeletedWebhookEndpoint.Type
 
-export const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
+const DELIVERY_STATUSES = ['succeeded', 'failed'] as const
 
 /** Why an attempt failed, or a batch was given up. */
-export const DELIVERY_REASONS = [
+const DELIVERY_REASONS = [
   'http_status',
   'timeout',
   'connection_refused',

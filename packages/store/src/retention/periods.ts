@@ -24,14 +24,14 @@ export const operatorIdsCutoff = (now: number): number => now - 90 * DAY
  * Days of the ledger. Reads use the ledger until the projector has applied a message, and the
  * reconciler looks one day back. So the projector may be down for a long weekend.
  */
-export const LEDGER_DAYS = 4
+const LEDGER_DAYS = 4
 
 /**
  * Days after which a day of the ledger is dropped although the read models lack some of its
  * messages. Their lifetime ended on the first day, and a projector that is down for so long has
  * been noticed.
  */
-export const LEDGER_FORCED_DAYS = 30
+const LEDGER_FORCED_DAYS = 30
 
 export const ledgerCutoff = (now: number): number => now - LEDGER_DAYS * DAY
 export const ledgerForcedCutoff = (now: number): number => now - LEDGER_FORCED_DAYS * DAY

@@ -11,7 +11,7 @@ import type { Queries } from '../../pool.ts'
 import type { SqlFragment } from '../../sql.ts'
 import { uuidOf } from '../../uuid.ts'
 
-export interface AccountPeriod {
+interface AccountPeriod {
   readonly account: string
   readonly period: string
 }

@@ -22,7 +22,7 @@ export interface StatsSum {
 }
 
 /** Both days (`2026-11-21`, UTC) are included. */
-export interface StatsPeriod {
+interface StatsPeriod {
   readonly account: string
   readonly mode: Mode
   readonly currency: string

@@ -138,7 +138,7 @@ export const readPage = async (
   }
 }
 
-export interface StoredEvent {
+interface StoredEvent {
   /** UUID. */
   readonly id: string
   readonly sequence: number
@@ -148,7 +148,7 @@ export interface StoredEvent {
 }
 
 /** Which part of a journal to read: `createdUntil` is inclusive. */
-export interface JournalRange {
+interface JournalRange {
   readonly afterSequence: number
   readonly createdUntil: Date
   readonly limit: number

@@ -11,14 +11,14 @@ import type { Queries } from '../../pool.ts'
  */
 const SHARED_IDS = 100
 
-export interface OperatorIdQuestion {
+interface OperatorIdQuestion {
   readonly operator: string
   readonly operatorId: string
   /** The recipient hash, or `null` if it is unknown. */
   readonly recipient: string | null
 }
 
-export interface OperatorIdMatch {
+interface OperatorIdMatch {
   readonly operator: string
   readonly operator_id: string
   /** The recipient of the question. */
