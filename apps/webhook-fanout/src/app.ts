@@ -21,7 +21,7 @@ interface FanoutOptions {
   readonly memberFile?: string
 }
 
-/** Redeliveries are rare, and nobody waits for one by the second. */
+/** Redeliveries are rare and not urgent. */
 const REDELIVERIES_EVERY = '2 seconds'
 const GAUGES_EVERY = '1 second'
 /** For gauges that need a query to PostgreSQL or Kafka. */

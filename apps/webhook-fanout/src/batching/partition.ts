@@ -73,7 +73,7 @@ export interface Partition {
   readonly report: (subscription: Subscription, outcome: Outcome) => void
   /** Stores batches and records outcomes; fails when another process owns the partition. */
   readonly run: Effect.Effect<never, PartitionLost>
-  /** Aborts everything. Synchronous, so that nothing goes on after the partition was given away. */
+  /** Aborts all attempts, synchronously: the partition may have a new owner. */
   readonly close: () => void
 }
 

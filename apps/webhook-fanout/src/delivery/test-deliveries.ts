@@ -1,8 +1,8 @@
 /**
  * Test deliveries (`POST …/test`): command-api inserts a request in PostgreSQL, and the first
  * process of the fan-out that finds it makes the attempt at once. A test delivery changes neither
- * queue, endpoint health nor journal, so any process may make it, whoever owns the partition.
- * Source: contract, Webhook subscription; docs/decisions/0011.
+ * queue, endpoint health nor journal, so any process may make it, not only the owner of the
+ * partition. Source: contract, Webhook subscription; docs/decisions/0011.
  */
 import { AttemptNotMade, WebhookClient } from '@hub/webhooks'
 import { Effect, FiberSet, Metric } from 'effect'
