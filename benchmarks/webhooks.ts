@@ -9,7 +9,7 @@ import { decodeId, eventId, type Mode, toTimestamp } from '@hub/domain'
 import { EventLog, eventRecordedRecord, layerEventLog, topicNames } from '@hub/kafka'
 import { startStack } from '../test/support/hub.ts'
 import { Effect } from 'effect'
-import { FANOUT_PARTITIONS, makeFanoutWorld, type Servers } from '../test/support/fanout.ts'
+import { FANOUT_PARTITIONS, startFanoutFixture, type Servers } from '../test/support/fanout.ts'
 import { median, percentile } from './numbers.ts'
 import type { Posted, PosterPlan } from './poster.ts'
 import type { ReceiverPlan, Seen } from './receiver.ts'
@@ -97,7 +97,7 @@ const costText = ({ fanout, postgres, receiver }: Cost): string =>
   `${fanout.toFixed(0)} µs in the fan-out, ${postgres.toFixed(0)} in PostgreSQL, ${receiver.toFixed(0)} in the receiver`
 
 export const measureWebhooks = async (servers: Servers, say: (line: string) => void): Promise<Section> => {
-  const fanout = await makeFanoutWorld(servers)
+  const fanout = await startFanoutFixture(servers)
   const { authority, prefix, sql } = fanout
   const { child: receiver, first: port } = await startProcess<number>(
     'receiver.ts',

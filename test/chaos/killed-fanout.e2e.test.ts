@@ -7,7 +7,7 @@ import { statusResponse, eventually, tlsReceiver, type TlsReceiver } from '@hub/
 import { startStack, type TestStack } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type FanoutWorld, makeFanoutWorld } from '../support/fanout.ts'
+import { type FanoutFixture, startFanoutFixture } from '../support/fanout.ts'
 
 const BATCHES = 10_000
 /** The numbers of deliveries at which the process is killed. */
@@ -23,20 +23,20 @@ const REPEATED_AT_MOST = 300
 const RECOVERED_WITHIN_MS = 15_000
 
 let stack: TestStack
-let world: FanoutWorld
+let hub: FanoutFixture
 let receiver: TlsReceiver
 const scope = Effect.runSync(Scope.make())
 
 beforeAll(async () => {
   stack = await startStack()
-  world = await makeFanoutWorld(stack)
-  const certificate = await world.authority.issue(['127.0.0.1'])
+  hub = await startFanoutFixture(stack)
+  const certificate = await hub.authority.issue(['127.0.0.1'])
   receiver = await Effect.runPromise(
     Scope.provide(tlsReceiver(certificate, { respond: statusResponse(200) }), scope),
   )
 })
 afterAll(async () => {
-  await world?.stop()
+  await hub?.stop()
   await Effect.runPromise(Scope.close(scope, Exit.void))
   await stack?.stop()
 })
@@ -47,7 +47,7 @@ const received = (atLeast: number): Promise<unknown> =>
 const drained = () =>
   eventually(
     async () => {
-      const [row] = await world.sql<{ pending: number }[]>`
+      const [row] = await hub.sql<{ pending: number }[]>`
         SELECT count(*)::integer AS pending FROM webhooks.batches`
       return row?.pending === 0
     },
@@ -56,7 +56,7 @@ const drained = () =>
 
 /** How often partitions were acquired, over all partitions. */
 const acquisitions = async (): Promise<number> => {
-  const [row] = await world.sql<{ epochs: number }[]>`
+  const [row] = await hub.sql<{ epochs: number }[]>`
     SELECT sum(epoch)::integer AS epochs FROM webhooks.positions`
   return row?.epochs ?? 0
 }
@@ -65,7 +65,7 @@ const eventOf = (body: Buffer): string => (JSON.parse(body.toString('utf8')) as 
 
 /** The delivery log of a subscription, and its consecutive failures. */
 const logOf = async (endpoint: string) => {
-  const [log] = await world.sql<{ lines: number; batches: number; failures: number }[]>`
+  const [log] = await hub.sql<{ lines: number; batches: number; failures: number }[]>`
     SELECT count(*)::integer AS lines, count(DISTINCT a.batch_id)::integer AS batches, max(e.consecutive_failures)::integer AS failures
       FROM webhooks.attempts a JOIN webhooks.endpoints e ON e.id = a.endpoint_id WHERE e.id = ${decodeId('we', endpoint)}`
   return log
@@ -73,13 +73,13 @@ const logOf = async (endpoint: string) => {
 
 describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
   it('loses none, repeats few, and the next process continues', async () => {
-    const { endpoint } = await world.subscribe(receiver.url())
-    await world.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
-    await world.start()
+    const { endpoint } = await hub.subscribe(receiver.url())
+    await hub.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
+    await hub.start()
     for (const at of KILL_AT) {
       await received(at)
-      await world.kill('SIGKILL')
-      await world.start()
+      await hub.kill('SIGKILL')
+      await hub.start()
     }
     await drained()
 
@@ -108,12 +108,12 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
   })
 
   it('of PostgreSQL loses nothing and repeats nothing', async () => {
-    await world.kill('SIGTERM')
+    await hub.kill('SIGTERM')
     const before = receiver.received.length
     const deliveries = () => receiver.received.slice(before)
-    const { endpoint } = await world.subscribe(receiver.url())
-    await world.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
-    await world.start()
+    const { endpoint } = await hub.subscribe(receiver.url())
+    await hub.fillBacklog({ endpoint, batches: BATCHES, events: 1 })
+    await hub.start()
     const crashes = 3
     let acquiredBefore = 0
     for (let crash = 1; crash <= crashes; crash++) {
@@ -122,10 +122,10 @@ describe(`kill -9 in the middle of ${BATCHES} batches of one event`, () => {
       if (crash === 1) acquiredBefore = await acquisitions()
       // When one server process is killed, PostgreSQL ends all of them and loses their shared
       // memory.
-      const [backend] = await world.sql<{ pid: number }[]>`
+      const [backend] = await hub.sql<{ pid: number }[]>`
         SELECT pid FROM pg_stat_activity WHERE application_name = 'hub-webhook-fanout' LIMIT 1`
       process.kill(backend!.pid, 'SIGKILL')
-      await eventually(async () => (await world.sql`SELECT 1`).length === 1, {
+      await eventually(async () => (await hub.sql`SELECT 1`).length === 1, {
         withinMs: 30_000,
         everyMs: 50,
       })

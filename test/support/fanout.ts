@@ -1,6 +1,6 @@
 /**
- * A webhook fan-out of one's own: the process as it is deployed, on a database and topics that nobody else uses, with subscriptions and
- * backlogs put where the rest of the hub would have left them.
+ * A fixture with the fan-out process as it is deployed, on its own database and topics. Tests insert
+ * the subscriptions and backlogs that the other apps would create.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -22,7 +22,7 @@ const MASTER_KEY = randomBytes(32).toString('base64')
 
 export interface Servers {
   readonly brokers: ReadonlyArray<string>
-  /** A database from which others may be created. */
+  /** A database whose user may create others. */
   readonly adminDatabaseUrl: string
 }
 
@@ -34,26 +34,29 @@ export interface Backlog {
   readonly events: number
 }
 
-export interface FanoutWorld {
+export interface FanoutFixture {
   readonly sql: Sql
   readonly prefix: string
   readonly authority: CertificateAuthority
-  /** Stores a subscription in test mode, of an account of its own or of one (`acc_…`) that has others; found by the next start. */
+  /**
+   * Stores a subscription in test mode, of a new account or of a given one (`acc_…`). The next start
+   * of the process finds it.
+   */
   readonly subscribe: (
     url: string,
     of?: string,
   ) => Promise<{ readonly account: string; readonly endpoint: string }>
   /**
-   * Queues batches that are due now, as if events had become them one after the other. Event ids are `evt_` and the place of the event,
-   * from 1, in 26 digits.
+   * Stores batches that are due now. Event ids are `evt_` and the number of the event, from 1, in 26
+   * digits.
    */
   readonly fillBacklog: (backlog: Backlog) => Promise<void>
-  /** Starts the process, with flags for Node such as `--cpu-prof`, and waits until it is ready. */
+  /** Starts the process, with flags for Node, and waits until it is ready. */
   readonly start: (flags?: ReadonlyArray<string>) => Promise<void>
   readonly pid: () => number
-  /** Signals it and waits until it is gone. */
+  /** Sends a signal and waits until the process has ended. */
   readonly kill: (signal: 'SIGTERM' | 'SIGKILL') => Promise<void>
-  /** Ends the process and removes everything. */
+  /** Ends the process, and removes the database and the files. */
   readonly stop: () => Promise<void>
 }
 
@@ -66,14 +69,14 @@ const freePort = (): Promise<number> =>
     })
   })
 
-/** Some 330 characters, as an event of a message has; `n` is its place. */
+/** About 330 characters, like an event of a message; `n` is its number. */
 const EVENT = `
   '{"id":"evt_' || lpad(n::text, 26, '0') || '","object":"event","type":"message.delivered","created_at":"2026-11-21T09:30:01.260Z",'
   || '"mode":"test","data":{"object":{"id":"msg_' || lpad(n::text, 26, '0') || '","object":"message","status":"delivered","final":true,'
   || '"class":"service","reason_code":null,"client_ref":"order-' || n || '","batch":null,"template":"order_ready",'
   || '"created_at":"2026-11-21T09:30:00.100Z","parts":1,"price":{"amount":"1.50","currency":"RUB"}}}}'`
 
-export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> => {
+export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixture> => {
   const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'fanout-'))
   const authority = await makeCertificateAuthority()
   const caFile = join(dir, 'ca.pem')
@@ -131,7 +134,7 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
         HUB_TOPIC_PREFIX: prefix,
         HUB_PARTITIONS: String(FANOUT_PARTITIONS),
         HUB_MASTER_KEY: MASTER_KEY,
-        HUB_NUMBER_HASH_SECRET: 'nobody hashes a number here, in no case',
+        HUB_NUMBER_HASH_SECRET: 'this process hashes no phone numbers',
         HUB_ADMIN_PORT: String(adminPort),
         HUB_DATA_DIR: dir,
         HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1',
@@ -141,9 +144,10 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
     child = running
     await eventually(
       async () => {
-        if (running.exitCode !== null) throw new Error(`the fan-out ended; see ${join(dir, 'fanout.log')}`)
+        if (running.exitCode !== null)
+          throw new Error(`the fan-out process ended; read ${join(dir, 'fanout.log')}`)
         const { status } = await fetch(`http://127.0.0.1:${adminPort}/readyz`)
-        if (status !== 200) throw new Error(`/readyz says ${status}`)
+        if (status !== 200) throw new Error(`/readyz returned ${status}`)
         return true
       },
       { withinMs: 60_000, everyMs: 50 },
@@ -190,7 +194,7 @@ export const makeFanoutWorld = async (servers: Servers): Promise<FanoutWorld> =>
     kill,
     pid: () => {
       const pid = child?.pid
-      if (pid === undefined) throw new Error('the fan-out does not run')
+      if (pid === undefined) throw new Error('call start() first: the fan-out process does not run')
       return pid
     },
     stop: async () => {
