@@ -6,7 +6,7 @@ import { Config, Duration, Result } from 'effect'
 import { networksFrom } from './access/client-address.ts'
 
 const trustedProxies = refineSetting(settings.trustedProxies, (entries) =>
-  Result.mapError(networksFrom(entries.join(',')), () => 'holds something that is no network'),
+  Result.mapError(networksFrom(entries.join(',')), () => 'contains an entry that is not a network'),
 )
 
 /** The certificate files; `null` for plain HTTP. The settings catalogue refuses one file without the other. */

@@ -55,8 +55,8 @@ describe('the configuration', () => {
       assert.deepStrictEqual(
         mistakes.map(({ problem, variable }) => `${variable} ${problem}`),
         [
-          'HUB_TRUSTED_PROXIES holds something that is no network',
-          'HUB_WEBHOOK_ALLOWED_HOSTS holds something that is neither a host name nor an address',
+          'HUB_TRUSTED_PROXIES contains an entry that is not a network',
+          'HUB_WEBHOOK_ALLOWED_HOSTS contains an entry that is neither a host name nor an address',
         ],
       )
     }),
