@@ -1,12 +1,10 @@
 /** Decisions of the operator about templates and senders, written down: the row and the event that tells it are one transaction. */
 import {
   type ModerationState,
-  decodeId,
   encodeId,
   type MessageClass,
   type Mode,
   moderateTemplate,
-  type PublicEvent,
   moderateSender,
   senderDecided,
   type SenderStatus,
@@ -14,7 +12,7 @@ import {
   type TemplateStatus,
   type ModerationDecision,
 } from '@hub/domain'
-import { type Queries, Sql } from '@hub/store'
+import { CommandEventInbox, Sql } from '@hub/store'
 import { Clock, Effect } from 'effect'
 import { refused } from './failure.ts'
 import type { Id } from './words.ts'
@@ -81,12 +79,6 @@ export const findSenders = Effect.fnUntraced(function* (
   )
 })
 
-/** Leaves an event where a projector finds it. To be called in the transaction of what it tells. See docs/decisions/0011. */
-const leaveEvent = (q: Queries, row: Row, event: PublicEvent) => q`
-  INSERT INTO command.event_inbox (id, account, mode, type, object)
-  VALUES (${decodeId('evt', event.id)}, ${row.account}, ${row.mode}, ${event.type}, ${JSON.stringify(event.object)}::text::json)
-  ON CONFLICT (id) DO NOTHING`
-
 const NOT_FOUND = 'not found'
 const UNCHANGED = 'unchanged'
 
@@ -111,7 +103,7 @@ export const decideTemplate = Effect.fnUntraced(function* (template: Id, verdict
       if (after === null) return UNCHANGED
       await q`UPDATE command.templates SET status = ${after.status}, reason = ${after.reason} WHERE id = ${row.id}`
       const decided = { ...row, ...after }
-      await leaveEvent(
+      await CommandEventInbox.insert(
         q,
         row,
         templateDecided(
@@ -139,7 +131,7 @@ export const decideSender = Effect.fnUntraced(function* (sender: Id, verdict: Mo
       if (after === null) return UNCHANGED
       await q`UPDATE command.senders SET status = ${after.status}, reason = ${after.reason} WHERE id = ${row.id}`
       const decided = { ...row, ...after }
-      await leaveEvent(
+      await CommandEventInbox.insert(
         q,
         row,
         senderDecided({ ...decided, id: encodeId('snd', row.id), createdAt: row.created_at.getTime() }, now),

@@ -15,7 +15,7 @@ export {
 export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
 export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
-export { countOutboxRows, type OutboxTable, relayOutbox } from './outbox.ts'
+export { countOutboxRows, type OutboxTable, readWaitingRows, relayOutbox } from './outbox.ts'
 export {
   PayloadEncryption,
   type PayloadKey,
@@ -36,7 +36,7 @@ export {
   type RebuildState,
   requestRebuild,
 } from './rebuild.ts'
-export { type EncryptedColumn, type Reencrypted, reencryptColumn } from './re-encryption.ts'
+export { ENCRYPTED_COLUMNS, type EncryptedColumn, reencryptColumn } from './re-encryption.ts'
 export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
 export {
   ACCEPTANCE_AFTER_ID_MS,

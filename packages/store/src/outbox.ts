@@ -5,7 +5,7 @@
  * drop the repeated records by id.
  */
 import { Effect } from 'effect'
-import { Sql, type StorageError } from './sql.ts'
+import { type Queries, Sql, type StorageError } from './sql.ts'
 
 export type OutboxTable = 'command.outbox' | 'read.event_outbox'
 
@@ -71,3 +71,22 @@ export const countOutboxRows = (table: OutboxTable): Effect.Effect<number, Stora
       return row?.rows ?? 0
     }),
   )
+
+/** The rows that wait in a table. */
+export interface WaitingRows {
+  /** What the rows contain. */
+  readonly content: 'accepted messages' | 'events' | 'events to be written'
+  readonly rows: number
+  /** Age of the oldest row, milliseconds; `null` without rows. */
+  readonly ageMs: number | null
+}
+
+/** The rows that wait in the two outboxes and in the event inbox. */
+export const readWaitingRows = async (q: Queries): Promise<ReadonlyArray<WaitingRows>> => {
+  const waiting = (content: WaitingRows['content'], table: string) => q`
+    SELECT ${content}::text AS content, count(*)::float8 AS rows,
+           (extract(epoch FROM now() - min(created_at)) * 1000)::float8 AS "ageMs" FROM ${q(table)}`
+  return q<WaitingRows[]>`
+    ${waiting('accepted messages', 'command.outbox')} UNION ALL ${waiting('events', 'read.event_outbox')}
+    UNION ALL ${waiting('events to be written', 'command.event_inbox')}`
+}

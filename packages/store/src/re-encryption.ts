@@ -3,6 +3,7 @@
  * and encrypts them with the current key. It works in small steps while the hub runs. Source:
  * specification, Webhook endpoint (secret).
  */
+import { encodeId } from '@hub/domain'
 import { Effect } from 'effect'
 import { type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
 import { Sql, type StorageError } from './sql.ts'
@@ -20,6 +21,40 @@ export interface EncryptedColumn {
   /** A column that is not null where the value is under a payload key. */
   readonly payloadKeyColumn?: string
 }
+
+const uuidKey = { key: 'id', keyType: 'uuid' } as const
+const webhookSecret = {
+  ...uuidKey,
+  table: 'webhooks.endpoints',
+  purpose: 'webhook-secret',
+  aad: (uuid: string) => encodeId('we', uuid),
+} as const
+
+/**
+ * All columns that the master key encrypts, except the stored responses of idempotent requests. They
+ * expire after a day, and new ones use the current key.
+ */
+export const ENCRYPTED_COLUMNS: ReadonlyArray<EncryptedColumn> = [
+  { ...webhookSecret, column: 'secret' },
+  { ...webhookSecret, column: 'previous_secret' },
+  {
+    table: 'command.sealing_keys',
+    column: 'wrapped',
+    key: 'id',
+    keyType: 'text',
+    purpose: 'sealing-key',
+    aad: (id) => id,
+  },
+  {
+    table: 'read.personal_data',
+    column: 'sealed',
+    key: 'message_id',
+    keyType: 'uuid',
+    purpose: 'personal-data',
+    aad: (uuid) => encodeId('msg', uuid),
+    payloadKeyColumn: 'sealing_key',
+  },
+]
 
 export interface Reencrypted {
   /** Values that this pass re-encrypted under the current key. */

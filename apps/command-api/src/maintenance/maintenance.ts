@@ -3,14 +3,7 @@
  * after a change of the master key. Each job is bounded and repeated after a failure. Retention
  * (`@hub/store`) deletes expired data in another process.
  */
-import { encodeId } from '@hub/domain'
-import {
-  type EncryptedColumn,
-  reencryptColumn,
-  Sql,
-  type StorageError,
-  MasterKeyEncryption,
-} from '@hub/store'
+import { ENCRYPTED_COLUMNS, MasterKeyEncryption, reencryptColumn, Sql, type StorageError } from '@hub/store'
 import { Cause, Duration, Effect, Layer, Schedule } from 'effect'
 
 /** Daily partitions that are created in advance: more than a weekend without a running process. */
@@ -21,40 +14,6 @@ const DEADLINE = { deadline: Duration.seconds(8) }
 
 /** The next pass, while data under a previous master key exists or a pass has failed. */
 const REENCRYPT_AGAIN_AFTER = Duration.minutes(10)
-
-const uuidKey = { key: 'id', keyType: 'uuid' } as const
-const webhookSecret = {
-  ...uuidKey,
-  table: 'webhooks.endpoints',
-  purpose: 'webhook-secret',
-  aad: (uuid: string) => encodeId('we', uuid),
-} as const
-
-/**
- * All columns that the master key encrypts, except for stored responses: they expire after a day,
- * and new ones use the current key.
- */
-const ENCRYPTED_COLUMNS: ReadonlyArray<EncryptedColumn> = [
-  { ...webhookSecret, column: 'secret' },
-  { ...webhookSecret, column: 'previous_secret' },
-  {
-    table: 'command.sealing_keys',
-    column: 'wrapped',
-    key: 'id',
-    keyType: 'text',
-    purpose: 'sealing-key',
-    aad: (id) => id,
-  },
-  {
-    table: 'read.personal_data',
-    column: 'sealed',
-    key: 'message_id',
-    keyType: 'uuid',
-    purpose: 'personal-data',
-    aad: (uuid) => encodeId('msg', uuid),
-    payloadKeyColumn: 'sealing_key',
-  },
-]
 
 /** Whether stored responses under a previous master key exist. */
 const hasOldResponses = (sql: Sql['Service'], prefix: Uint8Array) =>

@@ -13,7 +13,7 @@ import {
   topicNames,
   type OffsetRange,
 } from '@hub/kafka'
-import { ReadCheckpoints, Sql } from '@hub/store'
+import { ReadCheckpoints, readWaitingRows, Sql } from '@hub/store'
 import { Clock, Config, Effect } from 'effect'
 import { CLIENT } from '../connect.ts'
 import { type Check, ill, note, well } from './check.ts'
@@ -142,39 +142,23 @@ const readers: ReadonlyArray<Check> = [
 /** A turn of a relay takes a second; what waits for a minute waits for somebody. */
 const STUCK_AFTER_MS = 60_000
 
-interface Waiting {
-  readonly name: string
-  readonly rows: number
-  readonly age_ms: number | null
-}
-
 const outboxes: Check = {
   subject: 'outboxes',
   needs: [MIGRATIONS],
   mend: 'Look at the log of command-api and projector.',
   run: Effect.gen(function* () {
     const sql = yield* Sql
-    const waiting = yield* sql.run(
-      (q) => q<Waiting[]>`
-        SELECT 'accepted messages' AS name, count(*)::float8 AS rows,
-               (extract(epoch FROM now() - min(created_at)) * 1000)::float8 AS age_ms FROM command.outbox
-        UNION ALL
-        SELECT 'events', count(*)::float8, (extract(epoch FROM now() - min(created_at)) * 1000)::float8
-          FROM read.event_outbox
-        UNION ALL
-        SELECT 'events to be written', count(*)::float8, (extract(epoch FROM now() - min(created_at)) * 1000)::float8
-          FROM command.event_inbox`,
-    )
-    const facts = Object.fromEntries(waiting.map(({ name, rows }) => [name.replaceAll(' ', '_'), rows]))
-    const stuck = waiting.filter(({ age_ms }) => (age_ms ?? 0) > STUCK_AFTER_MS)
+    const waiting = yield* sql.run(readWaitingRows)
+    const facts = Object.fromEntries(waiting.map(({ content, rows }) => [content.replaceAll(' ', '_'), rows]))
+    const stuck = waiting.filter(({ ageMs }) => (ageMs ?? 0) > STUCK_AFTER_MS)
     const total = waiting.reduce((sum, { rows }) => sum + rows, 0)
     return stuck.length === 0
       ? well(total === 0 ? 'empty' : `${total} waiting, none for long`, facts)
       : ill(
           some(
             stuck.map(
-              ({ age_ms, name, rows }) =>
-                `${rows} of ${name} wait, the oldest for ${Math.round((age_ms ?? 0) / 1000)} s`,
+              ({ ageMs, content, rows }) =>
+                `${rows} of ${content} wait, the oldest for ${Math.round((ageMs ?? 0) / 1000)} s`,
             ),
           ),
           'They go out when Kafka takes records and command-api and projector run: mend those first.',

@@ -12,17 +12,3 @@ export const insert = async (q: Queries, records: Uint8Array): Promise<string> =
     INSERT INTO command.outbox (records) VALUES (${Buffer.from(records)}) RETURNING id`
   return row?.id ?? ''
 }
-
-export interface Waiting {
-  readonly rows: number
-  /** Age of the oldest row, milliseconds; `null` without rows. */
-  readonly ageMs: number | null
-}
-
-/** Rows that are still to be appended. */
-export const readWaiting = async (q: Queries): Promise<Waiting> => {
-  const [row] = await q<Waiting[]>`
-    SELECT count(*)::float8 AS rows,
-           (extract(epoch FROM now() - min(created_at)) * 1000)::float8 AS "ageMs" FROM command.outbox`
-  return row ?? { rows: 0, ageMs: null }
-}
