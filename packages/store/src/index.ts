@@ -41,8 +41,6 @@ export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
 export {
   ACCEPTANCE_AFTER_ID_MS,
   operatorIdsCutoff,
-  personalDataCutoff,
-  recordsCutoff,
   registerRetentionJobs,
   RETENTION_JOBS,
   runRetention,
