@@ -1,10 +1,7 @@
 /** Normalizes client addresses for the failed-login gate. */
 import { isIPv4, isIPv6 } from 'node:net'
 
-/**
- * All invalid addresses count as one client, so that nobody passes the gate with an invalid
- * address.
- */
+/** All invalid addresses count as one client, so that none of them bypasses the gate. */
 const NO_ADDRESS = 'none'
 
 const dotted = (high: number, low: number): string => [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')

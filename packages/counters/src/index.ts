@@ -1,7 +1,4 @@
-/**
- * Counters: request rate, failed logins, flood windows and the hub's daily count. The port and its
- * adapters.
- */
+/** Counters: request rate, failed logins, flood windows and the hub's daily count. */
 export { keepFloodWindowsReady } from './keep-flood-windows-ready.ts'
 export { secondsToNextDay, utcDay } from './day.ts'
 export {

@@ -1,7 +1,4 @@
-/**
- * Diagnostics for hub staff: whether Redis answers, its version and role, and the difference of its
- * clock.
- */
+/** Diagnostics of Redis for hub staff: version, role, latency and clock. */
 import { Data, Effect, Redacted } from 'effect'
 import { Redis } from 'ioredis'
 import { keyNames } from './keys.ts'
@@ -38,10 +35,7 @@ const codeOf = (error: unknown): string => {
 const field = (info: string, name: string): string =>
   new RegExp(`^${name}:(.*)$`, 'mu').exec(info)?.[1]?.trim() ?? 'unknown'
 
-/**
- * Reads the state once, over its own connection. The caller sets a timeout. `day`: day of the daily
- * count (`utcDay`).
- */
+/** Reads the state once, over its own connection. The caller sets a timeout. */
 export const readRedis = (options: {
   readonly url: Redacted.Redacted<string>
   readonly prefix: string

@@ -2,16 +2,10 @@
 import { Deferred, Effect, type Scope, type Stream } from 'effect'
 import { Counters, type FloodAcceptance } from './port.ts'
 
-/**
- * Until the loss is detected, `service` messages are refused. A check costs the store almost
- * nothing.
- */
+/** Until then `service` messages are refused. A check costs the store almost nothing. */
 const CHECK_EVERY = '1 second'
 
-/**
- * How long the start of a process waits for the first check. A larger rebuild continues while codes
- * already pass.
- */
+/** How long the start of a process waits. A larger rebuild continues while codes pass. */
 const FIRST_CHECK_WITHIN = '2 seconds'
 
 /**

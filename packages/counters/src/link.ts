@@ -10,16 +10,10 @@ import { Redis } from 'ioredis'
 import { CountersUnavailable } from './port.ts'
 import { type ScriptName, SCRIPTS } from './scripts.ts'
 
-/**
- * A request makes several calls within 3 s. An answer that takes longer than this is not expected
- * any more.
- */
+/** A request makes several calls within 3 s. A later answer is not expected any more. */
 const DEADLINE_MS = 250
 
-/**
- * How soon the end of an outage is detected. Two attempts per second and process are no load for a
- * server.
- */
+/** How soon the end of an outage is detected. Two attempts per second are no load. */
 const RETRY_EVERY_MS = 500
 
 /**
@@ -27,10 +21,7 @@ const RETRY_EVERY_MS = 500
  */
 const MAX_IN_FLIGHT = 5_000
 
-/**
- * Errors of a server that cannot serve now. A new connection may reach another server, or the same
- * one later.
- */
+/** Errors of a server that cannot serve now. A new connection may reach another one. */
 const UNUSABLE_CODES = new Set(['READONLY', 'LOADING', 'MASTERDOWN', 'CLUSTERDOWN', 'NOSCRIPT', 'NOAUTH'])
 
 export interface LinkOptions {
@@ -49,10 +40,7 @@ export type RunScript = (
 ) => Promise<unknown>
 
 export interface Link {
-  /**
-   * Runs commands under one deadline. The body must send all commands at once, without waiting in
-   * between.
-   */
+  /** Runs commands under one deadline. The body must send all of them at once. */
   readonly call: <A>(
     body: (run: RunScript, redis: Redis) => Promise<A>,
   ) => Effect.Effect<A, CountersUnavailable>
@@ -105,10 +93,7 @@ interface Connection {
   readonly run: RunScript
 }
 
-/**
- * Connects until the scope closes. Returns after the first attempt to connect, whether it succeeded
- * or not.
- */
+/** Connects until the scope closes. Returns after the first attempt. */
 export const makeLink = (options: LinkOptions): Effect.Effect<Link, never, Scope.Scope> =>
   Effect.gen(function* () {
     let connection: Connection | null = null

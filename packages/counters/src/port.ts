@@ -28,10 +28,7 @@ export class CountersUnavailable extends Data.TaggedError('CountersUnavailable')
   readonly detail: string
 }> {}
 
-/**
- * The answer of the token bucket, as the three headers need it (specification, Limits: Request
- * rate).
- */
+/** The answer of the token bucket, for three headers (specification, Limits: Request rate). */
 export interface RateVerdict {
   readonly allowed: boolean
   /** Requests per second. */
@@ -88,20 +85,14 @@ export type FloodVerdict =
       readonly reserved: false
       /** The first exceeded window in the order pause, hour, day. */
       readonly window: 'pause' | 'hour' | 'day'
-      /**
-       * Whole seconds, at least 1, until all windows allow a send, if no other send is accepted
-       * meanwhile.
-       */
+      /** Whole seconds, at least 1, until all windows allow a send, if none is accepted before. */
       readonly retryAfterSeconds: number
     }
 
 /** `elsewhere`: another process is rebuilding. */
 export type RebuildOutcome = 'rebuilt' | 'ready' | 'elsewhere'
 
-/**
- * After this time a reservation expires, unless it is confirmed or released: the hard deadline of a
- * request.
- */
+/** An unconfirmed reservation expires after this time: the hard deadline of a request. */
 export const RESERVATION_LEASE_MS = 20_000
 
 export interface CountersShape {
@@ -139,10 +130,7 @@ export interface CountersShape {
     requests: ReadonlyArray<FloodRequest>,
   ) => Effect.Effect<ReadonlyArray<FloodVerdict>, CountersUnavailable>
 
-  /**
-   * Releases reservations, confirmed or not. Idempotent; unknown ones are ignored. After a failure
-   * reservations expire.
-   */
+  /** Releases reservations, confirmed or not. Idempotent; unknown ones are ignored. */
   readonly releaseFlood: (
     reservations: ReadonlyArray<FloodReservation>,
   ) => Effect.Effect<void, CountersUnavailable>

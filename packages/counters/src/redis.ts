@@ -26,28 +26,16 @@ import {
   WINDOW_NAMES,
 } from './rules.ts'
 
-/**
- * Items of one script call. Redis runs nothing else meanwhile; this many take less than a
- * millisecond.
- */
+/** Items of one script call, which blocks Redis for less than a millisecond. */
 const CHUNK = 200
 
-/**
- * Buffered acceptances that are written in one call, and items of a rebuild: well within the
- * deadline of a call.
- */
+/** Items of one write of buffered acceptances or of a rebuild: well within the deadline. */
 const WRITE_CHUNK = 500
 
-/**
- * Acceptances that wait until Redis answers again: minutes of codes, a few megabytes. The oldest
- * are dropped first.
- */
+/** Acceptances that wait for Redis: minutes of codes, a few megabytes. */
 const MAX_BUFFERED = 20_000
 
-/**
- * A rebuild may have read for minutes, so it survives a short outage: this many retries, half a
- * second apart.
- */
+/** A rebuild may have read for minutes, so it survives an outage of 5 s. */
 const REBUILD_WRITE_RETRIES = 10
 
 /** A rebuild renews its lock with the first chunk after this time. */
@@ -110,10 +98,7 @@ interface TokenRequests {
   readonly resume: Array<(verdict: Effect.Effect<RateVerdict, CountersUnavailable>) => void>
 }
 
-/**
- * The verdict for the request at `index` of a call that grants `granted` requests. `debt`: of the
- * bucket before the call, µs.
- */
+/** The verdict for the request at `index`. `debt`: of the bucket before the call, µs. */
 const verdictOf = (limit: number, granted: number, debt: number, index: number): RateVerdict => {
   const each = FULL_BUCKET_US / limit
   const allowed = index < granted
@@ -131,10 +116,7 @@ const EMPTY = new CountersUnavailable({ reason: 'empty', detail: 'generation' })
 
 const isReady = (generation: string | null): boolean => generation !== null && generation.startsWith('ready:')
 
-/**
- * Opens the counters until the scope closes. An unreachable Redis does not prevent the start of a
- * process.
- */
+/** Opens the counters until the scope closes. A process also starts without Redis. */
 export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCountersOptions) {
   const keys = keyNames(options.prefix ?? 'hub:')
   const clock = options.now
@@ -203,10 +185,7 @@ export const makeRedisCounters = Effect.fnUntraced(function* (options: RedisCoun
           ).pipe(Effect.annotateLogs({ messages: dropped, reason: cause.reason }))
     })
 
-  /**
-   * Writes the items and some buffered ones, or buffers all of them. Returns whether they were
-   * written.
-   */
+  /** Writes the items and some buffered ones, or buffers all. True if they were written. */
   const writeOrBuffer = (items: ReadonlyArray<FloodAcceptance>): Effect.Effect<boolean> =>
     Effect.suspend(() => {
       const earlier = buffered.splice(0, WRITE_CHUNK)

@@ -2,20 +2,14 @@
 
 /** A sliding minute (specification, Access and keys: failed-login gate). */
 export const GATE_WINDOW_MS = 60_000
-/**
- * "More than 20": the gate is closed while the 21st newest failure is within the window. Older ones
- * do not matter.
- */
+/** "More than 20": the gate is closed while the 21st newest failure is within the window. */
 export const GATE_REMEMBERS = 21
 
 export const HOUR_MS = 3_600_000
 /** The longest flood window. */
 export const DAY_MS = 86_400_000
 
-/**
- * A full bucket contains the tokens of one second. A bucket is stored as its debt: the time until
- * it is full.
- */
+/** A full bucket: the tokens of one second. A bucket is stored as the time until it is full. */
 export const FULL_BUCKET_US = 1_000_000
 /** Tolerance for the rounding of sums such as three thirds. */
 export const ROUNDING_US = 0.001

@@ -52,10 +52,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 0
 `
 
-/**
- * Newest entries of one read. The default windows need no more; entries of larger windows are read
- * by rank.
- */
+/** Newest entries of one read. Only windows larger than the defaults need more. */
 const READ_NEWEST = 24
 
 /** Expired reservations that one call removes. The next call removes more. */
@@ -182,10 +179,7 @@ end
 return 0
 `
 
-/**
- * KEYS: generation. ARGV: now, token. Starts a rebuild if the generation is not ready. Returns 1 if
- * it is ready.
- */
+/** KEYS: generation. ARGV: now, token. Returns 1 if it is ready, else starts a rebuild. */
 const beginBuilding = `
 local generation = redis.call('GET', KEYS[1])
 if generation and string.sub(generation, 1, 6) == 'ready:' then return 1 end

@@ -84,10 +84,7 @@ const refuseBatch = (
   )
 }
 
-/**
- * Accepts the sends in one acceptance batch, or in smaller ones if PostgreSQL rejects the data of a
- * send.
- */
+/** Accepts the sends in one batch, or in halves of it if PostgreSQL rejects the data of a send. */
 const acceptOrSplit = (
   services: AcceptanceServices,
   sends: ReadonlyArray<PendingSend>,

@@ -52,15 +52,9 @@ import {
 import { makePublisher } from './publish.ts'
 import { sealPendingBatch } from './seal-batch.ts'
 
-/**
- * Sends of one acceptance batch. A transaction of 2,000 rows takes about 30 ms; more would delay
- * the sends behind it.
- */
+/** Sends of one batch. They take about 30 ms to record; more would delay the sends behind them. */
 const BATCH_SENDS = 2000
-/**
- * Bytes of one acceptance batch. This bounds the outbox row and the produce, whatever the length of
- * the texts.
- */
+/** Bytes of one batch. They bound the outbox row and the produce, whatever the texts. */
 const BATCH_BYTES = 4 * 1024 * 1024
 /**
  * Acceptance batches in progress. With one, the first send after an answer would start a batch
@@ -68,15 +62,9 @@ const BATCH_BYTES = 4 * 1024 * 1024
  * references orders two batches with a common reference.
  */
 const BATCHES_IN_PROGRESS = 2
-/**
- * How often the acceptor looks for sends that have waited too long, and for appended outbox rows to
- * delete.
- */
+/** How often the acceptor expires waiting sends and deletes appended outbox rows. */
 const HOUSEKEEPING_EVERY = Duration.millis(100)
-/**
- * Time for what is recorded and not yet published when the process ends: two appends and a
- * deletion.
- */
+/** Time to publish what is recorded when the process ends: two appends and a deletion. */
 const DRAIN_WITHIN = Duration.seconds(3)
 
 /** The result of a request. */
@@ -130,10 +118,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   let batchesInProgress = 0
   let sendsInProgress = 0
-  /**
-   * Called when the last send has its outcome and the last record is published. Used when the
-   * process ends.
-   */
+  /** Called when no send waits and no record is unpublished. Used when the process ends. */
   let onIdle = (): void => {}
   const checkIdle = (): void => {
     if (pending.count() === 0 && batchesInProgress === 0 && publisher.isIdle()) onIdle()
@@ -191,10 +176,7 @@ const make = Effect.fnUntraced(function* (options: AcceptorOptions) {
 
   const expire = Effect.map(Clock.currentTimeMillis, (now) => pending.expire(now))
 
-  /**
-   * Deletes appended outbox rows if no acceptance batch does it. Otherwise the relay would append
-   * them again.
-   */
+  /** Deletes appended outbox rows if no batch does it. Else the relay would append them again. */
   const deleteAppendedRows = Effect.suspend(() => {
     if (batchesInProgress > 0) return Effect.void
     const rows = publisher.takeAppendedRows()

@@ -24,16 +24,10 @@ import {
 import { Result } from 'effect'
 import type { Owner, TemplateInUse } from '../accounts/account.ts'
 
-/**
- * In test mode only one number has flood windows: a second send within 5 minutes is refused.
- * Contract, Sandbox numbers.
- */
+/** The flood windows of the only sandbox number that has any. Contract, Sandbox numbers. */
 const SANDBOX_WINDOWS: FloodWindows = { pauseSeconds: 300, perHour: null, perDay: null }
 
-/**
- * A send that can be accepted: rendered, counted and priced. Contains the number and the text:
- * never log it.
- */
+/** A rendered, counted and priced send. Contains the number and the text: never log it. */
 export interface MessageDraft {
   readonly class: MessageClass
   readonly to: string
@@ -71,10 +65,7 @@ export interface CheckedSend {
 /** The name of a field in the request body, for the `param` of an error. */
 export const paramAt = (path: string, name: string): string => (path === '' ? name : `${path}.${name}`)
 
-/**
- * Translates a refusal of the domain. The field at fault is the template, or the class of the send
- * if the classes differ.
- */
+/** Translates a refusal of the domain. If the classes differ, the class of the send is at fault. */
 export const admissionFailure = ({ _tag, code, param }: AdmissionError, path: string): ApiError =>
   apiError(code, { param: paramAt(path, _tag === 'TemplateClassMismatch' ? 'class' : param) })
 

@@ -7,10 +7,7 @@ import type { ApiError } from '@hub/contract'
 import type { MessageView } from '../messages/message.ts'
 import type { PendingSend, PendingSends } from './pending-send.ts'
 
-/**
- * Acknowledged codes in memory. The projector needs seconds to make them known; this is several
- * times that.
- */
+/** Acknowledged codes in memory: several times those that the projector has not applied yet. */
 const MAX_ACKNOWLEDGED = 20_000
 
 interface Joiner {

@@ -40,10 +40,7 @@ const toAcceptance = (row: FloodRow): FloodAcceptance => {
 /** The only number with flood windows in test mode. */
 const ANTI_FLOOD_NUMBER = `+790000000${String(SANDBOX_SCENARIOS.indexOf('anti_flood') + 1).padStart(2, '0')}`
 
-/**
- * The acceptances of the last seconds that flood windows count, in the order of ids. `hashSecret`:
- * for the recipient hash.
- */
+/** The acceptances of the last seconds that flood windows count, in the order of ids. */
 export const acceptancesSince = (
   sql: Sql['Service'],
   hashSecret: string | Uint8Array,
@@ -87,10 +84,7 @@ export const countersFromLedgerLayer = (
         ),
       )
 
-      /**
-       * A process that crashed after its commit has left reservations that expire, although their
-       * messages are sent.
-       */
+      /** Confirms the reservations of a process that crashed between its commit and this step. */
       const confirmLatest = Stream.runForEachArray(
         acceptancesSince(sql, hashSecret, LATEST_SECONDS),
         counters.confirmFlood,

@@ -55,10 +55,7 @@ export type Decision =
    * A repeat of a code that this process is publishing: it gets the outcome of that publication.
    */
   | { readonly type: 'join'; readonly messageId: string; readonly view: MessageView }
-  /**
-   * An earlier send of this acceptance batch (its index) has the same new reference: a duplicate,
-   * if that one is accepted.
-   */
+  /** Follows an earlier send of this batch (its index) with the same new reference. */
   | { readonly type: 'follow'; readonly leader: number }
   | { readonly type: 'refuse'; readonly error: ApiError }
 

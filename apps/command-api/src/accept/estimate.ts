@@ -34,10 +34,7 @@ export interface EstimateContext {
   readonly template: (name: string) => TemplateInUse | null
 }
 
-/**
- * The price is the tariff's in both modes: the charge of a test send is zero and would be no
- * estimate.
- */
+/** The price is the tariff's in both modes, although a test send is not charged. */
 const estimateOne = (
   send: Send,
   { owner, settings, template }: EstimateContext,
@@ -66,10 +63,7 @@ export const templatesOf = (wanted: EstimateWanted): ReadonlyArray<string> =>
         ),
       ]
 
-/**
- * The response: the estimate or the error of one send, or one element per send of a list and the
- * sums of the valid ones.
- */
+/** The response: for one send its estimate or error; for a list one element per send, and sums. */
 export const estimateBody = (
   wanted: EstimateWanted,
   context: EstimateContext,

@@ -84,10 +84,7 @@ export interface ExtraWrites {
 /** The content of one transaction. */
 export interface Commit {
   readonly accepted: ReadonlyArray<LedgerEntry>
-  /**
-   * Codes to publish again. Their rows get the new time, lifetime, template and batch, and are
-   * charged again.
-   */
+  /** Codes to publish again. Their rows are updated from the new send and charged again. */
   readonly republished: ReadonlyArray<LedgerEntry>
   /**
    * Called with what is not recorded, possibly first with an assumption and again with the result.

@@ -1,7 +1,4 @@
-/**
- * The ledger in PostgreSQL: the adapter of `ledger.port.ts`. Its statements are in `tables/`, one
- * file per table.
- */
+/** The ledger in PostgreSQL: the adapter of `ledger.port.ts`. Its statements are in `tables/`. */
 import { encodeId } from '@hub/domain'
 import {
   CommandOptOuts,

@@ -42,10 +42,7 @@ export const reservationOf = (
 /** The shortest `retry_after` that the specification allows for the daily limit, seconds. */
 const DAILY_LIMIT_MIN_SECONDS = 60
 
-/**
- * How long a refused code may wait for the release of its reservation. A release that takes longer
- * continues in Redis.
- */
+/** How long a refused code waits for the release of its reservation. */
 const RELEASE_WITHIN = Duration.millis(300)
 
 type CountedReservation = SendReservation & { readonly windows: FloodWindows }
@@ -70,10 +67,7 @@ export class Limits extends Context.Service<
      * The sends are accepted: confirms their reservations and counts them against the daily limit.
      */
     readonly confirm: (reservations: ReadonlyArray<SendReservation>, at: number) => Effect.Effect<void>
-    /**
-     * The sends are not accepted: releases their reservations. Bounded. A reservation that stays
-     * expires.
-     */
+    /** The sends are not accepted: releases their reservations, which otherwise expire. */
     readonly release: (reservations: ReadonlyArray<SendReservation>) => Effect.Effect<void>
   }
 >()('@hub/command-api/Limits') {

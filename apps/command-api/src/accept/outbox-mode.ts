@@ -20,15 +20,9 @@ export class OutboxMode extends Context.Service<
      * `relayExistingRows`). `count`: how many rows were ever left to the relay.
      */
     readonly relayBacklog: () => { readonly highest: number | null; readonly count: number }
-    /**
-     * Sets the highest row that was in the outbox when the process started. The relay appends rows
-     * up to it first.
-     */
+    /** Sets the highest row at the start of the process. The relay appends rows up to it first. */
     readonly relayExistingRows: (highest: number) => void
-    /**
-     * Changes to direct, unless a row was left to the relay after `count` was read. True if the
-     * mode is direct now.
-     */
+    /** Changes to direct, unless `count` is outdated. True if the mode is direct now. */
     readonly switchToDirect: (count: number) => boolean
     /** Registers the only listener. It is called for each row that is left to the relay. */
     readonly onLeftToRelay: (listener: () => void) => void

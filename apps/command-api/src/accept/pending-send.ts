@@ -64,15 +64,9 @@ export interface PendingRequest {
   /** Seconds until the hub's daily limit allows the request; `null`: now. Read once per request. */
   dailyLimit: Effect.Effect<number | null> | null
   unanswered: number
-  /**
-   * Time of the first acceptance batch that contained a send of the request, milliseconds since the
-   * epoch.
-   */
+  /** Time of the first acceptance batch with a send of the request, ms since the epoch. */
   createdAt: number | null
-  /**
-   * True if a send got its outcome while the ledger's state was unknown. The sweeper then seals the
-   * batch.
-   */
+  /** True if an outcome may differ from the ledger. The sweeper then seals the batch. */
   outcomeUncertain: boolean
   /** True if the ledger contains at least one send of the request. */
   recorded: boolean
@@ -84,10 +78,7 @@ export interface PendingRequest {
 
 /** About one second of work at full load. A send that waits longer would time out anyway. */
 const MAX_PENDING_SENDS = 20_000
-/**
- * The contract promises an answer within 3 s. The rest is for reading the request and writing the
- * response.
- */
+/** The contract allows 3 s; the rest is for reading the request and writing the response. */
 const ANSWER_WITHIN_MS = 2500
 /** Seconds. By then the hub has tried to reach PostgreSQL or Kafka again. */
 const RETRY_AFTER_SECONDS = 2

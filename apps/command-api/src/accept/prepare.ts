@@ -98,10 +98,7 @@ const refuseNew = (services: AcceptanceServices, one: DecidedSend, error: ApiErr
   one.decision = { type: 'refuse', error }
 }
 
-/**
- * Asks for the hub's daily limit once per request, before any of its messages exists. A request is
- * refused as a whole.
- */
+/** Applies the hub's daily limit once per request: it is refused as a whole. */
 export const applyDailyLimit = Effect.fnUntraced(function* (
   services: AcceptanceServices,
   at: number,
@@ -166,10 +163,7 @@ export const completeKnown = Effect.fnUntraced(function* (
   yield* releaseInBackground(services, unused)
 })
 
-/**
- * The plain text of the payload. A code's variables contain the code itself, and nobody may read
- * them, so they are left out.
- */
+/** The plain text of the payload, without the variables of a code: they contain the code. */
 const payloadOf = ({ class: messageClass, rendered, to, values }: MessageDraft): Buffer =>
   Buffer.from(
     JSON.stringify(

@@ -1,7 +1,4 @@
-/**
- * A prepared send: a new or republished message of an acceptance batch, encrypted, encoded and
- * ready to be recorded.
- */
+/** A prepared send: a new or republished message, encrypted, encoded and ready to be recorded. */
 import type { OutgoingRecord } from '@hub/kafka'
 import type { MessageView } from '../messages/message.ts'
 import type { LedgerEntry } from './ledger.port.ts'

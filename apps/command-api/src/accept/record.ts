@@ -170,10 +170,7 @@ const traceRecorded = (tracing: TracingShape, recorded: ReadonlySet<PendingReque
   }
 }
 
-/**
- * Completes what the commit has decided, publishes what it recorded, and queues the rest for the
- * next acceptance batch.
- */
+/** Completes decided sends, publishes recorded ones, and queues the others for the next batch. */
 const publishRecorded = Effect.fnUntraced(function* (
   services: AcceptanceServices,
   batch: PreparedBatch,

@@ -33,10 +33,7 @@ export interface TemplateInUse {
   readonly parsed: Template
 }
 
-/**
- * The body of `/v1/account`. `spending` is needed if a limit is set. Source: specification,
- * Account; contract, Account.
- */
+/** The body of `/v1/account`. `spending` is needed if a limit is set. Contract, Account. */
 export const accountBody = (
   owner: Owner,
   settings: AccountSettings,

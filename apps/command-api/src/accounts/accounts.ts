@@ -1,7 +1,4 @@
-/**
- * Settings and templates of accounts, read from PostgreSQL through a short-lived cache: every send
- * needs both.
- */
+/** Settings and templates of accounts, from PostgreSQL through a short-lived cache. */
 import {
   type AccountOverrides,
   type AccountSettings,
@@ -43,10 +40,7 @@ const partsOf = (key: string): readonly [account: string, mode: Mode, name: stri
   return [account, mode as Mode, name]
 }
 
-/**
- * Only a usable template is cached: a template in moderation must be usable as soon as it is
- * approved.
- */
+/** A template in moderation is not cached: it must be usable as soon as it is approved. */
 const isUsable = (template: TemplateInUse | null): boolean =>
   template?.status === 'approved' && template.senderStatus === 'registered'
 

@@ -1,7 +1,4 @@
-/**
- * Settings of the whole hub, read from PostgreSQL through a short-lived cache: every acceptance
- * batch needs them.
- */
+/** Settings of the whole hub, from PostgreSQL through a short-lived cache. */
 import { CACHE_TTL_MS } from '@hub/domain'
 import { Sql } from '@hub/store'
 import { Clock, Context, Duration, Effect, Layer, Metric } from 'effect'
@@ -10,20 +7,14 @@ import { acceptStopped } from '../metrics.ts'
 export interface HubLimits {
   /** Messages per day (UTC), over all accounts and modes; `null`: no limit. */
   readonly dailyLimit: number | null
-  /**
-   * The hub accepts no new messages before this time, milliseconds since the epoch; `null`: it
-   * does.
-   */
+  /** The hub accepts no new messages before this time, ms since the epoch. */
   readonly stoppedUntil: number | null
 }
 
 const CACHED_FOR = Duration.millis(CACHE_TTL_MS.hubSettings)
 const DEADLINE = { deadline: Duration.millis(500) }
 
-/**
- * Used if the settings cannot be read: then nothing is stopped. Source: specification, Errors, rule
- * 4.
- */
+/** Without settings nothing is stopped. Source: specification, Errors, rule 4. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
 
 export class HubSettings extends Context.Service<

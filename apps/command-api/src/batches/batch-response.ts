@@ -1,7 +1,4 @@
-/**
- * The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch; contract,
- * Batch.
- */
+/** The response to a batch. Pure. Source: specification, Rules of POST /v1/messages/batch. */
 import type { AcceptedBatch, ApiError, BatchElement, BatchResult, ErrorObject } from '@hub/contract'
 import { isFinal, toTimestamp } from '@hub/domain'
 import { Result } from 'effect'
@@ -51,10 +48,7 @@ export const tallyOf = (results: ReadonlyArray<ElementOutcome>): Tally => {
   }
 }
 
-/**
- * A repeat of the batch could accept more, so the response is not stored. Source: contract, General
- * (idempotency).
- */
+/** A repeat could accept more, so the response is not stored. Contract, General (idempotency). */
 export const isRepeatable = ({ errors }: Tally): boolean =>
   errors.some(({ code }) => code === 'internal_error' || code === 'provider_unavailable')
 

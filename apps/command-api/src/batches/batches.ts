@@ -53,10 +53,7 @@ export class Batches extends Context.Service<
   {
     /** `id`: `bat_…`. `null`: the owner has no such batch. */
     readonly read: (owner: Owner, id: string) => Effect.Effect<BatchTally | null, StorageError>
-    /**
-     * The accepted messages of a batch, in the order of acceptance. `null`: the batch or the cursor
-     * does not exist.
-     */
+    /** The accepted messages, in order. `null`: the batch or the cursor does not exist. */
     readonly messages: (
       owner: Owner,
       id: string,

@@ -11,10 +11,7 @@ import { OutboxMode } from '../accept/outbox-mode.ts'
 import { batchSealedRecords } from '../accept/seal-batch.ts'
 import { lockOpenBatches, sealBatches } from '../accept/tables/batches.ts'
 
-/**
- * After this time no request of the batch can be running: three times the hard deadline of a
- * request.
- */
+/** No request of the batch runs any more: three times the hard deadline of a request. */
 const OPEN_FOR_SECONDS = 60
 const SWEEP_EVERY = Duration.seconds(10)
 /** Batches of one sweep. The next sweep takes the others. */

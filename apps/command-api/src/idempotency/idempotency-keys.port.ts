@@ -41,10 +41,7 @@ export const fingerprintOf = (method: string, url: string, body: Uint8Array): Bu
 export const newToken = (): string => randomUUID()
 
 export type LockResult =
-  /**
-   * The request must run. `messageId`: the id for a send without `client_ref`; a repeat gets the id
-   * of its first try.
-   */
+  /** The request must run. `messageId`: see `LockRequest`; a repeat gets that of its first try. */
   | { readonly type: 'first'; readonly lock: IdempotencyLock; readonly messageId: string }
   /** The response of the first request. */
   | { readonly type: 'replay'; readonly response: StoredResponse }
@@ -65,10 +62,7 @@ export interface LockRequest {
 export class IdempotencyKeys extends Context.Service<
   IdempotencyKeys,
   {
-    /**
-     * Acquires the lock in one statement. After `StorageUnavailable` the statement may still
-     * succeed, even later.
-     */
+    /** Acquires the lock. After `StorageUnavailable` this may still succeed, even later. */
     readonly acquire: (wanted: LockRequest, token: string) => Effect.Effect<LockResult, StorageError>
     /** Stores the response if the lock is still held. Idempotent. */
     readonly store: (lock: IdempotencyLock, response: StoredResponse) => Effect.Effect<void, StorageError>

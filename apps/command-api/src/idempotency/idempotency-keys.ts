@@ -1,7 +1,4 @@
-/**
- * `command.idempotency_keys`: the adapter of `idempotency-keys.port.ts`, and the statements for the
- * ledger's transaction.
- */
+/** `command.idempotency_keys`: the adapter of the port, and statements for the ledger. */
 import { decodeId, encodeId } from '@hub/domain'
 import { MasterKeyEncryption, type Queries, Sql, StorageUnavailable } from '@hub/store'
 import { Duration, Effect, Layer } from 'effect'
@@ -16,23 +13,14 @@ import {
 /** How long a response is kept, and the message id of a request that may be repeated. */
 const RETENTION_HOURS = 24
 const DEADLINE = { deadline: Duration.millis(1000) }
-/**
- * After this time a request has ended in any case. If its lock is still held, its process has
- * crashed.
- */
+/** After this time a request has ended. If its lock is held, its process has crashed. */
 const REQUEST_SECONDS = 20
 
-/**
- * The additional authenticated data of an encrypted response: it cannot be decrypted under another
- * key.
- */
+/** Additional authenticated data: a response cannot be decrypted under another key. */
 const responseAad = ({ accountUuid, key, mode }: Omit<IdempotencyLock, 'token'>): string =>
   `${accountUuid} ${mode} ${key}`
 
-/**
- * Locks the rows of locks that are still held, in the order of the primary key, and returns their
- * tokens.
- */
+/** Locks the rows of locks that are still held, in key order, and returns their tokens. */
 export const lockKeysInUse = async (
   q: Queries,
   locks: ReadonlyArray<IdempotencyLock>,

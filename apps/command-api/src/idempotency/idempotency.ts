@@ -41,10 +41,7 @@ export interface KeyedRequest {
   readonly body: Uint8Array
 }
 
-/**
- * How long a response waits for its key to be stored or released. Both then continue in the
- * background.
- */
+/** How long a response waits for `finish`, which then continues in the background. */
 const WAIT = Duration.millis(250)
 const RETRY_EVERY = Duration.seconds(1)
 /**
@@ -70,10 +67,7 @@ export const toStoredResponse = ({ body, contentType, headers, status }: Answer)
 export class Idempotency extends Context.Service<
   Idempotency,
   {
-    /**
-     * Runs `work` under the key, or returns the stored response of the first request. `toAnswer`
-     * builds the response of an error.
-     */
+    /** Runs `work` under the key, or returns the stored response of the first request. */
     readonly run: (
       request: KeyedRequest,
       work: (context: IdempotencyContext) => Effect.Effect<Answer, ApiError | StorageError>,

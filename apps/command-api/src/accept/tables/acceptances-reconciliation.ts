@@ -1,15 +1,9 @@
-/**
- * `command.acceptances`: the statements of the reconciler, which compares the ledger with the read
- * model. Ids are UUIDs.
- */
+/** `command.acceptances`: the statements of the reconciler. Ids are UUIDs. */
 import { encodeId, type MessageAccepted, type MessageClass, type Mode, republish } from '@hub/domain'
 import { type Queries, ReadMessages } from '@hub/store'
 import { addCharges, subtractCharges } from './spend-periods.ts'
 
-/**
- * The next acceptances after `after` that are older than `lateAfterSeconds`, and whether the read
- * model contains them.
- */
+/** The next acceptances after `after` that are late, and whether the read model contains them. */
 export const selectLate = (
   q: Queries,
   page: {
@@ -127,10 +121,7 @@ export const refundExpired = async (q: Queries, ids: ReadonlyArray<string>): Pro
   return rows.length
 }
 
-/**
- * Charges refunded messages of the last hours that the read model contains nevertheless. Returns
- * their number.
- */
+/** Charges refunded messages that the read model contains nevertheless. Returns their number. */
 export const chargeProjected = async (q: Queries, lookBackHours: number): Promise<number> => {
   const rows = await q`
     WITH charged AS (

@@ -8,10 +8,7 @@ import { type Queries, ReadMessages, type SqlFragment, uuidOf } from '@hub/store
 import type { LedgerEntry, UnprovenCode } from '../ledger.port.ts'
 import { subtractCharges } from './spend-periods.ts'
 
-/**
- * The columns as parallel arrays. Binary values are hexadecimal text, because the driver's arrays
- * contain text.
- */
+/** The columns as arrays. Binary values are hexadecimal, because the driver's arrays are text. */
 const columns = (entries: ReadonlyArray<LedgerEntry>) => ({
   ids: entries.map(({ fact }) => uuidOf('msg', fact.messageId)),
   accounts: entries.map(({ owner }) => owner.accountUuid),
@@ -54,10 +51,7 @@ export const insertAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry
                    variables, at, ends, key, payload)`
 }
 
-/**
- * A code that is published again keeps its id, and gets the time, the batch and the price of the
- * new send.
- */
+/** Updates codes that are published again: only the id stays the same. */
 export const updateAcceptances = (q: Queries, entries: ReadonlyArray<LedgerEntry>) => {
   const c = columns(entries)
   return q`

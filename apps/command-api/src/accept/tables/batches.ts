@@ -6,10 +6,7 @@ import { type Queries, ReadMessages, uuidOf } from '@hub/store'
 import type { BatchRow } from '../ledger.port.ts'
 import { insertOutboxRow } from './outbox.ts'
 
-/**
- * Inserts batches, or updates those that are open. Returns the ids (UUIDs) of the rows that were
- * written.
- */
+/** Inserts batches, or updates open ones. Returns the ids (UUIDs) of the written rows. */
 export const writeBatches = (q: Queries, batches: ReadonlyArray<BatchRow>) => q<{ id: string }[]>`
   INSERT INTO command.batches AS b (id, account, mode, total, accepted, duplicate, rejected, created_at, sealed_at)
   SELECT id, account, mode::command.mode, total, accepted, duplicate, rejected,

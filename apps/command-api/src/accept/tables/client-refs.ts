@@ -1,16 +1,10 @@
-/**
- * `command.client_refs`: the used client references. The unique index on them makes a repeat a
- * repeat.
- */
+/** `command.client_refs`: the used client references, with a unique index. */
 import type { Mode } from '@hub/domain'
 import { type Queries, uuidOf } from '@hub/store'
 import { refKey } from '../decide.ts'
 import type { LedgerEntry, Reference } from '../ledger.port.ts'
 
-/**
- * PostgreSQL's clock (ms) and the used ones of the references: one round trip, because each
- * acceptance batch starts with it.
- */
+/** PostgreSQL's clock (ms) and the used ones of the references, in one round trip. */
 export const selectClockAndUsed = (q: Queries, references: ReadonlyArray<Reference>) => q<
   {
     at: string

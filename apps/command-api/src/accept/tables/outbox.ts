@@ -1,7 +1,4 @@
-/**
- * `command.outbox`: the statements that only command-api runs. Other apps insert rows with
- * `CommandOutbox.insert`.
- */
+/** `command.outbox`: the statements that only command-api runs. */
 import type { Queries } from '@hub/store'
 
 export const insertOutboxRow = (q: Queries, records: Uint8Array) =>
@@ -16,10 +13,7 @@ export const selectHighestRow = async (q: Queries): Promise<number> => {
   return Number(row?.highest)
 }
 
-/**
- * `hasBacklog`: whether a row up to `highest` is left. `age`: seconds of the oldest row, 0 without
- * rows.
- */
+/** `hasBacklog`: a row up to `highest` is left. `age`: of the oldest row, seconds. */
 export const selectBacklog = (q: Queries, highest: number | null) => q<
   { hasBacklog: boolean; age: number; count: number }[]
 >`

@@ -50,10 +50,7 @@ export const addSpent = (q: Queries, charges: ReadonlyArray<Charge>) => {
     ON CONFLICT (account, period) DO UPDATE SET spent = p.spent + excluded.spent`
 }
 
-/**
- * A query: the live charges of `changed` by account and month. `changed`: a common table expression
- * of acceptances.
- */
+/** A query: the live charges by account and month of the common table expression `changed`. */
 const monthlySums = (q: Queries, changed: string) => q`
   SELECT account, date_trunc('month', created_at AT TIME ZONE 'UTC')::date AS period, sum(price) AS amount
     FROM ${q(changed)} WHERE mode = 'live' GROUP BY 1, 2`
