@@ -1,4 +1,6 @@
-/** The whole dispatcher with real servers: handovers, crashes, rebalances and process life cycle. */
+/**
+ * The whole dispatcher with real servers: handovers, crashes, rebalances and process life cycle.
+ */
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact } from '@hub/domain'
 import { KafkaUnavailable, deadLetterTopic, EventLog, type IncomingRecord } from '@hub/kafka'
@@ -262,10 +264,11 @@ describe('dispatchers that share the shards', () => {
       const all = [...ids, ...more]
       const facts = hub.factsOf(log)
       for (const id of all) {
-        const told = typesOf(facts.get(id)).join()
-        // A claim that was pending at the rebalance is refused before the operator receives the message.
-        const given = told.replace(/^(?:HandoverStarted,HandoverRefused[^,]*,)+/u, '')
-        assert.strictEqual(given, 'HandoverStarted,MessageSent,MessageDelivered', id)
+        const types = typesOf(facts.get(id)).join()
+        // A claim that was pending at the rebalance is refused before the operator receives the
+        // message.
+        const submitted = types.replace(/^(?:HandoverStarted,HandoverRefused[^,]*,)+/u, '')
+        assert.strictEqual(submitted, 'HandoverStarted,MessageSent,MessageDelivered', id)
       }
       const statistics = yield* operator.statistics
       assert.strictEqual(statistics['references'], all.length)

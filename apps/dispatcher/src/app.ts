@@ -1,5 +1,6 @@
 /**
- * The dispatcher hands messages over to the SMS operators, and records what becomes of them in the log.
+ * The dispatcher hands messages over to the SMS operators, and records what becomes of them in the
+ * log.
  *
  *   lanes → shard → handover claim in the log → operator
  *             ↑   ↘ facts → log
@@ -74,7 +75,9 @@ export interface DispatcherOptions {
 }
 
 export interface Dispatcher {
-  /** Whether the member has joined, its heartbeats are answered, and all owned shards are recovered. */
+  /**
+   * Whether the member has joined, its heartbeats are answered, and all owned shards are recovered.
+   */
   readonly isReady: Effect.Effect<boolean>
   /** Never succeeds. It dies when a part has died that the process cannot work without. */
   readonly failure: Effect.Effect<never>
@@ -82,7 +85,9 @@ export interface Dispatcher {
   readonly callbackPort: number | null
 }
 
-/** The interval of lookups in the read model. Without a waiting message or report it costs nothing. */
+/**
+ * The interval of lookups in the read model. Without a waiting message or report it costs nothing.
+ */
 const LOOKUP_MS = 250
 /** The interval for inbound messages: an opt-out takes effect at most this much later. */
 const INBOUND_MS = 250
@@ -93,8 +98,8 @@ const LAG_MS = 5000
 const DEFAULT_MEMORY_BUDGET = 150_000
 
 /**
- * Runs a dispatcher until the scope closes. Then it finishes the handovers in progress, and leaves the
- * consumer group.
+ * Runs a dispatcher until the scope closes. Then it finishes the handovers in progress, and leaves
+ * the consumer group.
  */
 export const makeDispatcher = (
   options: DispatcherOptions,

@@ -1,6 +1,7 @@
 /**
- * Starts the dispatcher process. First it ends the group membership of its predecessor, so that other
- * members take over the shards at once. Meanwhile it loads nothing else; then it loads and runs the app.
+ * Starts the dispatcher process. First it ends the group membership of its predecessor, so that
+ * other members take over the shards at once. Meanwhile it loads nothing else; then it loads and
+ * runs the app.
  */
 import { leavePreviousMemberFromConfig } from '@hub/kafka/leave-previous-member'
 import * as Effect from 'effect/Effect'
@@ -8,7 +9,10 @@ import { APP, membership } from './membership/identity.ts'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-/** Before the app runs there is nothing to finish. In a container, a signal without a handler has no effect. */
+/**
+ * Before the app runs there is nothing to finish. In a container, a signal without a handler has no
+ * effect.
+ */
 const exit = (): void => process.exit(0)
 for (const signal of SIGNALS) process.on(signal, exit)
 await Effect.runPromise(leavePreviousMemberFromConfig(APP, membership))

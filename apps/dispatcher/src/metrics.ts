@@ -1,4 +1,7 @@
-/** The metrics of the dispatcher. Labels are bounded: classes, operators, shards and event names only. */
+/**
+ * The metrics of the dispatcher. Labels are bounded: classes, operators, shards and event names
+ * only.
+ */
 import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { type ConsumerLag, memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'

@@ -1,11 +1,11 @@
 /**
  * The fence of a log partition. Kafka does not reject the produces of a member that lost its shard
- * without noticing. A new owner therefore appends `ShardOpened` with an epoch above all earlier ones.
- * Every reader ignores a handover claim of a lower epoch behind that record.
+ * without noticing. A new owner therefore appends `ShardOpened` with an epoch above all earlier
+ * ones. Every reader ignores a handover claim of a lower epoch behind that record.
  *
- * A reader must start at a fence; otherwise it cannot tell which claims are void. So the low-water mark
- * of the log is the last fence at or before the lowest pinned offset. The owner appends its fence again
- * from time to time, so that the mark can advance.
+ * A reader must start at a fence; otherwise it cannot tell which claims are void. So the low-water
+ * mark of the log is the last fence at or before the lowest pinned offset. The owner appends its
+ * fence again from time to time, so that the mark can advance.
  */
 
 /** The owner that a fence record names. */

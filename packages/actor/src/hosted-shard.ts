@@ -1,4 +1,7 @@
-/** The state that the runtime keeps for one assigned shard, its back-pressure and its low-water marks. */
+/**
+ * The state that the runtime keeps for one assigned shard, its back-pressure and its low-water
+ * marks.
+ */
 import {
   type GroupControl,
   type IncomingRecord,
@@ -118,7 +121,10 @@ export const deliver = <S extends Shard>(
   }
 }
 
-/** Seeks, pauses and resumes the lanes and the reports of an open shard, as the shard's memory allows. */
+/**
+ * Seeks, pauses and resumes the lanes and the reports of an open shard, as the shard's memory
+ * allows.
+ */
 export const applyBackPressure = <S extends Shard>(
   hosted: HostedShard<S>,
   topics: TopicNames,
@@ -161,8 +167,8 @@ export const isPaused = (hosted: HostedShard<unknown>, topics: TopicNames, topic
 
 /**
  * Pauses the log of an open shard that has read all of its own facts. It folded them when Kafka
- * acknowledged them, and reads the log only to advance its mark and to see facts of other members. To
- * read each fact as it lands would double the fetches of a busy shard.
+ * acknowledged them, and reads the log only to advance its mark and to see facts of other members.
+ * To read each fact as it lands would double the fetches of a busy shard.
  */
 export const pauseOwnLog = (
   hosted: HostedShard<unknown>,
@@ -180,7 +186,9 @@ export const resumeLog = (hosted: HostedShard<unknown>, topics: TopicNames, cont
   control.resume(topics.messages, hosted.number)
 }
 
-/** The low-water marks of a shard: the lowest pinned offsets, but never beyond the read positions. */
+/**
+ * The low-water marks of a shard: the lowest pinned offsets, but never beyond the read positions.
+ */
 export const lowWaterMarks = <S extends Shard>(
   hosted: HostedShard<S>,
   topics: TopicNames,
@@ -194,7 +202,8 @@ export const lowWaterMarks = <S extends Shard>(
       offset: pinned === null ? position : Math.min(pinned, position),
     }
   }
-  // A reader must start at a fence. Before the first one, the mark stays where this shard began to read.
+  // A reader must start at a fence. Before the first one, the mark stays where this shard began to
+  // read.
   const log = at(topics.messages, lowest.log)
   const fence = hosted.fence.lastAtOrBefore(log.offset) ?? hosted.logStart
   return [

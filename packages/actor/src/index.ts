@@ -1,6 +1,6 @@
 /**
- * The shard runtime: many actors on few fibers. It contains mechanisms only: queue discipline, pinned
- * offsets, timers, fence, recovery and back-pressure. The app decides what a record means.
+ * The shard runtime: many actors on few fibers. It contains mechanisms only: queue discipline,
+ * pinned offsets, timers, fence, recovery and back-pressure. The app decides what a record means.
  */
 export { Fence } from './fence.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'

@@ -1,9 +1,10 @@
 /**
  * The queue discipline of a shard.
  *
- * An actor holds the items of one key and one route: one FIFO queue for each lane. At most one item of
- * an actor is taken at a time. A blocked item stops the items behind it in its queue, and no others.
- * Actors are served in the order in which they became ready. Routes are independent of each other.
+ * An actor holds the items of one key and one route: one FIFO queue for each lane. At most one item
+ * of an actor is taken at a time. A blocked item stops the items behind it in its queue, and no
+ * others. Actors are served in the order in which they became ready. Routes are independent of each
+ * other.
  */
 
 /** The fields of an item that decide its queue. */
@@ -82,7 +83,9 @@ export class KeyedQueues<Item extends QueueItem> {
     return false
   }
 
-  /** Appends an item to the queue of its key, lane and route. A blocked item waits for `unblock`. */
+  /**
+   * Appends an item to the queue of its key, lane and route. A blocked item waits for `unblock`.
+   */
   push(item: Item, blocked: boolean): void {
     const route = this.#routeOf(item.route)
     let actor = route.actors.get(item.key)

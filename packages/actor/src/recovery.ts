@@ -8,8 +8,9 @@
  *    front of it, recovery goes back to phase 3;
  * 5. open: the shard reads lanes and reports from their marks, and reads on in the log.
  *
- * A new member does phase 2 on standby, while the current owner still works. Then it takes the shard
- * over, keeps what it has read, and fetches the committed offsets again (docs/decisions/0025).
+ * A new member does phase 2 on standby, while the current owner still works. Then it takes the
+ * shard over, keeps what it has read, and fetches the committed offsets again
+ * (docs/decisions/0025).
  */
 import { decodeShardOpened, type GroupControl, type IncomingRecord, type TopicNames } from '@hub/kafka'
 import { Effect, Result } from 'effect'
@@ -32,7 +33,9 @@ interface RecoveryOptions<S> {
 }
 
 export interface Recovery<S> {
-  /** Fetches the offsets of new shards and starts to read their logs. It retries until it succeeds. */
+  /**
+   * Fetches the offsets of new shards and starts to read their logs. It retries until it succeeds.
+   */
   readonly locate: (fresh: ReadonlyArray<HostedShard<S>>, by: GroupControl) => Effect.Effect<void>
   /** Folds fetched log records, and advances the recovery. */
   readonly onLogRecords: (hosted: HostedShard<S>, records: ReadonlyArray<IncomingRecord>) => void
@@ -127,7 +130,8 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
             hosted.committed.set(topic, committed)
             // The records that the shard has read on standby stay read.
             if (topic === topics.messages && hosted.phase === 'reading') continue
-            // An expired offset means the start of the topic. An offset beyond the end is invalid too.
+            // An expired offset means the start of the topic. An offset beyond the end is invalid
+            // too.
             hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))
           }
           hosted.logEnd = ends.get(topics.messages) ?? 0

@@ -1,7 +1,8 @@
 /**
- * Runs the shards of a consumer group member: assignment, back-pressure, low-water marks and draining.
- * Recovery is in `recovery.ts`. The runtime knows the roles of the topics (lanes, log, reports) and the
- * record `ShardOpened`. Everything else about records is the business of the app's `Shard`.
+ * Runs the shards of a consumer group member: assignment, back-pressure, low-water marks and
+ * draining. Recovery is in `recovery.ts`. The runtime knows the roles of the topics (lanes, log,
+ * reports) and the record `ShardOpened`. Everything else about records is the business of the app's
+ * `Shard`.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -46,7 +47,9 @@ interface ShardHostOptions<S extends Shard> {
   readonly topics: TopicNames
   readonly memberFile?: string
   readonly makeShard: (handle: ShardHandle) => S
-  /** Called after every change, when all of its records are folded. The app starts new work here. */
+  /**
+   * Called after every change, when all of its records are folded. The app starts new work here.
+   */
   readonly onSettled: () => void
   /** The number of actions to finish before the shards may move to another member. */
   readonly inFlight: () => number
@@ -71,35 +74,40 @@ export interface ShardHost<S extends Shard> {
   readonly failure: Effect.Effect<never>
 }
 
-/** Deadlines are seconds to hours away, so 0.1 s is exact enough, and no message needs an own timer. */
+/**
+ * Deadlines are seconds to hours away, so 0.1 s is exact enough, and no message needs an own timer.
+ */
 const TICK_MS = 100
 /** The low-water marks are this old at most: a restart reads that much again. */
 const COMMIT_MS = 1000
-/** Parts of the 2.5 s that the group allows before a join: actions in flight, then the last commit. */
+/**
+ * Parts of the 2.5 s that the group allows before a join: actions in flight, then the last commit.
+ */
 const DRAIN_MS = 1800
 const LAST_COMMIT_MS = 600
 /**
- * A member on standby takes its shards over when it has read their logs, or after this time. Otherwise a
- * log that grows faster than it is read would keep it on standby. Recovery of 100,000 open messages
- * takes three seconds.
+ * A member on standby takes its shards over when it has read their logs, or after this time.
+ * Otherwise a log that grows faster than it is read would keep it on standby. Recovery of 100,000
+ * open messages takes three seconds.
  */
 const STANDBY_AT_MOST_MS = 10_000
 /**
  * The owner repeats its fence after this many log records, because the low-water mark of the log is
- * always at a fence. A busy shard appends so many records in a second, so the extra records cost nothing.
+ * always at a fence. A busy shard appends so many records in a second, so the extra records cost
+ * nothing.
  */
 const FENCE_REPEAT_RECORDS = 500
 /** A shard that moves is idle until the whole group has heard of it. */
 const HEARTBEAT_MS = 200
 /**
- * The log of a shard is a few megabytes, and each fetch waits for its turn on a busy machine. Larger
- * fetches would delay the lanes of the other shards.
+ * The log of a shard is a few megabytes, and each fetch waits for its turn on a busy machine.
+ * Larger fetches would delay the lanes of the other shards.
  */
 const MAX_BYTES_PER_PARTITION = 1024 * 1024
 
 /**
- * Joins the group and runs its shards until the scope closes. Then it finishes the actions in flight,
- * and commits the low-water marks.
+ * Joins the group and runs its shards until the scope closes. Then it finishes the actions in
+ * flight, and commits the low-water marks.
  */
 export const makeShardHost = <S extends Shard>(
   options: ShardHostOptions<S>,
@@ -177,10 +185,10 @@ export const makeShardHost = <S extends Shard>(
     })
 
     /**
-     * Commits the low-water marks of the open shards, lanes and log in one request. A crash that tears
-     * the request apart does no harm: a shard keeps the final fact of a message pinned until
-     * `onCommitted` has passed its lane offset. So a new log mark fits old lane marks. An old log mark
-     * is lower, so it fits any lane marks.
+     * Commits the low-water marks of the open shards, lanes and log in one request. A crash that
+     * tears the request apart does no harm: a shard keeps the final fact of a message pinned until
+     * `onCommitted` has passed its lane offset. So a new log mark fits old lane marks. An old log
+     * mark is lower, so it fits any lane marks.
      */
     const commit = Effect.gen(function* () {
       if (control === null) return
@@ -233,7 +241,8 @@ export const makeShardHost = <S extends Shard>(
         control = by
         const standby = new Set(assignment.standby)
         for (const hosted of shards.values()) {
-          // No other member owned a retained shard meanwhile, so all that it has read remains valid.
+          // No other member owned a retained shard meanwhile, so all that it has read remains
+          // valid.
           const keep =
             assignment.retained.has(hosted.number) &&
             hosted.phase !== 'locating' &&

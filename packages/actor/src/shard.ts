@@ -24,7 +24,9 @@ export interface LowestPinned {
 
 /** A shard of an app. All methods are synchronous and must not throw. */
 export interface Shard {
-  /** A log record, in order: before `onOpened` for recovery, and later the records of other members. */
+  /**
+   * A log record, in order: before `onOpened` for recovery, and later the records of other members.
+   */
   readonly onLog: (record: IncomingRecord, fence: Fence) => void
   readonly onLane: (lane: number, record: IncomingRecord) => void
   readonly onReport: (record: IncomingRecord) => void
@@ -41,8 +43,8 @@ export interface Shard {
   readonly reportsFull: () => boolean
   readonly reportsHaveRoom: () => boolean
   /**
-   * The offset to which the runtime must seek the lane, or `null` to read on from `position`. It is never
-   * below the lane's low-water mark. Without this method the runtime always reads on.
+   * The offset to which the runtime must seek the lane, or `null` to read on from `position`. It is
+   * never below the lane's low-water mark. Without this method the runtime always reads on.
    */
   readonly seekTarget?: (lane: number, position: number) => number | null
   readonly lowestPinned: () => LowestPinned

@@ -1,4 +1,6 @@
-/** Lanes with more messages than a shard may buffer, and processes that are stopped and continued. */
+/**
+ * Lanes with more messages than a shard may buffer, and processes that are stopped and continued.
+ */
 import { assert, describe, it } from '@effect/vitest'
 import type { IncomingRecord } from '@hub/kafka'
 import { HTTP } from '@hub/operator'

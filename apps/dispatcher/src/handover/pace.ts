@@ -6,12 +6,14 @@ import type { Capabilities, SubmitOutcome } from '@hub/operator'
 
 /** After an idle time, the operator may get this many seconds of its rate at once. */
 const BURST_SECONDS = 1
-/** The share of window and burst for `otp` only. During a campaign, a code must find free capacity. */
+/**
+ * The share of window and burst for `otp` only. During a campaign, a code must find free capacity.
+ */
 const RESERVED = 0.1
 /**
- * The longest pause before the next message for an operator that refuses everything. Each refusal costs
- * two facts in the log, so only one message at a time tests the operator. After the operator is back,
- * codes wait no longer than this.
+ * The longest pause before the next message for an operator that refuses everything. Each refusal
+ * costs two facts in the log, so only one message at a time tests the operator. After the operator
+ * is back, codes wait no longer than this.
  */
 const LONGEST_PAUSE_MS = 1000
 
@@ -43,7 +45,10 @@ export class Pace {
     return this.mayTake(lane, now) ? Math.max(0, Math.floor(this.#allowance - reserved) - inProgress) : 0
   }
 
-  /** Whether the rate allows one more message. Several parts may overdraw it; the next message waits. */
+  /**
+   * Whether the rate allows one more message. Several parts may overdraw it; the next message
+   * waits.
+   */
   mayTake(lane: number, now: number): boolean {
     if (this.#rate === null) return true
     const burst = this.#rate * BURST_SECONDS
@@ -58,8 +63,9 @@ export class Pace {
   }
 
   /**
-   * Adapts to a group of answers. A refusal halves the allowance; a refusal of a single message causes a
-   * pause. Each accepted message adds one, so the full window returns after a few round trips.
+   * Adapts to a group of answers. A refusal halves the allowance; a refusal of a single message
+   * causes a pause. Each accepted message adds one, so the full window returns after a few round
+   * trips.
    */
   answered(outcomes: ReadonlyArray<SubmitOutcome>, now: number): void {
     let accepted = 0

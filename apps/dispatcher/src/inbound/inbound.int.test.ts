@@ -33,9 +33,9 @@ const options = (): DispatcherOptions => ({
   },
 })
 
-let told = 0
+let received = 0
 /** Sends an inbound message through the operator, which repeats it until it is stored. */
-const write = (port: number | null, from: string, text: string, id = `in-${told++}`) =>
+const write = (port: number | null, from: string, text: string, id = `in-${received++}`) =>
   Effect.promise(() =>
     eventually(async () => {
       const body = Buffer.from(
@@ -145,7 +145,7 @@ describe('an inbound message', () => {
       const number = '+79003330003'
       const eventLog = yield* EventLog
       const payloadEncryption = yield* PayloadEncryption
-      const aside = yield* hub.follow(deadLetterTopic(hub.topics.operatorReports))
+      const deadLetters = yield* hub.follow(deadLetterTopic(hub.topics.operatorReports))
       const key = yield* payloadEncryption.currentKey('report')
       const { callbackPort } = yield* makeDispatcher(options())
       yield* eventLog.append([
@@ -162,8 +162,8 @@ describe('an inbound message', () => {
       ])
       yield* write(callbackPort, number, 'СТОП')
       yield* becomes(number, 'inbound')
-      yield* Effect.promise(() => eventually(() => aside.length === 1, WITHIN))
-      assert.strictEqual(aside[0]?.type, 'InboundMessageReceived')
+      yield* Effect.promise(() => eventually(() => deadLetters.length === 1, WITHIN))
+      assert.strictEqual(deadLetters[0]?.type, 'InboundMessageReceived')
     }).pipe(Effect.scoped, Effect.provide(hub.layer)),
   )
 })

@@ -6,7 +6,9 @@ interface OperatorMessage {
   readonly operatorId: string
 }
 
-/** The additional authenticated data of an encrypted report: no other report can carry its payload. */
+/**
+ * The additional authenticated data of an encrypted report: no other report can carry its payload.
+ */
 export const reportContext = ({ operator, operatorId }: OperatorMessage): string =>
   `report:${operator}:${operatorId}`
 /** The same for an inbound message. */
@@ -14,8 +16,8 @@ export const inboundContext = ({ operator, operatorId }: OperatorMessage): strin
   `inbound:${operator}:${operatorId}`
 
 /**
- * The maximum of an operator's original data; the rest is cut off. A PDU has at most 64 KiB, and a usual
- * report has a few hundred bytes. A record must stay far below Kafka's size limit.
+ * The maximum of an operator's original data; the rest is cut off. A PDU has at most 64 KiB, and a
+ * usual report has a few hundred bytes. A record must stay far below Kafka's size limit.
  */
 const MAX_RAW_BYTES = 32 * 1024
 

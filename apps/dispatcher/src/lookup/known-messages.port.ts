@@ -40,8 +40,8 @@ export class KnownMessages extends Context.Service<
       questions: ReadonlyArray<HandedOverQuestion>,
     ) => Effect.Effect<ReadonlyArray<boolean | null>, StorageError>
     /**
-     * For each question: the message, `nobody` if there is none, or `null` while the projector has not
-     * reached the offset.
+     * For each question: the message, `nobody` if there is none, or `null` while the projector has
+     * not reached the offset.
      */
     readonly reportedOn: (
       questions: ReadonlyArray<ReportedOnQuestion>,

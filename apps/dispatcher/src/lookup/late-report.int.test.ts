@@ -100,7 +100,8 @@ describe('a report that arrives days later', () => {
       assert.deepStrictEqual(stories(), [['MessageDelivered'], ['MessageUndelivered']])
       yield* Scope.close(first, Exit.void)
 
-      // The projector has caught up, another process owns the shards, and the operator repeats everything.
+      // The projector has caught up, another process owns the shards, and the operator repeats
+      // everything.
       yield* sql.run(
         (q) => q`
           UPDATE read.messages SET status = 'delivered', rank = 3, reason_code = NULL

@@ -1,4 +1,6 @@
-/** The operators of a process: the sandbox for test keys, and the configured operator for live keys. */
+/**
+ * The operators of a process: the sandbox for test keys, and the configured operator for live keys.
+ */
 import type { Mode } from '@hub/domain'
 import {
   HTTP,

@@ -1,6 +1,7 @@
 /**
- * The listener for the signed callbacks of an HTTP operator: delivery reports at `POST /reports`, and
- * inbound messages at `POST /inbound`. It answers 200 only after Kafka has acknowledged the records.
+ * The listener for the signed callbacks of an HTTP operator: delivery reports at `POST /reports`,
+ * and inbound messages at `POST /inbound`. It answers 200 only after Kafka has acknowledged the
+ * records.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { readCallback, readInbound, ReportSink } from '@hub/operator'
@@ -37,8 +38,8 @@ const readBody = (request: IncomingMessage) =>
   })
 
 /**
- * Listens until the scope closes. `host` is a local address; port 0 means any free port. It succeeds with
- * the port.
+ * Listens until the scope closes. `host` is a local address; port 0 means any free port. It
+ * succeeds with the port.
  */
 export const listenForCallbacks = (options: {
   readonly host: string

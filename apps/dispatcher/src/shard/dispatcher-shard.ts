@@ -47,7 +47,9 @@ interface ShardEnvironment {
   readonly now: () => number
   readonly operators: Readonly<Record<Mode, string>>
   readonly dedupes: (operator: string) => boolean
-  /** Runs a change that does not come from the runtime, and starts the work that it makes possible. */
+  /**
+   * Runs a change that does not come from the runtime, and starts the work that it makes possible.
+   */
   readonly apply: (change: () => void) => void
   /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
   readonly prepare: (message: Message, onPrepared: (result: Preparation) => void) => void
@@ -80,7 +82,9 @@ export interface DispatcherShard extends Shard {
   readonly messages: ShardQueries
   /** Inbound messages that are not applied to the opt-outs yet. */
   readonly inbound: InboundQueue
-  /** Dead-letters an inbound message that cannot be decrypted. Its offset stays pinned until then. */
+  /**
+   * Dead-letters an inbound message that cannot be decrypted. Its offset stays pinned until then.
+   */
   readonly deadLetterInbound: (record: IncomingRecord) => void
   /** Takes the next message of a lane for an operator. Returns its number of parts, or `null`. */
   readonly take: (lane: number, operator: string) => number | null
@@ -101,7 +105,8 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     dedupes: environment.dedupes,
     limits: environment.limits,
     memoryBudget: environment.memoryBudget,
-    // A sandbox process that has ended does not report any more, and its messages have no operator ids.
+    // A sandbox process that has ended does not report any more, and its messages have no operator
+    // ids.
     reportDeadline: ({ class: messageClass, operator }, sentAt) =>
       reportDeadline(DEFAULT_LIFETIMES, {
         class: messageClass,

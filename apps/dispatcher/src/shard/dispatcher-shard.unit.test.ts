@@ -49,7 +49,9 @@ const incoming = (record: OutgoingRecord, offset: number, now: number): Incoming
   value: record.value,
 })
 
-/** A member with one shard that has recovered from `before`. Its produces are acknowledged at once. */
+/**
+ * A member with one shard that has recovered from `before`. Its produces are acknowledged at once.
+ */
 const memberOf = (before: ReadonlyArray<OutgoingRecord>, now: number) => {
   const member = {
     now,
@@ -195,15 +197,15 @@ describe('re-appended open messages', () => {
 
     const end = member.log.length
     shard.onCommitted([0, 250], end, member.now)
-    const carried = member.log.slice(end)
-    const read = carried.map((record) => Result.getOrThrow(decodeOpenMessagesCarried(record)))
+    const reAppended = member.log.slice(end)
+    const read = reAppended.map((record) => Result.getOrThrow(decodeOpenMessagesCarried(record)))
     assert.deepStrictEqual(
       read.map(({ messages }) => messages.length),
       [100, 100, 50],
     )
     assert.deepStrictEqual(shard.lowestPinned(), { lanes: [null, null], log: end, reports: null })
 
-    const { member: nextMember, shard: nextShard } = memberOf(carried, member.now)
+    const { member: nextMember, shard: nextShard } = memberOf(reAppended, member.now)
     assert.sameDeepMembers(
       nextMember.resumed,
       member.submitted.map(({ id, key }, i) => ({
@@ -222,14 +224,14 @@ describe('re-appended open messages', () => {
         )
       }
     }
-    const told = nextMember.log.slice(carried.length)
+    const reported = nextMember.log.slice(reAppended.length)
     assert.deepStrictEqual(
-      told.map(({ key, type }) => `${type} ${key}`),
+      reported.map(({ key, type }) => `${type} ${key}`),
       member.submitted.map(({ key }) => `MessageDelivered ${key}`),
     )
     assert.strictEqual(nextShard.messages.openCount, 0)
     assert.deepStrictEqual(
-      told.filter(({ traceparent }) => traceparent !== undefined).map(({ key }) => key),
+      reported.filter(({ traceparent }) => traceparent !== undefined).map(({ key }) => key),
       [recipientOf(7)],
       'the trace continues',
     )

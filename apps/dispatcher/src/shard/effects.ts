@@ -27,7 +27,9 @@ export type AfterAppend =
   | { readonly type: 'endHandover'; readonly notBefore: number }
   | { readonly type: 'unpinReport'; readonly offset: number }
 
-/** Append a fact to the log. Kafka's acknowledgement is the input `onAppended`, with this effect. */
+/**
+ * Append a fact to the log. Kafka's acknowledgement is the input `onAppended`, with this effect.
+ */
 export interface Append {
   readonly type: 'append'
   readonly message: Message
@@ -58,7 +60,9 @@ export interface ShardSettings {
   readonly operators: Readonly<Record<Mode, string>>
   /** Whether an operator recognizes a repeated submit by its reference. */
   readonly dedupes: (operator: string) => boolean
-  /** The report deadline of a message whose answer was lost, or whose phone number is not known now. */
+  /**
+   * The report deadline of a message whose answer was lost, or whose phone number is not known now.
+   */
   readonly reportDeadline: (state: MessageState, sentAt: number) => number
   readonly limits?: ShardLimits
   /** Shared by all shards of a process. */

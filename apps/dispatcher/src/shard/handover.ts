@@ -1,7 +1,7 @@
 /**
- * The handover of a message, as far as the shard decides it: take, claim, submit, answer. The claim must
- * be acknowledged before the shard emits `submit`. A handover ends with the operator's answer, or without
- * one if the payload cannot be decrypted or the message has expired.
+ * The handover of a message, as far as the shard decides it: take, claim, submit, answer. The claim
+ * must be acknowledged before the shard emits `submit`. A handover ends with the operator's answer,
+ * or without one if the payload cannot be decrypted or the message has expired.
  */
 import { decide } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
@@ -104,7 +104,8 @@ export class Handovers {
       case 'accepted': {
         const { operatorIds } = outcome
         const operator = message.route
-        // Reports may overtake the append of this fact. From now on they find the message, and wait.
+        // Reports may overtake the append of this fact. From now on they find the message, and
+        // wait.
         this.#reports.index(message, operator, operatorIds)
         this.#core.decideAndRecord(
           message,
@@ -147,7 +148,9 @@ export class Handovers {
     }
   }
 
-  /** Ends the handover. A message that is still to be handed over is available from `notBefore` on. */
+  /**
+   * Ends the handover. A message that is still to be handed over is available from `notBefore` on.
+   */
   end(message: Message, notBefore: number, now: number): void {
     if (!message.inHandover) return
     message.inHandover = false

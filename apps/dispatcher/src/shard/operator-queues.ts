@@ -1,6 +1,6 @@
 /**
- * The messages of a shard that wait in memory for an operator, by lane: their order, the size of their
- * payloads, their pinned lane offsets, and the offset from which each lane is read next.
+ * The messages of a shard that wait in memory for an operator, by lane: their order, the size of
+ * their payloads, their pinned lane offsets, and the offset from which each lane is read next.
  */
 import { KeyedQueues, LaneCursor, PinnedOffsets } from '@hub/actor'
 import { BUFFER_BYTES, ENVELOPE_BYTES, LANES } from './limits.ts'
@@ -81,7 +81,10 @@ export class OperatorQueues {
     return this.#lanes[lane]!.cursor.seekTarget(position, now)
   }
 
-  /** Whether the operator's queue has room for the record at this offset; otherwise it is read again. */
+  /**
+   * Whether the operator's queue has room for the record at this offset; otherwise it is read
+   * again.
+   */
   accepts(lane: number, offset: number, operator: string): boolean {
     return this.#lanes[lane]!.cursor.accepts(offset, operator)
   }

@@ -1,9 +1,10 @@
 /**
  * Which offsets of log and reports recovery still needs.
  *
- * Log: the recovery offset of each claimed open message, and the final fact of each finished message for
- * `REMEMBERED_MS`. The recovery offset is the newest claim, `HandoverRefused` or re-append of a message.
- * Reports: a report stays pinned until its content is in the log, or is known to add nothing.
+ * Log: the recovery offset of each claimed open message, and the final fact of each finished
+ * message for `REMEMBERED_MS`. The recovery offset is the newest claim, `HandoverRefused` or
+ * re-append of a message. Reports: a report stays pinned until its content is in the log, or is
+ * known to add nothing.
  */
 import { PinnedOffsets } from '@hub/actor'
 import type { LogFact } from '@hub/domain'
@@ -12,7 +13,9 @@ import { type Message, NONE } from './message.ts'
 
 /** A message is young until this age. Nearly all messages are final by then. */
 const RE_APPEND_AFTER_MS = 20_000
-/** Re-appended per second: 100 kB of log, and one produce that a one-time code may have to wait for. */
+/**
+ * Re-appended per second: 100 kB of log, and one produce that a one-time code may have to wait for.
+ */
 const RE_APPENDED_AT_ONCE = 500
 /** The number of pinned offsets to search for messages to re-append, from the oldest on. */
 const RE_APPEND_SCAN = 2000
@@ -69,9 +72,10 @@ export class RecoveryOffsets {
   // ---- the log
 
   /**
-   * Moves the recovery offset of a message to a fact. It moves forward only: an abandoned produce may
-   * land late, behind the results of its repetition, and then proves less than the current fact. The
-   * exception is an answer that is read after a later own claim: recovery must start at the answer.
+   * Moves the recovery offset of a message to a fact. It moves forward only: an abandoned produce
+   * may land late, behind the results of its repetition, and then proves less than the current
+   * fact. The exception is an answer that is read after a later own claim: recovery must start at
+   * the answer.
    */
   advance(message: Message, fact: LogFact, offset: number): void {
     const answersClaim =
@@ -131,7 +135,10 @@ export class RecoveryOffsets {
     this.#reports.unpin(offset)
   }
 
-  /** Keeps the report of one part pinned until the other reports arrive or the message is re-appended. */
+  /**
+   * Keeps the report of one part pinned until the other reports arrive or the message is
+   * re-appended.
+   */
   keepPartReport(message: Message, offset: number): void {
     message.partReports = [...message.partReports, offset]
     this.#partlyReported.add(message)
@@ -146,10 +153,11 @@ export class RecoveryOffsets {
   // ---- re-append
 
   /**
-   * The messages to re-append at the end of the log, the oldest first, so that the low-water mark can
-   * pass their facts. It depends on the log and not on time: it starts when recovery would no longer
-   * need most of the records behind the mark. So re-appends at most about double the log, and an idle
-   * shard appends nothing. Only partly reported messages depend on time, because they pin reports.
+   * The messages to re-append at the end of the log, the oldest first, so that the low-water mark
+   * can pass their facts. It depends on the log and not on time: it starts when recovery would no
+   * longer need most of the records behind the mark. So re-appends at most about double the log,
+   * and an idle shard appends nothing. Only partly reported messages depend on time, because they
+   * pin reports.
    */
   dueForReAppend(logPosition: number, now: number, reAppendBehind: number): ReadonlySet<Message> {
     const due = new Set<Message>()

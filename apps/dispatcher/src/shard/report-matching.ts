@@ -1,7 +1,7 @@
 /**
- * Finds the message of each delivery report, and decides what the report changes. A report is matched by
- * the operator's id, then by our reference. A report without a match is parked and looked up in the read
- * model. As the last resort, it is matched by its recipient.
+ * Finds the message of each delivery report, and decides what the report changes. A report is
+ * matched by the operator's id, then by our reference. A report without a match is parked and
+ * looked up in the read model. As the last resort, it is matched by its recipient.
  */
 import { decide } from '@hub/domain'
 import { Result } from 'effect'
@@ -12,8 +12,8 @@ import { type ParkedReport, ParkedReports } from './parked-reports.ts'
 import type { RecoveryOffsets } from './recovery-offsets.ts'
 
 /**
- * A report that the read model has not known for so long may belong to a message of its recipient whose
- * answer was lost.
+ * A report that the read model has not known for so long may belong to a message of its recipient
+ * whose answer was lost.
  */
 const MATCH_BY_RECIPIENT_MS = 5000
 /** After this time the shard drops a report that nobody knows. */
@@ -54,7 +54,10 @@ export class ReportMatching {
 
   // ---- the index
 
-  /** Learns the operator's ids of a message. Reports that are parked under these ids then wait for it. */
+  /**
+   * Learns the operator's ids of a message. Reports that are parked under these ids then wait for
+   * it.
+   */
   index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
     if (operatorIds.length > 1) message.awaitedParts ??= new Set(operatorIds)
     for (const id of operatorIds) {
@@ -115,9 +118,9 @@ export class ReportMatching {
   }
 
   /**
-   * Reports wait while a handover, an append or a lookup is in progress. They also wait when an answer
-   * was lost and the next submit will return it: without the ids of all parts, the report of one part
-   * would count for all of them.
+   * Reports wait while a handover, an append or a lookup is in progress. They also wait when an
+   * answer was lost and the next submit will return it: without the ids of all parts, the report of
+   * one part would count for all of them.
    */
   #mustWait(message: Message): boolean {
     if (message.inHandover || message.pendingAppends > 0 || message.lookupPending) return true
@@ -133,7 +136,8 @@ export class ReportMatching {
   #apply(message: Message, report: Report, now: number): void {
     const { outcome } = report
     const { operatorIds } = message.state
-    // Matched by reference: its part was reported before the message was re-appended without that part.
+    // Matched by reference: its part was reported before the message was re-appended without that
+    // part.
     if (
       outcome.status === 'delivered' &&
       operatorIds.length > 0 &&

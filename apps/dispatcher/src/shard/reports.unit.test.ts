@@ -1,4 +1,7 @@
-/** Delivery reports and handovers in unusual orders: early, late, repeated, partial, or without a match. */
+/**
+ * Delivery reports and handovers in unusual orders: early, late, repeated, partial, or without a
+ * match.
+ */
 import { Fence } from '@hub/actor'
 import { assert, describe, it } from '@effect/vitest'
 import type { LogFact, MessageAccepted } from '@hub/domain'
@@ -12,7 +15,10 @@ const MINUTE = 60_000
 /** These tests do not decrypt payloads. */
 const SUBMISSION = {} as PreparedSubmission
 
-/** A shard whose log acknowledges at once, and whose operator answers when the test calls `answered`. */
+/**
+ * A shard whose log acknowledges at once, and whose operator answers when the test calls
+ * `answered`.
+ */
 const shardOf = (
   dedupes = true,
   log: ReadonlyArray<readonly [LogFact, string]> = [],

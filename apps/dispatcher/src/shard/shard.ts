@@ -1,12 +1,14 @@
 /**
- * The messages of one shard: a pure state machine. Each input (a record, an answer, a tick) carries the
- * current time, and returns the effects that it causes. The domain (`decide`, `evolve`) decides what the
- * facts of a message mean. This class decides when to ask the domain, and what the shard remembers.
+ * The messages of one shard: a pure state machine. Each input (a record, an answer, a tick) carries
+ * the current time, and returns the effects that it causes. The domain (`decide`, `evolve`) decides
+ * what the facts of a message mean. This class decides when to ask the domain, and what the shard
+ * remembers.
  *
- * A lane offset stays pinned while the payload may still be needed. From the acknowledged `MessageSent`
- * or final fact on, the log alone can restore the message (`recovery-offsets.ts`). The mark of a lane may
- * be hours behind, at a message that its operator does not accept. A restart reads old records again
- * from there, and looks them up in the read model before a handover (docs/decisions/0014).
+ * A lane offset stays pinned while the payload may still be needed. From the acknowledged
+ * `MessageSent` or final fact on, the log alone can restore the message (`recovery-offsets.ts`).
+ * The mark of a lane may be hours behind, at a message that its operator does not accept. A restart
+ * reads old records again from there, and looks them up in the read model before a handover
+ * (docs/decisions/0014).
  */
 import type { Fence, LowestPinned, OpenedShard } from '@hub/actor'
 import {
@@ -44,7 +46,9 @@ import { ShardState } from './state.ts'
 
 export class MessageShard {
   readonly #state: ShardState
-  /** Offsets of own facts that the shard has folded at their acknowledgement, but not read back yet. */
+  /**
+   * Offsets of own facts that the shard has folded at their acknowledgement, but not read back yet.
+   */
   readonly #ownOffsets = new Set<number>()
   #laneEnds: ReadonlyArray<number> = []
   /** After recovery, some messages still lack their lane records. */
@@ -154,7 +158,9 @@ export class MessageShard {
 
   // ---- inputs: the log
 
-  /** Whether the shard has already folded this log record. Call it once for each record, in order. */
+  /**
+   * Whether the shard has already folded this log record. Call it once for each record, in order.
+   */
   isOwn(offset: number): boolean {
     this.#state.logPosition = offset + 1
     return this.#ownOffsets.delete(offset)
@@ -214,7 +220,8 @@ export class MessageShard {
       if (state.final) message.finishedAt = Math.min(message.finishedAt, now)
       else this.#state.setTimer(message)
       if (state.stage === 'handingOver') {
-        // The operator may have the message. So no other message of the recipient surely matches a report.
+        // The operator may have the message. So no other message of the recipient surely matches a
+        // report.
         this.#state.reports.addWithoutIds(message)
         this.#state.count('outcome_unknown')
       }
@@ -332,8 +339,8 @@ export class MessageShard {
   }
 
   /**
-   * The read model's answer for a parked report: its message, or `null` if there is none. A read model
-   * that has not reached the required offset gives no answer.
+   * The read model's answer for a parked report: its message, or `null` if there is none. A read
+   * model that has not reached the required offset gives no answer.
    */
   reportLookedUp(
     { report }: Pick<ParkedReport, 'report'>,
@@ -346,11 +353,17 @@ export class MessageShard {
 
   // ---- inputs: handovers
 
-  /** Takes the next message of a lane for an operator, or returns `null`. Claim, postpone or discard it. */
+  /**
+   * Takes the next message of a lane for an operator, or returns `null`. Claim, postpone or discard
+   * it.
+   */
   take(lane: number, operator: string): Message | null {
     return this.#state.handovers.take(lane, operator)
   }
-  /** The payload is decrypted. The shard appends the claim, and emits `submit` when it is acknowledged. */
+  /**
+   * The payload is decrypted. The shard appends the claim, and emits `submit` when it is
+   * acknowledged.
+   */
   claim(message: Message, submission: PreparedSubmission, now: number): ShardEffects {
     this.#state.handovers.claim(message, submission, now)
     return this.#state.drain()
@@ -412,8 +425,8 @@ export class MessageShard {
   }
 
   /**
-   * All lanes are read, and the lane records of some messages are missing: their retention has passed.
-   * A claimed message counts as sent. A refused one can never be handed over.
+   * All lanes are read, and the lane records of some messages are missing: their retention has
+   * passed. A claimed message counts as sent. A refused one can never be handed over.
    */
   #endWithoutRecords(now: number): void {
     this.#awaitsLaneRecords = false

@@ -1,7 +1,8 @@
 /**
  * The state of a shard: its messages, and how facts change them. `shard.ts` describes the inputs.
  *
- * The shard folds its own facts when Kafka acknowledges them, and all other facts when it reads them.
+ * The shard folds its own facts when Kafka acknowledges them, and all other facts when it reads
+ * them.
  */
 import { TimerHeap } from '@hub/actor'
 import { decide, evolve, type LogFact, type MessageCommand, withEpoch } from '@hub/domain'
@@ -155,7 +156,10 @@ export class ShardState implements ShardCore {
     this.reports.forget(message)
   }
 
-  /** Keeps only the id of a final message. Later reports about it need a lookup, as for a forgotten one. */
+  /**
+   * Keeps only the id of a final message. Later reports about it need a lookup, as for a forgotten
+   * one.
+   */
   shorten(message: Message): void {
     const { finishedAt, id, recoveryOffset } = message
     this.forget(message)

@@ -102,7 +102,7 @@ export const makeTestHub = async () => {
   )
 
   /** Creates a lane record in the way of command-api. */
-  const seal = (message: Outgoing) =>
+  const encryptedMessage = (message: Outgoing) =>
     Effect.gen(function* () {
       const payloadEncryption = yield* PayloadEncryption
       const messageClass = message.class ?? 'otp'
@@ -139,8 +139,9 @@ export const makeTestHub = async () => {
     Effect.gen(function* () {
       const log = yield* EventLog
       const sql = yield* Sql
-      const accepted = yield* Effect.forEach(messages, seal)
-      // As in command-api, the ledger comes before the lane. It is the last resort to find a recipient.
+      const accepted = yield* Effect.forEach(messages, encryptedMessage)
+      // As in command-api, the ledger comes before the lane. It is the last resort to find a
+      // recipient.
       const ids = accepted.map(({ messageId }) => decodeId('msg', messageId)!)
       yield* sql.run(
         (q) => q`
@@ -197,7 +198,7 @@ export const makeTestHub = async () => {
     directory,
     environment,
     layer,
-    seal,
+    encryptedMessage,
     send,
     follow,
     factsOf,

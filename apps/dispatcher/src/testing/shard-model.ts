@@ -1,11 +1,12 @@
 /**
- * A model of everything around the shards, in memory: lanes, a log with offsets and fences, reports,
- * committed marks, a read model with a delay, and an operator that remembers its messages. Members come
- * and go. A crashed member loses its pending work. A replaced member continues as a zombie: it claims
- * under its old epoch and appends to the log, but without a lease it cannot write to the operator.
+ * A model of everything around the shards, in memory: lanes, a log with offsets and fences,
+ * reports, committed marks, a read model with a delay, and an operator that remembers its messages.
+ * Members come and go. A crashed member loses its pending work. A replaced member continues as a
+ * zombie: it claims under its old epoch and appends to the log, but without a lease it cannot write
+ * to the operator.
  *
- * The operator answers late or never, so reports may come before the answer. It counts its ids for each
- * recipient, so messages to different recipients have the same ids.
+ * The operator answers late or never, so reports may come before the answer. It counts its ids for
+ * each recipient, so messages to different recipients have the same ids.
  *
  * The model checks its invariants at every submit (`#write`) and at rest (`check`).
  */
@@ -185,7 +186,10 @@ export class ShardModel {
     this.#log.push({ kind: 'opened', by: member.number, epoch: member.epoch, member: `m${member.number}` })
   }
 
-  /** The process ends. Its pending produces are `lost`, or may still land. The operator keeps its messages. */
+  /**
+   * The process ends. Its pending produces are `lost`, or may still land. The operator keeps its
+   * messages.
+   */
   crash(lost: boolean): void {
     if (lost) this.#member.appends = []
     this.#end(this.#member)
@@ -244,7 +248,9 @@ export class ShardModel {
     this.#lanes[lane]!.push({ accepted, appendedAt: this.now })
   }
 
-  /** command-api publishes a message again. Within a minute the repeat may look like the original. */
+  /**
+   * command-api publishes a message again. Within a minute the repeat may look like the original.
+   */
   repeat(which: number): void {
     const all = [...this.#accepted.values()]
     const accepted = all[which % Math.max(1, all.length)]
@@ -256,7 +262,9 @@ export class ShardModel {
     })
   }
 
-  /** Lands pending produces of a member. Without an acknowledgement, the member produces them again. */
+  /**
+   * Lands pending produces of a member. Without an acknowledgement, the member produces them again.
+   */
   land(zombie: boolean, count: number, how: Landing): void {
     const member = this.#memberOf(zombie)
     for (const pending of member.appends.slice(0, count)) {
@@ -321,8 +329,9 @@ export class ShardModel {
   }
 
   /**
-   * The low-water marks reach the broker. `answered`: the member learns it. The broker refuses those of a
-   * zombie. A crash may tear the commit apart: then only the mark of the log or only the others arrive.
+   * The low-water marks reach the broker. `answered`: the member learns it. The broker refuses
+   * those of a zombie. A crash may tear the commit apart: then only the mark of the log or only the
+   * others arrive.
    */
   commit(answered: boolean, torn: 'log only' | 'all but the log' | null = null): void {
     const { fence, logStart, positions, shard } = this.#member
@@ -646,8 +655,8 @@ export class ShardModel {
       const now = state.reason === null ? state.status : `${state.status} ${state.reason}`
       if (seen.at(-1) === now) continue
       seen.push(now)
-      // A writer that has not read the answer of another member knows no ids. The late assumption of a
-      // former owner may be the only fact that is left behind the mark.
+      // A writer that has not read the answer of another member knows no ids. The late assumption
+      // of a former owner may be the only fact that is left behind the mark.
       withIds =
         !assumedAgain &&
         sent?.fact.type === 'MessageSent' &&
@@ -697,8 +706,9 @@ export class ShardModel {
     if (state?.seen === true)
       assert.strictEqual(end, 'delivered', `${id} was seen, so it is delivered: ${history}`)
     const decided = taken?.decided ?? null
-    // Late reports correct to these two. Without ids a report may not find its message. Reports of single
-    // parts before our deadline are forgotten with the message, so the other parts do not complete it.
+    // Late reports correct to these two. Without ids a report may not find its message. Reports of
+    // single parts before our deadline are forgotten with the message, so the other parts do not
+    // complete it.
     const incomplete =
       taken !== undefined &&
       taken.ids.length > 1 &&

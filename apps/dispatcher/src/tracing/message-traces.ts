@@ -1,7 +1,7 @@
 /**
- * The traces of sampled messages. They are kept apart from the messages, because hardly any message has
- * one. A trace follows a message from its lane to its final fact. The log carries it in record headers,
- * so a shard that is recovered by another process continues the same trace.
+ * The traces of sampled messages. They are kept apart from the messages, because hardly any message
+ * has one. A trace follows a message from its lane to its final fact. The log carries it in record
+ * headers, so a shard that is recovered by another process continues the same trace.
  *
  * Names and attributes: OpenTelemetry messaging spans (`process`), and `hub.` for our own.
  */
@@ -11,8 +11,8 @@ import type { SubmitOutcome } from '@hub/operator'
 import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
 
 /**
- * The maximum of traced messages, about 20 MB: a few minutes with a thousand samples per second. Beyond
- * it, the trace of the oldest message ends.
+ * The maximum of traced messages, about 20 MB: a few minutes with a thousand samples per second.
+ * Beyond it, the trace of the oldest message ends.
  */
 const MAX_TRACED = 50_000
 
