@@ -1,7 +1,4 @@
-/**
- * Starts server stacks and complete hubs for tests across processes: real servers and apps on free
- * ports.
- */
+/** Starts server stacks and complete hubs for tests, on free ports. */
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
@@ -104,10 +101,7 @@ interface TestHubOptions {
   readonly liveOperator?: LiveOperator
   /** Servers that already run. Default: the hub starts and stops its own. */
   readonly servers?: TestStack
-  /**
-   * The hub that this one replaces. This hub uses the secrets and the operator simulator of that
-   * hub.
-   */
+  /** The replaced hub. This hub uses its secrets and operator simulator. */
   readonly takesOverFrom?: TestHub
   /** The checkout that provides apps, migrations and topics. Default: this one. */
   readonly sources?: string
@@ -138,10 +132,7 @@ const makeHandle = (service: Service): ProcessHandle => ({
   logs: service.log,
 })
 
-/**
- * The environment without the variables of the developer's own hub: a test must not use its servers
- * or ports.
- */
+/** The environment without the variables of the developer's own hub. */
 const cleanEnvironment = (): Record<string, string | undefined> =>
   Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith('HUB_') || name === 'HUB_CACHE_DIR'),
@@ -173,10 +164,7 @@ const freePort = async (): Promise<number> => {
   return port
 }
 
-/**
- * Another process may take a free port before the hub listens on it. Three such failures in a row
- * are not a coincidence.
- */
+/** Another process may take a free port before the hub listens on it. */
 const MAX_ATTEMPTS = 3
 
 const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promise<A> => {
@@ -191,10 +179,7 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
   }
 }
 
-/**
- * The services to kill when the test process ends before it stopped its hub, for example after a
- * failed setup.
- */
+/** The services to kill if the test process ends without stopping its hub. */
 const running = new Set<ReadonlyArray<Service>>()
 process.on('exit', () => {
   for (const services of running) {
@@ -238,10 +223,7 @@ interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
   readonly database?: string
 }
 
-/**
- * Starts Kafka, PostgreSQL and Redis for a test that kills or stops them. Other tests use the
- * servers of the test runner.
- */
+/** Starts servers for a test that kills or stops them. */
 export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =>
   onFreePorts(async (settings) => {
     const report = options.report ?? (() => {})

@@ -5,10 +5,7 @@ import type * as Config from 'effect/Config'
 import * as Result from 'effect/Result'
 import { refineSetting, type Setting } from './setting.ts'
 
-/**
- * Reads the file of a setting once at startup. Returns its PEM text, or `null` for the default
- * authorities.
- */
+/** Reads the PEM file of a setting at startup. `null`: use the default authorities. */
 export const caFileConfig = (setting: Setting<string | null>): Config.Config<string | null> =>
   refineSetting(setting, (file) => {
     if (file === null) return Result.succeed(null)

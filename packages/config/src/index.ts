@@ -1,7 +1,4 @@
-/**
- * The settings of the hub: one typed catalogue of all environment variables, their validation and
- * their documentation.
- */
+/** The settings of the hub: a typed catalogue, its validation and documentation. */
 export { caFileConfig } from './ca-file.ts'
 export { catalogue, settings } from './catalogue/index.ts'
 export { checkSettings, findInvalidSettings, validateSetting } from './check.ts'

@@ -81,10 +81,7 @@ export const choice = <const A extends string>(values: ReadonlyArray<A>): Kind<A
 const LEVELS = ['Trace', 'Debug', 'Info', 'Warn', 'Error', 'Fatal', 'None'] as const
 export const logLevel: Kind<LogLevel.LogLevel> = choice(LEVELS)
 
-/**
- * Words separated by commas, without surrounding spaces. Empty words are kept for the validation of
- * the component.
- */
+/** Words separated by commas. The component decides whether empty words are valid. */
 export const words = (expected: string): Kind<ReadonlyArray<string>> =>
   kind('words', expected, (text) =>
     Result.succeed(text === '' ? [] : text.split(',').map((word) => word.trim())),

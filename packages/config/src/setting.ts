@@ -78,10 +78,7 @@ export const NOT_SET = 'is not set'
 const configError = (mistake: InvalidSetting): Config.ConfigError =>
   new Config.ConfigError(new ConfigProvider.SourceError({ message: mistake.message, cause: mistake }))
 
-/**
- * Returns the `InvalidSetting` of an error, or `null` for another `ConfigError`, whose text could
- * contain a value.
- */
+/** Returns the problem, or `null` for another error, whose text could contain a value. */
 export const invalidSettingOf = (error: Config.ConfigError): InvalidSetting | null =>
   error.cause._tag === 'SourceError' && error.cause.cause instanceof InvalidSetting ? error.cause.cause : null
 
@@ -154,10 +151,7 @@ export const optional = <A>(
   ),
 })
 
-/**
- * Adds a validation of the component to a setting. Its error is the end of a sentence about the
- * variable.
- */
+/** Adds a validation. Its error is the end of a sentence about the variable. */
 export const refineSetting = <A, B>(
   setting: Setting<A>,
   rule: (value: A) => Result.Result<B, string>,

@@ -1,7 +1,4 @@
-/**
- * Finds environment variables that look like settings of the hub but are unknown, mostly typing
- * errors.
- */
+/** Finds unknown variables that look like settings of the hub. */
 import { catalogue } from './catalogue/index.ts'
 
 interface UnknownVariable {
@@ -10,10 +7,7 @@ interface UnknownVariable {
   readonly nearest: string | null
 }
 
-/**
- * Damerau-Levenshtein distance: the number of changed, added, removed or swapped letters between
- * two texts.
- */
+/** Damerau-Levenshtein distance of two texts. */
 const distance = (a: string, b: string): number => {
   let before: ReadonlyArray<number> = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)

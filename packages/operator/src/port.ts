@@ -5,10 +5,7 @@
 import type { Encoding, RejectedReason, UndeliveredReason } from '@hub/domain'
 import { Context, Data, type Effect } from 'effect'
 
-/**
- * A message to submit. It contains a number and a text, so it must not be logged or kept after the
- * outcome.
- */
+/** A message to submit. It contains personal data, so it must not be logged. */
 export interface Submission {
   /** The message id, `msg_…`. */
   readonly reference: string
@@ -30,17 +27,11 @@ export interface Submission {
 export type SubmitOutcome =
   /** Accepted, with one id for each part in order. Reports follow. */
   | { readonly type: 'accepted'; readonly operatorIds: ReadonlyArray<string> }
-  /**
-   * Refused for now: throttled, queue full, or not reachable. The operator does not have the
-   * message.
-   */
+  /** Refused for now. The operator does not have the message. */
   | {
       readonly type: 'refused'
       readonly retryAfterMs: number
-      /**
-       * True if the refusal is about this message only. Otherwise the dispatcher lowers its rate,
-       * down to one a second.
-       */
+      /** The refusal is about this message only, so the rate stays unchanged. */
       readonly affectsOnlyThis?: boolean
     }
   /** Rejected permanently. The operator does not have the message. */
@@ -123,10 +114,7 @@ export interface OperatorReport {
   readonly raw: Uint8Array | null
 }
 
-/**
- * An inbound message. It contains a number and a text, so the sink encrypts it, and it must not be
- * logged.
- */
+/** An inbound message. It contains personal data, so it must not be logged. */
 export interface InboundMessage {
   readonly operator: string
   /** The operator's id of this message. A repetition has the same id. */

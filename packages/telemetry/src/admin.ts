@@ -16,10 +16,7 @@ class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly d
 /** A readiness check. It must be fast. */
 type ReadinessCheck = Effect.Effect<boolean>
 
-/**
- * A check that hangs counts as failing. The limit is below the usual probe timeout of an
- * orchestrator, one second.
- */
+/** A hanging check fails before the usual probe timeout of one second. */
 const CHECK_DEADLINE = '900 millis'
 
 /** The readiness of the process. Components add checks for the lifetime of their scope. */
@@ -27,10 +24,7 @@ export class Readiness extends Context.Service<
   Readiness,
   {
     readonly add: (name: string, check: ReadinessCheck) => Effect.Effect<void, never, Scope.Scope>
-    /**
-     * Call it when all checks are added. Before, the process is not ready, and `failing` contains
-     * `starting`.
-     */
+    /** Call it when all checks are added. Before, `failing` contains `starting`. */
     readonly started: Effect.Effect<void>
     /** The names of the checks that fail now. */
     readonly failing: Effect.Effect<ReadonlyArray<string>>

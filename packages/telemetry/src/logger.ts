@@ -18,10 +18,7 @@ import {
 } from 'effect'
 import { maskNumbers } from './mask.ts'
 
-/**
- * Describes a cause by the names and messages of its errors. Only defects have a stack, because
- * they are bugs.
- */
+/** Describes a cause. Only defects have a stack, because they are bugs. */
 const describeCause = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
   cause.reasons.map((reason) => {
     if (Cause.isFailReason(reason)) return describeError(reason.error)

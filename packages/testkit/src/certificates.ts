@@ -1,7 +1,4 @@
-/**
- * A certificate authority for tests and the certificates that it signs. All are made in memory, in
- * a few milliseconds.
- */
+/** A certificate authority for tests, made in memory in a few milliseconds. */
 // The X.509 library requires this polyfill to be imported first.
 import 'reflect-metadata'
 import * as x509 from '@peculiar/x509'
@@ -18,10 +15,7 @@ export interface ServerCertificate {
 export interface CertificateAuthority {
   /** The authority's certificate in PEM. */
   readonly pem: string
-  /**
-   * Signs a certificate for host names and IP addresses. An `expired` one was valid until an hour
-   * ago.
-   */
+  /** An `expired` certificate was valid until an hour ago. */
   readonly issue: (
     hosts: ReadonlyArray<string>,
     options?: { readonly expired?: boolean },

@@ -4,10 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 interface EventuallyOptions {
   /** The time limit. After it, `eventually` throws the last failure. */
   readonly withinMs: number
-  /**
-   * Pause between two checks. The default of 20 ms is longer than a local answer takes, and costs a
-   * test little time.
-   */
+  /** Pause between two checks. Default: 20 ms. */
   readonly everyMs?: number
 }
 

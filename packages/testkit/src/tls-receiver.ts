@@ -1,7 +1,4 @@
-/**
- * A webhook receiver for tests: an HTTPS server on the loopback address that stores the requests it
- * receives.
- */
+/** An HTTPS receiver for tests that stores the requests it receives. */
 import { Effect, type Scope } from 'effect'
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
@@ -29,10 +26,7 @@ export interface TlsReceiver {
   readonly received: ReadonlyArray<Received>
   /** Deletes the stored requests, so that a load test does not fill the memory. */
   readonly clear: () => void
-  /**
-   * Waits until `enough` is true for the requests so far. Only the timeout of the test limits the
-   * wait.
-   */
+  /** Waits until `enough` is true. Only the timeout of the test limits the wait. */
   readonly until: (
     enough: (received: ReadonlyArray<Received>) => boolean,
   ) => Effect.Effect<ReadonlyArray<Received>>

@@ -14,10 +14,7 @@ const MOST_SYSTEM_TYPE = 12
 /** Time zones are between UTC-12 and UTC+14. */
 const MOST_OFFSET_MINUTES = 14 * 60
 
-/**
- * Higher values would be a mistake: SMSCs allow a few binds per account, and windows of some
- * hundreds.
- */
+/** SMSCs allow a few binds per account, and windows of some hundreds. */
 const MOST_BINDS = 32
 const MOST_WINDOW = 10_000
 const MOST_PARTS_PER_SECOND = 1_000_000

@@ -1,7 +1,4 @@
-/**
- * API keys: their format, and the digest that the hub stores. Source: specification
- * §Authentication, 2.
- */
+/** API keys and their digests. Source: specification §Authentication, 2. */
 import { hash } from 'node:crypto'
 import type { Mode } from '../values/classification.ts'
 

@@ -4,10 +4,7 @@
  * Source: specification §Authentication, 2. Each check names the section that it comes from.
  */
 
-/**
- * What the hub has observed of an account. The counts are of test mode unless the field says
- * otherwise.
- */
+/** What the hub has observed of an account, in test mode unless stated otherwise. */
 export interface ObservedActivity {
   readonly testKeys: number
   readonly delivered: number
@@ -15,10 +12,7 @@ export interface ObservedActivity {
   readonly failed: number
   /** Messages with a `client_ref`. */
   readonly references: number
-  /**
-   * Delivery attempts at an enabled subscription that got a 2xx response. Test deliveries do not
-   * count.
-   */
+  /** Attempts at an enabled subscription with a 2xx response, without test deliveries. */
   readonly webhooksReceived: number
   readonly liveSenders: number
   /** Approved live templates of registered senders. */

@@ -1,7 +1,4 @@
-/**
- * The effective settings of an account in a mode: defaults, overridden by what the hub operator has
- * set.
- */
+/** The settings of an account in a mode: defaults and overrides of the hub operator. */
 import type { MessageClass } from '../values/classification.ts'
 import type { Money } from '../values/money.ts'
 import { DEFAULT_SOFT_THRESHOLD_PERCENT } from './spend.ts'
@@ -84,10 +81,7 @@ export const effectiveSettings = (row: AccountOverrides & { readonly name: strin
 export const CACHE_TTL_MS = {
   /** An API key that exists. A revoked key therefore works for at most this time. */
   apiKey: 3000,
-  /**
-   * Account settings, and templates that can be used. Other templates are not cached, so that an
-   * approval is effective at once.
-   */
+  /** Account settings and usable templates. Other templates are not cached. */
   settings: 2000,
   /** The hub's daily limit and its stop flag. */
   hubSettings: 2000,

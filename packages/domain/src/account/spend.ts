@@ -1,7 +1,4 @@
-/**
- * The spend limit of an account and its event. Source: specification §Account (GET /v1/account) and
- * §Other limits.
- */
+/** The spend limit of an account. Source: specification §Other limits. */
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import type { Money } from '../values/money.ts'
 import { toTimestamp } from '../values/timestamp.ts'
@@ -9,10 +6,7 @@ import { toTimestamp } from '../values/timestamp.ts'
 /** Default share of the limit, in percent, at which the hub emits `account.spend_threshold`. */
 export const DEFAULT_SOFT_THRESHOLD_PERCENT = 80
 
-/**
- * A calendar month in UTC. A charge and its reversal belong to the month in which the message was
- * accepted.
- */
+/** A calendar month in UTC. A charge belongs to the month of acceptance. */
 export interface SpendPeriod {
   /** The first day, such as `2026-11-01`. It identifies the period in the database. */
   readonly day: string

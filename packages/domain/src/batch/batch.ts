@@ -4,10 +4,7 @@
 import { eventIdOf, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 
-/**
- * `accepted` includes messages that are final now. `rejected` counts refusals at acceptance and by
- * the operator.
- */
+/** `accepted` includes final messages. `rejected` includes refusals at acceptance. */
 export interface BatchCounts {
   readonly total: number
   readonly accepted: number

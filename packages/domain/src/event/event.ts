@@ -59,10 +59,7 @@ interface EventEnvelope<O extends object = object> {
   readonly data: { readonly object: O }
 }
 
-/**
- * Makes the envelope. `recordedAt` is the time of the journal entry, in milliseconds since the
- * epoch.
- */
+/** `recordedAt` is the time of the journal entry, in milliseconds since the epoch. */
 export const envelopeOf = <O extends object>(
   event: PublicEvent<O>,
   recorded: { readonly recordedAt: number; readonly mode: Mode },

@@ -40,10 +40,7 @@ const hexOfByte = Array.from({ length: 256 }, (_, byte) => byte.toString(16).pad
 const HEX_POSITIONS = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34] as const
 const UUID_LENGTH = 36
 
-/**
- * Shared buffers, so that no id needs an allocation. All functions here are synchronous, so one of
- * each is enough.
- */
+/** Shared buffers avoid an allocation for each id. All functions are synchronous. */
 const bytes = new Uint8Array(16)
 const text = Buffer.alloc(ENCODED_LENGTH)
 
@@ -171,10 +168,7 @@ const FACT_NAMESPACE = namespace('2485ebf1-ef40-4bbe-8310-7ca02555beb5')
 const EVENT_NAMESPACE = namespace('d70c25ee-3214-4d05-a371-e384f5373d76')
 const EVENT_BATCH_NAMESPACE = namespace('51a2b98c-4651-4269-94a3-122f34f7d3da')
 
-/**
- * SHA-1 of namespace and name, truncated to 128 bits, with version and variant. Returns the shared
- * buffer.
- */
+/** Makes a UUIDv5 of namespace and name. Returns the shared buffer. */
 const deriveUuid = (within: Uint8Array, name: string): Uint8Array => {
   const digest = hash('sha1', Buffer.concat([within, Buffer.from(name, 'utf8')]), 'buffer')
   for (let i = 0; i < 16; i++) bytes[i] = digest[i]!

@@ -1,7 +1,4 @@
-/**
- * The commands of a message. `at` is the current time in milliseconds since the epoch: the domain
- * reads no clock.
- */
+/** The commands of a message. `at` is the current time, milliseconds since the epoch. */
 import type { ExpiredReason, RejectedReason, UndeliveredReason } from './fact.ts'
 
 /** Claim the message for one submit to the operator. */
@@ -9,10 +6,7 @@ export interface HandOver {
   readonly type: 'HandOver'
   readonly epoch: number
   readonly operator: string
-  /**
-   * True if the operator recognizes a repeated reference. Then a claim whose answer was lost can be
-   * repeated.
-   */
+  /** True if the operator deduplicates, so a claim without an answer can be repeated. */
   readonly dedupes?: boolean
   readonly at: number
 }

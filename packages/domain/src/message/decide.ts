@@ -1,7 +1,4 @@
-/**
- * The decider of a message: state and command in, facts out. Source: specification §Message
- * statuses.
- */
+/** The decider of a message. Source: specification §Message statuses. */
 import { Result } from 'effect'
 import type { HandOver, MessageCommand, RecordRejection, ReportOutcome } from './command.ts'
 import {

@@ -35,19 +35,13 @@ export class OutcomeUnknown extends Data.TaggedError('OutcomeUnknown')<{
   readonly messageId: string
 }> {}
 
-/**
- * The lifetime has ended. The caller uses `PassDeadline` while queued, `AssumeSent` after a claim
- * without an answer.
- */
+/** The lifetime has ended. Next: `PassDeadline`, or `AssumeSent` after a claim. */
 export class LifetimeExpired extends Data.TaggedError('LifetimeExpired')<{
   readonly messageId: string
   readonly expiresAt: number
 }> {}
 
-/**
- * The operator refused the last submit. The next one is due at `retryAt` (milliseconds since the
- * epoch).
- */
+/** The next submit is due at `retryAt` (milliseconds since the epoch). */
 export class RetryNotDue extends Data.TaggedError('RetryNotDue')<{
   readonly messageId: string
   readonly retryAt: number

@@ -69,10 +69,7 @@ export interface HandoverStarted extends FactBase {
   readonly operator: string
 }
 
-/**
- * The operator refused the message for now (throttled, queue full). The claim ends, and the message
- * stays queued.
- */
+/** The operator refused the message for now. The message stays queued. */
 export interface HandoverRefused extends FactBase {
   readonly type: 'HandoverRefused'
   /** The epoch of the claim. Absent in facts of older versions. */

@@ -1,7 +1,4 @@
-/**
- * How long a message may wait for its submit and for its delivery report. Source: specification
- * §Message statuses.
- */
+/** Time limits of a message. Source: specification §Message statuses. */
 import type { SandboxScenario } from '../recipient/sandbox.ts'
 import type { MessageClass } from '../values/classification.ts'
 
@@ -50,10 +47,7 @@ export const expiresAt = (
   message.acceptedAt +
   (message.scenario === 'never_handed_over' ? lifetimes.sandbox : lifetimes.beforeHandover[message.class])
 
-/**
- * Returns the deadline for the report of a message submitted at `sentAt`. `scenario` as in
- * `expiresAt`.
- */
+/** Returns the report deadline. `scenario` as in `expiresAt`. */
 export const reportDeadline = (
   lifetimes: Lifetimes,
   message: {

@@ -6,10 +6,7 @@ import type { ReasonCode } from './fact.ts'
 export const STATUSES = ['accepted', 'sent', 'delivered', 'undelivered', 'rejected', 'expired'] as const
 export type Status = (typeof STATUSES)[number]
 
-/**
- * What the message waits for. `handingOver`: it has a handover claim, and the operator has not
- * answered.
- */
+/** What the message waits for. `handingOver`: the answer to its handover claim. */
 type Stage = 'queued' | 'handingOver' | 'awaitingReport' | 'final'
 
 /**
@@ -74,10 +71,7 @@ export const supersedes = (
 /** Source: specification §Message statuses. */
 export const isFinal = (status: Status): boolean => status !== 'accepted' && status !== 'sent'
 
-/**
- * `rejected` messages and messages that expired before submit are not billed. Source: specification
- * §Message statuses.
- */
+/** Whether the message is billed. Source: specification §Message statuses. */
 export const isBilled = (status: Status, reason: ReasonCode | null): boolean =>
   status !== 'rejected' && reason !== 'ttl_expired_before_submit'
 

@@ -16,16 +16,10 @@ export interface OptOutVocabulary {
   readonly start: ReadonlySet<string>
 }
 
-/**
- * Trims and folds case. It converts to upper case first: some letters have two lower-case forms and
- * one upper-case form.
- */
+/** Upper case first, because some letters have two lower-case forms. */
 const fold = (text: string): string => text.normalize('NFC').trim().toUpperCase().toLowerCase()
 
-/**
- * Builds the vocabulary. Returns `null` if a word is empty or in both lists, or if there is no stop
- * word.
- */
+/** Returns `null` if a word is empty or in both lists, or if there is no stop word. */
 export const optOutVocabulary = (
   stop: ReadonlyArray<string>,
   start: ReadonlyArray<string>,
@@ -45,10 +39,7 @@ export const optOutWordOf = (vocabulary: OptOutVocabulary, text: string): OptOut
 /** A stop word or start word that was received. */
 export interface ReceivedWord {
   readonly word: OptOutWord
-  /**
-   * The record's id. It derives from operator and operator id, so a repeated inbound message has
-   * the same id.
-   */
+  /** The record's id. A repeated inbound message has the same id. */
   readonly id: string
   /** The position among all records of this recipient. Positions only rise. */
   readonly position: number
@@ -71,10 +62,7 @@ export interface OptOut {
   readonly createdAt: number
 }
 
-/**
- * An operator repeats an inbound message within hours. A recipient does not send more words than
- * this in that time.
- */
+/** A recipient sends fewer words before the operator stops repeating one. */
 const REMEMBERED_WORDS = 8
 /**
  * The clocks of ready processes differ by less than this. A word received this much later than the

@@ -1,7 +1,4 @@
-/**
- * Recipient numbers: validation, masking, and the keyed hash that replaces the number in topics and
- * tables.
- */
+/** Recipient numbers: validation, masking and the keyed hash. */
 import { createHmac } from 'node:crypto'
 
 /**

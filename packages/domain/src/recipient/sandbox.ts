@@ -1,7 +1,4 @@
-/**
- * The scenario that the sandbox plays for a recipient number. Source: specification §What the
- * service does (test mode).
- */
+/** The sandbox scenarios by recipient number. */
 
 export const SANDBOX_SCENARIOS = [
   'delivered',

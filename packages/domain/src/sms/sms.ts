@@ -15,20 +15,14 @@ const EXTENSION_SEPTETS = [0x0a, 0x14, 0x28, 0x29, 0x2f, 0x3c, 0x3d, 0x3e, 0x40,
 /** Marks the next septet as a code of the extension table. */
 const ESCAPE = 0x1b
 
-/**
- * The number of septets by UTF-16 code unit, 0 for a character outside GSM. The euro sign is the
- * highest code unit.
- */
+/** Septets by UTF-16 code unit, 0 outside GSM. The euro sign is the highest one. */
 const septetsOf = new Uint8Array('€'.charCodeAt(0) + 1)
 for (const character of GSM_BASIC) septetsOf[character.charCodeAt(0)] = 1
 for (const character of GSM_EXTENSION) septetsOf[character.charCodeAt(0)] = 2
 
 export type Encoding = 'gsm7' | 'ucs2'
 
-/**
- * A part has 140 octets: 160 septets or 70 code units. The concatenation header of a multipart text
- * takes six octets.
- */
+/** A part has 140 octets. The concatenation header takes six of them. */
 const CAPACITY = {
   gsm7: { single: 160, several: 153 },
   ucs2: { single: 70, several: 67 },
@@ -105,10 +99,7 @@ export const splitParts = (text: string): ReadonlyArray<string> => {
   return parts
 }
 
-/**
- * The septet of the character at `index` of `GSM_BASIC`. The string omits the escape, so later
- * characters move by one.
- */
+/** The septet of a character of `GSM_BASIC`, which omits the escape. */
 const basicSeptet = (index: number): number => (index < ESCAPE ? index : index + 1)
 
 /** Character by septet. The escape has an empty string. */
@@ -116,10 +107,7 @@ const BASIC_CHARACTERS: ReadonlyArray<string> = Array.from({ length: 128 }, (_, 
   septet === ESCAPE ? '' : GSM_BASIC[septet < ESCAPE ? septet : septet - 1]!,
 )
 
-/**
- * Septets by UTF-16 code unit. The value of an extension character has the escape in its upper
- * byte.
- */
+/** Septets by UTF-16 code unit. The upper byte contains the escape, if any. */
 const SEPTETS = new Map<number, number>()
 for (const [index, character] of Array.from(GSM_BASIC).entries()) {
   SEPTETS.set(character.charCodeAt(0), basicSeptet(index))

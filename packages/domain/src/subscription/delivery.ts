@@ -45,15 +45,9 @@ export interface BatchDeliveryState {
   readonly queuedAt: number
   /** The time at which `dueAt` was set. */
   readonly scheduledAt: number
-  /**
-   * The time of the next attempt, or the end of the retry window if there is none. `null` when not
-   * pending.
-   */
+  /** The next attempt or the end of the retry window. `null` when not pending. */
   readonly dueAt: number | null
-  /**
-   * True for a redelivery ordered by the hub operator. Its attempts do not count for the endpoint's
-   * health.
-   */
+  /** A redelivery. Its attempts do not count for the endpoint's health. */
   readonly redelivery: boolean
 }
 
@@ -182,9 +176,6 @@ export const enableSubscription = (subscription: EndpointHealth, at: number): En
   return action === 'releaseBacklog' ? { ...health, backlogReleasedAt: at } : subscription
 }
 
-/**
- * Resets the early attempts of a pending batch of a disabled subscription, so that enabling
- * attempts every batch again.
- */
+/** Resets the early attempts, so that enabling attempts every batch again. */
 export const resetEarlyAttempts = (batch: BatchDeliveryState): BatchDeliveryState =>
   batch.status === 'pending' ? { ...batch, earlyAttempts: 0 } : batch

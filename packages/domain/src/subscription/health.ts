@@ -10,10 +10,7 @@ export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 export const DISABLE_AFTER_FAILURES = 20
 export const DISABLE_AFTER_MS = 3_600_000
 
-/**
- * The failure streak of a subscription. `firstFailureAt` is the first failure of the streak,
- * milliseconds since the epoch.
- */
+/** The failure streak. `firstFailureAt` is milliseconds since the epoch. */
 export interface SubscriptionHealth {
   readonly status: SubscriptionStatus
   readonly consecutiveFailures: number
@@ -58,9 +55,6 @@ export const applyAttempt = (health: SubscriptionHealth, outcome: AttemptOutcome
   }
 }
 
-/**
- * Enables a subscription on request and resets its failure streak. An enabled subscription does not
- * change.
- */
+/** Enables a subscription and resets its failure streak. */
 export const enable = (health: SubscriptionHealth): HealthDecision =>
   health.status === 'enabled' ? { health, action: 'none' } : { health: healthy, action: 'releaseBacklog' }

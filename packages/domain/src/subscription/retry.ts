@@ -4,16 +4,10 @@ const MINUTE = 60_000
 
 /** Intervals double from one minute up to one hour. */
 const LONGEST_INTERVAL_MINUTES = 60
-/**
- * Spreads the retries to a receiver that was down, so that they do not all happen in the same
- * second.
- */
+/** Spreads the retries to a receiver that was down. */
 const JITTER = 0.1
 
-/**
- * Milliseconds from the time the batch was queued. Time in which the subscription was disabled
- * counts.
- */
+/** Milliseconds from queueing, including the time while the subscription is disabled. */
 export const RETRY_WINDOW_MS = 24 * 60 * MINUTE
 
 /**

@@ -1,15 +1,9 @@
-/**
- * The public view of a webhook subscription. Source: specification §Webhook endpoint
- * (subscription).
- */
+/** The public view. Source: specification §Webhook endpoint (subscription). */
 import { eventIdOf, type EventType, type PublicEvent } from '../event/event.ts'
 import { toTimestamp } from '../values/timestamp.ts'
 import type { SubscriptionStatus } from './health.ts'
 
-/**
- * For this time after a rotation the previous secret signs too, in ms. Source: specification §Other
- * limits.
- */
+/** The previous secret signs for this time, ms. Source: specification §Other limits. */
 export const SECRET_ROTATION_MS = 24 * 3_600_000
 
 /** The data behind the view. Times are milliseconds since the epoch. */
@@ -73,10 +67,7 @@ export const subscriptionDisabled = (
   object: subscriptionObject(view, disabledAt),
 })
 
-/**
- * Makes the event of a test delivery. `attempt` is the id of its entry in the delivery log
- * (`whd_…`).
- */
+/** `attempt` is the id of the test delivery in the delivery log (`whd_…`). */
 export const testDeliveryEvent = (
   attempt: string,
   view: SubscriptionView,

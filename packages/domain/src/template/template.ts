@@ -1,15 +1,9 @@
-/**
- * Parses and renders templates with `{{name}}` placeholders. Source: specification §What the
- * service does.
- */
+/** Parses and renders templates with `{{name}}` placeholders. */
 import { Data, Result } from 'effect'
 import { characterCount, hasControlCharacters } from '../values/text.ts'
 import { countParts, type PartCount } from '../sms/sms.ts'
 
-/**
- * 422 `template_invalid`: a `{{` that begins no placeholder. `offset` is its position in UTF-16
- * code units.
- */
+/** 422 `template_invalid`. `offset` is in UTF-16 code units. */
 class TemplateInvalid extends Data.TaggedError('TemplateInvalid')<{ readonly offset: number }> {
   readonly code = 'template_invalid'
   readonly param = 'body'
@@ -26,10 +20,7 @@ export class TemplateVariableUnknown extends Data.TaggedError('TemplateVariableU
 }> {
   readonly code = 'template_variable_unknown'
 }
-/**
- * 422 `template_variable_invalid`: the value is neither a finite number nor a valid string of at
- * most 500 characters.
- */
+/** 422 `template_variable_invalid`: the type, length or characters are invalid. */
 export class TemplateVariableInvalid extends Data.TaggedError('TemplateVariableInvalid')<{
   readonly param: string
   readonly reason: 'type' | 'length' | 'characters'

@@ -8,10 +8,7 @@ export interface Money {
 
 const AMOUNT = /^-?\d+\.\d{2}$/
 
-/**
- * Converts to minor units: `"12.50"` becomes `1250n`. Throws `RangeError` on a malformed amount,
- * which is a bug.
- */
+/** `"12.50"` becomes `1250n`. Throws `RangeError` on a malformed amount. */
 export const minorUnits = (money: Money): bigint => {
   if (!AMOUNT.test(money.amount)) {
     throw new RangeError('an amount of money must be a decimal with two fraction digits')

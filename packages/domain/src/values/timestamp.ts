@@ -1,15 +1,9 @@
 /** Timestamps of the API. Inside the hub, a moment is a number of milliseconds since the epoch. */
 
-/**
- * The last result of `toTimestamp`. Many records share one moment, and formatting costs more than a
- * comparison.
- */
+/** The last result. Many records share one moment, and formatting is slow. */
 let last = { ms: 0, text: '1970-01-01T00:00:00.000Z' }
 
-/**
- * Formats a moment: UTC, ISO 8601, milliseconds, trailing `Z`.
- * Source: specification §What the service does (Times).
- */
+/** Formats a moment. Source: specification §What the service does (Times). */
 export const toTimestamp = (ms: number): string => {
   if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() }
   return last.text
@@ -17,10 +11,7 @@ export const toTimestamp = (ms: number): string => {
 
 const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/
 
-/**
- * Parses a timestamp of exactly that form. Returns `null` for any other text, also for dates like
- * 30 February.
- */
+/** Returns `null` for any other form, and for dates like 30 February. */
 export const fromTimestamp = (text: string): number | null => {
   if (!TIMESTAMP.test(text)) return null
   const ms = Date.parse(text)

@@ -23,16 +23,10 @@ interface HttpOperatorOptions {
   readonly window: number
 }
 
-/**
- * A busy operator may need ten seconds. Eight requests in flight use an operator fully at usual
- * network latencies.
- */
+/** Ten seconds for a busy operator. Eight requests use an operator fully. */
 export const HTTP_DEFAULTS = { deadlineMs: 10_000, connections: 8, window: 1000 } as const
 
-/**
- * The operator accepts 500. Smaller batches use more connections, and a lost answer affects fewer
- * messages.
- */
+/** The operator accepts 500, but a lost answer then affects more messages. */
 const MAX_BATCH = 200
 /** The answer to a full batch has about 40 kB. A much longer body is no valid answer. */
 const MAX_ANSWER_BYTES = 1024 * 1024

@@ -29,10 +29,7 @@ export interface SandboxOptions {
  */
 export const SANDBOX_DEFAULTS: SandboxOptions = { reportDelayMs: 300, lateReportMs: 20_000, window: 1000 }
 
-/**
- * The retry time of `never_handed_over`: most of its lifetime, so that there are only one or two
- * attempts.
- */
+/** The retry time of `never_handed_over`, which is most of its lifetime. */
 const NEVER_HANDED_OVER_RETRY_MS = 8000
 
 type PlannedReport = Pick<OperatorReport, 'outcome' | 'reason'> & { readonly after: number }
@@ -78,10 +75,7 @@ const scenarioOfId = (operatorId: string): SandboxScenario | null => {
   return found === null ? null : (SANDBOX_SCENARIOS[Number(found[1])] ?? null)
 }
 
-/**
- * Makes the sandbox. The end of the scope drops scheduled reports, and `resume` schedules them
- * again.
- */
+/** The end of the scope drops scheduled reports. `resume` schedules them again. */
 export const makeSandbox = (
   options: SandboxOptions,
 ): Effect.Effect<Operator, never, ReportSink | Scope.Scope> =>

@@ -59,10 +59,7 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     waitMs: settings.reassemblyMs,
     maxParts: settings.deliverWindow / 2,
   })
-  /**
-   * Ids of inbound messages that are not stored yet, by a hash of their octets. A repetition gets
-   * the same id.
-   */
+  /** Ids of inbound messages that are not stored yet, by a hash of their octets. */
   const unstored = new Map<string, string>()
 
   const answer = (unanswered: ReadonlyArray<UnansweredDelivery>, status: number) => {
@@ -113,10 +110,7 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
     return Math.min(at, doneAt - settings.receiptOffsetMinutes * 60_000)
   }
 
-  /**
-   * The recipient of a message: the source address of its receipt. Some SMSCs do not swap the two
-   * addresses.
-   */
+  /** The source address of a receipt. Some SMSCs do not swap the two addresses. */
   const recipientOf = ({ pdu }: Delivery): string | null =>
     parsePhoneNumber(pdu.text('source_addr'), pdu.number('source_addr_ton') ?? 0) ??
     parsePhoneNumber(pdu.text('destination_addr'), pdu.number('dest_addr_ton') ?? 0)

@@ -26,15 +26,9 @@ type StateMeaning = (typeof STATE_MEANINGS)[number]
 export interface SmppErrors {
   /** By status number. */
   readonly commandStatus: ReadonlyMap<number, StatusMeaning>
-  /**
-   * By the upper-case state of a textual receipt, or by the decimal number of the `message_state`
-   * TLV.
-   */
+  /** By the upper-case state of the text, or the number of the `message_state` TLV. */
   readonly receiptState: ReadonlyMap<string, StateMeaning>
-  /**
-   * By the error code of a receipt, in upper case without leading zeros. It applies to failed
-   * messages.
-   */
+  /** By the error code, in upper case without leading zeros. */
   readonly receiptError: ReadonlyMap<string, UndeliveredReason | RejectedReason>
 }
 

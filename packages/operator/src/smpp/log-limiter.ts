@@ -1,7 +1,4 @@
-/**
- * Limits repeated log lines. An SMSC that is down for a day causes thousands of lines, not
- * millions.
- */
+/** Limits repeated log lines, for example while an SMSC is down. */
 
 /** The shortest time between two lines of one kind, ms. */
 export const LOG_INTERVAL_MS = 10_000

@@ -1,7 +1,4 @@
-/**
- * Types of the PDU codec of npm `smpp`. The package has no types, and the hub uses nothing else of
- * it.
- */
+/** Types of the PDU codec of npm `smpp`, which has none. */
 declare module 'smpp/lib/pdu.js' {
   export class PDU {
     /** Decodes a complete PDU, or makes one to encode. Throws if the octets are no PDU. */

@@ -13,10 +13,7 @@ import { PDU } from 'smpp/lib/pdu.js'
 export const MAX_PDU_OCTETS = 16_384
 const HEADER_OCTETS = 16
 
-/**
- * The codec without its filters. They convert texts and dates by their own rules and throw on
- * unknown values.
- */
+/** The codec without its filters, which throw on unknown values. */
 class PlainPdu extends PDU {
   override _filter(): void {}
 }
@@ -97,16 +94,10 @@ export const decodePdu = (frame: Buffer): Pdu | null => {
   }
 }
 
-/**
- * Splits a stream into PDUs. The reader takes one at a time, so the rest stays buffered while it
- * pauses.
- */
+/** Splits a stream into PDUs and buffers the rest while the reader pauses. */
 interface Frames {
   readonly push: (chunk: Buffer) => void
-  /**
-   * The next complete PDU, `null` if there is none yet, or `'malformed'` forever after an invalid
-   * length.
-   */
+  /** The next PDU, `null` if incomplete, `'malformed'` forever after an invalid length. */
   readonly next: () => Buffer | null | 'malformed'
   /** The number of buffered octets. */
   readonly buffered: () => number

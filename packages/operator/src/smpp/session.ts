@@ -88,10 +88,7 @@ interface PendingRequest {
   readonly onAnswer: (answer: Pdu | null) => void
 }
 
-/**
- * The deadline check runs several times per second. A longer gap means that the process was
- * blocked.
- */
+/** A longer gap between two deadline checks means that the process was blocked. */
 const STALL_MS = 1000
 /** Time for the last octets of an orderly end to leave. */
 const LINGER_MS = 1000
@@ -109,10 +106,7 @@ export const openSession = (options: SessionOptions): Session => {
   let outgoingOctets = 0
   let state: 'binding' | 'bound' | 'closing' | 'unbinding' | 'ended' = 'binding'
   let unansweredDeliveries = 0
-  /**
-   * The session has stopped reading because of backpressure. Deadlines of answers do not count
-   * meanwhile.
-   */
+  /** Reading is paused. Deadlines of answers do not count meanwhile. */
   let isPaused = false
   let readAt = now()
   let resumedAt = 0

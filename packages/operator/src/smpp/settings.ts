@@ -13,15 +13,9 @@ export interface SmppSettings {
   /** `smpp://system_id@host:port`, or `smpps://` for TLS. Default ports: 2775 and 3550. */
   readonly url: URL
   readonly password: Redacted.Redacted<string>
-  /**
-   * Certificate authorities for `smpps://` in PEM. `null`: those of the system. The host name is
-   * verified.
-   */
+  /** Certificate authorities for `smpps://` in PEM. `null`: those of the system. */
   readonly ca: string | null
-  /**
-   * The number of binds for submissions. With `transmitter_receiver` there is the same number of
-   * receivers.
-   */
+  /** Binds for submissions. `transmitter_receiver` adds as many receivers. */
   readonly binds: number
   readonly bindMode: BindMode
   /** The most parts without an answer on one bind. */
@@ -32,10 +26,7 @@ export interface SmppSettings {
   readonly errors: SmppErrors
   /** `system_type` of the bind. Most SMSCs need none. */
   readonly systemType: string
-  /**
-   * Type of number and numbering plan of a numeric sender. An alphanumeric sender always has 5 and
-   * 0.
-   */
+  /** Type of number and numbering plan of a numeric sender. */
   readonly numericSender: { readonly ton: number; readonly npi: number }
   /**
    * Offset from UTC of the dates in receipts, minutes. SMPP does not define their time zone. `null`
@@ -50,10 +41,7 @@ export interface SmppSettings {
   readonly enquireLinkMs: number
   /** The number of consecutive missing answers that ends a bind. */
   readonly maxTimeouts: number
-  /**
-   * The longest time that a message waits for a bind or the end of a pause. Then it is `refused`,
-   * ms.
-   */
+  /** The longest wait for a bind or the end of a pause, ms. */
   readonly holdMs: number
   /** The wait after a temporary refusal other than throttling, ms. */
   readonly retryMs: number
@@ -66,20 +54,11 @@ export interface SmppSettings {
   readonly reconnect: { readonly baseMs: number; readonly maxMs: number }
   /** After a bind of this duration, the backoff starts from its minimum again, ms. */
   readonly stableMs: number
-  /**
-   * The most deliveries of a connection that are not stored yet. At this number the session stops
-   * reading.
-   */
+  /** The most unstored deliveries of a session, which then stops reading. */
   readonly deliverWindow: number
-  /**
-   * Time limit for storing deliveries, ms. After it the SMSC gets a temporary error and repeats
-   * them.
-   */
+  /** Time limit for storing deliveries, ms. After it the SMSC repeats them. */
   readonly sinkDeadlineMs: number
-  /**
-   * The longest wait for the missing parts of an inbound text, ms. Then the incomplete text is
-   * stored.
-   */
+  /** The longest wait for missing parts of an inbound text, ms. */
   readonly reassemblyMs: number
 }
 

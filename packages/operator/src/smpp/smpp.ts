@@ -21,10 +21,7 @@ import { SMPP, type SmppSettings } from './settings.ts'
 import { makeSubmitter } from './submitter.ts'
 
 export interface SmppOperator extends Operator {
-  /**
-   * True if there is a bind for each direction, so that messages can be submitted and reports
-   * arrive.
-   */
+  /** True if there is a bind for each direction. */
   readonly isReady: Effect.Effect<boolean>
 }
 
@@ -34,10 +31,7 @@ const VERSION = 0x34
 /** The interval for incomplete inbound texts and for the gauges. */
 const SWEEP_MS = 500
 
-/**
- * Wrong credentials need a person. Frequent retries are useless, and some SMSCs lock the account
- * for them.
- */
+/** Wrong credentials. Some SMSCs lock the account after frequent retries. */
 const WRONG_CREDENTIALS: ReadonlySet<number> = new Set([
   COMMAND_STATUS.ESME_RINVPASWD,
   COMMAND_STATUS.ESME_RINVSYSID,

@@ -47,10 +47,7 @@ const MIN_RETRY_MS = 50
 const INCOMPLETE: SubmitOutcome = { type: 'rejected', reason: 'operator_rejected' }
 
 interface Submitter {
-  /**
-   * Submits messages. Returns a function that withdraws the messages of which nothing has been
-   * written.
-   */
+  /** Submits messages. The returned function withdraws those that are not started. */
   readonly submit: (
     batch: ReadonlyArray<Submission>,
     mayWrite: () => boolean,
@@ -83,10 +80,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   /** Messages whose refused parts wait for their retry. */
   const retryTimers = new Map<PendingMessage, NodeJS.Timeout>()
   let throttle = UNTHROTTLED
-  /**
-   * It begins at random, so that two processes seldom use one reference for one recipient at the
-   * same time.
-   */
+  /** It begins at random, because two processes may send to one recipient. */
   let reference = randomInt(0x1_0000)
   let closed = false
   let isPumping = false
@@ -321,10 +315,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     isPumping = false
   }
 
-  /**
-   * Puts urgent messages before other messages that are not started. Messages of one kind keep
-   * their order.
-   */
+  /** Puts urgent messages before other messages that are not started. */
   const enqueue = (message: PendingMessage) => {
     const before =
       message.submission.urgent === true

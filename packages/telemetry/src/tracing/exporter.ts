@@ -51,10 +51,7 @@ class NotExported extends Data.TaggedError('NotExported')<{
 }> {}
 
 interface Exporter {
-  /**
-   * Queues a span, or counts it as dropped if the queue is full. `span` is called only if there is
-   * room.
-   */
+  /** Queues a span or counts it as dropped. `span` is called only if there is room. */
   readonly push: (span: () => OtlpSpan) => void
 }
 

@@ -9,10 +9,7 @@ export interface TracingSettings {
   readonly ratio: number
 }
 
-/**
- * Adds the path of OTLP/HTTP to a base URL. Source: OpenTelemetry protocol exporter, Endpoint URLs
- * for OTLP/HTTP.
- */
+/** Adds the path of OTLP/HTTP to a base URL. */
 const tracesUrl = (base: string): string => {
   const url = new URL(base)
   const path = url.pathname.replace(/\/$/u, '')

@@ -44,10 +44,7 @@ interface EndedSpan {
 
 export interface TracingShape {
   readonly isOn: boolean
-  /**
-   * Makes the span of an external request with its `traceparent`, or returns `null` if it is not
-   * sampled.
-   */
+  /** Makes the span of an external request, or `null` if it is not sampled. */
   readonly startRequest: (parent: RemoteParent | null) => Span | null
   /**
    * Makes the next span of a trace from another process, or returns `null` if it is not sampled.
@@ -57,10 +54,7 @@ export interface TracingShape {
   readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId'>) => Span
   /** Milliseconds since the epoch, with fractions. */
   readonly now: () => number
-  /**
-   * Queues an ended span for export. Never waits and never fails: if the queue is full, it drops
-   * and counts the span.
-   */
+  /** Queues an ended span. Never waits: if the queue is full, the span is dropped. */
   readonly record: (span: Span, ended: EndedSpan) => void
 }
 
@@ -139,10 +133,7 @@ const make = Effect.fnUntraced(function* (app: string, settings: TracingSettings
 /** Tracing is off by default. */
 export const Tracing = Context.Reference<TracingShape>('@hub/telemetry/Tracing', { defaultValue: () => off })
 
-/**
- * Tracing of an app. It is on if `HUB_OTLP_URL` is set. A failure of the receiver does not affect
- * the app.
- */
+/** Tracing of an app. It is on if `HUB_OTLP_URL` is set. */
 export const tracingLayer = (app: string) =>
   Layer.effect(
     Tracing,
