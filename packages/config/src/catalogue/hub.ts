@@ -50,7 +50,7 @@ export const servers = {
     name: 'HUB_KAFKA_TLS',
     group: 'servers',
     readBy: EVERYONE,
-    doc: 'Whether connections to brokers use TLS, which also authenticates them. Set it to `on` if the network is not private.',
+    doc: 'Whether connections to brokers use TLS, which also authenticates them. Set it to `on` if others can read the network.',
   }),
   kafkaCaFile: optional(kind.path('a file with certificates in PEM'), "Node's authorities", {
     name: 'HUB_KAFKA_CA_FILE',
