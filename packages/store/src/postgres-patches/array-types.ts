@@ -5,7 +5,7 @@
  *   awaits the result. If the connection breaks during that query, the rejection is unhandled.
  * - Not enough: the unhandled rejection ends the process.
  * - Fails without the patch: `pool.int.test.ts`, "a connection that breaks > fails only its callers
- *   if it breaks while it is opened".
+ *   if it breaks while it is opened" (an unhandled rejection).
  * - Unnecessary when: the driver handles a failure of its query for array types.
  *
  * The setting `fetch_types: false` alone is not sufficient: the hub reads and writes arrays, and

@@ -5,8 +5,8 @@
  *   remain. The driver then connects again, but never writes to the new connection.
  * - Not enough: statements on that connection have no answer until their deadline, several times in
  *   a row, although PostgreSQL is available again.
- * - Fails without the patch: `pool.int.test.ts`, "a statement > gets a new connection after the last one
- *   broke (reset) during a result".
+ * - Fails without the patch: `pool.int.test.ts`, "a connection that breaks > lets other connections finish
+ *   their work".
  * - Unnecessary when: the driver clears the buffer and the mark before it connects again.
  */
 import postgres from 'postgres'
