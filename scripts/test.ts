@@ -10,12 +10,12 @@ import { chmod, mkdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  claimDataDir,
+  lockDataDir,
   freePortBase,
   portsAt,
-  Problem,
+  UserError,
   readSettings,
-  releaseDataDir,
+  stopProcessesOf,
   removeData,
   ROOT,
   type Stack,
@@ -114,7 +114,7 @@ const main = async (): Promise<number> => {
       dataDir,
       ports: portsAt(await freePortBase()),
     }
-    await claimDataDir(settings, (line) => console.log(line))
+    await lockDataDir(settings, (line) => console.log(line))
     return startStack(settings, process.env, (line) => console.log(line), { signal: ending.signal })
   }
 
@@ -142,8 +142,8 @@ const main = async (): Promise<number> => {
       counts.push(await runKind(kind, { dir, environment }, filters))
     }
   } catch (error) {
-    const log = error instanceof Problem ? error.log : undefined
-    console.error(error instanceof Problem ? error.message : error)
+    const log = error instanceof UserError ? error.log : undefined
+    console.error(error instanceof UserError ? error.message : error)
     if (log !== undefined) console.error(tail(log, 20).join('\n'))
     counts.push({ ...NOTHING, failed: 1 })
   } finally {
@@ -153,7 +153,7 @@ const main = async (): Promise<number> => {
     for (const name of readdirSync(dir)) {
       const left = join(dir, name)
       if (name.endsWith('.json')) continue
-      if (left !== dataDir) await releaseDataDir(left, SWEEP_WITHIN_MS)
+      if (left !== dataDir) await stopProcessesOf(left, SWEEP_WITHIN_MS)
       removeData(left)
     }
     rmSync(dir, { recursive: true, force: true })

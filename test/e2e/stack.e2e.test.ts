@@ -6,12 +6,12 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  beganAt,
+  processStartTime,
   freePortBase,
   type HubDescription,
   PORT_PLAN,
   portsAt,
-  releaseDataDir,
+  stopProcessesOf,
   removeData,
   ROOT,
 } from '@hub/local-stack'
@@ -30,7 +30,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   // Where a test failed half-way.
-  await releaseDataDir(dataDir, 30_000)
+  await stopProcessesOf(dataDir, 30_000)
   removeData(dataDir)
 })
 
@@ -83,7 +83,7 @@ const pidOf = (hub: HubDescription, name: string): number => {
 }
 
 /** A process that has ended and waits for its parent to notice does not run. */
-const isRunning = async (pid: number): Promise<boolean> => (await beganAt(pid)) !== null
+const isRunning = async (pid: number): Promise<boolean> => (await processStartTime(pid)) !== null
 
 const running = async (pids: ReadonlyArray<number>): Promise<ReadonlyArray<number>> =>
   (await Promise.all(pids.map(async (pid) => ((await isRunning(pid)) ? [pid] : [])))).flat()

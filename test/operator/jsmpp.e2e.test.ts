@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import type { Submission } from '@hub/operator'
-import { ensureJars, findJava, freePortBase, Problem, readSettings } from '@hub/local-stack'
+import { ensureJars, findJava, freePortBase, UserError, readSettings } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
@@ -40,7 +40,7 @@ const classPath = async (): Promise<
     )
     return { path: files.join(':'), java: command }
   } catch (error) {
-    if (error instanceof Problem) return { missing: error.message }
+    if (error instanceof UserError) return { missing: error.message }
     throw error
   }
 }

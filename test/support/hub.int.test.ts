@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { beganAt } from '@hub/local-stack'
+import { processStartTime } from '@hub/local-stack'
 import { describe, expect, it } from 'vitest'
 import { startStack } from './hub.ts'
 
@@ -20,7 +20,7 @@ describe('startStack', () => {
     } finally {
       const pids = (['kafka', 'postgres', 'redis'] as const).map((name) => stack.server(name).pid())
       await stack.stop()
-      expect(await Promise.all(pids.map(beganAt))).toEqual([null, null, null])
+      expect(await Promise.all(pids.map(processStartTime))).toEqual([null, null, null])
       expect(existsSync(stack.dataDir)).toBe(false)
     }
   })

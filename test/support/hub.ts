@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   type AppName,
-  claimDataDir,
+  lockDataDir,
   databaseFolder,
   type Exit,
   freePortBase,
   type HubDescription,
   type LiveOperator,
   type Ports,
-  PortTaken,
+  PortInUseError,
   portsAt,
   readSettings,
   removeData,
@@ -174,7 +174,7 @@ const onFreePorts = async <A>(start: (settings: Settings) => Promise<A>): Promis
       return await start(settings)
     } catch (error) {
       removeData(settings.dataDir)
-      if (!(error instanceof PortTaken) || attempt === MAX_ATTEMPTS) throw error
+      if (!(error instanceof PortInUseError) || attempt === MAX_ATTEMPTS) throw error
     }
   }
 }
@@ -227,7 +227,7 @@ interface TestStackOptions extends Pick<TestHubOptions, 'report'> {
 export const startStack = (options: TestStackOptions = {}): Promise<TestStack> =>
   onFreePorts(async (settings) => {
     const report = options.report ?? (() => {})
-    const release = await claimDataDir(settings, report)
+    const release = await lockDataDir(settings, report)
     if (options.database !== undefined) renameSync(options.database, databaseFolder(settings.dataDir))
     const stack = await startLocalStack(settings, cleanEnvironment(), report)
     return {
@@ -315,7 +315,7 @@ export const startHub = (options: TestHubOptions = {}): Promise<TestHub> =>
       },
       addProcess: async (app, name) => {
         const adminPort = await freePort()
-        const service = hub.another(app, { name, adminPort })
+        const service = hub.addInstance(app, { name, adminPort })
         services.push(service)
         return { ...makeHandle(service), metricsUrl: `http://127.0.0.1:${adminPort}/metrics` }
       },

@@ -1,7 +1,7 @@
 /** A schema registry of others: Apicurio, in Java, with its memory for a database, as the interface of Confluent's that it has. */
 import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { ensureJars, findJava, freePortBase, Problem, readSettings, ROOT } from '@hub/local-stack'
+import { ensureJars, findJava, freePortBase, UserError, readSettings, ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { startProgram } from './processes.ts'
 import { runTool } from './tools.ts'
@@ -33,7 +33,7 @@ const unpacked = async (): Promise<string> => {
     const { code, text } = await runTool('tar', ['-xzf', files[0]!, '-C', aside], {
       withinMs: START_WITHIN_MS,
     })
-    if (code !== 0) throw new Problem(`The schema registry of Apicurio could not be unpacked: ${text}`)
+    if (code !== 0) throw new UserError(`The schema registry of Apicurio could not be unpacked: ${text}`)
     renameSync(aside, folder)
   } finally {
     rmSync(aside, { recursive: true, force: true })
@@ -77,7 +77,7 @@ export const startRegistry = async (): Promise<Registry | { readonly missing: st
     }
     return { url, stop: program.stop }
   } catch (error) {
-    if (error instanceof Problem) return { missing: error.message }
+    if (error instanceof UserError) return { missing: error.message }
     throw error
   }
 }

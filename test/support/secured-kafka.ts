@@ -7,7 +7,7 @@ import {
   ensureJars,
   findJava,
   freePortBase,
-  kafkaAnswers,
+  isKafkaReady,
   portsAt,
   readSettings,
   STACK_JARS,
@@ -55,7 +55,7 @@ export const startSecuredKafka = async (): Promise<SecuredKafka> => {
     rmSync(dir, { recursive: true, force: true })
   }
   try {
-    await eventually(() => kafkaAnswers(ports.kafka), READY_WITHIN)
+    await eventually(() => isKafkaReady(ports.kafka), READY_WITHIN)
   } catch (error) {
     await stop()
     throw error

@@ -53,7 +53,7 @@ export const DEFAULT_BEHAVIOUR: Behaviour = {
 const MAX_DELAY_MS = 24 * 60 * 60 * 1000
 
 /** What a setting must be, where this value is not it; else null. */
-const faultOf = (name: keyof Behaviour, value: unknown): string | null => {
+const requirementOf = (name: keyof Behaviour, value: unknown): string | null => {
   const oneOf = (values: ReadonlyArray<string>): string | null =>
     typeof value === 'string' && values.includes(value) ? null : `one of ${values.join(', ')}`
   const upTo = (most: number): string | null =>
@@ -88,7 +88,7 @@ export const changeBehaviour = (
   const next: Record<string, unknown> = { ...current }
   for (const [name, value] of Object.entries(change)) {
     if (!Object.hasOwn(DEFAULT_BEHAVIOUR, name)) return { error: `${name} is not a setting` }
-    const wrong = faultOf(name as keyof Behaviour, value)
+    const wrong = requirementOf(name as keyof Behaviour, value)
     if (wrong !== null) return { error: `${name} must be ${wrong}` }
     next[name] = value
   }
@@ -114,7 +114,7 @@ export interface PlannedReport {
 }
 
 /** What the settings and the sandbox's table of numbers decide upon. */
-export interface Subject {
+export interface Selector {
   /** E.164. */
   readonly to: string
   /** What the percentages go by: the reference, or over SMPP, which has none, the number. */
@@ -153,7 +153,7 @@ const reportsByNumber = (to: string): ReadonlyArray<PlannedReport> | null => {
 /** The reports of a message, in order; none for a silent one. */
 export const plannedReports = (
   behaviour: Behaviour,
-  { reference, to }: Subject,
+  { reference, to }: Selector,
 ): ReadonlyArray<PlannedReport> => {
   const byNumber = reportsByNumber(to)
   if (byNumber !== null) return byNumber
@@ -172,11 +172,11 @@ export const plannedReports = (
   return [DELIVERED]
 }
 
-export const isRejected = (behaviour: Behaviour, { reference, to }: Subject): boolean =>
+export const isRejected = (behaviour: Behaviour, { reference, to }: Selector): boolean =>
   sandboxScenario(to) === 'rejected_at_handover' || share(reference, 'answer') < behaviour.rejected_percent
 
 /** Whether it is throttled whatever the rate. */
-export const isNeverTaken = (to: string): boolean => sandboxScenario(to) === 'never_handed_over'
+export const isAlwaysThrottled = (to: string): boolean => sandboxScenario(to) === 'never_handed_over'
 
 export const isAnswerDropped = (behaviour: Behaviour, reference: string): boolean =>
   share(reference, 'drop') < behaviour.dropped_answer_percent

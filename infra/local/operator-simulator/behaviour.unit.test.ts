@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   changeBehaviour,
   DEFAULT_BEHAVIOUR,
-  isNeverTaken,
+  isAlwaysThrottled,
   isRejected,
   plannedReports,
   share,
@@ -68,7 +68,7 @@ describe('behaviour', () => {
 
   it('rejects and throttles by number as the sandbox does', () => {
     expect(isRejected(DEFAULT_BEHAVIOUR, of('msg_1', '+79000000005'))).toBe(true)
-    expect(isNeverTaken('+79000000011')).toBe(true)
-    expect(isNeverTaken('+79000000001')).toBe(false)
+    expect(isAlwaysThrottled('+79000000011')).toBe(true)
+    expect(isAlwaysThrottled('+79000000001')).toBe(false)
   })
 })

@@ -24,7 +24,7 @@ export type Entry =
       readonly operator_id: string
       /** What its receipts call it. */
       readonly receipt_id: string
-      /** The two addresses, sealed: receipts that are owed must find their way after a restart. */
+      /** The two addresses, sealed: receipts that are pendingReports must find their way after a restart. */
       readonly addresses: string
       readonly reports: ReadonlyArray<{
         readonly status: ReportStatus

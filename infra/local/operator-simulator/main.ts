@@ -3,7 +3,7 @@ import type { AddressInfo, Server } from 'node:net'
 import { makeOperator } from './operator.ts'
 import { runReporter } from './reporter.ts'
 import { makeServer } from './server.ts'
-import { makeCentre } from './smpp/centre.ts'
+import { makeSmsc } from './smpp/smsc.ts'
 
 const required = (name: string): string => {
   const value = process.env[name]
@@ -32,15 +32,15 @@ const listen = (server: Server, on: number): Promise<number> =>
 
 const ending = new AbortController()
 const { signal } = ending
-const centre =
+const smsc =
   smppPort === ''
     ? null
-    : makeCentre(operator, {
+    : makeSmsc(operator, {
         systemId: required('HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID'),
         password: required('HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD'),
       })
-const server = makeServer(operator, secret, centre)
-const running = Promise.all([runReporter({ operator, callbackUrl, secret, signal }), centre?.run(signal)])
+const server = makeServer(operator, secret, smsc)
+const running = Promise.all([runReporter({ operator, callbackUrl, secret, signal }), smsc?.run(signal)])
 
 const end = (): void => {
   ending.abort()
@@ -57,7 +57,7 @@ process.once('SIGINT', end)
 // Whoever has started it learns from this line where it listens.
 console.log(
   JSON.stringify({
-    smpp: centre === null ? null : await listen(centre.server, Number(smppPort)),
+    smpp: smsc === null ? null : await listen(smsc.server, Number(smppPort)),
     http: await listen(server, port),
   }),
 )

@@ -7,15 +7,15 @@ import {
   changeBehaviour,
   DEFAULT_BEHAVIOUR,
   isAnswerDropped,
-  isNeverTaken,
+  isAlwaysThrottled,
   isRejected,
   isUnanswered,
   plannedReports,
   type ReportStatus,
 } from './behaviour.ts'
-import { makeDueQueue } from './due.ts'
+import { makeDueQueue } from './due-queue.ts'
 import { type Entry, openJournal } from './journal.ts'
-import { makePrivate } from './private.ts'
+import { makePrivacy } from './privacy.ts'
 
 export interface Submission {
   readonly reference: string
@@ -74,7 +74,7 @@ export type PartAnswer =
     }
   | { readonly status: 'rejected' | 'throttled' }
 
-interface Told {
+interface ReportState {
   readonly operator_id: string
   readonly status: ReportStatus
   readonly reason: string | null
@@ -82,13 +82,13 @@ interface Told {
   acknowledged: boolean
 }
 
-interface Known {
+interface MessageState {
   times: number
   answer: Answer
-  reports: ReadonlyArray<Told>
+  reports: ReadonlyArray<ReportState>
 }
 
-/** Reports owed at once. Above it submissions are throttled, as a real operator would, instead of growing for ever. */
+/** Reports pendingReports at once. Above it submissions are throttled, as a real operator would, instead of growing for ever. */
 const MAX_OPEN_REPORTS = 500_000
 
 /** A read receipt comes after the delivery it belongs to. */
@@ -98,10 +98,10 @@ const SEEN_AFTER_MS = 100
  * Messages and parts that came over SMPP and are remembered, which nothing but curiosity needs: a long run must not fill the memory. A
  * message that is forgotten and comes again counts as a new one.
  */
-const REMEMBERED = 200_000
+const MAX_REMEMBERED = 200_000
 
-const forgetOldest = (map: Map<string, unknown>): void => {
-  if (map.size <= REMEMBERED) return
+const evictOldest = (map: Map<string, unknown>): void => {
+  if (map.size <= MAX_REMEMBERED) return
   for (const oldest of map.keys()) {
     map.delete(oldest)
     return
@@ -121,25 +121,25 @@ export interface Operator {
     submissions: ReadonlyArray<Submission>,
     now: number,
   ) => { readonly answers: ReadonlyArray<Answer>; readonly dropped: boolean }
-  readonly takePart: (part: Part, now: number) => PartAnswer
+  readonly submitPart: (part: Part, now: number) => PartAnswer
   /** Every part of a message has come over SMPP, or its only one was rejected. `operatorIds`: in order, none where it was rejected. */
-  readonly handedOver: (to: string, text: string, operatorIds: ReadonlyArray<string>) => void
+  readonly recordMessage: (to: string, text: string, operatorIds: ReadonlyArray<string>) => void
   readonly find: (reference: string) => object | null
   /** What a message that came over SMPP is known by. */
   readonly referenceOf: (to: string, text: string) => string
   readonly statistics: () => Record<string, number>
   /** Up to `limit` reports that are due, removed from the queue: they are to be sent, then settled. */
   readonly takeDue: (now: number, limit: number) => ReadonlyArray<Report>
-  /** When the next report is due; null where none is owed. */
-  readonly nextDue: () => number | null
+  /** When the next report is due; null where none is pendingReports. */
+  readonly nextDueAt: () => number | null
   readonly sent: (count: number) => void
   readonly acknowledged: (reports: ReadonlyArray<Report>) => void
   /** Back into the queue, due at `at`. */
   readonly postpone: (reports: ReadonlyArray<Report>, at: number) => void
   /** The same for receipts. */
   readonly takeDueReceipts: (now: number, limit: number) => ReadonlyArray<Receipt>
-  readonly oweReceipt: (receipt: Receipt, at: number) => void
-  readonly receiptsAcknowledged: (receipts: ReadonlyArray<Receipt>) => void
+  readonly queueReceipt: (receipt: Receipt, at: number) => void
+  readonly acknowledgeReceipts: (receipts: ReadonlyArray<Receipt>) => void
   /** Counts inbound messages: taken to be sent, and acknowledged. */
   readonly inbound: (count: number) => void
   readonly inboundAcknowledged: (count: number) => void
@@ -149,15 +149,15 @@ export interface Operator {
 /** Opens the operator. `secret`: what the addresses in the journal are sealed with. */
 export const makeOperator = (journalPath: string, secret: string): Operator => {
   const { entries, journal } = openJournal(journalPath)
-  const hidden = makePrivate(secret)
+  const privacy = makePrivacy(secret)
   /** What came over HTTP: it dedupes, and forgets nothing. */
-  const known = new Map<string, Known>()
+  const known = new Map<string, MessageState>()
   /** What came over SMPP. */
-  const counted = new Map<string, Known>()
+  const counted = new Map<string, MessageState>()
   /** Of parts that came over SMPP, by operator id. */
-  const told = new Map<string, ReadonlyArray<Told>>()
-  const owed = makeDueQueue<Report>()
-  const owedReceipts = makeDueQueue<Receipt>()
+  const told = new Map<string, ReadonlyArray<ReportState>>()
+  const pendingReports = makeDueQueue<Report>()
+  const pendingReceipts = makeDueQueue<Receipt>()
   let behaviour = DEFAULT_BEHAVIOUR
   let dropped = new Set<string>()
   const counts = {
@@ -174,7 +174,11 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   }
   let second = { start: 0, taken: 0 }
 
-  const acknowledge = (reports: ReadonlyArray<Told> | undefined, id: string, status: ReportStatus): void => {
+  const acknowledge = (
+    reports: ReadonlyArray<ReportState> | undefined,
+    id: string,
+    status: ReportStatus,
+  ): void => {
     const report = reports?.find((one) => one.operator_id === id && one.status === status)
     if (report !== undefined) report.acknowledged = true
   }
@@ -214,7 +218,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
           entry.operator_id,
           entry.reports.map((report) => ({ ...report, operator_id: entry.operator_id, acknowledged: false })),
         )
-        forgetOldest(told)
+        evictOldest(told)
         break
       case 'handed_over': {
         counts.submissions++
@@ -233,7 +237,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
           },
           reports: [...(before?.reports ?? []), ...entry.operator_ids.flatMap((id) => told.get(id) ?? [])],
         })
-        forgetOldest(counted)
+        evictOldest(counted)
         break
       }
       case 'throttled':
@@ -266,7 +270,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
 
   /** The receipts of a part that are not acknowledged. None where the addresses cannot be read any more. */
   const receiptsOf = (entry: Extract<Entry, { entry: 'part' }>): ReadonlyArray<Receipt> => {
-    const addresses = hidden.open(entry.addresses)?.split('\n')
+    const addresses = privacy.open(entry.addresses)?.split('\n')
     const [to, sender] = addresses ?? []
     if (to === undefined || sender === undefined) return []
     return (told.get(entry.operator_id) ?? []).flatMap(({ acknowledged, due, reason, status }) =>
@@ -290,10 +294,10 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   for (const entry of entries) {
     if (entry.entry === 'taken') {
       for (const { acknowledged, ...report } of known.get(entry.reference)?.reports ?? []) {
-        if (!acknowledged) owed.push(report.due, { ...report, reference: entry.reference })
+        if (!acknowledged) pendingReports.push(report.due, { ...report, reference: entry.reference })
       }
     } else if (entry.entry === 'part') {
-      for (const receipt of receiptsOf(entry)) owedReceipts.push(receipt.due, receipt)
+      for (const receipt of receiptsOf(entry)) pendingReceipts.push(receipt.due, receipt)
     }
   }
 
@@ -303,7 +307,8 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   }
 
   const throttled = (to: string, now: number): boolean => {
-    if (isNeverTaken(to) || owed.size() + owedReceipts.size() >= MAX_OPEN_REPORTS) return true
+    if (isAlwaysThrottled(to) || pendingReports.size() + pendingReceipts.size() >= MAX_OPEN_REPORTS)
+      return true
     if (behaviour.throttle_per_second === null) return false
     if (now - second.start >= 1000) second = { start: now, taken: 0 }
     if (second.taken >= behaviour.throttle_per_second) return true
@@ -312,7 +317,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
   }
 
   /** Whether this answer is to be dropped; a reference is spared the second time. */
-  const drops = (reference: string): boolean => {
+  const dropsAnswer = (reference: string): boolean => {
     if (dropped.has(reference) || !isAnswerDropped(behaviour, reference)) return false
     dropped.add(reference)
     // Enough to spare every message of a test run its second drop; an old one may be dropped again.
@@ -327,7 +332,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       due: now + behaviour.report_delay_ms + index * SEEN_AFTER_MS,
     }))
 
-  const takeNew = ({ parts, reference, to }: Submission, now: number): Entry => {
+  const acceptNew = ({ parts, reference, to }: Submission, now: number): Entry => {
     if (isRejected(behaviour, { reference, to })) {
       return {
         entry: 'taken',
@@ -368,18 +373,18 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
           write([{ entry: 'throttled', count: 1 }])
           return { reference: submission.reference, operator_ids: [], status: 'throttled' }
         }
-        write([takeNew(submission, now)])
+        write([acceptNew(submission, now)])
         const message = known.get(submission.reference)
         if (message === undefined) throw new Error('a submission was taken and is not known')
         for (const { acknowledged: _, ...report } of message.reports) {
-          owed.push(report.due, { ...report, reference: submission.reference })
+          pendingReports.push(report.due, { ...report, reference: submission.reference })
         }
         return message.answer
       })
       const first = submissions[0]?.reference
-      return { answers, dropped: first !== undefined && drops(first) }
+      return { answers, dropped: first !== undefined && dropsAnswer(first) }
     },
-    takePart: ({ sender, to, wantsReceipt }, now) => {
+    submitPart: ({ sender, to, wantsReceipt }, now) => {
       if (throttled(to, now)) {
         write([{ entry: 'throttled', count: 1 }])
         return { status: 'throttled' }
@@ -390,7 +395,7 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         entry: 'part',
         operator_id: behaviour.id_form === 'hexadecimal_answer' ? id.toString(16) : id.toString(10),
         receipt_id: id.toString(10),
-        addresses: hidden.seal(`${to}\n${sender}`),
+        addresses: privacy.seal(`${to}\n${sender}`),
         reports: wantsReceipt ? planned(to, to, now) : [],
       } as const
       write([entry])
@@ -398,22 +403,22 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         status: 'accepted',
         operatorId: entry.operator_id,
         receipts: receiptsOf(entry),
-        answer: drops(to) ? 'dropped' : isUnanswered(behaviour, to) ? 'never' : 'sent',
+        answer: dropsAnswer(to) ? 'dropped' : isUnanswered(behaviour, to) ? 'never' : 'sent',
       }
     },
-    handedOver: (to, text, operatorIds) => {
+    recordMessage: (to, text, operatorIds) => {
       const isTaken = operatorIds.length > 0
       write([
         {
           entry: 'handed_over',
-          reference: hidden.reference(to, text),
+          reference: privacy.reference(to, text),
           status: isTaken ? 'accepted' : 'rejected',
           reason: isTaken ? null : REJECTION,
           operator_ids: operatorIds,
         },
       ])
     },
-    referenceOf: hidden.reference,
+    referenceOf: privacy.reference,
     find: (reference) => {
       const message = known.get(reference) ?? counted.get(reference)
       if (message === undefined) return null
@@ -441,12 +446,12 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
       parts: counts.parts,
       reports_sent: counts.sent,
       reports_acknowledged: counts.acknowledged,
-      reports_waiting: owed.size() + owedReceipts.size(),
+      reports_waiting: pendingReports.size() + pendingReceipts.size(),
       inbound: counts.inbound,
       inbound_acknowledged: counts.inboundAcknowledged,
     }),
-    takeDue: owed.take,
-    nextDue: owed.next,
+    takeDue: pendingReports.take,
+    nextDueAt: pendingReports.next,
     sent: (count) => write([{ entry: 'sent', count }]),
     acknowledged: (reports) =>
       write([
@@ -456,11 +461,11 @@ export const makeOperator = (journalPath: string, secret: string): Operator => {
         },
       ]),
     postpone: (reports, at) => {
-      for (const report of reports) owed.push(at, report)
+      for (const report of reports) pendingReports.push(at, report)
     },
-    takeDueReceipts: owedReceipts.take,
-    oweReceipt: (receipt, at) => owedReceipts.push(at, receipt),
-    receiptsAcknowledged: (receipts) =>
+    takeDueReceipts: pendingReceipts.take,
+    queueReceipt: (receipt, at) => pendingReceipts.push(at, receipt),
+    acknowledgeReceipts: (receipts) =>
       write([
         {
           entry: 'receipts_acknowledged',

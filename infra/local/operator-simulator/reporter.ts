@@ -12,7 +12,7 @@ const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
 /** An operator gives up on a report in the end. */
 const GIVE_UP_AFTER_MS = 24 * 60 * 60 * 1000
-/** How long a sender with nothing to do sleeps at most: a report that is owed meanwhile waits no longer. */
+/** How long a sender with nothing to do sleeps at most: a report that is pendingReports meanwhile waits no longer. */
 const IDLE_MS = 20
 
 /** The header's value. `seconds`: Unix time. */
@@ -66,7 +66,7 @@ export const runReporter = async ({
       const now = Date.now()
       const reports = operator.takeDue(now, BATCH)
       if (reports.length === 0) {
-        const wait = Math.min(IDLE_MS, Math.max(1, (operator.nextDue() ?? Infinity) - now))
+        const wait = Math.min(IDLE_MS, Math.max(1, (operator.nextDueAt() ?? Infinity) - now))
         await delay(wait, undefined, { signal }).catch(() => {})
         continue
       }
@@ -83,7 +83,7 @@ export const runReporter = async ({
         reports.filter(({ due }) => again - due < GIVE_UP_AFTER_MS),
         again,
       )
-      // This sender rests as well: a hub that is down gets a few attempts a second, whatever is owed to it.
+      // This sender rests as well: a hub that is down gets a few attempts a second, whatever is pendingReports to it.
       await delay(retryIn, undefined, { signal }).catch(() => {})
     }
   }

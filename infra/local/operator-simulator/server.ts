@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Operator, Submission } from './operator.ts'
-import type { Centre } from './smpp/centre.ts'
+import type { Smsc } from './smpp/smsc.ts'
 
 const MAX_BODY_BYTES = 2 * 1024 * 1024
 const MAX_SUBMISSIONS = 500
@@ -77,7 +77,7 @@ const submissionsFrom = (body: unknown): ReadonlyArray<Submission> | { readonly 
 const MAX_INBOUND_TEXT = 1600
 
 /** Has a message come in, and answers in how many parts. */
-const receive = (centre: Centre, body: unknown): Reply => {
+const receive = (smsc: Smsc, body: unknown): Reply => {
   const { from, text, to } = (typeof body === 'object' && body !== null ? body : {}) as Record<
     string,
     unknown
@@ -88,7 +88,7 @@ const receive = (centre: Centre, body: unknown): Reply => {
   if (typeof text !== 'string' || text === '' || text.length > MAX_INBOUND_TEXT) {
     return refuse(`text must be 1 to ${MAX_INBOUND_TEXT} characters`)
   }
-  const parts = centre.receive({ from, to, text })
+  const parts = smsc.receive({ from, to, text })
   return parts === null
     ? { status: 503, body: { error: 'too many inbound messages wait for a bind' } }
     : { status: 202, body: { parts } }
@@ -106,7 +106,7 @@ const methods: Readonly<Record<string, ReadonlyArray<string>>> = {
 const answer = async (
   request: IncomingMessage,
   operator: Operator,
-  centre: Centre | null,
+  smsc: Smsc | null,
   secret: string,
 ): Promise<Reply | null> => {
   const url = new URL(request.url ?? '/', 'http://operator')
@@ -136,15 +136,15 @@ const answer = async (
     return find(operator.referenceOf(url.searchParams.get('to') ?? '', url.searchParams.get('text') ?? ''))
   }
   if (path === '/statistics') {
-    const binds = { binds: centre?.binds().length ?? 0, unfinished: centre?.unfinished() ?? 0 }
+    const binds = { binds: smsc?.binds().length ?? 0, unfinished: smsc?.unfinished() ?? 0 }
     return { status: 200, body: { ...operator.statistics(), ...binds } }
   }
   if (path === '/inbound' || path === '/binds') {
-    if (centre === null) return { status: 404, body: { error: 'this operator does not speak SMPP' } }
-    if (path === '/inbound') return receive(centre, parse(text))
+    if (smsc === null) return { status: 404, body: { error: 'this operator does not speak SMPP' } }
+    if (path === '/inbound') return receive(smsc, parse(text))
     return {
       status: 200,
-      body: method === 'DELETE' ? { dropped: centre.dropBinds() } : { binds: centre.binds() },
+      body: method === 'DELETE' ? { dropped: smsc.dropBinds() } : { binds: smsc.binds() },
     }
   }
   if (path === '/behaviour') {
@@ -160,10 +160,10 @@ const answer = async (
   return dropped ? null : { status: 200, body: answers }
 }
 
-/** Serves an operator; `centre` is its SMPP face, where it has one. The caller listens and closes. */
-export const makeServer = (operator: Operator, secret: string, centre: Centre | null = null): Server =>
+/** Serves an operator; `smsc` is its SMPP face, where it has one. The caller listens and closes. */
+export const makeServer = (operator: Operator, secret: string, smsc: Smsc | null = null): Server =>
   createServer((request, response) => {
-    void answer(request, operator, centre, secret)
+    void answer(request, operator, smsc, secret)
       .catch((): Reply => ({ status: 500, body: { error: 'the simulator failed' } }))
       .then((reply) => {
         if (reply === null) {

@@ -210,7 +210,7 @@ describe('delivery reports', () => {
 })
 
 describe('a restart', () => {
-  it('keeps what was taken, the counts, and the reports that are owed', async () => {
+  it('keeps what was taken, the counts, and the reports that are pendingReports', async () => {
     simulator.operator.setBehaviour({ report_delay_ms: 60_000 })
     const first = await (await submit([submission('msg_a'), submission('msg_b')])).text()
     await simulator.stop()

@@ -22,11 +22,11 @@ export const SIMULATOR = 'operator-simulator'
 export const SECOND_COMMAND_API = 'command-api-2'
 
 /** Further instances of the dispatcher beside the first one: tests of shards that change hands. By name, with the admin port. */
-export const MORE_DISPATCHERS = {
+export const EXTRA_DISPATCHERS = {
   'dispatcher-2': 'secondDispatcherAdmin',
   'dispatcher-3': 'thirdDispatcherAdmin',
 } as const satisfies Record<string, keyof Ports>
-export type MoreDispatcher = keyof typeof MORE_DISPATCHERS
+export type ExtraDispatcher = keyof typeof EXTRA_DISPATCHERS
 
 /** How Node runs the operator simulator: it does little. */
 export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8']
@@ -38,7 +38,7 @@ export const SIMULATOR_FLAGS: ReadonlyArray<string> = ['--max-semi-space-size=8'
  * fifth more records. The fan-out has less: bodies from and for sockets lie outside of it and are freed when it is collected, so with 4 a backlog goes
  * out a tenth faster, in 20 MiB less.
  */
-const YOUNG_MIB: Readonly<Record<AppName, number>> = {
+const SEMI_SPACE_MIB: Readonly<Record<AppName, number>> = {
   'command-api': 32,
   dispatcher: 8,
   projector: 16,
@@ -50,29 +50,29 @@ const YOUNG_MIB: Readonly<Record<AppName, number>> = {
  * a backlog of 100,000 was 370 MiB around 70. With a limit it collects sooner; one of 512 MiB made it collect so often that recovering a
  * shard took four times as long. What its messages take, which are counted, is a third of this.
  */
-const OLD_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
+const MAX_OLD_SPACE_MIB: Readonly<Partial<Record<AppName, number>>> = { dispatcher: 768 }
 
 /**
  * And up to where the fan-out's heap grows before all of it is collected for the first time. What comes from and goes to sockets counts, and of
  * that a backlog is made: left to itself V8 begins near what lives there (35 MiB), and collects ten times a second.
  */
-const FIRST_MIB: Readonly<Partial<Record<AppName, number>>> = { 'webhook-fanout': 128 }
+const INITIAL_OLD_SPACE_MIB: Readonly<Partial<Record<AppName, number>>> = { 'webhook-fanout': 128 }
 
 /**
  * Whose young generation V8 collects with one thread: the fan-out's. What outlives a collection is 0.3 MB, a third of a
  * millisecond's work, and helpers that are woken for it take the cores from those who deliver: without them a backlog goes out a twentieth faster.
  */
-const ONE_COLLECTS: ReadonlyArray<AppName> = ['webhook-fanout']
+const SINGLE_THREADED_SCAVENGE: ReadonlyArray<AppName> = ['webhook-fanout']
 
 /** The flags of Node that an app is started with. */
 export const nodeFlags = (name: AppName): ReadonlyArray<string> => {
-  const old = OLD_MIB[name]
-  const first = FIRST_MIB[name]
+  const old = MAX_OLD_SPACE_MIB[name]
+  const first = INITIAL_OLD_SPACE_MIB[name]
   return [
-    `--max-semi-space-size=${YOUNG_MIB[name]}`,
+    `--max-semi-space-size=${SEMI_SPACE_MIB[name]}`,
     ...(old === undefined ? [] : [`--max-old-space-size=${old}`]),
     ...(first === undefined ? [] : [`--initial-old-space-size=${first}`]),
-    ...(ONE_COLLECTS.includes(name) ? ['--no-parallel-scavenge'] : []),
+    ...(SINGLE_THREADED_SCAVENGE.includes(name) ? ['--no-parallel-scavenge'] : []),
   ]
 }
 
@@ -198,9 +198,9 @@ export const secondCommandApiEnvironment = (context: AppContext): Environment =>
 })
 
 /** As the first one's, except for what only one process can have. Over SMPP only: callbacks over HTTP have one port. */
-export const moreDispatcherEnvironment = (name: MoreDispatcher, context: AppContext): Environment => ({
+export const extraDispatcherEnvironment = (name: ExtraDispatcher, context: AppContext): Environment => ({
   ...appEnvironment('dispatcher', context),
-  HUB_ADMIN_PORT: String(context.ports[MORE_DISPATCHERS[name]]),
+  HUB_ADMIN_PORT: String(context.ports[EXTRA_DISPATCHERS[name]]),
   HUB_DATA_DIR: appData(context.dataDir, name),
 })
 

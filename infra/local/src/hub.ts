@@ -14,9 +14,9 @@ import {
   hubctlEnvironment,
   instanceEnvironment,
   type InstanceSettings,
-  MORE_DISPATCHERS,
-  type MoreDispatcher,
-  moreDispatcherEnvironment,
+  EXTRA_DISPATCHERS,
+  type ExtraDispatcher,
+  extraDispatcherEnvironment,
   nodeFlags,
   SIMULATOR_FLAGS,
   operatorUrl,
@@ -27,16 +27,24 @@ import {
   simulatorEnvironment,
   simulatorMain,
 } from './apps.ts'
-import { claimDataDir } from './claim.ts'
+import { lockDataDir } from './data-dir-lock.ts'
 import { inParallel } from './parallel.ts'
 import { type PortName, requireFree } from './ports.ts'
-import { httpAnswers } from './probe.ts'
-import { Problem } from './problem.ts'
+import { isHttpReady } from './probe.ts'
+import { UserError } from './user-error.ts'
 import { launch } from './processes.ts'
 import { ensureSecrets, type Secrets } from './secrets.ts'
 import { makeService, type Service } from './service.ts'
 import { ROOT, type Settings } from './settings.ts'
-import { type Environment, logDir, type Report, runDir, type Stack, stackPorts, startStack } from './stack.ts'
+import {
+  type Environment,
+  logDir,
+  type ReportProgress,
+  runDir,
+  type Stack,
+  stackPorts,
+  startStack,
+} from './stack.ts'
 
 /** The content of `hub.json`. */
 export interface HubDescription {
@@ -51,7 +59,7 @@ export interface HubDescription {
   readonly redis_url: string
   readonly schema_registry_url: string
   readonly operator_url: string
-  readonly metrics_urls: Readonly<Record<AppName, string> & Partial<Record<MoreDispatcher, string>>>
+  readonly metrics_urls: Readonly<Record<AppName, string> & Partial<Record<ExtraDispatcher, string>>>
   /** By process: the supervisor, the servers that were started, the simulator, the apps. */
   readonly pids: Readonly<Record<string, number>>
 }
@@ -60,7 +68,7 @@ interface HubOptions {
   readonly settings: Settings
   /** Passed on to the apps, below what the hub decides itself. */
   readonly environment: Environment
-  readonly report: Report
+  readonly report: ReportProgress
   /** Starts again what ends by itself. Tests that kill apps do that themselves. */
   readonly restart: boolean
   /** Starts a second command-api as well, at `second_base_url`. */
@@ -83,7 +91,7 @@ export interface Hub {
   readonly services: ReadonlyArray<Service>
   readonly stack: Stack
   /** A further process of a consumer beside the others, not started yet. The hub's end is its end, too. */
-  readonly another: (app: Exclude<AppName, 'command-api'>, settings: InstanceSettings) => Service
+  readonly addInstance: (app: Exclude<AppName, 'command-api'>, settings: InstanceSettings) => Service
   /** Ends everything and waits until it is gone. Safe to repeat. */
   readonly stop: () => Promise<void>
 }
@@ -108,7 +116,7 @@ const APP_END_WITHIN_MS = 12_000
 const FIRST_RESTART_MS = 1_000
 const LAST_RESTART_MS = 30_000
 /** A process that lived this long has got over what ended it. */
-const SETTLED_AFTER_MS = 60_000
+const STABLE_AFTER_MS = 60_000
 
 /** Enough for several instances of an app on one machine; production has 48. */
 const DEFAULT_PARTITIONS = 6
@@ -128,7 +136,7 @@ const writeSecretFile = (path: string, content: string): void => {
 const SECOND_PORTS: ReadonlyArray<PortName> = ['secondCommandApi', 'secondCommandApiAdmin']
 
 /** A program of ours as a service. */
-const nodeService = (
+const makeNodeService = (
   context: AppContext,
   name: string,
   title: string,
@@ -162,10 +170,11 @@ const makeApps = (
   sources: string,
   withSimulator: boolean,
   withSecond: boolean,
-  moreDispatchers: ReadonlyArray<MoreDispatcher>,
+  extraDispatchers: ReadonlyArray<ExtraDispatcher>,
 ): ReadonlyArray<Service> => {
-  const node = (...rest: Parameters<typeof nodeService> extends [unknown, ...infer Rest] ? Rest : never) =>
-    nodeService(context, ...rest)
+  const node = (
+    ...rest: Parameters<typeof makeNodeService> extends [unknown, ...infer Rest] ? Rest : never
+  ) => makeNodeService(context, ...rest)
   return [
     ...(withSimulator
       ? [
@@ -174,7 +183,7 @@ const makeApps = (
             'The operator simulator',
             simulatorMain,
             simulatorEnvironment(context),
-            () => httpAnswers(`${operatorUrl(context.ports)}/statistics`),
+            () => isHttpReady(`${operatorUrl(context.ports)}/statistics`),
             SIMULATOR_FLAGS,
           ),
         ]
@@ -185,7 +194,7 @@ const makeApps = (
         name,
         appMain(name, sources),
         appEnvironment(name, context),
-        () => httpAnswers(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
+        () => isHttpReady(`http://127.0.0.1:${context.ports[ADMIN_PORTS[name]]}/readyz`),
         nodeFlags(name),
       ),
     ),
@@ -196,18 +205,18 @@ const makeApps = (
             'The second command-api',
             appMain('command-api', sources),
             secondCommandApiEnvironment(context),
-            () => httpAnswers(`http://127.0.0.1:${context.ports.secondCommandApiAdmin}/readyz`),
+            () => isHttpReady(`http://127.0.0.1:${context.ports.secondCommandApiAdmin}/readyz`),
             nodeFlags('command-api'),
           ),
         ]
       : []),
-    ...moreDispatchers.map((name) =>
+    ...extraDispatchers.map((name) =>
       node(
         name,
         name,
         appMain('dispatcher', sources),
-        moreDispatcherEnvironment(name, context),
-        () => httpAnswers(`http://127.0.0.1:${context.ports[MORE_DISPATCHERS[name]]}/readyz`),
+        extraDispatcherEnvironment(name, context),
+        () => isHttpReady(`http://127.0.0.1:${context.ports[EXTRA_DISPATCHERS[name]]}/readyz`),
         nodeFlags('dispatcher'),
       ),
     ),
@@ -217,7 +226,7 @@ const makeApps = (
 /** Starts again what ends by itself, until `stopping`. */
 const supervise = async (
   service: Service,
-  options: { readonly report: Report; readonly changed: () => void; readonly stopping: AbortSignal },
+  options: { readonly report: ReportProgress; readonly changed: () => void; readonly stopping: AbortSignal },
 ): Promise<void> => {
   const { report, stopping } = options
   let pause = FIRST_RESTART_MS
@@ -225,7 +234,7 @@ const supervise = async (
     const startedAt = performance.now()
     const exit = await service.exited()
     if (stopping.aborted) return
-    if (performance.now() - startedAt > SETTLED_AFTER_MS) pause = FIRST_RESTART_MS
+    if (performance.now() - startedAt > STABLE_AFTER_MS) pause = FIRST_RESTART_MS
     const how = exit?.signal ?? `exit code ${exit?.code ?? 'unknown'}`
     report(
       `${service.title} ended by itself (${how}); starting it again in ${pause / 1000} s (log: ${service.log})`,
@@ -250,7 +259,12 @@ const supervise = async (
 }
 
 /** Migrations, seeds and topics, each as soon as its server answers. */
-const preparing = (sources: string, environment: Environment, secrets: Secrets, signal: AbortSignal) => {
+const startPreparation = (
+  sources: string,
+  environment: Environment,
+  secrets: Secrets,
+  signal: AbortSignal,
+) => {
   // Loaded while the servers start: Effect and the drivers take a third of a second.
   const loading: Promise<typeof import('./prepare.ts')> =
     sources === ROOT
@@ -281,17 +295,17 @@ const preparing = (sources: string, environment: Environment, secrets: Secrets, 
 }
 
 /**
- * Starts a hub and waits until everything is ready. Fails with a `Problem` and leaves nothing running. `hub.json` and
+ * Starts a hub and waits until everything is ready. Fails with a `UserError` and leaves nothing running. `hub.json` and
  * `hubctl.env` are in the data folder for as long as it runs.
  */
 export const startHub = async (options: HubOptions): Promise<Hub> => {
   const { environment, report, settings, signal } = options
   const { dataDir, ports } = settings
-  const release = await claimDataDir(settings, report)
+  const release = await lockDataDir(settings, report)
   const file = hubFile(dataDir)
-  const forHubctl = hubctlFile(dataDir)
+  const hubctlEnvFile = hubctlFile(dataDir)
   rmSync(file, { force: true })
-  rmSync(forHubctl, { force: true })
+  rmSync(hubctlEnvFile, { force: true })
   const stopping = new AbortController()
   let stack: Stack | null = null
   let apps: ReadonlyArray<Service> = []
@@ -300,7 +314,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
   const stopOnce = async (): Promise<void> => {
     stopping.abort()
     rmSync(file, { force: true })
-    rmSync(forHubctl, { force: true })
+    rmSync(hubctlEnvFile, { force: true })
     // The apps first: what they still have to store or send needs the servers.
     await inParallel(apps.map((app) => app.end()))
     await Promise.all(watching)
@@ -316,7 +330,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
     const sources = options.sources ?? ROOT
     const withSimulator = options.simulator !== false
     const withSecond = options.secondCommandApi === true
-    const moreDispatchers = (Object.keys(MORE_DISPATCHERS) as ReadonlyArray<MoreDispatcher>).slice(
+    const extraDispatchers = (Object.keys(EXTRA_DISPATCHERS) as ReadonlyArray<ExtraDispatcher>).slice(
       0,
       (options.dispatchers ?? 1) - 1,
     )
@@ -324,11 +338,11 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       ...HUB_PORTS,
       ...(withSimulator ? SIMULATOR_PORTS : []),
       ...(withSecond ? SECOND_PORTS : []),
-      ...moreDispatchers.map((name) => MORE_DISPATCHERS[name]),
+      ...extraDispatchers.map((name) => EXTRA_DISPATCHERS[name]),
       ...stackPorts(settings),
     ])
     const secrets = ensureSecrets(dataDir)
-    const prepare = preparing(sources, environment, secrets, stopping.signal)
+    const prepare = startPreparation(sources, environment, secrets, stopping.signal)
     if (settings.databaseUrl !== undefined) prepare.database(settings.databaseUrl)
     if (settings.kafkaBrokers !== undefined) prepare.topics(settings.kafkaBrokers)
     stack = await startStack(settings, environment, report, {
@@ -342,7 +356,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
 
     const { cacheDir, liveOperator } = settings
     const context: AppContext = { ports, dataDir, cacheDir, stack, secrets, liveOperator, environment }
-    apps = makeApps(context, sources, withSimulator, withSecond, moreDispatchers)
+    apps = makeApps(context, sources, withSimulator, withSecond, extraDispatchers)
     const interrupt = (): void => void inParallel(apps.map((app) => app.end())).catch(() => {})
     signal?.addEventListener('abort', interrupt)
     const began = performance.now()
@@ -352,21 +366,21 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       now.map((app) => app.start()),
       interrupt,
     )
-    if (signal?.aborted === true) throw new Problem('The start was interrupted.')
+    if (signal?.aborted === true) throw new UserError('The start was interrupted.')
     // One may have ended again while others were still starting.
     const ended = now.find((app) => app.pid() === null)
-    if (ended !== undefined) throw new Problem(`${ended.title} ended during the start.`, ended.log)
+    if (ended !== undefined) throw new UserError(`${ended.title} ended during the start.`, ended.log)
     report(`The apps are ready after ${((performance.now() - began) / 1000).toFixed(1)} s`)
     signal?.removeEventListener('abort', interrupt)
     const services = [...stack.services, ...apps]
-    const another: Hub['another'] = (app, instance) => {
-      const service = nodeService(
+    const addInstance: Hub['addInstance'] = (app, instance) => {
+      const service = makeNodeService(
         context,
         instance.name,
         instance.name,
         appMain(app, sources),
         instanceEnvironment(app, instance, context),
-        () => httpAnswers(`http://127.0.0.1:${instance.adminPort}/readyz`),
+        () => isHttpReady(`http://127.0.0.1:${instance.adminPort}/readyz`),
         nodeFlags(app),
       )
       apps = [...apps, service]
@@ -387,7 +401,7 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       metrics_urls: Object.fromEntries(
         [
           ...APP_NAMES.map((name) => [name, ports[ADMIN_PORTS[name]]] as const),
-          ...moreDispatchers.map((name) => [name, ports[MORE_DISPATCHERS[name]]] as const),
+          ...extraDispatchers.map((name) => [name, ports[EXTRA_DISPATCHERS[name]]] as const),
         ].map(([name, port]) => [name, `http://127.0.0.1:${port}/metrics`]),
       ) as Record<AppName, string>,
       pids: {
@@ -401,14 +415,14 @@ export const startHub = async (options: HubOptions): Promise<Hub> => {
       },
     })
     const write = (): void => writeSecretFile(file, `${JSON.stringify(describe(), null, 2)}\n`)
-    writeSecretFile(forHubctl, envText(hubctlEnvironment(context)))
+    writeSecretFile(hubctlEnvFile, envText(hubctlEnvironment(context)))
     write()
     if (options.restart) {
       watching = services.map((service) =>
         supervise(service, { report, changed: write, stopping: stopping.signal }),
       )
     }
-    return { describe, services, stack, another, stop }
+    return { describe, services, stack, addInstance, stop }
   } catch (error) {
     await stop()
     throw error

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { findProgram } from './path.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 /** Jars that belong together: what Maven is to fetch, and what it must turn out to be. */
 export interface JarSet {
@@ -108,7 +108,7 @@ const fetchJars = async (
         .join('')
         .split('\n')
         .find((line) => line.includes('ERROR')) ?? 'it gave no reason'
-    throw new Problem(`Maven could not fetch ${set.what}: ${said.trim().slice(0, 400)}`)
+    throw new UserError(`Maven could not fetch ${set.what}: ${said.trim().slice(0, 400)}`)
   }
 }
 
@@ -132,7 +132,7 @@ export const ensureJars = async (
     derivedDir: join(home, 'derived'),
   }
   await mkdir(jars.derivedDir, { recursive: true }).catch((error: unknown) => {
-    throw new Problem(
+    throw new UserError(
       `The cache folder ${cacheDir} cannot be written (${error instanceof Error ? error.message : String(error)}): name another with HUB_CACHE_DIR.`,
     )
   })
@@ -140,7 +140,7 @@ export const ensureJars = async (
 
   const maven = findProgram('mvn', environment['PATH'])
   if (maven === null) {
-    throw new Problem(
+    throw new UserError(
       `Maven is needed once, to fetch ${set.what}, and there is none: install it (Debian or Ubuntu: apt install maven; macOS: brew install maven).`,
     )
   }
@@ -150,7 +150,7 @@ export const ensureJars = async (
     await fetchJars(set, maven, aside, signal)
     const mismatch = await findMismatch(aside, expected)
     if (mismatch !== null) {
-      throw new Problem(`What Maven fetched is not what ${basename(set.checksums)} pins: ${mismatch}.`)
+      throw new UserError(`What Maven fetched is not what ${basename(set.checksums)} pins: ${mismatch}.`)
     }
     // Renames make the folder appear whole or not at all. Where another start was quicker, its files are as good.
     await rename(dir, join(dirname(dir), `bad-${process.pid}`)).catch(() => {})

@@ -4,7 +4,7 @@ import { realpath, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { findProgram } from './path.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 /** Kafka 4 brokers are compiled for Java 17. */
 const JAVA_MINIMUM = 17
@@ -50,15 +50,17 @@ export const findJava = async (environment: Readonly<Record<string, string | und
     (home === undefined || home === '' ? null : findProgram('java', join(home, 'bin'))) ??
     findProgram('java', environment['PATH'])
   if (command === null) {
-    throw new Problem(`Kafka needs Java ${JAVA_MINIMUM} or newer and there is none: ${HOW_TO_GET}.`)
+    throw new UserError(`Kafka needs Java ${JAVA_MINIMUM} or newer and there is none: ${HOW_TO_GET}.`)
   }
   const version = await versionOf(command)
   // macOS has a /usr/bin/java that only says that there is no Java.
   if (version === null) {
-    throw new Problem(`Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} does not run: ${HOW_TO_GET}.`)
+    throw new UserError(
+      `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} does not run: ${HOW_TO_GET}.`,
+    )
   }
   if (majorOf(version) < JAVA_MINIMUM) {
-    throw new Problem(
+    throw new UserError(
       `Kafka needs Java ${JAVA_MINIMUM} or newer and ${command} is ${version}: ${HOW_TO_GET}.`,
     )
   }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { findJava, majorOf, parseJavaVersion } from './java.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 describe('the version of a Java', () => {
   it.each([
@@ -19,6 +19,6 @@ describe('the version of a Java', () => {
 
 it('a machine without Java is told how to get one', async () => {
   const search = findJava({ PATH: '/nowhere' })
-  await expect(search).rejects.toThrow(Problem)
+  await expect(search).rejects.toThrow(UserError)
   await expect(search).rejects.toThrow(/Java 17 or newer.*openjdk-17-jre-headless.*JAVA_HOME/u)
 })

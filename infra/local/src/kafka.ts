@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Jars } from './jars.ts'
 import type { Java } from './java.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import { launch, type RunningProcess } from './processes.ts'
 
 const LOG4J = join(import.meta.dirname, '../log4j2.properties')
@@ -137,7 +137,7 @@ const format = async (options: KafkaOptions, properties: string): Promise<void> 
     ],
     { timeout: 60_000 },
   ).catch((error: unknown) => {
-    throw new Problem(`Kafka's data folder could not be prepared: ${String(error).slice(0, 600)}`)
+    throw new UserError(`Kafka's data folder could not be prepared: ${String(error).slice(0, 600)}`)
   })
   writeFileSync(mark, `${clusterId}\n`)
 }

@@ -5,9 +5,9 @@
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { join, relative } from 'node:path'
-import { refuseSecond, releaseDataDir } from './claim.ts'
+import { refuseIfRunning, stopProcessesOf } from './data-dir-lock.ts'
 import { type Hub, type HubDescription, hubFile, startHub } from './hub.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import { tail } from './processes.ts'
 import { readSettings, ROOT, type Settings } from './settings.ts'
 import { logDir, prepareDataDir } from './stack.ts'
@@ -35,7 +35,7 @@ const short = (path: string): string => {
 }
 
 /** As a sentence lists them. */
-const inWords = (names: ReadonlyArray<string>): string =>
+const joinWithAnd = (names: ReadonlyArray<string>): string =>
   names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
 
 /** Finds this hub: it looks in the usual folder unless it is told another one. */
@@ -46,7 +46,7 @@ const welcome = (settings: Settings, hub: HubDescription, ending: string): strin
   const running = Object.keys(hub.pids).filter((name) => name !== 'supervisor')
   const authorization = `-H 'Authorization: Bearer ${hub.keys.test}'`
   return `
-All is well: ${inWords(running)} run.
+All is well: ${joinWithAnd(running)} run.
 
 The hub is ready at ${hub.base_url} (reference: ${hub.base_url}/docs). ${ending}
 Test key: ${hub.keys.test}
@@ -65,7 +65,7 @@ Is something not as it should be? This says what:  ${doctorCommand(settings)}`
 }
 
 const explain = (error: unknown): string => {
-  if (!(error instanceof Problem)) {
+  if (!(error instanceof UserError)) {
     return error instanceof Error ? (error.stack ?? error.message) : String(error)
   }
   const lines = error.log === undefined ? [] : tail(error.log, TAIL_LINES)
@@ -164,7 +164,7 @@ const superviseDetached = async (settings: Settings): Promise<void> => {
 const startDetached = async (settings: Settings): Promise<void> => {
   prepareDataDir(settings.dataDir)
   // Asked before the log is opened: it is the running hub's.
-  await refuseSecond(settings.dataDir)
+  await refuseIfRunning(settings.dataDir)
   const log = join(logDir(settings.dataDir), 'hub.log')
   const out = openSync(log, 'w')
   const child = spawn(process.execPath, [import.meta.filename, 'supervise'], {
@@ -198,7 +198,7 @@ const startDetached = async (settings: Settings): Promise<void> => {
 }
 
 const stop = async (settings: Settings): Promise<void> => {
-  const ended = existsSync(settings.dataDir) ? await releaseDataDir(settings.dataDir, STOP_WITHIN_MS) : []
+  const ended = existsSync(settings.dataDir) ? await stopProcessesOf(settings.dataDir, STOP_WITHIN_MS) : []
   console.log(
     ended.length === 0
       ? `No hub runs on ${short(settings.dataDir) || '.'}.`
@@ -210,7 +210,7 @@ const main = async (words: ReadonlyArray<string>): Promise<void> => {
   const [command, ...flags] = words
   const known = new Set(command === 'start' ? ['--detach'] : [])
   const unknown = flags.find((flag) => !known.has(flag))
-  if (unknown !== undefined) throw new Problem(`${unknown} is not known.\n${USAGE}`)
+  if (unknown !== undefined) throw new UserError(`${unknown} is not known.\n${USAGE}`)
   const settings = readSettings(process.env)
   switch (command) {
     case 'start':
@@ -220,7 +220,7 @@ const main = async (words: ReadonlyArray<string>): Promise<void> => {
     case 'stop':
       return stop(settings)
     default:
-      throw new Problem(USAGE)
+      throw new UserError(USAGE)
   }
 }
 

@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
-  beganAt,
-  claimPidFile,
+  processStartTime,
+  lockPidFile,
   isAlive,
   type PidFile,
   readPidFile,
   readPidFiles,
   writePidFile,
 } from './pidfile.ts'
-import { endLeftovers, launch } from './processes.ts'
+import { stopLeftoverProcesses, launch } from './processes.ts'
 
 let dir = ''
 beforeAll(async () => {
@@ -27,7 +27,7 @@ const SLEEPER = ['-e', 'setInterval(() => {}, 1_000_000)']
 const STUBBORN = ['-e', "process.on('SIGTERM', () => {}); console.log('ready'); setInterval(() => {}, 1e6)"]
 
 const identify = async (name: string, pid: number): Promise<PidFile> => {
-  const began = await beganAt(pid)
+  const began = await processStartTime(pid)
   if (began === null) throw new Error('it does not run')
   return { name, pid, began, stopSignal: 'SIGTERM' }
 }
@@ -71,13 +71,13 @@ describe('leftovers', () => {
       stopSignal: 'SIGTERM',
     })
 
-    const ended = await endLeftovers(run, 200)
+    const ended = await stopLeftoverProcesses(run, 200)
 
     expect([...ended].sort()).toEqual(['polite', 'stubborn'])
     expect(await polite.exited).toEqual({ code: null, signal: 'SIGTERM' })
     expect(await stubbornEnded).toEqual([null, 'SIGKILL'])
     expect(stranger.exitCode).toBeNull()
-    expect(await beganAt(stranger.pid ?? 0)).not.toBeNull()
+    expect(await processStartTime(stranger.pid ?? 0)).not.toBeNull()
     expect(readPidFiles(run)).toEqual([])
     stranger.kill('SIGKILL')
     await once(stranger, 'exit')
@@ -90,12 +90,12 @@ describe('a claim', () => {
     const holder = spawn(process.execPath, SLEEPER)
     await once(holder, 'spawn')
     const first = await identify('supervisor', holder.pid ?? 0)
-    expect(await claimPidFile(run, first)).toBeNull()
+    expect(await lockPidFile(run, first)).toBeNull()
     const mine = await identify('supervisor', process.pid)
-    expect(await claimPidFile(run, mine)).toEqual(first)
+    expect(await lockPidFile(run, mine)).toEqual(first)
     holder.kill('SIGKILL')
     await once(holder, 'exit')
-    expect(await claimPidFile(run, mine)).toBeNull()
+    expect(await lockPidFile(run, mine)).toBeNull()
     expect(readPidFile(run, 'supervisor')).toEqual(mine)
   })
 })

@@ -33,7 +33,7 @@ export const parseProcStat = (
 const run = promisify(execFile)
 
 /** When the process with this id began, or null where there is none (a zombie has ended). */
-export const beganAt = async (pid: number): Promise<string | null> => {
+export const processStartTime = async (pid: number): Promise<string | null> => {
   if (process.platform === 'linux') {
     try {
       const parsed = parseProcStat(await readFile(`/proc/${pid}/stat`, 'utf8'))
@@ -55,7 +55,7 @@ export const beganAt = async (pid: number): Promise<string | null> => {
 }
 
 export const isAlive = async (identity: ProcessIdentity): Promise<boolean> =>
-  (await beganAt(identity.pid)) === identity.began
+  (await processStartTime(identity.pid)) === identity.began
 
 export const writePidFile = (dir: string, file: PidFile): void => {
   mkdirSync(dir, { recursive: true })
@@ -105,7 +105,7 @@ export const readPidFiles = (dir: string): ReadonlyArray<PidFile> => {
  * Takes a pid file that only one living process can have. Answers null when it is ours now, and its holder
  * otherwise. What a dead process left is taken over.
  */
-export const claimPidFile = async (dir: string, file: PidFile): Promise<PidFile | null> => {
+export const lockPidFile = async (dir: string, file: PidFile): Promise<PidFile | null> => {
   mkdirSync(dir, { recursive: true })
   const target = join(dir, `${file.name}.json`)
   const mine = `${target}.${process.pid}`

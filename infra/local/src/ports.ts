@@ -1,6 +1,6 @@
 /** The port plan of a local hub. Every port is an offset from `HUB_PORT_BASE`; all listen on the loopback only. */
 import { createServer } from 'node:net'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 /** What listens where. Offsets are part of how people use a local hub: they are added to, never reordered. */
 export const PORT_PLAN = {
@@ -36,7 +36,7 @@ export const PORT_NAMES = Object.keys(PORT_PLAN) as ReadonlyArray<PortName>
 /** The ports of a hub at a base. */
 export const portsAt = (base: number): Ports => {
   if (!Number.isInteger(base) || base < 1024 || base > 65_535 - PORT_SPAN + 1) {
-    throw new Problem(
+    throw new UserError(
       `HUB_PORT_BASE must be a whole number from 1024 to ${65_535 - PORT_SPAN + 1}: the hub takes ports from there on, up to ${PORT_SPAN - 1} above it.`,
     )
   }
@@ -52,7 +52,7 @@ export const isFree = (port: number): Promise<boolean> =>
   })
 
 /** Something else listens where the hub wants to. */
-export class PortTaken extends Problem {}
+export class PortInUseError extends UserError {}
 
 /** Refuses to go on when something else listens on one of these ports. */
 export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>): Promise<void> => {
@@ -63,7 +63,7 @@ export const requireFree = async (ports: Ports, names: ReadonlyArray<PortName>):
   if (first === undefined) return
   const list = taken.map((name) => `${ports[name]} (${PORT_PLAN[name].what})`).join(', ')
   const elsewhere = ports.commandApi > 60_000 ? DEFAULT_PORT_BASE : ports.commandApi + 100
-  throw new PortTaken(
+  throw new PortInUseError(
     `Port ${list} is taken by another program: move all ports of the hub with HUB_PORT_BASE, for example HUB_PORT_BASE=${elsewhere}.`,
   )
 }
@@ -80,5 +80,5 @@ export const freePortBase = async (): Promise<number> => {
     const free = await Promise.all(Object.values(portsAt(base)).map(isFree))
     if (free.every(Boolean)) return base
   }
-  throw new Problem(`No ${PORT_SPAN} free ports were found from ${FREE_RANGE.from} to ${FREE_RANGE.to}.`)
+  throw new UserError(`No ${PORT_SPAN} free ports were found from ${FREE_RANGE.from} to ${FREE_RANGE.to}.`)
 }

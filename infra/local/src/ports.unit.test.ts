@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { PORT_NAMES, PORT_PLAN, PORT_SPAN, portsAt } from './ports.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 describe('the port plan', () => {
   it('gives every listener a port of its own within the span', () => {
@@ -17,7 +17,7 @@ describe('the port plan', () => {
   })
 
   it.each([1023, 65_507, 7300.5, Number.NaN])('refuses the base %s', (base) => {
-    expect(() => portsAt(base)).toThrow(Problem)
+    expect(() => portsAt(base)).toThrow(UserError)
   })
 
   it('takes the highest base', () => {

@@ -25,7 +25,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import { launch, type RunningProcess } from './processes.ts'
 
 /** Superuser, and owner of the hub's database. Connections from the loopback need no password, as Kafka and Redis. */
@@ -39,13 +39,13 @@ interface User {
 }
 
 /** Where the parts of PostgreSQL are for a data folder. */
-interface PostgresPlace {
+interface PostgresLocation {
   readonly dataDir: string
   readonly binaries: string
   readonly dir: string
   readonly user: User | undefined
   /** A folder outside the data folder that has to go with it. */
-  readonly outside: string | undefined
+  readonly externalDir: string | undefined
 }
 
 /** The `native` folder of the platform's package. */
@@ -55,7 +55,7 @@ const nativeFolder = (): string => {
   try {
     return join(dirname(require.resolve(name)), '..', 'native')
   } catch {
-    throw new Problem(
+    throw new UserError(
       `There is no PostgreSQL for ${process.platform} on ${process.arch} among the npm packages: start one yourself and name it in HUB_DATABASE_URL.`,
     )
   }
@@ -82,7 +82,7 @@ const readPasswd = (): ReadonlyArray<string> => {
 }
 
 /** Whether everybody may pass through every folder down to a path; those that do not exist yet will be ours. */
-const everybodyReaches = (path: string): boolean => {
+const isReachableByAll = (path: string): boolean => {
   for (let at = path; ; at = dirname(at)) {
     if (existsSync(at) && (statSync(at).mode & 0o001) === 0) return false
     if (at === dirname(at)) return true
@@ -90,24 +90,24 @@ const everybodyReaches = (path: string): boolean => {
 }
 
 /** `/var/tmp` outlives a restart of the machine, as the rest of the data does; not every system has it. */
-const outsideBase = (): string => (existsSync('/var/tmp') ? '/var/tmp' : tmpdir())
+const externalBaseDir = (): string => (existsSync('/var/tmp') ? '/var/tmp' : tmpdir())
 
 /** Says where PostgreSQL will live, and touches nothing. */
-export const placePostgres = (dataDir: string, asRoot: boolean): PostgresPlace => {
+export const locatePostgres = (dataDir: string, asRoot: boolean): PostgresLocation => {
   const native = nativeFolder()
   const inside = join(dataDir, 'postgres')
-  if (!asRoot) return { dataDir, binaries: native, dir: inside, user: undefined, outside: undefined }
+  if (!asRoot) return { dataDir, binaries: native, dir: inside, user: undefined, externalDir: undefined }
   const key = createHash('sha256').update(dataDir).digest('hex').slice(0, 16)
-  const outside = join(outsideBase(), `sms-delivery-hub-${key}`)
-  const binariesReachable = everybodyReaches(join(native, 'bin', 'postgres'))
+  const externalDir = join(externalBaseDir(), `sms-delivery-hub-${key}`)
+  const binariesReachable = isReachableByAll(join(native, 'bin', 'postgres'))
   // Its folder, not itself: a cluster is closed to all but its owner.
-  const dataReachable = everybodyReaches(dataDir)
+  const dataReachable = isReachableByAll(dataDir)
   return {
     dataDir,
-    binaries: binariesReachable ? native : join(outside, 'native'),
-    dir: dataReachable ? inside : join(outside, 'postgres'),
+    binaries: binariesReachable ? native : join(externalDir, 'native'),
+    dir: dataReachable ? inside : join(externalDir, 'postgres'),
     user: nobody(),
-    outside: binariesReachable && dataReachable ? undefined : outside,
+    externalDir: binariesReachable && dataReachable ? undefined : externalDir,
   }
 }
 
@@ -137,15 +137,15 @@ const cloneTree = (from: string, to: string): void => {
 const OWNER = 'data-folder'
 
 /** Removes folders outside whose data folder is gone. */
-export const sweepOutside = (): void => {
-  const base = outsideBase()
+export const removeOrphanedExternalDirs = (): void => {
+  const base = externalBaseDir()
   for (const name of readdirSync(base)) {
     if (!/^sms-delivery-hub-[0-9a-f]{16}$/u.test(name)) continue
-    const outside = join(base, name)
+    const externalDir = join(base, name)
     try {
-      if (lstatSync(outside).uid !== process.getuid?.()) continue
-      if (!existsSync(readFileSync(join(outside, OWNER), 'utf8'))) {
-        rmSync(outside, { recursive: true, force: true })
+      if (lstatSync(externalDir).uid !== process.getuid?.()) continue
+      if (!existsSync(readFileSync(join(externalDir, OWNER), 'utf8'))) {
+        rmSync(externalDir, { recursive: true, force: true })
       }
     } catch {
       // Being made at this moment, or not ours to judge.
@@ -154,28 +154,28 @@ export const sweepOutside = (): void => {
 }
 
 /** Makes the folder outside, in a place where others may write: it must be ours and no link. */
-const prepareOutside = (outside: string, dataDir: string): void => {
+const prepareExternalDir = (externalDir: string, dataDir: string): void => {
   try {
-    mkdirSync(outside, { mode: 0o755 })
+    mkdirSync(externalDir, { mode: 0o755 })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
-  const found = lstatSync(outside)
+  const found = lstatSync(externalDir)
   if (!found.isDirectory() || found.uid !== process.getuid?.()) {
-    throw new Problem(`${outside} belongs to somebody else: remove it, or choose another HUB_DATA_DIR.`)
+    throw new UserError(`${externalDir} belongs to somebody else: remove it, or choose another HUB_DATA_DIR.`)
   }
-  chmodSync(outside, 0o755)
-  writeFileSync(join(outside, OWNER), dataDir)
+  chmodSync(externalDir, 0o755)
+  writeFileSync(join(externalDir, OWNER), dataDir)
 }
 
-const prepareBinaries = (place: PostgresPlace): void => {
-  if (place.outside === undefined) return
-  prepareOutside(place.outside, place.dataDir)
-  if (!place.binaries.startsWith(place.outside)) return
+const prepareBinaries = (place: PostgresLocation): void => {
+  if (place.externalDir === undefined) return
+  prepareExternalDir(place.externalDir, place.dataDir)
+  if (!place.binaries.startsWith(place.externalDir)) return
   // The version is part of the mark, so that an update of the package brings new binaries.
   const native = nativeFolder()
   const version = readFileSync(join(native, '..', 'package.json'), 'utf8')
-  const mark = join(place.outside, 'native-version')
+  const mark = join(place.externalDir, 'native-version')
   const wanted = createHash('sha256').update(version).digest('hex')
   if (existsSync(mark) && readFileSync(mark, 'utf8') === wanted) return
   rmSync(place.binaries, { recursive: true, force: true })
@@ -184,7 +184,7 @@ const prepareBinaries = (place: PostgresPlace): void => {
 }
 
 /** Makes a cluster with an empty database for the hub. It appears under its name when it is whole. */
-const initialise = async (place: PostgresPlace): Promise<void> => {
+const initialise = async (place: PostgresLocation): Promise<void> => {
   if (existsSync(join(place.dir, 'PG_VERSION'))) return
   const aside = `${place.dir}.new`
   rmSync(aside, { recursive: true, force: true })
@@ -210,7 +210,7 @@ const initialise = async (place: PostgresPlace): Promise<void> => {
     ],
     { ...as, cwd: '/', timeout: 60_000 },
   ).catch((error: unknown) => {
-    throw new Problem(`PostgreSQL's data folder could not be made: ${String(error).slice(0, 600)}`)
+    throw new UserError(`PostgreSQL's data folder could not be made: ${String(error).slice(0, 600)}`)
   })
   await new Promise<void>((resolve, reject) => {
     const single = spawn(join(place.binaries, 'bin', 'postgres'), ['--single', '-D', aside, 'postgres'], {
@@ -225,7 +225,7 @@ const initialise = async (place: PostgresPlace): Promise<void> => {
     single.once('close', (code) =>
       code === 0
         ? resolve()
-        : reject(new Problem(`The hub's database could not be created: ${said.slice(-600)}`)),
+        : reject(new UserError(`The hub's database could not be created: ${said.slice(-600)}`)),
     )
     single.stdin.end(`CREATE DATABASE ${DATABASE}\n`)
   })
@@ -233,7 +233,7 @@ const initialise = async (place: PostgresPlace): Promise<void> => {
 }
 
 interface PostgresOptions {
-  readonly place: PostgresPlace
+  readonly place: PostgresLocation
   readonly port: number
   readonly log: string
   readonly runDir: string

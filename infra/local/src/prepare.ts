@@ -4,7 +4,7 @@ import { apiKeyDigest, apiKeyEnding, decodeId, type IdPrefix, newId } from '@hub
 import { createTopics, topicCatalogue } from '@hub/kafka'
 import { insertAccount, insertApiKey, insertSender, insertTemplate, makeSql, migrate } from '@hub/store'
 import { Effect, Redacted } from 'effect'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import type { Secrets } from './secrets.ts'
 
 /** Local seeds of the contract decisions. */
@@ -75,7 +75,7 @@ const run = async <E extends { readonly _tag: string; readonly detail?: string; 
     Effect.match(effect, {
       onFailure: (error) => {
         const detail = error.detail ?? error.code
-        return new Problem(`${what}: ${error._tag}${detail === undefined ? '' : ` (${detail})`}.`)
+        return new UserError(`${what}: ${error._tag}${detail === undefined ? '' : ` (${detail})`}.`)
       },
       onSuccess: () => null,
     }),
@@ -84,7 +84,7 @@ const run = async <E extends { readonly _tag: string; readonly detail?: string; 
   if (problem !== null) throw problem
 }
 
-/** Migrates and seeds. Fails with a `Problem`; the signal interrupts it. */
+/** Migrates and seeds. Fails with a `UserError`; the signal interrupts it. */
 export const prepareDatabase = async (
   databaseUrl: string,
   secrets: Secrets,
@@ -94,7 +94,7 @@ export const prepareDatabase = async (
   await run('The accounts could not be seeded', seed(databaseUrl, secrets.accounts), signal)
 }
 
-/** Creates the topics of the catalogue that are missing; one broker holds one replica. Fails with a `Problem`; the signal interrupts it. */
+/** Creates the topics of the catalogue that are missing; one broker holds one replica. Fails with a `UserError`; the signal interrupts it. */
 export const prepareTopics = (
   brokers: ReadonlyArray<string>,
   topics: { readonly prefix: string; readonly partitions: number },

@@ -31,13 +31,13 @@ const exchange = (
   })
 
 /** `PING` is answered `+PONG` once the data is loaded (`-LOADING` before). */
-export const redisAnswers = (port: number): Promise<boolean> =>
+export const isRedisReady = (port: number): Promise<boolean> =>
   exchange(port, Buffer.from('PING\r\n'), (received) =>
     received.includes('\r\n') ? received.toString('latin1').startsWith('+PONG') : null,
   )
 
 /** A start-up message gets an authentication request (`R`) when connections are taken, an error (`E`) before. */
-export const postgresAnswers = (port: number): Promise<boolean> => {
+export const isPostgresReady = (port: number): Promise<boolean> => {
   const parameters = Buffer.from('user\0hub\0database\0postgres\0\0')
   const message = Buffer.alloc(8 + parameters.length)
   message.writeInt32BE(message.length, 0)
@@ -73,7 +73,7 @@ const PROBE_GROUP = 'hub-probe'
  * a group once the topic of offsets is there, which the first question creates: consumers that join before that are
  * turned away.
  */
-export const kafkaAnswers = async (port: number): Promise<boolean> => {
+export const isKafkaReady = async (port: number): Promise<boolean> => {
   const noTopics = Buffer.alloc(4)
   const registered = await exchange(
     port,
@@ -92,7 +92,7 @@ export const kafkaAnswers = async (port: number): Promise<boolean> => {
 }
 
 /** Whether a GET of a URL is answered 200. */
-export const httpAnswers = async (url: string): Promise<boolean> => {
+export const isHttpReady = async (url: string): Promise<boolean> => {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) })
     await response.body?.cancel()

@@ -3,8 +3,15 @@ import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, readSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { beganAt, isAlive, type PidFile, readPidFiles, removePidFile, writePidFile } from './pidfile.ts'
-import { Problem } from './problem.ts'
+import {
+  processStartTime,
+  isAlive,
+  type PidFile,
+  readPidFiles,
+  removePidFile,
+  writePidFile,
+} from './pidfile.ts'
+import { UserError } from './user-error.ts'
 
 interface LaunchOptions {
   readonly name: string
@@ -84,13 +91,13 @@ export const launch = async (options: LaunchOptions): Promise<RunningProcess> =>
   await new Promise<void>((resolve, reject) => {
     child.once('spawn', resolve)
     child.once('error', (error) =>
-      reject(new Problem(`${options.name} could not be started (${options.command}): ${error.message}`)),
+      reject(new UserError(`${options.name} could not be started (${options.command}): ${error.message}`)),
     )
   })
   const pid = child.pid
   if (pid === undefined) throw new Error(`${options.name} has no process id`)
   const stopSignal = options.stopSignal ?? 'SIGTERM'
-  const began = await beganAt(pid)
+  const began = await processStartTime(pid)
   if (began !== null && state.ended === null) {
     writePidFile(options.runDir, { name: options.name, pid, began, stopSignal })
     // It may have ended while its pid file was being written.
@@ -131,7 +138,7 @@ export const until = async (
  * Ends what an earlier supervisor left behind: exactly the processes its pid files name, where they are still the
  * same. Answers their names.
  */
-export const endLeftovers = async (
+export const stopLeftoverProcesses = async (
   runDir: string,
   graceMs: number,
   which: (name: string) => boolean = () => true,
@@ -150,7 +157,7 @@ export const endLeftovers = async (
       if (!(await until(gone, { withinMs: graceMs, everyMs: 20 }))) {
         signalGroup(file.pid, 'SIGKILL')
         if (!(await until(gone, { withinMs: KILL_WAIT_MS, everyMs: 20 }))) {
-          throw new Problem(
+          throw new UserError(
             `Process ${file.pid} (${file.name}) of an earlier start does not end, even when killed.`,
           )
         }

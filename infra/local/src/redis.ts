@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Jars } from './jars.ts'
 import { findProgram } from './path.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import { launch, type RunningProcess } from './processes.ts'
 import { readZipEntry } from './zip.ts'
 
@@ -26,7 +26,7 @@ export const findRedis = async (
   if (installed !== null) return installed
   const name = BINARIES[`${process.platform}-${process.arch}`]
   if (name === undefined) {
-    throw new Problem(
+    throw new UserError(
       `There is no Redis for ${process.platform} on ${process.arch} to fetch: install redis-server, or name a running one in HUB_REDIS_URL.`,
     )
   }

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { API_KEY_RANDOM_BYTES, apiKeyFrom, decodeId, newId } from '@hub/domain'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 interface AccountSecrets {
   /** UUID of the account. */
@@ -58,6 +58,6 @@ export const ensureSecrets = (dataDir: string): Secrets => {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Secrets
   } catch {
-    throw new Problem(`${path} cannot be read: remove the data folder to begin afresh.`)
+    throw new UserError(`${path} cannot be read: remove the data folder to begin afresh.`)
   }
 }

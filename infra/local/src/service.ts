@@ -1,6 +1,6 @@
 /** A part of a local hub that runs as a process: start, wait until it answers, end, and start again. */
 import { renameSync, rmSync } from 'node:fs'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import { type Exit, type RunningProcess, until } from './processes.ts'
 
 interface ServiceOptions {
@@ -22,7 +22,7 @@ export interface Service {
   readonly name: string
   readonly title: string
   readonly log: string
-  /** Launches it and waits until it answers. Fails with a `Problem` that names the log. */
+  /** Launches it and waits until it answers. Fails with a `UserError` that names the log. */
   readonly start: () => Promise<void>
   /** Waits until it answers, as after a `restart` of somebody else or a SIGCONT. */
   readonly waitReady: () => Promise<void>
@@ -56,16 +56,16 @@ export const makeService = (options: ServiceOptions): Service => {
 
   const waitReady = async (): Promise<void> => {
     const current = running
-    if (current === null) throw new Problem(`${options.title} does not run.`, options.log)
+    if (current === null) throw new UserError(`${options.title} does not run.`, options.log)
     const ready = await until(options.answers, {
       withinMs: options.readyWithinMs,
       everyMs: POLL_MS,
       stop: () => current.exit() !== null,
     })
     const exit = current.exit()
-    if (exit !== null) throw new Problem(`${options.title} ended (${describe(exit)}).`, options.log)
+    if (exit !== null) throw new UserError(`${options.title} ended (${describe(exit)}).`, options.log)
     if (!ready) {
-      throw new Problem(
+      throw new UserError(
         `${options.title} did not answer within ${Math.round(options.readyWithinMs / 1000)} s.`,
         options.log,
       )
@@ -86,7 +86,7 @@ export const makeService = (options: ServiceOptions): Service => {
     pid: () => (running === null || running.exit() !== null ? null : running.pid),
     exited: () => running?.exited ?? null,
     signal: (signal) => {
-      if (running === null || running.exit() !== null) throw new Problem(`${options.title} does not run.`)
+      if (running === null || running.exit() !== null) throw new UserError(`${options.title} does not run.`)
       process.kill(running.pid, signal)
     },
     end: async () => {

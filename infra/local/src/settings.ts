@@ -2,7 +2,7 @@
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { DEFAULT_PORT_BASE, type Ports, portsAt } from './ports.ts'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 
 /** The checkout this file belongs to. */
 export const ROOT = resolve(import.meta.dirname, '../../..')
@@ -28,25 +28,25 @@ export interface Settings {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-const given = (environment: Environment, name: string): string | undefined => {
+const optionalVariable = (environment: Environment, name: string): string | undefined => {
   const value = environment[name]?.trim()
   return value === undefined || value === '' ? undefined : value
 }
 
 const liveOperator = (environment: Environment): LiveOperator | null => {
   const isConfigured = ['HUB_OPERATOR_SMPP_URL', 'HUB_OPERATOR_HTTP_URL'].some(
-    (name) => given(environment, name) !== undefined,
+    (name) => optionalVariable(environment, name) !== undefined,
   )
-  const asked = given(environment, 'HUB_LOCAL_OPERATOR')
+  const asked = optionalVariable(environment, 'HUB_LOCAL_OPERATOR')
   if (asked === undefined) return isConfigured ? null : DEFAULT_LIVE_OPERATOR
   if (isConfigured) {
-    throw new Problem(
+    throw new UserError(
       'HUB_LOCAL_OPERATOR chooses the way to the simulated operator, and an operator of your own is configured: unset one of them.',
     )
   }
   const known = LIVE_OPERATORS.find((one) => one === asked)
   if (known === undefined) {
-    throw new Problem(`HUB_LOCAL_OPERATOR must be ${LIVE_OPERATORS.join(' or ')}; it is "${asked}".`)
+    throw new UserError(`HUB_LOCAL_OPERATOR must be ${LIVE_OPERATORS.join(' or ')}; it is "${asked}".`)
   }
   return known
 }
@@ -56,24 +56,27 @@ const liveOperator = (environment: Environment): LiveOperator | null => {
  * `HUB_LOCAL_OPERATOR`.
  */
 export const readSettings = (environment: Environment): Settings => {
-  const base = given(environment, 'HUB_PORT_BASE')
+  const base = optionalVariable(environment, 'HUB_PORT_BASE')
   if (base !== undefined && !/^\d+$/u.test(base)) {
-    throw new Problem(`HUB_PORT_BASE must be a whole number, such as ${DEFAULT_PORT_BASE}; it is "${base}".`)
+    throw new UserError(
+      `HUB_PORT_BASE must be a whole number, such as ${DEFAULT_PORT_BASE}; it is "${base}".`,
+    )
   }
-  const cacheHome = given(environment, 'XDG_CACHE_HOME')
+  const cacheHome = optionalVariable(environment, 'XDG_CACHE_HOME')
   return {
     ports: portsAt(base === undefined ? DEFAULT_PORT_BASE : Number(base)),
-    dataDir: resolve(ROOT, given(environment, 'HUB_DATA_DIR') ?? '.local'),
+    dataDir: resolve(ROOT, optionalVariable(environment, 'HUB_DATA_DIR') ?? '.local'),
     cacheDir: resolve(
       ROOT,
-      given(environment, 'HUB_CACHE_DIR') ?? join(cacheHome ?? join(homedir(), '.cache'), 'sms-delivery-hub'),
+      optionalVariable(environment, 'HUB_CACHE_DIR') ??
+        join(cacheHome ?? join(homedir(), '.cache'), 'sms-delivery-hub'),
     ),
-    kafkaBrokers: given(environment, 'HUB_KAFKA_BROKERS')
+    kafkaBrokers: optionalVariable(environment, 'HUB_KAFKA_BROKERS')
       ?.split(',')
       .map((broker) => broker.trim())
       .filter((broker) => broker !== ''),
-    databaseUrl: given(environment, 'HUB_DATABASE_URL'),
-    redisUrl: given(environment, 'HUB_REDIS_URL'),
+    databaseUrl: optionalVariable(environment, 'HUB_DATABASE_URL'),
+    redisUrl: optionalVariable(environment, 'HUB_REDIS_URL'),
     liveOperator: liveOperator(environment),
   }
 }

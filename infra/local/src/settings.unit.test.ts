@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Problem } from './problem.ts'
+import { UserError } from './user-error.ts'
 import { readSettings, ROOT } from './settings.ts'
 
 describe('settings', () => {
@@ -39,7 +39,7 @@ describe('settings', () => {
   })
 
   it('refuse a port base that is not a number', () => {
-    expect(() => readSettings({ HUB_PORT_BASE: '73oo' })).toThrow(Problem)
+    expect(() => readSettings({ HUB_PORT_BASE: '73oo' })).toThrow(UserError)
   })
 
   it('reach the simulated operator as they are told, unless another operator is configured', () => {

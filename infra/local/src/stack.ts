@@ -7,9 +7,15 @@ import { findJava } from './java.ts'
 import { startKafka } from './kafka.ts'
 import { inParallel } from './parallel.ts'
 import { type PortName, requireFree } from './ports.ts'
-import { DATABASE, DATABASE_USER, placePostgres, startPostgres, sweepOutside } from './postgres.ts'
-import { kafkaAnswers, postgresAnswers, redisAnswers } from './probe.ts'
-import { Problem } from './problem.ts'
+import {
+  DATABASE,
+  DATABASE_USER,
+  locatePostgres,
+  startPostgres,
+  removeOrphanedExternalDirs,
+} from './postgres.ts'
+import { isKafkaReady, isPostgresReady, isRedisReady } from './probe.ts'
+import { UserError } from './user-error.ts'
 import type { RunningProcess } from './processes.ts'
 import { findRedis, startRedis } from './redis.ts'
 import { makeService, type Service } from './service.ts'
@@ -31,7 +37,7 @@ export interface Stack {
 }
 
 /** A line for the person who waits. */
-export type Report = (line: string) => void
+export type ReportProgress = (line: string) => void
 
 /**
  * Cold starts on a loaded machine with two cores took 12 s; a disk that must replay a log after a crash is slower.
@@ -53,7 +59,7 @@ export const prepareDataDir = (dataDir: string): void => {
     mkdirSync(logDir(dataDir), { recursive: true })
     mkdirSync(runDir(dataDir), { recursive: true })
   } catch (error) {
-    throw new Problem(
+    throw new UserError(
       `The data folder ${dataDir} cannot be written (${error instanceof Error ? error.message : String(error)}): name another with HUB_DATA_DIR.`,
     )
   }
@@ -65,33 +71,33 @@ const isRoot = (): boolean => process.getuid?.() === 0
  * Where the database lies outside the data folder, the two must not drift apart: one without the other would be a
  * hub that has forgotten half of what it did. A mark on both sides notices; what is left is then started afresh.
  */
-export const keepTogether = (dataDir: string, report: Report): void => {
-  sweepOutside()
-  const place = placePostgres(dataDir, isRoot())
-  if (place.outside === undefined || place.dir.startsWith(dataDir)) return
+export const discardUnmatchedData = (dataDir: string, report: ReportProgress): void => {
+  removeOrphanedExternalDirs()
+  const place = locatePostgres(dataDir, isRoot())
+  if (place.externalDir === undefined || place.dir.startsWith(dataDir)) return
   const inner = join(dataDir, 'database-mark')
-  const outer = join(place.outside, 'database-mark')
+  const outer = join(place.externalDir, 'database-mark')
   const read = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '')
   if (read(inner) !== '' && read(inner) === read(outer)) return
   if (read(inner) !== '') report('the database of this data folder is gone: starting afresh')
   for (const part of ['kafka', 'redis', 'apps', 'secrets.json']) {
     rmSync(join(dataDir, part), { recursive: true, force: true })
   }
-  rmSync(place.outside, { recursive: true, force: true })
+  rmSync(place.externalDir, { recursive: true, force: true })
   const mark = randomUUID()
-  mkdirSync(place.outside, { mode: 0o755 })
-  chmodSync(place.outside, 0o755)
+  mkdirSync(place.externalDir, { mode: 0o755 })
+  chmodSync(place.externalDir, 0o755)
   writeFileSync(outer, mark)
   writeFileSync(inner, mark)
 }
 
 /** Where PostgreSQL's cluster of a data folder lies. */
-export const databaseFolder = (dataDir: string): string => placePostgres(dataDir, isRoot()).dir
+export const databaseFolder = (dataDir: string): string => locatePostgres(dataDir, isRoot()).dir
 
 /** Removes a data folder and what lies outside of it. Nothing may run on it any more. */
 export const removeData = (dataDir: string): void => {
-  const { outside } = placePostgres(dataDir, isRoot())
-  if (outside !== undefined) rmSync(outside, { recursive: true, force: true })
+  const { externalDir } = locatePostgres(dataDir, isRoot())
+  if (externalDir !== undefined) rmSync(externalDir, { recursive: true, force: true })
   rmSync(dataDir, { recursive: true, force: true })
 }
 
@@ -105,13 +111,13 @@ export const stackPorts = (settings: Settings): ReadonlyArray<PortName> => [
 const seconds = (since: number): string => `${((performance.now() - since) / 1000).toFixed(1)} s`
 
 /**
- * Starts what is not configured, in parallel, and waits until all of it answers. Fails with a `Problem` and leaves
- * nothing running. The caller holds the data folder (see `claimDataDir`).
+ * Starts what is not configured, in parallel, and waits until all of it answers. Fails with a `UserError` and leaves
+ * nothing running. The caller holds the data folder (see `lockDataDir`).
  */
 export const startStack = async (
   settings: Settings,
   environment: Environment,
-  report: Report,
+  report: ReportProgress,
   options: {
     /** Called as each server answers. */
     readonly onReady?: (server: string, addresses: Pick<Stack, 'brokers' | 'databaseUrl'>) => void
@@ -159,16 +165,16 @@ export const startStack = async (
   const brokers = settings.kafkaBrokers ?? [`127.0.0.1:${ports.kafka}`]
   const services: Array<Service> = []
   if (settings.databaseUrl === undefined) {
-    const place = placePostgres(dataDir, isRoot())
+    const place = locatePostgres(dataDir, isRoot())
     services.push(
-      service('postgres', 'PostgreSQL', ports.postgres, postgresAnswers, (log) =>
+      service('postgres', 'PostgreSQL', ports.postgres, isPostgresReady, (log) =>
         startPostgres({ place, port: ports.postgres, log, runDir: runDir(dataDir) }),
       ),
     )
   }
   if (settings.kafkaBrokers === undefined) {
     services.push(
-      service('kafka', 'Kafka', ports.kafka, kafkaAnswers, async (log) =>
+      service('kafka', 'Kafka', ports.kafka, isKafkaReady, async (log) =>
         startKafka({
           java: await findJava(environment),
           jars: await jars(),
@@ -183,7 +189,7 @@ export const startStack = async (
   }
   if (settings.redisUrl === undefined) {
     services.push(
-      service('redis', 'Redis', ports.redis, redisAnswers, async (log) =>
+      service('redis', 'Redis', ports.redis, isRedisReady, async (log) =>
         startRedis({
           command: await findRedis(environment, jars),
           dir: join(dataDir, 'redis'),
@@ -208,7 +214,7 @@ export const startStack = async (
       }),
       () => failed.abort(),
     )
-    if (options.signal?.aborted === true) throw new Problem('The start was interrupted.')
+    if (options.signal?.aborted === true) throw new UserError('The start was interrupted.')
   } catch (error) {
     await stop()
     throw error

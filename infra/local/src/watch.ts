@@ -1,7 +1,7 @@
 /** Shows what apps log as warning or error, for the person who watches; the rest stays in the log files. */
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import type { Service } from './service.ts'
-import type { Report } from './stack.ts'
+import type { ReportProgress } from './stack.ts'
 
 const POLL_MS = 500
 /** At most this much of a log is looked at in one turn; a flood is a matter for the file. */
@@ -13,7 +13,7 @@ const MAX_LINES = 20
 const LEVELS: ReadonlySet<string> = new Set(['warn', 'warning', 'error', 'fatal'])
 
 /** The text worth showing of a line of a JSON log, or null. */
-export const noteworthy = (line: string): string | null => {
+export const warningOrError = (line: string): string | null => {
   if (!line.startsWith('{')) return null
   try {
     const entry = JSON.parse(line) as Record<string, unknown>
@@ -27,7 +27,7 @@ export const noteworthy = (line: string): string | null => {
 }
 
 /** Follows the logs until the returned function is called. */
-export const watchLogs = (services: ReadonlyArray<Service>, report: Report): (() => void) => {
+export const watchLogs = (services: ReadonlyArray<Service>, report: ReportProgress): (() => void) => {
   const positions = new Map<string, number>()
   let shown = new Set<string>()
   let windowEnds = 0
@@ -61,7 +61,7 @@ export const watchLogs = (services: ReadonlyArray<Service>, report: Report): (()
       const whole = buffer.lastIndexOf(10) + 1
       positions.set(service.log, from + whole)
       for (const line of buffer.subarray(0, whole).toString('utf8').split('\n')) {
-        const message = noteworthy(line)
+        const message = warningOrError(line)
         if (message !== null) show(service, message)
       }
     } catch {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { noteworthy } from './watch.ts'
+import { warningOrError } from './watch.ts'
 
 describe('a line of an app log', () => {
   it.each([
@@ -10,6 +10,6 @@ describe('a line of an app log', () => {
     ['{"level":', null],
     ['    at Module._compile (node:internal)', null],
   ])('%s is shown as %s', (line, shown) => {
-    expect(noteworthy(line)).toBe(shown)
+    expect(warningOrError(line)).toBe(shown)
   })
 })

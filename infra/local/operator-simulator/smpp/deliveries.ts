@@ -1,6 +1,6 @@
 /** Sends receipts and inbound messages to whoever is bound to receive, until each is acknowledged. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { makeDueQueue } from '../due.ts'
+import { makeDueQueue } from '../due-queue.ts'
 import type { Operator, Receipt } from '../operator.ts'
 import { codec, type Session, STATUS } from './codec.ts'
 import { type Fields, type Inbound, inboundFields, receiptFields } from './receipt.ts'
@@ -26,7 +26,7 @@ type Delivery =
 /** Somebody who is bound to receive. */
 export interface Receiver {
   readonly session: Session
-  readonly underWay: Map<number, { readonly delivery: Delivery; readonly sentAt: number }>
+  readonly inFlight: Map<number, { readonly delivery: Delivery; readonly sentAt: number }>
 }
 
 export interface Deliveries {
@@ -48,15 +48,15 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
   let turn = 0
   let looked = 0
 
-  const again = (delivery: Delivery, at: number): void => {
+  const requeue = (delivery: Delivery, at: number): void => {
     const since = delivery.type === 'receipt' ? delivery.receipt.due : delivery.since
     if (at - since > GIVE_UP_AFTER_MS) return
-    if (delivery.type === 'receipt') operator.oweReceipt(delivery.receipt, at)
+    if (delivery.type === 'receipt') operator.queueReceipt(delivery.receipt, at)
     else inbound.push(at, delivery)
   }
 
   const acknowledged = (delivery: Delivery): void => {
-    if (delivery.type === 'receipt') operator.receiptsAcknowledged([delivery.receipt])
+    if (delivery.type === 'receipt') operator.acknowledgeReceipts([delivery.receipt])
     else operator.inboundAcknowledged(1)
   }
 
@@ -66,25 +66,25 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
       delivery.type === 'receipt'
         ? receiptFields(delivery.receipt, operator.behaviour().receipt_form)
         : delivery.fields
-    const { session, underWay } = receiver
+    const { session, inFlight } = receiver
     const pdu = new codec.PDU('deliver_sm', fields)
     const written = session.send(pdu, (answer) => {
-      const settled = underWay.get(answer.sequence_number)
+      const settled = inFlight.get(answer.sequence_number)
       // Waited for too long: it has been sent again meanwhile.
       if (settled === undefined) return
-      underWay.delete(answer.sequence_number)
+      inFlight.delete(answer.sequence_number)
       if (answer.command_status === STATUS.ok) acknowledged(settled.delivery)
-      else again(settled.delivery, Date.now() + RETRY_MS)
+      else requeue(settled.delivery, Date.now() + RETRY_MS)
     })
-    if (!written) return again(delivery, now)
-    underWay.set(pdu.sequence_number, { delivery, sentAt: now })
+    if (!written) return requeue(delivery, now)
+    inFlight.set(pdu.sequence_number, { delivery, sentAt: now })
     if (delivery.type === 'receipt') operator.sent(1)
   }
 
-  const withRoom = (): Receiver | null => {
+  const nextReceiver = (): Receiver | null => {
     for (let i = 0; i < receivers.length; i++) {
       const receiver = receivers[(turn + i) % receivers.length]
-      if (receiver !== undefined && receiver.underWay.size < WINDOW) {
+      if (receiver !== undefined && receiver.inFlight.size < WINDOW) {
         turn = (turn + i + 1) % receivers.length
         return receiver
       }
@@ -94,7 +94,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
 
   /** Sends what is due as far as the windows allow. */
   const pump = (now: number): void => {
-    const room = receivers.reduce((sum, { underWay }) => sum + WINDOW - underWay.size, 0)
+    const room = receivers.reduce((sum, { inFlight }) => sum + WINDOW - inFlight.size, 0)
     if (room === 0) return
     const due: Array<Delivery> = [...inbound.take(now, room)]
     for (const receipt of operator.takeDueReceipts(now, room - due.length)) {
@@ -103,26 +103,26 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
     if (due.length === 0) return
     for (const { session } of receivers) session.socket.cork()
     for (const delivery of due) {
-      const receiver = withRoom()
-      if (receiver === null) again(delivery, now)
+      const receiver = nextReceiver()
+      if (receiver === null) requeue(delivery, now)
       else send(receiver, delivery, now)
     }
     for (const { session } of receivers) session.socket.uncork()
   }
 
-  const giveUpWaiting = (now: number): void => {
-    for (const { underWay } of receivers) {
-      for (const [sequence, { delivery, sentAt }] of underWay) {
+  const requeueUnanswered = (now: number): void => {
+    for (const { inFlight } of receivers) {
+      for (const [sequence, { delivery, sentAt }] of inFlight) {
         if (now - sentAt < ANSWER_WITHIN_MS) continue
-        underWay.delete(sequence)
-        again(delivery, now)
+        inFlight.delete(sequence)
+        requeue(delivery, now)
       }
     }
   }
 
   return {
     join: (session) => {
-      const receiver: Receiver = { session, underWay: new Map() }
+      const receiver: Receiver = { session, inFlight: new Map() }
       receivers.push(receiver)
       return receiver
     },
@@ -131,11 +131,11 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
       if (index < 0) return
       receivers.splice(index, 1)
       const now = Date.now()
-      for (const { delivery } of receiver.underWay.values()) again(delivery, now)
-      receiver.underWay.clear()
+      for (const { delivery } of receiver.inFlight.values()) requeue(delivery, now)
+      receiver.inFlight.clear()
     },
     sendNow: (receipt, preferred) => {
-      const receiver = preferred ?? withRoom()
+      const receiver = preferred ?? nextReceiver()
       if (receiver === null) return false
       send(receiver, { type: 'receipt', receipt }, Date.now())
       return true
@@ -154,7 +154,7 @@ export const makeDeliveries = (operator: Operator): Deliveries => {
         pump(now)
         if (now - looked > 1000) {
           looked = now
-          giveUpWaiting(now)
+          requeueUnanswered(now)
         }
         await delay(IDLE_MS, undefined, { signal }).catch(() => {})
       }

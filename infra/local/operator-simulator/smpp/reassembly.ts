@@ -33,7 +33,7 @@ export const concatenationOf = (pdu: Pdu): Concatenation | null => {
     : { reference: sar_msg_ref_num, total: sar_total_segments, sequence: sar_segment_seqnum }
 }
 
-export interface Piece {
+export interface MessagePart {
   readonly to: string
   readonly sender: string
   readonly text: string
@@ -41,7 +41,7 @@ export interface Piece {
   readonly concatenation: Concatenation | null
 }
 
-export interface Whole {
+export interface AssembledMessage {
   readonly to: string
   readonly text: string
   /** In the order of the parts. */
@@ -50,7 +50,7 @@ export interface Whole {
 
 export interface Reassembly {
   /** Takes a part; answers the message once it is whole. A part that comes again takes the place of the first. */
-  readonly add: (piece: Piece) => Whole | null
+  readonly add: (part: MessagePart) => AssembledMessage | null
   /** Messages of which parts are missing. */
   readonly unfinished: () => number
 }
@@ -60,16 +60,16 @@ const MAX_UNFINISHED = 10_000
 
 /** Keeps texts only until their messages are whole. */
 export const makeReassembly = (): Reassembly => {
-  const unfinished = new Map<string, Map<number, Piece>>()
+  const unfinished = new Map<string, Map<number, MessagePart>>()
   return {
-    add: (piece) => {
-      const { concatenation, operatorId, sender, text, to } = piece
+    add: (part) => {
+      const { concatenation, operatorId, sender, text, to } = part
       if (concatenation === null || concatenation.total <= 1) return { to, text, operatorIds: [operatorId] }
       const key = [sender, to, concatenation.reference, concatenation.total].join('\n')
-      const pieces = unfinished.get(key) ?? new Map<number, Piece>()
-      pieces.set(concatenation.sequence, piece)
-      if (pieces.size < concatenation.total) {
-        unfinished.set(key, pieces)
+      const parts = unfinished.get(key) ?? new Map<number, MessagePart>()
+      parts.set(concatenation.sequence, part)
+      if (parts.size < concatenation.total) {
+        unfinished.set(key, parts)
         if (unfinished.size > MAX_UNFINISHED) {
           for (const oldest of unfinished.keys()) {
             unfinished.delete(oldest)
@@ -79,7 +79,7 @@ export const makeReassembly = (): Reassembly => {
         return null
       }
       unfinished.delete(key)
-      const ordered = [...pieces.entries()].sort(([a], [b]) => a - b).map(([, one]) => one)
+      const ordered = [...parts.entries()].sort(([a], [b]) => a - b).map(([, one]) => one)
       return {
         to,
         text: ordered.map((one) => one.text).join(''),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Pdu } from './codec.ts'
-import { concatenationOf, makeReassembly, type Piece } from './reassembly.ts'
+import { concatenationOf, makeReassembly, type MessagePart } from './reassembly.ts'
 
-const piece = (sequence: number, more: Partial<Piece> = {}): Piece => ({
+const part = (sequence: number, more: Partial<MessagePart> = {}): MessagePart => ({
   to: '+79001234567',
   sender: 'HUB',
   text: `<${sequence}>`,
@@ -14,10 +14,10 @@ const piece = (sequence: number, more: Partial<Piece> = {}): Piece => ({
 describe('messages of several parts', () => {
   it('are whole when the last part has come, in whatever order', () => {
     const reassembly = makeReassembly()
-    expect(reassembly.add(piece(3))).toBeNull()
-    expect(reassembly.add(piece(1))).toBeNull()
+    expect(reassembly.add(part(3))).toBeNull()
+    expect(reassembly.add(part(1))).toBeNull()
     expect(reassembly.unfinished()).toBe(1)
-    expect(reassembly.add(piece(2))).toEqual({
+    expect(reassembly.add(part(2))).toEqual({
       to: '+79001234567',
       text: '<1><2><3>',
       operatorIds: ['id-1', 'id-2', 'id-3'],
@@ -27,13 +27,13 @@ describe('messages of several parts', () => {
 
   it('do not mix with those of another number, sender or reference, and take the later of two equal parts', () => {
     const reassembly = makeReassembly()
-    reassembly.add(piece(1))
-    reassembly.add(piece(2, { to: '+79001234568' }))
-    reassembly.add(piece(2, { sender: 'OTHER' }))
-    reassembly.add(piece(2, { concatenation: { reference: 8, total: 3, sequence: 2 } }))
-    reassembly.add(piece(1, { operatorId: 'id-1-again' }))
-    expect(reassembly.add(piece(2))).toBeNull()
-    expect(reassembly.add(piece(3))?.operatorIds).toEqual(['id-1-again', 'id-2', 'id-3'])
+    reassembly.add(part(1))
+    reassembly.add(part(2, { to: '+79001234568' }))
+    reassembly.add(part(2, { sender: 'OTHER' }))
+    reassembly.add(part(2, { concatenation: { reference: 8, total: 3, sequence: 2 } }))
+    reassembly.add(part(1, { operatorId: 'id-1-again' }))
+    expect(reassembly.add(part(2))).toBeNull()
+    expect(reassembly.add(part(3))?.operatorIds).toEqual(['id-1-again', 'id-2', 'id-3'])
     expect(reassembly.unfinished()).toBe(3)
   })
 

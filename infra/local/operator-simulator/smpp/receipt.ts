@@ -1,4 +1,4 @@
-/** What the simulated centre sends by `deliver_sm`: delivery receipts, read receipts, inbound messages. */
+/** What the simulated smsc sends by `deliver_sm`: delivery receipts, read receipts, inbound messages. */
 import type { Behaviour, ReportStatus } from '../behaviour.ts'
 import type { Receipt } from '../operator.ts'
 
@@ -16,7 +16,7 @@ export interface Inbound {
 /** `esm_class`. Source: SMPP 3.4, 5.2.12. */
 const DELIVERY_RECEIPT = 0x04
 const USER_ACKNOWLEDGEMENT = 0x10
-const WITH_HEADER = 0x40
+const UDH_INDICATOR = 0x40
 
 /** `data_coding`: the default alphabet, and UCS-2. */
 const DEFAULT_ALPHABET = 0x00
@@ -38,7 +38,7 @@ const STATES: Readonly<Record<ReportStatus, { readonly stat: string; readonly st
   seen: { stat: 'READ', state: null },
 }
 
-/** This centre's own codes of why; the local stack tells the hub what they mean. */
+/** This smsc's own codes of why; the local stack tells the hub what they mean. */
 export const ERROR_CODES: Readonly<Record<string, number>> = {
   recipient_unreachable: 1,
   recipient_nonexistent: 2,
@@ -100,7 +100,7 @@ export const inboundFields = ({ from, text, to }: Inbound, reference: number): R
   const total = Math.ceil(text.length / part)
   return Array.from({ length: total }, (_, i) => ({
     ...common,
-    esm_class: WITH_HEADER,
+    esm_class: UDH_INDICATOR,
     short_message: {
       udh: Buffer.from([5, 0, 3, reference, total, i + 1]),
       message: text.slice(i * part, (i + 1) * part),

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { makeOperator, type Operator } from '../operator.ts'
 import { makeServer } from '../server.ts'
-import { type Centre, makeCentre } from './centre.ts'
+import { type Smsc, makeSmsc } from './smsc.ts'
 import { codec, type Pdu, type Session, STATUS } from './codec.ts'
 
 const CREDENTIALS = { systemId: 'hub', password: 'secret' }
@@ -17,7 +17,7 @@ const WITHIN = { timeout: 10_000, interval: 5 }
 
 let dir = ''
 let operator: Operator
-let centre: Centre
+let smsc: Smsc
 let control: Server
 let url = ''
 let stop: () => Promise<void>
@@ -31,12 +31,12 @@ const listen = (server: Server): Promise<number> =>
 let port = 0
 const start = async (): Promise<void> => {
   operator = makeOperator(join(dir, 'journal.jsonl'), 'a secret')
-  centre = makeCentre(operator, CREDENTIALS)
-  control = makeServer(operator, 'a secret', centre)
-  port = await listen(centre.server)
+  smsc = makeSmsc(operator, CREDENTIALS)
+  control = makeServer(operator, 'a secret', smsc)
+  port = await listen(smsc.server)
   url = `http://127.0.0.1:${await listen(control)}`
   const ending = new AbortController()
-  const running = centre.run(ending.signal)
+  const running = smsc.run(ending.signal)
   stop = async () => {
     ending.abort()
     control.close()
@@ -46,7 +46,7 @@ const start = async (): Promise<void> => {
 }
 
 beforeEach(async () => {
-  dir = await mkdtemp(join(tmpdir(), 'hub-centre-'))
+  dir = await mkdtemp(join(tmpdir(), 'hub-smsc-'))
   clients = []
   await start()
   operator.setBehaviour({ report_delay_ms: 0 })

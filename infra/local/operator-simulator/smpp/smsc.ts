@@ -30,7 +30,7 @@ interface Bind {
   receiver: Receiver | null
 }
 
-export interface Centre {
+export interface Smsc {
   readonly server: Server
   /** The binds there are, as `bind_transceiver` and so on. */
   readonly binds: () => ReadonlyArray<BindCommand>
@@ -61,7 +61,7 @@ const textOf = ({ message_payload, short_message }: Pdu): string => {
 }
 
 /** Serves an operator over SMPP. The caller listens on `server`. */
-export const makeCentre = (operator: Operator, credentials: Credentials): Centre => {
+export const makeSmsc = (operator: Operator, credentials: Credentials): Smsc => {
   const sessions = new Set<Bind>()
   const deliveries: Deliveries = makeDeliveries(operator)
   const reassembly: Reassembly = makeReassembly()
@@ -89,7 +89,7 @@ export const makeCentre = (operator: Operator, credentials: Credentials): Centre
         const isEarly = operator.behaviour().receipts_before_answer
         for (const receipt of answer.receipts) {
           const isSent = isEarly && deliveries.sendNow(receipt, state.receiver)
-          if (!isSent) operator.oweReceipt(receipt, receipt.due)
+          if (!isSent) operator.queueReceipt(receipt, receipt.due)
         }
         if (answer.answer === 'dropped') state.session.socket.resetAndDestroy()
         if (answer.answer === 'sent') state.session.send(pdu.response({ message_id: answer.operatorId }))
@@ -112,12 +112,12 @@ export const makeCentre = (operator: Operator, credentials: Credentials): Centre
     const sender = pdu.source_addr ?? ''
     const text = textOf(pdu)
     const wantsReceipt = ((pdu.registered_delivery ?? 0) & 0x03) === 1
-    const answer = operator.takePart({ to, sender, wantsReceipt }, Date.now())
-    if (answer.status === 'rejected') operator.handedOver(to, text, [])
+    const answer = operator.submitPart({ to, sender, wantsReceipt }, Date.now())
+    if (answer.status === 'rejected') operator.recordMessage(to, text, [])
     if (answer.status === 'accepted') {
       const concatenation = concatenationOf(pdu)
       const whole = reassembly.add({ to, sender, text, operatorId: answer.operatorId, concatenation })
-      if (whole !== null) operator.handedOver(whole.to, whole.text, whole.operatorIds)
+      if (whole !== null) operator.recordMessage(whole.to, whole.text, whole.operatorIds)
     }
     answerPart(state, pdu, answer)
   }
@@ -142,14 +142,14 @@ export const makeCentre = (operator: Operator, credentials: Credentials): Centre
     const state: Bind = { session, bound: null, receiver: null }
     sessions.add(state)
     session.socket.setNoDelay(true)
-    const patience = setTimeout(() => {
+    const bindTimer = setTimeout(() => {
       if (state.bound === null) session.destroy()
     }, BIND_WITHIN_MS)
     session.on('pdu', (pdu) => take(state, pdu))
     // A packet that cannot be read, or a reset: after either there is nothing to say to this peer.
     session.on('error', () => session.destroy())
     session.on('close', () => {
-      clearTimeout(patience)
+      clearTimeout(bindTimer)
       sessions.delete(state)
       if (state.receiver !== null) deliveries.leave(state.receiver)
     })

@@ -4,7 +4,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-interface Private {
+interface Privacy {
   /** What a message is known by: the same for the same number and text, and it tells neither. 64 hexadecimal digits. */
   readonly reference: (to: string, text: string) => string
   readonly seal: (text: string) => string
@@ -13,7 +13,7 @@ interface Private {
 }
 
 /** Keys derived from a secret that is in no file of the operator's. */
-export const makePrivate = (secret: string): Private => {
+export const makePrivacy = (secret: string): Privacy => {
   const derive = (purpose: string): Buffer => createHmac('sha256', secret).update(purpose).digest()
   const references = derive('references')
   const addresses = derive('addresses')
