@@ -14,8 +14,8 @@ const SIDE_BY_SIDE = [
   'test/operator/**/*.e2e.test.ts',
   'test/e2e/**/*.e2e.test.ts',
   'test/operating/{alerts,doctor,hubctl,manifests,telemetry}.e2e.test.ts',
-  'test/knowing/analytics.e2e.test.ts',
-  'test/chaos/poison.e2e.test.ts',
+  'test/read-models/analytics.e2e.test.ts',
+  'test/chaos/poison-records.e2e.test.ts',
 ]
 const HUB_WORKERS = 2
 

@@ -13,7 +13,7 @@ import {
 import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readClaims } from '../support/claims.ts'
+import { readClaims } from '../support/handover-claims.ts'
 import { allEvents, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 
 /** Half by test keys to the sandbox, half by live keys to the operator simulator; both classes in turn. */

@@ -7,7 +7,7 @@ import { statusResponse, eventually, tlsReceiver, type TlsReceiver } from '@hub/
 import { startStack, type TestStack } from '../support/hub.ts'
 import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type FanoutFixture, startFanoutFixture } from '../support/fanout.ts'
+import { type FanoutFixture, startFanoutFixture } from '../support/fanout-fixture.ts'
 
 const BATCHES = 10_000
 /** The numbers of deliveries at which the process is killed. */

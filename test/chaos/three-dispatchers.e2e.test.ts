@@ -11,8 +11,8 @@ import { eventually, openDatabase } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client } from '../support/client.ts'
-import { readHandovers } from '../support/handovers.ts'
-import { randomFrom } from '../support/random.ts'
+import { readHandovers } from '../support/handover-history.ts'
+import { randomFrom } from '../support/seeded-random.ts'
 
 const numberOf = (name: string, otherwise: number): number => {
   const text = process.env[name] ?? ''

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send } from '../support/client.ts'
-import { operatorOf } from '../support/operator.ts'
+import { operatorOf } from '../support/hub-admin.ts'
 
 let hub: TestHub
 let test: Client

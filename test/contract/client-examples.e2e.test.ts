@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url'
 import { eventually } from '@hub/testkit'
 import { afterAll, describe, expect, it } from 'vitest'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
-import { npmTool, runTool } from '../support/tools.ts'
+import { npmTool, runTool } from '../support/external-tools.ts'
 
 const PACKAGES = {
   '@types/express': '5.0.6',

@@ -12,7 +12,7 @@ import { reads } from './conformance/reads.ts'
 import { errors, order } from './conformance/refusals.ts'
 import { sandbox } from './conformance/sandbox.ts'
 import { texts } from './conformance/texts.ts'
-import { makeWorld, type World } from './conformance/world.ts'
+import { makeWorld, type World } from './conformance/fixture.ts'
 
 let current: World | undefined
 const world = (): World => {

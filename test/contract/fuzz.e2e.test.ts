@@ -6,8 +6,8 @@ import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client, send } from '../support/client.ts'
-import { type Operator, operatorOf } from '../support/operator.ts'
-import { pythonTool, runTool } from '../support/tools.ts'
+import { type Operator, operatorOf } from '../support/hub-admin.ts'
+import { pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '4.32.5'
 /** The least number of requests that count as fuzzing. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
-import { npmTool, runTool } from '../support/tools.ts'
+import { npmTool, runTool } from '../support/external-tools.ts'
 
 /** The generator works on TypeScript's own interface of version 5, so it has a folder of its own. */
 const PACKAGES = {

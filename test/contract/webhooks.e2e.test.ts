@@ -21,7 +21,7 @@ import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, send } from '../support/client.ts'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
-import { freshNumber, operatorOf } from '../support/operator.ts'
+import { freshNumber, operatorOf } from '../support/hub-admin.ts'
 
 let hub: TestHub
 let receiver: TlsReceiver

@@ -3,7 +3,7 @@ import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, send } from '../support/client.ts'
-import { type Operator, operatorOf } from '../support/operator.ts'
+import { type Operator, operatorOf } from '../support/hub-admin.ts'
 
 let hub: TestHub
 let operator: Operator

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { missing } from '../support/prometheus.ts'
-import { runTool } from '../support/tools.ts'
+import { runTool } from '../support/external-tools.ts'
 
 const FOLDER = join(import.meta.dirname, '../../infra/observability')
 const WITHIN = { withinMs: 60_000 } as const

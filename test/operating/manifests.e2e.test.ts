@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { afterAll, describe, expect, it, type TestContext } from 'vitest'
-import { goFiles, pythonTool, runTool } from '../support/tools.ts'
-import { kubernetesFindings, workloadFindings } from './manifests/findings.ts'
+import { goFiles, pythonTool, runTool } from '../support/external-tools.ts'
+import { kubernetesFindings, workloadFindings } from './manifests/check-manifests.ts'
 import {
   composeWorkloads,
   type Doc,
@@ -16,7 +16,7 @@ import {
   readCompose,
   readCode,
   workloadsOf,
-} from './manifests/read.ts'
+} from './manifests/parse.ts'
 
 const TOOL_WITHIN_MS = 60_000
 

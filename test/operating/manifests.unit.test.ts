@@ -5,7 +5,7 @@ import {
   imageFileFindings,
   kubernetesFindings,
   workloadFindings,
-} from './manifests/findings.ts'
+} from './manifests/check-manifests.ts'
 import {
   COMPOSE,
   composeWorkloads,
@@ -16,7 +16,7 @@ import {
   readCode,
   textOf,
   workloadsOf,
-} from './manifests/read.ts'
+} from './manifests/parse.ts'
 
 const code = readCode()
 

@@ -20,11 +20,11 @@ import {
 } from '../support/backup.ts'
 import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
 import { allEvents, client, send, sendUntilAccepted } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
 import { hubctl } from '../support/hubctl.ts'
-import { type Job, mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
-import { type Operator, operatorOf } from '../support/operator.ts'
-import { randomFrom } from '../support/random.ts'
+import { type Job, mixedJobs, nothingSent, sendJob } from '../support/mixed-workload.ts'
+import { type Operator, operatorOf } from '../support/hub-admin.ts'
+import { randomFrom } from '../support/seeded-random.ts'
 
 const MESSAGES = 450
 const SEED = 20_261_121

@@ -8,9 +8,9 @@ import { APPS } from '@hub/config'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { percentile } from '../../benchmarks/numbers.ts'
-import { type Balancer, balancer } from '../support/balancer.ts'
+import { type Balancer, balancer } from '../support/load-balancer.ts'
 import { client } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
 import { expectTaken, expectWhole, startTraffic } from '../support/traffic.ts'
 
 /** Sends a second: as in `npm test` what two busy cores carry. */

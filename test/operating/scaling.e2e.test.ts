@@ -8,8 +8,8 @@ import { eventually } from '@hub/testkit'
 import { type ConsumerApp, type AppProcess, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
-import { cpuMs } from '../support/cpu.ts'
-import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { cpuMs } from '../support/cpu-time.ts'
+import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
 import { expectWhole, startTraffic } from '../support/traffic.ts'
 
 /** Sends a second: as in `npm test` what two busy cores carry with eleven processes of the hub on them. */

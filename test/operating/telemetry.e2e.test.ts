@@ -15,9 +15,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dashboards } from '../../infra/observability/src/dashboards.ts'
 import { definedMetrics, seriesOf } from '../../infra/observability/src/metrics.ts'
 import { type Client, client, send } from '../support/client.ts'
-import { leaksIn, needlesOfNumber, needlesOfText } from '../support/leaks.ts'
+import { leaksIn, needlesOfNumber, needlesOfText } from '../support/secret-search.ts'
 import { missing, type Prometheus, startPrometheus } from '../support/prometheus.ts'
-import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/otlp.ts'
+import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.ts'
 
 const PATIENTLY = { withinMs: 60_000, everyMs: 50 } as const
 

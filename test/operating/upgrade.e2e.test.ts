@@ -8,10 +8,10 @@ import { rmSync } from 'node:fs'
 import { openDatabase } from '@hub/testkit'
 import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Balancer, balancer } from '../support/balancer.ts'
-import { checkOutBefore } from '../support/checkout.ts'
+import { type Balancer, balancer } from '../support/load-balancer.ts'
+import { checkOutBefore } from '../support/previous-version.ts'
 import { client } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/hooks.ts'
+import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
 import { expectWhole, startTraffic } from '../support/traffic.ts'
 
 /** Sends a second, as two busy cores carry them with nine processes of the hub on them. */

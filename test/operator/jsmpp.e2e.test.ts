@@ -8,8 +8,8 @@ import { ensureJars, findJava, freePortBase, UserError, readSettings } from '@hu
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
-import { type Program, startProgram } from '../support/processes.ts'
-import { bindTo, submissionTo } from '../support/smpp.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { bindTo, submissionTo } from '../support/smpp-operator.ts'
 
 const FOLDER = join(import.meta.dirname, 'jsmpp')
 const MESSAGES = 5000

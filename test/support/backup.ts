@@ -14,7 +14,7 @@ import { createTopics, EventLog, type IncomingRecord, layerEventLog, topicCatalo
 import { openDatabase } from '@hub/testkit'
 import { Effect } from 'effect'
 import postgres from 'postgres'
-import { readTopic } from './log.ts'
+import { readTopic } from './read-topic.ts'
 
 /** What belongs to the running server and not to its data. Source: PostgreSQL, "Backing Up the Data Directory". */
 const LEFT_OUT: ReadonlySet<string> = new Set(['postmaster.pid', 'postmaster.opts', 'pg_wal', 'pg_replslot'])

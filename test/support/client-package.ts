@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { ROOT } from '@hub/local-stack'
-import { runTool } from './tools.ts'
+import { runTool } from './external-tools.ts'
 
 const NAME = '@sms-delivery-hub/client'
 const STEP_WITHIN_MS = 120_000

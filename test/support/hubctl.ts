@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import type { TestHub, TestStack } from './hub.ts'
-import { runTool } from './tools.ts'
+import { runTool } from './external-tools.ts'
 
 /** A bound on what hangs. */
 const WITHIN_MS = 120_000

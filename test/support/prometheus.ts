@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '@hub/testkit'
-import { runTool } from './tools.ts'
+import { runTool } from './external-tools.ts'
 
 /** Why a program cannot be run here, or `null`. */
 export const missing = async (program: 'prometheus' | 'promtool'): Promise<string | null> => {

@@ -8,8 +8,8 @@ import { eventually, openDatabase, type TlsReceiver } from '@hub/testkit'
 import { type TestHub } from './hub.ts'
 import { expect } from 'vitest'
 import { allEvents, type Answer, client, send } from './client.ts'
-import { readHandovers } from './handovers.ts'
-import type { Mode } from './operator.ts'
+import { readHandovers } from './handover-history.ts'
+import type { Mode } from './hub-admin.ts'
 
 interface TrafficOptions {
   readonly post: (path: string, key: string, body: unknown) => Promise<Answer>

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Answer, type Client, send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
-import { anId, IN_FORCE, refusal, type Section } from './world.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { anId, IN_FORCE, refusal, type Section } from './fixture.ts'
 
 const RATE_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'] as const
 const rateOf = (answer: Answer): ReadonlyArray<string | null> =>

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Client, send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
-import { aMoment, anId, eventsOf, refusal, type Section } from './world.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { aMoment, anId, eventsOf, refusal, type Section } from './fixture.ts'
 
 export const element = (clientRef: string, over: Record<string, unknown> = {}): Record<string, unknown> => ({
   ...send('service', '+79000000001', clientRef),

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Answer, type Client, send } from '../../support/client.ts'
-import { type Account, freshNumber, type Mode } from '../../support/operator.ts'
-import { refusal, type Section, whileStopped, type World } from './world.ts'
+import { type Account, freshNumber, type Mode } from '../../support/hub-admin.ts'
+import { refusal, type Section, whileStopped, type World } from './fixture.ts'
 
 const keyed = (key: string): Record<string, string> => ({ 'idempotency-key': key })
 const replayed = (answer: Answer): boolean => answer.headers.get('idempotent-replayed') === 'true'

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Client, send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
-import { eventsOf, IN_FORCE, refusal, type Section, untilFinal, whileStopped, type World } from './world.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { eventsOf, IN_FORCE, refusal, type Section, untilFinal, whileStopped, type World } from './fixture.ts'
 
 const spent = async (as: Client): Promise<string> =>
   (await as.get('/v1/account')).body.spend_limit.spent.amount

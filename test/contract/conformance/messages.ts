@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
-import { type Account, freshNumber } from '../../support/operator.ts'
-import { aMoment, anId, IN_FORCE, refusal, type Section, untilFinal } from './world.ts'
+import { type Account, freshNumber } from '../../support/hub-admin.ts'
+import { aMoment, anId, IN_FORCE, refusal, type Section, untilFinal } from './fixture.ts'
 
 export const messages: Section = (world) => {
   describe('Rules of POST /v1/messages', () => {

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
-import { aMoment, anId, refusal, type Section, untilFinal } from './world.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { aMoment, anId, refusal, type Section, untilFinal } from './fixture.ts'
 
 /** The day (UTC) so many days from today. */
 const day = (offset: number): string => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10)

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { ERROR_CODES, type ErrorCode } from '@hub/contract'
 import { send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
-import { IN_FORCE, refusal, type Section, whileStopped } from './world.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { IN_FORCE, refusal, type Section, whileStopped } from './fixture.ts'
 
 export const order: Section = (world) => {
   describe('Order of checks', () => {

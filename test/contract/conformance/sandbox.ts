@@ -5,9 +5,9 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
 import { completed, element, post } from './batch.ts'
-import { type Section, untilFinal, type World } from './world.ts'
+import { type Section, untilFinal, type World } from './fixture.ts'
 
 const OUTCOMES: ReadonlyArray<[string, string, string | null, ReadonlyArray<string>]> = [
   ['+79000000001', 'delivered', null, ['accepted', 'sent', 'delivered']],

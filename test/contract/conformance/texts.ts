@@ -1,8 +1,8 @@
 /** Estimate and part counting; templates, senders and their moderation. */
 import { describe, expect, it } from 'vitest'
 import { type Client, send } from '../../support/client.ts'
-import { freshNumber } from '../../support/operator.ts'
-import { aMoment, anId, refusal, type Section } from './world.ts'
+import { freshNumber } from '../../support/hub-admin.ts'
+import { aMoment, anId, refusal, type Section } from './fixture.ts'
 
 const estimate = (as: Client, body: unknown) => as.post('/v1/messages/estimate', body)
 

@@ -1,13 +1,13 @@
 /**
- * The checker: reads all topics of a hub from their beginnings, builds every read model once more (`rebuild.ts`), and compares it
+ * The checker: reads all topics of a hub from their beginnings, builds every read model once more (`reference-projection.ts`), and compares it
  * with the live tables row by row (`compare.ts`). To be asked when the hub is at rest: `untilAtRest`.
  */
 import { eventually, openDatabase } from '@hub/testkit'
 import { type TestHub } from '../hub.ts'
 import { differences } from './compare.ts'
-import { appliedBy, readLive } from './live.ts'
-import { rebuild } from './rebuild.ts'
-import { readTopics } from './topics.ts'
+import { appliedBy, readLive } from './live-tables.ts'
+import { rebuild } from './reference-projection.ts'
+import { readTopics } from './read-topics.ts'
 
 interface Checked {
   /** A line each; see `compare.ts`. */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { differences } from './compare.ts'
 import { eventUuid, uuidOf } from './ids.ts'
-import type { JournalRow, Live } from './live.ts'
-import { rebuild, type Rebuilt, type TableName } from './rebuild.ts'
-import type { TopicRecord, Topics } from './topics.ts'
+import type { JournalRow, Live } from './live-tables.ts'
+import { rebuild, type Rebuilt, type TableName } from './reference-projection.ts'
+import type { TopicRecord, Topics } from './read-topics.ts'
 
 const id = (prefix: string, last: string) => `${prefix}_${last.padStart(26, '0')}`
 const [message, batch, account] = [id('msg', '1'), id('bat', '2'), id('acc', '3')]

@@ -2,11 +2,11 @@
  * Differences between what the topics say and what the tables say, a line each. A line names table, key and column, and shows values only
  * where they are the hub's own words: never what a client or a recipient could be known by. Pure.
  */
-import type { JournalRow, Live } from './live.ts'
-import type { MessageEvent, Rebuilt, Row, Table } from './rebuild.ts'
-import { TABLES } from './rebuild.ts'
+import type { JournalRow, Live } from './live-tables.ts'
+import type { MessageEvent, Rebuilt, Row, Table } from './reference-projection.ts'
+import { TABLES } from './reference-projection.ts'
 import { uuidOf } from './ids.ts'
-import type { TopicRecord, Topics } from './topics.ts'
+import type { TopicRecord, Topics } from './read-topics.ts'
 
 /** Columns of which only that they differ is told. */
 const UNTOLD = new Set(['recipient', 'client_ref', 'variables'])

@@ -18,8 +18,8 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client, send } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/hooks.ts'
-import { readTopic } from '../support/log.ts'
+import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
+import { readTopic } from '../support/read-topic.ts'
 
 /** The local hub's, and that of the tests. */
 const PARTITIONS = 6

@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
-import { runTool } from './tools.ts'
+import { runTool } from './external-tools.ts'
 
 /** What a version keeps for the next one: a change here is what an upgrade has to get over. */
 const KEPT = ['packages/store/migrations', 'packages/kafka/schemas']

@@ -8,9 +8,9 @@ import { decodeId } from '@hub/domain'
 import { SANDBOX_DEFAULTS } from '@hub/operator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
-import { mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
-import { type Operator, operatorOf } from '../support/operator.ts'
-import { randomFrom } from '../support/random.ts'
+import { mixedJobs, nothingSent, sendJob } from '../support/mixed-workload.ts'
+import { type Operator, operatorOf } from '../support/hub-admin.ts'
+import { randomFrom } from '../support/seeded-random.ts'
 
 const DEFAULT_MESSAGES = 3000
 const MESSAGES = Number(process.env['HUB_CHECKER_MESSAGES'] ?? DEFAULT_MESSAGES)

@@ -1,7 +1,7 @@
 /** "Handed over once", read from the log: what the dispatchers claimed, and what they knew when they claimed again. */
 import { decodeFact } from '@hub/kafka'
 import { Result } from 'effect'
-import { readTopic } from './log.ts'
+import { readTopic } from './read-topic.ts'
 
 interface Claims {
   /** Messages with a claim. */

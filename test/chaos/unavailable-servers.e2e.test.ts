@@ -9,7 +9,7 @@ import { eventually } from '@hub/testkit'
 import { type ProcessHandle, type ServerName, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
-import { type Account, freshNumber, type Operator, operatorOf } from '../support/operator.ts'
+import { type Account, freshNumber, type Operator, operatorOf } from '../support/hub-admin.ts'
 
 /** Every answer comes within so long. */
 const WITHIN_MS = 3000

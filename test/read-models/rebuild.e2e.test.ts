@@ -20,10 +20,10 @@ import { Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
 import { send } from '../support/client.ts'
-import { readTopic } from '../support/log.ts'
-import { mixedJobs, nothingSent, sendJob } from '../support/mixed.ts'
-import { type Account, type Operator, operatorOf } from '../support/operator.ts'
-import { randomFrom } from '../support/random.ts'
+import { readTopic } from '../support/read-topic.ts'
+import { mixedJobs, nothingSent, sendJob } from '../support/mixed-workload.ts'
+import { type Account, type Operator, operatorOf } from '../support/hub-admin.ts'
+import { randomFrom } from '../support/seeded-random.ts'
 
 const MESSAGES = Number(process.env['HUB_REBUILD_MESSAGES'] ?? 600)
 const SEED = Number(process.env['HUB_REBUILD_SEED'] ?? 20_261_121)

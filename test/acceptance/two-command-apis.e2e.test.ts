@@ -5,9 +5,9 @@
 import { eventually } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readClaims } from '../support/claims.ts'
+import { readClaims } from '../support/handover-claims.ts'
 import { allEvents, type Answer, type Client, client, send } from '../support/client.ts'
-import { type Account, freshNumber, type Operator, operatorOf } from '../support/operator.ts'
+import { type Account, freshNumber, type Operator, operatorOf } from '../support/hub-admin.ts'
 
 const REPEATS = 2000
 

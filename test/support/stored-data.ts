@@ -6,8 +6,8 @@ import { openDatabase } from '@hub/testkit'
 import { type TestHub } from './hub.ts'
 import { Result } from 'effect'
 import { Redis } from 'ioredis'
-import type { Piece } from './leaks.ts'
-import { readTopic } from './log.ts'
+import type { Piece } from './secret-search.ts'
+import { readTopic } from './read-topic.ts'
 
 const bytesOf = (value: unknown): Buffer =>
   Buffer.isBuffer(value)

@@ -1,6 +1,6 @@
-/** What the tables say, in the words of `rebuild.ts`: every column as text, moments as milliseconds since the epoch. */
+/** What the tables say, in the words of `reference-projection.ts`: every column as text, moments as milliseconds since the epoch. */
 import { openDatabase } from '@hub/testkit'
-import type { Row, Table, TableName } from './rebuild.ts'
+import type { Row, Table, TableName } from './reference-projection.ts'
 
 type Sql = ReturnType<typeof openDatabase>
 

@@ -20,8 +20,8 @@ import avro from 'avsc'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, client, send } from '../support/client.ts'
-import { startRegistry } from '../support/registry.ts'
-import { pythonTool, runTool } from '../support/tools.ts'
+import { startRegistry } from '../support/schema-registry.ts'
+import { pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '2.14.2'
 const CONSUMER = join(import.meta.dirname, 'analytics_consumer.py')

@@ -4,7 +4,7 @@ import { ERRORS, type ErrorCode } from '@hub/contract'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../../support/hub.ts'
 import { type Answer, type Client, client, type ClientOptions, send } from '../../support/client.ts'
-import { type Operator, operatorOf } from '../../support/operator.ts'
+import { type Operator, operatorOf } from '../../support/hub-admin.ts'
 
 export interface World {
   readonly hub: TestHub

@@ -6,7 +6,7 @@ import { Fence } from '@hub/actor'
 import { epochOf } from '@hub/domain'
 import { decodeFact, decodeShardOpened, isFactType } from '@hub/kafka'
 import { Result } from 'effect'
-import { readTopic } from './log.ts'
+import { readTopic } from './read-topic.ts'
 
 export interface Handovers {
   /** Messages that were claimed, by their ids. */

@@ -1,6 +1,6 @@
 """A short message centre that makes faults, on another implementation of SMPP than ours (PyPI smpp34).
 
-    python faulty_centre.py PORT
+    python faulty_smsc.py PORT
 
 The last two digits of a destination say what is wrong with it; every other number is answered and reported as it should be. Ids
 are 64 bits wide, hexadecimal in answers and decimal in receipts. What it sees it prints, one JSON object a line; the

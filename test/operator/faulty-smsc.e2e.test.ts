@@ -1,4 +1,4 @@
-/** The SMPP operator against a short message centre that makes faults (`faulty_centre.py`), on another implementation of the protocol. */
+/** The SMPP operator against a short message centre that makes faults (`faulty_smsc.py`), on another implementation of the protocol. */
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SmppOperator, SmppSettings, Submission, SubmitOutcome } from '@hub/operator'
@@ -6,14 +6,14 @@ import { freePortBase } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest'
-import { type Program, startProgram } from '../support/processes.ts'
-import { bindTo, submissionTo, untilBound } from '../support/smpp.ts'
-import { pythonTool } from '../support/tools.ts'
+import { type Program, startProgram } from '../support/program.ts'
+import { bindTo, submissionTo, untilBound } from '../support/smpp-operator.ts'
+import { pythonTool } from '../support/external-tools.ts'
 
 const VERSION = '1.5.0'
-const CENTRE = join(import.meta.dirname, 'faulty_centre.py')
+const CENTRE = join(import.meta.dirname, 'faulty_smsc.py')
 
-/** What the last two digits of a number do; `faulty_centre.py` lists them. */
+/** What the last two digits of a number do; `faulty_smsc.py` lists them. */
 const FAULTS = {
   none: '10',
   throttled: '01',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findIn, leaksIn, needlesOfNumber, needlesOfText } from './leaks.ts'
+import { findIn, leaksIn, needlesOfNumber, needlesOfText } from './secret-search.ts'
 
 const NUMBER = '+79161837465'
 const DIGITS = '79161837465'

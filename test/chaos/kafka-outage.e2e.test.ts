@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readClaims } from '../support/claims.ts'
+import { readClaims } from '../support/handover-claims.ts'
 import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 
 const STOPPED_MS = 5000

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import avro from 'avsc'
-import { readTopic } from '../log.ts'
+import { readTopic } from '../read-topic.ts'
 
 /** A record, decoded by the schema that it was written with. Field names are those of the schema. */
 export interface TopicRecord {

@@ -4,7 +4,7 @@
  * unseen. Pure.
  */
 import { eventUuid, factUuid, uuidOf } from './ids.ts'
-import type { TopicRecord, Topics } from './topics.ts'
+import type { TopicRecord, Topics } from './read-topics.ts'
 
 /** A row: what its columns say, as text; `null` for NULL. */
 export type Row = Readonly<Record<string, string | null>>

@@ -4,7 +4,7 @@ import { topicCatalogue } from '@hub/kafka'
 import { nodeFlags } from '@hub/local-stack'
 import { isPublicAddress } from '@hub/webhooks'
 import { ConfigProvider, Effect } from 'effect'
-import { type Code, type Doc, interpolatedIn, programOf, type Source, type Workload } from './read.ts'
+import { type Code, type Doc, interpolatedIn, programOf, type Source, type Workload } from './parse.ts'
 
 const ofKind = (documents: ReadonlyArray<Doc>, kind: string): ReadonlyArray<Doc> =>
   documents.filter((document) => document['kind'] === kind)

@@ -9,10 +9,10 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { untilAtRest } from '../support/checker/checker.ts'
 import { type Client, send } from '../support/client.ts'
-import { nothingSent, type Sent, sendJob } from '../support/mixed.ts'
-import { type Account, type Operator, operatorOf } from '../support/operator.ts'
-import { type ExtraProjector, extraProjector } from '../support/projectors.ts'
-import { randomFrom } from '../support/random.ts'
+import { nothingSent, type Sent, sendJob } from '../support/mixed-workload.ts'
+import { type Account, type Operator, operatorOf } from '../support/hub-admin.ts'
+import { type ExtraProjector, extraProjector } from '../support/extra-projector.ts'
+import { randomFrom } from '../support/seeded-random.ts'
 
 const SECONDS = Number(process.env['HUB_CURSOR_SECONDS'] ?? 15)
 const SEED = Number(process.env['HUB_CURSOR_SEED'] ?? 20_261_121)

@@ -1,8 +1,8 @@
 /** Traffic of every kind a hub meets: both modes, both classes, singles and batches, every outcome, duplicates and refusals. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from './client.ts'
-import type { Account, Mode } from './operator.ts'
-import type { Random } from './random.ts'
+import type { Account, Mode } from './hub-admin.ts'
+import type { Random } from './seeded-random.ts'
 
 /** One request: a single send, or a batch. */
 export interface Job {

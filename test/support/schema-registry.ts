@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureJars, findJava, freePortBase, UserError, readSettings, ROOT } from '@hub/local-stack'
 import { eventually } from '@hub/testkit'
-import { startProgram } from './processes.ts'
-import { runTool } from './tools.ts'
+import { startProgram } from './program.ts'
+import { runTool } from './external-tools.ts'
 
-const FOLDER = join(ROOT, 'test/knowing/registry')
+const FOLDER = join(ROOT, 'test/read-models/schema-registry')
 /** It comes in 142 MB, once for a machine. */
 const FETCH_WITHIN_MS = 240_000
 /** It takes three seconds; what is above a minute is a busy machine. */
