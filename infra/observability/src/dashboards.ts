@@ -1,29 +1,28 @@
-/** The four dashboards: what comes in, what goes to operators, what goes to subscribers, and what moves it all. */
-import { type Dashboard, perSecond, quantile, quantiles } from './panels.ts'
+/** The four Grafana dashboards as data: acceptance, delivery, webhooks and the pipeline behind them. */
+import { byLabel, type Dashboard, increase, perSecond, quantile, quantiles, rate } from './panels.ts'
 
 const SENDS = '{method="POST",route="/v1/messages"}'
+
+/** The ratio of two rates per second, by the same labels. */
+const share = (metric: string, by: string, selector: string): string =>
+  `${perSecond(metric, by, selector)} / ${perSecond(metric, by)}`
 
 const acceptance: Dashboard = {
   uid: 'hub-acceptance',
   title: 'Hub: acceptance',
-  about: 'command-api: what is asked of the hub, what it answers, and how long that takes.',
+  about: 'command-api: requests, answers and their duration.',
   panels: [
     {
       title: 'Requests by route',
-      about: 'Requests a second.',
+      about: 'Requests per second.',
       unit: 'reqps',
-      queries: [
-        {
-          expr: perSecond('hub_http_request_seconds_count', 'method, route'),
-          legend: '{{method}} {{route}}',
-        },
-      ],
+      queries: [rate('hub_http_request_seconds_count', 'method, route')],
     },
     {
       title: 'Answers by status',
-      about: 'A 5xx is ours. 429 is a client that goes faster than its limit.',
+      about: '5xx is a fault of the hub. 429 means that a client exceeds its limit.',
       unit: 'reqps',
-      queries: [{ expr: perSecond('hub_http_answers_total', 'status'), legend: '{{status}}' }],
+      queries: [rate('hub_http_answers_total', 'status')],
     },
     {
       title: 'Share of 5xx',
@@ -38,25 +37,23 @@ const acceptance: Dashboard = {
     },
     {
       title: 'Time to answer a send',
-      about: '`service` waits for PostgreSQL, `otp` for Kafka as well. HubApiSlow fires at a p99 of 1 s.',
+      about: '`service` waits for PostgreSQL, `otp` also for Kafka. HubApiSlow fires at a p99 of 1 s.',
       unit: 's',
       queries: quantiles('hub_http_request_seconds', SENDS),
     },
     {
       title: 'Sends by outcome',
-      about: 'Each send, those of batches too: accepted, duplicate, or the code of the error.',
+      about: 'Single sends and the sends of batches: accepted, duplicate, or the error code.',
       unit: 'ops',
-      queries: [
-        { expr: perSecond('hub_accept_sends_total', 'class, outcome'), legend: '{{class}} {{outcome}}' },
-      ],
+      queries: [rate('hub_accept_sends_total', 'class, outcome')],
     },
     {
-      title: 'Share of sends taken',
-      about: 'Accepted or known already. What is missing to one was refused, by rule or by fault.',
+      title: 'Share of accepted sends',
+      about: 'Accepted sends and duplicates. The remaining sends were refused by a rule or failed.',
       unit: 'percentunit',
       queries: [
         {
-          expr: `${perSecond('hub_accept_sends_total', 'class', '{outcome=~"accepted|duplicate"}')} / ${perSecond('hub_accept_sends_total', 'class')}`,
+          expr: share('hub_accept_sends_total', 'class', '{outcome=~"accepted|duplicate"}'),
           legend: '{{class}}',
         },
       ],
@@ -79,7 +76,7 @@ const acceptance: Dashboard = {
     {
       title: 'Outbox: age of its oldest row',
       about:
-        'Seconds are usual while an acceptance batch is published. Minutes mean that Kafka does not acknowledge appends.',
+        'Some seconds are normal while an acceptance batch is published. Minutes mean that Kafka does not acknowledge appends.',
       unit: 's',
       queries: [{ expr: 'max(hub_accept_outbox_oldest_row_seconds)', legend: 'oldest row' }],
     },
@@ -93,23 +90,17 @@ const acceptance: Dashboard = {
       ],
     },
     {
-      title: 'Age of the sealing keys',
+      title: 'Age of the payload keys',
       about:
-        'Of the keys that payloads are sealed with now. A line that only rises says that no new one is made.',
+        'Age of the keys that encrypt payloads now. If a line only rises, the hub does not create new keys.',
       unit: 's',
-      queries: [{ expr: 'max by (purpose) (hub_sealing_key_age_seconds)', legend: '{{purpose}}' }],
+      queries: [byLabel('max', 'purpose', 'hub_sealing_key_age_seconds')],
     },
     {
       title: 'Event loop of command-api',
-      about:
-        '99th percentile of the delay since the last scrape. Above 100 ms an instance has more than it can do.',
+      about: '99th percentile of the delay since the last scrape. Above 100 ms, an instance is overloaded.',
       unit: 's',
-      queries: [
-        {
-          expr: 'max by (instance) (hub_process_event_loop_delay_p99_seconds{job="command-api"})',
-          legend: '{{instance}}',
-        },
-      ],
+      queries: [byLabel('max', 'instance', 'hub_process_event_loop_delay_p99_seconds{job="command-api"}')],
     },
   ],
 }
@@ -119,19 +110,14 @@ const NO_LIVE_TRAFFIC = 'without messages over SMPP'
 const delivery: Dashboard = {
   uid: 'hub-delivery',
   title: 'Hub: delivery',
-  about: 'dispatcher: from the lanes to the operators, and what they report.',
+  about: 'dispatcher: from the lanes to the operators, and the delivery reports.',
   panels: [
     {
       title: 'Answers of operators',
       about:
-        'Refused comes again by itself; rejected never; unknown is not repeated where it could arrive twice.',
+        'Refused messages are submitted again, rejected ones never. An unknown outcome is not repeated if the message could arrive twice.',
       unit: 'ops',
-      queries: [
-        {
-          expr: perSecond('hub_dispatcher_handovers_total', 'operator, outcome'),
-          legend: '{{operator}} {{outcome}}',
-        },
-      ],
+      queries: [rate('hub_dispatcher_handovers_total', 'operator, outcome')],
     },
     {
       title: 'From acceptance to the operator: otp',
@@ -141,51 +127,48 @@ const delivery: Dashboard = {
     },
     {
       title: 'From acceptance to the operator: service',
-      about: 'A campaign may wait for the rate of the operator; codes never wait behind it.',
+      about: 'Service messages may wait for the rate of the operator. Codes never wait behind them.',
       unit: 's',
       queries: quantiles('hub_dispatcher_handover_latency_seconds', '{class="service"}'),
     },
     {
       title: 'Rejections by reason',
-      about: 'Messages that an operator will never take.',
+      about: 'Messages that an operator refused permanently.',
       unit: 'ops',
       queries: [
         {
-          expr: perSecond('hub_dispatcher_handovers_total', 'reason', '{outcome="rejected"}'),
-          legend: '{{reason}}',
+          ...rate('hub_dispatcher_handovers_total', 'reason', '{outcome="rejected"}'),
           mayBeEmpty: 'while no operator rejects anything',
         },
       ],
     },
     {
       title: 'Final messages',
-      about: 'By status.',
+      about: 'Messages that got their final status, by status.',
       unit: 'ops',
-      queries: [
-        { expr: perSecond('hub_dispatcher_final_total', 'class, status'), legend: '{{class}} {{status}}' },
-      ],
+      queries: [rate('hub_dispatcher_final_total', 'class, status')],
     },
     {
-      title: 'Share delivered of what became final',
+      title: 'Share of delivered among final messages',
       about:
-        'What is usual is the operators’ and the recipients’ to say; a sudden fall is an operator in trouble.',
+        'The normal value depends on operators and recipients. A sudden fall means a problem of an operator.',
       unit: 'percentunit',
       queries: [
         {
-          expr: `${perSecond('hub_dispatcher_final_total', 'class', '{status="delivered"}')} / ${perSecond('hub_dispatcher_final_total', 'class')}`,
+          expr: share('hub_dispatcher_final_total', 'class', '{status="delivered"}'),
           legend: '{{class}}',
         },
       ],
     },
     {
-      title: 'Reports: how late',
-      about: 'From the hand-over until the report that made a message final.',
+      title: 'Delay of delivery reports',
+      about: 'From the submit to the report that made a message final.',
       unit: 's',
       queries: quantiles('hub_dispatcher_report_wait_seconds'),
     },
     {
       title: 'Open messages',
-      about: 'Not final. Most of them await their report.',
+      about: 'Messages without a final status. Most of them wait for their report.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_dispatcher_open_messages)', legend: 'open' },
@@ -193,30 +176,32 @@ const delivery: Dashboard = {
           expr: 'sum by (class) (hub_dispatcher_buffered_messages)',
           legend: '{{class}} waiting for the operator',
         },
-        { expr: 'sum by (operator) (hub_dispatcher_claims_in_flight)', legend: 'under way to {{operator}}' },
-      ],
-    },
-    {
-      title: 'Out of the ordinary',
-      about: 'A few duplicates are usual after a restart. outcome_unknown and record_lost are worth a look.',
-      unit: 'ops',
-      queries: [{ expr: perSecond('hub_dispatcher_happenings_total', 'what'), legend: '{{what}}' }],
-    },
-    {
-      title: 'Reports without their message',
-      about: 'Parked until the read model knows; of nobody when it does not.',
-      unit: 'short',
-      queries: [
-        { expr: 'sum(hub_dispatcher_parked_reports)', legend: 'parked' },
         {
-          expr: 'sum(increase(hub_dispatcher_reports_of_nobody_total[$__rate_interval]))',
-          legend: 'of nobody',
+          expr: 'sum by (operator) (hub_dispatcher_claims_in_flight)',
+          legend: 'in flight to {{operator}}',
         },
       ],
     },
     {
+      title: 'Unusual events',
+      about: 'A few duplicates are normal after a restart. Investigate outcome_unknown and record_lost.',
+      unit: 'ops',
+      queries: [rate('hub_dispatcher_happenings_total', 'what')],
+    },
+    {
+      title: 'Reports without their message',
+      about:
+        'A report is parked until the read model knows its message. If the message stays unknown, the report is dropped.',
+      unit: 'short',
+      queries: [
+        { expr: 'sum(hub_dispatcher_parked_reports)', legend: 'parked' },
+        { expr: increase('hub_dispatcher_reports_of_nobody_total'), legend: 'message unknown' },
+      ],
+    },
+    {
       title: 'SMPP: binds and window',
-      about: 'HubNoBind fires without a bind for two minutes. A window that is full is the operator’s pace.',
+      about:
+        'HubNoBind fires after two minutes without a bind. A full window means that the operator limits the rate.',
       unit: 'short',
       queries: [
         { expr: 'sum by (role) (hub_smpp_binds_up)', legend: '{{role}} binds' },
@@ -227,51 +212,38 @@ const delivery: Dashboard = {
     },
     {
       title: 'SMPP: parts by result',
-      about: 'What became of each submit_sm.',
+      about: 'The result of each submit_sm.',
       unit: 'ops',
-      queries: [
-        {
-          expr: perSecond('hub_smpp_submitted_parts_total', 'result'),
-          legend: '{{result}}',
-          mayBeEmpty: NO_LIVE_TRAFFIC,
-        },
-      ],
+      queries: [{ ...rate('hub_smpp_submitted_parts_total', 'result'), mayBeEmpty: NO_LIVE_TRAFFIC }],
     },
     {
-      title: 'SMPP: what the centre delivers, and ended sessions',
-      about: 'Receipts and inbound messages; not_taken comes again.',
+      title: 'SMPP: deliveries of the SMSC, and ended sessions',
+      about: 'Delivery receipts and inbound messages. The SMSC sends a not_taken one again.',
       unit: 'ops',
       queries: [
-        {
-          expr: perSecond('hub_smpp_deliveries_total', 'kind'),
-          legend: '{{kind}}',
-          mayBeEmpty: NO_LIVE_TRAFFIC,
-        },
+        { ...rate('hub_smpp_deliveries_total', 'kind'), mayBeEmpty: NO_LIVE_TRAFFIC },
         {
           expr: perSecond('hub_smpp_sessions_ended_total', 'why'),
           legend: 'ended: {{why}}',
-          mayBeEmpty: 'while every session stands',
+          mayBeEmpty: 'while no session ends',
         },
       ],
     },
     {
-      title: 'SMPP: pause that the centre asked for',
-      about: 'By throttling; the last one.',
+      title: 'SMPP: pause that the SMSC requested',
+      about: 'The last pause, requested by throttling.',
       unit: 's',
       queries: [{ expr: 'max(hub_smpp_pause_seconds)', legend: 'pause' }],
     },
     {
       title: 'Shards',
       about:
-        'Open over all dispatchers: as many as a topic has partitions. Fewer for more than a minute is a shard that nobody serves.',
+        'The open shards of all dispatchers must equal the partitions of a topic. Fewer for over a minute: a shard has no owner.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_dispatcher_open_shards)', legend: 'open' },
-        { expr: 'sum(increase(hub_dispatcher_recoveries_total[$__rate_interval]))', legend: 'recovered' },
-        {
-          expr: 'sum(increase(hub_dispatcher_lease_stops_total[$__rate_interval]))',
-          legend: 'stopped by the lease',
-        },
+        { expr: increase('hub_dispatcher_recoveries_total'), legend: 'recovered' },
+        { expr: increase('hub_dispatcher_lease_stops_total'), legend: 'stopped by the lease' },
       ],
     },
     {
@@ -282,23 +254,23 @@ const delivery: Dashboard = {
         {
           expr: quantile(0.95, 'hub_dispatcher_recovery_seconds'),
           legend: 'p95',
-          mayBeEmpty: 'while no shard changes hands',
+          mayBeEmpty: 'while no shard changes its owner',
         },
       ],
     },
     {
       title: 'Messages in memory',
       about:
-        'By process, which bounds them. Final ones are remembered for a while, so that a repeat is dropped.',
+        'By process. The memory budget bounds them. Final messages stay for a while, to detect repeated records.',
       unit: 'short',
       queries: [
-        { expr: 'sum by (instance) (hub_dispatcher_messages_in_memory)', legend: '{{instance}}' },
-        { expr: 'sum(hub_dispatcher_remembered_messages)', legend: 'remembered, all' },
+        byLabel('sum', 'instance', 'hub_dispatcher_messages_in_memory'),
+        { expr: 'sum(hub_dispatcher_remembered_messages)', legend: 'final ones, all processes' },
       ],
     },
     {
       title: 'Memory of shards',
-      about: 'An estimate, the ten largest.',
+      about: 'Estimated memory of the ten largest shards.',
       unit: 'bytes',
       queries: [
         { expr: 'topk(10, sum by (shard) (hub_dispatcher_shard_memory_bytes))', legend: 'shard {{shard}}' },
@@ -306,13 +278,12 @@ const delivery: Dashboard = {
     },
     {
       title: 'Inbound messages',
-      about: 'What recipients wrote, by what it changed of their opt-outs.',
+      about: 'By their effect on the opt-outs of the recipient.',
       unit: 'ops',
       queries: [
         {
-          expr: perSecond('hub_dispatcher_inbound_messages_total', 'change'),
-          legend: '{{change}}',
-          mayBeEmpty: 'while no recipient writes',
+          ...rate('hub_dispatcher_inbound_messages_total', 'change'),
+          mayBeEmpty: 'while there are no inbound messages',
         },
       ],
     },
@@ -326,36 +297,35 @@ const webhooks: Dashboard = {
   panels: [
     {
       title: 'Attempts by result',
-      about: 'Whatever is not `succeeded` is the receiver’s, and is tried again for a day.',
+      about:
+        'Each result other than `succeeded` is a fault of the receiver. The fan-out repeats it for a day.',
       unit: 'ops',
-      queries: [{ expr: perSecond('hub_webhook_attempts_total', 'result'), legend: '{{result}}' }],
+      queries: [rate('hub_webhook_attempts_total', 'result')],
     },
     {
       title: 'Share of attempts that succeed',
-      about: 'One dead receiver with much traffic lowers it; many at once are a fault on our way out.',
+      about:
+        'One failing receiver with much traffic lowers it. If many fail at once, check our own network access.',
       unit: 'percentunit',
       queries: [
-        {
-          expr: `${perSecond('hub_webhook_attempts_total', '', '{result="succeeded"}')} / ${perSecond('hub_webhook_attempts_total', '')}`,
-          legend: 'succeeded',
-        },
+        { expr: share('hub_webhook_attempts_total', '', '{result="succeeded"}'), legend: 'succeeded' },
       ],
     },
     {
       title: 'Time of an attempt',
-      about: 'Until the receiver answered or the attempt was given up at ten seconds.',
+      about: 'Until the receiver answered, or until the timeout of ten seconds.',
       unit: 's',
       queries: quantiles('hub_webhook_attempt_seconds'),
     },
     {
       title: 'Wait for the first attempt',
-      about: 'From queueing a batch. Grows when all slots are taken.',
+      about: 'Counted from queueing a batch. It grows when all slots are in use.',
       unit: 's',
       queries: quantiles('hub_webhook_first_attempt_wait_seconds'),
     },
     {
       title: 'Events and batches',
-      about: 'Up to a hundred events, or those of a second, become one batch for each subscription.',
+      about: 'Up to a hundred events, or the events of one second, become one batch per subscription.',
       unit: 'ops',
       queries: [
         { expr: perSecond('hub_webhook_events_read_total', ''), legend: 'events read' },
@@ -364,17 +334,16 @@ const webhooks: Dashboard = {
     },
     {
       title: 'Backlog',
-      about:
-        'Batches that wait, over all subscriptions, those of disabled ones included. Counted up to 100,000.',
+      about: 'Waiting batches of all subscriptions, also of disabled ones. Counted up to 100,000.',
       unit: 'short',
       queries: [
         { expr: 'max(hub_webhook_batches_waiting)', legend: 'batches' },
-        { expr: 'sum(hub_webhook_events_collected)', legend: 'events on their way into batches' },
+        { expr: 'sum(hub_webhook_events_collected)', legend: 'events not yet in a batch' },
       ],
     },
     {
-      title: 'Under way',
-      about: 'A crash of a process delivers its unrecorded attempts again: up to 256 for each subscription.',
+      title: 'In flight',
+      about: 'After a crash, unrecorded attempts are delivered again: at most 256 for each subscription.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_webhook_attempts_in_flight)', legend: 'attempts' },
@@ -385,10 +354,10 @@ const webhooks: Dashboard = {
     {
       title: 'Subscriptions',
       about:
-        'One is disabled when it has failed for long; its owner is told by an event and enables it again.',
+        'The fan-out disables a subscription that fails for long. An event informs its owner, who can enable it again.',
       unit: 'short',
       queries: [
-        { expr: 'sum by (state) (hub_webhook_subscriptions)', legend: '{{state}}' },
+        byLabel('sum', 'state', 'hub_webhook_subscriptions'),
         {
           expr: 'sum(increase(hub_webhook_subscriptions_disabled_total[1h]))',
           legend: 'disabled in the last hour',
@@ -398,36 +367,40 @@ const webhooks: Dashboard = {
     {
       title: 'Partitions',
       about:
-        'Of this process’s group. A paused one has enough waiting; a lost one was taken over by another process.',
+        'A paused partition has enough waiting events. A lost partition was taken over by another process.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_webhook_partitions)', legend: 'open' },
         { expr: 'sum(hub_webhook_partitions_paused)', legend: 'paused' },
-        { expr: 'sum(increase(hub_webhook_partitions_lost_total[$__rate_interval]))', legend: 'lost' },
+        { expr: increase('hub_webhook_partitions_lost_total'), legend: 'lost' },
       ],
     },
     {
       title: 'Sockets and attempts not made',
-      about: 'An attempt that is not made counts for nobody: we were out of sockets, or ending.',
+      about:
+        'An attempt that was not made counts as no result: the fan-out had no free socket, or was stopping.',
       unit: 'short',
       queries: [
         { expr: 'sum(hub_webhook_open_sockets)', legend: 'sockets' },
-        { expr: 'sum(increase(hub_webhook_attempts_not_made_total[$__rate_interval]))', legend: 'not made' },
+        { expr: increase('hub_webhook_attempts_not_made_total'), legend: 'not made' },
         {
-          expr: 'sum(increase(hub_webhook_trials_total[$__rate_interval]))',
-          legend: 'trials',
-          mayBeEmpty: 'before the first trial delivery',
+          expr: increase('hub_webhook_trials_total'),
+          legend: 'test deliveries',
+          mayBeEmpty: 'before the first test delivery',
         },
       ],
     },
     {
       title: 'Bodies in memory',
-      about: 'Bounded; beyond that they are read when their turn comes.',
+      about: 'Bounded. Beyond the bound, the fan-out reads a body when it makes the attempt.',
       unit: 'bytes',
-      queries: [{ expr: 'sum by (instance) (hub_webhook_body_bytes)', legend: '{{instance}}' }],
+      queries: [byLabel('sum', 'instance', 'hub_webhook_body_bytes')],
     },
   ],
 }
+
+const FIRST_SECONDS = 'in the first seconds'
+const NO_REBUILD = 'while no rebuild runs'
 
 const pipeline: Dashboard = {
   uid: 'hub-pipeline',
@@ -437,13 +410,14 @@ const pipeline: Dashboard = {
     {
       title: 'Lag by topic',
       about:
-        'Records that the owners of the partitions have not read. HubConsumerLag fires above 10,000 that do not shrink.',
+        'Records that the owners of the partitions have not read. HubConsumerLag fires above 10,000 if the lag does not shrink.',
       unit: 'short',
-      queries: [{ expr: 'sum by (job, topic) (hub_consumer_lag_records)', legend: '{{job}} {{topic}}' }],
+      queries: [byLabel('sum', 'job, topic', 'hub_consumer_lag_records')],
     },
     {
       title: 'Lag: the worst partitions',
-      about: 'One alone is a recipient or an account with much traffic, or an instance in trouble.',
+      about:
+        'A single partition: a recipient or an account with much traffic, or an instance with a problem.',
       unit: 'short',
       queries: [
         {
@@ -454,53 +428,52 @@ const pipeline: Dashboard = {
     },
     {
       title: 'Projector: records',
-      about: 'Applied to the read models, and events recorded.',
+      about: 'Records applied to the read models, and events recorded.',
       unit: 'ops',
       queries: [
-        { expr: perSecond('hub_projector_records_total', 'topic'), legend: '{{topic}}' },
+        rate('hub_projector_records_total', 'topic'),
         { expr: perSecond('hub_projector_events_total', ''), legend: 'events' },
       ],
     },
     {
       title: 'Projector: wait time',
-      about: 'From when something happened until it can be read. HubProjectorBehind fires at a p95 of 30 s.',
+      about: 'From a fact until the read models show it. HubProjectorBehind fires at a p95 of 30 s.',
       unit: 's',
       queries: quantiles('hub_projector_wait_seconds'),
     },
     {
       title: 'Projector: service time',
-      about: 'The transaction of a poll.',
+      about: 'Duration of the transaction of a transaction batch.',
       unit: 's',
       queries: quantiles('hub_projector_transaction_seconds'),
     },
     {
-      title: 'Projector: records of a transaction',
-      about: 'Larger when it catches up.',
+      title: 'Projector: records of a transaction batch',
+      about: 'It grows while the projector catches up.',
       unit: 'short',
       queries: quantiles('hub_projector_poll_records'),
     },
     {
-      title: 'Failures',
-      about: 'Of the projector, by cause. A superseded one is a rebalance.',
+      title: 'Projector: failures',
+      about: 'By cause. A rebalance causes `superseded`.',
       unit: 'ops',
-      queries: [{ expr: perSecond('hub_projector_failures_total', 'cause'), legend: '{{cause}}' }],
+      queries: [rate('hub_projector_failures_total', 'cause')],
     },
     {
       title: 'Dead letters',
-      about:
-        'Records that could not be read or applied. There should be none: HubDeadLetters fires at the first.',
+      about: 'Records that could not be read or applied. HubDeadLetters fires at the first one.',
       unit: 'short',
       queries: [
         {
           expr: 'sum by (topic) (increase(hub_projector_dead_letters_total[$__rate_interval]))',
           legend: 'projector: {{topic}}',
         },
-        { expr: 'sum(increase(hub_dispatcher_dead_letters_total[$__rate_interval]))', legend: 'dispatcher' },
-        { expr: 'sum(increase(hub_webhook_dead_letters_total[$__rate_interval]))', legend: 'webhook-fanout' },
+        { expr: increase('hub_dispatcher_dead_letters_total'), legend: 'dispatcher' },
+        { expr: increase('hub_webhook_dead_letters_total'), legend: 'webhook-fanout' },
         {
-          expr: 'sum(increase(hub_projector_unreadable_payloads_total[$__rate_interval]))',
-          legend: 'payloads that do not open',
-          mayBeEmpty: 'while every payload opens',
+          expr: increase('hub_projector_unreadable_payloads_total'),
+          legend: 'payloads that cannot be decrypted',
+          mayBeEmpty: 'while every payload can be decrypted',
         },
       ],
     },
@@ -508,42 +481,36 @@ const pipeline: Dashboard = {
       title: 'Event outbox',
       about: 'Transactions whose events are not in Kafka yet.',
       unit: 'short',
-      queries: [
-        { expr: 'max(hub_projector_outbox_rows)', legend: 'rows', mayBeEmpty: 'in the first seconds' },
-      ],
+      queries: [{ expr: 'max(hub_projector_outbox_rows)', legend: 'rows', mayBeEmpty: FIRST_SECONDS }],
     },
     {
       title: 'Event outbox: age',
-      about: 'Webhooks wait as long. HubEventOutboxStuck fires at a minute.',
+      about: 'Webhooks wait as long as the oldest row. HubEventOutboxStuck fires at one minute.',
       unit: 's',
       queries: [
         {
           expr: 'max(hub_projector_outbox_oldest_row_seconds)',
           legend: 'oldest row',
-          mayBeEmpty: 'in the first seconds',
+          mayBeEmpty: FIRST_SECONDS,
         },
       ],
     },
     {
       title: 'Rebuild',
-      about: 'Of the read models, while one runs.',
+      about: 'Progress of a rebuild of the read models.',
       unit: 'short',
       queries: [
-        {
-          expr: 'max(hub_projector_rebuild_behind_records)',
-          legend: 'behind',
-          mayBeEmpty: 'while nothing is rebuilt',
-        },
+        { expr: 'max(hub_projector_rebuild_behind_records)', legend: 'behind', mayBeEmpty: NO_REBUILD },
         {
           expr: perSecond('hub_projector_rebuilt_records_total', ''),
-          legend: 'folded a second',
-          mayBeEmpty: 'while nothing is rebuilt',
+          legend: 'folded per second',
+          mayBeEmpty: NO_REBUILD,
         },
       ],
     },
     {
-      title: 'Retention: since its jobs finished',
-      about: 'Each runs every minute or hour. HubRetentionBehind fires at six hours.',
+      title: 'Retention: time since each job finished',
+      about: 'Each job runs every minute or every hour. HubRetentionBehind fires at six hours.',
       unit: 's',
       queries: [
         {
@@ -554,7 +521,7 @@ const pipeline: Dashboard = {
     },
     {
       title: 'Retention: removed, failed, held',
-      about: 'Rows, partitions or keys. Held: something is due and has to wait.',
+      about: 'Rows, partitions or keys. Held means that something is due but must wait.',
       unit: 'short',
       queries: [
         { expr: 'sum by (task) (increase(hub_retention_removed_total[1h]))', legend: 'removed: {{task}}' },
@@ -570,38 +537,24 @@ const pipeline: Dashboard = {
       title: 'Resident memory',
       about: 'By process.',
       unit: 'bytes',
-      queries: [
-        {
-          expr: 'max by (job, instance) (hub_process_resident_memory_bytes)',
-          legend: '{{job}} {{instance}}',
-        },
-      ],
+      queries: [byLabel('max', 'job, instance', 'hub_process_resident_memory_bytes')],
     },
     {
       title: 'Event loop delay',
       about: '99th percentile since the last scrape.',
       unit: 's',
-      queries: [
-        {
-          expr: 'max by (job, instance) (hub_process_event_loop_delay_p99_seconds)',
-          legend: '{{job}} {{instance}}',
-        },
-      ],
+      queries: [byLabel('max', 'job, instance', 'hub_process_event_loop_delay_p99_seconds')],
     },
     {
-      title: 'Processes that answer',
-      about: 'Scraped, by app.',
+      title: 'Running processes',
+      about: 'Processes that Prometheus can scrape, by app.',
       unit: 'short',
-      queries: [
-        {
-          expr: 'sum by (job) (up{job=~"command-api|dispatcher|projector|webhook-fanout"})',
-          legend: '{{job}}',
-        },
-      ],
+      queries: [byLabel('sum', 'job', 'up{job=~"command-api|dispatcher|projector|webhook-fanout"}')],
     },
     {
       title: 'Spans of traces',
-      about: 'Dropped ones are a receiver that is away, slow, or too small. Nothing else suffers.',
+      about:
+        'Dropped spans mean that the trace receiver is unavailable, slow or too small. Nothing else is affected.',
       unit: 'ops',
       queries: [
         {

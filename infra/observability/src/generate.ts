@@ -1,4 +1,4 @@
-/** Writes what is made from code, formatted like everything else: the dashboards that Grafana reads, and the page of metrics. */
+/** Writes and formats the generated files: the dashboards for Grafana, and `docs/metrics.md`. */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -1,4 +1,4 @@
-/** What is made from code, by the path that it is kept at. */
+/** The content of each generated file, by path. */
 import { join } from 'node:path'
 import { dashboards } from './dashboards.ts'
 import { definedMetrics, metricsPage, ROOT } from './metrics.ts'

@@ -1,4 +1,4 @@
-/** Dashboards, alerts, runbooks and the page of metrics are about the metrics that the code has. */
+/** Compares the dashboards, alerts, runbooks and `docs/metrics.md` with the metrics that the code defines. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { assert, describe, it } from '@effect/vitest'
@@ -26,8 +26,8 @@ const labels = new Map(
 )
 const unknown = (query: string) => metricsIn(query).filter((name) => !known.has(name))
 
-/** The labels that a query selects by, as `metric{label…}`. */
-const strangeSelectors = (query: string): ReadonlyArray<string> =>
+/** The unknown labels that a query selects by, as `metric{label}`. */
+const unknownSelectors = (query: string): ReadonlyArray<string> =>
   [...query.matchAll(/\b(?<metric>hub_\w+)\{(?<selector>[^}]*)\}/gu)].flatMap(({ groups }) =>
     [...(groups?.['selector'] ?? '').matchAll(/(?<label>\w+)\s*(?:=~|!~|!=|=)/gu)]
       .map((found) => found.groups?.['label'] ?? '')
@@ -36,11 +36,11 @@ const strangeSelectors = (query: string): ReadonlyArray<string> =>
       .map((label) => `${groups?.['metric']}{${label}}`),
   )
 
-/** Spaces and lines of tables are the formatter's. */
-const bare = (text: string): string => text.replaceAll(/[\s-]+/gu, ' ')
+/** Ignores the spaces and lines of tables, which the formatter decides. */
+const withoutLayout = (text: string): string => text.replaceAll(/[\s-]+/gu, ' ')
 
 describe('metrics', () => {
-  it('have a name with their unit, a help text, and labels that are described', () => {
+  it('have a name with their unit, a help text, and described labels', () => {
     assert.isAbove(defined.length, 60)
     assert.deepStrictEqual(strayLabels(defined), [])
     for (const { help, name, type } of defined) {
@@ -57,26 +57,26 @@ describe('metrics', () => {
     )
   })
 
-  it('are all on their page, and every one is on a dashboard or an alert', () => {
+  it('are each used by a dashboard or an alert', () => {
     const shown = [
       ...dashboards.flatMap(({ panels }) => panels.flatMap(({ queries }) => queries.map(({ expr }) => expr))),
       ...rules.map(({ expr }) => expr),
     ]
     const used = new Set(shown.flatMap(metricsIn))
-    const dark = defined.filter((one) => ![one.name, ...seriesOf(one)].some((name) => used.has(name)))
+    const unused = defined.filter((one) => ![one.name, ...seriesOf(one)].some((name) => used.has(name)))
     assert.deepStrictEqual(
-      dark.map(({ name }) => name),
+      unused.map(({ name }) => name),
       [],
     )
   })
 })
 
-describe('what is generated', () => {
+describe('generated files', () => {
   for (const [path, content] of generated()) {
-    it(`${path.slice(ROOT.length + 1)} is as the code is (node infra/observability/src/generate.ts)`, () => {
-      const kept = readFileSync(path, 'utf8')
-      if (path.endsWith('.json')) assert.deepStrictEqual(JSON.parse(kept), JSON.parse(content))
-      else assert.strictEqual(bare(kept), bare(content))
+    it(`${path.slice(ROOT.length + 1)} equals the output of node infra/observability/src/generate.ts`, () => {
+      const stored = readFileSync(path, 'utf8')
+      if (path.endsWith('.json')) assert.deepStrictEqual(JSON.parse(stored), JSON.parse(content))
+      else assert.strictEqual(withoutLayout(stored), withoutLayout(content))
     })
   }
 })
@@ -87,7 +87,7 @@ describe('dashboards', () => {
       for (const panel of panels) {
         assert.isNotEmpty(panel.queries, panel.title)
         for (const { expr } of panel.queries) {
-          assert.deepStrictEqual([...unknown(expr), ...strangeSelectors(expr)], [], panel.title)
+          assert.deepStrictEqual([...unknown(expr), ...unknownSelectors(expr)], [], panel.title)
         }
       }
     })
@@ -100,11 +100,11 @@ describe('alerts', () => {
 
   it('name metrics and labels that exist', () => {
     for (const { alert, expr } of rules) {
-      assert.deepStrictEqual([...unknown(expr), ...strangeSelectors(expr)], [], alert)
+      assert.deepStrictEqual([...unknown(expr), ...unknownSelectors(expr)], [], alert)
     }
   })
 
-  it('have a runbook each, and each runbook its alert', () => {
+  it('each have a runbook, and each runbook has its alert', () => {
     const sections = [...runbooks.matchAll(/^## (?<name>.+)$/gmu)].map(({ groups }) => groups?.['name'] ?? '')
     assert.deepStrictEqual(sections.toSorted(), rules.map(({ alert }) => alert).toSorted())
     for (const { alert, annotations, labels: its } of rules) {
@@ -116,7 +116,7 @@ describe('alerts', () => {
     }
   })
 
-  it('are each tested firing and quiet', () => {
+  it('each have a test that fires and a test that stays quiet', () => {
     const names = (parse(tests) as { readonly tests: ReadonlyArray<{ readonly name: string }> }).tests.map(
       ({ name }) => name,
     )

@@ -1,20 +1,20 @@
-/** Dashboards as data, and as what Grafana reads. */
+/** The types of a dashboard, functions for PromQL queries, and the JSON that Grafana reads. */
 
 interface Query {
-  /** PromQL. `$__rate_interval` is Grafana's, four scrapes at least. */
+  /** PromQL. Grafana replaces `$__rate_interval` by at least four scrape intervals. */
   readonly expr: string
-  /** `{{label}}` stands for a label's value. */
+  /** Grafana replaces `{{label}}` by the value of the label. */
   readonly legend: string
-  /** Why it may well have no series although the hub works; whatever has none and no reason is a fault. */
+  /** Why the query may have no series in a working hub. Without this reason, a test requires series. */
   readonly mayBeEmpty?: string
 }
 
-/** Grafana's names of units. */
-type Unit = 'short' | 'reqps' | 's' | 'percentunit' | 'bytes' | 'ops' | 'dateTimeFromNow'
+/** Unit ids of Grafana. */
+type Unit = 'short' | 'reqps' | 's' | 'percentunit' | 'bytes' | 'ops'
 
 interface Panel {
   readonly title: string
-  /** What it tells, and when to worry. */
+  /** What the panel shows, and which values need attention. */
   readonly about: string
   readonly unit: Unit
   readonly queries: ReadonlyArray<Query>
@@ -27,19 +27,36 @@ export interface Dashboard {
   readonly panels: ReadonlyArray<Panel>
 }
 
-/** A second per label value. */
+/** The rate per second of a counter over all instances, by label. */
 export const perSecond = (metric: string, by: string, selector = ''): string =>
   by === ''
     ? `sum(rate(${metric}${selector}[$__rate_interval]))`
     : `sum by (${by}) (rate(${metric}${selector}[$__rate_interval]))`
 
-/** A quantile of a histogram, over all instances. */
-export const quantile = (q: number, metric: string, by = '', selector = ''): string =>
-  `histogram_quantile(${q}, ${perSecond(`${metric}_bucket`, by === '' ? 'le' : `le, ${by}`, selector)})`
+/** The increase of a counter in the scrape window, over all instances. */
+export const increase = (metric: string): string => `sum(increase(${metric}[$__rate_interval]))`
 
-/** The usual three. */
+const labelLegend = (by: string): string => by.replaceAll(/(\w+),?/gu, '{{$1}}')
+
+/** The rate per second of a counter. Its legend shows the labels. */
+export const rate = (metric: string, by: string, selector = ''): Query => ({
+  expr: perSecond(metric, by, selector),
+  legend: labelLegend(by),
+})
+
+/** A gauge over all instances, by label. Its legend shows the labels. */
+export const byLabel = (aggregate: 'max' | 'sum', by: string, gauge: string): Query => ({
+  expr: `${aggregate} by (${by}) (${gauge})`,
+  legend: labelLegend(by),
+})
+
+/** A quantile of a histogram, over all instances. */
+export const quantile = (q: number, metric: string, selector = ''): string =>
+  `histogram_quantile(${q}, ${perSecond(`${metric}_bucket`, 'le', selector)})`
+
+/** The median, p95 and p99 of a histogram. */
 export const quantiles = (metric: string, selector = ''): ReadonlyArray<Query> =>
-  [0.5, 0.95, 0.99].map((q) => ({ expr: quantile(q, metric, '', selector), legend: `p${q * 100}` }))
+  [0.5, 0.95, 0.99].map((q) => ({ expr: quantile(q, metric, selector), legend: `p${q * 100}` }))
 
 const WIDTH = 12
 const HEIGHT = 8
@@ -62,7 +79,7 @@ const panelJson = ({ about, queries, title, unit }: Panel, index: number) => ({
   })),
 })
 
-/** What Grafana's file provisioning takes. */
+/** The JSON for the file provisioning of Grafana. */
 export const grafanaJson = ({ about, panels, title, uid }: Dashboard): object => ({
   uid,
   title,
