@@ -12,8 +12,8 @@ import { eventually } from '@hub/testkit'
 import { type ConsumerApp, type AppProcess, startHub } from '../test/support/hub.ts'
 import { client, send } from '../test/support/client.ts'
 import { cpuMs } from '../test/support/cpu-time.ts'
-import { receiveHooks } from '../test/support/webhook-receiver.ts'
-import { type Account, operatorOf } from '../test/support/hub-admin.ts'
+import { startWebhookReceiver } from '../test/support/webhook-receiver.ts'
+import { type Account, makeHubAdmin } from '../test/support/hub-admin.ts'
 import { median } from './numbers.ts'
 import { writeAlone } from './report.ts'
 
@@ -63,14 +63,14 @@ const withTenthOfCore = async <A>(
   }
 }
 
-const hooks = await receiveHooks()
-const hub = await startHub({ apiRps: 1_000_000, environment: hooks.environment })
-const operator = operatorOf(hub)
+const receiver = await startWebhookReceiver()
+const hub = await startHub({ apiRps: 1_000_000, environment: receiver.environment })
+const admin = makeHubAdmin(hub)
 try {
   const { base_url, metrics_urls } = hub.describe()
   const accounts: Array<Account> = []
   for (let i = 0; i < ACCOUNTS; i++) {
-    accounts.push(await operator.account())
+    accounts.push(await admin.createAccount())
   }
   const instances = new Map<ConsumerApp, ReadonlyArray<AppProcess>>()
   for (const consumer of CONSUMERS) {
@@ -87,7 +87,9 @@ try {
     endpoints += 1
     await Promise.all(
       accounts.map(async ({ test }) => {
-        const { status } = await test.post('/v1/webhook_endpoints', { url: hooks.url(`/hook${endpoints}`) })
+        const { status } = await test.post('/v1/webhook_endpoints', {
+          url: receiver.url(`/hook${endpoints}`),
+        })
         if (status !== 201) throw new Error(`The hub did not create the endpoint: HTTP ${status}.`)
       }),
     )
@@ -116,15 +118,15 @@ try {
     undelivered += ACCOUNTS * endpoints * (MESSAGES_EACH * 3 + 1)
   }
   const count = async (status: string): Promise<number> => {
-    const [row] = await operator.sql<[{ count: number }]>`
+    const [row] = await admin.sql<[{ count: number }]>`
       SELECT count(*)::int AS count FROM read.message_history WHERE status = ${status}`
     return row.count
   }
   /** Whether receivers have received all events. */
   const allDelivered = (): boolean => {
-    for (const { body } of hooks.received)
+    for (const { body } of receiver.received)
       undelivered -= body.toString('latin1').match(/"evt_/gu)?.length ?? 0
-    hooks.clear()
+    receiver.clear()
     return undelivered <= 0
   }
   /** Whether a consumer has processed everything that was sent. */
@@ -184,7 +186,7 @@ try {
   }
   writeAlone('scaling', figures)
 } finally {
-  await operator.close()
+  await admin.close()
   await hub.stop()
-  await hooks.close()
+  await receiver.close()
 }

@@ -5,26 +5,26 @@
 import { eventually } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readClaims } from '../support/handover-claims.ts'
+import { readHandoverClaims } from '../support/handover-claims.ts'
 import { allEvents, type Answer, type Client, client, send } from '../support/client.ts'
-import { type Account, freshNumber, type Operator, operatorOf } from '../support/hub-admin.ts'
+import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
 const REPEATS = 2000
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 let bases: readonly [string, string]
 
 beforeAll(async () => {
   // An operator that recognises our reference, and counts how often each came.
   hub = await startHub({ secondCommandApi: true, liveOperator: 'http' })
-  operator = operatorOf(hub)
+  admin = makeHubAdmin(hub)
   const { base_url, second_base_url } = hub.describe()
   if (second_base_url === undefined) throw new Error('there is no second command-api')
   bases = [base_url, second_base_url]
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
@@ -55,14 +55,14 @@ const persistently = async (post: () => Promise<Answer>): Promise<Answer> => {
 }
 
 /** The messages that an account has, by the events that tell their acceptance. */
-const acceptedIds = async (as: Client): Promise<ReadonlyArray<string>> =>
-  (await allEvents(as))
+const acceptedIds = async (apiClient: Client): Promise<ReadonlyArray<string>> =>
+  (await allEvents(apiClient))
     .filter(({ type }) => type === 'message.accepted')
     .map(({ data }) => data.object.id as string)
 
 describe('two thousand concurrent repeats across two processes', () => {
   it.each(['otp', 'service'] as const)('of one client_ref accept exactly one message (%s)', async (kind) => {
-    const account = await operator.account()
+    const account = await admin.createAccount()
     const clients = both(account.keys.live)
     const body = send(kind, freshNumber(), 'the-one')
     const answers = await Promise.all(
@@ -84,7 +84,7 @@ describe('two thousand concurrent repeats across two processes', () => {
   it.each(['otp', 'service'] as const)(
     'of one Idempotency-Key accept exactly one message (%s)',
     async (kind) => {
-      const account = await operator.account()
+      const account = await admin.createAccount()
       const clients = both(account.keys.live)
       const body = send(kind, freshNumber())
       const headers = { 'idempotency-key': 'the-one' }
@@ -114,25 +114,25 @@ describe('two thousand concurrent repeats across two processes', () => {
 
   /** One message, charged once, handed over once. */
   const onlyMessage = async (
-    as: Client,
+    apiClient: Client,
     account: Account,
     id: string,
     kind: 'otp' | 'service',
   ): Promise<void> => {
     await eventually(
       async () => {
-        expect((await as.get(`/v1/messages/${id}`)).body.status).toBe('delivered')
+        expect((await apiClient.get(`/v1/messages/${id}`)).body.status).toBe('delivered')
         return true
       },
       { withinMs: 20_000, everyMs: 100 },
     )
-    expect(await acceptedIds(as)).toEqual([id])
+    expect(await acceptedIds(apiClient)).toEqual([id])
     const seen = await fetch(`${hub.describe().operator_url}/submissions/${id}`)
     expect(await seen.json()).toMatchObject({ reference: id, times: 1 })
-    await operator.settings(account, 'live', { spend_limit: '1000.00' })
+    await admin.setAccountSettings(account, 'live', { spend_limit: '1000.00' })
     await eventually(
       async () => {
-        const { body } = await as.get('/v1/account')
+        const { body } = await apiClient.get('/v1/account')
         expect(body.spend_limit?.spent.amount).toBe(kind === 'otp' ? '2.50' : '2.00')
         return true
       },
@@ -160,7 +160,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
 
   it('loses no 202, makes no second message for a client_ref, and leaves no counter spent for a refusal', async () => {
     // A pause of a day: however long a batch is repeated on a busy machine, it has not passed.
-    const account = await operator.account({
+    const account = await admin.createAccount({
       live: { spend_limit: '1000000.00', flood_pause_seconds: 86_400 },
     })
     const clients = both(account.keys.live)
@@ -187,8 +187,8 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       let conflicts = 0
       const seen: Array<string> = []
       for (let attempt = 0; attempt < 400; attempt += 1) {
-        const as = clients[(batch + attempt) % 2]!
-        const answer = await as
+        const apiClient = clients[(batch + attempt) % 2]!
+        const answer = await apiClient
           .post('/v1/messages/batch', { messages }, { 'idempotency-key': key })
           .catch(() => null)
         if (answer === null || answer.status !== 202) {
@@ -271,8 +271,8 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     expect(accepted).toHaveLength(expected.length)
 
     // Handed over once.
-    const claims = await readClaims(hub.describe().kafka.brokers)
-    expect(claims.againThoughKnown).toEqual([])
+    const claims = await readHandoverClaims(hub.describe().kafka.brokers)
+    expect(claims.repeatedAfterOutcome).toEqual([])
 
     // A repeat is a duplicate of the same message, under any key.
     for (const [index, elements] of batches.entries()) {
@@ -308,13 +308,13 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
     )
     console.log(
       `${BATCHES} batches, ${KILLS} kills, ${broken} broken requests, ${completed.length} batches completed, ` +
-        `${claims.againUnknown} hand-overs of unknown outcome repeated`,
+        `${claims.repeatedWithoutOutcome} hand-overs of unknown outcome repeated`,
     )
   })
 
   it('a window taken for a message that was never accepted is given back', async () => {
     // Nothing may be spent, so every element is refused behind its windows; the process is killed over and over.
-    const account = await operator.account({ live: { spend_limit: '0.00', flood_pause_seconds: 86_400 } })
+    const account = await admin.createAccount({ live: { spend_limit: '0.00', flood_pause_seconds: 86_400 } })
     const clients = both(account.keys.live)
     const [victim] = [hub.secondCommandApi()]
     const numbers = Array.from({ length: 400 }, () => freshNumber())
@@ -344,7 +344,7 @@ describe('random kill -9 of command-api during batches', { timeout: 400_000 }, (
       }),
     )
     await killing
-    await operator.settings(account, 'live', { spend_limit: '1000.00', flood_pause_seconds: 86_400 })
+    await admin.setAccountSettings(account, 'live', { spend_limit: '1000.00', flood_pause_seconds: 86_400 })
     // Places of a killed process lapse by themselves, 20 s at most after they were taken.
     const waiting = new Set(numbers)
     await eventually(

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readClaims } from '../support/handover-claims.ts'
+import { readHandoverClaims } from '../support/handover-claims.ts'
 import { type Client, client, send, sendUntilAccepted } from '../support/client.ts'
 
 const STOPPED_MS = 5000
@@ -105,11 +105,11 @@ describe('Kafka stopped for five seconds during sends', () => {
       },
       { withinMs: 60_000, everyMs: 500 },
     )
-    const claims = await readClaims(kafka.brokers)
-    expect(claims.againThoughKnown).toEqual([])
+    const claims = await readHandoverClaims(kafka.brokers)
+    expect(claims.repeatedAfterOutcome).toEqual([])
     const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
     expect(operator['references']).toBe(ids.size)
-    expect(operator['repeated']).toBeLessThanOrEqual(claims.againUnknown)
+    expect(operator['repeated']).toBeLessThanOrEqual(claims.repeatedWithoutOutcome)
     const waited = answers.filter(({ status }) => status === 503).length
     console.log(`${ids.size} sends, ${waited} codes refused while Kafka was stopped, all delivered once`)
   })

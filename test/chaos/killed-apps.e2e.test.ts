@@ -1,20 +1,11 @@
 /** kill -9 of every app in the middle of sends: nothing lost, nothing handed over twice. */
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { APPS } from '@hub/config'
-import {
-  statusResponse,
-  eventually,
-  makeCertificateAuthority,
-  tlsReceiver,
-  type TlsReceiver,
-} from '@hub/testkit'
+import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
-import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readClaims } from '../support/handover-claims.ts'
+import { readHandoverClaims } from '../support/handover-claims.ts'
 import { allEvents, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 
 /** Half by test keys to the sandbox, half by live keys to the operator simulator; both classes in turn. */
 const SENDS = 2000
@@ -22,34 +13,28 @@ const SENDS = 2000
 const AT_ONCE = 16
 
 let hub: TestHub
-let receiver: TlsReceiver
-const scope = Effect.runSync(Scope.make())
+let receiver: WebhookReceiver
 
 beforeAll(async () => {
-  const authority = await makeCertificateAuthority()
-  const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
-  writeFileSync(caFile, authority.pem)
-  receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(200) }), scope),
-  )
+  receiver = await startWebhookReceiver()
   hub = await startHub({
     apiRps: 10_000,
     // An operator that recognises our reference: what was under way with a killed dispatcher is handed over again, and counted.
     liveOperator: 'http',
-    environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
+    environment: receiver.environment,
   })
 })
 afterAll(async () => {
   await hub?.stop()
-  await Effect.runPromise(Scope.close(scope, Exit.void))
+  await receiver?.close()
 })
 
 describe('kill -9 of each app in the middle of 2,000 sends', () => {
   it('loses nothing and hands nothing over twice', async () => {
     const { base_url, keys, kafka, operator_url } = hub.describe()
     const modes = { test: client(base_url, keys.test), live: client(base_url, keys.live) }
-    for (const as of Object.values(modes)) {
-      expect((await as.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })).status).toBe(201)
+    for (const apiClient of Object.values(modes)) {
+      expect((await apiClient.post('/v1/webhook_endpoints', { url: receiver.url('/hook') })).status).toBe(201)
     }
 
     // The kills are placed by progress, not by time: each app goes down with sends behind it and sends to come.
@@ -57,7 +42,7 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
       APPS.map((name, index) => [Math.floor(((index + 0.5) * SENDS) / APPS.length), name]),
     )
     const restarts: Array<Promise<void>> = []
-    const accepted = new Map<string, { readonly id: string; readonly as: Client }>()
+    const accepted = new Map<string, { readonly id: string; readonly apiClient: Client }>()
     let next = 0
     await Promise.all(
       Array.from({ length: AT_ONCE }, async () => {
@@ -70,11 +55,11 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
             app.kill('SIGKILL')
             restarts.push(app.exited().then(() => app.restart()))
           }
-          const as = index % 2 === 0 ? modes.test : modes.live
+          const apiClient = index % 2 === 0 ? modes.test : modes.live
           const to = `+79${String(300_000_000 + index)}`
           const body = send(index % 4 < 2 ? 'otp' : 'service', to, `kill-${index}`)
-          const { id } = await sendUntilAccepted(as, body, 60_000)
-          accepted.set(`kill-${index}`, { id, as })
+          const { id } = await sendUntilAccepted(apiClient, body, 60_000)
+          accepted.set(`kill-${index}`, { id, apiClient })
         }
       }),
     )
@@ -106,14 +91,14 @@ describe('kill -9 of each app in the middle of 2,000 sends', () => {
     expect(kinds.size).toBe(SENDS)
 
     // Handed over once: by the log, and by the operator, who lived through it all.
-    const claims = await readClaims(kafka.brokers)
+    const claims = await readHandoverClaims(kafka.brokers)
     expect(claims.messages).toBe(SENDS)
-    expect(claims.againThoughKnown).toEqual([])
+    expect(claims.repeatedAfterOutcome).toEqual([])
     const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
     expect(operator['references']).toBe(SENDS / 2)
-    expect(operator['repeated']).toBeLessThanOrEqual(claims.againUnknown)
+    expect(operator['repeated']).toBeLessThanOrEqual(claims.repeatedWithoutOutcome)
     console.log(
-      `${SENDS} sends, ${APPS.length} kills: ${claims.againUnknown} hand-overs of unknown outcome repeated, ` +
+      `${SENDS} sends, ${APPS.length} kills: ${claims.repeatedWithoutOutcome} hand-overs of unknown outcome repeated, ` +
         `${operator['repeated']} of them seen (and recognised) by the live operator`,
     )
 

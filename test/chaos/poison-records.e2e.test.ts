@@ -18,7 +18,7 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client, send } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
+import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { readTopic } from '../support/read-topic.ts'
 
 /** The local hub's, and that of the tests. */
@@ -29,14 +29,14 @@ const MESSAGES = 48
 const WITHIN = { withinMs: 90_000, everyMs: 200 }
 
 let hub: TestHub
-let hooks: Hooks
+let receiver: WebhookReceiver
 beforeAll(async () => {
-  hooks = await receiveHooks()
-  hub = await startHub({ apiRps: 100_000, environment: hooks.environment })
+  receiver = await startWebhookReceiver()
+  hub = await startHub({ apiRps: 100_000, environment: receiver.environment })
 })
 afterAll(async () => {
   await hub?.stop()
-  await hooks?.close()
+  await receiver?.close()
 })
 
 const ACCOUNT = encodeId('acc', '00000000-0000-7000-8000-000000000001')
@@ -116,11 +116,11 @@ const sendSome = async (round: number) => {
   const { base_url, keys } = hub.describe()
   const sent = { test: new Array<string>(), live: new Array<string>() }
   for (const mode of ['test', 'live'] as const) {
-    const as = client(base_url, keys[mode])
+    const apiClient = client(base_url, keys[mode])
     const messages = Array.from({ length: MESSAGES }, (_, i) =>
       send(i % 2 === 0 ? 'otp' : 'service', `+795${round}${String(1_000_000 + i)}`, `poison-${round}-${i}`),
     )
-    const { body, status } = await as.post('/v1/messages/batch', { messages })
+    const { body, status } = await apiClient.post('/v1/messages/batch', { messages })
     expect(status, JSON.stringify(body)).toBe(202)
     for (const { message } of body.results) sent[mode].push(message.id)
   }
@@ -133,7 +133,7 @@ describe('records that nobody can read', () => {
     const modes = ['test', 'live'] as const
     for (const mode of modes) {
       const made = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
-        url: hooks.url(`/${mode}`),
+        url: receiver.url(`/${mode}`),
         event_types: ['message.delivered'],
       })
       expect(made.status).toBe(201)
@@ -144,19 +144,19 @@ describe('records that nobody can read', () => {
     const behind = await sendSome(2)
 
     for (const mode of modes) {
-      const as = client(base_url, keys[mode])
+      const apiClient = client(base_url, keys[mode])
       const ids = [...before[mode], ...behind[mode]]
       expect(ids).toHaveLength(2 * MESSAGES)
       await eventually(async () => {
         const open = await Promise.all(
-          ids.map(async (id) => (await as.get(`/v1/messages/${id}`)).body.status as string),
+          ids.map(async (id) => (await apiClient.get(`/v1/messages/${id}`)).body.status as string),
         )
         expect(open.filter((status) => status !== 'delivered')).toEqual([])
         return true
       }, WITHIN)
       await eventually(() => {
         const told = new Set(
-          hooks.received
+          receiver.received
             .filter(({ path }) => path === `/${mode}`)
             .flatMap(({ body }) => JSON.parse(body.toString('utf8')) as ReadonlyArray<any>)
             .map(({ data }) => data.object.id as string),

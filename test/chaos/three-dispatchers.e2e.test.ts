@@ -11,10 +11,10 @@ import { eventually, openDatabase } from '@hub/testkit'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client } from '../support/client.ts'
-import { readHandovers } from '../support/handover-history.ts'
-import { randomFrom } from '../support/seeded-random.ts'
+import { readHandoverHistory } from '../support/handover-history.ts'
+import { seededRandom } from '../support/seeded-random.ts'
 
-const numberOf = (name: string, otherwise: number): number => {
+const readNumber = (name: string, otherwise: number): number => {
   const text = process.env[name] ?? ''
   if (text === '') return otherwise
   if (!/^[1-9]\d{0,8}$/u.test(text)) throw new Error(`${name} must be a whole number above zero`)
@@ -22,19 +22,19 @@ const numberOf = (name: string, otherwise: number): number => {
 }
 
 /** As in `npm test`: each kind of end once, at a pace that two busy cores carry. */
-const SECONDS = numberOf('HUB_CHAOS_SECONDS', 45)
+const SECONDS = readNumber('HUB_CHAOS_SECONDS', 45)
 /** Messages a second. */
-const RATE = numberOf('HUB_CHAOS_RATE', 150)
-const SEED = numberOf('HUB_CHAOS_SEED', randomInt(1, 1_000_000_000))
+const RATE = readNumber('HUB_CHAOS_RATE', 150)
+const SEED = readNumber('HUB_CHAOS_SEED', randomInt(1, 1_000_000_000))
 
-/** The operator takes so long to answer, so that whoever is struck always has messages under way. */
+/** The operator takes so long to answer, so that whoever is injected always has messages under way. */
 const ANSWER_AFTER_MS = 100
 /** A batch goes off so often. */
 const BATCH_EVERY_MS = 250
 /** Batches under way at once; then the pace follows the answers. */
 const BATCHES = 8
-/** From one blow to the next. */
-const BLOW_EVERY_MS = 5000
+/** From one fault to the next. */
+const FAULT_EVERY_MS = 5000
 /** Longer than the six seconds after which the group gives a silent member up. */
 const STOPPED_MS = 9000
 /** Its shards are with the others by then. */
@@ -43,17 +43,17 @@ const AWAY_MS = 12_000
  * What an overloaded hub may answer for an element: Kafka did not confirm a code; Redis did not answer in time, or the place in the
  * windows of a request that failed has not lapsed yet (decision 8). No recipient gets a second message here.
  */
-const COME_AGAIN: ReadonlySet<string> = new Set(['provider_unavailable', 'recipient_flood_limited'])
+const RETRYABLE: ReadonlySet<string> = new Set(['provider_unavailable', 'recipient_flood_limited'])
 /** Before a batch that was not wholly accepted comes again. */
-const REPEAT_AFTER_MS = 500
+const RETRY_AFTER_MS = 500
 /** A bound on what hangs: the session of a member that is gone, and some rebalances of a busy machine. */
-const WELL_WITHIN = { withinMs: 60_000, everyMs: 250 }
-/** The traffic goes on for so long after the last blow. */
+const HEALTHY_WITHIN = { withinMs: 60_000, everyMs: 250 }
+/** The traffic goes on for so long after the last fault. */
 const QUIET_MS = 5000
 /** A bound on what hangs, not on what is slow: the backlog of the whole run may have to be worked off on a busy machine. */
-const DRAINED_WITHIN_MS = 180_000 + SECONDS * 4000
+const ALL_FINAL_WITHIN_MS = 180_000 + SECONDS * 4000
 
-const BLOWS = {
+const FAULTS = {
   'killed, started again': async (process: ProcessHandle) => {
     process.kill('SIGKILL')
     await process.exited()
@@ -76,11 +76,11 @@ const BLOWS = {
     await process.restart()
   },
 } as const
-type Blow = keyof typeof BLOWS
-const KINDS = Object.keys(BLOWS) as ReadonlyArray<Blow>
+type Fault = keyof typeof FAULTS
+const FAULT_KINDS = Object.keys(FAULTS) as ReadonlyArray<Fault>
 
-interface Struck {
-  readonly kind: Blow
+interface InjectedFault {
+  readonly kind: Fault
   readonly name: string
   readonly at: number
   /** When all were well again and the next thing could happen to any of them. */
@@ -104,17 +104,17 @@ const metricOf = async ({ name }: ProcessHandle, metric: string): Promise<number
 }
 
 /** Waits until each dispatcher has two of the six shards and hands over. */
-const untilWell = async (): Promise<void> => {
+const untilHealthy = async (): Promise<void> => {
   const handedOver = (dispatcher: ProcessHandle) =>
     metricOf(dispatcher, 'hub_dispatcher_handover_latency_seconds_count')
   await Promise.all(
     hub.dispatchers.map(async (dispatcher) => {
       await eventually(
         async () => (await metricOf(dispatcher, 'hub_dispatcher_open_shards')) === 2,
-        WELL_WITHIN,
+        HEALTHY_WITHIN,
       )
       const before = await handedOver(dispatcher)
-      await eventually(async () => (await handedOver(dispatcher)) > before, WELL_WITHIN)
+      await eventually(async () => (await handedOver(dispatcher)) > before, HEALTHY_WITHIN)
     }),
   )
 }
@@ -166,7 +166,7 @@ const sendWhile = async (hubClient: Client, isOver: () => boolean) => {
         for (const [i, result] of answer.body.results.entries()) {
           const id = result.message?.id ?? result.message_id
           if (id !== undefined) accepted.set(id, left[i]!)
-          else if (COME_AGAIN.has(result.error.code)) again.push(left[i]!)
+          else if (RETRYABLE.has(result.error.code)) again.push(left[i]!)
           else refused.add(result.error.code)
         }
         left = again
@@ -176,29 +176,29 @@ const sendWhile = async (hubClient: Client, isOver: () => boolean) => {
       }
       if (left.length > 0) {
         repeats++
-        await delay(REPEAT_AFTER_MS)
+        await delay(RETRY_AFTER_MS)
       }
     }
   }
-  const underWay = new Set<Promise<void>>()
+  const inFlight = new Set<Promise<void>>()
   const size = Math.max(1, Math.round((RATE * BATCH_EVERY_MS) / 1000))
   let due = performance.now()
   while (!isOver()) {
     const sent = sendBatch(Array.from({ length: size }, () => makeMessage(next++))).then(() => {
-      underWay.delete(sent)
+      inFlight.delete(sent)
     })
-    underWay.add(sent)
+    inFlight.add(sent)
     // What the hub does not carry is not sent later: the pace follows its answers.
-    if (underWay.size >= BATCHES) await Promise.race(underWay)
+    if (inFlight.size >= BATCHES) await Promise.race(inFlight)
     due = Math.max(due + BATCH_EVERY_MS, performance.now() - BATCH_EVERY_MS)
     await delay(Math.max(0, due - performance.now()))
   }
-  await Promise.all(underWay)
+  await Promise.all(inFlight)
   return { accepted, refused, repeats, sent: next }
 }
 
-/** The longest time in which a shard did not hand over, from a blow until all were well again, ms. */
-const longestSilence = (times: ReadonlyArray<number>, { at, until }: Struck): number => {
+/** The longest time in which a shard did not hand over, from a fault until all were well again, ms. */
+const longestGap = (times: ReadonlyArray<number>, { at, until }: InjectedFault): number => {
   let longest = 0
   let last = at
   for (const time of [...times.filter((time) => time > at && time < until), until]) {
@@ -214,7 +214,7 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
   it(
     'lose nothing, leave nothing behind, and hand nothing over twice',
     async () => {
-      const random = randomFrom(SEED)
+      const random = seededRandom(SEED)
       const { base_url, database_url, kafka, keys, operator_url } = hub.describe()
       expect(hub.dispatchers.map(({ name }) => name)).toEqual(['dispatcher', 'dispatcher-2', 'dispatcher-3'])
 
@@ -226,43 +226,43 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
 
       const begun = performance.now()
       const elapsed = (): number => performance.now() - begun
-      const struck: Array<Struck> = []
-      const strike = async (): Promise<void> => {
+      const injected: Array<InjectedFault> = []
+      const injectFaults = async (): Promise<void> => {
         // Every kind at least once, however slow the machine.
         for (let round = 0; round === 0 || elapsed() < SECONDS * 1000; round++) {
-          for (const kind of random.shuffled(KINDS)) {
+          for (const kind of random.shuffled(FAULT_KINDS)) {
             if (round > 0 && elapsed() > SECONDS * 1000) return
             const victim = hub.dispatchers[random.below(hub.dispatchers.length)]!
             const at = Date.now()
-            await BLOWS[kind](victim)
+            await FAULTS[kind](victim)
             // One at a time: the next comes when its time has come and the victim is well again.
-            await delay(Math.max(0, at + BLOW_EVERY_MS - Date.now()))
-            if (kind !== 'killed, away') await untilWell()
-            struck.push({ kind, name: victim.name, at, until: Date.now() })
+            await delay(Math.max(0, at + FAULT_EVERY_MS - Date.now()))
+            if (kind !== 'killed, away') await untilHealthy()
+            injected.push({ kind, name: victim.name, at, until: Date.now() })
             if (kind === 'killed, away') {
               await victim.restart()
-              await untilWell()
+              await untilHealthy()
             }
           }
         }
       }
       let isOver = false
-      const striking = untilWell()
-        .then(() => delay(BLOW_EVERY_MS))
-        .then(strike)
+      const injecting = untilHealthy()
+        .then(() => delay(FAULT_EVERY_MS))
+        .then(injectFaults)
         .then(() => delay(QUIET_MS))
         .finally(() => {
           isOver = true
         })
       const traffic = await sendWhile(client(base_url, keys.live), () => isOver)
-      await striking
+      await injecting
       const tookMs = elapsed()
       const { accepted } = traffic
       expect([...traffic.refused]).toEqual([])
       expect(accepted.size).toBe(traffic.sent)
 
       /** How often the operator got a message. */
-      const timesTaken = async (id: string): Promise<number> => {
+      const timesReceived = async (id: string): Promise<number> => {
         const { body, text } = accepted.get(id)!
         const found = await fetch(
           `${operator_url}/submissions?${new URLSearchParams({ to: body.to, text }).toString()}`,
@@ -283,12 +283,12 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
               SELECT id, status FROM read.messages WHERE NOT final LIMIT 1000`
             expect(open.filter(({ status }) => status !== 'sent')).toEqual([])
             const ids = open.map(({ id }) => encodeId('msg', id))
-            for (const id of ids) expect(await timesTaken(id), `${id} has been reported`).toBe(0)
+            for (const id of ids) expect(await timesReceived(id), `${id} has been reported`).toBe(0)
             return ids
           },
-          { withinMs: DRAINED_WITHIN_MS, everyMs: 2000 },
+          { withinMs: ALL_FINAL_WITHIN_MS, everyMs: 2000 },
         )
-        const drainedMs = elapsed() - tookMs
+        const allFinalMs = elapsed() - tookMs
 
         // None lost: each was delivered, or the operator never had it.
         const statuses = new Map(
@@ -299,7 +299,7 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
         )
         const expired = await sql<ReadonlyArray<{ id: string }>>`
           SELECT id FROM read.messages WHERE status = 'expired'`
-        for (const { id } of expired) expect(await timesTaken(encodeId('msg', id))).toBe(0)
+        for (const { id } of expired) expect(await timesReceived(encodeId('msg', id))).toBe(0)
         const late = statuses.get('expired: ttl_expired_before_submit') ?? 0
         expect((statuses.get('delivered') ?? 0) + (statuses.get('sent') ?? 0) + late).toBe(accepted.size)
         const twice = await sql`
@@ -308,35 +308,35 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
         expect(twice).toEqual([])
 
         // None handed over twice: by the log, and by the operator, which lived through it all.
-        const log = await readHandovers(kafka.brokers, DRAINED_WITHIN_MS)
-        expect(log.again).toEqual([])
-        const reachedNobody: Array<string> = []
+        const log = await readHandoverHistory(kafka.brokers, ALL_FINAL_WITHIN_MS)
+        expect(log.repeated).toEqual([])
+        const neverReceived: Array<string> = []
         for (const id of log.unknown) {
-          const times = await timesTaken(id)
+          const times = await timesReceived(id)
           expect(times, `${id} was handed over once at most`).toBeLessThanOrEqual(1)
-          if (times === 0) reachedNobody.push(id)
+          if (times === 0) neverReceived.push(id)
         }
-        expect(withoutReport.toSorted()).toEqual(reachedNobody.toSorted())
+        expect(withoutReport.toSorted()).toEqual(neverReceived.toSorted())
         const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
         expect(operator).toMatchObject({
-          references: accepted.size - reachedNobody.length - late,
+          references: accepted.size - neverReceived.length - late,
           repeated: 0,
           unfinished: 0,
         })
 
-        const lines = struck.map((blow) => {
-          const silences = [...log.claimTimes.values()]
-            .map((times) => longestSilence(times, blow))
+        const lines = injected.map((fault) => {
+          const gaps = [...log.claimTimes.values()]
+            .map((times) => longestGap(times, fault))
             .toSorted((one, other) => one - other)
-          return `  ${blow.name} ${blow.kind}: longest time without a hand-over, by shard: ${silences.map(inSeconds).join(', ')} s`
+          return `  ${fault.name} ${fault.kind}: longest time without a hand-over, by shard: ${gaps.map(inSeconds).join(', ')} s`
         })
         console.log(
           [
             `seed ${SEED}: ${accepted.size} messages in ${inSeconds(tookMs)} s (${Math.round((accepted.size / tookMs) * 1000)}/s), ` +
-              `${traffic.repeats} requests repeated, all at their end ${inSeconds(drainedMs)} s later: ` +
+              `${traffic.repeats} requests repeated, all at their end ${inSeconds(allFinalMs)} s later: ` +
               [...statuses].map(([status, count]) => `${count} ${status}`).join(', '),
-            `${struck.length} blows, ${log.fences} fences; hand-overs of unknown outcome ${log.unknown.size}, of them ` +
-              `${log.unknown.size - reachedNobody.length} had reached the operator and ${reachedNobody.length} had not; ` +
+            `${injected.length} blows, ${log.fences} fences; hand-overs of unknown outcome ${log.unknown.size}, of them ` +
+              `${log.unknown.size - neverReceived.length} had reached the operator and ${neverReceived.length} had not; ` +
               `${log.refused} claims ended without a hand-over, ${log.voidClaims} were void; handed over twice: 0`,
             ...lines,
           ].join('\n'),
@@ -345,6 +345,6 @@ describe(`three dispatchers under ${RATE} messages a second for ${SECONDS} s, on
         await sql.end()
       }
     },
-    SECONDS * 1000 + 2 * DRAINED_WITHIN_MS,
+    SECONDS * 1000 + 2 * ALL_FINAL_WITHIN_MS,
   )
 })

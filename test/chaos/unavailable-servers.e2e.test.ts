@@ -9,7 +9,7 @@ import { eventually } from '@hub/testkit'
 import { type ProcessHandle, type ServerName, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Answer, type Client, client, send, sendUntilAccepted } from '../support/client.ts'
-import { type Account, freshNumber, type Operator, operatorOf } from '../support/hub-admin.ts'
+import { type Account, freshNumber, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
 /** Every answer comes within so long. */
 const WITHIN_MS = 3000
@@ -17,19 +17,19 @@ const WITHIN_MS = 3000
 const RECOVERY = { withinMs: 60_000, everyMs: 200 } as const
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 let account: Account
 
 beforeAll(async () => {
   // An operator that recognises our reference, and counts how often each came.
   hub = await startHub({ liveOperator: 'http' })
-  operator = operatorOf(hub)
-  account = await operator.account()
+  admin = makeHubAdmin(hub)
+  account = await admin.createAccount()
   // What a cold hub answers is not the question here.
-  await recovered(account.live)
+  await untilRecovered(account.live)
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
@@ -47,10 +47,14 @@ const timed = async (request: Promise<Answer>): Promise<Timed> => {
 let refs = 0
 const newRef = (): string => `away-${(refs += 1)}`
 
-const otp = (as: Client, ref = newRef(), to = freshNumber(), headers: Record<string, string> = {}) =>
-  timed(as.post('/v1/messages', send('otp', to, ref), headers))
-const service = (as: Client, ref = newRef(), to = freshNumber(), headers: Record<string, string> = {}) =>
-  timed(as.post('/v1/messages', send('service', to, ref), headers))
+const otp = (apiClient: Client, ref = newRef(), to = freshNumber(), headers: Record<string, string> = {}) =>
+  timed(apiClient.post('/v1/messages', send('otp', to, ref), headers))
+const service = (
+  apiClient: Client,
+  ref = newRef(),
+  to = freshNumber(),
+  headers: Record<string, string> = {},
+) => timed(apiClient.post('/v1/messages', send('service', to, ref), headers))
 
 /** An answer of the contract, in time. */
 const expectAnswer = ({ answer, ms }: Timed, expected: number, code?: string): void => {
@@ -74,7 +78,7 @@ const childrenOf = (server: ProcessHandle): ReadonlyArray<number> => {
 }
 
 /** False: it has ended in this very moment. */
-const tell = (pid: number, signal: NodeJS.Signals): boolean => {
+const trySignal = (pid: number, signal: NodeJS.Signals): boolean => {
   try {
     return process.kill(pid, signal)
   } catch {
@@ -86,19 +90,19 @@ const tell = (pid: number, signal: NodeJS.Signals): boolean => {
  * Stops or continues a server with everything it has started, which is in sessions of its own. A stopped parent starts no more of
  * them.
  */
-const signalAll = (server: ProcessHandle, signal: 'SIGSTOP' | 'SIGCONT'): void => {
+const signalProcessTree = (server: ProcessHandle, signal: 'SIGSTOP' | 'SIGCONT'): void => {
   server.kill(signal)
-  for (const pid of childrenOf(server)) tell(pid, signal)
+  for (const pid of childrenOf(server)) trySignal(pid, signal)
 }
 
-/** A way to be away: how it begins and how it ends. */
-interface Way {
+/** A outage to be away: how it begins and how it ends. */
+interface Outage {
   readonly name: string
   readonly begin: (server: ProcessHandle) => Promise<void>
   readonly end: (server: ProcessHandle) => Promise<void>
 }
 
-const killed: Way = {
+const killed: Outage = {
   name: 'killed',
   begin: async (server) => {
     server.kill('SIGKILL')
@@ -107,32 +111,32 @@ const killed: Way = {
   end: (server) => server.restart(),
 }
 
-const hung: Way = {
+const hung: Outage = {
   name: 'hung',
-  begin: async (server) => signalAll(server, 'SIGSTOP'),
+  begin: async (server) => signalProcessTree(server, 'SIGSTOP'),
   end: async (server) => {
-    signalAll(server, 'SIGCONT')
+    signalProcessTree(server, 'SIGCONT')
     await server.waitReady()
   },
 }
 
 /** Awake for a tenth of the time only, in slices of a second: it answers, and later than anybody waits. */
-const slow = (): Way => {
+const slow = (): Outage => {
   let running: Promise<void> = Promise.resolve()
   let over = false
   return {
     name: 'slow',
     begin: async (server) => {
       over = false
-      signalAll(server, 'SIGSTOP')
+      signalProcessTree(server, 'SIGSTOP')
       running = (async () => {
         while (!over) {
           await delay(900)
-          signalAll(server, 'SIGCONT')
+          signalProcessTree(server, 'SIGCONT')
           await delay(100)
-          if (!over) signalAll(server, 'SIGSTOP')
+          if (!over) signalProcessTree(server, 'SIGSTOP')
         }
-        signalAll(server, 'SIGCONT')
+        signalProcessTree(server, 'SIGCONT')
       })()
     },
     end: async (server) => {
@@ -150,27 +154,27 @@ afterEach(async () => {
   ending = null
 })
 
-const during = async (server: ServerName, way: Way, use: () => Promise<void>): Promise<void> => {
+const duringOutage = async (server: ServerName, outage: Outage, use: () => Promise<void>): Promise<void> => {
   const handle = hub.server(server)
-  await way.begin(handle)
-  ending = () => way.end(handle)
+  await outage.begin(handle)
+  ending = () => outage.end(handle)
   await use()
-  await way.end(handle)
+  await outage.end(handle)
   ending = null
 }
 
 /** Until a code and a message are accepted again, without one failure between them. */
-const recovered = async (as: Client): Promise<void> => {
+const untilRecovered = async (apiClient: Client): Promise<void> => {
   await eventually(async () => {
-    expect((await otp(as)).answer.status).toBe(202)
-    expect((await service(as)).answer.status).toBe(202)
+    expect((await otp(apiClient)).answer.status).toBe(202)
+    expect((await service(apiClient)).answer.status).toBe(202)
     return true
   }, RECOVERY)
 }
 
-const delivered = (as: Client, id: string): Promise<unknown> =>
+const untilDelivered = (apiClient: Client, id: string): Promise<unknown> =>
   eventually(async () => {
-    const { body } = await as.get(`/v1/messages/${id}`)
+    const { body } = await apiClient.get(`/v1/messages/${id}`)
     expect(body.status).toBe('delivered')
     return true
   }, RECOVERY)
@@ -183,7 +187,7 @@ const timesHandedOver = async (id: string): Promise<number> => {
 describe('Kafka', () => {
   it.each([killed, hung])(
     '$name: otp is 503 provider_unavailable, service is 202 and goes out when Kafka is back, reads work',
-    async (way) => {
+    async (outage) => {
       const { live } = account
       const before = await service(live)
       expectAnswer(before, 202)
@@ -194,8 +198,8 @@ describe('Kafka', () => {
         send('otp', freshNumber(), newRef()),
         send('service', freshNumber(), newRef()),
       ]
-      const key = { 'idempotency-key': `kafka-${way.name}` }
-      await during('kafka', way, async () => {
+      const key = { 'idempotency-key': `kafka-${outage.name}` }
+      await duringOutage('kafka', outage, async () => {
         for (let index = 0; index < 3; index += 1) {
           expectAnswer(await otp(live), 503, 'provider_unavailable')
           const accepted = await service(live)
@@ -206,7 +210,7 @@ describe('Kafka', () => {
         expectAnswer(await otp(live, code.ref, code.to, key), 503, 'provider_unavailable')
         expectAnswer(await otp(live, code.ref, code.to, key), 503, 'provider_unavailable')
         const mixed = await timed(
-          live.post('/v1/messages/batch', { messages: batch }, { 'idempotency-key': `batch-${way.name}` }),
+          live.post('/v1/messages/batch', { messages: batch }, { 'idempotency-key': `batch-${outage.name}` }),
         )
         expectAnswer(mixed, 202)
         expect(mixed.answer.body.results.map((one: any) => one.error?.code ?? one.result)).toEqual([
@@ -221,21 +225,21 @@ describe('Kafka', () => {
         expectAnswer(await timed(live.get('/v1/events')), 200)
         expectAnswer(await timed(live.get('/v1/account')), 200)
       })
-      await recovered(live)
+      await untilRecovered(live)
       for (const id of ids) {
-        await delivered(live, id)
+        await untilDelivered(live, id)
         expect(await timesHandedOver(id)).toBe(1)
       }
       // A retry with the same key and client_ref accepts the code anew; its window was not spent.
       const retried = await otp(live, code.ref, code.to, key)
       expect([retried.answer.status, retried.answer.headers.get('idempotent-replayed')]).toEqual([202, null])
-      await delivered(live, retried.answer.body.id)
+      await untilDelivered(live, retried.answer.body.id)
       expect(await timesHandedOver(retried.answer.body.id)).toBe(1)
       // Repeating the batch accepts what was rejected, and the rest are duplicates.
       const again = await live.post(
         '/v1/messages/batch',
         { messages: batch },
-        { 'idempotency-key': `batch-${way.name}` },
+        { 'idempotency-key': `batch-${outage.name}` },
       )
       expect(again.body.results.map((one: any) => one.result)).toEqual(['duplicate', 'accepted', 'duplicate'])
     },
@@ -244,7 +248,7 @@ describe('Kafka', () => {
   it('slow: every answer is in time and of the contract, and nothing is sent twice', async () => {
     const { live } = account
     const ids: Array<string> = []
-    await during('kafka', slow(), async () => {
+    await duringOutage('kafka', slow(), async () => {
       for (let index = 0; index < 5; index += 1) {
         const code = await otp(live)
         expect(code.ms).toBeLessThan(WITHIN_MS)
@@ -255,9 +259,9 @@ describe('Kafka', () => {
         ids.push(message.answer.body.id)
       }
     })
-    await recovered(live)
+    await untilRecovered(live)
     for (const id of ids) {
-      await delivered(live, id)
+      await untilDelivered(live, id)
       expect(await timesHandedOver(id)).toBe(1)
     }
   })
@@ -266,7 +270,7 @@ describe('Kafka', () => {
     const { live } = account
     const api = hub.app('command-api')
     let id = ''
-    await during('kafka', hung, async () => {
+    await duringOutage('kafka', hung, async () => {
       const accepted = await service(live)
       expectAnswer(accepted, 202)
       id = accepted.answer.body.id
@@ -274,7 +278,7 @@ describe('Kafka', () => {
       await api.exited()
     })
     await api.restart()
-    await delivered(live, id)
+    await untilDelivered(live, id)
     expect(await timesHandedOver(id)).toBe(1)
   })
 })
@@ -282,11 +286,11 @@ describe('Kafka', () => {
 describe('PostgreSQL', () => {
   it.each([killed, hung])(
     '$name: 503 internal_error with retry_after; nothing half-done, nothing pinned to a key',
-    async (way) => {
+    async (outage) => {
       const { live } = account
       const one = { ref: newRef(), to: freshNumber() }
-      const key = { 'idempotency-key': `postgres-${way.name}` }
-      await during('postgres', way, async () => {
+      const key = { 'idempotency-key': `postgres-${outage.name}` }
+      await duringOutage('postgres', outage, async () => {
         expectAnswer(await service(live, one.ref, one.to, key), 503, 'internal_error')
         expectAnswer(await service(live, one.ref, one.to, key), 503, 'internal_error')
         expectAnswer(await otp(live), 503, 'internal_error')
@@ -304,14 +308,14 @@ describe('PostgreSQL', () => {
         )
         expectAnswer(await timed(live.get('/v1/events')), 503, 'internal_error')
       })
-      await recovered(live)
+      await untilRecovered(live)
       // The same key, the same reference, the same number: no window was spent, no answer was pinned.
       const retried = await eventually(async () => {
         const { answer } = await service(live, one.ref, one.to, key)
         expect(answer.status).toBe(202)
         return answer
       }, RECOVERY)
-      await delivered(live, retried.body.id)
+      await untilDelivered(live, retried.body.id)
       expect(await timesHandedOver(retried.body.id)).toBe(1)
     },
   )
@@ -320,7 +324,7 @@ describe('PostgreSQL', () => {
     const { live } = account
     const accepted = new Map<string, string>()
     const refused: Array<{ readonly ref: string; readonly to: string }> = []
-    await during('postgres', slow(), async () => {
+    await duringOutage('postgres', slow(), async () => {
       for (let index = 0; index < 5; index += 1) {
         const one = { ref: newRef(), to: freshNumber() }
         const result = await service(live, one.ref, one.to)
@@ -332,7 +336,7 @@ describe('PostgreSQL', () => {
         }
       }
     })
-    await recovered(live)
+    await untilRecovered(live)
     // A commit may have happened although it was told as failed: then the repeat is the same message.
     for (const { ref, to } of refused) {
       const { answer } = await service(live, ref, to)
@@ -340,7 +344,7 @@ describe('PostgreSQL', () => {
       accepted.set(ref, answer.body.id)
     }
     for (const id of accepted.values()) {
-      await delivered(live, id)
+      await untilDelivered(live, id)
       expect(await timesHandedOver(id)).toBe(1)
     }
   })
@@ -350,7 +354,7 @@ describe('PostgreSQL', () => {
 const crash = (server: ProcessHandle): boolean =>
   childrenOf(server)
     .toReversed()
-    .some((pid) => tell(pid, 'SIGKILL'))
+    .some((pid) => trySignal(pid, 'SIGKILL'))
 
 const CRASHED_SENDS = 600
 /** By progress: each crash meets a PostgreSQL that has come back from the last one. */
@@ -375,11 +379,11 @@ describe('PostgreSQL that crashes under load', () => {
         }
       }),
     )
-    await recovered(live)
+    await untilRecovered(live)
     expect(apps.map((app) => app.pid())).toEqual(before)
     expect(new Set(ids).size).toBe(CRASHED_SENDS)
     for (const id of ids) {
-      await delivered(live, id)
+      await untilDelivered(live, id)
       expect(await timesHandedOver(id)).toBe(1)
     }
     for (const app of apps) await app.waitReady()
@@ -390,22 +394,22 @@ describe('PostgreSQL that crashes under load', () => {
 describe('Redis', () => {
   it.each([killed, hung, slow()])(
     '$name: otp passes, service is recipient_flood_limited without retry_after, no rate headers, reads work',
-    async (way) => {
+    async (outage) => {
       const { live } = account
       const before = await service(live)
       expectAnswer(before, 202)
       const number = freshNumber()
       expectAnswer(await service(live, newRef(), number), 202)
-      await during('redis', way, async () => {
+      await duringOutage('redis', outage, async () => {
         // Redis says nothing of its own within the first look; what counts is what it does while it is away.
         await delay(300)
         for (let index = 0; index < 3; index += 1) {
           const code = await otp(live)
           expectAnswer(code, 202)
-          if (way.name !== 'slow') expect(code.answer.headers.get('x-ratelimit-limit')).toBeNull()
+          if (outage.name !== 'slow') expect(code.answer.headers.get('x-ratelimit-limit')).toBeNull()
           const message = await service(live)
           expect(message.ms).toBeLessThan(WITHIN_MS)
-          if (way.name !== 'slow' || message.answer.status !== 202) {
+          if (outage.name !== 'slow' || message.answer.status !== 202) {
             expectAnswer(message, 422, 'recipient_flood_limited')
             expect(message.answer.body.error.retry_after).toBeUndefined()
             expect(message.answer.headers.get('retry-after')).toBeNull()
@@ -415,7 +419,7 @@ describe('Redis', () => {
         expectAnswer(await timed(live.get(`/v1/messages/${before.answer.body.id}`)), 200)
         expectAnswer(await timed(live.get('/v1/events')), 200)
       })
-      await recovered(live)
+      await untilRecovered(live)
       // The windows are what they were: rebuilt from what was accepted, also where Redis came back empty.
       const again = await live.post('/v1/messages', send('service', number, newRef()))
       expect([again.status, again.body.error?.code, again.body.error?.window]).toEqual([
@@ -430,12 +434,12 @@ describe('Redis', () => {
     const { live } = account
     const wrong = client(hub.describe().base_url, `hub_test_${'0'.repeat(43)}`)
     try {
-      await operator.hub({ daily_limit: 1 })
+      await admin.setHubSettings({ daily_limit: 1 })
       await eventually(async () => {
         expect((await otp(live)).answer.status).toBe(429)
         return true
       }, RECOVERY)
-      await during('redis', killed, async () => {
+      await duringOutage('redis', killed, async () => {
         await eventually(async () => {
           expectAnswer(await otp(live), 202)
           return true
@@ -445,8 +449,8 @@ describe('Redis', () => {
         }
       })
     } finally {
-      await operator.hub({})
+      await admin.setHubSettings({})
     }
-    await recovered(live)
+    await untilRecovered(live)
   })
 })

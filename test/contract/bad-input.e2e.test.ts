@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, client, send } from '../support/client.ts'
-import { operatorOf } from '../support/hub-admin.ts'
+import { makeHubAdmin } from '../support/hub-admin.ts'
 
 let hub: TestHub
 let test: Client
@@ -180,15 +180,15 @@ describe('a request', () => {
   })
 
   it('that names another client address counts as from its own, where no proxy is configured', async () => {
-    const operator = operatorOf(hub)
+    const admin = makeHubAdmin(hub)
     try {
-      const key = await operator.key(await operator.account(), 'test', ['203.0.113.3/32'])
+      const key = await admin.issueKey(await admin.createAccount(), 'test', ['203.0.113.3/32'])
       const answer = await client(hub.describe().base_url, key, {
         headers: { 'x-forwarded-for': '203.0.113.3' },
       }).get('/v1/account')
       expect([answer.status, answer.body.error?.code]).toEqual([401, 'invalid_api_key'])
     } finally {
-      await operator.close()
+      await admin.close()
     }
   })
 

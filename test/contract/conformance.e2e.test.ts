@@ -12,27 +12,27 @@ import { reads } from './conformance/reads.ts'
 import { errors, order } from './conformance/refusals.ts'
 import { sandbox } from './conformance/sandbox.ts'
 import { texts } from './conformance/texts.ts'
-import { makeWorld, type World } from './conformance/fixture.ts'
+import { startFixture, type Fixture } from './conformance/fixture.ts'
 
-let current: World | undefined
-const world = (): World => {
+let current: Fixture | undefined
+const fixture = (): Fixture => {
   if (current === undefined) throw new Error('the hub has not been started')
   return current
 }
 
 beforeAll(async () => {
-  current = await makeWorld()
+  current = await startFixture()
 })
 afterAll(() => current?.stop())
 
-messages(world)
-batch(world)
-texts(world)
-access(world)
-idempotency(world)
-limits(world)
-reads(world)
-order(world)
-sandbox(world)
+messages(fixture)
+batch(fixture)
+texts(fixture)
+access(fixture)
+idempotency(fixture)
+limits(fixture)
+reads(fixture)
+order(fixture)
+sandbox(fixture)
 // Last: it looks back at what was answered before.
-errors(world)
+errors(fixture)

@@ -6,7 +6,7 @@ import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client, send } from '../support/client.ts'
-import { type Operator, operatorOf } from '../support/hub-admin.ts'
+import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 import { pythonTool, runTool } from '../support/external-tools.ts'
 
 const VERSION = '4.32.5'
@@ -17,14 +17,14 @@ const EXAMPLES = 150
 const WITHIN_MS = 400_000
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 
 beforeAll(async () => {
   hub = await startHub()
-  operator = operatorOf(hub)
+  admin = makeHubAdmin(hub)
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
@@ -39,27 +39,30 @@ describe('the description', () => {
         return
       }
       const { base_url } = hub.describe()
-      const account = await operator.account()
-      const as = client(base_url, account.keys.test)
+      const account = await admin.createAccount()
+      const apiClient = client(base_url, account.keys.test)
 
       // Real ids, so that reads find something.
-      const template = await as.post('/v1/templates', {
+      const template = await apiClient.post('/v1/templates', {
         name: 'fuzzed',
         class: 'service',
         sender: 'HUB',
         body: 'Hello',
       })
-      const sender = await as.post('/v1/senders', { name: 'FUZZ' })
-      const endpoint = await as.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/hook' })
-      const batch = await as.post('/v1/messages/batch', {
+      const sender = await apiClient.post('/v1/senders', { name: 'FUZZ' })
+      const endpoint = await apiClient.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/hook' })
+      const batch = await apiClient.post('/v1/messages/batch', {
         messages: [send('service', '+79000000001', 'fuzzed-1'), send('otp', '+79000000003', 'fuzzed-2')],
       })
       expect([template, sender, endpoint, batch].map(({ status }) => status)).toEqual([201, 201, 201, 202])
-      await eventually(async () => (await as.get(`/v1/batches/${batch.body.id}`)).body.closed === true, {
-        withinMs: 20_000,
-        everyMs: 100,
-      })
-      const [event] = (await as.get('/v1/events?limit=1')).body.data
+      await eventually(
+        async () => (await apiClient.get(`/v1/batches/${batch.body.id}`)).body.closed === true,
+        {
+          withinMs: 20_000,
+          everyMs: 100,
+        },
+      )
+      const [event] = (await apiClient.get('/v1/events?limit=1')).body.data
 
       const dir = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'fuzz-'))
       const of = (path: string, name: string, value: string): string =>

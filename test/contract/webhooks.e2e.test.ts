@@ -21,11 +21,11 @@ import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, send } from '../support/client.ts'
 import { type ClientPackage, installClient } from '../support/client-package.ts'
-import { freshNumber, operatorOf } from '../support/hub-admin.ts'
+import { freshNumber, makeHubAdmin } from '../support/hub-admin.ts'
 
 let hub: TestHub
 let receiver: TlsReceiver
-let operator: ReturnType<typeof operatorOf>
+let admin: ReturnType<typeof makeHubAdmin>
 let sql: ReturnType<typeof openDatabase>
 let library: ClientPackage
 const scope = Effect.runSync(Scope.make())
@@ -47,12 +47,12 @@ beforeAll(async () => {
   hub = await startHub({
     environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
   })
-  operator = operatorOf(hub)
+  admin = makeHubAdmin(hub)
   sql = openDatabase(hub.describe().database_url)
 })
 afterAll(async () => {
   await sql?.end()
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
   await Effect.runPromise(Scope.close(scope, Exit.void))
 })
@@ -63,10 +63,10 @@ let paths = 0
 /** A path that nobody has used. */
 const freshPath = (status = 204): string => `/answers-${status}/${++paths}`
 
-const remove = (as: Client, path: string) => as.request('DELETE', path)
+const remove = (apiClient: Client, path: string) => apiClient.request('DELETE', path)
 
-const subscribe = async (as: Client, path: string, body: object = {}) => {
-  const made = await as.post(ENDPOINTS, { url: receiver.url(path), ...body })
+const subscribe = async (apiClient: Client, path: string, body: object = {}) => {
+  const made = await apiClient.post(ENDPOINTS, { url: receiver.url(path), ...body })
   expect(made.status, made.text).toBe(201)
   return {
     id: made.body.id as string,
@@ -87,11 +87,11 @@ const signaturesOf = (request: Received): number =>
 
 /** Sends a message and waits for its last event to arrive at a path. */
 const deliver = async (
-  as: Client,
+  apiClient: Client,
   path: string,
   secret: string | ReadonlyArray<string>,
 ): Promise<Received> => {
-  const { body } = await as.post('/v1/messages', send('otp', freshNumber()))
+  const { body } = await apiClient.post('/v1/messages', send('otp', freshNumber()))
   return eventually(
     () =>
       requestsTo(path).find((request) =>
@@ -110,7 +110,7 @@ const nearlyDisable = (id: string) => sql`
 
 describe('Webhook subscription endpoints', () => {
   it('show the secret at creation and at each rotation, and never again', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const { at, id, secret } = await subscribe(test, freshPath())
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/u)
     const rotated = await test.request('POST', `${at}/rotate_secret`)
@@ -133,7 +133,7 @@ describe('Webhook subscription endpoints', () => {
   })
 
   it('are at most twenty for an account and mode; a deletion makes room', async () => {
-    const { live, test } = await operator.account()
+    const { live, test } = await admin.createAccount()
     const made: Array<Awaited<ReturnType<typeof subscribe>>> = []
     for (let n = 1; n <= 20; n++) made.push(await subscribe(test, freshPath()))
     const refused = await test.post(ENDPOINTS, { url: receiver.url('/') })
@@ -148,17 +148,17 @@ describe('Webhook subscription endpoints', () => {
   })
 
   it('of another account or mode answer as missing ones', async () => {
-    const { live, test } = await operator.account()
-    const stranger = await operator.account()
+    const { live, test } = await admin.createAccount()
+    const stranger = await admin.createAccount()
     const { at } = await subscribe(test, freshPath())
-    for (const as of [live, stranger.test]) {
+    for (const apiClient of [live, stranger.test]) {
       const answers = [
-        await as.get(at),
-        await as.get(`${at}/deliveries`),
-        await as.request('POST', `${at}/test`),
-        await as.request('POST', `${at}/enable`),
-        await as.request('POST', `${at}/rotate_secret`),
-        await remove(as, at),
+        await apiClient.get(at),
+        await apiClient.get(`${at}/deliveries`),
+        await apiClient.request('POST', `${at}/test`),
+        await apiClient.request('POST', `${at}/enable`),
+        await apiClient.request('POST', `${at}/rotate_secret`),
+        await remove(apiClient, at),
       ]
       expect(answers.map(({ body, status }) => [status, body.error?.code])).toEqual(
         answers.map(() => [404, 'not_found']),
@@ -168,7 +168,7 @@ describe('Webhook subscription endpoints', () => {
   })
 
   it('do a rotation and a trial once under one idempotency key', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const path = freshPath()
     const { at } = await subscribe(test, path)
     for (const action of ['rotate_secret', 'test']) {
@@ -192,7 +192,7 @@ describe('Webhook subscription endpoints', () => {
 
 describe('POST …/test', () => {
   it('delivers one webhook.test at once, whatever the types, outside of /v1/events, and answers with the attempt', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, id, secret } = await subscribe(test, path, { event_types: ['message.seen'] })
     const { body, status } = await test.request('POST', `${at}/test`)
@@ -225,7 +225,7 @@ describe('POST …/test', () => {
   })
 
   it('of a failing receiver answers with the failure, which counts for nothing', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const { at, id } = await subscribe(test, freshPath(503))
     await nearlyDisable(id)
     const { body, status } = await test.request('POST', `${at}/test`)
@@ -239,7 +239,7 @@ describe('POST …/test', () => {
   })
 
   it('works while the subscription is disabled', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, id, secret } = await subscribe(test, path)
     await sql`UPDATE webhooks.endpoints SET status = 'disabled_by_failures' WHERE id = ${decodeId('we', id)}`
@@ -250,7 +250,7 @@ describe('POST …/test', () => {
 
 describe('The delivery log', () => {
   it('has each attempt with its events', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, secret } = await subscribe(test, path)
     const request = await deliver(test, path, secret)
@@ -269,7 +269,7 @@ describe('The delivery log', () => {
   })
 
   it('says when a failed batch is tried again', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const { at } = await subscribe(test, freshPath(500), { event_types: ['message.accepted'] })
     await test.post('/v1/messages', send('otp', freshNumber()))
     const [line] = await eventually(async () => {
@@ -287,7 +287,7 @@ describe('The delivery log', () => {
 
 describe('A rotation', () => {
   it('has both secrets sign; a second one within the day keeps the newest two', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const path = freshPath()
     const { at, secret: first } = await subscribe(test, path)
     expect(signaturesOf(await deliver(test, path, first))).toBe(1)
@@ -305,7 +305,7 @@ describe('A rotation', () => {
 
 describe('A deletion', () => {
   it('ends deliveries, and takes what waited with it', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const [gone, stays] = [freshPath(500), freshPath()]
     const { at, id } = await subscribe(test, gone)
     const { secret } = await subscribe(test, stays)
@@ -328,7 +328,7 @@ describe('A deletion', () => {
 
 describe('Disabling and enabling', () => {
   it('tells the others and /v1/events, keeps the backlog, and delivers it in the same batches with the same ids', async () => {
-    const { test } = await operator.account()
+    const { test } = await admin.createAccount()
     const [broken, healthy] = [freshPath(500), freshPath()]
     const { at, id, secret } = await subscribe(test, broken)
     const other = await subscribe(test, healthy)

@@ -3,20 +3,20 @@ import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, send } from '../support/client.ts'
-import { type Operator, operatorOf } from '../support/hub-admin.ts'
+import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 let live: Client
 beforeAll(async () => {
   hub = await startHub()
-  operator = operatorOf(hub)
+  admin = makeHubAdmin(hub)
   live = (
-    await operator.account({ live: { flood_pause_seconds: 0, flood_per_hour: 1000, flood_per_day: 1000 } })
+    await admin.createAccount({ live: { flood_pause_seconds: 0, flood_per_hour: 1000, flood_per_day: 1000 } })
   ).live
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 

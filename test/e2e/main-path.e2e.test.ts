@@ -1,36 +1,21 @@
 /** A message travels the whole way: HTTP, Kafka, an operator, a report, PostgreSQL, a signed webhook, and every read. */
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import {
-  statusResponse,
-  eventually,
-  makeCertificateAuthority,
-  tlsReceiver,
-  type TlsReceiver,
-} from '@hub/testkit'
+import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
-import { Effect, Exit, Scope } from 'effect'
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allEvents, type Client, client, send } from '../support/client.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
 
 let hub: TestHub
-let receiver: TlsReceiver
+let receiver: WebhookReceiver
 let test: Client
 let live: Client
 let stranger: Client
-const scope = Effect.runSync(Scope.make())
 
 beforeAll(async () => {
-  const authority = await makeCertificateAuthority()
-  const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
-  writeFileSync(caFile, authority.pem)
-  receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(204) }), scope),
-  )
+  receiver = await startWebhookReceiver(204)
   hub = await startHub({
-    environment: { HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1', HUB_WEBHOOK_CA_FILE: caFile },
+    environment: receiver.environment,
     // The tests look more often than a client would.
     apiRps: 10_000,
   })
@@ -41,14 +26,14 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await hub?.stop()
-  await Effect.runPromise(Scope.close(scope, Exit.void))
+  await receiver?.close()
 })
 
 /** Waits until a message is final, 3 s at most, and answers it. */
-const untilFinal = (as: Client, id: string, withinMs = 3000) =>
+const untilFinal = (apiClient: Client, id: string, withinMs = 3000) =>
   eventually(
     async () => {
-      const { body } = await as.get(`/v1/messages/${id}`)
+      const { body } = await apiClient.get(`/v1/messages/${id}`)
       return body.final === true ? body : null
     },
     { withinMs },

@@ -1,7 +1,7 @@
 /** Alert rules, as Prometheus' own tool sees them. */
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { missing } from '../support/prometheus.ts'
+import { unavailableReason } from '../support/prometheus.ts'
 import { runTool } from '../support/external-tools.ts'
 
 const FOLDER = join(import.meta.dirname, '../../infra/observability')
@@ -9,7 +9,7 @@ const WITHIN = { withinMs: 60_000 } as const
 
 describe('the alert rules', () => {
   it('are well formed, fire when they should, and stay quiet when they should', async (context) => {
-    const reason = await missing('promtool')
+    const reason = await unavailableReason('promtool')
     if (reason !== null) {
       console.log(`The alert rules were not tried: ${reason}`)
       context.skip(reason)

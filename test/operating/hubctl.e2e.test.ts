@@ -47,8 +47,8 @@ const hubctl = async <A>(...words: ReadonlyArray<string>): Promise<A> => {
   return JSON.parse(ended.out) as A
 }
 
-const send = (as: Client, more: Readonly<Record<string, unknown>> = {}) =>
-  as.post('/v1/messages', {
+const send = (apiClient: Client, more: Readonly<Record<string, unknown>> = {}) =>
+  apiClient.post('/v1/messages', {
     to: '+79005550000',
     class: 'service',
     template: 'order_ready',
@@ -74,8 +74,8 @@ describe('hubctl', () => {
       hubctl<Issued>('keys', 'issue', account),
       hubctl<Issued>('keys', 'issue', account),
     ])
-    const as = client(base, issued.key)
-    const person = await send(as, { to: NUMBER })
+    const apiClient = client(base, issued.key)
+    const person = await send(apiClient, { to: NUMBER })
     assert.strictEqual(person.status, 202)
     assert.strictEqual((await send(client(base, doomed.key))).status, 202)
     await hubctl('keys', 'revoke', doomed.id, '--yes')
@@ -92,13 +92,13 @@ describe('hubctl', () => {
     const template = templates.find(({ name }) => name === 'order_ready')?.id ?? ''
     await hubctl('templates', 'decline', template, '--reason', 'It names no sender')
     await eventually(async () => {
-      const refused = await send(as)
+      const refused = await send(apiClient)
       assert.deepStrictEqual([refused.status, refused.body.error?.code], [422, 'template_declined'])
       return true
     }, WITHIN)
     await hubctl('templates', 'approve', template)
     await eventually(async () => {
-      const { body } = await as.get('/v1/events?type=template.declined&type=template.approved')
+      const { body } = await apiClient.get('/v1/events?type=template.declined&type=template.approved')
       assert.deepStrictEqual(
         (body.data as ReadonlyArray<{ readonly type: string }>).map(({ type }) => type),
         ['template.declined', 'template.approved'],
@@ -109,19 +109,19 @@ describe('hubctl', () => {
     // A stopped hub, and one that goes on.
     await hubctl('hub', 'stop', '--for', '30m', '--yes')
     await eventually(async () => {
-      const refused = await send(as)
+      const refused = await send(apiClient)
       assert.deepStrictEqual([refused.status, refused.body.error?.code], [429, 'hub_daily_limit_reached'])
       assert.isAbove(refused.body.error.retry_after, 60)
       return true
     }, WITHIN)
     await hubctl('hub', 'resume')
     await eventually(async () => {
-      assert.strictEqual((await send(as)).status, 202)
+      assert.strictEqual((await send(apiClient)).status, 202)
       return true
     }, WITHIN)
 
     // A person who wants to be forgotten.
-    const read = () => as.get(`/v1/messages/${person.body.id as string}`)
+    const read = () => apiClient.get(`/v1/messages/${person.body.id as string}`)
     await eventually(async () => {
       const { body } = await read()
       assert.deepInclude(body, { status: 'delivered', to: '+7900***4433' })

@@ -18,13 +18,18 @@ import {
   replayTopics,
   writeSealingKeys,
 } from '../support/backup.ts'
-import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
+import { checkReadModels, waitUntilIdle } from '../support/checker/checker.ts'
 import { allEvents, client, send, sendUntilAccepted } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
+import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { hubctl } from '../support/hubctl.ts'
-import { type Job, mixedJobs, nothingSent, sendJob } from '../support/mixed-workload.ts'
-import { type Operator, operatorOf } from '../support/hub-admin.ts'
-import { randomFrom } from '../support/seeded-random.ts'
+import {
+  type WorkloadRequest,
+  makeMixedWorkload,
+  emptyWorkloadResult,
+  sendRequest,
+} from '../support/mixed-workload.ts'
+import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
+import { seededRandom } from '../support/seeded-random.ts'
 
 const MESSAGES = 450
 const SEED = 20_261_121
@@ -38,9 +43,9 @@ const WITHIN_MS = 420_000
 const PROJECTED = /^hub\.(?:accepted\.(?:otp|service)|messages)\.v1$/u
 const MODES = ['test', 'live'] as const
 
-let hooks: Hooks
+let receiver: WebhookReceiver
 let lost: TestHub
-let operator: Operator
+let admin: HubAdmin
 let stack: TestStack | undefined
 let found: TestHub | undefined
 const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'backup-'))
@@ -48,24 +53,28 @@ const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'backup
 beforeAll(async () => {
   // PostgreSQL runs as another user where the tests run as root.
   chmodSync(folder, 0o755)
-  hooks = await receiveHooks()
-  lost = await startHub({ liveOperator: 'smpp', environment: hooks.environment })
-  operator = operatorOf(lost)
+  receiver = await startWebhookReceiver()
+  lost = await startHub({ liveOperator: 'smpp', environment: receiver.environment })
+  admin = makeHubAdmin(lost)
 })
 afterAll(async () => {
   await found?.stop()
   await stack?.stop()
-  await operator?.close()
+  await admin?.close()
   await lost?.stop()
-  await hooks?.close()
+  await receiver?.close()
   rmSync(folder, { recursive: true, force: true })
 })
 
-const sendAll = async (jobs: ReadonlyArray<Job>, sent: ReturnType<typeof nothingSent>): Promise<void> => {
+const sendAll = async (
+  requests: ReadonlyArray<WorkloadRequest>,
+  sent: ReturnType<typeof emptyWorkloadResult>,
+): Promise<void> => {
   let next = 0
   await Promise.all(
     Array.from({ length: AT_ONCE }, async () => {
-      for (let index = next++; index < jobs.length; index = next++) await sendJob(jobs[index]!, sent)
+      for (let index = next++; index < requests.length; index = next++)
+        await sendRequest(requests[index]!, sent)
     }),
   )
 }
@@ -77,51 +86,53 @@ describe('a hub that has lost its servers', () => {
     'comes back from a base backup and the topics, and the checker finds no difference',
     async () => {
       const noWindows = { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 }
-      const account = await operator.account({ live: { ...noWindows, spend_limit: `${MESSAGES * 100}.00` } })
+      const account = await admin.createAccount({
+        live: { ...noWindows, spend_limit: `${MESSAGES * 100}.00` },
+      })
       for (const mode of MODES) {
-        const { status } = await account[mode].post('/v1/webhook_endpoints', { url: hooks.url('/hook') })
+        const { status } = await account[mode].post('/v1/webhook_endpoints', { url: receiver.url('/hook') })
         expect(status).toBe(201)
       }
-      const jobs = mixedJobs({
-        random: randomFrom(SEED),
+      const requests = makeMixedWorkload({
+        random: seededRandom(SEED),
         accounts: [account],
         messages: MESSAGES,
         prefix: '+7914',
       })
-      const third = Math.ceil(jobs.length / 3)
-      const sent = nothingSent()
+      const third = Math.ceil(requests.length / 3)
+      const sent = emptyWorkloadResult()
 
       // The backup is taken in the midst of sends, and there are some behind it.
-      await sendAll(jobs.slice(0, third), sent)
+      await sendAll(requests.slice(0, third), sent)
       const backupBegan = Date.now()
       const copying = performance.now()
       await Promise.all([
-        sendAll(jobs.slice(third, 2 * third), sent),
+        sendAll(requests.slice(third, 2 * third), sent),
         backUpDatabase(lost.describe().database_url, join(folder, 'postgres')),
       ])
       const backupTook = inSeconds(copying)
       const inBackup = new Set(sent.accepted)
-      await sendAll(jobs.slice(2 * third), sent)
+      await sendAll(requests.slice(2 * third), sent)
       const behind = [...sent.accepted].filter((id) => !inBackup.has(id))
       expect(behind.length).toBeGreaterThan(MESSAGES / 10)
       // What only PostgreSQL knows and what comes behind the backup is lost: this account.
-      const late = await operator.account()
+      const late = await admin.createAccount()
 
       // What clients have seen of the journal.
       const ids = behind.map((id) => decodeId('msg', id)!)
       await eventually(async () => {
-        const [row] = await operator.sql<[{ known: number; waiting: number }]>`
+        const [row] = await admin.sql<[{ known: number; waiting: number }]>`
           SELECT count(*)::int AS known, count(*) FILTER (WHERE status = 'accepted' AND mode = 'live')::int AS waiting
             FROM read.messages WHERE account = ${account.uuid}`
         expect(row).toEqual({ known: sent.accepted.size, waiting: 0 })
         return true
       }, WITHIN)
       const seen = { test: await allEvents(account.test), live: await allEvents(account.live) }
-      const references = await operator.sql<
+      const references = await admin.sql<
         ReadonlyArray<{ id: string; client_ref: string; mode: 'live' | 'test' }>
       >`SELECT id, client_ref, mode FROM read.messages WHERE id = ANY (${ids}::uuid[]) AND client_ref IS NOT NULL LIMIT 20`
       await eventually(async () => {
-        const [row] = await operator.sql<[{ waiting: number }]>`
+        const [row] = await admin.sql<[{ waiting: number }]>`
           SELECT count(*)::int AS waiting FROM read.event_outbox`
         expect(row.waiting).toBe(0)
         return true
@@ -136,7 +147,7 @@ describe('a hub that has lost its servers', () => {
       const copies = await readTopicCopies(lost.describe().kafka.brokers)
       const keys = await readSealingKeys(lost.describe().database_url)
       const readingTook = inSeconds(reading)
-      await operator.close()
+      await admin.close()
       for (const name of ['postgres', 'kafka', 'redis'] as const) {
         lost.server(name).kill('SIGKILL')
         await lost.server(name).exited()
@@ -157,7 +168,7 @@ describe('a hub that has lost its servers', () => {
           takesOverFrom: lost,
           apps: ['projector'],
           liveOperator: 'smpp',
-          environment: hooks.environment,
+          environment: receiver.environment,
         })
         const records = [...copies].flatMap(([topic, all]) => (PROJECTED.test(topic) ? all : [])).length
         await eventually(async () => {
@@ -175,7 +186,7 @@ describe('a hub that has lost its servers', () => {
         ])
         await found.app('command-api').restart()
         // The open ones come to their end here.
-        await untilAtRest(found, { accepted: sent.accepted.size, swept: false, ...WITHIN })
+        await waitUntilIdle(found, { accepted: sent.accepted.size, awaitSeals: false, ...WITHIN })
         expect(ledger.references).toBeGreaterThanOrEqual(references.length)
         const restoringTook = inSeconds(restoring)
 
@@ -185,9 +196,12 @@ describe('a hub that has lost its servers', () => {
 
         // Clients go on where they were: the same events at the same places, and more behind them.
         const { base_url } = found.describe()
-        const as = { test: client(base_url, account.keys.test), live: client(base_url, account.keys.live) }
+        const apiClients = {
+          test: client(base_url, account.keys.test),
+          live: client(base_url, account.keys.live),
+        }
         for (const mode of MODES) {
-          const events = await allEvents(as[mode])
+          const events = await allEvents(apiClients[mode])
           expect(events.slice(0, seen[mode].length)).toEqual(seen[mode])
         }
         // What was spent is what was charged.
@@ -198,7 +212,10 @@ describe('a hub that has lost its servers', () => {
         expect([...spent]).toEqual([])
         // A reference that was used behind the backup is used.
         for (const { client_ref, id, mode } of references) {
-          const answer = await as[mode].post('/v1/messages', send('service', '+79149999999', client_ref))
+          const answer = await apiClients[mode].post(
+            '/v1/messages',
+            send('service', '+79149999999', client_ref),
+          )
           expect(answer.body).toMatchObject({ duplicate: true })
           expect(decodeId('msg', answer.body.id)).toBe(id)
         }
@@ -207,21 +224,25 @@ describe('a hub that has lost its servers', () => {
         // Sends go on, and their webhooks.
         const fresh = await Promise.all(
           MODES.map((mode, i) =>
-            sendUntilAccepted(as[mode], send('service', `+7914888888${i}`, 'behind the restore'), 60_000),
+            sendUntilAccepted(
+              apiClients[mode],
+              send('service', `+7914888888${i}`, 'behind the restore'),
+              60_000,
+            ),
           ),
         )
         await eventually(async () => {
           const told = new Set(
-            hooks.received.flatMap(({ body }) =>
+            receiver.received.flatMap(({ body }) =>
               (JSON.parse(body.toString('utf8')) as ReadonlyArray<any>).map(({ id }) => id as string),
             ),
           )
           for (const mode of MODES) {
-            const events = await allEvents(as[mode])
+            const events = await allEvents(apiClients[mode])
             expect(events.filter(({ id }) => !told.has(id)).map(({ id }) => id)).toEqual([])
           }
           for (const [i, { id }] of fresh.entries()) {
-            expect((await as[MODES[i]!].get(`/v1/messages/${id}`)).body.status).toBe('delivered')
+            expect((await apiClients[MODES[i]!].get(`/v1/messages/${id}`)).body.status).toBe('delivered')
           }
           return true
         }, WITHIN)

@@ -8,17 +8,17 @@ import { APPS } from '@hub/config'
 import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { percentile } from '../../benchmarks/numbers.ts'
-import { type Balancer, balancer } from '../support/load-balancer.ts'
+import { type LoadBalancer, startLoadBalancer } from '../support/load-balancer.ts'
 import { client } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
-import { expectTaken, expectWhole, startTraffic } from '../support/traffic.ts'
+import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
+import { expectFewRefusals, expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
 
 /** Sends a second: as in `npm test` what two busy cores carry. */
 const RATE = Number(process.env['HUB_ROLLING_RATE'] ?? 100)
 /** A process that is told to end says so for so long: some turns of a load balancer that asks five times a second. */
 const ANNOUNCED_MS = 1000
 /** This share of the sends may be refused for the moment on a machine that is short of processor time; on a quiet one none is. */
-const HICCUPS = 0.02
+const MAX_REFUSED_SHARE = 0.02
 /**
  * What is accepted between one restart and the next, so that each finds some behind it and some under way: of so many seconds. A rollout of the
  * manifests waits ten (`minReadySeconds`).
@@ -32,28 +32,28 @@ const WARM_UP = { perSecond: Math.min(RATE, 100), messages: 2 * RATE }
 /** A bound on what hangs: a machine with other work takes several times as long as a quiet one. */
 const WITHIN_MS = 420_000
 
-let hooks: Hooks
+let receiver: WebhookReceiver
 let hub: TestHub
-let front: Balancer
+let loadBalancer: LoadBalancer
 
 beforeAll(async () => {
-  hooks = await receiveHooks()
+  receiver = await startWebhookReceiver()
   hub = await startHub({
     apiRps: 100_000,
     secondCommandApi: true,
     liveOperator: 'smpp',
-    environment: { ...hooks.environment, HUB_SHUTDOWN_DELAY_MS: String(ANNOUNCED_MS) },
+    environment: { ...receiver.environment, HUB_SHUTDOWN_DELAY_MS: String(ANNOUNCED_MS) },
   })
   const { base_url, second_base_url } = hub.describe()
-  front = balancer([
+  loadBalancer = startLoadBalancer([
     { baseUrl: base_url, readyUrl: `http://127.0.0.1:${hub.ports.commandApiAdmin}/readyz` },
     { baseUrl: second_base_url!, readyUrl: `http://127.0.0.1:${hub.ports.secondCommandApiAdmin}/readyz` },
   ])
 })
 afterAll(async () => {
-  await front?.close()
+  await loadBalancer?.close()
   await hub?.stop()
-  await hooks?.close()
+  await receiver?.close()
 })
 
 describe(`a restart of every process under ${RATE} sends a second`, () => {
@@ -63,22 +63,22 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
       const { base_url, keys } = hub.describe()
       for (const mode of ['test', 'live'] as const) {
         const { status } = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
-          url: hooks.url('/hook'),
+          url: receiver.url('/hook'),
         })
         expect(status).toBe(201)
       }
       const earlier = startTraffic({
-        post: front.post,
+        post: loadBalancer.post,
         keys,
         perSecond: WARM_UP.perSecond,
         name: 'earlier',
         numbers: '+7913',
       })
-      await earlier.more(WARM_UP.messages)
+      await earlier.waitForAccepted(WARM_UP.messages)
       await earlier.stop()
       const began = performance.now()
       const traffic = startTraffic({
-        post: front.post,
+        post: loadBalancer.post,
         keys,
         perSecond: RATE,
         name: 'rolling',
@@ -86,7 +86,7 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
       })
       const lines: Array<string> = []
       const restart = async (process: ProcessHandle): Promise<void> => {
-        await traffic.more(BETWEEN)
+        await traffic.waitForAccepted(BETWEEN)
         const asked = performance.now()
         process.kill('SIGTERM')
         // By itself: nobody kills it here.
@@ -101,20 +101,20 @@ describe(`a restart of every process under ${RATE} sends a second`, () => {
         await restart(hub.app(name))
       }
       await restart(hub.secondCommandApi())
-      await traffic.more(BETWEEN)
+      await traffic.waitForAccepted(BETWEEN)
       await traffic.stop()
       const sent = performance.now()
 
-      expectTaken(traffic, HICCUPS)
-      const outcome = await expectWhole(hub, traffic, hooks)
-      const took = traffic.took.toSorted((a, b) => a - b)
+      expectFewRefusals(traffic, MAX_REFUSED_SHARE)
+      const outcome = await expectNothingLostOrRepeated(hub, traffic, receiver)
+      const took = traffic.latenciesMs.toSorted((a, b) => a - b)
       const tookAt = (share: number): string => `${percentile(took, share).toFixed(0)} ms`
       console.log(
         [
           `${outcome.messages} messages in ${((sent - began) / 1000).toFixed(1)} s, ${((outcome.messages * 1000) / (sent - began)).toFixed(0)} a second, ` +
             `accepted after ${tookAt(0.5)}, p99 ${tookAt(0.99)}, at most ${tookAt(1)}, all at their end ` +
-            `${((performance.now() - sent) / 1000).toFixed(1)} s later; ${front.retries()} requests sent again after a connection without ` +
-            `an answer, refused for the moment: ${JSON.stringify([...traffic.refusals])}; ${outcome.unknown} hand-overs of unknown outcome; ${hooks.received.length} webhook requests with ${outcome.events} events`,
+            `${((performance.now() - sent) / 1000).toFixed(1)} s later; ${loadBalancer.retries()} requests sent again after a connection without ` +
+            `an answer, refused for the moment: ${JSON.stringify([...traffic.refusals])}; ${outcome.unknown} hand-overs of unknown outcome; ${receiver.received.length} webhook requests with ${outcome.events} events`,
           ...lines,
         ].join('\n'),
       )

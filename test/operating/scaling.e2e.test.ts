@@ -9,8 +9,8 @@ import { type ConsumerApp, type AppProcess, startHub, type TestHub } from '../su
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { client } from '../support/client.ts'
 import { cpuMs } from '../support/cpu-time.ts'
-import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
-import { expectWhole, startTraffic } from '../support/traffic.ts'
+import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
+import { expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
 
 /** Sends a second: as in `npm test` what two busy cores carry with eleven processes of the hub on them. */
 const RATE = Number(process.env['HUB_SCALING_RATE'] ?? 60)
@@ -21,21 +21,21 @@ const CONSUMERS: ReadonlyArray<ConsumerApp> = ['dispatcher', 'projector', 'webho
 const PROCESSES = 3
 const PARTITIONS = 6
 /** A bound on what hangs: starts and rebalances of a busy machine. */
-const WELL_WITHIN = { withinMs: 60_000, everyMs: 200 }
+const SHARED_WITHIN = { withinMs: 60_000, everyMs: 200 }
 
 /** A bound on what hangs: a machine with other work takes several times as long as a quiet one. */
 const WITHIN_MS = 420_000
 
-let hooks: Hooks
+let receiver: WebhookReceiver
 let hub: TestHub
 
 beforeAll(async () => {
-  hooks = await receiveHooks()
-  hub = await startHub({ apiRps: 100_000, liveOperator: 'smpp', environment: hooks.environment })
+  receiver = await startWebhookReceiver()
+  hub = await startHub({ apiRps: 100_000, liveOperator: 'smpp', environment: receiver.environment })
 })
 afterAll(async () => {
   await hub?.stop()
-  await hooks?.close()
+  await receiver?.close()
 })
 
 /** A figure of a process, summed over its labels; 0 where it has none yet. */
@@ -63,7 +63,7 @@ const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppPr
         await eventually(async () => {
           expect(await metricOf(instance, owned)).toBe(PARTITIONS / instances.length)
           return true
-        }, WELL_WITHIN)
+        }, SHARED_WITHIN)
       }
       // Events of an account lie in one partition: not every fan-out has some to deliver.
       if (consumer === 'webhook-fanout') return
@@ -72,7 +72,7 @@ const untilShared = async (consumer: ConsumerApp, instances: ReadonlyArray<AppPr
           ? 'hub_dispatcher_handover_latency_seconds_count'
           : 'hub_projector_records_total'
       const before = await metricOf(instance, work)
-      await eventually(async () => (await metricOf(instance, work)) > before, WELL_WITHIN)
+      await eventually(async () => (await metricOf(instance, work)) > before, SHARED_WITHIN)
     }),
   )
 }
@@ -84,7 +84,7 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
       const { base_url, keys, metrics_urls } = hub.describe()
       for (const mode of ['test', 'live'] as const) {
         const { status } = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
-          url: hooks.url('/hook'),
+          url: receiver.url('/hook'),
         })
         expect(status).toBe(201)
       }
@@ -112,7 +112,7 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
         const cpu = () =>
           [...instances].map(([, all]) => running(all).reduce((sum, one) => sum + cpuMs(one.pid()), 0))
         const [before, from, began] = [cpu(), traffic.count(), performance.now()]
-        await traffic.more(MESSAGES)
+        await traffic.waitForAccepted(MESSAGES)
         const messages = traffic.count() - from
         const perSecond = (messages / (performance.now() - began)) * 1000
         const spent = cpu().map((ms, i) => `${CONSUMERS[i]} ${((ms - before[i]!) / messages).toFixed(2)}`)
@@ -135,7 +135,7 @@ describe(`1, 3 and 1 processes of each consumer under ${RATE} sends a second`, (
       await phase((all) => all.slice(-1))
       await traffic.stop()
 
-      const outcome = await expectWhole(hub, traffic, hooks)
+      const outcome = await expectNothingLostOrRepeated(hub, traffic, receiver)
       console.log(
         [
           // Six more processes that start on two cores take all of them for seconds: sends that come again then are no fault.

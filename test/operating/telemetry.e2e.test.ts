@@ -1,47 +1,31 @@
 /** What a hub shows of itself to those who run it: traces, and what dashboards and alerts are made of. */
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import {
-  statusResponse,
-  eventually,
-  makeCertificateAuthority,
-  tlsReceiver,
-  type TlsReceiver,
-} from '@hub/testkit'
+import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
-import { Effect, Exit, Scope } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dashboards } from '../../infra/observability/src/dashboards.ts'
 import { definedMetrics, seriesOf } from '../../infra/observability/src/metrics.ts'
 import { type Client, client, send } from '../support/client.ts'
-import { leaksIn, needlesOfNumber, needlesOfText } from '../support/secret-search.ts'
-import { missing, type Prometheus, startPrometheus } from '../support/prometheus.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts'
+import { findLeaks, needlesOfNumber, needlesOfText } from '../support/secret-search.ts'
+import { unavailableReason, type Prometheus, startPrometheus } from '../support/prometheus.ts'
 import { type CollectedSpan, type SpanCollector, startSpanCollector } from '../support/span-collector.ts'
 
 const PATIENTLY = { withinMs: 60_000, everyMs: 50 } as const
 
 let hub: TestHub
 let collector: SpanCollector
-let receiver: TlsReceiver
+let receiver: WebhookReceiver
 let test: Client
 /** Of the subscription to everything that happens here. */
 let secret: string
 const TOKEN = 'do-not-tell'
-const scope = Effect.runSync(Scope.make())
 
 beforeAll(async () => {
   collector = await startSpanCollector()
-  const authority = await makeCertificateAuthority()
-  const caFile = join(mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'ca-')), 'ca.pem')
-  writeFileSync(caFile, authority.pem)
-  receiver = await Effect.runPromise(
-    Scope.provide(tlsReceiver(await authority.issue(['127.0.0.1']), { respond: statusResponse(204) }), scope),
-  )
+  receiver = await startWebhookReceiver(204)
   hub = await startHub({
     environment: {
-      HUB_WEBHOOK_ALLOWED_HOSTS: '127.0.0.1',
-      HUB_WEBHOOK_CA_FILE: caFile,
+      ...receiver.environment,
       HUB_OTLP_URL: collector.url,
       // What is sampled here is what a caller asks for.
       HUB_TRACE_RATIO: '0',
@@ -57,7 +41,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await hub?.stop()
-  await Effect.runPromise(Scope.close(scope, Exit.void))
+  await receiver?.close()
   await collector?.stop()
 })
 
@@ -140,7 +124,7 @@ describe('a send whose caller traces it', () => {
       ...[CODE, hub.describe().keys.test, TOKEN, secret].flatMap(needlesOfText),
     ]
     expect(
-      leaksIn(
+      findLeaks(
         collector.bodies.map((bytes) => ({ where: 'spans', bytes })),
         needles,
       ),
@@ -181,7 +165,7 @@ describe('the metrics of a running hub', () => {
   })
 
   it('give every panel of every dashboard what it asks for', async (context) => {
-    const reason = await missing('prometheus')
+    const reason = await unavailableReason('prometheus')
     if (reason !== null) {
       console.log(`The dashboards were not asked: ${reason}`)
       context.skip(reason)

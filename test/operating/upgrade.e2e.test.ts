@@ -8,11 +8,11 @@ import { rmSync } from 'node:fs'
 import { openDatabase } from '@hub/testkit'
 import { startHub, startStack, type TestHub, type TestStack } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Balancer, balancer } from '../support/load-balancer.ts'
-import { checkOutBefore } from '../support/previous-version.ts'
+import { type LoadBalancer, startLoadBalancer } from '../support/load-balancer.ts'
+import { checkOutPreviousVersion } from '../support/previous-version.ts'
 import { client } from '../support/client.ts'
-import { type Hooks, receiveHooks } from '../support/webhook-receiver.ts'
-import { expectWhole, startTraffic } from '../support/traffic.ts'
+import { type WebhookReceiver, startWebhookReceiver } from '../support/webhook-receiver.ts'
+import { expectNothingLostOrRepeated, startTraffic } from '../support/traffic.ts'
 
 /** Sends a second, as two busy cores carry them with nine processes of the hub on them. */
 const RATE = Number(process.env['HUB_UPGRADE_RATE'] ?? 60)
@@ -24,13 +24,13 @@ const WITHIN_MS = 420_000
 /** In the order of docs/operating.md: who reads a topic knows a new schema before anybody writes by it. */
 const APPS = ['webhook-fanout', 'projector', 'dispatcher', 'command-api'] as const
 
-const before = await checkOutBefore()
+const previous = await checkOutPreviousVersion()
 
-let hooks: Hooks
+let receiver: WebhookReceiver
 let stack: TestStack
 let old: TestHub
 let next: TestHub | undefined
-let front: Balancer
+let loadBalancer: LoadBalancer
 
 const backendOf = (hub: TestHub) => ({
   baseUrl: hub.describe().base_url,
@@ -38,40 +38,40 @@ const backendOf = (hub: TestHub) => ({
 })
 
 beforeAll(async () => {
-  if ('missing' in before) return
-  hooks = await receiveHooks()
+  if ('missing' in previous) return
+  receiver = await startWebhookReceiver()
   stack = await startStack()
   old = await startHub({
     servers: stack,
-    sources: before.folder,
+    sources: previous.folder,
     apiRps: 100_000,
     liveOperator: 'smpp',
-    environment: hooks.environment,
+    environment: receiver.environment,
   })
-  front = balancer([backendOf(old)])
+  loadBalancer = startLoadBalancer([backendOf(old)])
 }, WITHIN_MS)
 afterAll(async () => {
-  await front?.close()
+  await loadBalancer?.close()
   await next?.stop()
   await old?.stop()
   await stack?.stop()
-  await hooks?.close()
-  if (!('missing' in before)) rmSync(before.folder, { recursive: true, force: true })
+  await receiver?.close()
+  if (!('missing' in previous)) rmSync(previous.folder, { recursive: true, force: true })
 })
 
 describe('an upgrade under load', () => {
   it(
     'from the version before loses nothing and repeats nothing',
     async (context) => {
-      if ('missing' in before) {
-        console.log(`Nothing was upgraded: ${before.missing}`)
-        context.skip(before.missing)
+      if ('missing' in previous) {
+        console.log(`Nothing was upgraded: ${previous.missing}`)
+        context.skip(previous.missing)
         return
       }
       const { base_url, database_url, keys } = old.describe()
       for (const mode of ['test', 'live'] as const) {
         const { status } = await client(base_url, keys[mode]).post('/v1/webhook_endpoints', {
-          url: hooks.url('/hook'),
+          url: receiver.url('/hook'),
         })
         expect(status).toBe(201)
       }
@@ -83,13 +83,13 @@ describe('an upgrade under load', () => {
       try {
         const known = await migrations()
         const traffic = startTraffic({
-          post: front.post,
+          post: loadBalancer.post,
           keys,
           perSecond: RATE,
           name: 'upgrade',
           numbers: '+7915',
         })
-        await traffic.more(MESSAGES)
+        await traffic.waitForAccepted(MESSAGES)
 
         // The migrations and topics of this version; the old apps go on.
         next = await startHub({
@@ -97,26 +97,26 @@ describe('an upgrade under load', () => {
           takesOverFrom: old,
           apps: [],
           liveOperator: 'smpp',
-          environment: hooks.environment,
+          environment: receiver.environment,
         })
         const applied = (await migrations()).filter((name) => !known.includes(name))
         const ends: Array<string> = []
         for (const name of APPS) {
           await next.app(name).restart()
-          if (name === 'command-api') front.add(backendOf(next))
+          if (name === 'command-api') loadBalancer.add(backendOf(next))
           // Both at work.
-          await traffic.more(MESSAGES)
+          await traffic.waitForAccepted(MESSAGES)
           const asked = performance.now()
           old.app(name).kill('SIGTERM')
           expect(await old.app(name).exited(), name).toEqual({ code: 0, signal: null })
           ends.push(`${name} ${Math.round(performance.now() - asked)} ms`)
         }
-        await traffic.more(MESSAGES)
+        await traffic.waitForAccepted(MESSAGES)
         await traffic.stop()
 
-        const outcome = await expectWhole(next, traffic, hooks)
+        const outcome = await expectNothingLostOrRepeated(next, traffic, receiver)
         console.log(
-          `from ${before.revision.slice(0, 12)}: ${applied.length} migrations (${applied.join(', ')}); ` +
+          `from ${previous.revision.slice(0, 12)}: ${applied.length} migrations (${applied.join(', ')}); ` +
             `${outcome.messages} messages, ${outcome.events} events, ${outcome.unknown} hand-overs of unknown outcome; ` +
             `refused for the moment: ${JSON.stringify([...traffic.refusals])}; the old ones ended: ${ends.join(', ')}`,
         )

@@ -7,11 +7,11 @@ import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { beforeAll, describe, expect, it, type TestContext } from 'vitest'
 import { type Program, startProgram } from '../support/program.ts'
-import { bindTo, submissionTo, untilBound } from '../support/smpp-operator.ts'
+import { bindSmppOperator, makeSubmission, untilBound } from '../support/smpp-operator.ts'
 import { pythonTool } from '../support/external-tools.ts'
 
 const VERSION = '1.5.0'
-const CENTRE = join(import.meta.dirname, 'faulty_smsc.py')
+const SMSC_PROGRAM = join(import.meta.dirname, 'faulty_smsc.py')
 
 /** What the last two digits of a number do; `faulty_smsc.py` lists them. */
 const FAULTS = {
@@ -40,41 +40,42 @@ beforeAll(async () => {
   tool = await pythonTool('smpp34', VERSION)
 }, 200_000)
 
-interface Centre {
+interface Smsc {
   readonly program: Program
   /** What it has seen, in order. */
-  readonly seen: () => ReadonlyArray<Readonly<Record<string, unknown>>>
-  /** How often a number came, as far as the centre has told. */
-  readonly times: (number: string) => number
+  readonly events: () => ReadonlyArray<Readonly<Record<string, unknown>>>
+  /** How often a number came, as far as the smsc has told. */
+  readonly submissionCount: (number: string) => number
   /** Waits until a number has come so often at least, and answers how often it did: what it says may be behind what it does. */
-  readonly came: (number: string, atLeast: number) => Effect.Effect<number>
+  readonly waitForSubmissions: (number: string, atLeast: number) => Effect.Effect<number>
 }
 
-const startCentre = (folder: string, port: number): Effect.Effect<Centre, never, Scope.Scope> =>
+const startSmsc = (folder: string, port: number): Effect.Effect<Smsc, never, Scope.Scope> =>
   Effect.gen(function* () {
     const program = yield* Effect.acquireRelease(
-      Effect.sync(() => startProgram(join(folder, 'bin/python'), [CENTRE, String(port)])),
+      Effect.sync(() => startProgram(join(folder, 'bin/python'), [SMSC_PROGRAM, String(port)])),
       ({ stop }) => Effect.promise(stop),
     )
-    const seen = () =>
+    const events = () =>
       program.lines.flatMap((line) =>
         line.startsWith('{') ? [JSON.parse(line) as Record<string, unknown>] : [],
       )
-    const times = (number: string) => seen().filter(({ submitted }) => submitted === number.slice(1)).length
+    const submissionCount = (number: string) =>
+      events().filter(({ submitted }) => submitted === number.slice(1)).length
     return {
       program,
-      seen,
-      times,
-      came: (number, atLeast) =>
+      events,
+      submissionCount,
+      waitForSubmissions: (number, atLeast) =>
         Effect.promise(async () => {
-          await eventually(() => times(number) >= atLeast, WITHIN)
-          return times(number)
+          await eventually(() => submissionCount(number) >= atLeast, WITHIN)
+          return submissionCount(number)
         }),
     }
   })
 
 /** Submits and comes again while it is refused, as the dispatcher does. */
-const untilTaken = (
+const submitUntilNotRefused = (
   operator: SmppOperator,
   submission: Submission,
 ): Effect.Effect<{ readonly outcome: SubmitOutcome; readonly refusals: number }> =>
@@ -92,24 +93,24 @@ const idsOf = (outcome: SubmitOutcome | undefined): ReadonlyArray<string> => {
   return outcome.operatorIds
 }
 
-interface World {
+interface Scenario {
   readonly port: number
-  readonly centre: Centre
+  readonly smsc: Smsc
   readonly operator: SmppOperator
   readonly reportsOn: (ids: ReadonlyArray<string>) => ReadonlyArray<string>
   /** Waits until so many reports have come on these ids. */
-  readonly reported: (ids: ReadonlyArray<string>, count: number) => Effect.Effect<void>
+  readonly waitForReports: (ids: ReadonlyArray<string>, count: number) => Effect.Effect<void>
   readonly folder: string
 }
 
-/** Runs a test with a centre and an operator of its own; skips it where there is no such centre to be had. */
-const scenario = (
+/** Runs a test with a smsc and an operator of its own; skips it where there is no such smsc to be had. */
+const runScenario = (
   context: TestContext,
   settings: Partial<SmppSettings>,
-  test: (world: World) => Effect.Effect<void, never, Scope.Scope>,
+  run: (scenario: Scenario) => Effect.Effect<void, never, Scope.Scope>,
 ): Promise<void> => {
   if ('missing' in tool) {
-    console.log(`The centre was not run: ${tool.missing}`)
+    console.log(`The smsc was not run: ${tool.missing}`)
     context.skip(tool.missing)
     return Promise.resolve()
   }
@@ -117,8 +118,8 @@ const scenario = (
   return Effect.runPromise(
     Effect.gen(function* () {
       const port = yield* Effect.promise(freePortBase)
-      const centre = yield* startCentre(folder, port)
-      const { operator, reports } = yield* bindTo(port, 'hub', 'secret', {
+      const smsc = yield* startSmsc(folder, port)
+      const { operator, reports } = yield* bindSmppOperator(port, 'hub', 'secret', {
         binds: 1,
         idFormat: 'hexadecimal_answer',
         ...settings,
@@ -127,12 +128,12 @@ const scenario = (
         reports.flatMap(({ operatorId, outcome, to }) =>
           ids.includes(operatorId) ? [`${operatorId} ${to} ${outcome}`] : [],
         )
-      yield* test({
+      yield* run({
         port,
-        centre,
+        smsc,
         operator,
         reportsOn,
-        reported: (ids, count) =>
+        waitForReports: (ids, count) =>
           Effect.promise(async () => {
             await eventually(() => reportsOn(ids).length >= count, WITHIN)
           }),
@@ -144,62 +145,62 @@ const scenario = (
 
 describe('a centre that makes faults', () => {
   it('has ids of 64 bits, in hexadecimal and then in decimal: they are the same', (context) =>
-    scenario(context, {}, ({ operator, reported, reportsOn }) =>
+    runScenario(context, {}, ({ operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('none')
-        const [outcome] = yield* operator.submit([submissionTo(to)], () => true)
+        const [outcome] = yield* operator.submit([makeSubmission(to)], () => true)
         const ids = idsOf(outcome)
         expect(BigInt(ids[0] ?? 0)).toBeGreaterThan(2n ** 63n)
-        yield* reported(ids, 1)
+        yield* waitForReports(ids, 1)
         expect(reportsOn(ids)).toEqual([`${ids[0]} ${to} delivered`])
       }),
     ))
 
   for (const fault of ['throttled', 'full'] as const) {
     it(`is ${fault} for a while: it takes the message later, once`, (context) =>
-      scenario(context, {}, ({ centre, operator, reported, reportsOn }) =>
+      runScenario(context, {}, ({ smsc, operator, reportsOn, waitForReports }) =>
         Effect.gen(function* () {
           const to = numberWith(fault)
-          const { outcome, refusals } = yield* untilTaken(operator, submissionTo(to))
+          const { outcome, refusals } = yield* submitUntilNotRefused(operator, makeSubmission(to))
           const ids = idsOf(outcome)
           expect(refusals).toBe(fault === 'throttled' ? 2 : 1)
-          expect(yield* centre.came(to, refusals + 1)).toBe(refusals + 1)
-          yield* reported(ids, 1)
+          expect(yield* smsc.waitForSubmissions(to, refusals + 1)).toBe(refusals + 1)
+          yield* waitForReports(ids, 1)
           expect(reportsOn(ids)).toEqual([`${ids[0]} ${to} delivered`])
         }),
       ))
   }
 
   it('throttles parts of a message: those come again, the others do not', (context) =>
-    scenario(context, {}, ({ centre, operator, reported, reportsOn }) =>
+    runScenario(context, {}, ({ smsc, operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('throttled')
-        const long = submissionTo(to, { text: 'a'.repeat(400), parts: 3 })
-        const { outcome } = yield* untilTaken(operator, long)
+        const long = makeSubmission(to, { text: 'a'.repeat(400), parts: 3 })
+        const { outcome } = yield* submitUntilNotRefused(operator, long)
         const ids = idsOf(outcome)
         expect(new Set(ids).size).toBe(3)
         // Three parts, and the two that were refused.
-        expect(yield* centre.came(to, 5)).toBe(5)
-        yield* reported(ids, 3)
+        expect(yield* smsc.waitForSubmissions(to, 5)).toBe(5)
+        yield* waitForReports(ids, 3)
         expect(reportsOn(ids).toSorted()).toEqual(ids.map((id) => `${id} ${to} delivered`).toSorted())
       }),
     ))
 
   it('refuses for good: the message is rejected, and does not come again', (context) =>
-    scenario(context, {}, ({ centre, operator }) =>
+    runScenario(context, {}, ({ smsc, operator }) =>
       Effect.gen(function* () {
         const to = numberWith('refused')
-        const outcomes = yield* operator.submit([submissionTo(to)], () => true)
+        const outcomes = yield* operator.submit([makeSubmission(to)], () => true)
         expect(outcomes).toEqual([{ type: 'rejected', reason: 'operator_rejected' }])
-        expect(yield* centre.came(to, 1)).toBe(1)
+        expect(yield* smsc.waitForSubmissions(to, 1)).toBe(1)
       }),
     ))
 
   it('reports before it answers: the report has the id of the answer', (context) =>
-    scenario(context, {}, ({ operator, reportsOn }) =>
+    runScenario(context, {}, ({ operator, reportsOn }) =>
       Effect.gen(function* () {
         const to = numberWith('early')
-        const [outcome] = yield* operator.submit([submissionTo(to)], () => true)
+        const [outcome] = yield* operator.submit([makeSubmission(to)], () => true)
         const ids = idsOf(outcome)
         // It answered only when its report had been acknowledged.
         expect(reportsOn(ids)).toEqual([`${ids[0]} ${to} delivered`])
@@ -207,34 +208,34 @@ describe('a centre that makes faults', () => {
     ))
 
   it('reports on half of the parts: there is a report for each of those', (context) =>
-    scenario(context, {}, ({ operator, reported, reportsOn }) =>
+    runScenario(context, {}, ({ operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('half')
-        const long = submissionTo(to, { text: 'a'.repeat(600), parts: 4 })
+        const long = makeSubmission(to, { text: 'a'.repeat(600), parts: 4 })
         const [outcome] = yield* operator.submit([long], () => true)
         const ids = idsOf(outcome)
         expect(new Set(ids).size).toBe(4)
-        yield* reported(ids, 2)
+        yield* waitForReports(ids, 2)
         // Reports come in the order of the submissions: with this one, all of before are there.
         const after = numberWith('none')
-        const [last] = yield* operator.submit([submissionTo(after)], () => true)
-        yield* reported(idsOf(last), 1)
+        const [last] = yield* operator.submit([makeSubmission(after)], () => true)
+        yield* waitForReports(idsOf(last), 1)
         expect(new Set(reportsOn(ids)).size).toBe(2)
         expect(reportsOn(ids)).toHaveLength(2)
       }),
     ))
 
   it('repeats a report: it is told each time, and acknowledged', (context) =>
-    scenario(context, {}, ({ centre, operator, reported, reportsOn }) =>
+    runScenario(context, {}, ({ smsc, operator, reportsOn, waitForReports }) =>
       Effect.gen(function* () {
         const to = numberWith('repeated')
-        const [outcome] = yield* operator.submit([submissionTo(to)], () => true)
+        const [outcome] = yield* operator.submit([makeSubmission(to)], () => true)
         const ids = idsOf(outcome)
-        yield* reported(ids, 3)
+        yield* waitForReports(ids, 3)
         expect(new Set(reportsOn(ids))).toEqual(new Set([`${ids[0]} ${to} delivered`]))
         yield* Effect.promise(async () => {
           await eventually(() => {
-            const told = centre.seen().filter(({ reported: whom }) => whom === to.slice(1))
+            const told = smsc.events().filter(({ reported: whom }) => whom === to.slice(1))
             expect(told.map(({ status }) => status)).toEqual([0, 0, 0])
             return true
           }, WITHIN)
@@ -243,53 +244,53 @@ describe('a centre that makes faults', () => {
     ))
 
   it('does not answer: the outcome is unknown, the bind lives on, and nothing comes again', (context) =>
-    scenario(context, { responseDeadlineMs: 4000 }, ({ centre, operator }) =>
+    runScenario(context, { responseDeadlineMs: 4000 }, ({ smsc, operator }) =>
       Effect.gen(function* () {
         const silent = numberWith('silent')
         const outcomes = yield* Effect.all(
           [silent, numberWith('none'), numberWith('unreported')].map((to) =>
             Effect.map(
-              operator.submit([submissionTo(to)], () => true),
+              operator.submit([makeSubmission(to)], () => true),
               ([outcome]) => outcome?.type,
             ),
           ),
           { concurrency: 'unbounded' },
         )
         expect(outcomes).toEqual(['unknown', 'accepted', 'accepted'])
-        const [later] = yield* operator.submit([submissionTo(numberWith('none'))], () => true)
+        const [later] = yield* operator.submit([makeSubmission(numberWith('none'))], () => true)
         expect(later?.type).toBe('accepted')
-        expect(yield* centre.came(silent, 1)).toBe(1)
-        expect(centre.seen().filter(({ bound }) => bound !== undefined)).toHaveLength(1)
+        expect(yield* smsc.waitForSubmissions(silent, 1)).toBe(1)
+        expect(smsc.events().filter(({ bound }) => bound !== undefined)).toHaveLength(1)
       }),
     ))
 
   it('resets in the middle of the window: what was written is unknown, the rest is refused, and nothing comes twice', (context) =>
-    scenario(context, { window: 15, holdMs: 200 }, ({ centre, folder, operator, port }) =>
+    runScenario(context, { window: 15, holdMs: 200 }, ({ smsc, folder, operator, port }) =>
       Effect.gen(function* () {
         const doomed = Array.from({ length: 10 }, () => numberWith('reset'))
         const others = Array.from({ length: 20 }, () => numberWith('none'))
         const all = [...doomed, ...others]
         const outcomes = yield* operator.submit(
-          all.map((to) => submissionTo(to)),
+          all.map((to) => makeSubmission(to)),
           () => true,
         )
-        yield* Effect.promise(() => centre.program.ended)
+        yield* Effect.promise(() => smsc.program.ended)
         const numbersWith = (type: SubmitOutcome['type']) =>
           all.filter((_to, i) => outcomes[i]?.type === type)
         expect(numbersWith('unknown')).toEqual(expect.arrayContaining(doomed))
         const refused = numbersWith('refused')
         expect(refused.length).toBeGreaterThan(0)
-        expect(refused.filter((to) => centre.times(to) > 0)).toEqual([])
+        expect(refused.filter((to) => smsc.submissionCount(to) > 0)).toEqual([])
 
-        const second = yield* startCentre(folder, port)
+        const second = yield* startSmsc(folder, port)
         yield* untilBound(operator)
         const again = yield* Effect.all(
-          refused.map((to) => untilTaken(operator, submissionTo(to))),
+          refused.map((to) => submitUntilNotRefused(operator, makeSubmission(to))),
           { concurrency: 'unbounded' },
         )
         expect(new Set(again.map(({ outcome }) => outcome.type))).toEqual(new Set(['accepted']))
-        yield* Effect.forEach(refused, (to) => second.came(to, 1))
-        expect(all.filter((to) => centre.times(to) + second.times(to) > 1)).toEqual([])
+        yield* Effect.forEach(refused, (to) => second.waitForSubmissions(to, 1))
+        expect(all.filter((to) => smsc.submissionCount(to) + second.submissionCount(to) > 1)).toEqual([])
       }),
     ))
 })

@@ -9,12 +9,12 @@ import { eventually } from '@hub/testkit'
 import { Effect, type Scope } from 'effect'
 import { describe, expect, it } from 'vitest'
 import { type Program, startProgram } from '../support/program.ts'
-import { bindTo, submissionTo } from '../support/smpp-operator.ts'
+import { bindSmppOperator, makeSubmission } from '../support/smpp-operator.ts'
 
 const FOLDER = join(import.meta.dirname, 'jsmpp')
 const MESSAGES = 5000
 /** A centre reports a hundred messages a second at most: two of them take half the time. */
-const CENTRES = 2
+const SIMULATORS = 2
 /** Messages in one submission, as the dispatcher makes them when there is much to do. */
 const BATCH = 200
 /** Every report takes a second, and a hundred come at once: what is above half a minute is a busy machine. */
@@ -45,7 +45,7 @@ const classPath = async (): Promise<
   }
 }
 
-const startCentre = (java: string, path: string, port: number): Effect.Effect<Program, never, Scope.Scope> =>
+const startSmsc = (java: string, path: string, port: number): Effect.Effect<Program, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() =>
       startProgram(java, [
@@ -60,30 +60,30 @@ const startCentre = (java: string, path: string, port: number): Effect.Effect<Pr
     ({ stop }) => Effect.promise(stop),
   )
 
-/** Sends messages through one centre, and checks what it reports of them. Answers how many were taken. */
-const through = (java: string, path: string, numbers: ReadonlyArray<string>) =>
+/** Sends messages through one smsc, and checks what it reports of them. Answers how many were taken. */
+const sendThroughSimulator = (java: string, path: string, numbers: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const port = yield* Effect.promise(freePortBase)
-    const centre = yield* startCentre(java, path, port)
-    const { inbound, operator, reports } = yield* bindTo(port, 'j', 'jpwd', {
+    const smsc = yield* startSmsc(java, path, port)
+    const { inbound, operator, reports } = yield* bindSmppOperator(port, 'j', 'jpwd', {
       idFormat: 'hexadecimal_answer',
     })
     /** Numbers by the id that the message got. Ids are random, and two may well be the same. */
     const submitted = new Map<string, Array<string>>()
-    let waiting: Array<Submission> = numbers.map((to) => submissionTo(to))
+    let waiting: Array<Submission> = numbers.map((to) => makeSubmission(to))
     while (waiting.length > 0) {
       const batch = waiting.slice(0, BATCH)
       waiting = waiting.slice(BATCH)
       const outcomes = yield* operator.submit(batch, () => true)
       for (const [i, outcome] of outcomes.entries()) {
         const submission = batch[i]!
-        // A full queue of the centre: the dispatcher would come again, too.
+        // A full queue of the smsc: the dispatcher would come again, too.
         if (outcome.type === 'refused') waiting.push(submission)
         else if (outcome.type === 'accepted') {
           expect(outcome.operatorIds).toHaveLength(1)
           const id = outcome.operatorIds[0]!
           submitted.set(id, [...(submitted.get(id) ?? []), submission.to])
-        } else expect.fail(`${outcome.type}\n${centre.lines.slice(-10).join('\n')}`)
+        } else expect.fail(`${outcome.type}\n${smsc.lines.slice(-10).join('\n')}`)
       }
     }
     yield* Effect.promise(() =>
@@ -113,13 +113,13 @@ describe('the simulator of jsmpp', () => {
         return
       }
       const numbers = Array.from({ length: MESSAGES }, (_, i) => `+7900${String(i).padStart(7, '0')}`)
-      const shares = Array.from({ length: CENTRES }, (_, centre) =>
-        numbers.filter((_number, i) => i % CENTRES === centre),
+      const shares = Array.from({ length: SIMULATORS }, (_, smsc) =>
+        numbers.filter((_number, i) => i % SIMULATORS === smsc),
       )
       const taken = await Effect.runPromise(
         Effect.all(
-          shares.map((share) => through(found.java, found.path, share)),
-          { concurrency: CENTRES },
+          shares.map((share) => sendThroughSimulator(found.java, found.path, share)),
+          { concurrency: SIMULATORS },
         ),
       )
       expect(taken.reduce((sum, one) => sum + one, 0)).toBe(MESSAGES)

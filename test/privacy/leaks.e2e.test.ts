@@ -24,10 +24,10 @@ import { TestClock } from 'effect/testing'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Client, send } from '../support/client.ts'
-import { findIn, leaksIn, needlesOfNumber, needlesOfText } from '../support/secret-search.ts'
+import { findEncodings, findLeaks, needlesOfNumber, needlesOfText } from '../support/secret-search.ts'
 import { readTopic } from '../support/read-topic.ts'
-import { type Operator, operatorOf } from '../support/hub-admin.ts'
-import { everyPiece } from '../support/stored-data.ts'
+import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
+import { readAllStoredData } from '../support/stored-data.ts'
 
 const NUMBER = '+79161837465'
 const OTHER = '+79161837499'
@@ -42,7 +42,7 @@ const hashSecret = randomBytes(32).toString('hex')
 const hash = recipientHash(hashSecret, NUMBER)
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 let live: Client
 let test: Client
 beforeAll(async () => {
@@ -50,8 +50,8 @@ beforeAll(async () => {
     environment: { HUB_MASTER_KEY: masterKey, HUB_NUMBER_HASH_SECRET: hashSecret },
     apiRps: 10_000,
   })
-  operator = operatorOf(hub)
-  const account = await operator.account({
+  admin = makeHubAdmin(hub)
+  const account = await admin.createAccount({
     live: { flood_pause_seconds: 0, flood_per_hour: 1000, flood_per_day: 1000 },
     test: {},
   })
@@ -59,14 +59,14 @@ beforeAll(async () => {
   test = account.test
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
 const WITHIN = { withinMs: 60_000, everyMs: 100 }
-const untilFinal = (as: Client, id: string) =>
+const untilFinal = (apiClient: Client, id: string) =>
   eventually(async () => {
-    const { body } = await as.get(`/v1/messages/${id}`)
+    const { body } = await apiClient.get(`/v1/messages/${id}`)
     return body.final === true ? body : null
   }, WITHIN)
 
@@ -166,7 +166,7 @@ const opened = (now = Date.now()) =>
       const found = new Set<string>()
       for (const { aad, keyId, sealed, where } of boxes) {
         const plain = yield* payloadEncryption.decrypt(keyId, aad, sealed)
-        if (plain !== null && findIn(plain, everySecret).length > 0) found.add(where)
+        if (plain !== null && findEncodings(plain, everySecret).length > 0) found.add(where)
       }
       return [...found].toSorted()
     }),
@@ -174,7 +174,7 @@ const opened = (now = Date.now()) =>
   )
 
 describe('a busy hub', () => {
-  const sent: Array<{ readonly as: Client; readonly id: string }> = []
+  const sent: Array<{ readonly apiClient: Client; readonly id: string }> = []
 
   it('keeps to the periods of everything it stores', async () => {
     const sql = openDatabase(hub.describe().database_url)
@@ -196,36 +196,38 @@ describe('a busy hub', () => {
   })
 
   it('keeps a number and a code nowhere in the clear', async () => {
-    for (const as of [live, test]) {
+    for (const apiClient of [live, test]) {
       for (const body of [code(NUMBER, 'a code'), order(NUMBER, 'an order'), order(OTHER, 'of another')]) {
-        const answer = await as.post('/v1/messages', body, { 'idempotency-key': `key of ${body.client_ref}` })
+        const answer = await apiClient.post('/v1/messages', body, {
+          'idempotency-key': `key of ${body.client_ref}`,
+        })
         expect(answer.status).toBe(202)
-        sent.push({ as, id: answer.body.id })
+        sent.push({ apiClient, id: answer.body.id })
       }
-      const batch = await as.post('/v1/messages/batch', {
+      const batch = await apiClient.post('/v1/messages/batch', {
         messages: [order(NUMBER, 'in a batch'), code(NUMBER, 'a code in a batch')],
       })
       expect(batch.status).toBe(202)
       for (const { message } of batch.body.results)
-        if (message !== undefined) sent.push({ as, id: message.id })
+        if (message !== undefined) sent.push({ apiClient, id: message.id })
       // What is refused must not be quoted anywhere either.
-      expect((await as.post('/v1/messages', code(`${NUMBER}0`, 'bad'))).status).toBe(422)
-      await as.post('/v1/messages', {
+      expect((await apiClient.post('/v1/messages', code(`${NUMBER}0`, 'bad'))).status).toBe(422)
+      await apiClient.post('/v1/messages', {
         ...code(NUMBER, 'worse'),
         template: 'nothing',
         variables: { [NUMBER]: CODE },
       })
-      await as.request('POST', '/v1/messages', { body: `{"to": "${NUMBER}", "text": "${CODE}"` })
-      await as.get(`/v1/messages/${encodeURIComponent(NUMBER)}?to=${encodeURIComponent(NUMBER)}`)
+      await apiClient.request('POST', '/v1/messages', { body: `{"to": "${NUMBER}", "text": "${CODE}"` })
+      await apiClient.get(`/v1/messages/${encodeURIComponent(NUMBER)}?to=${encodeURIComponent(NUMBER)}`)
     }
-    for (const { as, id } of sent) await untilFinal(as, id)
+    for (const { apiClient, id } of sent) await untilFinal(apiClient, id)
     await write(`${CODE}: ${NUMBER}`)
     await eventually(
       async () => (await inbound()).some(({ type }) => type === 'InboundMessageReceived'),
       WITHIN,
     )
 
-    const pieces = await everyPiece(hub)
+    const pieces = await readAllStoredData(hub)
     for (const place of [
       'read.personal_data',
       'command.acceptances',
@@ -239,7 +241,7 @@ describe('a busy hub', () => {
         `${place} was searched`,
       ).toBe(true)
     }
-    expect(leaksIn(pieces, everySecret)).toEqual([])
+    expect(findLeaks(pieces, everySecret)).toEqual([])
     // They are there: sealed.
     expect(await opened()).toEqual([
       'hub.accepted.otp.v1',
@@ -261,12 +263,12 @@ describe('a busy hub', () => {
     // What was under way runs its course, and shows nothing of it.
     const body = await untilFinal(live, last.body.id)
     expect(body).toMatchObject({ status: 'delivered', to: '', text: null, variables: null })
-    for (const { as, id } of sent) {
-      const message = (await as.get(`/v1/messages/${id}`)).body
+    for (const { apiClient, id } of sent) {
+      const message = (await apiClient.get(`/v1/messages/${id}`)).body
       expect(message).toMatchObject({ id, status: 'delivered' })
       expect(['', '+7916***7499']).toContain(message.to)
     }
-    const ofAnother = sent.map(({ as, id }) => as.get(`/v1/messages/${id}`))
+    const ofAnother = sent.map(({ apiClient, id }) => apiClient.get(`/v1/messages/${id}`))
     const masks = (await Promise.all(ofAnother)).map((answer) => answer.body.to)
     expect(
       masks.filter((to) => to !== ''),
@@ -290,7 +292,7 @@ describe('a busy hub', () => {
     } finally {
       await sql.end()
     }
-    expect(leaksIn(await everyPiece(hub), secrets)).toEqual([])
+    expect(findLeaks(await readAllStoredData(hub), secrets)).toEqual([])
 
     // Three days later the keys of that time are gone, and with them every sealed copy in the topics.
     const later = Date.now() + 72 * 3_600_000
@@ -321,7 +323,7 @@ describe('a busy hub', () => {
     expect(left).toEqual([{ count: 0 }])
     // The other recipient's order is a secret of theirs, and still there: theirs alone.
     expect(await opened(later)).toEqual(['personal data'])
-    expect(leaksIn(await everyPiece(hub), everySecret)).toEqual([])
+    expect(findLeaks(await readAllStoredData(hub), everySecret)).toEqual([])
   })
 
   it('would be caught with a number in a table, a topic, Redis or a log file', async () => {
@@ -359,7 +361,7 @@ describe('a busy hub', () => {
           ),
         ),
       )
-      const leaks = leaksIn(await everyPiece(hub), secrets)
+      const leaks = findLeaks(await readAllStoredData(hub), secrets)
       expect(leaks.some((leak) => leak.startsWith('command.senders.registration: base64 at'))).toBe(true)
       expect(leaks).toContain(`${deadLetter} Planted, its bytes: utf16le`)
       expect(leaks).toContain('Redis planted: utf8')

@@ -169,13 +169,13 @@ const fill = async (): Promise<void> => {
   const { base_url, keys, operator_url } = hub.describe()
   const clients: ReadonlyArray<Client> = [client(base_url, keys.test), client(base_url, keys.live)]
   const endpoint = { url: 'https://93.184.216.34/hook', event_types: ['webhook.test'] }
-  for (const as of clients) {
-    expect((await as.post('/v1/webhook_endpoints', endpoint)).status).toBe(201)
+  for (const apiClient of clients) {
+    expect((await apiClient.post('/v1/webhook_endpoints', endpoint)).status).toBe(201)
     const messages = OUTCOMES.map((digits, i) => ({
       ...send(i % 2 === 0 ? 'otp' : 'service', `+790000000${digits}`),
       client_ref: `analytics-${i}`,
     }))
-    expect((await as.post('/v1/messages/batch', { messages })).status).toBe(202)
+    expect((await apiClient.post('/v1/messages/batch', { messages })).status).toBe(202)
   }
   expect((await clients[0]!.post('/v1/messages', send('service', '+79000000011'))).status).toBe(202)
   await eventually(async () => {

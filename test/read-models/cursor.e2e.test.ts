@@ -5,14 +5,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { encodeId } from '@hub/domain'
 import { openDatabase } from '@hub/testkit'
-import { startHub, type TestHub } from '../support/hub.ts'
+import { type ProcessHandle, startHub, type TestHub } from '../support/hub.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { untilAtRest } from '../support/checker/checker.ts'
+import { waitUntilIdle } from '../support/checker/checker.ts'
 import { type Client, send } from '../support/client.ts'
-import { nothingSent, type Sent, sendJob } from '../support/mixed-workload.ts'
-import { type Account, type Operator, operatorOf } from '../support/hub-admin.ts'
-import { type ExtraProjector, extraProjector } from '../support/extra-projector.ts'
-import { randomFrom } from '../support/seeded-random.ts'
+import { emptyWorkloadResult, type WorkloadResult, sendRequest } from '../support/mixed-workload.ts'
+import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
+import { seededRandom } from '../support/seeded-random.ts'
 
 const SECONDS = Number(process.env['HUB_CURSOR_SECONDS'] ?? 15)
 const SEED = Number(process.env['HUB_CURSOR_SEED'] ?? 20_261_121)
@@ -28,32 +27,39 @@ const PAUSE_MS = 200
 const CAUGHT_UP_WITHIN_MS = 180_000
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 let account: Account
-const more: Array<ExtraProjector> = []
+let projectors: ReadonlyArray<ProcessHandle>
 
 beforeAll(async () => {
   hub = await startHub()
-  operator = operatorOf(hub)
-  account = await operator.account()
-  for (let i = 2; i < 2 + MORE_PROJECTORS; i++) more.push(extraProjector(hub, `projector-${i}`))
-  await Promise.all(more.map(({ start }) => start()))
+  admin = makeHubAdmin(hub)
+  account = await admin.createAccount()
+  const more = await Promise.all(
+    Array.from({ length: MORE_PROJECTORS }, (_, i) => hub.addProcess('projector', `projector-${i + 2}`)),
+  )
+  await Promise.all(more.map(({ restart }) => restart()))
+  projectors = [hub.app('projector'), ...more]
 })
 afterAll(async () => {
-  await Promise.all(more.map(({ kill }) => kill()))
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
 /** Sends batches into one account until it is over, each until all of it is accepted: what a busy machine refuses is repeated. */
-const write = async (as: Client, writer: number, sent: Sent, isOver: () => boolean): Promise<void> => {
+const write = async (
+  apiClient: Client,
+  writer: number,
+  sent: WorkloadResult,
+  isOver: () => boolean,
+): Promise<void> => {
   for (let made = 0; !isOver(); made += BATCH, await delay(PAUSE_MS)) {
     const sends = Array.from({ length: BATCH }, (_, i) => {
       const digits = String(writer * 1_000_000 + made + i).padStart(7, '0')
       const body = send(i % 2 === 0 ? 'otp' : 'service', `+7911${digits}`, `cursor-${digits}`)
       return { body, corrected: false }
     })
-    await sendJob({ as, single: false, sends }, sent)
+    await sendRequest({ apiClient, single: false, sends }, sent)
   }
 }
 
@@ -61,14 +67,14 @@ const write = async (as: Client, writer: number, sent: Sent, isOver: () => boole
 const AGAIN_AFTER_MS = 100
 
 /** Follows the journal from its beginning: the ids in the order in which they came, pages of whatever size. */
-const follow = (as: Client, limit: number) => {
+const follow = (apiClient: Client, limit: number) => {
   const ids: Array<string> = []
   let ending = false
   const ended = (async () => {
     let cursor: string | null = null
     for (;;) {
       const last = ending
-      const { body, status } = await as.get(
+      const { body, status } = await apiClient.get(
         `/v1/events?limit=${limit}${cursor === null ? '' : `&starting_after=${cursor}`}`,
       )
       if (status >= 500) {
@@ -98,36 +104,28 @@ describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} read
   it(
     'show each reader every event once, and in order',
     async () => {
-      const random = randomFrom(SEED)
+      const random = seededRandom(SEED)
       const began = performance.now()
       let isOver = false
       const readers = Array.from({ length: READERS }, (_, i) => follow(account.test, i % 2 === 0 ? 1000 : 37))
-      const sent = nothingSent()
+      const sent = emptyWorkloadResult()
       const writing = Promise.all(
         Array.from({ length: WRITERS }, (_, i) => write(account.test, i, sent, () => isOver)),
       )
       writing.catch(() => {})
 
-      const own: ExtraProjector = {
-        name: 'projector',
-        kill: async () => {
-          hub.app('projector').kill('SIGKILL')
-          await hub.app('projector').exited()
-        },
-        start: () => hub.app('projector').restart(),
-      }
-      const projectors = [own, ...more]
       let kills = 0
       const killing = (async () => {
         const back = new Map<string, Promise<void>>()
         do {
           await delay(KILL_EVERY_MS)
           const victim = projectors[random.below(projectors.length)]!
-          // Killed again only once it is back: what does not run cannot be killed.
+          // A process that is still starting cannot be killed again.
           await back.get(victim.name)
-          await victim.kill()
+          victim.kill('SIGKILL')
+          await victim.exited()
           kills += 1
-          back.set(victim.name, victim.start())
+          back.set(victim.name, victim.restart())
         } while (performance.now() - began < SECONDS * 1000)
         await Promise.all(back.values())
       })()
@@ -139,7 +137,7 @@ describe(`${WRITERS} writers, ${MORE_PROJECTORS + 1} projectors, ${READERS} read
       await writing
       const messages = sent.accepted.size
       expect([...sent.refused]).toEqual([])
-      await untilAtRest(hub, { accepted: messages, swept: true, withinMs: CAUGHT_UP_WITHIN_MS })
+      await waitUntilIdle(hub, { accepted: messages, awaitSeals: true, withinMs: CAUGHT_UP_WITHIN_MS })
       const restedAfter = seconds()
       await Promise.all(readers.map(({ end }) => end()))
 

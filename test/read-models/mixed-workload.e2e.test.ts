@@ -7,10 +7,10 @@ import { startHub, type TestHub } from '../support/hub.ts'
 import { decodeId } from '@hub/domain'
 import { SANDBOX_DEFAULTS } from '@hub/operator'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
-import { mixedJobs, nothingSent, sendJob } from '../support/mixed-workload.ts'
-import { type Operator, operatorOf } from '../support/hub-admin.ts'
-import { randomFrom } from '../support/seeded-random.ts'
+import { checkReadModels, waitUntilIdle } from '../support/checker/checker.ts'
+import { makeMixedWorkload, emptyWorkloadResult, sendRequest } from '../support/mixed-workload.ts'
+import { type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
+import { seededRandom } from '../support/seeded-random.ts'
 
 const DEFAULT_MESSAGES = 3000
 const MESSAGES = Number(process.env['HUB_CHECKER_MESSAGES'] ?? DEFAULT_MESSAGES)
@@ -28,18 +28,18 @@ const AT_ONCE = 12
 /** A bound on what hangs: a busy machine carries a hundred messages a second. */
 const WITHIN_MS = 120_000 + MESSAGES * 20
 /** What a crash left unsealed is sealed after a minute; only the large run waits for it. */
-const SWEPT = MESSAGES > DEFAULT_MESSAGES
+const AWAIT_SEALS = MESSAGES > DEFAULT_MESSAGES
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 
 beforeAll(async () => {
   // An operator that recognises our reference: so every message ends, whoever is killed while it is handed over.
   hub = await startHub({ liveOperator: 'http' })
-  operator = operatorOf(hub)
+  admin = makeHubAdmin(hub)
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
@@ -49,23 +49,23 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
   it(
     'leave read models that are, to the row, what the topics say',
     async () => {
-      const random = randomFrom(SEED)
+      const random = seededRandom(SEED)
       const noWindows = { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 }
       const accounts = [
-        await operator.account({
+        await admin.createAccount({
           // Crossed early, and never reached.
           live: { ...noWindows, spend_limit: `${MESSAGES * 3}.00`, soft_threshold_percent: 3 },
         }),
-        await operator.account({ live: { ...noWindows, price_otp: '3.07', price_service: '0.10' } }),
+        await admin.createAccount({ live: { ...noWindows, price_otp: '3.07', price_service: '0.10' } }),
       ]
-      const jobs = mixedJobs({ random, accounts, messages: MESSAGES, prefix: '+7911' })
+      const requests = makeMixedWorkload({ random, accounts, messages: MESSAGES, prefix: '+7911' })
       const kills = new Map(
         Array.from({ length: KILLS }, (_, index) => [
-          Math.floor(((index + 0.5) * jobs.length) / KILLS),
+          Math.floor(((index + 0.5) * requests.length) / KILLS),
           KILLED[index % KILLED.length]!,
         ]),
       )
-      const sent = nothingSent()
+      const sent = emptyWorkloadResult()
       const began = performance.now()
       let restarted = Promise.resolve()
       let killed = 0
@@ -73,7 +73,7 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
       let next = 0
       await Promise.all(
         Array.from({ length: AT_ONCE }, async () => {
-          for (let index = next++; index < jobs.length; index = next++) {
+          for (let index = next++; index < requests.length; index = next++) {
             const name = kills.get(index)
             if (name !== undefined) {
               // One at a time: the next is killed when this one is back.
@@ -86,7 +86,7 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
                 killed += 1
               })
             }
-            await sendJob(jobs[index]!, sent)
+            await sendRequest(requests[index]!, sent)
           }
         }),
       )
@@ -111,7 +111,11 @@ describe(`${MESSAGES} mixed messages with ${KILLS} crashes (seed ${SEED})`, () =
           },
           { withinMs: WITHIN_MS, everyMs: 500 },
         )
-        await untilAtRest(hub, { accepted: sent.accepted.size, swept: SWEPT, withinMs: WITHIN_MS })
+        await waitUntilIdle(hub, {
+          accepted: sent.accepted.size,
+          awaitSeals: AWAIT_SEALS,
+          withinMs: WITHIN_MS,
+        })
         const restSeconds = (performance.now() - began) / 1000
 
         const checked = await checkReadModels(hub)

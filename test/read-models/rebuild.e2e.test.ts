@@ -18,12 +18,12 @@ import { eventually, openDatabase } from '@hub/testkit'
 import { startHub, type TestHub } from '../support/hub.ts'
 import { Effect, Layer, Redacted } from 'effect'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { checkReadModels, untilAtRest } from '../support/checker/checker.ts'
+import { checkReadModels, waitUntilIdle } from '../support/checker/checker.ts'
 import { send } from '../support/client.ts'
 import { readTopic } from '../support/read-topic.ts'
-import { mixedJobs, nothingSent, sendJob } from '../support/mixed-workload.ts'
-import { type Account, type Operator, operatorOf } from '../support/hub-admin.ts'
-import { randomFrom } from '../support/seeded-random.ts'
+import { makeMixedWorkload, emptyWorkloadResult, sendRequest } from '../support/mixed-workload.ts'
+import { type Account, type HubAdmin, makeHubAdmin } from '../support/hub-admin.ts'
+import { seededRandom } from '../support/seeded-random.ts'
 
 const MESSAGES = Number(process.env['HUB_REBUILD_MESSAGES'] ?? 600)
 const SEED = Number(process.env['HUB_REBUILD_SEED'] ?? 20_261_121)
@@ -33,18 +33,18 @@ const WITHIN_MS = 120_000
 const WHOM = '+79161234321'
 
 let hub: TestHub
-let operator: Operator
+let admin: HubAdmin
 let account: Account
 
 beforeAll(async () => {
   hub = await startHub({ liveOperator: 'http' })
-  operator = operatorOf(hub)
-  account = await operator.account({
+  admin = makeHubAdmin(hub)
+  account = await admin.createAccount({
     live: { flood_pause_seconds: 0, flood_per_hour: 1_000_000, flood_per_day: 1_000_000 },
   })
 })
 afterAll(async () => {
-  await operator?.close()
+  await admin?.close()
   await hub?.stop()
 })
 
@@ -97,9 +97,9 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
     'leave read models that are what the topics say, with nothing told twice and nobody back',
     async () => {
       const sql = openDatabase(hub.describe().database_url)
-      const sent = nothingSent()
-      const jobs = mixedJobs({
-        random: randomFrom(SEED),
+      const sent = emptyWorkloadResult()
+      const requests = makeMixedWorkload({
+        random: seededRandom(SEED),
         accounts: [account],
         messages: MESSAGES,
         prefix: '+7911',
@@ -108,7 +108,7 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
       const sendSome = (upTo: number): Promise<unknown> =>
         Promise.all(
           Array.from({ length: AT_ONCE }, async () => {
-            while (next < upTo) await sendJob(jobs[next++]!, sent)
+            while (next < upTo) await sendRequest(requests[next++]!, sent)
           }),
         )
       try {
@@ -126,7 +126,7 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
         )
         const receipt = await withStore(eraseRecipient(person!.recipient.toString('hex')))
         expect(receipt.personalData).toBe(1)
-        await sendSome(jobs.length / 2)
+        await sendSome(requests.length / 2)
 
         // The rebuild cannot come to its end while this reader has the tables; so it is killed in its midst, however fast it is.
         const stopReading = readOn(sent.accepted)
@@ -142,7 +142,7 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
           await hub.app('projector').exited()
         })
         expect(await withStore(readRebuild(id))).toMatchObject({ endedAt: null })
-        const sending = sendSome(jobs.length)
+        const sending = sendSome(requests.length)
         sending.catch(() => {})
         await hub.app('projector').restart()
         const rebuild = await endOf(id)
@@ -166,7 +166,7 @@ describe(`${MESSAGES} mixed messages around a rebuild (seed ${SEED})`, () => {
           },
           { withinMs: WITHIN_MS, everyMs: 500 },
         )
-        await untilAtRest(hub, { accepted: sent.accepted.size, swept: false, withinMs: WITHIN_MS })
+        await waitUntilIdle(hub, { accepted: sent.accepted.size, awaitSeals: false, withinMs: WITHIN_MS })
         const checked = await checkReadModels(hub)
         // The checker reads the topics, which know of nobody who was forgotten.
         expect(checked.differences.slice(0, 50)).toEqual([`read.personal_data ${uuid}: is missing`])

@@ -5,7 +5,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { openSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { decodeId, encodeId, newId } from '@hub/domain'
@@ -15,6 +14,7 @@ import { migrate, MasterKeyEncryption } from '@hub/store'
 import { type CertificateAuthority, eventually, makeCertificateAuthority, openDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect } from 'effect'
 import type { Sql } from 'postgres'
+import { freePort } from './free-port.ts'
 
 export const FANOUT_PARTITIONS = 6
 const MAIN = new URL('../../apps/webhook-fanout/src/main.ts', import.meta.url).pathname
@@ -44,7 +44,7 @@ export interface FanoutFixture {
    */
   readonly subscribe: (
     url: string,
-    of?: string,
+    accountId?: string,
   ) => Promise<{ readonly account: string; readonly endpoint: string }>
   /**
    * Stores batches that are due now. Event ids are `evt_` and the number of the event, from 1, in 26
@@ -59,15 +59,6 @@ export interface FanoutFixture {
   /** Ends the process, and removes the database and the files. */
   readonly stop: () => Promise<void>
 }
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer()
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo
-      server.close(() => resolve(port))
-    })
-  })
 
 /** About 330 characters, like an event of a message; `n` is its number. */
 const EVENT = `
@@ -97,7 +88,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
   const prefix = `f${randomBytes(4).toString('hex')}.`
   await Effect.runPromise(
     createTopics(
-      { brokers: servers.brokers, clientId: 'fanout-world' },
+      { brokers: servers.brokers, clientId: 'fanout-fixture' },
       topicCatalogue({ prefix, partitions: FANOUT_PARTITIONS, replicationFactor: 1 }).filter(({ topic }) =>
         topic.includes('hub.webhooks'),
       ),
@@ -117,7 +108,7 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
   const sql = openDatabase(databaseUrl)
   const adminPort = await freePort()
   let child: ChildProcess | null = null
-  const gone = async (running: ChildProcess): Promise<void> => {
+  const untilExited = async (running: ChildProcess): Promise<void> => {
     if (running.exitCode === null && running.signalCode === null) {
       await new Promise((resolve) => running.once('exit', resolve))
     }
@@ -158,15 +149,15 @@ export const startFanoutFixture = async (servers: Servers): Promise<FanoutFixtur
     const running = child
     child = null
     running.kill(signal)
-    await gone(running)
+    await untilExited(running)
   }
 
   return {
     sql,
     prefix,
     authority,
-    subscribe: async (url, of) => {
-      const account = of === undefined ? randomUUID() : (decodeId('acc', of) ?? '')
+    subscribe: async (url, accountId) => {
+      const account = accountId === undefined ? randomUUID() : (decodeId('acc', accountId) ?? '')
       await sql`INSERT INTO command.accounts (id, name) VALUES (${account}, 'fan-out') ON CONFLICT DO NOTHING`
       const endpoint = newId('we', Date.now(), randomBytes(10))
       const secret = masterKey.encrypt(

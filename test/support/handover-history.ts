@@ -8,7 +8,7 @@ import { decodeFact, decodeShardOpened, isFactType } from '@hub/kafka'
 import { Result } from 'effect'
 import { readTopic } from './read-topic.ts'
 
-export interface Handovers {
+export interface HandoverHistory {
   /** Messages that were claimed, by their ids. */
   readonly claimed: ReadonlySet<string>
   /**
@@ -20,15 +20,15 @@ export interface Handovers {
   readonly refused: number
   /** Messages of which no answer was ever written down: they count as sent, and a report may or may not come. */
   readonly unknown: ReadonlySet<string>
-  /** Claims of a message whose earlier claim had, or may have had, an outcome other than a refusal: its whole story. Must be none. */
-  readonly again: ReadonlyArray<string>
+  /** Claims of a message whose earlier claim had, or may have had, an outcome other than a refusal: its whole history. Must be none. */
+  readonly repeated: ReadonlyArray<string>
   /** When each shard claimed, ms since the epoch, ascending. By the clock of whoever claimed, which is this machine's. */
   readonly claimTimes: ReadonlyMap<number, ReadonlyArray<number>>
   /** How often a shard was opened, or its fence repeated. */
   readonly fences: number
 }
 
-interface Story {
+interface MessageHistory {
   readonly steps: Array<string>
   /** Claimed, and nothing has been said of it since. */
   claimed: boolean
@@ -40,16 +40,16 @@ interface Story {
 
 const LOG = 'hub.messages.v1'
 
-export const readHandovers = async (
+export const readHandoverHistory = async (
   brokers: ReadonlyArray<string>,
   withinMs?: number,
-): Promise<Handovers> => {
+): Promise<HandoverHistory> => {
   const fences = new Map<number, Fence>()
-  const stories = new Map<string, Story>()
+  const histories = new Map<string, MessageHistory>()
   const claimTimes = new Map<number, Array<number>>()
   /** A produce that was given up and repeated may land twice: it is one claim, of one epoch. */
   const seen = new Set<string>()
-  const again = new Set<string>()
+  const repeated = new Set<string>()
   let voidClaims = 0
   let refused = 0
   let opened = 0
@@ -73,47 +73,47 @@ export const readHandovers = async (
     if (seen.has(key)) continue
     seen.add(key)
     const { messageId } = fact
-    let story = stories.get(messageId)
-    if (story === undefined) {
-      story = { steps: [], claimed: false, sent: false, answered: false }
-      stories.set(messageId, story)
+    let history = histories.get(messageId)
+    if (history === undefined) {
+      history = { steps: [], claimed: false, sent: false, answered: false }
+      histories.set(messageId, history)
     }
-    story.steps.push(`${fact.type}${epoch === null ? '' : ` (${epoch})`}`)
+    history.steps.push(`${fact.type}${epoch === null ? '' : ` (${epoch})`}`)
     switch (fact.type) {
       case 'HandoverStarted': {
-        if (story.claimed || story.sent) again.add(messageId)
-        story.claimed = true
+        if (history.claimed || history.sent) repeated.add(messageId)
+        history.claimed = true
         const times = claimTimes.get(partition)
         if (times === undefined) claimTimes.set(partition, [fact.at])
         else times.push(fact.at)
         break
       }
       case 'HandoverRefused':
-        story.claimed = false
+        history.claimed = false
         refused++
         break
       case 'MessageSent':
       case 'OpenMessageCarried':
-        story.sent = true
-        story.answered ||= fact.operatorIds.length > 0
+        history.sent = true
+        history.answered ||= fact.operatorIds.length > 0
         break
       case 'MessageRejected':
         // Before any hand-over it is the operator's answer; after one, a report.
-        story.answered ||= !story.sent
-        story.sent = true
+        history.answered ||= !history.sent
+        history.sent = true
         break
       case 'MessageDelivered':
       case 'MessageUndelivered':
       case 'MessageExpired':
       case 'MessageSeen':
-        story.sent = true
+        history.sent = true
         break
       case 'MessageAccepted':
     }
   }
   const claimed = new Set<string>()
   const unknown = new Set<string>()
-  for (const [messageId, { answered, sent, steps }] of stories) {
+  for (const [messageId, { answered, sent, steps }] of histories) {
     if (!steps.some((step) => step.startsWith('HandoverStarted'))) continue
     claimed.add(messageId)
     if (sent && !answered) unknown.add(messageId)
@@ -123,7 +123,7 @@ export const readHandovers = async (
     voidClaims,
     refused,
     unknown,
-    again: [...again].map((messageId) => `${messageId}: ${stories.get(messageId)!.steps.join(', ')}`),
+    repeated: [...repeated].map((messageId) => `${messageId}: ${histories.get(messageId)!.steps.join(', ')}`),
     claimTimes: new Map([...claimTimes].map(([shard, times]) => [shard, times.toSorted((a, b) => a - b)])),
     fences: opened,
   }

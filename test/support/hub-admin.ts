@@ -1,6 +1,7 @@
 /**
- * What the hub operator does outside the API, done to the tables that the operator's tool writes: accounts, keys, limits,
- * moderation, opt-outs. Each test takes an account of its own, so that no test spends another's limits.
+ * Does what hub staff do with `hubctl`: creates accounts and API keys, changes limits, moderates, and
+ * records opt-outs. It writes the tables directly. Each test creates its own account, so that tests do
+ * not consume each other's limits.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -12,7 +13,7 @@ import { type Client, client } from './client.ts'
 
 export type Mode = 'live' | 'test'
 
-/** What is in force for an account in a mode; what is absent is the contract's default. */
+/** Settings of an account in one mode. An absent setting has the default of the contract. */
 export interface Settings {
   readonly api_rps?: number
   readonly batch_max?: number
@@ -59,22 +60,22 @@ const newKey = (mode: Mode): string =>
     .toString(36)
     .padStart(50, '0')}`
 
-/** Sending as fast as a test can is not what it is about, unless it says so. */
-const FAST = 100_000
+/** Requests per second. High enough that no test meets the request rate unless it sets one. */
+const UNLIMITED_API_RPS = 100_000
 
-/** What every account of a test has, in both modes. */
+/** The templates of every test account, in both modes. */
 const TEMPLATES: ReadonlyArray<TemplateRow> = [
   { name: 'otp_code', class: 'otp', body: 'Code {{code}}' },
   { name: 'order_ready', class: 'service', body: 'Заказ {{order}} готов' },
 ]
 
-interface OperatorOptions {
-  /** Makes the clients of new accounts; `client` by default. */
+interface HubAdminOptions {
+  /** Creates the clients of new accounts. Default: `client`. */
   readonly connect?: (key: string) => Client
 }
 
-/** The operator's hands on the hub. End it with `close`. */
-export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
+/** Opens the tables of a hub. The caller must call `close`. */
+export const makeHubAdmin = (hub: TestHub, options: HubAdminOptions = {}) => {
   const { base_url, database_url } = hub.describe()
   const connect = options.connect ?? ((key: string) => client(base_url, key))
   const sql = openDatabase(database_url)
@@ -86,8 +87,8 @@ export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
   const hashOf = (number: string): Buffer =>
     Buffer.from(recipientHash(secrets.numberHashSecret, number), 'hex')
 
-  /** Issues a key; `allowed` are addresses in CIDR notation. */
-  const key = async (
+  /** Issues an API key. `allowed` lists the permitted client addresses in CIDR notation. */
+  const issueKey = async (
     account: Pick<Account, 'uuid'>,
     mode: Mode,
     allowed: ReadonlyArray<string> | null = null,
@@ -99,30 +100,34 @@ export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
     return value
   }
 
-  const revoke = async (value: string): Promise<void> => {
+  const revokeKey = async (value: string): Promise<void> => {
     await sql`UPDATE command.api_keys SET revoked_at = now()
       WHERE hash = ${createHash('sha256').update(value).digest()}`
   }
 
-  const sender = async (account: Pick<Account, 'uuid'>, mode: Mode, row: SenderRow): Promise<void> => {
+  const addSender = async (account: Pick<Account, 'uuid'>, mode: Mode, row: SenderRow): Promise<void> => {
     await sql`INSERT INTO command.senders (id, account, mode, name, status)
       VALUES (${newUuid('snd')}, ${account.uuid}, ${mode}, ${row.name}, ${row.status ?? 'registered'})
       ON CONFLICT (account, mode, name) DO UPDATE SET status = EXCLUDED.status`
   }
 
-  const template = async (account: Pick<Account, 'uuid'>, mode: Mode, row: TemplateRow): Promise<void> => {
+  const addTemplate = async (account: Pick<Account, 'uuid'>, mode: Mode, row: TemplateRow): Promise<void> => {
     await sql`INSERT INTO command.templates (id, account, mode, name, class, sender, body, status, reason)
       VALUES (${newUuid('tpl')}, ${account.uuid}, ${mode}, ${row.name}, ${row.class}, ${row.sender ?? 'HUB'},
               ${row.body}, ${row.status ?? 'approved'}, ${row.reason ?? null})
       ON CONFLICT (account, mode, name) DO UPDATE SET status = EXCLUDED.status, reason = EXCLUDED.reason`
   }
 
-  /** Replaces the settings of an account in a mode. In force within two seconds. */
-  const settings = async (account: Pick<Account, 'uuid'>, mode: Mode, values: Settings): Promise<void> => {
+  /** Replaces the settings of an account in a mode. The hub applies them within two seconds. */
+  const setAccountSettings = async (
+    account: Pick<Account, 'uuid'>,
+    mode: Mode,
+    values: Settings,
+  ): Promise<void> => {
     const row = {
       account: account.uuid,
       mode,
-      api_rps: values.api_rps ?? FAST,
+      api_rps: values.api_rps ?? UNLIMITED_API_RPS,
       batch_max: values.batch_max ?? null,
       flood_pause_seconds: values.flood_pause_seconds ?? null,
       flood_per_hour: values.flood_per_hour ?? null,
@@ -136,31 +141,31 @@ export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
       ON CONFLICT (account, mode) DO UPDATE SET ${sql(row, 'api_rps', 'batch_max', 'flood_pause_seconds', 'flood_per_hour', 'flood_per_day', 'spend_limit', 'soft_threshold_percent', 'price_otp', 'price_service')}`
   }
 
-  /** A new account with a key in each mode, the sender `HUB` and both templates. */
-  const account = async (
+  /** Creates an account with a key in each mode, the sender `HUB` and both templates. */
+  const createAccount = async (
     values: { readonly live?: Settings; readonly test?: Settings } = {},
   ): Promise<Account> => {
     const uuid = newUuid('acc')
     accounts += 1
     await sql`INSERT INTO command.accounts (id, name) VALUES (${uuid}, ${`Test account ${accounts}`})`
     for (const mode of ['live', 'test'] as const) {
-      await settings({ uuid }, mode, values[mode] ?? {})
-      await sender({ uuid }, mode, { name: 'HUB' })
-      for (const row of TEMPLATES) await template({ uuid }, mode, row)
+      await setAccountSettings({ uuid }, mode, values[mode] ?? {})
+      await addSender({ uuid }, mode, { name: 'HUB' })
+      for (const row of TEMPLATES) await addTemplate({ uuid }, mode, row)
     }
-    const keys = { live: await key({ uuid }, 'live'), test: await key({ uuid }, 'test') }
+    const keys = { live: await issueKey({ uuid }, 'live'), test: await issueKey({ uuid }, 'test') }
     return { uuid, id: encodeId('acc', uuid), keys, test: connect(keys.test), live: connect(keys.live) }
   }
 
   return {
     sql,
-    account,
-    key,
-    revoke,
-    sender,
-    template,
-    settings,
-    /** Records that a number wants no service messages. */
+    createAccount,
+    issueKey,
+    revokeKey,
+    addSender,
+    addTemplate,
+    setAccountSettings,
+    /** Opts a number out of service messages. */
     optOut: async (number: string): Promise<void> => {
       await sql`INSERT INTO command.opt_outs (recipient, source) VALUES (${hashOf(number)}, 'operator')
         ON CONFLICT DO NOTHING`
@@ -168,16 +173,16 @@ export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
     optIn: async (number: string): Promise<void> => {
       await sql`DELETE FROM command.opt_outs WHERE recipient = ${hashOf(number)}`
     },
-    /** Settings of the whole hub. */
-    hub: async (values: {
+    /** Replaces the settings of the whole hub. An absent value removes the setting. */
+    setHubSettings: async (values: {
       readonly daily_limit?: number | null
       readonly stopped_until?: Date | null
     }): Promise<void> => {
       await sql`UPDATE command.hub_settings
         SET daily_limit = ${values.daily_limit ?? null}, stopped_until = ${values.stopped_until ?? null}`
     },
-    /** Lets the lease of a claimed idempotency key end now, as if its minute had passed. */
-    endLease: async (of: Account, mode: Mode, idempotencyKey: string): Promise<number> => {
+    /** Ends an idempotency lock now, as if its minute had passed. Returns the number of locks. */
+    expireLock: async (of: Account, mode: Mode, idempotencyKey: string): Promise<number> => {
       const rows = await sql`UPDATE command.idempotency_keys SET lease_until = now() - interval '1 second'
         WHERE account = ${of.uuid} AND mode = ${mode} AND key = ${idempotencyKey} RETURNING 1`
       return rows.length
@@ -185,10 +190,10 @@ export const operatorOf = (hub: TestHub, options: OperatorOptions = {}) => {
     close: (): Promise<void> => sql.end(),
   }
 }
-export type Operator = ReturnType<typeof operatorOf>
+export type HubAdmin = ReturnType<typeof makeHubAdmin>
 
 let numbers = 0
-/** A number that no test has used before; none of the sandbox's. */
+/** Returns a number that no test of this file has used and that is no sandbox number. */
 export const freshNumber = (): string => {
   numbers += 1
   return `+7911${String(numbers).padStart(7, '0')}`

@@ -1,7 +1,5 @@
 /** Starts server stacks and complete hubs for tests, on free ports. */
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, renameSync } from 'node:fs'
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -23,6 +21,7 @@ import {
   startStack as startLocalStack,
 } from '@hub/local-stack'
 import { openDatabase } from '@hub/testkit'
+import { freePort } from './free-port.ts'
 
 /** A process of a hub, which a test can kill, pause and restart. */
 export interface ProcessHandle {
@@ -153,16 +152,6 @@ const newSettings = async (): Promise<Settings> => ({
   ports: portsAt(await freePortBase()),
   dataDir: newDataDir(),
 })
-
-/** Finds a port that is free now. */
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 /** Another process may take a free port before the hub listens on it. */
 const MAX_ATTEMPTS = 3

@@ -12,14 +12,14 @@ interface Backend {
   readonly readyUrl: string
 }
 
-export interface Balancer {
+export interface LoadBalancer {
   readonly post: (path: string, key: string, body: unknown) => Promise<Answer>
   /** How often another backend had to be tried. */
   readonly retries: () => number
   /** From now on this one takes part as well. */
   readonly add: (backend: Backend) => void
   /** Of this backend: answers given since the start. */
-  readonly answersOf: (baseUrl: string) => number
+  readonly responsesOf: (baseUrl: string) => number
   readonly close: () => Promise<void>
 }
 
@@ -43,7 +43,7 @@ const isWithoutAnswer = (error: unknown): boolean => {
 /** To each process: what some hundred sends a second need while the other one is away and answers take a second. */
 const CONNECTIONS = 512
 
-export const balancer = (first: ReadonlyArray<Backend>): Balancer => {
+export const startLoadBalancer = (first: ReadonlyArray<Backend>): LoadBalancer => {
   const backends: Array<Backend> = []
   const agent = new Agent({ connections: CONNECTIONS })
   // A probe must not wait behind requests, and must not find a connection of before.
@@ -119,7 +119,7 @@ export const balancer = (first: ReadonlyArray<Backend>): Balancer => {
     },
     retries: () => retries,
     add,
-    answersOf: (baseUrl) => answers.get(baseUrl) ?? 0,
+    responsesOf: (baseUrl) => answers.get(baseUrl) ?? 0,
     close: async () => {
       closing.abort()
       await Promise.all(probes)

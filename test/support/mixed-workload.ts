@@ -5,8 +5,8 @@ import type { Account, Mode } from './hub-admin.ts'
 import type { Random } from './seeded-random.ts'
 
 /** One request: a single send, or a batch. */
-export interface Job {
-  readonly as: Client
+export interface WorkloadRequest {
+  readonly apiClient: Client
   /** Bodies of sends. */
   readonly sends: ReadonlyArray<Send>
   readonly single: boolean
@@ -33,7 +33,7 @@ const SINGLES = 5
 
 const chance = (random: Random, percent: number): boolean => random.below(100) < percent
 
-interface MixOptions {
+interface WorkloadOptions {
   readonly random: Random
   readonly accounts: ReadonlyArray<Account>
   readonly messages: number
@@ -41,9 +41,14 @@ interface MixOptions {
   readonly prefix: string
 }
 
-/** Makes the jobs for so many messages. The ones that take ten seconds and more are in the first half. */
-export const mixedJobs = ({ accounts, messages, prefix, random }: MixOptions): ReadonlyArray<Job> => {
-  const jobs: Array<Job> = []
+/** Makes the requests for so many messages. The ones that take ten seconds and more are in the first half. */
+export const makeMixedWorkload = ({
+  accounts,
+  messages,
+  prefix,
+  random,
+}: WorkloadOptions): ReadonlyArray<WorkloadRequest> => {
+  const requests: Array<WorkloadRequest> = []
   const used = new Map<string, Array<string>>()
   let made = 0
 
@@ -80,15 +85,15 @@ export const mixedJobs = ({ accounts, messages, prefix, random }: MixOptions): R
     const owner = `${account.id} ${mode}`
     const size = Math.min(messages - made, BATCH.least + random.below(BATCH.most - BATCH.least))
     for (let i = 0; i < Math.ceil(size / SINGLES) && made < messages; i++) {
-      jobs.push({ as: account[mode], single: true, sends: [sendOf(mode, owner)] })
+      requests.push({ apiClient: account[mode], single: true, sends: [sendOf(mode, owner)] })
     }
     const sends = Array.from({ length: size }, () => sendOf(mode, owner))
-    jobs.push({ as: account[mode], single: false, sends })
+    requests.push({ apiClient: account[mode], single: false, sends })
   }
-  return jobs
+  return requests
 }
 
-export interface Sent {
+export interface WorkloadResult {
   /** Ids of what was accepted, a duplicate by the id that it has. */
   readonly accepted: Set<string>
   readonly corrections: Set<string>
@@ -97,7 +102,7 @@ export interface Sent {
   repeats: number
 }
 
-export const nothingSent = (): Sent => ({
+export const emptyWorkloadResult = (): WorkloadResult => ({
   accepted: new Set(),
   corrections: new Set(),
   refused: new Map(),
@@ -108,7 +113,10 @@ export const nothingSent = (): Sent => ({
 const REPEAT_AFTER_MS = 100
 
 /** Sends a job until all of it has an answer: what failed on the way is repeated under the same references. */
-export const sendJob = async ({ as, sends, single }: Job, sent: Sent): Promise<void> => {
+export const sendRequest = async (
+  { as, sends, single }: WorkloadRequest,
+  sent: WorkloadResult,
+): Promise<void> => {
   const take = (send: Send, id: string): void => {
     sent.accepted.add(id)
     if (send.corrected) sent.corrections.add(id)
@@ -119,8 +127,8 @@ export const sendJob = async ({ as, sends, single }: Job, sent: Sent): Promise<v
   for (let left = sends; left.length > 0;) {
     const answer = await (
       single
-        ? as.post('/v1/messages', left[0]!.body)
-        : as.post('/v1/messages/batch', { messages: left.map(({ body }) => body) })
+        ? apiClient.post('/v1/messages', left[0]!.body)
+        : apiClient.post('/v1/messages/batch', { messages: left.map(({ body }) => body) })
     ).catch(() => null)
     const again: Array<Send> = []
     if (answer === null || answer.status === 429 || answer.status >= 500) {

@@ -50,7 +50,7 @@ const linkModules = (folder: string): void => {
  * The state before the last change of what is kept (`HUB_UPGRADE_FROM` names another one), or why there is none here: a copy without its
  * history, or without all of it.
  */
-export const checkOutBefore = async (): Promise<Checkout | { readonly missing: string }> => {
+export const checkOutPreviousVersion = async (): Promise<Checkout | { readonly missing: string }> => {
   const shallow = await git('rev-parse', '--is-shallow-repository')
   if (shallow === null) return { missing: 'this is no git repository, or there is no git' }
   if (shallow === 'true') return { missing: 'this clone is shallow: it has no older state' }

@@ -1,14 +1,14 @@
-/** A real Prometheus for tests, where the machine has one. */
+/** Runs a real Prometheus for tests, if one is installed. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '@hub/testkit'
 import { runTool } from './external-tools.ts'
+import { freePort } from './free-port.ts'
 
-/** Why a program cannot be run here, or `null`. */
-export const missing = async (program: 'prometheus' | 'promtool'): Promise<string | null> => {
+/** Says why a program cannot run on this machine. Returns `null` if it can. */
+export const unavailableReason = async (program: 'prometheus' | 'promtool'): Promise<string | null> => {
   const { code } = await runTool(program, ['--version'], { withinMs: 30_000 })
   return code === 0 ? null : `${program} is not on the PATH (Debian: apt-get install prometheus)`
 }
@@ -23,17 +23,7 @@ export interface Prometheus {
   readonly stop: () => Promise<void>
 }
 
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-    })
-  })
-
-/** Scrapes each of the jobs every second, into a folder of its own. */
+/** Starts a Prometheus that scrapes each job every second. The keys of `jobs` are names, the values ports. */
 export const startPrometheus = async (jobs: Readonly<Record<string, number>>): Promise<Prometheus> => {
   const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'prometheus-'))
   const config = join(folder, 'prometheus.yml')

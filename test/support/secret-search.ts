@@ -3,7 +3,7 @@
  * whoever searches opens it first.
  */
 
-/** What to look for, in which of its disguises. */
+/** What to look for, in which of its needlesOfSpelling. */
 interface Needle {
   readonly encoding: string
   readonly bytes: Buffer
@@ -33,8 +33,8 @@ const swapped = (bytes: Buffer): Buffer => Buffer.from(bytes).swap16()
 const semiOctets = (digits: string): Buffer =>
   Buffer.from((digits.length % 2 === 0 ? digits : `${digits}f`).replace(/(.)(.)/gu, '$2$1'), 'hex')
 
-/** The disguises of one spelling. */
-const disguises = (text: string): ReadonlyArray<Needle> => {
+/** The needlesOfSpelling of one spelling. */
+const needlesOfSpelling = (text: string): ReadonlyArray<Needle> => {
   const utf8 = Buffer.from(text)
   const utf16 = Buffer.from(text, 'utf16le')
   const escaped = text
@@ -66,17 +66,17 @@ const disguises = (text: string): ReadonlyArray<Needle> => {
 /** Of a text. It must be long enough that nothing else looks like it. */
 export const needlesOfText = (text: string): ReadonlyArray<Needle> => {
   if (text.length < 8) throw new RangeError('a text of fewer than 8 characters is found everywhere')
-  return disguises(text)
+  return needlesOfSpelling(text)
 }
 
 /** Of a number such as `+79001234567`: with and without what stands before its ten digits, and as networks write it. */
 export const needlesOfNumber = (number: string): ReadonlyArray<Needle> => {
   const digits = number.replace('+', '')
   return [
-    ...disguises(digits.slice(1)),
+    ...needlesOfSpelling(digits.slice(1)),
     // A text that begins elsewhere has other base64.
     ...[digits, number].flatMap((spelling) =>
-      disguises(spelling).filter(({ encoding }) => encoding.startsWith('base64')),
+      needlesOfSpelling(spelling).filter(({ encoding }) => encoding.startsWith('base64')),
     ),
     needle('semi-octets', semiOctets(digits)),
     needle('semi-octets in hex', semiOctets(digits).toString('hex'), true),
@@ -85,29 +85,32 @@ export const needlesOfNumber = (number: string): ReadonlyArray<Needle> => {
 }
 
 /** Which of the needles are in the bytes, by encoding. */
-export const findIn = (bytes: Uint8Array, needles: ReadonlyArray<Needle>): ReadonlyArray<string> => {
-  const hay = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+export const findEncodings = (bytes: Uint8Array, needles: ReadonlyArray<Needle>): ReadonlyArray<string> => {
+  const haystack = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let lower: Buffer | null = null
   return needles
     .filter((one) => {
-      if (!one.anyCase) return hay.includes(one.bytes)
-      lower ??= Buffer.from(hay.toString('latin1').toLowerCase(), 'latin1')
+      if (!one.anyCase) return haystack.includes(one.bytes)
+      lower ??= Buffer.from(haystack.toString('latin1').toLowerCase(), 'latin1')
       return lower.includes(Buffer.from(one.bytes.toString('latin1').toLowerCase(), 'latin1'))
     })
     .map(({ encoding }) => encoding)
 }
 
 /** A piece of a store, and where it is. */
-export interface Piece {
+export interface StoredData {
   readonly where: string
   readonly bytes: Uint8Array
 }
 
 /** Where the needles are: `<place>: <encoding>`, each once. */
-export const leaksIn = (pieces: Iterable<Piece>, needles: ReadonlyArray<Needle>): ReadonlyArray<string> => [
+export const findLeaks = (
+  pieces: Iterable<StoredData>,
+  needles: ReadonlyArray<Needle>,
+): ReadonlyArray<string> => [
   ...new Set(
     [...pieces].flatMap(({ bytes, where }) =>
-      findIn(bytes, needles).map((encoding) => `${where}: ${encoding}`),
+      findEncodings(bytes, needles).map((encoding) => `${where}: ${encoding}`),
     ),
   ),
 ]

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findIn, leaksIn, needlesOfNumber, needlesOfText } from './secret-search.ts'
+import { findEncodings, findLeaks, needlesOfNumber, needlesOfText } from './secret-search.ts'
 
 const NUMBER = '+79161837465'
 const DIGITS = '79161837465'
@@ -27,7 +27,7 @@ describe('the search for leaks', () => {
     ['backwards', Buffer.from(NUMBER.split('').toReversed().join(''))],
     ['as a network writes it', Buffer.from('9761817364f5', 'hex')],
   ])('finds a number %s', (_name, bytes) => {
-    expect(findIn(around(bytes), needlesOfNumber(NUMBER))).not.toEqual([])
+    expect(findEncodings(around(bytes), needlesOfNumber(NUMBER))).not.toEqual([])
   })
 
   it.each<Case>([
@@ -52,21 +52,21 @@ describe('the search for leaks', () => {
         ] satisfies Case,
     ),
   ])('finds a text %s', (_name, bytes) => {
-    expect(findIn(around(bytes), needlesOfText(CODE))).not.toEqual([])
+    expect(findEncodings(around(bytes), needlesOfText(CODE))).not.toEqual([])
   })
 
   it('finds nothing in what is not there: another number, a mask, a hash', () => {
     const clean = Buffer.from(
       `+79161837466 +7916***7465 ${'ab'.repeat(32)} ${Buffer.from('+79161837466').toString('base64')}`,
     )
-    expect(findIn(clean, needlesOfNumber(NUMBER))).toEqual([])
-    expect(findIn(clean, needlesOfText(CODE))).toEqual([])
+    expect(findEncodings(clean, needlesOfNumber(NUMBER))).toEqual([])
+    expect(findEncodings(clean, needlesOfText(CODE))).toEqual([])
   })
 
   it('says where, and each place once', () => {
     const piece = { where: 'read.messages.sender', bytes: Buffer.from(DIGITS) }
     expect(
-      leaksIn([piece, piece, { where: 'elsewhere', bytes: Buffer.from('') }], needlesOfNumber(NUMBER)),
+      findLeaks([piece, piece, { where: 'elsewhere', bytes: Buffer.from('') }], needlesOfNumber(NUMBER)),
     ).toEqual(['read.messages.sender: utf8', 'read.messages.sender: url', 'read.messages.sender: json'])
   })
 

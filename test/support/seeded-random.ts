@@ -6,7 +6,7 @@ export interface Random {
 }
 
 /** A linear congruential generator modulo 2^32 (the constants of Numerical Recipes); its upper bits are what is used. */
-export const randomFrom = (seed: number): Random => {
+export const seededRandom = (seed: number): Random => {
   let state = seed >>> 0
   const below = (bound: number): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0

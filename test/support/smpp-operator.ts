@@ -29,7 +29,7 @@ export const untilBound = ({ isReady }: SmppOperator): Effect.Effect<void> =>
   })
 
 /** An operator bound to a centre on the loopback; it takes down what it is told. */
-export const bindTo = (
+export const bindSmppOperator = (
   port: number,
   systemId: string,
   password: string,
@@ -58,7 +58,7 @@ export const bindTo = (
   })
 
 /** A submission to a number, as the dispatcher makes it. */
-export const submissionTo = (to: string, more: Partial<Submission> = {}): Submission => ({
+export const makeSubmission = (to: string, more: Partial<Submission> = {}): Submission => ({
   reference: `msg_${to.slice(1)}`,
   recipient: 'ab'.repeat(32),
   to,

@@ -6,7 +6,7 @@ import { openDatabase } from '@hub/testkit'
 import { type TestHub } from './hub.ts'
 import { Result } from 'effect'
 import { Redis } from 'ioredis'
-import type { Piece } from './secret-search.ts'
+import type { StoredData } from './secret-search.ts'
 import { readTopic } from './read-topic.ts'
 
 const bytesOf = (value: unknown): Buffer =>
@@ -15,14 +15,14 @@ const bytesOf = (value: unknown): Buffer =>
     : Buffer.from(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
 
 /** Every column of every table of the hub's schemas, bytes as bytes. */
-const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<Piece>> => {
+const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<StoredData>> => {
   const sql = openDatabase(databaseUrl)
   try {
     const tables = await sql<{ schema: string; table: string }[]>`
       SELECT n.nspname AS schema, c.relname AS table FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
        WHERE c.relkind = 'r' AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
        ORDER BY 1, 2`
-    const pieces: Array<Piece> = []
+    const pieces: Array<StoredData> = []
     for (const { schema, table } of tables) {
       for (const row of await sql`SELECT * FROM ${sql(schema)}.${sql(table)}`) {
         for (const [column, value] of Object.entries(row)) {
@@ -44,8 +44,8 @@ const leavesOf = (value: unknown): ReadonlyArray<Buffer> => {
 }
 
 /** Every record of every topic: as it lies there, and what it says. */
-const topicPieces = async (brokers: ReadonlyArray<string>): Promise<ReadonlyArray<Piece>> => {
-  const pieces: Array<Piece> = []
+const topicPieces = async (brokers: ReadonlyArray<string>): Promise<ReadonlyArray<StoredData>> => {
+  const pieces: Array<StoredData> = []
   for (const { topic } of topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 })) {
     for (const { id, key, traceparent, type, value } of await readTopic(brokers, topic)) {
       const where = `${topic} ${type}`
@@ -78,10 +78,10 @@ const valueOf = (redis: Redis, key: string, type: string): Promise<unknown> => {
 }
 
 /** Every key of Redis and what it holds. */
-const redisPieces = async (url: string): Promise<ReadonlyArray<Piece>> => {
+const redisPieces = async (url: string): Promise<ReadonlyArray<StoredData>> => {
   const redis = new Redis(url)
   try {
-    const pieces: Array<Piece> = []
+    const pieces: Array<StoredData> = []
     for (const key of await redis.keys('*')) {
       const value = await valueOf(redis, key, await redis.type(key))
       pieces.push({ where: `Redis ${key}`, bytes: bytesOf([key, value]) })
@@ -93,7 +93,7 @@ const redisPieces = async (url: string): Promise<ReadonlyArray<Piece>> => {
 }
 
 /** What the processes of the hub, and its servers, have written. The operator is not the hub: it knows numbers. */
-const logPieces = (hub: TestHub): ReadonlyArray<Piece> =>
+const logPieces = (hub: TestHub): ReadonlyArray<StoredData> =>
   readdirSync(hub.dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.log') && !entry.name.includes('operator'))
     // Kafka's own segments are called so, too: they are read as records.
@@ -102,7 +102,7 @@ const logPieces = (hub: TestHub): ReadonlyArray<Piece> =>
     .map((file) => ({ where: `log ${file.slice(hub.dataDir.length + 1)}`, bytes: readFileSync(file) }))
 
 /** What the processes tell of themselves. */
-const metricPieces = (hub: TestHub): Promise<ReadonlyArray<Piece>> =>
+const metricPieces = (hub: TestHub): Promise<ReadonlyArray<StoredData>> =>
   Promise.all(
     Object.entries(hub.describe().metrics_urls).map(async ([app, url]) => ({
       where: `metrics of ${app}`,
@@ -111,7 +111,7 @@ const metricPieces = (hub: TestHub): Promise<ReadonlyArray<Piece>> =>
   )
 
 /** All of it. */
-export const everyPiece = async (hub: TestHub): Promise<ReadonlyArray<Piece>> => {
+export const readAllStoredData = async (hub: TestHub): Promise<ReadonlyArray<StoredData>> => {
   const { database_url, kafka, redis_url } = hub.describe()
   return [
     ...(await tablePieces(database_url)),

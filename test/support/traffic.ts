@@ -1,6 +1,6 @@
 /**
  * Traffic at an even pace while something happens to the hub, and the question afterwards whether all of it went well: nothing lost,
- * nothing handed over twice, every event once, every event told.
+ * nothing handed over twice, every event once, every event delivered.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId } from '@hub/domain'
@@ -8,7 +8,7 @@ import { eventually, openDatabase, type TlsReceiver } from '@hub/testkit'
 import { type TestHub } from './hub.ts'
 import { expect } from 'vitest'
 import { allEvents, type Answer, client, send } from './client.ts'
-import { readHandovers } from './handover-history.ts'
+import { readHandoverHistory } from './handover-history.ts'
 import type { Mode } from './hub-admin.ts'
 
 interface TrafficOptions {
@@ -27,13 +27,13 @@ export interface Traffic {
   readonly accepted: Readonly<Record<Mode, ReadonlySet<string>>>
   readonly count: () => number
   /** Of each accepted send: from the moment when it was due until it was accepted, ms. */
-  readonly took: ReadonlyArray<number>
+  readonly latenciesMs: ReadonlyArray<number>
   /** Sends that were refused for the moment, by status and code. */
   readonly refusals: ReadonlyMap<string, number>
   /** Those of them that a process answered which was about to end. */
-  readonly refusedAtTheEnd: () => number
+  readonly refusedDuringShutdown: () => number
   /** Waits until so many more have been accepted. */
-  readonly more: (messages: number) => Promise<void>
+  readonly waitForAccepted: (messages: number) => Promise<void>
   /** Ends it and waits until every message that was begun has been accepted. */
   readonly stop: () => Promise<void>
 }
@@ -42,22 +42,22 @@ export interface Traffic {
  * Requests under way: all that become due while one is answered, which takes 3 s at most. Only a hub that breaks that promise makes
  * clients wait with the next one, and what was due before that is not made up for. Source: contract, Unavailability.
  */
-const AT_ONCE_SECONDS = 3
+const MAX_IN_FLIGHT_SECONDS = 3
 const TICK_MS = 20
 /** Before a send that was refused for the moment comes again, as the contract tells clients to. */
-const AGAIN_AFTER_MS = 200
+const RETRY_AFTER_MS = 200
 /** A bound on what hangs. */
 const ACCEPTED_WITHIN_MS = 60_000
 
 /** Sends both classes with both keys in turn until it is stopped. */
 export const startTraffic = (options: TrafficOptions): Traffic => {
   const { keys, name, numbers, perSecond, post } = options
-  const atOnce = Math.ceil(perSecond * AT_ONCE_SECONDS)
+  const maxInFlight = Math.ceil(perSecond * MAX_IN_FLIGHT_SECONDS)
   const accepted = { live: new Set<string>(), test: new Set<string>() }
   const refusals = new Map<string, number>()
   const count = (): number => accepted.live.size + accepted.test.size
-  const took: Array<number> = []
-  let refusedAtTheEnd = 0
+  const latenciesMs: Array<number> = []
+  let refusedDuringShutdown = 0
   let stopping = false
   let failure: unknown = null
   let next = 0
@@ -71,19 +71,19 @@ export const startTraffic = (options: TrafficOptions): Traffic => {
       const answer = await post('/v1/messages', keys[mode], body)
       if (answer.status === 202) {
         accepted[mode].add(answer.body.id)
-        took.push(performance.now() - due)
+        latenciesMs.push(performance.now() - due)
         return
       }
       const what = `${answer.status} ${answer.body?.error?.code ?? ''}`
       refusals.set(what, (refusals.get(what) ?? 0) + 1)
-      if (answer.headers.get('connection') === 'close') refusedAtTheEnd += 1
+      if (answer.headers.get('connection') === 'close') refusedDuringShutdown += 1
       if (performance.now() > deadline) throw new Error(`a send was not accepted: ${what}`)
-      await delay(AGAIN_AFTER_MS)
+      await delay(RETRY_AFTER_MS)
     }
   }
 
   const sending = (async () => {
-    const underWay = new Set<Promise<void>>()
+    const inFlight = new Set<Promise<void>>()
     let due = performance.now()
     while (!stopping) {
       for (; due <= performance.now() && !stopping; due += 1000 / perSecond) {
@@ -91,23 +91,23 @@ export const startTraffic = (options: TrafficOptions): Traffic => {
           .catch((error: unknown) => {
             failure ??= error
           })
-          .finally(() => underWay.delete(sent))
-        underWay.add(sent)
-        if (underWay.size >= atOnce) await Promise.race(underWay)
+          .finally(() => inFlight.delete(sent))
+        inFlight.add(sent)
+        if (inFlight.size >= maxInFlight) await Promise.race(inFlight)
       }
-      due = Math.max(due, performance.now() - AT_ONCE_SECONDS * 1000)
+      due = Math.max(due, performance.now() - MAX_IN_FLIGHT_SECONDS * 1000)
       await delay(TICK_MS)
     }
-    await Promise.all(underWay)
+    await Promise.all(inFlight)
   })()
 
   return {
     accepted,
     count,
-    took,
+    latenciesMs,
     refusals,
-    refusedAtTheEnd: () => refusedAtTheEnd,
-    more: async (messages) => {
+    refusedDuringShutdown: () => refusedDuringShutdown,
+    waitForAccepted: async (messages) => {
       const target = count() + messages
       while (count() < target && failure === null) await delay(TICK_MS)
       if (failure !== null) throw failure
@@ -138,9 +138,9 @@ const OVERLOADED: ReadonlySet<string> = new Set(['503 provider_unavailable', '42
  * Fails where sends were refused for another reason than that, or by a process because it was about to end, or more often than this share
  * of them, at which it is no hiccup any more.
  */
-export const expectTaken = (traffic: Traffic, share: number): void => {
+export const expectFewRefusals = (traffic: Traffic, share: number): void => {
   expect([...traffic.refusals.keys()].filter((what) => !OVERLOADED.has(what))).toEqual([])
-  expect(traffic.refusedAtTheEnd()).toBe(0)
+  expect(traffic.refusedDuringShutdown()).toBe(0)
   const refused = [...traffic.refusals.values()].reduce((sum, times) => sum + times, 0)
   expect(refused, JSON.stringify([...traffic.refusals])).toBeLessThanOrEqual(share * traffic.count())
 }
@@ -148,13 +148,13 @@ export const expectTaken = (traffic: Traffic, share: number): void => {
 /** A bound on what hangs: a backlog of some thousand messages on a busy machine. */
 const WITHIN = { withinMs: 120_000, everyMs: 500 }
 /** The kinds of a message that went well. */
-const KINDS = ['message.accepted', 'message.delivered', 'message.sent'].join()
+const EVENT_TYPES = ['message.accepted', 'message.delivered', 'message.sent'].join()
 
 /**
- * Waits until everything has come to its end, and fails where anything was lost, handed over twice, told twice in the journal, or not told
+ * Waits until everything has come to its end, and fails where anything was lost, handed over twice, delivered twice in the journal, or not delivered
  * to the receiver (absent: nobody subscribes).
  */
-export const expectWhole = async (
+export const expectNothingLostOrRepeated = async (
   hub: TestHub,
   traffic: Pick<Traffic, 'accepted' | 'count'>,
   receiver?: Pick<TlsReceiver, 'received'>,
@@ -177,9 +177,11 @@ export const expectWhole = async (
   // Every event once, one of each kind a message.
   const all: Array<any> = []
   for (const mode of ['live', 'test'] as const) {
-    const as = client(base_url, keys[mode])
+    const apiClient = client(base_url, keys[mode])
     const events = await eventually(async () => {
-      const found = (await allEvents(as)).filter(({ data }) => traffic.accepted[mode].has(data.object.id))
+      const found = (await allEvents(apiClient)).filter(({ data }) =>
+        traffic.accepted[mode].has(data.object.id),
+      )
       expect(found.length).toBeGreaterThanOrEqual(3 * traffic.accepted[mode].size)
       return found
     }, WITHIN)
@@ -189,15 +191,15 @@ export const expectWhole = async (
       if (of === undefined) kinds.set(data.object.id, [type])
       else of.push(type)
     }
-    expect([...kinds].filter(([, types]) => types.toSorted().join() !== KINDS)).toEqual([])
+    expect([...kinds].filter(([, types]) => types.toSorted().join() !== EVENT_TYPES)).toEqual([])
     expect(kinds.size).toBe(traffic.accepted[mode].size)
     all.push(...events)
   }
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
 
   // Handed over once: by the log, and by the operator, which lived through it all.
-  const log = await readHandovers(kafka.brokers, WITHIN.withinMs)
-  expect(log.again).toEqual([])
+  const log = await readHandoverHistory(kafka.brokers, WITHIN.withinMs)
+  expect(log.repeated).toEqual([])
   expect([...traffic.accepted.live, ...traffic.accepted.test].filter((id) => !log.claimed.has(id))).toEqual(
     [],
   )
@@ -206,13 +208,13 @@ export const expectWhole = async (
 
   // Told: each event reaches the subscriber at least once.
   if (receiver !== undefined) {
-    const told = new Set<string>()
+    const delivered = new Set<string>()
     let seen = 0
     await eventually(() => {
       for (; seen < receiver.received.length; seen++) {
-        for (const { id } of JSON.parse(receiver.received[seen]!.body.toString('utf8'))) told.add(id)
+        for (const { id } of JSON.parse(receiver.received[seen]!.body.toString('utf8'))) delivered.add(id)
       }
-      expect(all.filter(({ id }) => !told.has(id)).map(({ id }) => id)).toEqual([])
+      expect(all.filter(({ id }) => !delivered.has(id)).map(({ id }) => id)).toEqual([])
       return true
     }, WITHIN)
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Answer, type Client, send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { anId, IN_FORCE, refusal, type Section } from './fixture.ts'
+import { anId, SETTINGS_APPLIED, errorOf, type Section } from './fixture.ts'
 
 const RATE_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'] as const
 const rateOf = (answer: Answer): ReadonlyArray<string | null> =>
@@ -22,7 +22,7 @@ const from = (address: string): { readonly headers: Record<string, string> } => 
 
 const WRONG = `hub_test_${'0'.repeat(43)}`
 
-const sameRefusal = (one: Answer, other: Answer): void => {
+const expectSameError = (one: Answer, other: Answer): void => {
   const body = (answer: Answer) => ({ ...answer.body.error, request_id: '' })
   const names = (answer: Answer) =>
     [...answer.headers.keys()].filter((name) => !['date', 'request-id'].includes(name)).toSorted()
@@ -30,73 +30,73 @@ const sameRefusal = (one: Answer, other: Answer): void => {
 }
 
 /** So many failed logins of one address at once; their statuses. */
-const fail = async (as: Client, times: number): Promise<ReadonlyArray<number>> => {
+const fail = async (apiClient: Client, times: number): Promise<ReadonlyArray<number>> => {
   const statuses: Array<number> = []
-  for (let index = 0; index < times; index += 1) statuses.push((await as.get('/v1/account')).status)
+  for (let index = 0; index < times; index += 1) statuses.push((await apiClient.get('/v1/account')).status)
   return statuses
 }
 
-export const access: Section = (world) => {
+export const access: Section = (fixture) => {
   describe('Authentication', () => {
     it('1: a request without a key is refused', async () => {
-      const answer = await world().connect(null).get('/v1/account')
-      expect(refusal(answer)).toEqual([401, 'invalid_api_key', undefined])
+      const answer = await fixture().connect(null).get('/v1/account')
+      expect(errorOf(answer)).toEqual([401, 'invalid_api_key', undefined])
     })
 
     it('2: only the hash of a key is stored', async () => {
-      const { operator } = world()
-      const account = await operator.account()
-      const rows = await operator.sql`SELECT * FROM command.api_keys WHERE account = ${account.uuid}`
+      const { admin } = fixture()
+      const account = await admin.createAccount()
+      const rows = await admin.sql`SELECT * FROM command.api_keys WHERE account = ${account.uuid}`
       expect(rows).toHaveLength(2)
       for (const key of Object.values(account.keys)) expect(JSON.stringify(rows)).not.toContain(key)
     })
 
     it('2: a new key works at once beside the old one, and a revoked one no longer', async () => {
-      const { connect, operator } = world()
-      const account = await operator.account()
+      const { admin, connect } = fixture()
+      const account = await admin.createAccount()
       const address = freshAddress()
-      const fresh = await operator.key(account, 'test')
+      const fresh = await admin.issueKey(account, 'test')
       expect((await connect(fresh).get('/v1/account')).body.id).toBe(account.id)
       expect((await account.test.get('/v1/account')).status).toBe(200)
-      await operator.revoke(account.keys.test)
+      await admin.revokeKey(account.keys.test)
       const revoked = connect(account.keys.test, from(address))
       await eventually(async () => {
-        expect(refusal(await revoked.get('/v1/account'))).toEqual([401, 'invalid_api_key', undefined])
+        expect(errorOf(await revoked.get('/v1/account'))).toEqual([401, 'invalid_api_key', undefined])
         return true
-      }, IN_FORCE)
+      }, SETTINGS_APPLIED)
       expect((await connect(fresh).get('/v1/account')).status).toBe(200)
     })
 
     it('3: an address outside the list of the key gets the same 401 as an invalid key', async () => {
-      const { connect, operator } = world()
-      const account = await operator.account()
-      const key = await operator.key(account, 'test', ['203.0.113.0/28', '2001:db8:77::/48'])
+      const { admin, connect } = fixture()
+      const account = await admin.createAccount()
+      const key = await admin.issueKey(account, 'test', ['203.0.113.0/28', '2001:db8:77::/48'])
       for (const address of ['203.0.113.3', '203.0.113.15', '2001:db8:77:1::5']) {
         expect((await connect(key, from(address)).get('/v1/account')).status, address).toBe(200)
       }
       const invalid = await connect(WRONG, from(freshAddress())).get('/v1/account')
       for (const address of ['203.0.113.16', '2001:db8:78::1', freshAddress()]) {
-        sameRefusal(await connect(key, from(address)).get('/v1/account'), invalid)
+        expectSameError(await connect(key, from(address)).get('/v1/account'), invalid)
       }
       // What a client wrote into the header before the proxy's own entry counts for nothing.
       const spoofed = await connect(key, from(`203.0.113.3, ${freshAddress()}`)).get('/v1/account')
-      sameRefusal(spoofed, invalid)
+      expectSameError(spoofed, invalid)
     })
 
     it.each(['Basic aHViOmh1Yg==', 'Bearer', 'Bearer ', WRONG, `bearer ${WRONG}`, 'Bearer hub_test_'])(
       '3: the authorization %j is refused',
       async (authorization) => {
-        const { connect } = world()
+        const { connect } = fixture()
         const answer = await connect(null, {
           headers: { authorization, ...from(freshAddress()).headers },
         }).get('/v1/account')
-        expect(refusal(answer)).toEqual([401, 'invalid_api_key', undefined])
+        expect(errorOf(answer)).toEqual([401, 'invalid_api_key', undefined])
       },
     )
 
     it('4: the attempt after the 21st failure within a minute is 429, whatever its key', async () => {
-      const { connect, operator } = world()
-      const { keys } = await operator.account()
+      const { admin, connect } = fixture()
+      const { keys } = await admin.createAccount()
       const address = freshAddress()
       const wrong = connect(WRONG, from(address))
       const right = connect(keys.test, from(address))
@@ -107,9 +107,9 @@ export const access: Section = (world) => {
       expect(new Set(await fail(wrong, 15))).toEqual(new Set([401]))
       expect((await right.get('/v1/account')).status).toBe(200)
       expect(new Set(await fail(wrong, 6))).toEqual(new Set([401]))
-      for (const as of [right, wrong]) {
-        const answer = await as.get('/v1/account')
-        expect(refusal(answer)).toEqual([429, 'rate_limited', undefined])
+      for (const apiClient of [right, wrong]) {
+        const answer = await apiClient.get('/v1/account')
+        expect(errorOf(answer)).toEqual([429, 'rate_limited', undefined])
         expect(answer.body.error.retry_after).toBeLessThanOrEqual(60)
         expect(answer.body.error.retry_after).toBeGreaterThan(0)
         expect(rateOf(answer)).toEqual(ABSENT)
@@ -122,7 +122,7 @@ export const access: Section = (world) => {
     })
 
     it('4: any Authorization that is no known key counts, whatever its scheme', async () => {
-      const { connect } = world()
+      const { connect } = fixture()
       const address = from(freshAddress())
       const basic = connect(null, { headers: { ...address.headers, authorization: 'Basic aHViOmh1Yg==' } })
       const statuses = await fail(basic, 22)
@@ -130,7 +130,7 @@ export const access: Section = (world) => {
     })
 
     it('4: IPv6 counts by /64', async () => {
-      const { connect } = world()
+      const { connect } = fixture()
       for (let index = 1; index <= 21; index += 1) {
         const answer = await connect(WRONG, from(`2001:db8:5:6:${index}::${index}`)).get('/v1/account')
         expect(answer.status).toBe(401)
@@ -140,8 +140,8 @@ export const access: Section = (world) => {
     })
 
     it('6: account and mode are derived from the key', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       for (const mode of ['live', 'test'] as const) {
         const { body } = await account[mode].get('/v1/account')
         expect([body.id, body.mode]).toEqual([account.id, mode])
@@ -151,8 +151,8 @@ export const access: Section = (world) => {
 
   describe('Account (GET /v1/account)', () => {
     it('tells the values in force', async () => {
-      const { operator } = world()
-      const account = await operator.account({
+      const { admin } = fixture()
+      const account = await admin.createAccount({
         live: {
           api_rps: 50,
           batch_max: 10,
@@ -191,22 +191,22 @@ export const access: Section = (world) => {
         limits: { api_rps: 100, batch_max: 1000 },
         flood_windows: { pause_seconds: 60, per_hour: 5, per_day: 20 },
       })
-      const without = await operator.account()
+      const without = await admin.createAccount()
       expect((await without.live.get('/v1/account')).body.spend_limit).toBeNull()
     })
   })
 
   describe('Request rate', () => {
     it('over api_rps is 429 rate_limited with Retry-After, for each key by itself', async () => {
-      const { connect, operator } = world()
-      const account = await operator.account({ test: { api_rps: 3 } })
-      const sibling = connect(await operator.key(account, 'test'))
+      const { admin, connect } = fixture()
+      const account = await admin.createAccount({ test: { api_rps: 3 } })
+      const sibling = connect(await admin.issueKey(account, 'test'))
       const answers = await Promise.all(Array.from({ length: 15 }, () => account.test.get('/v1/account')))
       const refused = answers.filter(({ status }) => status === 429)
       expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(3)
       expect(refused.length).toBeGreaterThanOrEqual(6)
       for (const answer of refused) {
-        expect(refusal(answer)).toEqual([429, 'rate_limited', undefined])
+        expect(errorOf(answer)).toEqual([429, 'rate_limited', undefined])
         expect(answer.body.error.retry_after).toBe(1)
       }
       // On success and on refusal.
@@ -222,8 +222,8 @@ export const access: Section = (world) => {
     })
 
     it('the headers are on every answer after the rate check and on none before it', async () => {
-      const { connect, operator } = world()
-      const { test } = await operator.account()
+      const { admin, connect } = fixture()
+      const { test } = await admin.createAccount()
       const counted = [
         await test.get('/v1/account'),
         await test.get('/v1/messages/msg_nothing'),

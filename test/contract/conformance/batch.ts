@@ -3,46 +3,46 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Client, send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { aMoment, anId, eventsOf, refusal, type Section } from './fixture.ts'
+import { aMoment, anId, eventsOf, errorOf, type Section } from './fixture.ts'
 
 export const element = (clientRef: string, over: Record<string, unknown> = {}): Record<string, unknown> => ({
   ...send('service', '+79000000001', clientRef),
   ...over,
 })
 
-export const post = (as: Client, elements: unknown, headers: Record<string, string> = {}) =>
-  as.post('/v1/messages/batch', { messages: elements }, headers)
+export const post = (apiClient: Client, elements: unknown, headers: Record<string, string> = {}) =>
+  apiClient.post('/v1/messages/batch', { messages: elements }, headers)
 
 const NOTHING = { total: 0, accepted: 0, duplicate: 0, rejected: 0, delivered: 0, undelivered: 0, expired: 0 }
 
 /** Waits until a batch is closed and answers it. */
-const untilClosed = (as: Client, id: string): Promise<any> =>
+const untilClosed = (apiClient: Client, id: string): Promise<any> =>
   eventually(
     async () => {
-      const { body } = await as.get(`/v1/batches/${id}`)
+      const { body } = await apiClient.get(`/v1/batches/${id}`)
       return body.closed === true ? body : null
     },
     { withinMs: 20_000, everyMs: 100 },
   )
 
-export const completed = async (as: Client, id: string): Promise<ReadonlyArray<any>> =>
-  (await eventsOf(as, 'batch.completed')).filter((event) => event.data.object.id === id)
+export const completed = async (apiClient: Client, id: string): Promise<ReadonlyArray<any>> =>
+  (await eventsOf(apiClient, 'batch.completed')).filter((event) => event.data.object.id === id)
 
-export const batch: Section = (world) => {
+export const batch: Section = (fixture) => {
   describe('Rules of POST /v1/messages/batch', () => {
     it('1: more than batch_max items are refused, batch_max are taken', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const many = Array.from({ length: 1001 }, (_, index) => element(`max-${index}`))
-      expect(refusal(await post(test, many))).toEqual([422, 'batch_too_large', 'messages'])
+      expect(errorOf(await post(test, many))).toEqual([422, 'batch_too_large', 'messages'])
       const taken = await post(test, many.slice(0, 1000))
       expect([taken.status, taken.body.counts]).toEqual([202, { ...NOTHING, total: 1000, accepted: 1000 }])
       await untilClosed(test, taken.body.id)
     })
 
     it('1: batch_max of the account is what counts', async () => {
-      const { test } = await world().operator.account({ test: { batch_max: 2 } })
+      const { test } = await fixture().admin.createAccount({ test: { batch_max: 2 } })
       const three = ['a', 'b', 'c'].map((ref) => element(ref))
-      expect(refusal(await post(test, three))).toEqual([422, 'batch_too_large', 'messages'])
+      expect(errorOf(await post(test, three))).toEqual([422, 'batch_too_large', 'messages'])
       expect((await post(test, three.slice(0, 2))).status).toBe(202)
     })
 
@@ -55,12 +55,12 @@ export const batch: Section = (world) => {
       ['null among the messages', { messages: [null] }, 'messages[0]'],
       ['an array among the messages', { messages: [[]] }, 'messages[0]'],
     ])('1: %s is refused as a whole', async (_what, body, param) => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.post('/v1/messages/batch', body))).toEqual([422, 'invalid_parameter', param])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.post('/v1/messages/batch', body))).toEqual([422, 'invalid_parameter', param])
     })
 
     it('2: client_ref is required on every element', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { client_ref: _, ...without } = element('x')
       const { body, status } = await post(test, [element('a'), without, element('')])
       expect(status).toBe(202)
@@ -79,7 +79,7 @@ export const batch: Section = (world) => {
     })
 
     it('3: each element gets its own result; a rejected element does not cancel the others', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await post(test, [
         element('good-1'),
         element('bad-number', { to: '+7900' }),
@@ -115,7 +115,7 @@ export const batch: Section = (world) => {
       ])
       for (const { error } of results.slice(1, 8)) {
         expect(error.request_id).toBe(answer.headers.get('request-id'))
-        expect(error.doc_url).toBe(`${world().base}/docs/errors#${error.code}`)
+        expect(error.doc_url).toBe(`${fixture().base}/docs/errors#${error.code}`)
         expect(error.message.length).toBeGreaterThan(10)
       }
       expect(results[0].message).toMatchObject({
@@ -132,7 +132,7 @@ export const batch: Section = (world) => {
     })
 
     it('3: a client_ref seen before is a duplicate with a link to the earlier message', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const single = await test.post('/v1/messages', send('service', '+79000000001', 'single'))
       const { body } = await post(test, [
         element('single'),
@@ -157,7 +157,7 @@ export const batch: Section = (world) => {
     })
 
     it('6: repeating a batch creates no second messages, and answers with the earlier batch', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const elements = [element('r-1'), element('r-2'), element('r-3', { to: '+79000000003' })]
       const first = await post(test, elements)
       const closed = await untilClosed(test, first.body.id)
@@ -186,7 +186,7 @@ export const batch: Section = (world) => {
     })
 
     it('6: duplicates of several batches have no batch in common', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const one = await post(test, [element('one')])
       const two = await post(test, [element('two')])
       expect(one.body.id).not.toBe(two.body.id)
@@ -211,7 +211,7 @@ export const batch: Section = (world) => {
     })
 
     it('a batch in which every element was rejected is 202, closed at once, and completed', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { body, status } = await post(test, [element('no-1', { to: 'x' }), element('no-2', { to: 'x' })])
       expect([status, body.closed, body.counts]).toEqual([202, true, { ...NOTHING, total: 2, rejected: 2 }])
       expect(body.id).toEqual(anId('bat'))
@@ -229,7 +229,7 @@ export const batch: Section = (world) => {
     })
 
     it('live elements count against the windows of their recipient one by one, in order', async () => {
-      const { live } = await world().operator.account()
+      const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       const { body } = await post(live, [
         element('w-1', { to: number }),
@@ -248,7 +248,7 @@ export const batch: Section = (world) => {
 
   describe('GET /v1/batches/{id} and GET /v1/messages?batch=', () => {
     it('the batch is the answer without results, at once', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { body } = await post(test, [element('b-1'), element('b-2', { to: 'x' })])
       const read = await test.get(`/v1/batches/${body.id}`)
       expect(read.status).toBe(200)
@@ -263,7 +263,7 @@ export const batch: Section = (world) => {
     })
 
     it('its messages come in pages, in the order of acceptance', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { body } = await post(
         test,
         Array.from({ length: 7 }, (_, index) => element(`p-${index}`)),
@@ -287,12 +287,12 @@ export const batch: Section = (world) => {
     })
 
     it('the messages of a batch allow 1000 to a page', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/messages/batch', {
         messages: [send('service', '+79000000001', 'a')],
       })
       expect((await test.get(`/v1/messages?batch=${body.id}&limit=1000`)).status).toBe(200)
-      expect(refusal(await test.get(`/v1/messages?batch=${body.id}&limit=1001`))).toEqual([
+      expect(errorOf(await test.get(`/v1/messages?batch=${body.id}&limit=1001`))).toEqual([
         422,
         'invalid_parameter',
         'limit',
@@ -301,24 +301,24 @@ export const batch: Section = (world) => {
     })
 
     it('a missing batch, and one of another account or mode, is 404 everywhere', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account()
-      const other = await operator.account()
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount()
+      const other = await admin.createAccount()
       const { body } = await post(test, [element('mine')])
-      for (const [as, id] of [
+      for (const [apiClient, id] of [
         [test, 'bat_00000000000000000000000000'],
         [test, 'nothing'],
         [live, body.id],
         [other.test, body.id],
       ] as const) {
-        expect(refusal(await as.get(`/v1/batches/${id}`))).toEqual([404, 'not_found', undefined])
-        expect((await as.get(`/v1/messages?batch=${id}`)).status).toBe(404)
+        expect(errorOf(await apiClient.get(`/v1/batches/${id}`))).toEqual([404, 'not_found', undefined])
+        expect((await apiClient.get(`/v1/messages?batch=${id}`)).status).toBe(404)
       }
     })
 
     it('GET /v1/messages without batch is refused', async () => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.get('/v1/messages'))).toEqual([422, 'invalid_parameter', 'batch'])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.get('/v1/messages'))).toEqual([422, 'invalid_parameter', 'batch'])
     })
   })
 }

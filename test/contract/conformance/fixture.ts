@@ -4,12 +4,12 @@ import { ERRORS, type ErrorCode } from '@hub/contract'
 import { eventually } from '@hub/testkit'
 import { startHub, type TestHub } from '../../support/hub.ts'
 import { type Answer, type Client, client, type ClientOptions, send } from '../../support/client.ts'
-import { type Operator, operatorOf } from '../../support/hub-admin.ts'
+import { type HubAdmin, makeHubAdmin } from '../../support/hub-admin.ts'
 
-export interface World {
+export interface Fixture {
   readonly hub: TestHub
   readonly base: string
-  readonly operator: Operator
+  readonly admin: HubAdmin
   /** A client of this key; every answer to it is held to the rules of all answers. */
   readonly connect: (key: string | null, options?: ClientOptions) => Client
   /** Codes that have been answered so far, in the error envelope or in an element of a batch. */
@@ -17,8 +17,8 @@ export interface World {
   readonly stop: () => Promise<void>
 }
 
-/** What a section of the suite is given: the world, once it is there. */
-export type Section = (world: () => World) => void
+/** What a section of the suite is given: the fixture, once it is there. */
+export type Section = (fixture: () => Fixture) => void
 
 /** The addresses that the hub believes `X-Forwarded-For` from: the tests come from the loopback, on either family. */
 const TRUSTED = '127.0.0.0/8,::1'
@@ -26,7 +26,7 @@ const TRUSTED = '127.0.0.0/8,::1'
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u
 
 /** Contract, General: error envelope, request id. */
-const holdsToTheEnvelope = (answer: Answer, base: string): void => {
+const expectEnvelope = (answer: Answer, base: string): void => {
   expect(answer.headers.get('request-id')).toMatch(/^req_[0-9a-hjkmnp-tv-z]{26}$/u)
   if (answer.status < 400) return
   const { error } = answer.body
@@ -47,35 +47,35 @@ const holdsToTheEnvelope = (answer: Answer, base: string): void => {
   if (error.code !== 'internal_error') expect(answer.status).toBe(expected)
 }
 
-export const makeWorld = async (): Promise<World> => {
+export const startFixture = async (): Promise<Fixture> => {
   const hub = await startHub({ environment: { HUB_TRUSTED_PROXIES: TRUSTED } })
   const base = hub.describe().base_url
   const codes = new Set<string>()
   const observe = (answer: Answer): void => {
     if (answer.headers.get('content-type')?.startsWith('application/json') !== true) return
-    holdsToTheEnvelope(answer, base)
+    expectEnvelope(answer, base)
     if (answer.body?.error?.code !== undefined) codes.add(answer.body.error.code)
     for (const result of answer.body?.results ?? answer.body?.data ?? []) {
       if (result?.error?.code !== undefined) codes.add(result.error.code)
     }
   }
-  const connect: World['connect'] = (key, options = {}) => client(base, key, { observe, ...options })
-  const operator = operatorOf(hub, { connect })
+  const connect: Fixture['connect'] = (key, options = {}) => client(base, key, { observe, ...options })
+  const admin = makeHubAdmin(hub, { connect })
   return {
     hub,
     base,
-    operator,
+    admin,
     connect,
     codes,
     stop: async () => {
-      await operator.close()
+      await admin.close()
       await hub.stop()
     },
   }
 }
 
-/** Status, code and `param` of a refusal, or what came instead. */
-export const refusal = (answer: Answer): ReadonlyArray<unknown> => [
+/** Status, code and `param` of a errorOf, or what came instead. */
+export const errorOf = (answer: Answer): ReadonlyArray<unknown> => [
   answer.status,
   answer.body?.error?.code ?? answer.body?.status,
   answer.body?.error?.param,
@@ -89,24 +89,24 @@ export const anId = (prefix: string): unknown =>
   expect.stringMatching(new RegExp(`^${prefix}_[0-9a-hjkmnp-tv-z]{26}$`, 'u'))
 
 /** A message that is final, read until it is. */
-export const untilFinal = (as: Client, id: string, withinMs = 10_000): Promise<any> =>
+export const untilFinal = (apiClient: Client, id: string, withinMs = 10_000): Promise<any> =>
   eventually(
     async () => {
-      const { body } = await as.get(`/v1/messages/${id}`)
+      const { body } = await apiClient.get(`/v1/messages/${id}`)
       return body.final === true ? body : null
     },
     { withinMs, everyMs: 100 },
   )
 
 /** Events of one type, of the whole journal of a key. */
-export const eventsOf = async (as: Client, type: string): Promise<ReadonlyArray<any>> => {
-  const answer = await as.get(`/v1/events?limit=1000&type=${type}`)
+export const eventsOf = async (apiClient: Client, type: string): Promise<ReadonlyArray<any>> => {
+  const answer = await apiClient.get(`/v1/events?limit=1000&type=${type}`)
   expect(answer.status).toBe(200)
   return answer.body.data
 }
 
 /** How long a change by the operator may take until it is in force: caches hold for two or three seconds. */
-export const IN_FORCE = { withinMs: 10_000, everyMs: 100 } as const
+export const SETTINGS_APPLIED = { withinMs: 10_000, everyMs: 100 } as const
 
 const HOUR_MS = 3_600_000
 
@@ -114,19 +114,19 @@ const HOUR_MS = 3_600_000
  * Nothing new is accepted while `use` runs: the operator has stopped the hub. Sends of an account of its own show when that begins
  * and when it is over.
  */
-export const whileStopped = async ({ operator }: World, use: () => Promise<void>): Promise<void> => {
-  const probe = (await operator.account()).test
+export const whileStopped = async ({ admin }: Fixture, use: () => Promise<void>): Promise<void> => {
+  const probe = (await admin.createAccount()).test
   const untilStatus = (status: number): Promise<boolean> =>
     eventually(async () => {
       expect((await probe.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(status)
       return true
-    }, IN_FORCE)
+    }, SETTINGS_APPLIED)
   try {
-    await operator.hub({ stopped_until: new Date(Date.now() + HOUR_MS) })
+    await admin.setHubSettings({ stopped_until: new Date(Date.now() + HOUR_MS) })
     await untilStatus(429)
     await use()
   } finally {
-    await operator.hub({})
+    await admin.setHubSettings({})
     await untilStatus(202)
   }
 }

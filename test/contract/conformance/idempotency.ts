@@ -4,14 +4,14 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Answer, type Client, send } from '../../support/client.ts'
 import { type Account, freshNumber, type Mode } from '../../support/hub-admin.ts'
-import { refusal, type Section, whileStopped, type World } from './fixture.ts'
+import { errorOf, type Section, whileStopped, type Fixture } from './fixture.ts'
 
 const keyed = (key: string): Record<string, string> => ({ 'idempotency-key': key })
 const replayed = (answer: Answer): boolean => answer.headers.get('idempotent-replayed') === 'true'
 
 /** Makes a stored key one that is in progress, as if the process that runs its request had died just now. */
-const reopen = async ({ operator }: World, account: Account, mode: Mode, key: string): Promise<void> => {
-  const rows = await operator.sql`
+const reopen = async ({ admin }: Fixture, account: Account, mode: Mode, key: string): Promise<void> => {
+  const rows = await admin.sql`
     UPDATE command.idempotency_keys
        SET status = NULL, headers = NULL, answer = NULL, lease_token = ${randomUUID()},
            lease_until = now() + interval '1 minute'
@@ -19,10 +19,10 @@ const reopen = async ({ operator }: World, account: Account, mode: Mode, key: st
   expect(rows).toHaveLength(1)
 }
 
-export const idempotency: Section = (world) => {
+export const idempotency: Section = (fixture) => {
   describe('Idempotency', () => {
     it('1: the header is accepted on any POST', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const template = await test.post('/v1/templates', {
         name: 'rendered',
         class: 'service',
@@ -53,7 +53,7 @@ export const idempotency: Section = (world) => {
     })
 
     it('1: on GET and other methods it is ignored', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       for (const key of ['got', 'x'.repeat(300)]) {
         const first = await test.request('GET', '/v1/account', { headers: keyed(key) })
         const second = await test.request('GET', '/v1/senders', { headers: keyed(key) })
@@ -62,23 +62,23 @@ export const idempotency: Section = (world) => {
     })
 
     it('2: a key has up to 255 characters; a longer one is refused, not truncated', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const longest = 'k'.repeat(255)
       const good = await test.post('/v1/messages', send('service', '+79000000001'), keyed(longest))
       expect(good.status).toBe(202)
       const long = await test.post('/v1/messages', send('service', '+79000000001'), keyed(`${longest}k`))
-      expect(refusal(long)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
+      expect(errorOf(long)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
       const empty = await test.post('/v1/messages', send('service', '+79000000001'), keyed(''))
-      expect(refusal(empty)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
+      expect(errorOf(empty)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
     })
 
     it('3: keys are separate per account and per mode', async () => {
-      const { operator } = world()
-      const one = await operator.account()
-      const two = await operator.account()
+      const { admin } = fixture()
+      const one = await admin.createAccount()
+      const two = await admin.createAccount()
       const ids = new Set<string>()
-      for (const as of [one.test, one.live, two.test, two.live]) {
-        const answer = await as.post('/v1/messages', send('service', freshNumber()), keyed('shared'))
+      for (const apiClient of [one.test, one.live, two.test, two.live]) {
+        const answer = await apiClient.post('/v1/messages', send('service', freshNumber()), keyed('shared'))
         expect([answer.status, replayed(answer)]).toEqual([202, false])
         ids.add(answer.body.id)
       }
@@ -86,7 +86,7 @@ export const idempotency: Section = (world) => {
     })
 
     it('4: the same key with another body, path or query is refused', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const body = send('service', '+79000000001')
       expect((await test.post('/v1/messages', body, keyed('used'))).status).toBe(202)
       const others: ReadonlyArray<[string, unknown]> = [
@@ -98,19 +98,19 @@ export const idempotency: Section = (world) => {
       ]
       for (const [path, other] of others) {
         const answer = await test.post(path, other, keyed('used'))
-        expect(refusal(answer)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
+        expect(errorOf(answer)).toEqual([422, 'idempotency_key_reused', 'Idempotency-Key'])
       }
       // None of them has disturbed the first.
       expect(replayed(await test.post('/v1/messages', body, keyed('used')))).toBe(true)
     })
 
     it('5: a refusal is repeated as well', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const body = { ...send('service', freshNumber()), template: 'later' }
       const first = await account.live.post('/v1/messages', body, keyed('refused'))
-      expect(refusal(first)).toEqual([422, 'template_not_found', 'template'])
-      await operator.template(account, 'live', {
+      expect(errorOf(first)).toEqual([422, 'template_not_found', 'template'])
+      await admin.addTemplate(account, 'live', {
         name: 'later',
         class: 'service',
         body: 'Заказ {{order}}',
@@ -135,11 +135,11 @@ export const idempotency: Section = (world) => {
           headers: { 'content-type': 'application/json', ...keyed('garbage') },
           body: '{',
         })
-      expect([refusal(await garbage())[1], replayed(await garbage())]).toEqual(['invalid_parameter', true])
+      expect([errorOf(await garbage())[1], replayed(await garbage())]).toEqual(['invalid_parameter', true])
     })
 
     it('5: what was refused before the claim is not stored', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const text = await test.request('POST', '/v1/messages', {
         headers: { 'content-type': 'text/plain', ...keyed('early') },
         body: 'x',
@@ -150,23 +150,23 @@ export const idempotency: Section = (world) => {
     })
 
     it('5: secrets are repeated and are kept encrypted', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const create = () =>
         account.test.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/' }, keyed('secret'))
       const first = await create()
       const second = await create()
       expect(second.body.secret).toMatch(/^whsec_/u)
       expect([second.text, replayed(second)]).toEqual([first.text, true])
-      const [row] = await operator.sql<{ answer: Buffer; headers: unknown }[]>`
+      const [row] = await admin.sql<{ answer: Buffer; headers: unknown }[]>`
         SELECT answer, headers FROM command.idempotency_keys WHERE account = ${account.uuid} AND key = 'secret'`
       expect(row!.answer.includes('whsec_')).toBe(false)
       expect(JSON.stringify(row!.headers)).not.toContain('whsec_')
     })
 
     it('6: a repeat while the first still runs is 409 with retry_after', async () => {
-      const { hub, operator } = world()
-      const account = await operator.account()
+      const { admin, hub } = fixture()
+      const account = await admin.createAccount()
       const body = send('otp', freshNumber(), 'held')
       const post = () => account.live.post('/v1/messages', body, keyed('running'))
       const kafka = hub.server('kafka')
@@ -178,7 +178,7 @@ export const idempotency: Section = (world) => {
         first = post()
         await eventually(
           async () => {
-            const rows = await operator.sql`SELECT 1 FROM command.idempotency_keys
+            const rows = await admin.sql`SELECT 1 FROM command.idempotency_keys
               WHERE account = ${account.uuid} AND key = 'running'`
             return rows.length === 1
           },
@@ -188,7 +188,7 @@ export const idempotency: Section = (world) => {
       } finally {
         kafka.kill('SIGCONT')
       }
-      expect(refusal(second)).toEqual([409, 'idempotency_conflict', undefined])
+      expect(errorOf(second)).toEqual([409, 'idempotency_conflict', undefined])
       expect(second.body.error.retry_after).toBeGreaterThanOrEqual(1)
       expect(second.body.error.retry_after).toBeLessThanOrEqual(60)
       // Kafka came back in time for the first, or not; the repeat gets its answer or runs as first.
@@ -207,12 +207,13 @@ export const idempotency: Section = (world) => {
     })
 
     it('7: 429 is not pinned to the key', async () => {
-      const { operator } = world()
-      const account = await operator.account()
-      const post = (as: Client, path: string, body: unknown) => as.post(path, body, keyed('again'))
+      const { admin } = fixture()
+      const account = await admin.createAccount()
+      const post = (apiClient: Client, path: string, body: unknown) =>
+        apiClient.post(path, body, keyed('again'))
       const body = send('service', freshNumber())
       const batch = { messages: [send('service', freshNumber(), 'x')] }
-      await whileStopped(world(), async () => {
+      await whileStopped(fixture(), async () => {
         expect((await post(account.live, '/v1/messages', body)).status).toBe(429)
         expect((await post(account.test, '/v1/messages/batch', batch)).status).toBe(429)
       })
@@ -223,7 +224,7 @@ export const idempotency: Section = (world) => {
     })
 
     it('8: a repeat by client_ref creates no message and spends no flood window', async () => {
-      const { live } = await world().operator.account({
+      const { live } = await fixture().admin.createAccount({
         live: { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 },
       })
       const number = freshNumber()
@@ -234,13 +235,13 @@ export const idempotency: Section = (world) => {
       }
       expect((await live.post('/v1/messages', send('service', number, 'ref-2'))).status).toBe(202)
       const full = await live.post('/v1/messages', send('service', number, 'ref-3'))
-      expect(refusal(full)[1]).toBe('recipient_flood_limited')
+      expect(errorOf(full)[1]).toBe('recipient_flood_limited')
       // Where the window is full, a repeat is still a repeat.
       expect((await live.post('/v1/messages', send('service', number, 'ref-1'))).body.duplicate).toBe(true)
     })
 
     it('a replay costs a rate token', async () => {
-      const { test } = await world().operator.account({ test: { api_rps: 50 } })
+      const { test } = await fixture().admin.createAccount({ test: { api_rps: 50 } })
       const post = () => test.post('/v1/messages', send('service', '+79000000001'), keyed('token'))
       const left = async () => Number((await post()).headers.get('x-ratelimit-remaining'))
       await left()
@@ -255,16 +256,16 @@ export const idempotency: Section = (world) => {
     it.each(['otp', 'service'] as const)(
       'in progress, and the process dies: 409 until the lease ends, then the repeat runs as first (%s)',
       async (kind) => {
-        const { operator } = world()
-        const account = await operator.account()
+        const { admin } = fixture()
+        const account = await admin.createAccount()
         const body = send(kind, '+79000000001', 'died')
         const post = () => account.test.post('/v1/messages', body, keyed('dies'))
         const first = await post()
-        await reopen(world(), account, 'test', 'dies')
+        await reopen(fixture(), account, 'test', 'dies')
         const during = await post()
-        expect(refusal(during)).toEqual([409, 'idempotency_conflict', undefined])
+        expect(errorOf(during)).toEqual([409, 'idempotency_conflict', undefined])
         expect(during.body.error.retry_after).toBeLessThanOrEqual(60)
-        expect(await operator.endLease(account, 'test', 'dies')).toBe(1)
+        expect(await admin.expireLock(account, 'test', 'dies')).toBe(1)
         const after = await post()
         expect([after.status, replayed(after)]).toEqual([202, false])
         // The message had been accepted: it is the same one.
@@ -274,27 +275,27 @@ export const idempotency: Section = (world) => {
     )
 
     it('the key of a lease that ended belongs to its request still', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       await account.test.post('/v1/messages', send('service', '+79000000001'), keyed('mine'))
-      await reopen(world(), account, 'test', 'mine')
+      await reopen(fixture(), account, 'test', 'mine')
       const other = await account.test.post('/v1/messages', send('service', '+79000000002'), keyed('mine'))
       expect([409, 422]).toContain(other.status)
-      await operator.endLease(account, 'test', 'mine')
+      await admin.expireLock(account, 'test', 'mine')
     })
 
     it('stored, and 24 hours pass: the key is forgotten, and the request runs again', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const post = () =>
         account.test.post('/v1/messages', send('service', '+79000000001'), keyed('yesterday'))
       const first = await post()
-      const [row] = await operator.sql<{ hours: number }[]>`
+      const [row] = await admin.sql<{ hours: number }[]>`
         SELECT extract(epoch FROM expires_at - now())::float8 / 3600 AS hours
           FROM command.idempotency_keys WHERE account = ${account.uuid} AND key = 'yesterday'`
       expect(row!.hours).toBeGreaterThan(23.9)
       expect(row!.hours).toBeLessThanOrEqual(24)
-      await operator.sql`UPDATE command.idempotency_keys SET expires_at = now() - interval '1 second'
+      await admin.sql`UPDATE command.idempotency_keys SET expires_at = now() - interval '1 second'
         WHERE account = ${account.uuid} AND key = 'yesterday'`
       const second = await post()
       expect([second.status, replayed(second)]).toEqual([202, false])

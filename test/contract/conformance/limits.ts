@@ -3,12 +3,20 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { type Client, send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { eventsOf, IN_FORCE, refusal, type Section, untilFinal, whileStopped, type World } from './fixture.ts'
+import {
+  eventsOf,
+  SETTINGS_APPLIED,
+  errorOf,
+  type Section,
+  untilFinal,
+  whileStopped,
+  type Fixture,
+} from './fixture.ts'
 
-const spent = async (as: Client): Promise<string> =>
-  (await as.get('/v1/account')).body.spend_limit.spent.amount
+const spent = async (apiClient: Client): Promise<string> =>
+  (await apiClient.get('/v1/account')).body.spend_limit.spent.amount
 
-const behave = async ({ hub }: World, behaviour: Record<string, unknown>): Promise<void> => {
+const setOperatorBehaviour = async ({ hub }: Fixture, behaviour: Record<string, unknown>): Promise<void> => {
   const answer = await fetch(`${hub.describe().operator_url}/behaviour`, {
     method: 'PUT',
     headers: { 'content-type': 'application/json' },
@@ -17,7 +25,7 @@ const behave = async ({ hub }: World, behaviour: Record<string, unknown>): Promi
   expect(answer.status).toBe(200)
 }
 
-const flooded = (answer: { readonly body: any }): ReadonlyArray<unknown> => [
+const floodErrorOf = (answer: { readonly body: any }): ReadonlyArray<unknown> => [
   answer.body.error?.code,
   answer.body.error?.window,
 ]
@@ -25,23 +33,23 @@ const flooded = (answer: { readonly body: any }): ReadonlyArray<unknown> => [
 const HOUR = 3600
 const DAY = 24 * HOUR
 
-export const limits: Section = (world) => {
+export const limits: Section = (fixture) => {
   describe('Per-recipient anti-flood', () => {
     it('5: a window is refused with recipient_flood_limited', async () => {
-      const { live } = await world().operator.account()
+      const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
       const second = await live.post('/v1/messages', send('otp', number))
-      expect(refusal(second)).toEqual([422, 'recipient_flood_limited', 'to'])
+      expect(errorOf(second)).toEqual([422, 'recipient_flood_limited', 'to'])
       expect(second.body.error.window).toBe('pause')
       expect(second.body.error.retry_after).toBeGreaterThan(0)
     })
 
     it('+79000000009: a second send within five minutes is refused, window pause; no other number spends windows', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       expect((await test.post('/v1/messages', send('service', '+79000000009'))).status).toBe(202)
       const second = await test.post('/v1/messages', send('otp', '+79000000009'))
-      expect(refusal(second)).toEqual([422, 'recipient_flood_limited', 'to'])
+      expect(errorOf(second)).toEqual([422, 'recipient_flood_limited', 'to'])
       expect(second.body.error.window).toBe('pause')
       expect(second.body.error.retry_after).toBeGreaterThan(290)
       expect(second.body.error.retry_after).toBeLessThanOrEqual(300)
@@ -51,11 +59,11 @@ export const limits: Section = (world) => {
     })
 
     it('pause: the least time between messages to one number, whatever their class', async () => {
-      const { live } = await world().operator.account({ live: { flood_pause_seconds: 30 } })
+      const { live } = await fixture().admin.createAccount({ live: { flood_pause_seconds: 30 } })
       const number = freshNumber()
       await live.post('/v1/messages', send('otp', number))
       const second = await live.post('/v1/messages', send('service', number))
-      expect([...refusal(second), second.body.error.window]).toEqual([
+      expect([...errorOf(second), second.body.error.window]).toEqual([
         422,
         'recipient_flood_limited',
         'to',
@@ -71,42 +79,42 @@ export const limits: Section = (world) => {
       ['hour', { flood_pause_seconds: 0, flood_per_hour: 2, flood_per_day: 20 }, HOUR],
       ['day', { flood_pause_seconds: 0, flood_per_hour: 20, flood_per_day: 2 }, DAY],
     ] as const)('%s: so many messages within it', async (window, settings, seconds) => {
-      const { live } = await world().operator.account({ live: settings })
+      const { live } = await fixture().admin.createAccount({ live: settings })
       const number = freshNumber()
       for (let index = 0; index < 2; index += 1) {
         expect((await live.post('/v1/messages', send('service', number))).status).toBe(202)
       }
       const third = await live.post('/v1/messages', send('otp', number))
-      expect(flooded(third)).toEqual(['recipient_flood_limited', window])
+      expect(floodErrorOf(third)).toEqual(['recipient_flood_limited', window])
       expect(third.body.error.retry_after).toBeGreaterThan(seconds - 30)
       expect(third.body.error.retry_after).toBeLessThanOrEqual(seconds)
     })
 
     it('where several are full, the first is named and the wait passes them all', async () => {
-      const { live } = await world().operator.account({
+      const { live } = await fixture().admin.createAccount({
         live: { flood_pause_seconds: 10, flood_per_hour: 1, flood_per_day: 1 },
       })
       const number = freshNumber()
       await live.post('/v1/messages', send('service', number))
       const second = await live.post('/v1/messages', send('service', number))
-      expect(flooded(second)).toEqual(['recipient_flood_limited', 'pause'])
+      expect(floodErrorOf(second)).toEqual(['recipient_flood_limited', 'pause'])
       expect(second.body.error.retry_after).toBeGreaterThan(DAY - 30)
       expect(second.body.error.retry_after).toBeLessThanOrEqual(DAY)
     })
 
     it('accounts and modes have windows of their own', async () => {
-      const { operator } = world()
-      const one = await operator.account()
-      const two = await operator.account()
+      const { admin } = fixture()
+      const one = await admin.createAccount()
+      const two = await admin.createAccount()
       const number = freshNumber()
-      for (const as of [one.live, two.live, one.test, one.test]) {
-        expect((await as.post('/v1/messages', send('service', number))).status).toBe(202)
+      for (const apiClient of [one.live, two.live, one.test, one.test]) {
+        expect((await apiClient.post('/v1/messages', send('service', number))).status).toBe(202)
       }
     })
 
     it('what is refused spends no window', async () => {
-      const { operator } = world()
-      const { live } = await operator.account({
+      const { admin } = fixture()
+      const { live } = await admin.createAccount({
         live: { flood_pause_seconds: 60, spend_limit: '2.40' },
       })
       const number = freshNumber()
@@ -125,49 +133,49 @@ export const limits: Section = (world) => {
     })
 
     it('a refused client_ref is not used up', async () => {
-      const { live } = await world().operator.account()
+      const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       await live.post('/v1/messages', send('service', number))
-      expect(flooded(await live.post('/v1/messages', send('service', number, 'kept')))[1]).toBe('pause')
+      expect(floodErrorOf(await live.post('/v1/messages', send('service', number, 'kept')))[1]).toBe('pause')
       const elsewhere = await live.post('/v1/messages', send('service', freshNumber(), 'kept'))
       expect([elsewhere.status, elsewhere.body.duplicate]).toEqual([202, undefined])
     })
 
     it('fifty at once to one number: one is accepted', async () => {
-      const { live } = await world().operator.account()
+      const { live } = await fixture().admin.createAccount()
       const number = freshNumber()
       const answers = await Promise.all(
         Array.from({ length: 50 }, () => live.post('/v1/messages', send('service', number))),
       )
       expect(answers.filter(({ status }) => status === 202)).toHaveLength(1)
       expect(
-        new Set(answers.filter(({ status }) => status !== 202).map((answer) => flooded(answer)[1])),
+        new Set(answers.filter(({ status }) => status !== 202).map((answer) => floodErrorOf(answer)[1])),
       ).toEqual(new Set(['pause']))
     })
   })
 
   describe('Spend limit', () => {
     it('6: the spend limit is refused with spend_limit_reached', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '2.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '2.00' } })
       expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
       const second = await live.post('/v1/messages', send('service', freshNumber()))
-      expect(refusal(second)).toEqual([422, 'spend_limit_reached', undefined])
+      expect(errorOf(second)).toEqual([422, 'spend_limit_reached', undefined])
     })
 
     it('is never passed, by any class, and tells what was spent', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '5.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '5.00' } })
       for (let index = 0; index < 2; index += 1) {
         expect((await live.post('/v1/messages', send('service', freshNumber()))).status).toBe(202)
       }
       for (const kind of ['otp', 'service'] as const) {
         const answer = await live.post('/v1/messages', send(kind, freshNumber()))
-        expect(refusal(answer)).toEqual([422, 'spend_limit_reached', undefined])
+        expect(errorOf(answer)).toEqual([422, 'spend_limit_reached', undefined])
       }
       expect(await spent(live)).toBe('4.00')
     })
 
     it('forty at once: as many are accepted as it pays for', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '20.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '20.00' } })
       const answers = await Promise.all(
         Array.from({ length: 40 }, () => live.post('/v1/messages', send('service', freshNumber()))),
       )
@@ -179,7 +187,7 @@ export const limits: Section = (world) => {
     })
 
     it('elements of a batch that do not fit are rejected, in order', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '5.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '5.00' } })
       const answer = await live.post('/v1/messages/batch', {
         messages: Array.from({ length: 4 }, (_, index) => send('service', freshNumber(), `s-${index}`)),
       })
@@ -193,9 +201,9 @@ export const limits: Section = (world) => {
     })
 
     it('counts parts at the price of the account', async () => {
-      const { operator } = world()
-      const account = await operator.account({ live: { price_service: '0.35', spend_limit: '1.00' } })
-      await operator.template(account, 'live', { name: 'long', class: 'service', body: '{{a}}' })
+      const { admin } = fixture()
+      const account = await admin.createAccount({ live: { price_service: '0.35', spend_limit: '1.00' } })
+      await admin.addTemplate(account, 'live', { name: 'long', class: 'service', body: '{{a}}' })
       const { body } = await account.live.post('/v1/messages', {
         to: freshNumber(),
         class: 'service',
@@ -207,7 +215,7 @@ export const limits: Section = (world) => {
     })
 
     it('a repeat by client_ref costs nothing', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '100.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '100.00' } })
       const body = send('service', freshNumber(), 'paid-once')
       for (let index = 0; index < 5; index += 1) {
         expect((await live.post('/v1/messages', body)).status).toBe(202)
@@ -216,9 +224,9 @@ export const limits: Section = (world) => {
     })
 
     it('what is not billed is given back', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '2.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '2.00' } })
       try {
-        await behave(world(), { rejected_percent: 100 })
+        await setOperatorBehaviour(fixture(), { rejected_percent: 100 })
         const first = await live.post('/v1/messages', send('service', freshNumber()))
         expect(first.status).toBe(202)
         const done = await untilFinal(live, first.body.id)
@@ -228,7 +236,7 @@ export const limits: Section = (world) => {
           { amount: '0.00', currency: 'RUB' },
         ])
       } finally {
-        await behave(world(), { rejected_percent: 0 })
+        await setOperatorBehaviour(fixture(), { rejected_percent: 0 })
       }
       await eventually(
         async () => {
@@ -243,19 +251,19 @@ export const limits: Section = (world) => {
     })
 
     it('raised by the operator, sending goes on', async () => {
-      const { operator } = world()
-      const account = await operator.account({ live: { spend_limit: '0.00' } })
+      const { admin } = fixture()
+      const account = await admin.createAccount({ live: { spend_limit: '0.00' } })
       const one = send('service', freshNumber())
-      expect(refusal(await account.live.post('/v1/messages', one))[1]).toBe('spend_limit_reached')
-      await operator.settings(account, 'live', { spend_limit: '10.00' })
+      expect(errorOf(await account.live.post('/v1/messages', one))[1]).toBe('spend_limit_reached')
+      await admin.setAccountSettings(account, 'live', { spend_limit: '10.00' })
       await eventually(async () => {
         expect((await account.live.post('/v1/messages', one)).status).toBe(202)
         return true
-      }, IN_FORCE)
+      }, SETTINGS_APPLIED)
     })
 
     it('the soft threshold is told once per period', async () => {
-      const { live } = await world().operator.account({ live: { spend_limit: '10.00' } })
+      const { live } = await fixture().admin.createAccount({ live: { spend_limit: '10.00' } })
       const sendOne = () => live.post('/v1/messages', send('service', freshNumber()))
       for (let index = 0; index < 3; index += 1) await sendOne()
       for (let index = 0; index < 2; index += 1) expect((await sendOne()).status).toBe(202)
@@ -281,56 +289,56 @@ export const limits: Section = (world) => {
 
   describe('Hub daily limit', () => {
     it('7: reaching it is 429 for every key, mode and class, with retry_after to midnight UTC', async () => {
-      const { operator } = world()
-      const account = await operator.account()
-      const probe = (await operator.account()).test
+      const { admin } = fixture()
+      const account = await admin.createAccount()
+      const probe = (await admin.createAccount()).test
       try {
         // Fewer than the suite has sent today, or will have after a few more.
-        await operator.hub({ daily_limit: 3 })
+        await admin.setHubSettings({ daily_limit: 3 })
         await eventually(async () => {
           expect((await probe.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(429)
           return true
-        }, IN_FORCE)
-        for (const as of [account.live, account.test]) {
+        }, SETTINGS_APPLIED)
+        for (const apiClient of [account.live, account.test]) {
           for (const kind of ['otp', 'service'] as const) {
-            const answer = await as.post('/v1/messages', send(kind, freshNumber()))
-            expect(refusal(answer)).toEqual([429, 'hub_daily_limit_reached', undefined])
+            const answer = await apiClient.post('/v1/messages', send(kind, freshNumber()))
+            expect(errorOf(answer)).toEqual([429, 'hub_daily_limit_reached', undefined])
             const midnight = (DAY * 1000 - (Date.now() % (DAY * 1000))) / 1000
             expect(answer.body.error.retry_after).toBeGreaterThanOrEqual(60)
             expect(answer.body.error.retry_after).toBeLessThanOrEqual(Math.max(60, midnight + 5))
           }
         }
       } finally {
-        await operator.hub({})
+        await admin.setHubSettings({})
       }
       await eventually(async () => {
         expect((await probe.post('/v1/messages', send('otp', '+79000000001'))).status).toBe(202)
         return true
-      }, IN_FORCE)
+      }, SETTINGS_APPLIED)
     })
 
     it('7: repeats of what was accepted, reads and estimates go on', async () => {
-      const { operator } = world()
-      const { test } = await operator.account()
+      const { admin } = fixture()
+      const { test } = await admin.createAccount()
       const before = await test.post('/v1/messages', send('service', '+79000000001', 'before'))
-      await whileStopped(world(), async () => {
+      await whileStopped(fixture(), async () => {
         const again = await test.post('/v1/messages', send('service', '+79000000001', 'before'))
         expect([again.status, again.body.id, again.body.duplicate]).toEqual([202, before.body.id, true])
         expect((await test.get(`/v1/messages/${before.body.id}`)).status).toBe(200)
         expect((await test.post('/v1/messages/estimate', send('otp', '+79000000001'))).status).toBe(200)
         // What is refused for another reason is told that reason.
         const opted = await test.post('/v1/messages', send('service', '+79000000013'))
-        expect(refusal(opted)[1]).toBe('recipient_opted_out')
+        expect(errorOf(opted)[1]).toBe('recipient_opted_out')
       })
     })
 
     it('batch 5: it is checked once for the whole batch, before anything is created', async () => {
-      const { operator } = world()
-      const { test } = await operator.account()
+      const { admin } = fixture()
+      const { test } = await admin.createAccount()
       const messages = ['a', 'b', 'c'].map((ref) => send('service', '+79000000001', ref))
-      await whileStopped(world(), async () => {
+      await whileStopped(fixture(), async () => {
         const answer = await test.post('/v1/messages/batch', { messages })
-        expect(refusal(answer)).toEqual([429, 'hub_daily_limit_reached', undefined])
+        expect(errorOf(answer)).toEqual([429, 'hub_daily_limit_reached', undefined])
         expect(answer.body.error.retry_after).toBeGreaterThanOrEqual(60)
       })
       const after = await test.post('/v1/messages/batch', { messages })

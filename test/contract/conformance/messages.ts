@@ -3,12 +3,20 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
 import { type Account, freshNumber } from '../../support/hub-admin.ts'
-import { aMoment, anId, IN_FORCE, refusal, type Section, untilFinal } from './fixture.ts'
+import {
+  aMoment,
+  anId,
+  SETTINGS_APPLIED,
+  errorOf,
+  type Fixture,
+  type Section,
+  untilFinal,
+} from './fixture.ts'
 
-export const messages: Section = (world) => {
+export const messages: Section = (fixture) => {
   describe('Rules of POST /v1/messages', () => {
     it('1: the response is 202 with a message object, accepted and not final', async () => {
-      const { id: accountId, test } = await world().operator.account()
+      const { id: accountId, test } = await fixture().admin.createAccount()
       expect(accountId).toMatch(/^acc_/u)
       const answer = await test.post('/v1/messages', send('otp', '+79001234567', 'rule-1'))
       expect(answer.status).toBe(202)
@@ -35,7 +43,7 @@ export const messages: Section = (world) => {
     })
 
     it('1: a live message says what it costs, and has no client_ref where none was sent', async () => {
-      const { live } = await world().operator.account()
+      const { live } = await fixture().admin.createAccount()
       const otp = await live.post('/v1/messages', send('otp', freshNumber()))
       const service = await live.post('/v1/messages', send('service', freshNumber()))
       expect(otp.body).toMatchObject({
@@ -58,28 +66,28 @@ export const messages: Section = (world) => {
       '+7９001234567',
       '',
     ])('2: the malformed number %j is refused and no message is created', async (to) => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const answer = await account.test.post('/v1/messages', send('service', to, 'malformed'))
       // Control characters are a matter of shape; what is only no number is a matter of the recipient.
-      expect(refusal(answer)).toEqual([422, 'recipient_invalid', 'to'])
+      expect(errorOf(answer)).toEqual([422, 'recipient_invalid', 'to'])
       // The client_ref was not used up: nothing was created.
       const again = await account.test.post('/v1/messages', send('service', freshNumber(), 'malformed'))
       expect([again.status, again.body.duplicate]).toEqual([202, undefined])
     })
 
     it('3: a sender that is not registered is refused, and accepted once it is', async () => {
-      const { operator } = world()
-      const account = await operator.account()
-      await operator.sender(account, 'live', { name: 'PENDING', status: 'pending' })
-      await operator.sender(account, 'live', { name: 'DECLINED', status: 'declined' })
-      await operator.template(account, 'live', {
+      const { admin } = fixture()
+      const account = await admin.createAccount()
+      await admin.addSender(account, 'live', { name: 'PENDING', status: 'pending' })
+      await admin.addSender(account, 'live', { name: 'DECLINED', status: 'declined' })
+      await admin.addTemplate(account, 'live', {
         name: 'of_pending',
         class: 'service',
         body: 'x',
         sender: 'PENDING',
       })
-      await operator.template(account, 'live', {
+      await admin.addTemplate(account, 'live', {
         name: 'of_declined',
         class: 'service',
         body: 'x',
@@ -91,9 +99,9 @@ export const messages: Section = (world) => {
           class: 'service',
           template,
         })
-        expect(refusal(answer)).toEqual([422, 'sender_not_registered', 'template'])
+        expect(errorOf(answer)).toEqual([422, 'sender_not_registered', 'template'])
       }
-      await operator.sender(account, 'live', { name: 'PENDING', status: 'registered' })
+      await admin.addSender(account, 'live', { name: 'PENDING', status: 'registered' })
       const now = await account.live.post('/v1/messages', {
         to: freshNumber(),
         class: 'service',
@@ -153,9 +161,9 @@ export const messages: Section = (world) => {
       ],
       ['becomes eleven parts', { template: 'long', variables: LONG }, 'template_text_too_long', 'template'],
     ])('3: a template that %s is refused with a template_ code', async (_what, over, code, param) => {
-      const { live } = await templateAccount(world())
+      const { live } = await templateAccount(fixture())
       const answer = await live.post('/v1/messages', { ...send('service', freshNumber()), ...over })
-      expect(refusal(answer)).toEqual([422, code, param])
+      expect(errorOf(answer)).toEqual([422, code, param])
     })
 
     it.each<[string, unknown, string]>([
@@ -166,7 +174,7 @@ export const messages: Section = (world) => {
       ['a line feed', 'a\nb', 'a\nb'],
       ['an emoji', '👍', '👍'],
     ])('3: a value may be %s', async (_what, value, shown) => {
-      const { test } = await templateAccount(world())
+      const { test } = await templateAccount(fixture())
       const answer = await test.post('/v1/messages', {
         ...send('service', freshNumber()),
         variables: { order: value },
@@ -177,38 +185,38 @@ export const messages: Section = (world) => {
     })
 
     it('4: a recipient who opted out is refused for service and not for otp', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account()
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount()
       const number = freshNumber()
-      await operator.optOut(number)
+      await admin.optOut(number)
       await eventually(async () => {
         const answer = await live.post('/v1/messages', send('service', number))
-        expect(refusal(answer)).toEqual([422, 'recipient_opted_out', 'to'])
+        expect(errorOf(answer)).toEqual([422, 'recipient_opted_out', 'to'])
         return true
-      }, IN_FORCE)
+      }, SETTINGS_APPLIED)
       expect((await live.post('/v1/messages', send('otp', number))).status).toBe(202)
-      expect(refusal(await test.post('/v1/messages', send('service', '+79000000013')))).toEqual([
+      expect(errorOf(await test.post('/v1/messages', send('service', '+79000000013')))).toEqual([
         422,
         'recipient_opted_out',
         'to',
       ])
       expect((await test.post('/v1/messages', send('otp', '+79000000013'))).status).toBe(202)
-      await operator.optIn(number)
+      await admin.optIn(number)
     })
 
     it.each([null, '2030-01-01T00:00:00.000Z', 0, false, '', {}])(
       '8: send_at of %j is refused',
       async (send_at) => {
-        const { test } = await world().operator.account()
+        const { test } = await fixture().admin.createAccount()
         const answer = await test.post('/v1/messages', { ...send('otp', freshNumber()), send_at })
-        expect(refusal(answer)).toEqual([422, 'send_at_not_supported', 'send_at'])
+        expect(errorOf(answer)).toEqual([422, 'send_at_not_supported', 'send_at'])
       },
     )
   })
 
   describe('Contract decisions, General', () => {
     it('unknown body fields are ignored, names like __proto__ too', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify({ ...send('otp', freshNumber()), colour: 'red' }).replace(
         '{',
         '{"__proto__":{"to":"x"},"constructor":1,',
@@ -221,7 +229,7 @@ export const messages: Section = (world) => {
     })
 
     it('a body without Content-Type, and one with identity as its encoding, are taken as JSON', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const body = JSON.stringify(send('otp', freshNumber()))
       for (const headers of [
         {},
@@ -247,19 +255,19 @@ export const messages: Section = (world) => {
       ['a number', 7, 422],
       ['null', null, 422],
     ])('a client_ref of %s', async (_what, clientRef, status) => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await test.post('/v1/messages', {
         ...send('otp', freshNumber()),
         client_ref: clientRef,
       })
       if (status === 202) expect([answer.status, answer.body.client_ref]).toEqual([202, clientRef])
-      else expect(refusal(answer)).toEqual([422, 'invalid_parameter', 'client_ref'])
+      else expect(errorOf(answer)).toEqual([422, 'invalid_parameter', 'client_ref'])
     })
   })
 
   describe('Contract decisions, Message', () => {
     it('a repeat of a used client_ref answers 202 with the earlier message as it stands, without text, and duplicate: true', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
       const done = await untilFinal(test, first.body.id)
       const second = await test.post('/v1/messages', send('service', '+79001112233', 'twice'))
@@ -270,7 +278,7 @@ export const messages: Section = (world) => {
     })
 
     it('a used client_ref wins over whatever else the well-formed body says', async () => {
-      const { live, test } = await world().operator.account()
+      const { live, test } = await fixture().admin.createAccount()
       const first = await test.post('/v1/messages', send('service', freshNumber(), 'same'))
       for (const other of [
         send('otp', freshNumber(), 'same'),
@@ -285,14 +293,14 @@ export const messages: Section = (world) => {
     })
 
     it('a used client_ref does not excuse a body in the wrong form', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       await test.post('/v1/messages', send('service', freshNumber(), 'form'))
       const malformed = await test.post('/v1/messages', send('service', '123', 'form'))
-      expect(refusal(malformed)).toEqual([422, 'recipient_invalid', 'to'])
+      expect(errorOf(malformed)).toEqual([422, 'recipient_invalid', 'to'])
     })
 
     it('a message can be read as soon as its 202 has been received', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       for (const messageClass of ['otp', 'service'] as const) {
         const { body } = await test.post('/v1/messages', send(messageClass, freshNumber(), messageClass))
         const read = await test.get(`/v1/messages/${body.id}`)
@@ -301,7 +309,7 @@ export const messages: Section = (world) => {
     })
 
     it('an otp message is read without its text and with masked variables', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/messages', send('otp', freshNumber()))
       for (const read of [
         (await test.get(`/v1/messages/${body.id}`)).body,
@@ -315,13 +323,13 @@ export const messages: Section = (world) => {
 
   describe('Contract decisions, General: foreign ids', () => {
     it('a message of another account or mode answers exactly as a missing one', async () => {
-      const { operator } = world()
-      const mine = await operator.account()
-      const other = await operator.account()
+      const { admin } = fixture()
+      const mine = await admin.createAccount()
+      const other = await admin.createAccount()
       const { body } = await mine.test.post('/v1/messages', send('service', freshNumber()))
       const missing = await mine.test.get('/v1/messages/msg_00000000000000000000000000')
-      for (const as of [mine.live, other.test, other.live]) {
-        const answer = await as.get(`/v1/messages/${body.id}`)
+      for (const apiClient of [mine.live, other.test, other.live]) {
+        const answer = await apiClient.get(`/v1/messages/${body.id}`)
         expect(answer.status).toBe(404)
         expect({ ...answer.body.error, request_id: '' }).toEqual({ ...missing.body.error, request_id: '' })
       }
@@ -332,28 +340,21 @@ export const messages: Section = (world) => {
 /** Eleven parts of UCS-2 in three values of at most 500 characters. */
 const LONG = { a: 'ж'.repeat(400), b: 'ж'.repeat(400) }
 
-const templateAccount = async ({
-  operator,
-}: {
-  readonly operator: {
-    readonly account: () => Promise<Account>
-    readonly template: (...args: any) => Promise<void>
-  }
-}): Promise<Account> => {
-  const account = await operator.account()
-  await operator.template(account, 'live', {
+const templateAccount = async ({ admin }: Fixture): Promise<Account> => {
+  const account = await admin.createAccount()
+  await admin.addTemplate(account, 'live', {
     name: 'waiting',
     class: 'service',
     body: 'x',
     status: 'pending_moderation',
   })
-  await operator.template(account, 'live', {
+  await admin.addTemplate(account, 'live', {
     name: 'declined',
     class: 'service',
     body: 'x',
     status: 'declined',
     reason: 'an advertisement',
   })
-  await operator.template(account, 'live', { name: 'long', class: 'service', body: '{{a}}{{b}}' })
+  await admin.addTemplate(account, 'live', { name: 'long', class: 'service', body: '{{a}}{{b}}' })
   return account
 }

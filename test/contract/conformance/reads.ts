@@ -3,19 +3,19 @@ import { describe, expect, it } from 'vitest'
 import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { aMoment, anId, refusal, type Section, untilFinal } from './fixture.ts'
+import { aMoment, anId, errorOf, type Section, untilFinal } from './fixture.ts'
 
 /** The day (UTC) so many days from today. */
 const day = (offset: number): string => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10)
 
-export const reads: Section = (world) => {
+export const reads: Section = (fixture) => {
   describe('Lists and pagination', () => {
     const lists = ['/v1/events', '/v1/webhook_endpoints', '/v1/templates', '/v1/senders'] as const
     const largest = { '/v1/events': 1000 } as Readonly<Record<string, number>>
 
     it.each(lists)('%s has the envelope of a list', async (path) => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const { body, status } = await account.test.get(path)
       expect(status).toBe(200)
       expect(new Set(Object.keys(body))).toEqual(new Set(['object', 'data', 'has_more', 'next_cursor']))
@@ -24,21 +24,21 @@ export const reads: Section = (world) => {
     })
 
     it.each(lists)('%s bounds limit, and knows its cursor', async (path) => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const max = largest[path] ?? 100
       for (const limit of ['0', '-1', String(max + 1), 'ten', '1.5', '', '1e1', '%201']) {
-        expect(refusal(await test.get(`${path}?limit=${limit}`)), limit).toEqual([
+        expect(errorOf(await test.get(`${path}?limit=${limit}`)), limit).toEqual([
           422,
           'invalid_parameter',
           'limit',
         ])
       }
       for (const limit of [1, max]) expect((await test.get(`${path}?limit=${limit}`)).status).toBe(200)
-      expect(refusal(await test.get(`${path}?starting_after=nothing`))).toEqual([404, 'not_found', undefined])
+      expect(errorOf(await test.get(`${path}?starting_after=nothing`))).toEqual([404, 'not_found', undefined])
     })
 
     it('an empty page repeats the cursor it was given', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { data } = (await test.get('/v1/senders')).body
       const last = data.at(-1).id
       const { body } = await test.get(`/v1/senders?starting_after=${last}`)
@@ -48,8 +48,8 @@ export const reads: Section = (world) => {
 
   describe('Events', () => {
     it('come in the order of recording, by cursor, by time and by type', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account()
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount()
       const ids = await Promise.all(
         Array.from(
           { length: 5 },
@@ -97,20 +97,20 @@ export const reads: Section = (world) => {
       ['created_after=2026-01-01T00:00:00Z', 'created_after'],
       ['created_after=2026-02-30T00:00:00.000Z', 'created_after'],
     ])('%s is refused', async (query, param) => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.get(`/v1/events?${query}`))).toEqual([422, 'invalid_parameter', param])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.get(`/v1/events?${query}`))).toEqual([422, 'invalid_parameter', param])
     })
 
     it('two cursors at once are refused', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await test.get('/v1/events?created_after=2026-01-01T00:00:00.000Z&starting_after=evt_x')
-      expect(refusal(answer).slice(0, 2)).toEqual([422, 'invalid_parameter'])
+      expect(errorOf(answer).slice(0, 2)).toEqual([422, 'invalid_parameter'])
     })
   })
 
   describe('Stats', () => {
     it('count the messages of a period, by day, class or template', async () => {
-      const { live, test } = await world().operator.account()
+      const { live, test } = await fixture().admin.createAccount()
       const began = day(0)
       const ids: Array<string> = []
       for (const [kind, to] of [
@@ -167,7 +167,7 @@ export const reads: Section = (world) => {
     })
 
     it('say what live messages cost, without those that were not billed', async () => {
-      const { live } = await world().operator.account()
+      const { live } = await fixture().admin.createAccount()
       const { body } = await live.post('/v1/messages', send('otp', freshNumber()))
       await untilFinal(live, body.id)
       await eventually(
@@ -186,20 +186,20 @@ export const reads: Section = (world) => {
       ['to=2026-1-1', 'to'],
       ['group_by=hour', 'group_by'],
     ])('%s is refused', async (query, param) => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.get(`/v1/stats?${query}`))).toEqual([422, 'invalid_parameter', param])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.get(`/v1/stats?${query}`))).toEqual([422, 'invalid_parameter', param])
     })
 
     it.each(['from=2026-02-02&to=2026-02-01', 'from=2024-01-01&to=2025-01-01'])(
       'the period %s is refused',
       async (query) => {
-        const { test } = await world().operator.account()
-        expect(refusal(await test.get(`/v1/stats?${query}`)).slice(0, 2)).toEqual([422, 'invalid_parameter'])
+        const { test } = await fixture().admin.createAccount()
+        expect(errorOf(await test.get(`/v1/stats?${query}`)).slice(0, 2)).toEqual([422, 'invalid_parameter'])
       },
     )
 
     it('366 days are allowed', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       expect((await test.get('/v1/stats?from=2024-01-01&to=2024-12-31')).status).toBe(200)
     })
   })

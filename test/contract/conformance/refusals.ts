@@ -4,9 +4,9 @@ import { eventually } from '@hub/testkit'
 import { ERROR_CODES, type ErrorCode } from '@hub/contract'
 import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { IN_FORCE, refusal, type Section, whileStopped } from './fixture.ts'
+import { SETTINGS_APPLIED, errorOf, type Section, whileStopped } from './fixture.ts'
 
-export const order: Section = (world) => {
+export const order: Section = (fixture) => {
   describe('Order of checks', () => {
     const json = { 'content-type': 'application/json' }
     const WRONG = `hub_test_${'1'.repeat(43)}`
@@ -17,42 +17,42 @@ export const order: Section = (world) => {
     }
 
     it('route and method come before body and key', async () => {
-      const { connect } = world()
+      const { connect } = fixture()
       const big = ' '.repeat(4 * 1024 * 1024 + 1)
       const nobody = connect(null)
       const unknown = await nobody.request('POST', '/v1/nothing', { headers: json, body: big })
-      expect(refusal(unknown)).toEqual([404, 'not_found', undefined])
+      expect(errorOf(unknown)).toEqual([404, 'not_found', undefined])
       const method = await nobody.request('PUT', '/v1/messages', { headers: json, body: big })
-      expect(refusal(method)).toEqual([405, 'method_not_allowed', undefined])
+      expect(errorOf(method)).toEqual([405, 'method_not_allowed', undefined])
       expect(method.headers.get('allow')?.split(', ').toSorted()).toEqual(['GET', 'HEAD', 'POST'])
     })
 
     it('body size and encoding come before the key', async () => {
-      const { connect } = world()
+      const { connect } = fixture()
       const nobody = connect(null)
       const big = await nobody.request('POST', '/v1/messages', {
         headers: json,
         body: ' '.repeat(4 * 1024 * 1024 + 1),
       })
-      expect(refusal(big)).toEqual([413, 'payload_too_large', undefined])
+      expect(errorOf(big)).toEqual([413, 'payload_too_large', undefined])
       const text = await nobody.request('POST', '/v1/messages', {
         headers: { 'content-type': 'text/plain' },
         body: 'x',
       })
-      expect(refusal(text)).toEqual([415, 'unsupported_media_type', undefined])
+      expect(errorOf(text)).toEqual([415, 'unsupported_media_type', undefined])
     })
 
     it('the key comes before the idempotency key, the resource and the body', async () => {
-      const { connect } = world()
+      const { connect } = fixture()
       const answer = await connect(WRONG, elsewhere()).request('POST', '/v1/templates/tpl_nothing/render', {
         headers: { ...json, 'idempotency-key': 'x'.repeat(256) },
         body: '{',
       })
-      expect(refusal(answer)).toEqual([401, 'invalid_api_key', undefined])
+      expect(errorOf(answer)).toEqual([401, 'invalid_api_key', undefined])
     })
 
     it('the request rate comes before the idempotency key', async () => {
-      const { test } = await world().operator.account({ test: { api_rps: 1 } })
+      const { test } = await fixture().admin.createAccount({ test: { api_rps: 1 } })
       const answers = await Promise.all(
         Array.from({ length: 10 }, () =>
           test.post('/v1/messages', send('otp', freshNumber()), { 'idempotency-key': 'x'.repeat(256) }),
@@ -64,18 +64,18 @@ export const order: Section = (world) => {
     })
 
     it('the idempotency key comes before the resource', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await test.post('/v1/templates/tpl_nothing/render', {}, { 'idempotency-key': '' })
-      expect(refusal(answer)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
+      expect(errorOf(answer)).toEqual([422, 'invalid_parameter', 'Idempotency-Key'])
     })
 
     it('the resource comes before the body', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await test.request('POST', '/v1/templates/tpl_nothing/render', {
         headers: json,
         body: '{',
       })
-      expect(refusal(answer)).toEqual([404, 'not_found', undefined])
+      expect(errorOf(answer)).toEqual([404, 'not_found', undefined])
     })
 
     const wrong = {
@@ -103,17 +103,17 @@ export const order: Section = (world) => {
         'client_ref',
       ],
     ])('shape: %s', async (_what, body, code, param) => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.post('/v1/messages', body))).toEqual([422, code, param])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.post('/v1/messages', body))).toEqual([422, code, param])
     })
 
     it('template, sender, variables, opt-out, daily limit, flood, spend: each is told before the next', async () => {
-      const { operator } = world()
-      const account = await operator.account({
+      const { admin } = fixture()
+      const account = await admin.createAccount({
         live: { flood_pause_seconds: 60, spend_limit: '2.00' },
       })
       const number = freshNumber()
-      await operator.sender(account, 'live', { name: 'PENDING', status: 'pending' })
+      await admin.addSender(account, 'live', { name: 'PENDING', status: 'pending' })
       const variants = {
         waiting: { class: 'otp', status: 'pending_moderation', sender: 'PENDING' },
         declined: { class: 'otp', status: 'declined', sender: 'PENDING' },
@@ -122,7 +122,7 @@ export const order: Section = (world) => {
         good: { class: 'service' },
       } as const
       for (const [name, variant] of Object.entries(variants)) {
-        await operator.template(account, 'live', { name, body: '{{a}}', ...variant })
+        await admin.addTemplate(account, 'live', { name, body: '{{a}}', ...variant })
       }
       // A message to the number: it uses up the pause and the limit.
       expect((await account.live.post('/v1/messages', send('service', number, 'used'))).status).toBe(202)
@@ -136,8 +136,8 @@ export const order: Section = (world) => {
         return body.error?.code ?? (body.duplicate === true ? 'duplicate' : body.status)
       }
       const good = { template: 'good', variables: { a: '1' } }
-      await operator.optOut(number)
-      await whileStopped(world(), async () => {
+      await admin.optOut(number)
+      await whileStopped(fixture(), async () => {
         expect(await put({ template: 'nothing', client_ref: 'used' })).toBe('duplicate')
         expect(await put({ template: 'nothing' })).toBe('template_not_found')
         expect(await put({ template: 'declined' })).toBe('template_declined')
@@ -148,17 +148,17 @@ export const order: Section = (world) => {
         await eventually(async () => {
           expect(await put(good)).toBe('recipient_opted_out')
           return true
-        }, IN_FORCE)
-        await operator.optIn(number)
+        }, SETTINGS_APPLIED)
+        await admin.optIn(number)
         await eventually(async () => {
           expect(await put(good)).toBe('hub_daily_limit_reached')
           return true
-        }, IN_FORCE)
+        }, SETTINGS_APPLIED)
       })
       await eventually(async () => {
         expect(await put(good)).toBe('recipient_flood_limited')
         return true
-      }, IN_FORCE)
+      }, SETTINGS_APPLIED)
       expect(await put({ ...good, to: freshNumber() })).toBe('spend_limit_reached')
     })
   })
@@ -171,39 +171,39 @@ export const order: Section = (world) => {
  */
 const CAUSED_ELSEWHERE: ReadonlyArray<ErrorCode> = ['internal_error', 'provider_unavailable']
 
-export const errors: Section = (world) => {
+export const errors: Section = (fixture) => {
   describe('Errors', () => {
     it('webhook_endpoint_limit_reached: at most 20 subscriptions of an account and mode', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       for (let index = 0; index < 20; index += 1) {
         const made = await test.post('/v1/webhook_endpoints', { url: `https://93.184.216.34/${index}` })
         expect(made.status).toBe(201)
       }
       const more = await test.post('/v1/webhook_endpoints', { url: 'https://93.184.216.34/more' })
-      expect(refusal(more)).toEqual([422, 'webhook_endpoint_limit_reached', undefined])
+      expect(errorOf(more)).toEqual([422, 'webhook_endpoint_limit_reached', undefined])
     })
 
     it('webhook_url_invalid: the address rules', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await test.post('/v1/webhook_endpoints', { url: 'https://10.0.0.1/' })
-      expect(refusal(answer)).toEqual([422, 'webhook_url_invalid', 'url'])
+      expect(errorOf(answer)).toEqual([422, 'webhook_url_invalid', 'url'])
       const missing = await test.post('/v1/webhook_endpoints', {})
-      expect(refusal(missing)).toEqual([422, 'invalid_parameter', 'url'])
+      expect(errorOf(missing)).toEqual([422, 'invalid_parameter', 'url'])
     })
 
     it('every code of the catalogue has been answered in this suite, except those that need a broken hub', () => {
       const expected = ERROR_CODES.filter((code) => !CAUSED_ELSEWHERE.includes(code))
-      expect(expected.filter((code) => !world().codes.has(code))).toEqual([])
+      expect(expected.filter((code) => !fixture().codes.has(code))).toEqual([])
     })
 
     it('doc_url resolves: the page describes every code', async () => {
-      const page = await world().connect(null).get('/docs/errors')
+      const page = await fixture().connect(null).get('/docs/errors')
       expect(page.status).toBe(200)
       for (const code of ERROR_CODES) expect(page.text).toContain(`id="${code}"`)
     })
 
     it('the description and the reference need no key', async () => {
-      const nobody = world().connect(null)
+      const nobody = fixture().connect(null)
       const description = await nobody.get('/v1/openapi.json')
       expect([description.status, description.body.openapi.slice(0, 3)]).toEqual([200, '3.1'])
       expect((await nobody.get('/docs')).status).toBe(200)

@@ -7,7 +7,7 @@ import { eventually } from '@hub/testkit'
 import { send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
 import { completed, element, post } from './batch.ts'
-import { type Section, untilFinal, type World } from './fixture.ts'
+import { type Section, untilFinal, type Fixture } from './fixture.ts'
 
 const OUTCOMES: ReadonlyArray<[string, string, string | null, ReadonlyArray<string>]> = [
   ['+79000000001', 'delivered', null, ['accepted', 'sent', 'delivered']],
@@ -26,8 +26,12 @@ const OUTCOMES: ReadonlyArray<[string, string, string | null, ReadonlyArray<stri
 /** Every number that may stand in a batch. */
 const ENDS = ['01', '02', '03', '04', '05', '06', '07', '10', '08', '11']
 
-const begin = async ({ operator }: World) => {
-  const [one, two, three] = await Promise.all([operator.account(), operator.account(), operator.account()])
+const begin = async ({ admin }: Fixture) => {
+  const [one, two, three] = await Promise.all([
+    admin.createAccount(),
+    admin.createAccount(),
+    admin.createAccount(),
+  ])
   const table = {
     test: one.test,
     sent: await Promise.all(
@@ -49,14 +53,14 @@ const begin = async ({ operator }: World) => {
   return { table, every: { test: two.test, body, before }, late: { test: three.test, body: late.body } }
 }
 
-export const sandbox: Section = (world) => {
+export const sandbox: Section = (fixture) => {
   let sends: Awaited<ReturnType<typeof begin>> | undefined
   const begun = () => {
     if (sends === undefined) throw new Error('nothing has been sent')
     return sends
   }
   beforeAll(async () => {
-    sends = await begin(world())
+    sends = await begin(fixture())
   })
 
   describe('Sandbox numbers', () => {
@@ -125,7 +129,7 @@ export const sandbox: Section = (world) => {
     })
 
     it('test mode costs nothing and has no spend limit', async () => {
-      const { test } = await world().operator.account({ test: { spend_limit: '0.01' } })
+      const { test } = await fixture().admin.createAccount({ test: { spend_limit: '0.01' } })
       const answer = await test.post('/v1/messages', send('otp', freshNumber()))
       expect([answer.status, answer.body.price]).toEqual([202, { amount: '0.00', currency: 'RUB' }])
     })

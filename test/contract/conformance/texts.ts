@@ -2,9 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import { type Client, send } from '../../support/client.ts'
 import { freshNumber } from '../../support/hub-admin.ts'
-import { aMoment, anId, refusal, type Section } from './fixture.ts'
+import { aMoment, anId, errorOf, type Section } from './fixture.ts'
 
-const estimate = (as: Client, body: unknown) => as.post('/v1/messages/estimate', body)
+const estimate = (apiClient: Client, body: unknown) => apiClient.post('/v1/messages/estimate', body)
 
 /** One placeholder and nothing else, so that a value is the text. */
 const plain = { name: 'plain', class: 'service', body: '{{a}}{{b}}{{c}}{{d}}' } as const
@@ -18,7 +18,7 @@ const filled = (text: string) => {
   }
 }
 
-export const texts: Section = (world) => {
+export const texts: Section = (fixture) => {
   describe('Estimate and part counting', () => {
     it.each<[string, string, 'gsm7' | 'ucs2', number, number]>([
       ['160 Latin characters fit one part', 'x'.repeat(160), 'gsm7', 160, 1],
@@ -47,9 +47,9 @@ export const texts: Section = (world) => {
       ['a surrogate pair never straddles', `${'ж'.repeat(66)}👍${'ж'.repeat(66)}`, 'ucs2', 134, 3],
       ['ten parts are the most', 'x'.repeat(1530), 'gsm7', 1530, 10],
     ])('%s', async (_what, text, encoding, characters, parts) => {
-      const { operator } = world()
-      const account = await operator.account()
-      await operator.template(account, 'live', plain)
+      const { admin } = fixture()
+      const account = await admin.createAccount()
+      await admin.addTemplate(account, 'live', plain)
       const answer = await estimate(account.live, filled(text))
       expect(answer.status).toBe(200)
       expect(answer.body).toEqual({
@@ -62,13 +62,13 @@ export const texts: Section = (world) => {
     })
 
     it('the price is of the class and the account, and shown in both modes', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account({
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount({
         live: { price_otp: '3.10', price_service: '0.07' },
         test: { price_otp: '3.10' },
       })
-      const price = async (as: Client, kind: 'otp' | 'service') =>
-        (await estimate(as, send(kind, '+79000000001'))).body.price
+      const price = async (apiClient: Client, kind: 'otp' | 'service') =>
+        (await estimate(apiClient, send(kind, '+79000000001'))).body.price
       expect(await price(live, 'otp')).toEqual({ amount: '3.10', currency: 'RUB' })
       expect(await price(live, 'service')).toEqual({ amount: '0.07', currency: 'RUB' })
       expect(await price(test, 'otp')).toEqual({ amount: '3.10', currency: 'RUB' })
@@ -76,7 +76,7 @@ export const texts: Section = (world) => {
     })
 
     it('several at once: each has its own, and totals are over the good ones', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const answer = await estimate(test, {
         messages: [
           send('service', '+79000000001'),
@@ -100,43 +100,43 @@ export const texts: Section = (world) => {
     })
 
     it('it checks shape, template and variables only, and creates nothing', async () => {
-      const { operator } = world()
-      const { live } = await operator.account({ live: { spend_limit: '0.00' } })
+      const { admin } = fixture()
+      const { live } = await admin.createAccount({ live: { spend_limit: '0.00' } })
       const number = freshNumber()
-      await operator.optOut(number)
+      await admin.optOut(number)
       const body = send('service', number, 'estimated')
       expect((await estimate(live, body)).status).toBe(200)
       expect((await estimate(live, { ...body, to: '+79000000009' })).status).toBe(200)
       expect((await estimate(live, { ...body, to: '+79000000009' })).status).toBe(200)
-      expect(refusal(await estimate(live, { ...body, to: 'x' }))).toEqual([422, 'recipient_invalid', 'to'])
-      expect(refusal(await estimate(live, { ...body, send_at: null }))).toEqual([
+      expect(errorOf(await estimate(live, { ...body, to: 'x' }))).toEqual([422, 'recipient_invalid', 'to'])
+      expect(errorOf(await estimate(live, { ...body, send_at: null }))).toEqual([
         422,
         'send_at_not_supported',
         'send_at',
       ])
-      expect(refusal(await estimate(live, { ...body, template: 'nothing' }))).toEqual([
+      expect(errorOf(await estimate(live, { ...body, template: 'nothing' }))).toEqual([
         422,
         'template_not_found',
         'template',
       ])
-      expect(refusal(await estimate(live, { ...body, variables: {} }))).toEqual([
+      expect(errorOf(await estimate(live, { ...body, variables: {} }))).toEqual([
         422,
         'template_variable_missing',
         'variables.order',
       ])
-      await operator.optIn(number)
+      await admin.optIn(number)
     })
 
     it('it keeps to batch_max', async () => {
-      const { test } = await world().operator.account({ test: { batch_max: 2 } })
+      const { test } = await fixture().admin.createAccount({ test: { batch_max: 2 } })
       const one = send('service', '+79000000001')
       expect((await estimate(test, { messages: [one, one] })).status).toBe(200)
-      expect(refusal(await estimate(test, { messages: [one, one, one] }))).toEqual([
+      expect(errorOf(await estimate(test, { messages: [one, one, one] }))).toEqual([
         422,
         'batch_too_large',
         'messages',
       ])
-      expect(refusal(await estimate(test, { messages: [] }))).toEqual([422, 'invalid_parameter', 'messages'])
+      expect(errorOf(await estimate(test, { messages: [] }))).toEqual([422, 'invalid_parameter', 'messages'])
     })
   })
 
@@ -144,7 +144,7 @@ export const texts: Section = (world) => {
     const good = { name: 'welcome', class: 'service', sender: 'HUB', body: 'Hello {{ name }}, {{name}}!' }
 
     it('creation answers 201; a test template is usable at once', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const made = await test.post('/v1/templates', { ...good, language: 'en' })
       expect(made.status).toBe(201)
       expect(made.body).toMatchObject({
@@ -170,17 +170,17 @@ export const texts: Section = (world) => {
     })
 
     it('a live template waits for moderation, and tells the reason when declined', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const made = await account.live.post('/v1/templates', good)
       expect([made.status, made.body.status]).toEqual([201, 'pending_moderation'])
       const one = { to: freshNumber(), class: 'service', template: 'welcome', variables: { name: 'Ann' } }
-      expect(refusal(await account.live.post('/v1/messages', one))).toEqual([
+      expect(errorOf(await account.live.post('/v1/messages', one))).toEqual([
         422,
         'template_not_approved',
         'template',
       ])
-      await operator.template(account, 'live', {
+      await admin.addTemplate(account, 'live', {
         ...good,
         class: 'service',
         status: 'declined',
@@ -188,21 +188,21 @@ export const texts: Section = (world) => {
       })
       const declined = await account.live.get(`/v1/templates/${made.body.id}`)
       expect([declined.body.status, declined.body.reason]).toEqual(['declined', 'an advertisement'])
-      expect(refusal(await account.live.post('/v1/messages', one))).toEqual([
+      expect(errorOf(await account.live.post('/v1/messages', one))).toEqual([
         422,
         'template_declined',
         'template',
       ])
-      await operator.template(account, 'live', { ...good, class: 'service', status: 'approved' })
+      await admin.addTemplate(account, 'live', { ...good, class: 'service', status: 'approved' })
       expect((await account.live.post('/v1/messages', one)).status).toBe(202)
     })
 
     it('a name is unique per account and mode', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account()
-      const other = await operator.account()
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount()
+      const other = await admin.createAccount()
       expect((await test.post('/v1/templates', good)).status).toBe(201)
-      expect(refusal(await test.post('/v1/templates', { ...good, body: 'other' }))).toEqual([
+      expect(errorOf(await test.post('/v1/templates', { ...good, body: 'other' }))).toEqual([
         422,
         'duplicate_rejected',
         'name',
@@ -232,22 +232,22 @@ export const texts: Section = (world) => {
       ['a line feed inside a placeholder', { body: '{{na\nme}}' }, 'template_invalid', 'body'],
       ['an empty placeholder', { body: '{{}}' }, 'template_invalid', 'body'],
     ])('a template with %s is refused', async (_what, over, code, param) => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.post('/v1/templates', { ...good, ...over }))).toEqual([422, code, param])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.post('/v1/templates', { ...good, ...over }))).toEqual([422, code, param])
     })
 
     it('a template of a pending sender may be made, and is refused at the first send', async () => {
-      const { operator } = world()
-      const account = await operator.account()
+      const { admin } = fixture()
+      const account = await admin.createAccount()
       const sender = await account.live.post('/v1/senders', { name: 'SHOP', registration: { inn: '77' } })
       expect([sender.status, sender.body.status]).toEqual([201, 'pending'])
       const made = await account.live.post('/v1/templates', { ...good, sender: 'SHOP' })
       expect(made.status).toBe(201)
       const one = { to: freshNumber(), class: 'service', template: 'welcome', variables: { name: 'Ann' } }
       // Moderation of the template is told before its sender.
-      expect(refusal(await account.live.post('/v1/messages', one))[1]).toBe('template_not_approved')
-      await operator.template(account, 'live', { ...good, class: 'service', sender: 'SHOP' })
-      expect(refusal(await account.live.post('/v1/messages', one))).toEqual([
+      expect(errorOf(await account.live.post('/v1/messages', one))[1]).toBe('template_not_approved')
+      await admin.addTemplate(account, 'live', { ...good, class: 'service', sender: 'SHOP' })
+      expect(errorOf(await account.live.post('/v1/messages', one))).toEqual([
         422,
         'sender_not_registered',
         'template',
@@ -255,7 +255,7 @@ export const texts: Section = (world) => {
     })
 
     it('render shows text, encoding, parts and characters, and checks the values', async () => {
-      const { test } = await world().operator.account()
+      const { test } = await fixture().admin.createAccount()
       const { body } = await test.post('/v1/templates', good)
       const render = (variables: unknown) => test.post(`/v1/templates/${body.id}/render`, { variables })
       const shown = await render({ name: 'Ann' })
@@ -266,13 +266,13 @@ export const texts: Section = (world) => {
         parts: 1,
         characters: 15,
       })
-      expect(refusal(await render({}))).toEqual([422, 'template_variable_missing', 'variables.name'])
-      expect(refusal(await render({ name: 'A', more: 'B' }))).toEqual([
+      expect(errorOf(await render({}))).toEqual([422, 'template_variable_missing', 'variables.name'])
+      expect(errorOf(await render({ name: 'A', more: 'B' }))).toEqual([
         422,
         'template_variable_unknown',
         'variables.more',
       ])
-      expect(refusal(await render({ name: [] }))).toEqual([
+      expect(errorOf(await render({ name: [] }))).toEqual([
         422,
         'template_variable_invalid',
         'variables.name',
@@ -281,14 +281,14 @@ export const texts: Section = (world) => {
       const tooLong = await test.post(`/v1/templates/${long.body.id}/render`, {
         variables: { a: 'ж'.repeat(400), b: 'ж'.repeat(400) },
       })
-      expect(refusal(tooLong)[1]).toBe('template_text_too_long')
+      expect(errorOf(tooLong)[1]).toBe('template_text_too_long')
       expect((await test.post('/v1/templates/tpl_nothing/render', { variables: {} })).status).toBe(404)
     })
 
     it('are listed newest first, in pages, and of one account and mode only', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account()
-      const other = await operator.account()
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount()
+      const other = await admin.createAccount()
       const made: Array<string> = []
       for (const name of ['one', 'two', 'three']) {
         made.unshift((await test.post('/v1/templates', { ...good, name })).body.id)
@@ -301,16 +301,20 @@ export const texts: Section = (world) => {
       // The third, and the two that every account has.
       expect(rest.body).toMatchObject({ has_more: false })
       expect(rest.body.data).toHaveLength(3)
-      for (const as of [live, other.test]) {
-        expect(refusal(await as.get(`/v1/templates/${made[0]}`))).toEqual([404, 'not_found', undefined])
-        expect((await as.get(`/v1/templates?starting_after=${made[0]}`)).status).toBe(404)
+      for (const apiClient of [live, other.test]) {
+        expect(errorOf(await apiClient.get(`/v1/templates/${made[0]}`))).toEqual([
+          404,
+          'not_found',
+          undefined,
+        ])
+        expect((await apiClient.get(`/v1/templates?starting_after=${made[0]}`)).status).toBe(404)
       }
     })
   })
 
   describe('Senders', () => {
     it('creation answers 201: registered at once in test mode, pending in live mode', async () => {
-      const { live, test } = await world().operator.account()
+      const { live, test } = await fixture().admin.createAccount()
       const registration = { inn: '7707083893', documents: [{ kind: 'letter' }] }
       const made = await test.post('/v1/senders', { name: 'Shop-1', registration })
       expect(made.status).toBe(201)
@@ -325,7 +329,7 @@ export const texts: Section = (world) => {
       expect((await test.get(`/v1/senders/${made.body.id}`)).body).toEqual(made.body)
       const plainOne = await live.post('/v1/senders', { name: 'Shop-1' })
       expect([plainOne.status, plainOne.body.status]).toEqual([201, 'pending'])
-      expect(refusal(await live.post('/v1/senders', { name: 'Shop-1' }))).toEqual([
+      expect(errorOf(await live.post('/v1/senders', { name: 'Shop-1' }))).toEqual([
         422,
         'duplicate_rejected',
         'name',
@@ -347,17 +351,17 @@ export const texts: Section = (world) => {
       ['an array for its registration', { name: 'SHOP', registration: [] }, 'registration'],
       ['9 KiB of registration', { name: 'SHOP', registration: { a: 'x'.repeat(9000) } }, 'registration'],
     ])('a sender with %s is refused', async (_what, body, param) => {
-      const { test } = await world().operator.account()
-      expect(refusal(await test.post('/v1/senders', body))).toEqual([422, 'invalid_parameter', param])
+      const { test } = await fixture().admin.createAccount()
+      expect(errorOf(await test.post('/v1/senders', body))).toEqual([422, 'invalid_parameter', param])
     })
 
     it('of another account or mode are missing ones', async () => {
-      const { operator } = world()
-      const { live, test } = await operator.account()
-      const other = await operator.account()
+      const { admin } = fixture()
+      const { live, test } = await admin.createAccount()
+      const other = await admin.createAccount()
       const { body } = await test.post('/v1/senders', { name: 'MINE' })
-      for (const as of [live, other.test]) {
-        expect(refusal(await as.get(`/v1/senders/${body.id}`))).toEqual([404, 'not_found', undefined])
+      for (const apiClient of [live, other.test]) {
+        expect(errorOf(await apiClient.get(`/v1/senders/${body.id}`))).toEqual([404, 'not_found', undefined])
       }
     })
   })

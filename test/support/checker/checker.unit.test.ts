@@ -1,18 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { differences } from './compare.ts'
 import { eventUuid, uuidOf } from './ids.ts'
-import type { JournalRow, Live } from './live-tables.ts'
-import { rebuild, type Rebuilt, type TableName } from './reference-projection.ts'
+import type { JournalRow, LiveTables } from './live-tables.ts'
+import { buildReference, type ReferenceModels, type TableName } from './reference-projection.ts'
 import type { TopicRecord, Topics } from './read-topics.ts'
 
 const id = (prefix: string, last: string) => `${prefix}_${last.padStart(26, '0')}`
 const [message, batch, account] = [id('msg', '1'), id('bat', '2'), id('acc', '3')]
 const AT = Date.UTC(2026, 10, 21)
 
-let places = 0
+let nextOffset = 0
 const record = (type: string, value: Record<string, unknown>): TopicRecord => ({
   partition: 0,
-  offset: places++,
+  offset: nextOffset++,
   type,
   value,
 })
@@ -50,12 +50,12 @@ const seal = () =>
     at: AT + 1,
   })
 
-const row = (rebuilt: Rebuilt, table: TableName, key: string = uuidOf(message)) =>
-  rebuilt.tables[table].get(key)
+const row = (reference: ReferenceModels, table: TableName, key: string = uuidOf(message)) =>
+  reference.tables[table].get(key)
 
 describe('the second fold', () => {
   it('makes a message of its facts, and sums of the message', () => {
-    const rebuilt = rebuild({
+    const reference = buildReference({
       lanes: [acceptance(), acceptance()],
       log: [
         fact('HandoverStarted', 10, { epoch: 1, attempt: 1 }),
@@ -66,7 +66,7 @@ describe('the second fold', () => {
         seal(),
       ],
     })
-    expect(row(rebuilt, 'messages')).toMatchObject({
+    expect(row(reference, 'messages')).toMatchObject({
       status: 'delivered',
       rank: '3',
       final: 'true',
@@ -75,14 +75,14 @@ describe('the second fold', () => {
       price: '5.00',
       updated_at: String(AT + 30),
     })
-    expect([...rebuilt.tables.message_history.values()].map(({ status }) => status)).toEqual([
+    expect([...reference.tables.message_history.values()].map(({ status }) => status)).toEqual([
       'accepted',
       'sent',
       'delivered',
     ])
-    expect(rebuilt.tables.operator_ids.size).toBe(2)
-    expect([...rebuilt.tables.charges.keys()]).toEqual([`${uuidOf(message)} charge`])
-    expect([...rebuilt.tables.daily_stats]).toEqual([
+    expect(reference.tables.operator_ids.size).toBe(2)
+    expect([...reference.tables.charges.keys()]).toEqual([`${uuidOf(message)} charge`])
+    expect([...reference.tables.daily_stats]).toEqual([
       [
         `2026-11-21 ${uuidOf(account)} live otp otp_code RUB`,
         {
@@ -97,12 +97,12 @@ describe('the second fold', () => {
         },
       ],
     ])
-    expect(row(rebuilt, 'batches', uuidOf(batch))).toMatchObject({
+    expect(row(reference, 'batches', uuidOf(batch))).toMatchObject({
       members: '1',
       delivered: '1',
       closed: 'true',
     })
-    expect(rebuilt.completions).toHaveLength(1)
+    expect(reference.completions).toHaveLength(1)
   })
 
   it('leaves out what was said behind a fence, and nothing before it', () => {
@@ -112,14 +112,14 @@ describe('the second fold', () => {
       fact('HandoverStarted', 20, { epoch: 1, attempt: 2 }),
       fact('MessageExpired', 30, { epoch: 1, reason: 'ttl_expired_before_submit' }),
     ]
-    expect(row(rebuild({ lanes: [acceptance()], log }), 'messages')).toMatchObject({
+    expect(row(buildReference({ lanes: [acceptance()], log }), 'messages')).toMatchObject({
       attempts: '1',
       status: 'accepted',
     })
   })
 
   it('corrects its own deadline to a late report, and charges for both', () => {
-    const rebuilt = rebuild({
+    const reference = buildReference({
       lanes: [acceptance()],
       log: [
         sent(),
@@ -128,33 +128,33 @@ describe('the second fold', () => {
         fact('MessageDelivered', 40),
       ],
     })
-    expect([...rebuilt.tables.message_history.values()].map(({ status }) => status)).toEqual([
+    expect([...reference.tables.message_history.values()].map(({ status }) => status)).toEqual([
       'accepted',
       'sent',
       'expired',
       'delivered',
     ])
-    expect(rebuilt.tables.charges.size).toBe(1)
+    expect(reference.tables.charges.size).toBe(1)
   })
 
   it('gives the price of what was never billed back, and charges nothing in test mode', () => {
     const log = [fact('MessageRejected', 30, { reason: 'operator_rejected' })]
-    const rebuilt = rebuild({ lanes: [acceptance()], log })
-    expect(row(rebuilt, 'charges', `${uuidOf(message)} reversal`)).toMatchObject({
+    const reference = buildReference({ lanes: [acceptance()], log })
+    expect(row(reference, 'charges', `${uuidOf(message)} reversal`)).toMatchObject({
       amount: '5.00',
       created_at: String(AT + 30),
     })
-    expect(row(rebuilt, 'messages')).toMatchObject({ price: '0.00', handed_over: 'false' })
-    expect(rebuild({ lanes: [acceptance({ mode: 'test' })], log }).tables.charges.size).toBe(0)
+    expect(row(reference, 'messages')).toMatchObject({ price: '0.00', handed_over: 'false' })
+    expect(buildReference({ lanes: [acceptance({ mode: 'test' })], log }).tables.charges.size).toBe(0)
   })
 })
 
 /** A message that was delivered, and tables that say so. */
-const scene = () => {
+const consistentModels = () => {
   const lanes = [acceptance()]
   const log = [sent(), fact('MessageDelivered', 30)]
-  const rebuilt = rebuild({ lanes, log })
-  const story = rebuilt.stories.get(message)!
+  const reference = buildReference({ lanes, log })
+  const story = reference.messageEvents.get(message)!
   const journal = story.changes.map((event, index): JournalRow => ({
     account: uuidOf(account),
     mode: 'live',
@@ -184,12 +184,15 @@ const scene = () => {
   )
   const topics: Topics = { lanes, log, webhooks, deadLetters: new Map() }
   const live = {
-    tables: structuredClone(rebuilt.tables) as Record<TableName, Map<string, Record<string, string | null>>>,
+    tables: structuredClone(reference.tables) as Record<
+      TableName,
+      Map<string, Record<string, string | null>>
+    >,
     journal,
     heads: new Map([[`${uuidOf(account)} live`, journal.length]]),
     applied: lanes.length + log.length,
   }
-  return { topics, rebuilt, live }
+  return { topics, reference, live }
 }
 
 /** The public id of an event, by the book: base32 of the UUID. */
@@ -204,12 +207,16 @@ const idOfEvent = (uuid: string): string => {
 
 describe('the comparison', () => {
   it('finds nothing where nothing differs', () => {
-    const { live, rebuilt, topics } = scene()
-    expect(differences(topics, rebuilt, live)).toEqual([])
+    const { live, reference, topics } = consistentModels()
+    expect(differences(topics, reference, live)).toEqual([])
   })
 
   const faults: ReadonlyArray<
-    readonly [string, (live: ReturnType<typeof scene>['live']) => Partial<Live> | void, RegExp]
+    readonly [
+      string,
+      (live: ReturnType<typeof consistentModels>['live']) => Partial<LiveTables> | void,
+      RegExp,
+    ]
   > = [
     [
       'a row that is missing',
@@ -268,16 +275,16 @@ describe('the comparison', () => {
     ],
     ['records that were not applied', () => ({ applied: 1 }), /^read\.checkpoints: 1 records are applied/u],
   ]
-  it.each(faults)('finds %s', (_what, spoil, expected) => {
-    const { live, rebuilt, topics } = scene()
-    const spoilt = { ...live, ...spoil(live) }
-    const found = differences(topics, rebuilt, spoilt)
+  it.each(faults)('finds %s', (_what, corrupt, expected) => {
+    const { live, reference, topics } = consistentModels()
+    const corrupted = { ...live, ...corrupt(live) }
+    const found = differences(topics, reference, corrupted)
     expect(found.join('\n')).toMatch(new RegExp(expected.source, 'mu'))
     expect(found.join('\n')).not.toMatch(/a secret of the client|abababab/u)
   })
 
   it('finds an event that was published in two versions, and a dead letter', () => {
-    const { live, rebuilt, topics } = scene()
+    const { live, reference, topics } = consistentModels()
     const [first] = topics.webhooks
     const twice = { ...first!, value: { ...first!.value, sequence: 9 } }
     const found = differences(
@@ -286,7 +293,7 @@ describe('the comparison', () => {
         webhooks: [twice, ...topics.webhooks],
         deadLetters: new Map([['hub.messages.v1.dead-letter', 1]]),
       },
-      rebuilt,
+      reference,
       live,
     )
     expect(found).toHaveLength(2)

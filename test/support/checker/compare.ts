@@ -2,17 +2,17 @@
  * Differences between what the topics say and what the tables say, a line each. A line names table, key and column, and shows values only
  * where they are the hub's own words: never what a client or a recipient could be known by. Pure.
  */
-import type { JournalRow, Live } from './live-tables.ts'
-import type { MessageEvent, Rebuilt, Row, Table } from './reference-projection.ts'
+import type { JournalRow, LiveTables } from './live-tables.ts'
+import type { MessageEvent, ReferenceModels, Row, Table } from './reference-projection.ts'
 import { TABLES } from './reference-projection.ts'
 import { uuidOf } from './ids.ts'
 import type { TopicRecord, Topics } from './read-topics.ts'
 
 /** Columns of which only that they differ is told. */
-const UNTOLD = new Set(['recipient', 'client_ref', 'variables'])
+const HIDDEN_COLUMNS = new Set(['recipient', 'client_ref', 'variables'])
 
 const show = (column: string, value: string | null | undefined): string =>
-  UNTOLD.has(column) ? 'something else' : value === undefined ? 'no such column' : String(value)
+  HIDDEN_COLUMNS.has(column) ? 'something else' : value === undefined ? 'no such column' : String(value)
 
 const compareRow = (label: string, expected: Row, found: Row): ReadonlyArray<string> =>
   Object.entries(expected).flatMap(([column, value]) =>
@@ -84,7 +84,10 @@ const comparePublished = (
 }
 
 /** Places: from 1 without a gap in each journal, moments that never go back, an end that is the last one. */
-const comparePlaces = ({ heads, journal }: Pick<Live, 'heads' | 'journal'>): ReadonlyArray<string> => {
+const compareSequences = ({
+  heads,
+  journal,
+}: Pick<LiveTables, 'heads' | 'journal'>): ReadonlyArray<string> => {
   const lines: Array<string> = []
   const ends = new Map<string, { sequence: number; createdAt: number }>()
   for (const { account, createdAt, id, mode, sequence } of journal) {
@@ -114,7 +117,7 @@ const canonical = (value: unknown): string =>
 const ENVELOPE = ['created_at', 'data', 'id', 'mode', 'object', 'type'].join()
 
 /** Envelope and owner of a row, and its `data.object`. */
-const opened = (row: JournalRow): { readonly object: any; readonly lines: ReadonlyArray<string> } => {
+const checkEnvelope = (row: JournalRow): { readonly object: any; readonly lines: ReadonlyArray<string> } => {
   const body = JSON.parse(row.body)
   const lines: Array<string> = []
   const label = `read.events ${row.id}`
@@ -135,7 +138,7 @@ const compareEvent = (
   row: JournalRow,
 ): ReadonlyArray<string> => {
   const label = `read.events ${row.id}`
-  const { lines, object: found } = opened(row)
+  const { lines, object: found } = checkEnvelope(row)
   const wrong = [...lines]
   if (row.type !== type) wrong.push(`${label}: type is ${row.type}, the topics say ${type}`)
   if (row.account !== owner.account || row.mode !== owner.mode) {
@@ -152,22 +155,25 @@ const compareEvent = (
 }
 
 /** Each event that the records call for is there once, says what they say, in the order of the message's life. */
-const compareContent = (rebuilt: Rebuilt, journal: ReadonlyArray<JournalRow>): ReadonlyArray<string> => {
+const compareContent = (
+  reference: ReferenceModels,
+  journal: ReadonlyArray<JournalRow>,
+): ReadonlyArray<string> => {
   const lines: Array<string> = []
   const rows = new Map<string, JournalRow>()
   for (const row of journal) {
     if (rows.has(row.id)) lines.push(`read.events ${row.id}: is there twice`)
     rows.set(row.id, row)
   }
-  const explained = new Set<string>()
+  const expectedIds = new Set<string>()
   const find = (id: string, what: string): JournalRow | null => {
-    explained.add(id)
+    expectedIds.add(id)
     const row = rows.get(id)
     if (row === undefined) lines.push(`read.events ${id}: ${what} is missing`)
     return row ?? null
   }
 
-  for (const [message, story] of rebuilt.stories) {
+  for (const [message, story] of reference.messageEvents) {
     let place = 0
     let first = 0
     for (const event of story.changes) {
@@ -187,11 +193,11 @@ const compareContent = (rebuilt: Rebuilt, journal: ReadonlyArray<JournalRow>): R
       lines.push(`read.events ${row.id}: message.seen of ${message} stands too early`)
   }
 
-  for (const { account, batch, corrected, counts, createdAt, id, mode } of rebuilt.completions) {
+  for (const { account, batch, corrected, counts, createdAt, id, mode } of reference.completions) {
     const row = find(id, `batch.completed of ${batch}`)
     if (row === null) continue
     const label = `read.events ${id} (batch.completed)`
-    const { lines: wrong, object } = opened(row)
+    const { lines: wrong, object } = checkEnvelope(row)
     lines.push(...wrong)
     if (row.account !== account || row.mode !== mode) lines.push(`${label}: is in somebody else's journal`)
     if (object.id !== batch || object.closed !== true || object.created_at !== createdAt) {
@@ -206,7 +212,7 @@ const compareContent = (rebuilt: Rebuilt, journal: ReadonlyArray<JournalRow>): R
   }
 
   for (const { id, type } of journal) {
-    if (explained.has(id)) continue
+    if (expectedIds.has(id)) continue
     if (type.startsWith('message.') || type === 'batch.completed') {
       lines.push(`read.events ${id}: no record tells of this ${type}`)
     }
@@ -215,7 +221,11 @@ const compareContent = (rebuilt: Rebuilt, journal: ReadonlyArray<JournalRow>): R
 }
 
 /** All differences between the records and the tables; none when the read models are right to the row. */
-export const differences = (topics: Topics, rebuilt: Rebuilt, live: Live): ReadonlyArray<string> => [
+export const differences = (
+  topics: Topics,
+  reference: ReferenceModels,
+  live: LiveTables,
+): ReadonlyArray<string> => [
   // No record has been removed from these topics yet, so places and numbers of records agree.
   ...(live.applied === topics.lanes.length + topics.log.length
     ? []
@@ -225,8 +235,8 @@ export const differences = (topics: Topics, rebuilt: Rebuilt, live: Live): Reado
   ...[...topics.deadLetters].flatMap(([topic, count]) =>
     count === 0 ? [] : [`${topic}: holds ${count} records`],
   ),
-  ...TABLES.flatMap((name) => compareTable(name, rebuilt.tables[name], live.tables[name])),
+  ...TABLES.flatMap((name) => compareTable(name, reference.tables[name], live.tables[name])),
   ...comparePublished(topics.webhooks, live.journal),
-  ...comparePlaces(live),
-  ...compareContent(rebuilt, live.journal),
+  ...compareSequences(live),
+  ...compareContent(reference, live.journal),
 ]

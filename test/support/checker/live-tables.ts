@@ -16,7 +16,7 @@ export interface JournalRow {
   readonly body: string
 }
 
-export interface Live {
+export interface LiveTables {
   readonly tables: Readonly<Record<TableName, Table>>
   /** In the order of account, mode and sequence. */
   readonly journal: ReadonlyArray<JournalRow>
@@ -73,24 +73,24 @@ const tableOf = async (sql: Sql, name: TableName): Promise<Table> => {
   return new Map(rows.map(({ checker_key, ...row }) => [checker_key, row]))
 }
 
-const appliedIn = async (sql: Sql): Promise<number> => {
+const countApplied = async (sql: Sql): Promise<number> => {
   const [row] = await sql<[{ applied: number | null }]>`
     SELECT sum(position)::int AS applied FROM read.checkpoints WHERE projection = 'messages'`
   return row.applied ?? 0
 }
 
 /** How many records the projector has applied. */
-export const appliedBy = async (databaseUrl: string): Promise<number> => {
+export const readAppliedCount = async (databaseUrl: string): Promise<number> => {
   const sql = openDatabase(databaseUrl)
   try {
-    return await appliedIn(sql)
+    return await countApplied(sql)
   } finally {
     await sql.end()
   }
 }
 
 /** Reads every read model. */
-export const readLive = async (databaseUrl: string): Promise<Live> => {
+export const readLiveTables = async (databaseUrl: string): Promise<LiveTables> => {
   const sql = openDatabase(databaseUrl)
   try {
     const tables: Partial<Record<TableName, Table>> = {}
@@ -103,7 +103,7 @@ export const readLive = async (databaseUrl: string): Promise<Live> => {
     const heads = await sql<ReadonlyArray<{ key: string; sequence: string }>>`
       SELECT account || ' ' || mode AS key, sequence::text FROM read.event_heads`
     return {
-      applied: await appliedIn(sql),
+      applied: await countApplied(sql),
       tables: tables as Record<TableName, Table>,
       journal,
       heads: new Map(heads.map(({ key, sequence }) => [key, Number(sequence)])),

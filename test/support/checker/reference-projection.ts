@@ -23,7 +23,7 @@ export interface MessageEvent {
 }
 
 /** The events of a message, in the order in which they must stand; a read receipt stands anywhere behind the first. */
-interface MessageStory {
+interface MessageEvents {
   readonly account: string
   readonly mode: string
   readonly changes: ReadonlyArray<MessageEvent>
@@ -42,9 +42,9 @@ export interface Completion {
   readonly corrected: number
 }
 
-export interface Rebuilt {
+export interface ReferenceModels {
   readonly tables: Readonly<Record<TableName, Table>>
-  readonly stories: ReadonlyMap<string, MessageStory>
+  readonly messageEvents: ReadonlyMap<string, MessageEvents>
   readonly completions: ReadonlyArray<Completion>
 }
 
@@ -68,7 +68,7 @@ interface Change {
 }
 
 /** All that the topics say of one message. */
-interface Story {
+interface MessageRecords {
   readonly id: string
   /** Acceptances, in the order of their lane. */
   readonly acceptances: Array<TopicRecord>
@@ -76,13 +76,13 @@ interface Story {
   readonly facts: Array<TopicRecord>
 }
 
-const byPlace = (a: TopicRecord, b: TopicRecord): number =>
+const byPosition = (a: TopicRecord, b: TopicRecord): number =>
   a.partition === b.partition ? a.offset - b.offset : a.partition - b.partition
 
 /** The log without what was said by members that had lost their shard: behind the fence of another, under a lower epoch. */
 const withoutVoid = (log: ReadonlyArray<TopicRecord>): ReadonlyArray<TopicRecord> => {
   const fences = new Map<number, number>()
-  return [...log].sort(byPlace).filter(({ partition, type, value }) => {
+  return [...log].sort(byPosition).filter(({ partition, type, value }) => {
     const fence = fences.get(partition) ?? 0
     if (type === 'ShardOpened') {
       fences.set(partition, Math.max(fence, Number(value['epoch'])))
@@ -92,20 +92,24 @@ const withoutVoid = (log: ReadonlyArray<TopicRecord>): ReadonlyArray<TopicRecord
   })
 }
 
-const storiesOf = ({ lanes, log }: Pick<Topics, 'lanes' | 'log'>): ReadonlyMap<string, Story> => {
-  const stories = new Map<string, Story>()
-  const of = (id: string): Story => {
-    const known = stories.get(id)
+const groupByMessage = ({
+  lanes,
+  log,
+}: Pick<Topics, 'lanes' | 'log'>): ReadonlyMap<string, MessageRecords> => {
+  const recordsByMessage = new Map<string, MessageRecords>()
+  const recordsOf = (id: string): MessageRecords => {
+    const known = recordsByMessage.get(id)
     if (known !== undefined) return known
-    const story = { id, acceptances: [], facts: [] }
-    stories.set(id, story)
-    return story
+    const records = { id, acceptances: [], facts: [] }
+    recordsByMessage.set(id, records)
+    return records
   }
-  for (const record of [...lanes].sort(byPlace)) of(record.value['message_id']).acceptances.push(record)
+  for (const record of [...lanes].sort(byPosition))
+    recordsOf(record.value['message_id']).acceptances.push(record)
   for (const record of withoutVoid(log)) {
-    if (record.type !== 'BatchSealed') of(record.value['message_id']).facts.push(record)
+    if (record.type !== 'BatchSealed') recordsOf(record.value['message_id']).facts.push(record)
   }
-  return stories
+  return recordsByMessage
 }
 
 /** The status that a fact would give its message, or `null` when it is about something else. */
@@ -128,7 +132,7 @@ const changeOf = ({ type, value }: TopicRecord): Change | null => {
 }
 
 /** Contract, Message: what is final stays, but for our own deadline, which a late report may correct. */
-const takesPlace = (next: Change, last: Change): boolean => {
+const replaces = (next: Change, last: Change): boolean => {
   if (last.status === 'accepted') return true
   if (last.status === 'sent') return next.status !== 'sent'
   return last.reason === 'dlr_timeout_local' && (next.status === 'delivered' || next.status === 'undelivered')
@@ -191,7 +195,7 @@ const lifeOf = (acceptedAt: number | null, facts: ReadonlyArray<TopicRecord>): L
     if (type === 'MessageSent' || type === 'MessageDelivered') handedOver = true
     if (type === 'MessageExpired' && value['reason'] !== 'ttl_expired_before_submit') handedOver = true
     const change = changeOf(fact)
-    if (change !== null && takesPlace(change, changes.at(-1)!)) {
+    if (change !== null && replaces(change, changes.at(-1)!)) {
       changes.push(change)
       moments.push(change.at)
     }
@@ -217,12 +221,12 @@ interface BatchSum {
 }
 
 /** Folds everything. */
-export const rebuild = (topics: Pick<Topics, 'lanes' | 'log'>): Rebuilt => {
+export const buildReference = (topics: Pick<Topics, 'lanes' | 'log'>): ReferenceModels => {
   const tables = Object.fromEntries(TABLES.map((name) => [name, new Map<string, Row>()])) as Record<
     TableName,
     Map<string, Row>
   >
-  const stories = new Map<string, MessageStory>()
+  const messageEvents = new Map<string, MessageEvents>()
   const stats = new Map<string, { readonly line: Row; readonly counts: Record<string, number> }>()
   const batches = new Map<string, BatchSum>()
   const batchOf = (id: string, account: string, mode: string): BatchSum => {
@@ -233,7 +237,7 @@ export const rebuild = (topics: Pick<Topics, 'lanes' | 'log'>): Rebuilt => {
     return sum
   }
 
-  for (const { acceptances, facts, id } of storiesOf(topics).values()) {
+  for (const { acceptances, facts, id } of groupByMessage(topics).values()) {
     const uuid = uuidOf(id)
     const acceptance = acceptances[0]?.value ?? null
     const life = lifeOf(acceptance === null ? null : Number(acceptance['at']), facts)
@@ -345,7 +349,7 @@ export const rebuild = (topics: Pick<Topics, 'lanes' | 'log'>): Rebuilt => {
         price: { amount: isFree(change) ? '0.00' : charged, currency },
       },
     })
-    stories.set(id, {
+    messageEvents.set(id, {
       account: accountUuid,
       mode: mode!,
       changes: life.changes.map((change) => eventOf(`message.${change.status}`, change)),
@@ -354,7 +358,7 @@ export const rebuild = (topics: Pick<Topics, 'lanes' | 'log'>): Rebuilt => {
     })
   }
 
-  for (const { type, value } of [...topics.log].sort(byPlace)) {
+  for (const { type, value } of [...topics.log].sort(byPosition)) {
     if (type !== 'BatchSealed') continue
     const sum = batchOf(value['batch'], value['account'], value['mode'])
     // The first seal counts.
@@ -412,5 +416,5 @@ export const rebuild = (topics: Pick<Topics, 'lanes' | 'log'>): Rebuilt => {
       price: amountOf(units),
     })
   }
-  return { tables, stories, completions }
+  return { tables, messageEvents, completions }
 }
