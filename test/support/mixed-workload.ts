@@ -114,7 +114,7 @@ const REPEAT_AFTER_MS = 100
 
 /** Sends a job until all of it has an answer: what failed on the way is repeated under the same references. */
 export const sendRequest = async (
-  { as, sends, single }: WorkloadRequest,
+  { apiClient, sends, single }: WorkloadRequest,
   sent: WorkloadResult,
 ): Promise<void> => {
   const take = (send: Send, id: string): void => {
