@@ -1,6 +1,7 @@
 /**
- * Fills the compile cache of the image (`NODE_COMPILE_CACHE`), while it is built: starts each program once, with the flags it will run with,
- * since they are a part of the key. Without settings an app loads everything that it is made of, says what is missing, and ends.
+ * Fills the compile cache of the image (`NODE_COMPILE_CACHE`) while Docker builds it. It starts
+ * each program once, with its production flags, because they are part of the cache key. Without
+ * settings, an app loads all of its modules, reports the missing settings, and exits.
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readdirSync } from 'node:fs'
@@ -9,52 +10,51 @@ import { join } from 'node:path'
 const HUB = join(import.meta.dirname, '../..')
 const CACHE = join(HUB, '.compiled')
 
-/** The same as in the manifests; a test holds them together. */
+/** The same commands as in the Kubernetes manifests; a test compares them. */
 const PROGRAMS: ReadonlyArray<{
   readonly name: string
-  readonly words: ReadonlyArray<string>
-  readonly ends: number
+  readonly args: ReadonlyArray<string>
+  readonly exitCode: number
 }> = [
-  { name: 'command-api', words: ['--max-semi-space-size=32', 'apps/command-api/src/main.ts'], ends: 1 },
+  { name: 'command-api', args: ['--max-semi-space-size=32', 'apps/command-api/src/main.ts'], exitCode: 1 },
   {
     name: 'dispatcher',
-    words: ['--max-semi-space-size=8', '--max-old-space-size=768', 'apps/dispatcher/src/main.ts'],
-    ends: 1,
+    args: ['--max-semi-space-size=8', '--max-old-space-size=768', 'apps/dispatcher/src/main.ts'],
+    exitCode: 1,
   },
-  { name: 'projector', words: ['--max-semi-space-size=16', 'apps/projector/src/main.ts'], ends: 1 },
+  { name: 'projector', args: ['--max-semi-space-size=16', 'apps/projector/src/main.ts'], exitCode: 1 },
   {
     name: 'webhook-fanout',
-    words: [
+    args: [
       '--max-semi-space-size=4',
       '--initial-old-space-size=128',
       '--no-parallel-scavenge',
       'apps/webhook-fanout/src/main.ts',
     ],
-    ends: 1,
+    exitCode: 1,
   },
-  { name: 'hubctl', words: ['apps/hubctl/src/main.ts', '--help'], ends: 0 },
+  { name: 'hubctl', args: ['apps/hubctl/src/main.ts', '--help'], exitCode: 0 },
 ]
 
-/** Loading takes a second or two; what takes a minute hangs. */
-const WITHIN_MS = 60_000
+/** A program loads within two seconds. One that needs a minute hangs. */
+const TIMEOUT_MS = 60_000
 
-for (const { ends, name, words } of PROGRAMS) {
-  const { error, status, stderr, stdout } = spawnSync(process.execPath, words, {
+for (const { args, exitCode, name } of PROGRAMS) {
+  const { error, status, stderr, stdout } = spawnSync(process.execPath, args, {
     cwd: HUB,
     env: { NODE_COMPILE_CACHE: CACHE },
-    timeout: WITHIN_MS,
+    timeout: TIMEOUT_MS,
     encoding: 'utf8',
   })
-  const isAsExpected = status === ends && !/ERR_MODULE_NOT_FOUND|SyntaxError/u.test(stderr)
-  if (!isAsExpected) {
+  if (status !== exitCode || /ERR_MODULE_NOT_FOUND|SyntaxError/u.test(stderr)) {
     console.error(`${name} does not start (exit code ${status}): ${error?.message ?? ''}\n${stdout}${stderr}`)
     process.exitCode = 1
   }
 }
 const compiled = readdirSync(CACHE, { recursive: true, withFileTypes: true })
 if (!compiled.some((entry) => entry.isFile())) {
-  console.error('Nothing was compiled.')
+  console.error('The compile cache is empty: check NODE_COMPILE_CACHE.')
   process.exitCode = 1
 }
-// Node writes them for their owner alone, and in the image they belong to root.
+// Node makes the files readable for their owner only, but in the image they belong to root.
 for (const entry of compiled) chmodSync(join(entry.parentPath, entry.name), entry.isFile() ? 0o644 : 0o755)

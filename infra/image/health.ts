@@ -1,19 +1,19 @@
 /**
- * Asks the admin listener of the app in the same container, and ends with 0 when it says yes: for runtimes whose health check is a
- * command. Kubernetes asks over HTTP itself.
+ * The health check command of the image; Kubernetes uses HTTP instead. It requests a path of the
+ * admin listener in the same container and exits with 0 on success.
  *
  *   node infra/image/health.ts /readyz
  */
 const path = process.argv[2] ?? '/healthz'
 const port = process.env['HUB_ADMIN_PORT'] ?? ''
 
-/** The runtime gives up after three seconds; the listener's own checks answer within one. */
-const WITHIN_MS = 2000
+/** Docker stops a health check after three seconds; the listener answers within one. */
+const TIMEOUT_MS = 2000
 
-const isWell = await fetch(`http://127.0.0.1:${port}${path}`, {
-  signal: AbortSignal.timeout(WITHIN_MS),
+const isHealthy = await fetch(`http://127.0.0.1:${port}${path}`, {
+  signal: AbortSignal.timeout(TIMEOUT_MS),
 }).then(
   ({ ok }) => ok,
   () => false,
 )
-process.exitCode = isWell ? 0 : 1
+process.exitCode = isHealthy ? 0 : 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the file system that the hub's image begins with: node, the libraries it is linked to with their licences, and the few files that
-# a process without a distribution around it still asks for.
+# Creates the root file system of the image: node, its shared libraries with their licences, and the
+# few system files that a process needs without a distribution.
 #
 #   root.sh <folder>
 set -euo pipefail
@@ -11,8 +11,8 @@ install -D -m 0755 "$node" "$root/usr/local/bin/node"
 ldd "$node" | grep -o '/[^ ]*' | while read -r library; do
   mkdir -p "$root$(dirname "$library")"
   cp --dereference "$library" "$root$library"
-  # What a scanner of images reads to know the version, and what the licence asks for.
-  # Debian 12 knows a library by its path in /lib, Debian 13 by the one in /usr/lib: one of the two is always unknown.
+  # Image scanners read the package status, and the licences require the copyright files. Debian 12
+  # registers a library under /lib, Debian 13 under /usr/lib, so dpkg finds one of the two paths.
   owners=$(dpkg-query --search "$library" "$(readlink -f "$library")" 2>/dev/null || true)
   package=${owners%%:*}
   mkdir -p "$root/var/lib/dpkg/status.d" "$root/usr/share/doc/$package"
@@ -23,7 +23,7 @@ if [ -f /usr/local/LICENSE ]; then install -D -m 0644 /usr/local/LICENSE "$root/
 
 mkdir -p "$root/etc"
 cp /etc/os-release "$root/etc/os-release"
-# Names of hosts: the container runtime writes hosts and resolv.conf, and this says to read both.
+# Host names: the container runtime writes hosts and resolv.conf; this line makes libc read both.
 echo 'hosts: files dns' > "$root/etc/nsswitch.conf"
 echo 'hub:x:65532:65532:the hub:/nonexistent:/nonexistent' > "$root/etc/passwd"
 echo 'hub:x:65532:' > "$root/etc/group"

@@ -1,5 +1,5 @@
 /**
- * Who wrote what the image is made of, and under which licences: THIRD-PARTY.md, by the lock.
+ * Checks the licences of all packages, and writes THIRD-PARTY.md from package-lock.json.
  *
  *   node infra/supply/licences.ts
  */
@@ -9,8 +9,8 @@ import { type Lock, type Package, productionPackages, readLock, ROOT } from './p
 
 export const PAGE = join(ROOT, 'THIRD-PARTY.md')
 
-/** What may be in the image: permissive, without a duty on the code around it. */
-const IN_THE_IMAGE: ReadonlySet<string> = new Set([
+/** Licences allowed in the image: permissive ones, without obligations for our own code. */
+const ALLOWED_IN_IMAGE: ReadonlySet<string> = new Set([
   '0BSD',
   'Apache-2.0',
   'BSD-2-Clause',
@@ -19,23 +19,23 @@ const IN_THE_IMAGE: ReadonlySet<string> = new Set([
   'MIT',
   'Unlicense',
 ])
-/** Tools, which we run and do not pass on: a duty on changes to their own files is none to us. */
-const AMONG_TOOLS: ReadonlySet<string> = new Set([...IN_THE_IMAGE, 'MPL-2.0'])
+/** Licences allowed for tools. MPL-2.0 sets no obligations for tools that we do not distribute. */
+const ALLOWED_FOR_TOOLS: ReadonlySet<string> = new Set([...ALLOWED_IN_IMAGE, 'MPL-2.0'])
 
-/** One sentence for each package whose licence is not among those that we have agreed to. */
+/** One sentence for each package whose licence is not allowed. */
 export const licenceProblems = (lock: Lock): ReadonlyArray<string> => {
   const production = productionPackages(lock)
   const inTheImage = new Set(production.map(({ path }) => path))
   const ofImage = production
-    .filter(({ isOurs, licence }) => !isOurs && (licence === null || !IN_THE_IMAGE.has(licence)))
+    .filter(({ isOurs, licence }) => !isOurs && (licence === null || !ALLOWED_IN_IMAGE.has(licence)))
     .map(
       ({ licence, name, version }) => `${name} ${version} is in the image under ${licence ?? 'no licence'}`,
     )
   const ofTools = Object.entries(lock).flatMap(([path, { license, link, optional, version }]) => {
     if (link === true || !path.startsWith('node_modules/') || inTheImage.has(path)) return []
-    // npm learns a licence when it installs, and what is for other platforms was not installed here.
+    // npm records a licence on installation, so packages for other platforms have none here.
     if (license === undefined && optional === true) return []
-    return license !== undefined && AMONG_TOOLS.has(license)
+    return license !== undefined && ALLOWED_FOR_TOOLS.has(license)
       ? []
       : [
           `${path.replace('node_modules/', '')} ${version ?? ''} is among the tools under ${license ?? 'no licence'}`,
@@ -52,7 +52,7 @@ const cellsOf = ({ licence, name, version }: Package): ReadonlyArray<string> => 
 
 const HEAD = ['package', 'version', 'licence'] as const
 
-/** With columns of one width each, as the formatter has them. */
+/** A Markdown table with padded columns, as oxfmt formats it. */
 const table = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = HEAD.map((_, column) =>
     Math.max(...[HEAD, ...rows].map((cells) => cells[column]?.length ?? 0)),

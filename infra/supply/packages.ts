@@ -1,10 +1,10 @@
-/** What the image is made of, as package-lock.json has it. */
+/** Reads the packages of the image from package-lock.json. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export const ROOT = join(import.meta.dirname, '../..')
 
-/** The programs of the image, by their folders. */
+/** The folders of the programs in the image. */
 export const PROGRAMS = [
   'apps/command-api',
   'apps/dispatcher',
@@ -13,7 +13,7 @@ export const PROGRAMS = [
   'apps/webhook-fanout',
 ] as const
 
-/** One entry of the lock, as far as it is looked at. */
+/** The fields of a lock entry that this module reads. */
 interface LockEntry {
   readonly name?: string
   readonly version?: string
@@ -28,42 +28,42 @@ interface LockEntry {
   readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
 }
 
-/** Entries by the folder that a package lies in. */
+/** Lock entries by the folder of the package. */
 export type Lock = Readonly<Record<string, LockEntry>>
 
 export const readLock = (path: string): Lock =>
   (JSON.parse(readFileSync(path, 'utf8')) as { readonly packages: Lock }).packages
 
 export interface Package {
-  /** The folder, which names it once: the same package may be there in two versions. */
+  /** The folder is the unique key, because a package may be installed in two versions. */
   readonly path: string
   readonly name: string
   readonly version: string
-  /** SPDX expression; `null` where the lock has none, as of our own. */
+  /** SPDX expression. `null` if the lock has none, as for our own packages. */
   readonly licence: string | null
-  /** As npm has it: algorithm, hyphen, base64. `null` for our own. */
+  /** npm's format: algorithm, hyphen, base64. `null` for our own packages. */
   readonly integrity: string | null
   readonly isOurs: boolean
-  /** Folders of what it depends on, in order. */
+  /** The folders of its dependencies, sorted. */
   readonly dependsOn: ReadonlyArray<string>
 }
 
 const MODULES = 'node_modules/'
 
-/** Where a package finds another by name, as Node looks for it: beside itself first, then in each folder above. */
+/** Resolves a package name as Node does: in the own node_modules, then in each parent folder. */
 const find = (lock: Lock, from: string, name: string): string | null => {
   for (let at = from; ;) {
     const path = `${at === '' ? '' : `${at}/`}${MODULES}${name}`
     const entry = lock[path]
-    // A workspace is a link; what it depends on is said where it really lies.
+    // A workspace is a link. The entry of its target lists the dependencies.
     if (entry !== undefined) return entry.link === true ? (entry.resolved ?? null) : path
     if (at === '') return null
     at = at.slice(0, Math.max(0, at.lastIndexOf('/')))
   }
 }
 
-/** A dependency that a package cannot do without is not in the lock: the lock is damaged. */
-const missing = (path: string, name: string): never => {
+/** A required dependency is not in the lock, so the lock is damaged. */
+const failMissing = (path: string, name: string): never => {
   throw new Error(`package-lock.json has no ${name}, which ${path} depends on`)
 }
 
@@ -71,16 +71,16 @@ const dependenciesOf = (lock: Lock, path: string): ReadonlyArray<string> => {
   const entry = lock[path] ?? {}
   const found = new Set<string>()
   for (const name of Object.keys(entry.dependencies ?? {})) {
-    found.add(find(lock, path, name) ?? missing(path, name))
+    found.add(find(lock, path, name) ?? failMissing(path, name))
   }
-  // What is not there for this platform, or not wanted by anybody else, is not there.
+  // An optional dependency may be absent, for example if it is for another platform.
   for (const name of Object.keys(entry.optionalDependencies ?? {})) {
     const at = find(lock, path, name)
     if (at !== null) found.add(at)
   }
   for (const name of Object.keys(entry.peerDependencies ?? {})) {
     if (entry.peerDependenciesMeta?.[name]?.optional === true) continue
-    found.add(find(lock, path, name) ?? missing(path, name))
+    found.add(find(lock, path, name) ?? failMissing(path, name))
   }
   return [...found].sort()
 }
@@ -89,8 +89,8 @@ const nameOf = (path: string, entry: LockEntry): string =>
   entry.name ?? path.slice(path.lastIndexOf(MODULES) + MODULES.length)
 
 /**
- * Everything that the programs need at run time, themselves included, in the order of the folders. npm's own list (`npm sbom --omit=dev`)
- * leaves out what the tests want as well, which is half of it.
+ * The programs and all packages that they need at run time, sorted by folder. `npm sbom --omit=dev`
+ * is no alternative: it omits packages that tests also use, about half of the list.
  */
 export const productionPackages = (
   lock: Lock,
@@ -100,7 +100,7 @@ export const productionPackages = (
   const waiting = [...programs]
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     if (seen.has(path)) continue
-    if (lock[path] === undefined) missing('this repository', path)
+    if (lock[path] === undefined) failMissing('this repository', path)
     const dependsOn = dependenciesOf(lock, path)
     seen.set(path, dependsOn)
     waiting.push(...dependsOn)

@@ -1,25 +1,28 @@
 /**
- * The bill of materials of the image: what it is made of, in CycloneDX 1.5, by the lock. The same lock makes the same file, byte for byte.
+ * Writes the software bill of materials (SBOM) of the image from package-lock.json, in CycloneDX
+ * 1.5. The same lock gives the same file, byte for byte.
  *
- *   node infra/supply/sbom.ts [file]     `.local/sbom.cdx.json` by default
- *
- * Where npm has just installed the same packages, and nothing else (the build of the image), what it says it has installed is compared.
+ *   node infra/supply/sbom.ts [file]              default: `.local/sbom.cdx.json`
+ *   node infra/supply/sbom.ts --installed [file]  also compares it with the packages that npm installed
  */
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { type Lock, type Package, productionPackages, readLock, ROOT } from './packages.ts'
 
-/** https://github.com/package-url/purl-spec: the scope's `@` is encoded, its slash is not. */
+/**
+ * Source: https://github.com/package-url/purl-spec. The `@` of a scope is encoded, its slash is
+ * not.
+ */
 const purlOf = ({ name, version }: Package): string => `pkg:npm/${name.replace('@', '%40')}@${version}`
 
-/** npm's digests are `sha512-` and base64; CycloneDX wants `SHA-512` and hexadecimal. */
+/** Converts npm's `sha512-` and base64 to CycloneDX's `SHA-512` and hexadecimal. */
 const hashOf = (integrity: string) => {
   const [algorithm = '', digest = ''] = integrity.split('-', 2)
   return { alg: algorithm.replace('sha', 'SHA-'), content: Buffer.from(digest, 'base64').toString('hex') }
 }
 
-/** An SPDX expression with an operator is no id. */
+/** CycloneDX distinguishes SPDX ids from SPDX expressions with operators. */
 const licenceOf = (licence: string) =>
   /[ ()]/u.test(licence) ? { expression: licence } : { license: { id: licence } }
 
@@ -45,7 +48,7 @@ export const billOfMaterials = (packages: ReadonlyArray<Package>, version: strin
     $schema: 'http://cyclonedx.org/schema/bom-1.5.schema.json',
     bomFormat: 'CycloneDX',
     specVersion: '1.5',
-    // A UUID of version 8 out of the content: the same content is the same bill.
+    // A UUID (version 8) derived from the content, so that the same content gives the same file.
     serialNumber: `urn:uuid:${digest.slice(0, 8)}-${digest.slice(8, 12)}-8${digest.slice(13, 16)}-8${digest.slice(17, 20)}-${digest.slice(20, 32)}`,
     version: 1,
     metadata: { component: { type: 'application', name: 'sms-delivery-hub', version } },
@@ -53,7 +56,9 @@ export const billOfMaterials = (packages: ReadonlyArray<Package>, version: strin
   }
 }
 
-/** How what npm has installed differs from what the programs need; `null` when it does not. */
+/**
+ * The first difference between the needed packages and the packages that npm installed, or `null`.
+ */
 export const differenceOf = (packages: ReadonlyArray<Package>, installed: Lock): string | null => {
   const wanted = new Map(packages.filter(({ isOurs }) => !isOurs).map((found) => [found.path, found]))
   for (const [path, entry] of Object.entries(installed)) {
@@ -76,12 +81,12 @@ const main = (): void => {
   if (option === '--installed') {
     const difference = differenceOf(packages, readLock(join(ROOT, 'node_modules/.package-lock.json')))
     if (difference !== null) {
-      console.error(`The bill of materials would be wrong: ${difference}.`)
+      console.error(`The bill of materials does not match the installed packages: ${difference}.`)
       process.exit(1)
     }
   }
   const file = resolve(ROOT, (option === '--installed' ? name : option) ?? '.local/sbom.cdx.json')
-  if (!existsSync(dirname(file))) mkdirSync(dirname(file), { recursive: true })
+  mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, `${JSON.stringify(billOfMaterials(packages, lock['']?.version ?? ''), null, 2)}\n`)
   console.log(`${file}: ${packages.length} packages`)
 }

@@ -7,8 +7,10 @@ import { billOfMaterials, differenceOf } from './sbom.ts'
 
 const lock = readLock(join(ROOT, 'package-lock.json'))
 
-/** One program with a library that brings another version of what the program has, beside a tool. */
-const small: Lock = {
+/**
+ * A program, a library with its own version of a package that the program also uses, and a tool.
+ */
+const smallLock: Lock = {
   'node_modules/@hub/app': { resolved: 'apps/app', link: true },
   'apps/app': { name: '@hub/app', version: '1.0.0', dependencies: { lib: '1.0.0', low: '2.0.0' } },
   'node_modules/lib': {
@@ -25,11 +27,11 @@ const small: Lock = {
   'node_modules/peer': { version: '1.0.0', license: 'MIT', integrity: 'sha512-AAAA' },
   'node_modules/tool': { version: '1.0.0', license: 'MPL-2.0', integrity: 'sha512-AAAA' },
 }
-const ofSmall = () => productionPackages(small, ['apps/app'])
+const smallPackages = () => productionPackages(smallLock, ['apps/app'])
 
-describe('what the image is made of', () => {
-  it('is what its programs depend on, each found as Node finds it', () => {
-    expect(ofSmall().map(({ dependsOn, path }) => [path, dependsOn])).toEqual([
+describe('the packages of the image', () => {
+  it('are the dependencies of its programs, resolved as Node resolves them', () => {
+    expect(smallPackages().map(({ dependsOn, path }) => [path, dependsOn])).toEqual([
       ['apps/app', ['node_modules/lib', 'node_modules/low']],
       ['node_modules/lib', ['node_modules/lib/node_modules/low', 'node_modules/peer']],
       ['node_modules/lib/node_modules/low', []],
@@ -38,14 +40,14 @@ describe('what the image is made of', () => {
     ])
   })
 
-  it('cannot be told from a lock that lacks something', () => {
-    const { 'node_modules/peer': _, ...damaged } = small
+  it('cannot be read from a lock without a required package', () => {
+    const { 'node_modules/peer': _, ...damaged } = smallLock
     expect(() => productionPackages(damaged, ['apps/app'])).toThrow(
       'no peer, which node_modules/lib depends on',
     )
   })
 
-  it('has each program, and no tool', () => {
+  it('include each program and no tool', () => {
     const packages = productionPackages(lock)
     expect(packages.map(({ path }) => path)).toEqual(expect.arrayContaining([...PROGRAMS]))
     expect(packages.map(({ name }) => name)).not.toEqual(expect.arrayContaining(['vitest']))
@@ -53,7 +55,7 @@ describe('what the image is made of', () => {
 })
 
 describe('the bill of materials', () => {
-  it('names each package once, with its digest and its licence, and whom it depends on', () => {
+  it('lists each package once, with its digest, licence and dependencies', () => {
     const packages = productionPackages(lock)
     const bill = billOfMaterials(packages, '1.0.0')
     const refs = new Set(bill.components.map((component) => component['bom-ref']))
@@ -69,27 +71,29 @@ describe('the bill of materials', () => {
     expect(bill.components.map(({ purl }) => purl)).toContain('pkg:npm/%40hub/dispatcher@0.3.3')
   })
 
-  it('is the same for the same lock, and another for another', () => {
-    const bill = billOfMaterials(ofSmall(), '1.0.0')
-    expect(billOfMaterials(ofSmall(), '1.0.0')).toEqual(bill)
-    const other = productionPackages({ ...small, 'node_modules/low': { version: '2.0.1' } }, ['apps/app'])
+  it('is equal for equal locks and different for different ones', () => {
+    const bill = billOfMaterials(smallPackages(), '1.0.0')
+    expect(billOfMaterials(smallPackages(), '1.0.0')).toEqual(bill)
+    const other = productionPackages({ ...smallLock, 'node_modules/low': { version: '2.0.1' } }, ['apps/app'])
     expect(billOfMaterials(other, '1.0.0').serialNumber).not.toBe(bill.serialNumber)
   })
 
-  it('is held to what was installed', () => {
-    const { 'node_modules/tool': tool, ...installed } = small
-    expect(differenceOf(ofSmall(), installed)).toBeNull()
-    expect(differenceOf(ofSmall(), small)).toContain('node_modules/tool is installed and nobody needs it')
+  it('is compared with the installed packages', () => {
+    const { 'node_modules/tool': tool, ...installed } = smallLock
+    expect(differenceOf(smallPackages(), installed)).toBeNull()
+    expect(differenceOf(smallPackages(), smallLock)).toContain(
+      'node_modules/tool is installed and nobody needs it',
+    )
     expect(
-      differenceOf(ofSmall(), { ...installed, 'node_modules/low': { ...tool, version: '3.0.0' } }),
+      differenceOf(smallPackages(), { ...installed, 'node_modules/low': { ...tool, version: '3.0.0' } }),
     ).toContain('node_modules/low is installed in another version')
     const { 'node_modules/peer': _, ...less } = installed
-    expect(differenceOf(ofSmall(), less)).toContain('node_modules/peer is needed and not installed')
+    expect(differenceOf(smallPackages(), less)).toContain('node_modules/peer is needed and not installed')
   })
 })
 
 describe('licences', () => {
-  it('are those that are agreed upon', () => {
+  it('of all packages are allowed', () => {
     expect(licenceProblems(lock)).toEqual([])
   })
 
@@ -97,7 +101,7 @@ describe('licences', () => {
     expect(readFileSync(PAGE, 'utf8')).toBe(thirdPartyPage(lock))
   })
 
-  it('of another kind are told, and so are missing ones, and what only tools may have', () => {
+  it('are reported if they are not allowed, missing, or allowed only for tools', () => {
     const effect = lock['node_modules/effect'] ?? {}
     const { license: _, ...without } = effect
     const problems = (entry: Lock[string], path = 'node_modules/effect') =>

@@ -1,4 +1,4 @@
-/** The four Grafana dashboards as data: acceptance, delivery, webhooks and the pipeline behind them. */
+/** The four Grafana dashboards as data: acceptance, delivery, webhooks and pipeline. */
 import { byLabel, type Dashboard, increase, perSecond, quantile, quantiles, rate } from './panels.ts'
 
 const SENDS = '{method="POST",route="/v1/messages"}'

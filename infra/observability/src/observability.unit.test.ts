@@ -1,4 +1,4 @@
-/** Compares the dashboards, alerts, runbooks and `docs/metrics.md` with the metrics that the code defines. */
+/** Compares dashboards, alerts, runbooks and `docs/metrics.md` with the metrics of the code. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { assert, describe, it } from '@effect/vitest'

@@ -5,7 +5,7 @@ interface Query {
   readonly expr: string
   /** Grafana replaces `{{label}}` by the value of the label. */
   readonly legend: string
-  /** Why the query may have no series in a working hub. Without this reason, a test requires series. */
+  /** Why a working hub may have no series for the query. Without a reason, a test requires series. */
   readonly mayBeEmpty?: string
 }
 
