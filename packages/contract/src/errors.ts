@@ -16,18 +16,17 @@ import { MAX_BODY_BYTES, MAX_URL_LENGTH, MAX_WEBHOOK_ENDPOINTS } from './limits.
 /** Whether an error of a code has a member: always, if the caller provides one, or never. */
 type Presence = 'always' | 'optional' | 'never'
 
-/** The catalogue entry of a code. */
-export interface ErrorEntry {
+interface CatalogueRow {
   /** HTTP status. `internal_error` is 500 without a `retry_after`: see {@link httpStatusOf}. */
   readonly status: number
   /** The default message. */
   readonly message: string
-  readonly param: Presence
-  /** The default `param`. */
+  /** An error with a default always has the member. Without both fields it never has it. */
   readonly defaultParam?: string
-  readonly retryAfter: Presence
-  /** The default in seconds, if `retryAfter` is `always`. */
+  readonly param?: 'optional'
+  /** Seconds. The same rule applies. */
   readonly defaultRetryAfter?: number
+  readonly retryAfter?: 'optional'
   /** The effect of a retry, for the error page. */
   readonly retry: string
 }
@@ -43,36 +42,27 @@ const catalogue = {
   invalid_api_key: {
     status: 401,
     message: 'The API key is not valid here. Send a current key as "Authorization: Bearer <API_KEY>".',
-    param: 'never',
-    retryAfter: 'never',
     retry: 'Fails in the same way, and counts as a failed login.',
   },
   not_found: {
     status: 404,
     message: 'There is nothing under this path or identifier for this key.',
     param: 'optional',
-    retryAfter: 'never',
     retry: NO_RETRY,
   },
   method_not_allowed: {
     status: 405,
     message: 'This path does not take this method. The Allow header lists those that it takes.',
-    param: 'never',
-    retryAfter: 'never',
     retry: NO_RETRY,
   },
   payload_too_large: {
     status: 413,
     message: `The request body is over ${MAX_BODY_BYTES / 1024 / 1024} MiB. Split the request.`,
-    param: 'never',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
   unsupported_media_type: {
     status: 415,
     message: 'Send the body as application/json, without a content encoding.',
-    param: 'never',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
 
@@ -80,16 +70,12 @@ const catalogue = {
   rate_limited: {
     status: 429,
     message: 'There were too many requests. Repeat this one after retry_after seconds.',
-    param: 'never',
-    retryAfter: 'always',
     defaultRetryAfter: 1,
     retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
   },
   hub_daily_limit_reached: {
     status: 429,
     message: 'The hub has sent all it may send today. Sending goes on after midnight UTC.',
-    param: 'never',
-    retryAfter: 'always',
     // The shortest wait that the specification allows.
     defaultRetryAfter: 60,
     retry: 'Runs as new after retry_after, with the same Idempotency-Key.',
@@ -98,8 +84,6 @@ const catalogue = {
     status: 409,
     message:
       'The first request with this Idempotency-Key is still running. Repeat this one after retry_after seconds.',
-    param: 'never',
-    retryAfter: 'always',
     defaultRetryAfter: 1,
     retry: 'Gets the answer of the first request, once it has one.',
   },
@@ -110,47 +94,36 @@ const catalogue = {
     status: 422,
     message: 'The request is not in the form that the reference describes.',
     param: 'optional',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
   idempotency_key_reused: {
     status: 422,
     message: 'This Idempotency-Key is too long or belongs to another request. Use a new key.',
-    param: 'always',
     defaultParam: 'Idempotency-Key',
-    retryAfter: 'never',
     retry: 'Fails in the same way. Use a new Idempotency-Key.',
   },
   batch_too_large: {
     status: 422,
     message: 'The batch has more messages than limits.batch_max of the account. Split it.',
-    param: 'always',
     defaultParam: 'messages',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
   send_at_not_supported: {
     status: 422,
     message: 'Scheduled sending does not exist. Leave send_at out and send at the moment you want.',
-    param: 'always',
     defaultParam: 'send_at',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
   recipient_invalid: {
     status: 422,
     message: 'The number must be in E.164 form: +79 and nine digits, nothing else.',
-    param: 'always',
     defaultParam: 'to',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
   duplicate_rejected: {
     status: 422,
     message: 'This name is taken. Choose another one, or use what exists under it.',
-    param: 'always',
     defaultParam: 'name',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
 
@@ -158,82 +131,62 @@ const catalogue = {
   template_not_found: {
     status: 422,
     message: 'There is no template of this name. Create it first.',
-    param: 'always',
     defaultParam: 'template',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_not_approved: {
     status: 422,
     message: 'The template waits for moderation. Send when it is approved.',
-    param: 'always',
     defaultParam: 'template',
-    retryAfter: 'never',
     retry: 'Succeeds once the template is approved. Use a new Idempotency-Key then.',
   },
   template_declined: {
     status: 422,
     message: 'The template was declined in moderation. Its reason is in the template; use another one.',
-    param: 'always',
     defaultParam: 'template',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_class_mismatch: {
     status: 422,
     message: 'The template belongs to the other class. Send with the class of the template.',
-    param: 'always',
     defaultParam: 'class',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_variable_missing: {
     status: 422,
     message: 'A variable of the template has no value. Send a value for each placeholder.',
-    param: 'always',
     defaultParam: 'variables',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_variable_unknown: {
     status: 422,
     message: 'The template has no placeholder of this name. Leave the variable out.',
-    param: 'always',
     defaultParam: 'variables',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_variable_invalid: {
     status: 422,
     message: `A variable is a string of at most ${VARIABLE_MAX_LENGTH} characters without control characters, or a finite number.`,
-    param: 'always',
     defaultParam: 'variables',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_text_too_long: {
     status: 422,
     message: `The rendered text is over ${TEXT_MAX_PARTS} parts. Shorten the template or its values.`,
-    param: 'always',
     defaultParam: 'template',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   template_invalid: {
     status: 422,
     message:
       'A placeholder is written as {{name}}: a letter or underscore, then letters, digits or underscores, at most 64.',
-    param: 'always',
     defaultParam: 'body',
-    retryAfter: 'never',
     retry: FIX_TEMPLATE,
   },
   sender_not_registered: {
     status: 422,
     message: 'The sender is not registered. Register it, or wait until its registration is complete.',
-    param: 'always',
     defaultParam: 'template',
-    retryAfter: 'never',
     retry: 'Succeeds once the sender is registered. Use a new Idempotency-Key then.',
   },
 
@@ -242,15 +195,12 @@ const catalogue = {
     status: 422,
     message:
       'The recipient does not want service messages. Do not send any until the recipient asks for them again.',
-    param: 'always',
     defaultParam: 'to',
-    retryAfter: 'never',
     retry: NO_RETRY,
   },
   recipient_flood_limited: {
     status: 422,
     message: 'This recipient was sent enough for now. Send again when the window named here has passed.',
-    param: 'always',
     defaultParam: 'to',
     // Absent while Redis is unavailable: the client must use its own interval then.
     retryAfter: 'optional',
@@ -259,8 +209,6 @@ const catalogue = {
   spend_limit_reached: {
     status: 422,
     message: 'The spend limit of the account is reached. Ask the hub operator to raise it.',
-    param: 'never',
-    retryAfter: 'never',
     retry: 'Fails in the same way until the limit is raised or its period ends.',
   },
 
@@ -268,16 +216,12 @@ const catalogue = {
   webhook_url_invalid: {
     status: 422,
     message: `The address must be a public https address without credentials, of at most ${MAX_URL_LENGTH} characters.`,
-    param: 'always',
     defaultParam: 'url',
-    retryAfter: 'never',
     retry: FIX_REQUEST,
   },
   webhook_endpoint_limit_reached: {
     status: 422,
     message: `The account has ${MAX_WEBHOOK_ENDPOINTS} subscriptions, the most it may have. Delete one first.`,
-    param: 'never',
-    retryAfter: 'never',
     retry: 'Succeeds once a subscription is deleted. Use a new Idempotency-Key then.',
   },
 
@@ -287,8 +231,6 @@ const catalogue = {
     status: 503,
     message:
       'The code could not be queued and was not accepted. Repeat the request with the same Idempotency-Key.',
-    param: 'never',
-    retryAfter: 'always',
     // About the time that Kafka needs to elect a new leader.
     defaultRetryAfter: 5,
     retry: 'Accepts the message anew, with the same Idempotency-Key and client_ref.',
@@ -296,17 +238,30 @@ const catalogue = {
   internal_error: {
     status: 503,
     message: 'Something failed on our side. Repeat the request with the same Idempotency-Key.',
-    param: 'never',
     retryAfter: 'optional',
     retry: 'Runs as new, with the same Idempotency-Key.',
   },
-} as const satisfies Record<string, ErrorEntry>
+} as const satisfies Record<string, CatalogueRow>
 
 /** A code of the catalogue. */
 export type ErrorCode = keyof typeof catalogue
 
+/** The catalogue entry of a code. */
+export interface ErrorEntry extends Omit<CatalogueRow, 'param' | 'retryAfter'> {
+  readonly param: Presence
+  readonly retryAfter: Presence
+}
+
+const entryOf = (row: CatalogueRow): ErrorEntry => ({
+  ...row,
+  param: row.defaultParam === undefined ? (row.param ?? 'never') : 'always',
+  retryAfter: row.defaultRetryAfter === undefined ? (row.retryAfter ?? 'never') : 'always',
+})
+
 /** All codes with their catalogue entries. */
-export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = catalogue
+export const ERRORS = Object.fromEntries(
+  Object.entries(catalogue).map(([code, row]) => [code, entryOf(row)]),
+) as Readonly<Record<ErrorCode, ErrorEntry>>
 
 /** All codes, in the order of the catalogue. */
 export const ERROR_CODES = Object.keys(catalogue) as ReadonlyArray<ErrorCode> as readonly [

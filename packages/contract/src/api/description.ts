@@ -1,19 +1,14 @@
 /** The operation that returns the API description. */
 import { Schema } from 'effect'
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from 'effect/http-api'
-import { operation } from './operation.ts'
+import { HttpApiGroup, OpenApi } from 'effect/http-api'
+import { getPublic } from './operation.ts'
 
-const readDescription = HttpApiEndpoint.get('openapi', '/v1/openapi.json', {
+const readDescription = getPublic('openapi', '/v1/openapi.json', {
+  summary: 'Read this description',
+  description: 'The machine-readable description of the API. It needs no key.',
+  answer: 'An OpenAPI 3.1 document.',
   success: Schema.Record(Schema.String, Schema.Json).annotate({ description: 'An OpenAPI 3.1 document.' }),
-}).annotateMerge(
-  operation({
-    summary: 'Read this description',
-    description: 'The machine-readable description of the API. It needs no key.',
-    answer: 'An OpenAPI 3.1 document.',
-    keyless: true,
-    codes: [],
-  }),
-)
+})
 
 export const DescriptionGroup = HttpApiGroup.make('description')
   .add(readDescription)

@@ -1,16 +1,19 @@
 /** Operations of events. Source: specification, Delivery of events. */
 import { EVENT_TYPES } from '@hub/domain'
 import { Schema } from 'effect'
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from 'effect/http-api'
 import { LONG_LIST_LIMITS } from '../limits.ts'
 import { Timestamp } from '../schemas/common.ts'
 import { EventList } from '../schemas/events.ts'
-import { ApiKey, failures, limitParam, LIST_CODES, operation, startingAfterParam } from './operation.ts'
+import { get, pageQuery, resource } from './operation.ts'
 
-const listEvents = HttpApiEndpoint.get('list', '/v1/events', {
+const listEvents = get('list', '/v1/events', {
+  summary: 'List events',
+  description:
+    'Events in the order of recording, without gaps: keep `next_cursor` and ask again. Drop repeated events by their id.',
+  answer: 'A page of events.',
+  codes: ['invalid_parameter', 'not_found'],
   query: {
-    limit: limitParam(LONG_LIST_LIMITS),
-    starting_after: startingAfterParam,
+    ...pageQuery(LONG_LIST_LIMITS),
     created_after: Schema.optionalKey(
       Timestamp.annotate({
         description:
@@ -25,18 +28,6 @@ const listEvents = HttpApiEndpoint.get('list', '/v1/events', {
     ),
   },
   success: EventList,
-  error: failures(LIST_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'List events',
-    description:
-      'Events in the order of recording, without gaps: keep `next_cursor` and ask again. Drop repeated events by their id.',
-    answer: 'A page of events.',
-    codes: LIST_CODES,
-  }),
-)
+})
 
-export const EventsGroup = HttpApiGroup.make('events')
-  .add(listEvents)
-  .middleware(ApiKey)
-  .annotateMerge(OpenApi.annotations({ title: 'Events', description: 'What happened, for catching up.' }))
+export const EventsGroup = resource('events', 'Events', 'What happened, for catching up.', listEvents)

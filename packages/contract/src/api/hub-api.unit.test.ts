@@ -91,7 +91,7 @@ describe('a typed client of the definition', () => {
     Effect.gen(function* () {
       const seen: Array<string> = []
       const client = yield* clientOf(() => json(202, exampleOf(AcceptedBatch)), seen)
-      const payload = exampleOf(BatchRequest) as unknown as BatchRequest
+      const payload = exampleOf(BatchRequest) as unknown as typeof BatchRequest.Type
       const { counts, results } = yield* client.messages.sendBatch({ payload, headers: {} })
       expect(seen).toEqual(['POST /v1/messages/batch Bearer hub_test_x'])
       expect(counts.total).toBe(results.length)
@@ -113,7 +113,7 @@ describe('a typed client of the definition', () => {
     Effect.gen(function* () {
       const seen: Array<string> = []
       const client = yield* clientOf(() => json(202, exampleOf(AcceptedBatch)), seen)
-      const payload = { messages: [SEND] } as unknown as BatchRequest
+      const payload = { messages: [SEND] } as unknown as typeof BatchRequest.Type
       const failed = yield* Effect.flip(client.messages.sendBatch({ payload, headers: {} }))
       expect(failed).toMatchObject({ _tag: 'SchemaError' })
       expect(seen).toEqual([])
@@ -142,7 +142,9 @@ describe('a typed client of the definition', () => {
         seen,
       )
       expect(yield* client.batches.read({ params: { id: 'bat_1' } })).toEqual(exampleOf(Batch))
-      const listed: MessageList = yield* client.messages.list({ query: { batch: 'bat_1', limit: 1 } })
+      const listed: typeof MessageList.Type = yield* client.messages.list({
+        query: { batch: 'bat_1', limit: 1 },
+      })
       expect(listed).toEqual(page)
       expect(seen).toEqual([
         'GET /v1/batches/bat_1 Bearer hub_test_x',
@@ -164,8 +166,8 @@ describe('a typed client of the definition', () => {
         json(200, exampleOf(RenderedText)),
       ]
       const client = yield* clientOf(() => answers.shift() ?? json(500, {}), seen)
-      const sender = exampleOf(SenderCreate) as unknown as SenderCreate
-      const template = exampleOf(TemplateCreate) as unknown as TemplateCreate
+      const sender = exampleOf(SenderCreate) as unknown as typeof SenderCreate.Type
+      const template = exampleOf(TemplateCreate) as unknown as typeof TemplateCreate.Type
       expect(yield* client.senders.create({ payload: sender, headers: {} })).toEqual(exampleOf(Sender))
       expect(yield* client.senders.read({ params: { id: 'snd_1' } })).toEqual(exampleOf(Sender))
       expect((yield* client.senders.list({ query: {} })).data).toEqual([exampleOf(Sender)])

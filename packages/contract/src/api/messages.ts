@@ -1,153 +1,104 @@
 /** Operations of messages. Source: specification, Endpoints. */
 import { Schema } from 'effect'
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from 'effect/http-api'
+import { HttpApiSchema } from 'effect/http-api'
 import { LONG_LIST_LIMITS } from '../limits.ts'
 import { AcceptedBatch, BatchRequest } from '../schemas/batches.ts'
 import { Estimate, EstimateBatch, EstimateRequest } from '../schemas/estimates.ts'
 import { AcceptedMessage, Message, MessageList, SendRequest } from '../schemas/messages.ts'
-import {
-  ANY_POST,
-  ANYWHERE,
-  ApiKey,
-  failures,
-  idempotencyHeaders,
-  idParam,
-  limitParam,
-  LIST_CODES,
-  operation,
-  READ_CODES,
-  RENDER_REFUSALS,
-  startingAfterParam,
-} from './operation.ts'
+import { RENDER_REFUSALS, get, idParam, pageQuery, post, resource } from './operation.ts'
 
-const SEND_CODES = [
-  ...ANYWHERE,
-  ...ANY_POST,
-  'send_at_not_supported',
-  'recipient_invalid',
-  'template_not_found',
-  'template_declined',
-  'template_not_approved',
-  'template_class_mismatch',
-  'sender_not_registered',
-  ...RENDER_REFUSALS,
-  'recipient_opted_out',
-  'hub_daily_limit_reached',
-  'recipient_flood_limited',
-  'spend_limit_reached',
-  'provider_unavailable',
-] as const
-
-const sendMessage = HttpApiEndpoint.post('send', '/v1/messages', {
-  headers: idempotencyHeaders,
+const sendMessage = post('send', '/v1/messages', {
+  summary: 'Send a message',
+  description:
+    'Accepts one message. 202 means that the service answers for it, not that it was delivered: that is told later, by ' +
+    'events and by the status. A repeat with a used `client_ref` creates nothing and answers with the earlier message.',
+  answer: 'The message is accepted. With `duplicate: true` it is an earlier one with the same `client_ref`.',
+  codes: [
+    'send_at_not_supported',
+    'recipient_invalid',
+    'template_not_found',
+    'template_declined',
+    'template_not_approved',
+    'template_class_mismatch',
+    'sender_not_registered',
+    ...RENDER_REFUSALS,
+    'recipient_opted_out',
+    'hub_daily_limit_reached',
+    'recipient_flood_limited',
+    'spend_limit_reached',
+    'provider_unavailable',
+  ],
   payload: SendRequest,
   success: AcceptedMessage.pipe(HttpApiSchema.status(202)),
-  error: failures(SEND_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'Send a message',
-    description:
-      'Accepts one message. 202 means that the service answers for it, not that it was delivered: that is told later, by ' +
-      'events and by the status. A repeat with a used `client_ref` creates nothing and answers with the earlier message.',
-    answer:
-      'The message is accepted. With `duplicate: true` it is an earlier one with the same `client_ref`.',
-    codes: SEND_CODES,
-  }),
-)
+})
 
-/** Errors of the whole request. An error of an element is in its result. */
-const BATCH_CODES = [
-  ...ANYWHERE,
-  ...ANY_POST,
-  'send_at_not_supported',
-  'batch_too_large',
-  'hub_daily_limit_reached',
-] as const
-
-const sendBatch = HttpApiEndpoint.post('sendBatch', '/v1/messages/batch', {
-  headers: idempotencyHeaders,
+const sendBatch = post('sendBatch', '/v1/messages/batch', {
+  summary: 'Send a batch',
+  description:
+    'Accepts many messages at once. Each element gets a result of its own, in the order of the request: `accepted`, `duplicate` ' +
+    '(its `client_ref` was used before; nothing was created) or `rejected`, with an error object as of a single send. The whole ' +
+    'request is refused only where `messages` itself is not in order. An `otp` element that was rejected with ' +
+    '`provider_unavailable` is accepted by a repeat of the batch with the same `Idempotency-Key`. `batch.completed` is sent ' +
+    'once, when all messages are final.',
+  answer: 'The result of each element. Rejected elements do not make it a failure.',
+  codes: ['send_at_not_supported', 'batch_too_large', 'hub_daily_limit_reached'],
   payload: BatchRequest,
   success: AcceptedBatch.pipe(HttpApiSchema.status(202)),
-  error: failures(BATCH_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'Send a batch',
-    description:
-      'Accepts many messages at once. Each element gets a result of its own, in the order of the request: `accepted`, `duplicate` ' +
-      '(its `client_ref` was used before; nothing was created) or `rejected`, with an error object as of a single send. The whole ' +
-      'request is refused only where `messages` itself is not in order. An `otp` element that was rejected with ' +
-      '`provider_unavailable` is accepted by a repeat of the batch with the same `Idempotency-Key`. `batch.completed` is sent ' +
-      'once, when all messages are final.',
-    answer: 'The result of each element. Rejected elements do not make it a failure.',
-    codes: BATCH_CODES,
-  }),
-)
+})
 
-const ESTIMATE_CODES = [
-  ...ANYWHERE,
-  ...ANY_POST,
-  'send_at_not_supported',
-  'batch_too_large',
-  'recipient_invalid',
-  'template_not_found',
-  'template_declined',
-  'template_not_approved',
-  'template_class_mismatch',
-  ...RENDER_REFUSALS,
-] as const
-
-const estimateMessages = HttpApiEndpoint.post('estimate', '/v1/messages/estimate', {
-  headers: idempotencyHeaders,
+const estimateMessages = post('estimate', '/v1/messages/estimate', {
+  summary: 'Estimate parts and price',
+  description:
+    'Counts and prices the text before it is sent: one send request, or `messages` with several, each with a result of its own. ' +
+    'It looks at the form, the template and the variables only and creates nothing. A text in Cyrillic fits 70 characters in ' +
+    'a part, one in Latin 160.',
+  answer: 'The estimate, in the form that was asked for.',
+  codes: [
+    'send_at_not_supported',
+    'batch_too_large',
+    'recipient_invalid',
+    'template_not_found',
+    'template_declined',
+    'template_not_approved',
+    'template_class_mismatch',
+    ...RENDER_REFUSALS,
+  ],
   payload: EstimateRequest,
   success: Schema.Union([Estimate, EstimateBatch], { mode: 'oneOf' }),
-  error: failures(ESTIMATE_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'Estimate parts and price',
-    description:
-      'Counts and prices the text before it is sent: one send request, or `messages` with several, each with a result of its own. ' +
-      'It looks at the form, the template and the variables only and creates nothing. A text in Cyrillic fits 70 characters in ' +
-      'a part, one in Latin 160.',
-    answer: 'The estimate, in the form that was asked for.',
-    codes: ESTIMATE_CODES,
-  }),
-)
+})
 
-const readMessage = HttpApiEndpoint.get('read', '/v1/messages/:id', {
+const readMessage = get('read', '/v1/messages/:id', {
+  summary: 'Read a message',
+  description:
+    'The message as it stands now; it can be read as soon as its 202 was received. A message of another account or mode, ' +
+    'and one older than three years, is `not_found`.',
+  answer: 'The message.',
+  codes: ['not_found'],
   params: idParam('the message'),
   success: Message,
-  error: failures(READ_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'Read a message',
-    description:
-      'The message as it stands now; it can be read as soon as its 202 was received. A message of another account or mode, ' +
-      'and one older than three years, is `not_found`.',
-    answer: 'The message.',
-    codes: READ_CODES,
-  }),
-)
+})
 
-const listMessages = HttpApiEndpoint.get('list', '/v1/messages', {
+const listMessages = get('list', '/v1/messages', {
+  summary: 'List the messages of a batch',
+  description:
+    'The accepted messages of a batch as they stand now, in the order of acceptance. `batch` is required: there is no list of ' +
+    'all messages. A batch of another account or mode is `not_found`.',
+  answer: 'A page of messages.',
+  codes: ['invalid_parameter', 'not_found'],
   query: {
     batch: Schema.String.annotate({ description: 'Identifier of the batch: `bat_` and opaque characters.' }),
-    limit: limitParam(LONG_LIST_LIMITS),
-    starting_after: startingAfterParam,
+    ...pageQuery(LONG_LIST_LIMITS),
   },
   success: MessageList,
-  error: failures(LIST_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'List the messages of a batch',
-    description:
-      'The accepted messages of a batch as they stand now, in the order of acceptance. `batch` is required: there is no list of ' +
-      'all messages. A batch of another account or mode is `not_found`.',
-    answer: 'A page of messages.',
-    codes: LIST_CODES,
-  }),
-)
+})
 
-export const MessagesGroup = HttpApiGroup.make('messages')
-  .add(sendMessage, listMessages, sendBatch, estimateMessages, readMessage)
-  .middleware(ApiKey)
-  .annotateMerge(OpenApi.annotations({ title: 'Messages', description: 'Sending, and what became of it.' }))
+export const MessagesGroup = resource(
+  'messages',
+  'Messages',
+  'Sending, and what became of it.',
+  sendMessage,
+  listMessages,
+  sendBatch,
+  estimateMessages,
+  readMessage,
+)

@@ -1,6 +1,17 @@
-/** Helpers of the API definition: authentication, texts, headers and failures of an operation. */
+/**
+ * Builds the operations of the API definition and groups them by resource. The errors and the
+ * response headers of an operation follow from its error codes, so that only the error catalogue
+ * defines statuses.
+ */
 import { Schema } from 'effect'
-import { HttpApiMiddleware, HttpApiSchema, HttpApiSecurity, OpenApi } from 'effect/http-api'
+import {
+  HttpApiEndpoint,
+  HttpApiGroup,
+  HttpApiMiddleware,
+  HttpApiSchema,
+  HttpApiSecurity,
+  OpenApi,
+} from 'effect/http-api'
 import { type ErrorCode, ERRORS } from '../errors.ts'
 import { MAX_IDEMPOTENCY_KEY_LENGTH } from '../limits.ts'
 import { ErrorBody } from '../schemas/common.ts'
@@ -27,29 +38,23 @@ export class ApiKey extends HttpApiMiddleware.Service<ApiKey>()('@hub/contract/A
 }) {}
 
 /** Errors of every operation with an API key. */
-export const ANYWHERE = [
-  'invalid_api_key',
-  'rate_limited',
-  'internal_error',
-] as const satisfies ReadonlyArray<ErrorCode>
+const COMMON_CODES: ReadonlyArray<ErrorCode> = ['invalid_api_key', 'rate_limited', 'internal_error']
 /** Further errors of every POST. */
-export const ANY_POST = [
+const POST_CODES: ReadonlyArray<ErrorCode> = [
   'idempotency_conflict',
   'idempotency_key_reused',
   'invalid_parameter',
   'payload_too_large',
   'unsupported_media_type',
-] as const satisfies ReadonlyArray<ErrorCode>
+]
 
-interface Operation {
+interface Texts {
   readonly summary: string
   readonly description: string
   /** Short description of the success response. */
   readonly answer: string
-  /** True for an operation without an API key and rate limit. */
-  readonly keyless?: boolean
-  /** Possible error codes. */
-  readonly codes: ReadonlyArray<ErrorCode>
+  /** Possible error codes, in addition to those of every operation. */
+  readonly codes?: ReadonlyArray<ErrorCode>
 }
 
 const statusesOf = (codes: ReadonlyArray<ErrorCode>): ReadonlyArray<number> => {
@@ -76,52 +81,29 @@ const UNCOUNTED = new Set([401, 413, 415])
 /** Never stored under an idempotency key (contract decisions, "idempotency"), so never replayed. */
 const UNSTORED = new Set([401, 409, 413, 415, 429, 500, 503])
 
-/** Response headers of a status. */
-const headersOf = (is: Operation, status: number): Record<string, unknown> => ({
+/** Response headers of a status. `hasKey`: the operation has an API key and a rate limit. */
+const headersOf = (
+  codes: ReadonlyArray<ErrorCode>,
+  status: number,
+  hasKey: boolean,
+): Record<string, unknown> => ({
   'Request-Id': ref('Request-Id'),
-  ...(is.codes.some((code) => ERRORS[code].retryAfter !== 'never' && ERRORS[code].status === status)
+  ...(codes.some((code) => ERRORS[code].retryAfter !== 'never' && ERRORS[code].status === status)
     ? { 'Retry-After': ref('Retry-After') }
     : undefined),
-  ...(is.keyless !== true && !UNCOUNTED.has(status)
+  ...(hasKey && !UNCOUNTED.has(status)
     ? {
         'X-RateLimit-Limit': ref('X-RateLimit-Limit'),
         'X-RateLimit-Remaining': ref('X-RateLimit-Remaining'),
         'X-RateLimit-Reset': ref('X-RateLimit-Reset'),
       }
     : undefined),
-  ...(is.codes.includes('idempotency_conflict') && !UNSTORED.has(status)
+  ...(codes.includes('idempotency_conflict') && !UNSTORED.has(status)
     ? { 'Idempotent-Replayed': ref('Idempotent-Replayed') }
     : undefined),
 })
 
-/**
- * The texts, response headers and error descriptions of an operation. Errors and their headers
- * follow from the codes, so that only the error catalogue defines statuses.
- */
-export const operation = (is: Operation) =>
-  OpenApi.annotations({
-    summary: is.summary,
-    description: is.description,
-    transform: (generated) => {
-      const responses: Record<string, unknown> = {}
-      for (const [status, response] of Object.entries(generated['responses'] as Record<string, object>)) {
-        responses[status] = {
-          ...response,
-          description: Number(status) < 400 ? is.answer : describeFailure(Number(status), is.codes),
-          headers: headersOf(is, Number(status)),
-        }
-      }
-      return { ...generated, responses }
-    },
-  })
-
-/** The errors of an operation as schemas, one for each status; 401 comes with {@link ApiKey}. */
-export const failures = (codes: ReadonlyArray<ErrorCode>) =>
-  statusesOf(codes)
-    .filter((status) => status !== 401)
-    .map(failure)
-
-export const idempotencyHeaders = {
+const idempotencyHeaders = {
   'idempotency-key': Schema.optionalKey(
     Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(MAX_IDEMPOTENCY_KEY_LENGTH)).annotate({
       description:
@@ -135,23 +117,98 @@ export const idParam = (of: string) => ({
   id: Schema.String.annotate({ description: `Identifier of ${of}.` }),
 })
 
-export const limitParam = (limits: { readonly max: number }) =>
-  Schema.optionalKey(
-    // `describe.ts` adds the description with the bounds.
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: limits.max })),
-  )
-
-export const startingAfterParam = Schema.optionalKey(
-  Schema.String.annotate({ description: 'Go on after this id: the last one you have, or `next_cursor`.' }),
-)
+/** The query parameters of a list: `limit` and `starting_after`. */
+export const pageQuery = (limits: { readonly max: number }) => ({
+  // `describe.ts` adds the description with the bounds.
+  limit: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: limits.max }))),
+  starting_after: Schema.optionalKey(
+    Schema.String.annotate({ description: 'Go on after this id: the last one you have, or `next_cursor`.' }),
+  ),
+})
 
 /** Errors of rendering. */
-export const RENDER_REFUSALS = [
+export const RENDER_REFUSALS: ReadonlyArray<ErrorCode> = [
   'template_variable_missing',
   'template_variable_unknown',
   'template_variable_invalid',
   'template_text_too_long',
-] as const satisfies ReadonlyArray<ErrorCode>
+]
 
-export const READ_CODES = [...ANYWHERE, 'not_found'] as const
-export const LIST_CODES = [...ANYWHERE, 'invalid_parameter', 'not_found'] as const
+const operation =
+  <const Method extends 'GET' | 'POST' | 'DELETE', Headers extends Schema.Struct.Fields = never>(
+    method: Method,
+    everyCode: ReadonlyArray<ErrorCode>,
+    headers?: Headers,
+  ) =>
+  <
+    const Name extends string,
+    const Path extends `/${string}`,
+    const Success extends Schema.Top,
+    Params extends Schema.Struct.Fields = never,
+    Query extends Schema.Struct.Fields = never,
+    Payload extends HttpApiEndpoint.PayloadConstraintCodecs<Method> = never,
+  >(
+    name: Name,
+    path: Path,
+    is: Texts & {
+      readonly success: Success
+      readonly params?: Params
+      readonly query?: Query
+      readonly payload?: Payload
+    },
+  ) => {
+    const { answer, description, params, payload, query, success, summary } = is
+    const codes = [...everyCode, ...(is.codes ?? [])]
+    // `ApiKey` adds 401.
+    const error = statusesOf(codes)
+      .filter((status) => status !== 401)
+      .map(failure)
+    const hasKey = codes.includes('invalid_api_key')
+    const endpoint = HttpApiEndpoint.make(method)(name, path, {
+      headers,
+      params,
+      query,
+      payload,
+      success,
+      error,
+    })
+    return endpoint.annotateMerge(
+      OpenApi.annotations({
+        summary,
+        description,
+        transform: (generated) => {
+          const responses: Record<string, unknown> = {}
+          for (const [key, response] of Object.entries(generated['responses'] as Record<string, object>)) {
+            const status = Number(key)
+            responses[key] = {
+              ...response,
+              description: status < 400 ? answer : describeFailure(status, codes),
+              headers: headersOf(codes, status, hasKey),
+            }
+          }
+          return { ...generated, responses }
+        },
+      }),
+    )
+  }
+
+export const get = operation('GET', COMMON_CODES)
+export const post = operation('POST', [...COMMON_CODES, ...POST_CODES], idempotencyHeaders)
+export const remove = operation('DELETE', COMMON_CODES)
+/** A GET without an API key and a rate limit. */
+export const getPublic = operation('GET', [])
+
+/** The operations of a resource, which require an API key. */
+export const resource = <
+  const Name extends string,
+  const Operations extends readonly [HttpApiEndpoint.Constraint, ...Array<HttpApiEndpoint.Constraint>],
+>(
+  name: Name,
+  title: string,
+  description: string,
+  ...operations: Operations
+) =>
+  HttpApiGroup.make(name)
+    .add(...operations)
+    .middleware(ApiKey)
+    .annotateMerge(OpenApi.annotations({ title, description }))

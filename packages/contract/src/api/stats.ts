@@ -1,14 +1,16 @@
 /** Operations of the summary. Source: specification, Endpoints. */
 import { Schema } from 'effect'
-import { HttpApiEndpoint, HttpApiGroup, OpenApi } from 'effect/http-api'
 import { MAX_STATS_DAYS } from '../limits.ts'
 import { Day } from '../schemas/common.ts'
 import { Stats, STATS_GROUPS } from '../schemas/stats.ts'
-import { ANYWHERE, ApiKey, failures, operation } from './operation.ts'
+import { get, resource } from './operation.ts'
 
-const STATS_CODES = [...ANYWHERE, 'invalid_parameter'] as const
-
-const readStats = HttpApiEndpoint.get('read', '/v1/stats', {
+const readStats = get('read', '/v1/stats', {
+  summary: 'Read a summary',
+  description:
+    'Counts over the messages that were accepted on these days. It is empty for days more than three years ago.',
+  answer: 'The summary.',
+  codes: ['invalid_parameter'],
   query: {
     from: Schema.optionalKey(
       Day.annotate({
@@ -27,18 +29,6 @@ const readStats = HttpApiEndpoint.get('read', '/v1/stats', {
     ),
   },
   success: Stats,
-  error: failures(STATS_CODES),
-}).annotateMerge(
-  operation({
-    summary: 'Read a summary',
-    description:
-      'Counts over the messages that were accepted on these days. It is empty for days more than three years ago.',
-    answer: 'The summary.',
-    codes: STATS_CODES,
-  }),
-)
+})
 
-export const SummaryGroup = HttpApiGroup.make('stats')
-  .add(readStats)
-  .middleware(ApiKey)
-  .annotateMerge(OpenApi.annotations({ title: 'Stats', description: 'How much was sent, and how it went.' }))
+export const SummaryGroup = resource('stats', 'Stats', 'How much was sent, and how it went.', readStats)

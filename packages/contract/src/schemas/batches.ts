@@ -30,7 +30,6 @@ export const BatchMessage = Schema.Struct({
   title: 'Message of a batch',
   description: 'A send request that has a `client_ref`.',
 })
-export type BatchMessage = typeof BatchMessage.Type
 
 /** Body of `POST /v1/messages/batch`. `decodeBatch` checks it. */
 export const BatchRequest = Schema.Struct({
@@ -63,7 +62,6 @@ export const BatchRequest = Schema.Struct({
     },
   ],
 })
-export type BatchRequest = typeof BatchRequest.Type
 
 export const BatchCounts = Schema.Struct({
   total: atLeast(0).annotate({ description: 'Elements of the request.' }),
@@ -109,7 +107,6 @@ export const Batch = Schema.Struct({
   description: 'What became of the messages that were sent together.',
   examples: [{ ...batchExample, closed: true, counts: { ...batchExample.counts, delivered: 1 } }],
 })
-export type Batch = typeof Batch.Type
 
 export const BatchResultAccepted = Schema.Struct({
   ...resultFields,
@@ -121,7 +118,6 @@ export const BatchResultAccepted = Schema.Struct({
   title: 'Accepted element',
   description: 'This element is accepted and lives on as an ordinary message.',
 })
-export type BatchResultAccepted = typeof BatchResultAccepted.Type
 
 export const BatchResultDuplicate = Schema.Struct({
   ...resultFields,
@@ -137,7 +133,6 @@ export const BatchResultDuplicate = Schema.Struct({
   title: 'Duplicate element',
   description: 'The `client_ref` of this element was used before; nothing was created.',
 })
-export type BatchResultDuplicate = typeof BatchResultDuplicate.Type
 
 export const BatchResultRejected = Schema.Struct({
   ...resultFields,
@@ -151,7 +146,6 @@ export const BatchResultRejected = Schema.Struct({
   title: 'Rejected element',
   description: 'This element was refused; the others were not touched by it.',
 })
-export type BatchResultRejected = typeof BatchResultRejected.Type
 
 /** The result of an element, by `result`. */
 export const BatchResult = Schema.Union([BatchResultAccepted, BatchResultDuplicate, BatchResultRejected], {

@@ -30,7 +30,6 @@ export const EstimateBatchRequest = Schema.Struct({
     },
   ],
 })
-export type EstimateBatchRequest = typeof EstimateBatchRequest.Type
 
 /** Body of `POST /v1/messages/estimate`. */
 export const EstimateRequest = Schema.Union([SendRequest, EstimateBatchRequest]).annotate({
@@ -38,7 +37,6 @@ export const EstimateRequest = Schema.Union([SendRequest, EstimateBatchRequest])
   title: 'Estimate request',
   description: 'The body of a send, or `messages` with several of them.',
 })
-export type EstimateRequest = typeof EstimateRequest.Type
 
 const estimateFields = {
   encoding,
@@ -64,21 +62,18 @@ export const Estimate = Schema.Struct({ object: constant('estimate'), ...estimat
     },
   ],
 })
-export type Estimate = typeof Estimate.Type
 
 export const EstimateResultGood = Schema.Struct({ ...resultFields, ...estimateFields }).annotate({
   identifier: 'EstimateResultGood',
   title: 'Estimated element',
   description: 'What this element would take.',
 })
-export type EstimateResultGood = typeof EstimateResultGood.Type
 
 export const EstimateResultRejected = Schema.Struct({ ...resultFields, error: ErrorDetail }).annotate({
   identifier: 'EstimateResultRejected',
   title: 'Element without an estimate',
   description: 'Why this element would be refused.',
 })
-export type EstimateResultRejected = typeof EstimateResultRejected.Type
 
 /** Response of an estimate of several messages. */
 export const EstimateBatch = Schema.Struct({
@@ -121,4 +116,3 @@ export const EstimateBatch = Schema.Struct({
     },
   ],
 })
-export type EstimateBatch = typeof EstimateBatch.Type

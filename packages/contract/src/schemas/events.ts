@@ -25,7 +25,6 @@ export const MessageSnapshot = Schema.Struct({
   description:
     'The message of a `message.*` event, at that moment. Never with a number, a text or a variable.',
 })
-export type MessageSnapshot = typeof MessageSnapshot.Type
 
 export const Event = Schema.Struct({
   id: id('evt_', 'the event'),
@@ -73,7 +72,5 @@ export const Event = Schema.Struct({
     },
   ],
 })
-export type Event = typeof Event.Type
 
 export const EventList = listOf(Event, 'EventList', 'oldest first')
-export type EventList = typeof EventList.Type

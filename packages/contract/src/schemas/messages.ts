@@ -50,7 +50,6 @@ export const SendRequest = Schema.Struct({
     },
   ],
 })
-export type SendRequest = typeof SendRequest.Type
 
 /** Response of `POST /v1/messages`: the message without text and variables. */
 export const AcceptedMessage = Schema.Struct({
@@ -105,4 +104,3 @@ export const Message = Schema.Struct({
 export type Message = typeof Message.Type
 
 export const MessageList = listOf(Message, 'MessageList', 'oldest first')
-export type MessageList = typeof MessageList.Type

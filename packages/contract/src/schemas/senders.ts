@@ -31,7 +31,6 @@ export const SenderCreate = Schema.Struct({
   description: 'A sender to register with the operator; in test mode it is registered at once.',
   examples: [{ name: 'HUB', registration: registrationExample }],
 })
-export type SenderCreate = typeof SenderCreate.Type
 
 export const Sender = Schema.Struct({
   id: id('snd_', 'the sender'),
@@ -68,4 +67,3 @@ export const Sender = Schema.Struct({
 export type Sender = typeof Sender.Type
 
 export const SenderList = listOf(Sender, 'SenderList', 'newest first')
-export type SenderList = typeof SenderList.Type

@@ -50,7 +50,6 @@ export const TemplateCreate = Schema.Struct({
     },
   ],
 })
-export type TemplateCreate = typeof TemplateCreate.Type
 
 export const Template = Schema.Struct({
   id: id('tpl_', 'the template'),
@@ -93,7 +92,6 @@ export const Template = Schema.Struct({
 export type Template = typeof Template.Type
 
 export const TemplateList = listOf(Template, 'TemplateList', 'newest first')
-export type TemplateList = typeof TemplateList.Type
 
 /** Body of `POST /v1/templates/{id}/render`. `decodeRender` checks it. */
 export const RenderRequest = Schema.Struct({
@@ -104,7 +102,6 @@ export const RenderRequest = Schema.Struct({
   description: 'Values for a preview, under the same rules as those of a send.',
   examples: [{ variables: { order: '1001' } }],
 })
-export type RenderRequest = typeof RenderRequest.Type
 
 /** Response of `POST /v1/templates/{id}/render`. */
 export const RenderedText = Schema.Struct({
@@ -118,4 +115,3 @@ export const RenderedText = Schema.Struct({
   description: 'A preview of a template with its part count.',
   examples: [{ text: 'Заказ 1001 готов', encoding: 'ucs2', parts: 1, characters: 16 }],
 })
-export type RenderedText = typeof RenderedText.Type

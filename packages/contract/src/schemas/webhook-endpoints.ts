@@ -26,7 +26,6 @@ export const WebhookEndpointCreate = Schema.Struct({
     { url: 'https://example.com/hooks/sms', event_types: ['message.delivered', 'message.undelivered'] },
   ],
 })
-export type WebhookEndpointCreate = typeof WebhookEndpointCreate.Type
 
 const webhookEndpointFields = {
   id: id('we_', 'the subscription'),
@@ -183,7 +182,5 @@ export const WebhookDelivery = Schema.Struct({
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
 export const WebhookDeliveryList = listOf(WebhookDelivery, 'WebhookDeliveryList', 'newest first')
-export type WebhookDeliveryList = typeof WebhookDeliveryList.Type
 
 export const WebhookEndpointList = listOf(WebhookEndpoint, 'WebhookEndpointList', 'newest first')
-export type WebhookEndpointList = typeof WebhookEndpointList.Type
