@@ -30,7 +30,8 @@ export const GROUPS = {
 } as const
 export type Group = keyof typeof GROUPS
 
-export interface Setting<out A> {
+/** A setting before `inGroup` adds its group. */
+interface UngroupedSetting<out A> {
   /** The environment variable. */
   readonly name: string
   readonly kind: Kind<unknown>
@@ -42,7 +43,6 @@ export interface Setting<out A> {
    */
   readonly need: 'required' | 'default' | 'optional'
   readonly otherwise: string | null
-  readonly group: Group
   readonly readBy: ReadonlyArray<Reader>
   /** One or two sentences for the operators of a hub. */
   readonly doc: string
@@ -53,12 +53,12 @@ export interface Setting<out A> {
   readonly config: Config.Config<A>
 }
 
-interface Description {
-  readonly name: string
-  readonly unit?: string
+export interface Setting<out A> extends UngroupedSetting<A> {
   readonly group: Group
-  readonly readBy: ReadonlyArray<Reader>
-  readonly doc: string
+}
+
+interface Description extends Pick<Setting<unknown>, 'name' | 'readBy' | 'doc'> {
+  readonly unit?: string
 }
 
 /** A problem of one environment variable. */
@@ -86,70 +86,67 @@ export const invalidSettingOf = (error: Config.ConfigError): InvalidSetting | nu
 const textOf = (name: string): Config.Config<Option.Option<string>> =>
   Config.option(Config.String(name)).pipe(Config.map(Option.filter((text) => text.trim() !== '')))
 
+const failure = (variable: string, problem: string, expected: string) =>
+  Effect.fail(configError(new InvalidSetting({ variable, problem, expected })))
+
+const make = <A, Unset>(
+  kind: Kind<A>,
+  need: Setting<A>['need'],
+  otherwise: string | null,
+  description: Description,
+  whenUnset: Effect.Effect<Unset, Config.ConfigError>,
+): UngroupedSetting<A | Unset> => ({
+  unit: null,
+  ...description,
+  kind,
+  need,
+  otherwise,
+  config: textOf(description.name).pipe(
+    Config.mapEffect((text): Effect.Effect<A | Unset, Config.ConfigError> => {
+      if (Option.isNone(text)) return whenUnset
+      return read(kind, description.name, text.value)
+    }),
+  ),
+})
+
 const read = <A>(kind: Kind<A>, name: string, text: string): Effect.Effect<A, Config.ConfigError> => {
   const value = kind.read(text)
-  return Result.isSuccess(value)
-    ? Effect.succeed(value.success)
-    : Effect.fail(
-        configError(new InvalidSetting({ variable: name, problem: value.failure, expected: kind.expected })),
-      )
+  return Result.isSuccess(value) ? Effect.succeed(value.success) : failure(name, value.failure, kind.expected)
 }
 
 /** A setting that a process needs to start. */
-export const required = <A>(kind: Kind<A>, description: Description): Setting<A> => ({
-  unit: null,
-  ...description,
-  kind,
-  need: 'required',
-  otherwise: null,
-  config: textOf(description.name).pipe(
-    Config.mapEffect((text) =>
-      Option.isSome(text)
-        ? read(kind, description.name, text.value)
-        : Effect.fail(
-            configError(
-              new InvalidSetting({ variable: description.name, problem: NOT_SET, expected: kind.expected }),
-            ),
-          ),
-    ),
-  ),
-})
+export const required = <A>(kind: Kind<A>, description: Description): UngroupedSetting<A> =>
+  make(kind, 'required', null, description, failure(description.name, NOT_SET, kind.expected))
 
 /** A setting with the default `otherwise`. */
-export const withDefault = <A>(kind: Kind<A>, otherwise: string, description: Description): Setting<A> => ({
-  unit: null,
-  ...description,
-  kind,
-  need: 'default',
-  otherwise,
-  config: textOf(description.name).pipe(
-    Config.mapEffect((text) =>
-      read(
-        kind,
-        description.name,
-        Option.getOrElse(text, () => otherwise),
-      ),
-    ),
-  ),
-})
+export const withDefault = <A>(
+  kind: Kind<A>,
+  otherwise: string,
+  description: Description,
+): UngroupedSetting<A> =>
+  make(
+    kind,
+    'default',
+    otherwise,
+    description,
+    Effect.suspend(() => read(kind, description.name, otherwise)),
+  )
 
 /** A setting that is `null` when unset. `otherwise` describes that case. */
 export const optional = <A>(
   kind: Kind<A>,
   otherwise: string,
   description: Description,
-): Setting<A | null> => ({
-  unit: null,
-  ...description,
-  kind,
-  need: 'optional',
-  otherwise,
-  config: textOf(description.name).pipe(
-    Config.mapEffect((text): Effect.Effect<A | null, Config.ConfigError> =>
-      Option.isSome(text) ? read(kind, description.name, text.value) : Effect.succeed(null),
-    ),
-  ),
-})
+): UngroupedSetting<A | null> => make(kind, 'optional', otherwise, description, Effect.succeed(null))
+
+/** Adds the group to settings. */
+export const inGroup = <const S extends Readonly<Record<string, UngroupedSetting<unknown>>>>(
+  group: Group,
+  settings: S,
+) =>
+  Object.fromEntries(Object.entries(settings).map(([name, setting]) => [name, { ...setting, group }])) as {
+    readonly [Name in keyof S]: S[Name] & { readonly group: Group }
+  }
 
 /** Adds a validation. Its error is the end of a sentence about the variable. */
 export const refineSetting = <A, B>(

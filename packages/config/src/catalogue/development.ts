@@ -2,7 +2,7 @@
  * Settings for development only. The apps do not read them, but the catalogue contains every name.
  */
 import * as kind from '../kinds.ts'
-import { optional, type Reader, withDefault } from '../setting.ts'
+import { optional, type Reader, withDefault, inGroup } from '../setting.ts'
 
 const START: ReadonlyArray<Reader> = ['npm start']
 const SIMULATOR: ReadonlyArray<Reader> = ['operator simulator']
@@ -15,16 +15,14 @@ const SET_BY_TESTS = 'set by `npm test`'
 const MOST_PORT_BASE = 65_000
 const ANY_NUMBER = 1_000_000_000
 
-export const local = {
+export const local = inGroup('local', {
   portBase: withDefault(kind.integer(1, MOST_PORT_BASE), '7300', {
     name: 'HUB_PORT_BASE',
-    group: 'local',
     readBy: [...START, 'tests'],
     doc: 'The port of the API. Other services use ports at fixed distances above it.',
   }),
   cacheDir: optional(kind.path('a folder'), '`~/.cache/sms-delivery-hub`', {
     name: 'HUB_CACHE_DIR',
-    group: 'local',
     readBy: [...START, 'tests'],
     doc: 'The folder for downloads that all checkouts on the machine share.',
   }),
@@ -33,140 +31,119 @@ export const local = {
     '`smpp`, unless an operator of your own is configured',
     {
       name: 'HUB_LOCAL_OPERATOR',
-      group: 'local',
       readBy: START,
       doc: 'The protocol between live keys and the operator simulator.',
     },
   ),
-}
+})
 
-export const simulator = {
+export const simulator = inGroup('simulator', {
   simulatorPort: optional(kind.port, SET_BY_START, {
     name: 'HUB_OPERATOR_SIMULATOR_PORT',
-    group: 'simulator',
     readBy: SIMULATOR,
     doc: 'The HTTP port of the simulator.',
   }),
   simulatorSmppPort: optional(kind.port, 'no SMPP', {
     name: 'HUB_OPERATOR_SIMULATOR_SMPP_PORT',
-    group: 'simulator',
     readBy: SIMULATOR,
     doc: 'The SMPP port of the simulator.',
   }),
   simulatorSystemId: optional(kind.string(), SET_BY_START, {
     name: 'HUB_OPERATOR_SIMULATOR_SMPP_SYSTEM_ID',
-    group: 'simulator',
     readBy: SIMULATOR,
     doc: 'The accepted system id.',
   }),
   simulatorPassword: optional(kind.secret({ least: 1, most: 8 }), SET_BY_START, {
     name: 'HUB_OPERATOR_SIMULATOR_SMPP_PASSWORD',
-    group: 'simulator',
     readBy: SIMULATOR,
     doc: 'The accepted password.',
   }),
   simulatorCallbackUrl: optional(kind.url('http', 'https'), SET_BY_START, {
     name: 'HUB_OPERATOR_CALLBACK_URL',
-    group: 'simulator',
     readBy: SIMULATOR,
     doc: 'The address for reports over HTTP.',
   }),
   simulatorJournal: optional(kind.path('a file'), SET_BY_START, {
     name: 'HUB_OPERATOR_JOURNAL',
-    group: 'simulator',
     readBy: SIMULATOR,
     doc: 'The file that stores counts, ids and open reports across restarts.',
   }),
-}
+})
 
-export const tests = {
+export const tests = inGroup('tests', {
   testKafka: optional(kind.brokers, SET_BY_TESTS, {
     name: 'HUB_TEST_KAFKA',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The brokers of the integration tests.',
   }),
   testDatabaseUrl: optional(kind.secretUrl('postgres', 'postgresql'), SET_BY_TESTS, {
     name: 'HUB_TEST_DATABASE_URL',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The database from which integration tests create and drop their own databases.',
   }),
   testRedisUrl: optional(kind.secretUrl('redis', 'rediss'), SET_BY_TESTS, {
     name: 'HUB_TEST_REDIS_URL',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The Redis of the integration tests.',
   }),
   testDir: optional(kind.path('a folder'), "the system's folder for temporary files", {
     name: 'HUB_TEST_DIR',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The folder for the data of hubs that tests start.',
   }),
   chaosSeconds: optional(kind.integer(1, ANY_NUMBER), 'short', {
     name: 'HUB_CHAOS_SECONDS',
     unit: 'seconds',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The duration of the chaos test that kills dispatchers under load.',
   }),
   chaosRate: optional(kind.integer(1, ANY_NUMBER), 'light', {
     name: 'HUB_CHAOS_RATE',
     unit: 'messages a second',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The load of the chaos test.',
   }),
   chaosSeed: optional(kind.integer(0, ANY_NUMBER), 'random', {
     name: 'HUB_CHAOS_SEED',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The seed of the chaos test, to repeat a run.',
   }),
   checkerMessages: optional(kind.integer(1, ANY_NUMBER), 'some hundreds', {
     name: 'HUB_CHECKER_MESSAGES',
     unit: 'messages',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The number of messages that the read model checker compares.',
   }),
   checkerSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
     name: 'HUB_CHECKER_SEED',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The seed of these messages.',
   }),
   cursorSeconds: withDefault(kind.integer(1, ANY_NUMBER), '15', {
     name: 'HUB_CURSOR_SECONDS',
     unit: 'seconds',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The duration of the test in which readers follow a journal that several projectors write.',
   }),
   cursorSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
     name: 'HUB_CURSOR_SEED',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The seed of that test, to repeat a run.',
   }),
   modelRuns: optional(kind.integer(1, ANY_NUMBER), 'some hundreds', {
     name: 'HUB_MODEL_RUNS',
     unit: 'runs',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The number of histories that the model-based shard tests try.',
   }),
   modelSeed: optional(kind.integer(0, ANY_NUMBER), 'a constant', {
     name: 'HUB_MODEL_SEED',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The seed of these histories.',
   }),
   upgradeFrom: optional(kind.string(), 'the commit before the last change of migrations or record schemas', {
     name: 'HUB_UPGRADE_FROM',
-    group: 'tests',
     readBy: TESTS,
     doc: 'The commit whose apps, schema and topics are the start of the upgrade test.',
   }),
-}
+})

@@ -1,6 +1,6 @@
 /** The settings of every hub: servers, secrets, processes, API and webhooks. */
 import * as kind from '../kinds.ts'
-import { APPS, optional, type Reader, required, withDefault } from '../setting.ts'
+import { APPS, optional, type Reader, required, withDefault, inGroup } from '../setting.ts'
 
 const EVERYONE: ReadonlyArray<Reader> = [...APPS, 'hubctl']
 
@@ -14,133 +14,113 @@ const LEAST_HASH_SECRET = 32
 /** Requests in flight get another 4 s, and the whole shutdown must end within 10 s. */
 const MOST_SHUTDOWN_DELAY_MS = 4000
 
-export const servers = {
+export const servers = inGroup('servers', {
   databaseUrl: required(kind.secretUrl('postgres', 'postgresql'), {
     name: 'HUB_DATABASE_URL',
-    group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
     doc: "The hub's database. `npm start` uses it if it is set, and starts its own otherwise.",
   }),
   databasePool: withDefault(kind.integer(1, MOST_CONNECTIONS), '10', {
     name: 'HUB_DATABASE_POOL',
     unit: 'connections',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'The most PostgreSQL connections of one process.',
   }),
   redisUrl: required(kind.secretUrl('redis', 'rediss'), {
     name: 'HUB_REDIS_URL',
-    group: 'servers',
     readBy: ['command-api', 'hubctl', 'npm start'],
     doc: "The server for counters: request rates, failed logins, flood windows, the hub's daily limit. Lost counters are rebuilt from PostgreSQL.",
   }),
   redisPrefix: withDefault(kind.string(), 'hub:', {
     name: 'HUB_REDIS_PREFIX',
-    group: 'servers',
     readBy: ['command-api', 'hubctl'],
     doc: 'The prefix of every key in Redis, so that several hubs can share a server.',
   }),
   kafkaBrokers: required(kind.brokers, {
     name: 'HUB_KAFKA_BROKERS',
-    group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The bootstrap brokers. They name the other brokers.',
   }),
   kafkaTls: withDefault(kind.choice(['off', 'on']), 'off', {
     name: 'HUB_KAFKA_TLS',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'Whether connections to brokers use TLS, which also authenticates them. Set it to `on` if others can read the network.',
   }),
   kafkaCaFile: optional(kind.path('a file with certificates in PEM'), "Node's authorities", {
     name: 'HUB_KAFKA_CA_FILE',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'The authorities that may sign the certificates of the brokers.',
   }),
   kafkaUsername: optional(kind.string('a name'), 'brokers ask for none', {
     name: 'HUB_KAFKA_USERNAME',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'The SASL user of the hub.',
   }),
   kafkaPassword: optional(kind.secret({ least: 1 }), 'brokers ask for none', {
     name: 'HUB_KAFKA_PASSWORD',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'The password of the SASL user.',
   }),
   kafkaMechanism: withDefault(kind.choice(['scram-sha-512', 'scram-sha-256', 'plain']), 'scram-sha-512', {
     name: 'HUB_KAFKA_MECHANISM',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'The SASL mechanism. `plain` sends the password unencrypted, so use it with TLS only.',
   }),
   topicPrefix: withDefault(kind.form(/^[a-zA-Z0-9._-]*$/u, 'letters, digits, and . _ -'), '', {
     name: 'HUB_TOPIC_PREFIX',
-    group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The prefix of every topic and consumer group, so that several hubs can share a cluster. Empty in production.',
   }),
   partitions: withDefault(kind.integer(1, MOST_PARTITIONS), '6', {
     name: 'HUB_PARTITIONS',
     unit: 'partitions',
-    group: 'servers',
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The number of partitions of every topic. It must be the same in all processes and can never change, because it determines the shard of each recipient. 48 in production.',
   }),
   replicationFactor: withDefault(kind.integer(1, MOST_REPLICAS), '1', {
     name: 'HUB_REPLICATION_FACTOR',
     unit: 'replicas',
-    group: 'servers',
     readBy: EVERYONE,
     doc: 'The replication factor of created topics. Use 3 in production; then 2 replicas must have a record before it is acknowledged.',
   }),
   schemaRegistryUrl: optional(kind.url('https', 'http'), 'the one that command-api serves', {
     name: 'HUB_SCHEMA_REGISTRY_URL',
-    group: 'servers',
     readBy: ['npm start'],
     doc: 'A Confluent-compatible schema registry for readers of the topics.',
   }),
-}
+})
 
-export const secrets = {
+export const secrets = inGroup('secrets', {
   masterKey: required(kind.key, {
     name: 'HUB_MASTER_KEY',
-    group: 'secrets',
     readBy: [...EVERYONE, 'npm start'],
     doc: 'The key that encrypts data at rest. It must be the same in every process. Without it, numbers, texts and webhook secrets are lost.',
   }),
   previousMasterKeys: optional(kind.keys, 'no other keys', {
     name: 'HUB_PREVIOUS_MASTER_KEYS',
-    group: 'secrets',
     readBy: EVERYONE,
     doc: 'Other master keys that can decrypt existing data. During a key change, set it first to the new key and later to the old key.',
   }),
   numberHashSecret: required(kind.secret({ least: LEAST_HASH_SECRET }), {
     name: 'HUB_NUMBER_HASH_SECRET',
-    group: 'secrets',
     readBy: ['command-api', 'dispatcher', 'hubctl', 'npm start'],
     doc: 'The secret of the recipient hash. It can never change, because topics and tables identify recipients by this hash.',
   }),
-}
+})
 
-export const processes = {
+export const processes = inGroup('process', {
   adminPort: required(kind.port, {
     name: 'HUB_ADMIN_PORT',
-    group: 'process',
     readBy: APPS,
     doc: 'The port for `/healthz`, `/readyz` and `/metrics`. Do not expose it publicly.',
   }),
   logLevel: withDefault(kind.logLevel, 'Info', {
     name: 'HUB_LOG_LEVEL',
-    group: 'process',
     readBy: EVERYONE,
     doc: 'The lowest level that is logged.',
   }),
   otlpUrl: optional(kind.url('https', 'http'), 'no traces', {
     name: 'HUB_OTLP_URL',
-    group: 'process',
     readBy: APPS,
     doc: 'An OTLP/HTTP receiver for traces, such as `http://otel-collector:4318`.',
   }),
@@ -149,43 +129,37 @@ export const processes = {
   traceRatio: withDefault(kind.share, '0.01', {
     name: 'HUB_TRACE_RATIO',
     unit: 'share of requests',
-    group: 'process',
     readBy: APPS,
     doc: 'The share of requests without a `traceparent` that are traced.',
   }),
   dataDir: optional(kind.path('a folder'), '`.local/<app>`', {
     name: 'HUB_DATA_DIR',
-    group: 'process',
     readBy: ['dispatcher', 'projector', 'webhook-fanout', 'hubctl', 'npm start'],
     doc: 'The folder for the member id of a process. A restarted process uses the id to end its old session. For `npm start` (default `.local`): the folder for all data of a local hub.',
   }),
-}
+})
 
-export const hubctl = {
+export const hubctl = inGroup('process', {
   hubctlActor: optional(kind.string('a name'), 'the user of the operating system', {
     name: 'HUBCTL_ACTOR',
-    group: 'process',
     readBy: ['hubctl'],
     doc: 'The name of the hub operator in the audit trail, for jobs and shared machines.',
   }),
   hubctlAdminUrls: withDefault(kind.words('name=URL, more than one separated by commas'), '', {
     name: 'HUBCTL_ADMIN_URLS',
-    group: 'process',
     readBy: ['hubctl'],
     doc: 'The admin addresses that `hubctl doctor` checks for readiness, such as `dispatcher=http://dispatcher:9090`.',
   }),
-}
+})
 
-export const api = {
+export const api = inGroup('api', {
   port: required(kind.port, {
     name: 'HUB_PORT',
-    group: 'api',
     readBy: ['command-api'],
     doc: 'The port of the API.',
   }),
   baseUrl: required(kind.url('https', 'http'), {
     name: 'HUB_BASE_URL',
-    group: 'api',
     readBy: ['command-api', 'hubctl'],
     doc: 'The public address of the API. Responses contain it in links.',
   }),
@@ -194,43 +168,37 @@ export const api = {
     '',
     {
       name: 'HUB_TRUSTED_PROXIES',
-      group: 'api',
       readBy: ['command-api'],
       doc: 'The proxies whose `X-Forwarded-For` the API trusts. Without any, the client address is the address of the connection.',
     },
   ),
   tlsCertFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that terminates TLS', {
     name: 'HUB_TLS_CERT_FILE',
-    group: 'api',
     readBy: ['command-api'],
     doc: 'The certificate chain for an API that terminates TLS itself. The file is read again when it changes.',
   }),
   tlsKeyFile: optional(kind.path('a PEM file'), 'plain HTTP, behind a proxy that terminates TLS', {
     name: 'HUB_TLS_KEY_FILE',
-    group: 'api',
     readBy: ['command-api'],
     doc: 'The private key of the certificate.',
   }),
   shutdownDelayMs: withDefault(kind.integer(0, MOST_SHUTDOWN_DELAY_MS), '2000', {
     name: 'HUB_SHUTDOWN_DELAY_MS',
     unit: 'ms',
-    group: 'api',
     readBy: ['command-api'],
     doc: 'After SIGTERM, command-api reports that it is not ready but continues to answer for this time, so that a load balancer notices before the listener closes.',
   }),
-}
+})
 
-export const webhooks = {
+export const webhooks = inGroup('webhooks', {
   webhookAllowedHosts: withDefault(kind.words('host names and addresses, separated by commas'), '', {
     name: 'HUB_WEBHOOK_ALLOWED_HOSTS',
-    group: 'webhooks',
     readBy: ['command-api', 'webhook-fanout', 'hubctl'],
     doc: 'Hosts that webhooks may reach although their addresses are not public. For development and for internal receivers.',
   }),
   webhookCaFile: optional(kind.path('a PEM file'), 'only the default authorities', {
     name: 'HUB_WEBHOOK_CA_FILE',
-    group: 'webhooks',
     readBy: ['webhook-fanout'],
     doc: 'Additional certificate authorities for webhook deliveries.',
   }),
-}
+})

@@ -2,7 +2,7 @@
 import * as Result from 'effect/Result'
 import * as kind from '../kinds.ts'
 import { UNFIT } from '../kinds.ts'
-import { optional, type Reader, withDefault } from '../setting.ts'
+import { optional, type Reader, withDefault, inGroup } from '../setting.ts'
 
 const DISPATCHER: ReadonlyArray<Reader> = ['dispatcher']
 
@@ -52,43 +52,37 @@ const numberingPlan: kind.Kind<{ readonly ton: number; readonly npi: number }> =
   },
 }
 
-export const smpp = {
+export const smpp = inGroup('smpp', {
   operatorSmppUrl: optional(smppUrl, 'no operator over SMPP', {
     name: 'HUB_OPERATOR_SMPP_URL',
-    group: 'smpp',
     readBy: [...DISPATCHER, 'hubctl', 'npm start'],
     doc: 'The SMSC for live keys. Without any operator, live messages wait until their lifetime ends.',
   }),
   operatorSmppPassword: optional(kind.secret({ least: 1, most: MOST_PASSWORD }), 'no operator over SMPP', {
     name: 'HUB_OPERATOR_SMPP_PASSWORD',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'The password of the account at the SMSC.',
   }),
   operatorSmppBinds: withDefault(kind.integer(1, MOST_BINDS), '2', {
     name: 'HUB_OPERATOR_SMPP_BINDS',
     unit: 'binds',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'The number of binds of a dispatcher. With two, the service continues when one ends.',
   }),
   operatorSmppBindMode: withDefault(kind.choice(['transceiver', 'transmitter_receiver']), 'transceiver', {
     name: 'HUB_OPERATOR_SMPP_BIND_MODE',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'Whether one bind sends and receives, or there are separate binds for both.',
   }),
   operatorSmppWindow: withDefault(kind.integer(1, MOST_WINDOW), '50', {
     name: 'HUB_OPERATOR_SMPP_WINDOW',
     unit: 'parts a bind',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'The most parts without an answer.',
   }),
   operatorSmppPartsPerSecond: optional(kind.integer(1, MOST_PARTS_PER_SECOND), 'no limit', {
     name: 'HUB_OPERATOR_SMPP_PARTS_PER_SECOND',
     unit: 'parts a second and dispatcher',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'The rate limit of the operator.',
   }),
@@ -97,7 +91,6 @@ export const smpp = {
     'opaque',
     {
       name: 'HUB_OPERATOR_SMPP_ID_FORMAT',
-      group: 'smpp',
       readBy: DISPATCHER,
       doc: 'The relation between message ids in answers and in receipts: the same text, hexadecimal in one and decimal in the other, or the same notation with or without leading zeros.',
     },
@@ -107,14 +100,12 @@ export const smpp = {
     'the codes of SMPP 3.4 alone',
     {
       name: 'HUB_OPERATOR_SMPP_ERRORS',
-      group: 'smpp',
       readBy: DISPATCHER,
       doc: 'The meaning of operator-specific codes. It overrides the defaults.',
     },
   ),
   operatorSmppCaFile: optional(kind.path('a PEM file with a certificate'), 'the default authorities', {
     name: 'HUB_OPERATOR_SMPP_CA_FILE',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'The certificate authorities for `smpps://`, instead of the default ones.',
   }),
@@ -123,14 +114,12 @@ export const smpp = {
     '',
     {
       name: 'HUB_OPERATOR_SMPP_SYSTEM_TYPE',
-      group: 'smpp',
       readBy: DISPATCHER,
       doc: '`system_type` of a bind. Most SMSCs need none.',
     },
   ),
   operatorSmppNumericSender: withDefault(numberingPlan, '1/1', {
     name: 'HUB_OPERATOR_SMPP_NUMERIC_SENDER',
-    group: 'smpp',
     readBy: DISPATCHER,
     doc: 'Type of number and numbering plan of a numeric sender. An alphanumeric sender has 5/0.',
   }),
@@ -140,55 +129,48 @@ export const smpp = {
     {
       name: 'HUB_OPERATOR_SMPP_RECEIPT_OFFSET_MINUTES',
       unit: 'minutes from UTC',
-      group: 'smpp',
       readBy: DISPATCHER,
       doc: 'The time zone of dates in receipts. SMPP does not define it.',
     },
   ),
-}
+})
 
-export const http = {
+export const http = inGroup('http', {
   operatorHttpUrl: optional(kind.url('https', 'http'), 'no operator over HTTP', {
     name: 'HUB_OPERATOR_HTTP_URL',
-    group: 'http',
     readBy: [...DISPATCHER, 'hubctl', 'npm start'],
     doc: 'The address of the operator of live keys.',
   }),
   operatorHttpSecret: optional(kind.secret({ least: 1 }), 'no operator over HTTP', {
     name: 'HUB_OPERATOR_HTTP_SECRET',
-    group: 'http',
     readBy: [...DISPATCHER, 'operator simulator'],
     doc: 'The secret shared with the operator: the bearer token of submissions, and the key of the signatures of its reports.',
   }),
   operatorCallbackPort: optional(kind.port, 'no operator over HTTP', {
     name: 'HUB_OPERATOR_CALLBACK_PORT',
-    group: 'http',
     readBy: DISPATCHER,
     doc: "The port for the operator's reports.",
   }),
   operatorCallbackHost: withDefault(kind.string('an address of this machine'), '127.0.0.1', {
     name: 'HUB_OPERATOR_CALLBACK_HOST',
-    group: 'http',
     readBy: DISPATCHER,
     doc: 'The address that the callback listener binds to. The deployment decides who can reach it.',
   }),
-}
+})
 
-export const optOutWords = {
+export const optOutWords = inGroup('words', {
   stopWords: optional(
     kind.words('words separated by commas, none of them empty'),
     'СТОП, STOP, ОТПИСКА, UNSUBSCRIBE',
     {
       name: 'HUB_STOP_WORDS',
-      group: 'words',
       readBy: DISPATCHER,
       doc: 'The words that opt a recipient out. Case and surrounding spaces do not matter.',
     },
   ),
   startWords: optional(kind.words('words separated by commas, none of them empty'), 'СТАРТ, START', {
     name: 'HUB_START_WORDS',
-    group: 'words',
     readBy: DISPATCHER,
     doc: 'The words that opt a recipient in again.',
   }),
-}
+})
