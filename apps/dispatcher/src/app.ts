@@ -53,7 +53,6 @@ import { makeOperators } from './operator/operators.ts'
 import { type CallbackPortUnavailable, listenForCallbacks } from './reports/callback-listener.ts'
 import { makeReportSink } from './reports/report-sink.ts'
 import { type DispatcherShard, makeDispatcherShard } from './shard/dispatcher-shard.ts'
-import { shardGauges } from './shard/gauges.ts'
 import { DEFAULT_LIMITS, type MemoryBudget, type ShardLimits } from './shard/limits.ts'
 import { MessageTraces } from './tracing/message-traces.ts'
 
@@ -130,8 +129,8 @@ export const makeDispatcher = (
       hashSecret: options.hashSecret,
       recipientOf: (messageId) => {
         for (const shard of shards()) {
-          const recipient = shard.messages.recipientOf(messageId)
-          if (recipient !== null) return recipient
+          const message = shard.messages.messages.get(messageId)
+          if (message !== undefined) return message.key
         }
         return null
       },
@@ -211,7 +210,7 @@ export const makeDispatcher = (
       Effect.asVoid,
     )
     const gauges = Effect.sync(() =>
-      metrics.gauges(shardGauges(shards(), memoryBudget.used, [...operators.byName.keys()])),
+      metrics.gauges(shards(), memoryBudget.used, [...operators.byName.keys()]),
     )
     const lag = running.lag.pipe(
       Effect.map((all) => metrics.lag(all.map((one) => ({ ...one, topic: one.topic.slice(prefix.length) })))),

@@ -4,9 +4,10 @@
  */
 import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
-import { type ConsumerLag, memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'
+import { memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'
 import { type Context, Metric } from 'effect'
-import type { ShardEvent } from './shard/effects.ts'
+import { SHARD_EVENTS, type ShardEvent } from './shard/effects.ts'
+import type { MessageShard } from './shard/shard.ts'
 
 const openMessages = Metric.gauge('hub_dispatcher_open_messages', {
   description: 'Open messages in memory.',
@@ -81,48 +82,13 @@ const inboundMessages = Metric.counter('hub_dispatcher_inbound_messages_total', 
   incremental: true,
 })
 
-export interface ShardGauges {
-  readonly open: number
-  readonly finished: number
-  readonly parked: number
-  readonly shards: number
-  readonly inMemory: number
-  /** Bytes, by shard. */
-  readonly memory: ReadonlyMap<number, number>
-  readonly buffered: Readonly<Record<MessageClass, number>>
-  readonly claims: ReadonlyMap<string, number>
-}
+export type Metrics = ReturnType<typeof makeMetrics>
 
-export interface Metrics {
-  readonly gauges: (now: ShardGauges) => void
-  readonly handedOver: (messageClass: MessageClass, ms: number) => void
-  readonly submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) => void
-  /** A fact is appended about a message in this state. */
-  readonly factAppended: (fact: LogFact, state: MessageState | null) => void
-  /** For all partitions at once; topics without the prefix of the deployment. */
-  readonly lag: (now: ReadonlyArray<ConsumerLag>) => void
-  readonly recovered: (ms: number) => void
-  readonly leaseStopped: (count: number) => void
-  readonly shardEvent: (event: ShardEvent, count: number) => void
-  readonly deadLettered: () => void
-  readonly unknownReports: (count: number) => void
-  /** `other`: the message contained no opt-out or opt-in word. */
-  readonly inbound: (change: OptOutDecision['change'] | 'other') => void
+/** What the gauges read of a shard. */
+interface GaugedShard {
+  readonly handle: { readonly shard: number }
+  readonly messages: MessageShard
 }
-
-const SHARD_EVENTS: ReadonlyArray<ShardEvent> = [
-  'duplicate_dropped',
-  'known_dropped',
-  'void_claim',
-  'outcome_unknown',
-  'assumed_sent',
-  'report_duplicate',
-  'report_unmatched',
-  'report_impossible',
-  'report_matched_by_recipient',
-  'record_lost',
-  'carried',
-]
 
 /** The status that a fact gives a message, if it makes the message final; otherwise `null`. */
 const statusOf = ({ type }: LogFact) => {
@@ -141,7 +107,7 @@ const statusOf = ({ type }: LogFact) => {
 }
 
 /** The metrics, bound to the context of the process. An update is a plain function call. */
-export const makeMetrics = (context: Context.Context<never>): Metrics => {
+export const makeMetrics = (context: Context.Context<never>) => {
   const labelled = memoizeLabel()
   const bound = memoizeLabels()
   // A counter that starts with its first event would show no increase for it.
@@ -149,40 +115,45 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
   for (const counter of [recoveries, leaseStops, deadLetters, unknownReportsTotal])
     counter.updateUnsafe(0, context)
   /** The shards of the last memory gauges. */
-  let gaugedShards: ReadonlySet<number> = new Set()
+  let gaugedShards: ReadonlyArray<number> = []
   return {
-    gauges: (now) => {
-      openMessages.updateUnsafe(now.open, context)
-      finishedMessages.updateUnsafe(now.finished, context)
-      parked.updateUnsafe(now.parked, context)
-      openShards.updateUnsafe(now.shards, context)
-      messagesInMemory.updateUnsafe(now.inMemory, context)
-      for (const shard of gaugedShards) {
-        if (!now.memory.has(shard)) labelled(shardMemory, 'shard', String(shard)).updateUnsafe(0, context)
+    gauges: (shards: ReadonlyArray<GaugedShard>, inMemory: number, operators: ReadonlyArray<string>) => {
+      /** Sets a gauge to the sum over all shards. */
+      const set = (gauge: Metric.Metric<number, unknown>, of: (messages: MessageShard) => number) =>
+        gauge.updateUnsafe(
+          shards.reduce((sum, { messages }) => sum + of(messages), 0),
+          context,
+        )
+      set(openMessages, ({ openCount }) => openCount)
+      set(finishedMessages, ({ finishedCount }) => finishedCount)
+      set(parked, ({ reports }) => reports.parked.size)
+      openShards.updateUnsafe(shards.length, context)
+      messagesInMemory.updateUnsafe(inMemory, context)
+      const memory = new Map(shards.map(({ handle, messages }) => [handle.shard, messages.memoryBytes]))
+      for (const shard of new Set([...gaugedShards, ...memory.keys()])) {
+        labelled(shardMemory, 'shard', String(shard)).updateUnsafe(memory.get(shard) ?? 0, context)
       }
-      for (const [shard, bytes] of now.memory) {
-        labelled(shardMemory, 'shard', String(shard)).updateUnsafe(bytes, context)
+      gaugedShards = [...memory.keys()]
+      for (const [lane, name] of ['otp', 'service'].entries()) {
+        set(labelled(buffered, 'class', name), ({ queues }) => queues.count(lane))
       }
-      gaugedShards = new Set(now.memory.keys())
-      for (const [name, count] of Object.entries(now.buffered)) {
-        labelled(buffered, 'class', name).updateUnsafe(count, context)
-      }
-      for (const [operator, count] of now.claims) {
-        labelled(claims, 'operator', operator).updateUnsafe(count, context)
+      for (const name of operators) {
+        set(labelled(claims, 'operator', name), (messages) => messages.handovers.countAt(name))
       }
     },
-    handedOver: (messageClass, ms) =>
+    handedOver: (messageClass: MessageClass, ms: number) =>
       labelled(latency, 'class', messageClass).updateUnsafe(ms / 1000, context),
-    submitAnswered: (operator, messageClass, outcome) =>
+    submitAnswered: (operator: string, messageClass: MessageClass, outcome: SubmitOutcome) =>
       bound(handovers, {
         operator,
         class: messageClass,
         outcome: outcome.type,
         reason: outcome.type === 'rejected' ? outcome.reason : '',
       }).updateUnsafe(1, context),
-    factAppended: (fact, state) => {
+    /** A fact is appended about a message in this state. */
+    factAppended: (fact: LogFact, state: MessageState) => {
       const status = statusOf(fact)
-      if (status === null || state === null) return
+      if (status === null) return
       const reason = 'reason' in fact ? fact.reason : ''
       bound(ends, { class: state.class, status, reason }).updateUnsafe(1, context)
       // An expiry is the hub's own decision and no report.
@@ -192,15 +163,19 @@ export const makeMetrics = (context: Context.Context<never>): Metrics => {
         context,
       )
     },
+    /** For all partitions at once; topics without the prefix of the deployment. */
     lag: makeLagGauge(context),
-    recovered: (ms) => {
+    recovered: (ms: number) => {
       recoveries.updateUnsafe(1, context)
       recoverySeconds.updateUnsafe(ms / 1000, context)
     },
-    leaseStopped: (count) => leaseStops.updateUnsafe(count, context),
-    shardEvent: (event, count) => labelled(shardEvents, 'what', event).updateUnsafe(count, context),
+    leaseStopped: (count: number) => leaseStops.updateUnsafe(count, context),
+    shardEvent: (event: ShardEvent, count: number) =>
+      labelled(shardEvents, 'what', event).updateUnsafe(count, context),
     deadLettered: () => deadLetters.updateUnsafe(1, context),
-    unknownReports: (count) => unknownReportsTotal.updateUnsafe(count, context),
-    inbound: (change) => labelled(inboundMessages, 'change', change).updateUnsafe(1, context),
+    unknownReports: (count: number) => unknownReportsTotal.updateUnsafe(count, context),
+    /** `other`: the message contained no opt-out or opt-in word. */
+    inbound: (change: OptOutDecision['change'] | 'other') =>
+      labelled(inboundMessages, 'change', change).updateUnsafe(1, context),
   }
 }

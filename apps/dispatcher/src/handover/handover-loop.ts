@@ -159,7 +159,7 @@ export const makeHandoverLoop = (
     const take = ({ operator, pace }: OperatorState, shards: ReadonlyArray<DispatcherShard>) => {
       const at = now()
       let inProgress = 0
-      for (const shard of shards) inProgress += shard.messages.handoversAt(operator.name)
+      for (const shard of shards) inProgress += shard.messages.handovers.countAt(operator.name)
       for (let lane = 0; lane < LANES; lane++) {
         let free = pace.room(lane, inProgress, at)
         let emptyShards = 0
@@ -192,6 +192,6 @@ export const makeHandoverLoop = (
       submit: (shard, message, submission) => {
         states.get(message.route)?.claimed.push({ shard, message, submission })
       },
-      inFlight: () => options.shards().reduce((sum, shard) => sum + shard.messages.handovers, 0),
+      inFlight: () => options.shards().reduce((sum, shard) => sum + shard.messages.handovers.count, 0),
     }
   })

@@ -25,7 +25,7 @@ const handOver = (submit: Operator['submit'], submitsIndividually: boolean) =>
     let loop: HandoverLoop | null = null
     const shard = {
       handle: { isCurrent: () => true, hasLease: () => true },
-      messages: { handoversAt: () => 0, handovers: 0 },
+      messages: { handovers: { countAt: () => 0, count: 0 } },
       take: () => {
         const message = waiting.shift()
         if (message === undefined) return null

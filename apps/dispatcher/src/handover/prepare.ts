@@ -36,7 +36,6 @@ export const makePrepare: Effect.Effect<
             sender: accepted.sender,
             parts: accepted.parts,
             encoding: encodingOf(text),
-            validitySeconds: 1,
             urgent: accepted.class === 'otp',
           },
           acceptedAt: accepted.at,

@@ -23,7 +23,7 @@ import { Result } from 'effect'
 import { InboundQueue } from '../inbound/inbound-queue.ts'
 import type { Metrics } from '../metrics.ts'
 import type { MessageTraces } from '../tracing/message-traces.ts'
-import type { Append, ReAppend, ShardEffect, ShardEffects } from './effects.ts'
+import type { Append, ReAppend, ShardEffects } from './effects.ts'
 import type { MemoryBudget, ShardLimits } from './limits.ts'
 import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
 import type { ParkedReport } from './parked-reports.ts'
@@ -47,9 +47,7 @@ interface ShardEnvironment {
   readonly now: () => number
   readonly operators: Readonly<Record<Mode, string>>
   readonly dedupes: (operator: string) => boolean
-  /**
-   * Runs a change that does not come from the runtime, and starts the work that it makes possible.
-   */
+  /** Runs a change that does not come from the runtime, and starts the work that it allows. */
   readonly apply: (change: () => void) => void
   /** Decrypts the payload of a message. It may call `onPrepared` synchronously. */
   readonly prepare: (message: Message, onPrepared: (result: Preparation) => void) => void
@@ -62,29 +60,12 @@ interface ShardEnvironment {
   readonly onDeadLetter: (record: IncomingRecord, reason: string) => void
 }
 
-/** What the process around a shard may read of it. */
-type ShardQueries = Pick<
-  MessageShard,
-  | 'buffered'
-  | 'finishedCount'
-  | 'handovers'
-  | 'handoversAt'
-  | 'memoryBytes'
-  | 'messagesToLookUp'
-  | 'openCount'
-  | 'parkedCount'
-  | 'payloadBytes'
-  | 'recipientOf'
->
-
 export interface DispatcherShard extends Shard {
   readonly handle: ShardHandle
-  readonly messages: ShardQueries
+  readonly messages: MessageShard
   /** Inbound messages that are not applied to the opt-outs yet. */
   readonly inbound: InboundQueue
-  /**
-   * Dead-letters an inbound message that cannot be decrypted. Its offset stays pinned until then.
-   */
+  /** Dead-letters an inbound message that cannot be decrypted. Its offset is pinned until then. */
   readonly deadLetterInbound: (record: IncomingRecord) => void
   /** Takes the next message of a lane for an operator. Returns its number of parts, or `null`. */
   readonly take: (lane: number, operator: string) => number | null
@@ -93,7 +74,7 @@ export interface DispatcherShard extends Shard {
   /** The operator's answer. `reportDeadline` matters for `accepted` only. */
   readonly submitAnswered: (message: Message, outcome: SubmitOutcome, reportDeadline: number) => void
   readonly reportsToLookUp: (limit: number) => ReadonlyArray<ParkedReport>
-  /** The read model's answers; see `MessageShard`. */
+  /** The answers of the read model; see `MessageShard`. */
   readonly lookedUp: (message: Message, handedOver: boolean) => void
   readonly reportLookedUp: (parked: ParkedReport, known: KnownMessage | null) => void
 }
@@ -114,6 +95,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
         scenario: operator === SANDBOX ? 'silent' : null,
       }),
   })
+  const { queues, recovery, reports } = messages
   let taken: Array<Message> = []
 
   // ---- effects
@@ -144,22 +126,14 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     handle.append(record, (offset) => execute(messages.onAppended(effect, offset, now())))
   }
 
-  const executeOne = (effect: ShardEffect): void => {
-    switch (effect.type) {
-      case 'append':
-        return append(effect)
-      case 'reAppend':
-        return reAppend(effect)
-      case 'submit':
-        return environment.submit(shard, effect.message, effect.submission)
-      case 'resume':
-        return environment.resume(effect.operator, effect.open)
-      case 'count':
-        return metrics.shardEvent(effect.event, effect.count)
-    }
-  }
   const execute = (effects: ShardEffects): void => {
-    for (const effect of effects) executeOne(effect)
+    for (const effect of effects) {
+      if (effect.type === 'append') append(effect)
+      else if (effect.type === 'reAppend') reAppend(effect)
+      else if (effect.type === 'submit') environment.submit(shard, effect.message, effect.submission)
+      else if (effect.type === 'resume') environment.resume(effect.operator, effect.open)
+      else metrics.shardEvent(effect.event, effect.count)
+    }
   }
 
   // ---- handovers
@@ -187,8 +161,8 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     handle.append(deadLetterRecord(record, reason), onWritten)
   }
   const deadLetterReport = (record: IncomingRecord, reason: string) => {
-    messages.pinReport(record.offset)
-    deadLetter(record, reason, () => messages.unpinReport(record.offset))
+    recovery.reports.pin(record.offset)
+    deadLetter(record, reason, () => recovery.reports.unpin(record.offset))
   }
   /** A log record needs no pin: its writer has the content, and nothing here waits for it. */
   const deadLetterFact = (record: IncomingRecord, reason: string) => deadLetter(record, reason, () => {})
@@ -238,10 +212,10 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
         return
       }
       // The shard may read the lane again, for operators whose queue was full.
-      if (!messages.isNew(lane, record.offset)) return
-      messages.pinLane(lane, record.offset)
+      if (!queues.cursor(lane).isNew(record.offset)) return
+      queues.pinUnreadable(lane, record.offset)
       deadLetter(record, Result.isFailure(fact) ? fact.failure.reason : 'unexpected_type', () =>
-        messages.unpinLane(lane, record.offset),
+        queues.unpin(lane, record.offset),
       )
     },
     onReport: (record) => {
@@ -259,16 +233,16 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     onCommitted: (lanes, logPosition, at) => execute(messages.committed(lanes, logPosition, at)),
     isFull: (lane) => messages.isFull(lane, now()),
     hasRoom: (lane) => messages.hasRoom(lane, now()),
-    seekTarget: (lane, position) => messages.seekTarget(lane, position, now()),
-    reportsFull: () => inbound.isFull || messages.reportsFull,
-    reportsHaveRoom: () => inbound.hasRoom && messages.reportsHaveRoom,
+    seekTarget: (lane, position) => queues.cursor(lane).seekTarget(position, now()),
+    reportsFull: () => inbound.isFull || reports.parked.isFull,
+    reportsHaveRoom: () => inbound.hasRoom && reports.parked.hasRoom,
     lowestPinned: () => {
       const lowest = messages.lowestPinned()
       if (inbound.lowest === null) return lowest
       return { ...lowest, reports: Math.min(lowest.reports ?? inbound.lowest, inbound.lowest) }
     },
     take: (lane, operator) => {
-      const message = messages.take(lane, operator)
+      const message = messages.handovers.take(lane, operator)
       if (message === null) return null
       taken.push(message)
       return message.accepted?.parts ?? 1
@@ -280,7 +254,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     },
     submitAnswered: (message, outcome, deadline) =>
       execute(messages.submitAnswered(message, outcome, deadline, now())),
-    reportsToLookUp: (limit) => messages.reportsToLookUp(limit, now()),
+    reportsToLookUp: (limit) => reports.parked.due(now(), limit),
     lookedUp: (message, handedOver) => execute(messages.lookedUp(message, handedOver, now())),
     reportLookedUp: (parked, known) => execute(messages.reportLookedUp(parked, known, now())),
   }

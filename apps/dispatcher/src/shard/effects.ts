@@ -8,18 +8,21 @@ import type { MemoryBudget, ShardLimits } from './limits.ts'
 import type { KnownMessage, Message, PreparedSubmission } from './message.ts'
 
 /** An event that the metric `hub_dispatcher_happenings_total` counts, by name. */
-export type ShardEvent =
-  | 'duplicate_dropped'
-  | 'known_dropped'
-  | 'void_claim'
-  | 'outcome_unknown'
-  | 'assumed_sent'
-  | 'report_duplicate'
-  | 'report_unmatched'
-  | 'report_impossible'
-  | 'report_matched_by_recipient'
-  | 'record_lost'
-  | 'carried'
+export type ShardEvent = (typeof SHARD_EVENTS)[number]
+
+export const SHARD_EVENTS = [
+  'duplicate_dropped',
+  'known_dropped',
+  'void_claim',
+  'outcome_unknown',
+  'assumed_sent',
+  'report_duplicate',
+  'report_unmatched',
+  'report_impossible',
+  'report_matched_by_recipient',
+  'record_lost',
+  'carried',
+] as const
 
 /** What the shard does after Kafka has acknowledged the last pending fact of a message. */
 export type AfterAppend =

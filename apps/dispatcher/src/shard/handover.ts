@@ -1,7 +1,7 @@
 /**
- * The handover of a message, as far as the shard decides it: take, claim, submit, answer. The claim
- * must be acknowledged before the shard emits `submit`. A handover ends with the operator's answer,
- * or without one if the payload cannot be decrypted or the message has expired.
+ * The handovers of a shard: take, claim, submit, answer. Kafka must acknowledge the claim before the
+ * shard emits `submit`. A handover ends with the operator's answer, or without one if the payload
+ * cannot be decrypted or the message has expired.
  */
 import { decide } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
@@ -28,6 +28,7 @@ export class Handovers {
     this.#reports = reports
   }
 
+  /** The number of handovers whose result is not in the log yet. */
   get count(): number {
     let sum = 0
     for (const count of this.#counts.values()) sum += count
@@ -38,6 +39,7 @@ export class Handovers {
     return this.#counts.get(operator) ?? 0
   }
 
+  /** Takes the next message of a lane for an operator, or returns `null`. */
   take(lane: number, operator: string): Message | null {
     const message = this.#queues.take(lane, operator)
     if (message === null) return null
@@ -66,10 +68,7 @@ export class Handovers {
       case 'LifetimeExpired':
       case 'OutcomeUnknown':
         return this.discard(message, now)
-      case 'AlreadyHandedOver':
-      case 'AcceptanceUnknown':
-      case 'MessageUnknown':
-      case 'NotHandedOver':
+      default:
         return this.end(message, 0, now)
     }
   }
@@ -104,8 +103,7 @@ export class Handovers {
       case 'accepted': {
         const { operatorIds } = outcome
         const operator = message.route
-        // Reports may overtake the append of this fact. From now on they find the message, and
-        // wait.
+        // Reports may overtake the append of this fact. They find the message, and wait.
         this.#reports.index(message, operator, operatorIds)
         this.#core.decideAndRecord(
           message,
@@ -148,9 +146,7 @@ export class Handovers {
     }
   }
 
-  /**
-   * Ends the handover. A message that is still to be handed over is available from `notBefore` on.
-   */
+  /** Ends the handover. A message that is still to be handed over is available from `notBefore`. */
   end(message: Message, notBefore: number, now: number): void {
     if (!message.inHandover) return
     message.inHandover = false
@@ -160,6 +156,7 @@ export class Handovers {
     } else {
       message.blockedUntil = notBefore
       this.#queues.requeue(message, notBefore > now)
+      if (notBefore <= now) this.#queues.unblock(message)
     }
     this.#core.settle(message, now)
   }

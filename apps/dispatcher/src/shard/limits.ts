@@ -77,12 +77,12 @@ export const RE_APPENDED_IN_ONE = 100
 /**
  * `service` leaves a tenth of all limits to `otp`, so that a campaign cannot stop one-time codes.
  */
-const SERVICE_SHARE = 0.9
+export const SERVICE_SHARE = 0.9
 
 /**
  * A full shard resumes a lane only below this share, so that it does not pause for every record.
  */
-const ROOM_SHARE = 0.9
+export const ROOM_SHARE = 0.9
 
 /**
  * The maximum payload bytes of one lane and operator. 2,000 short messages take half of it. The
@@ -96,22 +96,3 @@ export const REMEMBERED_BYTES = 260
 
 /** The memory that a queued message takes in addition to its encrypted payload. */
 export const ENVELOPE_BYTES = 512
-
-interface MemoryUse {
-  readonly open: number
-  readonly finished: number
-  readonly budget: MemoryBudget | undefined
-}
-
-const reaches = ({ budget, finished, open }: MemoryUse, limits: ShardLimits, share: number): boolean =>
-  open >= limits.open * share ||
-  finished >= limits.finished * share ||
-  (budget !== undefined && budget.used >= budget.limit * share)
-
-/** Whether a lane must not be read because the shard or the process has too many messages. */
-export const isCrowded = (lane: number, use: MemoryUse, limits: ShardLimits): boolean =>
-  reaches(use, limits, lane === 0 ? 1 : SERVICE_SHARE)
-
-/** Whether a paused lane must stay paused for that reason. */
-export const staysCrowded = (lane: number, use: MemoryUse, limits: ShardLimits): boolean =>
-  reaches(use, limits, lane === 0 ? ROOM_SHARE : ROOM_SHARE * SERVICE_SHARE)

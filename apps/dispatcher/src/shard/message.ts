@@ -40,8 +40,8 @@ export interface KnownMessage {
  * decryption and the operator's answer: nothing else in memory contains phone numbers or texts.
  */
 export interface PreparedSubmission {
-  /** `validitySeconds` is set when the request leaves. */
-  readonly request: Submission
+  /** The rest of the time to live is known only when the request leaves. */
+  readonly request: Omit<Submission, 'validitySeconds'>
   readonly acceptedAt: number
   readonly expiresAt: number
   readonly mode: Mode

@@ -13,14 +13,14 @@ interface Lane {
   readonly bytes: Map<string, number>
 }
 
-export class OperatorQueues {
+export class OperatorQueues extends KeyedQueues<Message> {
   readonly #operators: ReadonlyArray<string>
   /** The maximum messages of one lane and operator. */
   readonly #limit: number
-  readonly #queues = new KeyedQueues<Message>(LANES)
   readonly #lanes: ReadonlyArray<Lane>
 
   constructor(operators: ReadonlyArray<string>, limit: number) {
+    super(LANES)
     this.#operators = operators
     this.#limit = limit
     this.#lanes = Array.from({ length: LANES }, (_, lane) => ({
@@ -31,11 +31,6 @@ export class OperatorQueues {
         hasRoom: (operator) => this.#hasQueueRoom(lane, operator),
       }),
     }))
-  }
-
-  /** The number of messages of a lane, including those in a handover. */
-  count(lane: number): number {
-    return this.#queues.count(lane)
   }
 
   /** The approximate memory of all payloads. */
@@ -49,7 +44,7 @@ export class OperatorQueues {
   isFull(lane: number, now: number): boolean {
     return (
       this.#operators.every((operator) => this.#isQueueFull(lane, operator)) ||
-      this.#lanes[lane]!.cursor.isWaiting(now)
+      this.cursor(lane).isWaiting(now)
     )
   }
 
@@ -57,46 +52,31 @@ export class OperatorQueues {
   hasRoom(lane: number, now: number): boolean {
     return (
       this.#operators.some((operator) => this.#hasQueueRoom(lane, operator)) &&
-      !this.#lanes[lane]!.cursor.isWaiting(now)
+      !this.cursor(lane).isWaiting(now)
     )
   }
 
   #isQueueFull(lane: number, operator: string): boolean {
-    return (
-      this.#queues.count(lane, operator) >= this.#limit ||
-      (this.#lanes[lane]!.bytes.get(operator) ?? 0) >= BUFFER_BYTES
-    )
+    return this.count(lane, operator) >= this.#limit || this.#bytesOf(lane, operator) >= BUFFER_BYTES
   }
 
   #hasQueueRoom(lane: number, operator: string): boolean {
-    return (
-      this.#queues.count(lane, operator) <= this.#limit / 2 &&
-      (this.#lanes[lane]!.bytes.get(operator) ?? 0) <= BUFFER_BYTES / 2
-    )
+    return this.count(lane, operator) <= this.#limit / 2 && this.#bytesOf(lane, operator) <= BUFFER_BYTES / 2
+  }
+
+  #bytesOf(lane: number, operator: string): number {
+    return this.#lanes[lane]!.bytes.get(operator) ?? 0
   }
 
   // ---- reading the lanes
 
-  seekTarget(lane: number, position: number, now: number): number | null {
-    return this.#lanes[lane]!.cursor.seekTarget(position, now)
-  }
-
-  /**
-   * Whether the operator's queue has room for the record at this offset; otherwise it is read
-   * again.
-   */
-  accepts(lane: number, offset: number, operator: string): boolean {
-    return this.#lanes[lane]!.cursor.accepts(offset, operator)
-  }
-
-  /** Whether the record is read for the first time since the shard was opened. */
-  isNew(lane: number, offset: number): boolean {
-    return this.#lanes[lane]!.cursor.isNew(offset)
+  cursor(lane: number): LaneCursor {
+    return this.#lanes[lane]!.cursor
   }
 
   /** Pins the offset of an unreadable record until the record is in the dead-letter topic. */
   pinUnreadable(lane: number, offset: number): void {
-    this.#lanes[lane]!.cursor.pass(offset)
+    this.cursor(lane).pass(offset)
     this.#lanes[lane]!.pinned.pin(offset)
   }
 
@@ -116,56 +96,33 @@ export class OperatorQueues {
   /** Whether all records before these ends have been read, given the committed offsets. */
   areRead(committed: ReadonlyArray<number>, ends: ReadonlyArray<number>): boolean {
     return committed.every(
-      (offset, lane) => Math.max(offset, this.#lanes[lane]!.cursor.frontier) >= (ends[lane] ?? 0),
+      (offset, lane) => Math.max(offset, this.cursor(lane).frontier) >= (ends[lane] ?? 0),
     )
   }
 
   // ---- the queues
 
   /** Adds a message with its payload, and pins its lane offset. */
-  add(message: Message, blocked: boolean): void {
+  override push(message: Message, blocked: boolean): void {
     this.#lanes[message.lane]!.pinned.pin(message.laneOffset)
     this.#weigh(message, 1)
-    this.#queues.push(message, blocked)
+    super.push(message, blocked)
   }
 
   /**
    * Removes a message and its payload. A message in a handover stays, whatever is read from the log
    * meanwhile: the next message of its recipient must wait for the operator's answer.
    */
-  remove(message: Message): void {
+  override remove(message: Message): void {
     if (message.accepted === null || message.inHandover) return
     this.#weigh(message, -1)
     message.accepted = null
-    this.#queues.remove(message)
-    this.#lanes[message.lane]!.pinned.unpin(message.laneOffset)
+    super.remove(message)
+    this.unpin(message.lane, message.laneOffset)
   }
 
   #weigh({ accepted, lane, route }: Message, sign: 1 | -1): void {
-    const { bytes } = this.#lanes[lane]!
     const size = ENVELOPE_BYTES + (accepted?.sealed.length ?? 0)
-    bytes.set(route, (bytes.get(route) ?? 0) + sign * size)
-  }
-
-  take(lane: number, operator: string): Message | null {
-    return this.#queues.take(lane, operator)
-  }
-
-  requeue(message: Message, blocked: boolean): void {
-    this.#queues.requeue(message, blocked)
-    if (!blocked) this.#queues.unblock(message)
-  }
-
-  block(message: Message): void {
-    this.#queues.block(message)
-  }
-
-  unblock(message: Message): void {
-    this.#queues.unblock(message)
-  }
-
-  /** Whether a message of this recipient is in a handover. */
-  isInHandover(recipient: string): boolean {
-    return this.#queues.isTaken(recipient)
+    this.#lanes[lane]!.bytes.set(route, this.#bytesOf(lane, route) + sign * size)
   }
 }

@@ -54,20 +54,12 @@ const restores = ({ recoveryFactAt, state }: Message, fact: LogFact): boolean =>
 }
 
 export class RecoveryOffsets {
-  readonly #log = new PinnedOffsets<Message | RememberedMessage>()
-  readonly #reports = new PinnedOffsets()
+  readonly log = new PinnedOffsets<Message | RememberedMessage>()
+  readonly reports = new PinnedOffsets()
   /** Messages with pinned reports about some of their parts. */
   readonly #partlyReported = new Set<Message>()
   /** By message id, in the order in which the shard dropped the rest of them. */
-  readonly #remembered = new Map<string, RememberedMessage>()
-
-  lowestLog(): number | null {
-    return this.#log.lowest()
-  }
-
-  lowestReport(): number | null {
-    return this.#reports.lowest()
-  }
+  readonly remembered = new Map<string, RememberedMessage>()
 
   // ---- the log
 
@@ -88,64 +80,45 @@ export class RecoveryOffsets {
     this.unpin(message)
     message.recoveryOffset = offset
     message.recoveryFactAt = fact.at
-    this.#log.pin(offset, message)
+    this.log.pin(offset, message)
   }
 
   unpin(message: Message): void {
     if (message.recoveryOffset < 0) return
-    this.#log.unpin(message.recoveryOffset, message)
+    this.log.unpin(message.recoveryOffset, message)
     message.recoveryOffset = -1
   }
 
   // ---- final messages of which only the id is left
 
-  get rememberedCount(): number {
-    return this.#remembered.size
-  }
-
-  isRemembered(messageId: string): boolean {
-    return this.#remembered.has(messageId)
-  }
-
   /** Remembers the id of a final message, and pins its final fact. */
   remember(messageId: string, offset: number, finishedAt: number): void {
-    const earlier = this.#remembered.get(messageId)
-    if (earlier !== undefined) this.#log.unpin(earlier.offset, earlier)
-    this.#remembered.delete(messageId)
+    const earlier = this.remembered.get(messageId)
+    if (earlier !== undefined) this.log.unpin(earlier.offset, earlier)
+    this.remembered.delete(messageId)
     const remembered = { offset, finishedAt }
-    if (offset >= 0) this.#log.pin(offset, remembered)
-    this.#remembered.set(messageId, remembered)
+    if (offset >= 0) this.log.pin(offset, remembered)
+    this.remembered.set(messageId, remembered)
   }
 
   forgetRemembered(now: number): void {
-    for (const [id, remembered] of this.#remembered) {
+    for (const [id, remembered] of this.remembered) {
       if (now - remembered.finishedAt < REMEMBERED_MS) break
-      this.#remembered.delete(id)
-      this.#log.unpin(remembered.offset, remembered)
+      this.remembered.delete(id)
+      this.log.unpin(remembered.offset, remembered)
     }
   }
 
   // ---- reports
 
-  pinReport(offset: number): void {
-    this.#reports.pin(offset)
-  }
-
-  unpinReport(offset: number): void {
-    this.#reports.unpin(offset)
-  }
-
-  /**
-   * Keeps the report of one part pinned until the other reports arrive or the message is
-   * re-appended.
-   */
+  /** Keeps the report of a part pinned until the other reports arrive or the message is re-appended. */
   keepPartReport(message: Message, offset: number): void {
     message.partReports = [...message.partReports, offset]
     this.#partlyReported.add(message)
   }
 
   unpinPartReports(message: Message): void {
-    for (const offset of message.partReports) this.#reports.unpin(offset)
+    for (const offset of message.partReports) this.reports.unpin(offset)
     message.partReports = NONE
     this.#partlyReported.delete(message)
   }
@@ -164,11 +137,11 @@ export class RecoveryOffsets {
     for (const message of this.#partlyReported) {
       if (due.size < RE_APPENDED_AT_ONCE && canReAppend(message, now)) due.add(message)
     }
-    const lowest = this.#log.lowest()
+    const lowest = this.log.lowest()
     const behind = lowest === null ? 0 : logPosition - lowest
-    if (behind <= reAppendBehind + RE_APPEND_RATIO * this.#log.size) return due
+    if (behind <= reAppendBehind + RE_APPEND_RATIO * this.log.size) return due
     let scanned = 0
-    for (const owner of this.#log.owners()) {
+    for (const owner of this.log.owners()) {
       if (due.size === RE_APPENDED_AT_ONCE || scanned++ === RE_APPEND_SCAN) break
       if ('state' in owner && canReAppend(owner, now)) due.add(owner)
     }

@@ -26,7 +26,7 @@ export class ReportMatching {
   readonly #byOperatorId = new Map<string, Message>()
   /** Messages that were sent, or may have been sent, without a known operator id, by recipient. */
   readonly #withoutIds = new Map<string, Set<Message>>()
-  readonly #parked = new ParkedReports()
+  readonly parked = new ParkedReports()
 
   constructor(core: ShardCore, queues: OperatorQueues, recovery: RecoveryOffsets) {
     this.#core = core
@@ -34,36 +34,15 @@ export class ReportMatching {
     this.#recovery = recovery
   }
 
-  get parkedCount(): number {
-    return this.#parked.size
-  }
-
-  /** Whether no further report may be read. */
-  get isFull(): boolean {
-    return this.#parked.isFull
-  }
-
-  get hasRoom(): boolean {
-    return this.#parked.hasRoom
-  }
-
-  /** Parked reports that are due for a lookup. */
-  dueForLookup(now: number, limit: number): ReadonlyArray<ParkedReport> {
-    return this.#parked.due(now, limit)
-  }
-
   // ---- the index
 
-  /**
-   * Learns the operator's ids of a message. Reports that are parked under these ids then wait for
-   * it.
-   */
+  /** Learns the operator's ids of a message. Reports parked under these ids then wait for it. */
   index(message: Message, operator: string, operatorIds: ReadonlyArray<string>): void {
     if (operatorIds.length > 1) message.awaitedParts ??= new Set(operatorIds)
     for (const id of operatorIds) {
       const key = operatorKey(operator, id, message.key)
       this.#byOperatorId.set(key, message)
-      const parked = this.#parked.take(key)
+      const parked = this.parked.take(key)
       if (parked.length > 0) message.waitingReports = [...message.waitingReports, ...parked]
     }
   }
@@ -162,11 +141,11 @@ export class ReportMatching {
 
   #drop(report: Report, reason: ShardEvent): void {
     this.#core.count(reason)
-    this.#recovery.unpinReport(report.offset)
+    this.#recovery.reports.unpin(report.offset)
   }
 
   #park(report: Report, now: number): void {
-    const evicted = this.#parked.add(report, now, this.#core.logPosition)
+    const evicted = this.parked.add(report, now, this.#core.logPosition)
     if (evicted !== null) this.#drop(evicted, 'report_unmatched')
   }
 
@@ -174,20 +153,20 @@ export class ReportMatching {
 
   /** The answer for a parked report: its message, or `null` if the read model knows none. */
   lookedUp(report: Report, known: KnownMessage | null, now: number): void {
-    const parked = this.#parked.get(report.offset)
+    const parked = this.parked.get(report.offset)
     if (parked === undefined) return
     parked.unknown = known === null
     if (known !== null) {
       if (isCorrectable(known, report)) return this.#correct(parked, known, now)
       if (known.status !== 'accepted' && known.status !== 'sent') {
-        this.#parked.remove(parked)
+        this.parked.remove(parked)
         this.#drop(report, 'report_duplicate')
         return
       }
     } else if (this.#matchByRecipient(parked, now)) return
     // While a handover is in progress, its answer may still bring the id of the report.
-    if (now - parked.since >= PARK_MS && !this.#queues.isInHandover(report.recipient)) {
-      this.#parked.remove(parked)
+    if (now - parked.since >= PARK_MS && !this.#queues.isTaken(report.recipient)) {
+      this.parked.remove(parked)
       this.#drop(report, 'report_unmatched')
     }
   }
@@ -195,7 +174,7 @@ export class ReportMatching {
   /** The report changes a message that the shard has forgotten, or of which it knows no ids. */
   #correct(parked: ParkedReport, known: KnownMessage, now: number): void {
     const { operator, operatorIds } = known
-    this.#parked.remove(parked)
+    this.parked.remove(parked)
     const present = this.#core.messages.get(known.id)
     const message = present ?? this.#core.restore(known, now)
     // The log may have told the shard only the final fact of the message.
@@ -209,7 +188,7 @@ export class ReportMatching {
 
   #matchByRecipient(parked: ParkedReport, now: number): boolean {
     const { operator, recipient } = parked.report
-    if (now - parked.since < MATCH_BY_RECIPIENT_MS || this.#queues.isInHandover(recipient)) return false
+    if (now - parked.since < MATCH_BY_RECIPIENT_MS || this.#queues.isTaken(recipient)) return false
     const candidates = [...(this.#withoutIds.get(recipient) ?? [])].filter(
       ({ state }) => state.operator === operator,
     )
@@ -218,7 +197,7 @@ export class ReportMatching {
     if (only === undefined || candidates.length > 1 || only.inHandover || only.pendingAppends > 0) {
       return false
     }
-    this.#parked.remove(parked)
+    this.parked.remove(parked)
     this.#core.count('report_matched_by_recipient')
     this.#apply(only, parked.report, now)
     return true

@@ -48,7 +48,7 @@ const shardOf = (
   }
   /** The inputs of the shard at the current time, with their effects executed. */
   const shard = {
-    take: (lane: number) => machine.take(lane, 'op'),
+    take: (lane: number) => machine.handovers.take(lane, 'op'),
     claim: (message: Message) => run(machine.claim(message, SUBMISSION, time.now)),
     discard: (message: Message) => run(machine.discard(message, time.now)),
     answered: (message: Message, outcome: SubmitOutcome, deadline: number) =>
@@ -59,7 +59,7 @@ const shardOf = (
     isOwn: (at: number) => machine.isOwn(at),
     onFact: (at: number, recipient: string, fact: LogFact) =>
       run(machine.onFact(at, recipient, fact, new Fence(), time.now)),
-    reportsToLookUp: (limit: number) => machine.reportsToLookUp(limit, time.now),
+    reportsToLookUp: (limit: number) => machine.reports.parked.due(time.now, limit),
     reportLookedUp: (parked: { readonly report: Report }, message: KnownMessage | null) =>
       run(machine.reportLookedUp(parked as ParkedReport, message, time.now)),
     lowestPinned: () => machine.lowestPinned(),
@@ -253,7 +253,7 @@ describe('a delivery report', () => {
     }
     assert.include(counted, 'report_unmatched')
     assert.isNull(shard.lowestPinned().reports)
-    assert.strictEqual(shard.queries.parkedCount, 0)
+    assert.strictEqual(shard.queries.reports.parked.size, 0)
   })
 
   it('about a handover with a lost answer is matched by recipient, unless two messages match', () => {
@@ -278,7 +278,7 @@ describe('a delivery report', () => {
     accepted(handOver('msg_a', 'r'), 'o1')
     accepted(handOver('msg_b', 'another'), 'o1')
     report('o1', { recipient: 'third' })
-    assert.strictEqual(shard.queries.parkedCount, 1)
+    assert.strictEqual(shard.queries.reports.parked.size, 1)
     report('o1', { recipient: 'r' })
     assert.deepInclude(written.at(-1), { type: 'MessageDelivered', messageId: 'msg_a' })
     report('o1', { recipient: 'another' })
@@ -289,7 +289,7 @@ describe('a delivery report', () => {
     const { accepted, handOver, report, shard, story } = shardOf()
     accepted(handOver('msg_a', 'r'), 'o1')
     report('o9', { reference: 'msg_a', recipient: 'another' })
-    assert.strictEqual(shard.queries.parkedCount, 1)
+    assert.strictEqual(shard.queries.reports.parked.size, 1)
     report('o9', {
       reference: 'msg_a',
       recipient: 'r',
@@ -319,25 +319,25 @@ describe('a delivery report', () => {
   it('without a message neither fills the memory nor is dropped before its lookup', () => {
     const { counted, report, shard, time } = shardOf()
     for (let i = 0; i < 10_000; i++) {
-      assert.isFalse(shard.queries.reportsFull)
+      assert.isFalse(shard.queries.reports.parked.isFull)
       report(`o${i}`)
     }
-    assert.isTrue(shard.queries.reportsFull)
+    assert.isTrue(shard.queries.reports.parked.isFull)
     // A report that is already fetched is kept in any case.
     report('fetched')
-    assert.strictEqual(shard.queries.parkedCount, 10_001)
+    assert.strictEqual(shard.queries.reports.parked.size, 10_001)
     assert.strictEqual(shard.lowestPinned().reports, 0)
     time.now += 1000
     for (const parked of shard.reportsToLookUp(2)) shard.reportLookedUp(parked, null)
-    assert.isFalse(shard.queries.reportsFull)
-    assert.isTrue(shard.queries.reportsHaveRoom)
+    assert.isFalse(shard.queries.reports.parked.isFull)
+    assert.isTrue(shard.queries.reports.parked.hasRoom)
     assert.deepStrictEqual(counted, [])
     report('one more')
     report('and another')
     assert.deepStrictEqual(counted, ['report_unmatched', 'report_unmatched'])
-    assert.strictEqual(shard.queries.parkedCount, 10_001)
+    assert.strictEqual(shard.queries.reports.parked.size, 10_001)
     assert.strictEqual(shard.lowestPinned().reports, 2)
-    assert.isTrue(shard.queries.reportsFull)
+    assert.isTrue(shard.queries.reports.parked.isFull)
   })
 })
 
@@ -392,7 +392,7 @@ describe('a handover', () => {
     assert.deepStrictEqual(story(), ['HandoverStarted', 'HandoverRefused', 'MessageExpired'])
     assert.deepInclude(written.at(-1), { reason: 'ttl_expired_before_submit' })
     assert.deepStrictEqual(shard.lowestPinned().lanes, [null, null])
-    assert.strictEqual(shard.queries.handovers, 0)
+    assert.strictEqual(shard.queries.handovers.count, 0)
   })
 
   it('that is throttled delays the later messages of its recipient', () => {

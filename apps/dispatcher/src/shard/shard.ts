@@ -20,10 +20,9 @@ import {
   type MessageAccepted,
 } from '@hub/domain'
 import type { OpenSubmission, SubmitOutcome } from '@hub/operator'
-import type { Append, ReAppend, ShardEffects, ShardSettings } from './effects.ts'
+import type { Append, ReAppend, ShardEffects } from './effects.ts'
 import {
   COMPLETE_MS,
-  isCrowded,
   LONGEST_LIFETIME_MS,
   MESSAGE_BYTES,
   OLD_AFTER_MS,
@@ -31,7 +30,8 @@ import {
   RE_APPENDED_IN_ONE,
   REMEMBERED_BYTES,
   REMEMBERED_MS,
-  staysCrowded,
+  ROOM_SHARE,
+  SERVICE_SHARE,
 } from './limits.ts'
 import {
   type KnownMessage,
@@ -44,8 +44,7 @@ import {
 import type { ParkedReport } from './parked-reports.ts'
 import { ShardState } from './state.ts'
 
-export class MessageShard {
-  readonly #state: ShardState
+export class MessageShard extends ShardState {
   /**
    * Offsets of own facts that the shard has folded at their acknowledgement, but not read back yet.
    */
@@ -54,106 +53,56 @@ export class MessageShard {
   /** After recovery, some messages still lack their lane records. */
   #awaitsLaneRecords = false
 
-  constructor(settings: ShardSettings) {
-    this.#state = new ShardState(settings)
-  }
-
   // ---- queries
 
   get openCount(): number {
-    return this.#state.messages.size - this.#state.finished.size
+    return this.messages.size - this.finished.size
   }
   /** The number of final messages in memory, including those of which only the id is left. */
   get finishedCount(): number {
-    return this.#state.finished.size + this.#state.recovery.rememberedCount
-  }
-  get parkedCount(): number {
-    return this.#state.reports.parkedCount
-  }
-  /** The number of handovers whose result is not in the log yet. */
-  get handovers(): number {
-    return this.#state.handovers.count
-  }
-  handoversAt(operator: string): number {
-    return this.#state.handovers.countAt(operator)
-  }
-  /** The number of messages of a lane with a payload in memory. */
-  buffered(lane: number): number {
-    return this.#state.queues.count(lane)
-  }
-  /** The approximate memory of the payloads, in bytes. */
-  get payloadBytes(): number {
-    return this.#state.queues.payloadBytes
+    return this.finished.size + this.recovery.remembered.size
   }
   /** The approximate memory of the shard, in bytes. The limits bound it. */
   get memoryBytes(): number {
     return (
-      this.#state.messages.size * MESSAGE_BYTES +
-      this.#state.recovery.rememberedCount * REMEMBERED_BYTES +
-      this.payloadBytes
+      this.messages.size * MESSAGE_BYTES +
+      this.recovery.remembered.size * REMEMBERED_BYTES +
+      this.queues.payloadBytes
     )
-  }
-  /** The recipient hash of a message in memory, or `null`. */
-  recipientOf(messageId: string): string | null {
-    return this.#state.messages.get(messageId)?.key ?? null
   }
 
   /** Whether the runtime must pause the lane. */
   isFull(lane: number, now: number): boolean {
-    return isCrowded(lane, this.#memoryUse(), this.#state.limits) || this.#state.queues.isFull(lane, now)
+    return this.#isCrowded(lane, 1) || this.queues.isFull(lane, now)
   }
   /** Whether the runtime may resume the lane. */
   hasRoom(lane: number, now: number): boolean {
-    return !staysCrowded(lane, this.#memoryUse(), this.#state.limits) && this.#state.queues.hasRoom(lane, now)
+    return !this.#isCrowded(lane, ROOM_SHARE) && this.queues.hasRoom(lane, now)
   }
-  #memoryUse() {
-    return { open: this.openCount, finished: this.finishedCount, budget: this.#state.settings.memoryBudget }
-  }
-  get reportsFull(): boolean {
-    return this.#state.reports.isFull
-  }
-  get reportsHaveRoom(): boolean {
-    return this.#state.reports.hasRoom
+  /** Whether the shard or the process has too many messages, at this share of the limits. */
+  #isCrowded(lane: number, share: number): boolean {
+    const { finished, open } = this.limits
+    const { memoryBudget } = this.settings
+    const factor = lane === 0 ? share : share * SERVICE_SHARE
+    return (
+      this.openCount >= open * factor ||
+      this.finishedCount >= finished * factor ||
+      (memoryBudget !== undefined && memoryBudget.used >= memoryBudget.limit * factor)
+    )
   }
 
   /** The bounds of the low-water marks. */
   lowestPinned(): LowestPinned {
     return {
-      lanes: this.#state.queues.lowestPinned(),
-      log: this.#state.recovery.lowestLog(),
-      reports: this.#state.recovery.lowestReport(),
+      lanes: this.queues.lowestPinned(),
+      log: this.recovery.log.lowest(),
+      reports: this.recovery.reports.lowest(),
     }
   }
 
   /** Messages for which the read model must say whether they were handed over before. */
   messagesToLookUp(limit: number): ReadonlyArray<Message> {
-    return Iterator.from(this.#state.lookups).take(limit).toArray()
-  }
-  /** Parked reports for which the read model must find the message. */
-  reportsToLookUp(limit: number, now: number): ReadonlyArray<ParkedReport> {
-    return this.#state.reports.dueForLookup(now, limit)
-  }
-
-  // ---- unreadable records, and the position in the lanes
-
-  seekTarget(lane: number, position: number, now: number): number | null {
-    return this.#state.queues.seekTarget(lane, position, now)
-  }
-  /** Whether a lane record is read for the first time since the shard was opened. */
-  isNew(lane: number, offset: number): boolean {
-    return this.#state.queues.isNew(lane, offset)
-  }
-  pinLane(lane: number, offset: number): void {
-    this.#state.queues.pinUnreadable(lane, offset)
-  }
-  unpinLane(lane: number, offset: number): void {
-    this.#state.queues.unpin(lane, offset)
-  }
-  pinReport(offset: number): void {
-    this.#state.recovery.pinReport(offset)
-  }
-  unpinReport(offset: number): void {
-    this.#state.recovery.unpinReport(offset)
+    return Iterator.from(this.lookups).take(limit).toArray()
   }
 
   // ---- inputs: the log
@@ -162,7 +111,7 @@ export class MessageShard {
    * Whether the shard has already folded this log record. Call it once for each record, in order.
    */
   isOwn(offset: number): boolean {
-    this.#state.logPosition = offset + 1
+    this.logPosition = offset + 1
     return this.#ownOffsets.delete(offset)
   }
 
@@ -170,36 +119,36 @@ export class MessageShard {
   onFact(offset: number, recipient: string, fact: LogFact, fence: Fence, now: number): ShardEffects {
     const epoch = epochOf(fact)
     if (epoch !== null && fence.isVoid(epoch)) {
-      this.#state.count('void_claim')
-      return this.#state.drain()
+      this.count('void_claim')
+      return this.drain()
     }
-    const known = this.#state.messages.get(fact.messageId)
+    const known = this.messages.get(fact.messageId)
     if (known !== undefined) {
-      this.#state.fold(known, fact, offset, now)
-      if (this.#state.isOpen) this.#state.settle(known, now)
-      else this.#state.shortenIfOld(known, now)
-      return this.#state.drain()
+      this.fold(known, fact, offset, now)
+      if (this.isOpen) this.settle(known, now)
+      else this.shortenIfOld(known, now)
+      return this.drain()
     }
     // Recovery has found all messages of the shard. Late facts about forgotten ones add nothing.
-    if (this.#state.isOpen || this.#state.recovery.isRemembered(fact.messageId)) return this.#state.drain()
+    if (this.isOpen || this.recovery.remembered.has(fact.messageId)) return this.drain()
     const message = makeMessage(fact.messageId, recipient, evolve(null, fact))
-    if (message.state.final && fact.at < now - LONGEST_LIFETIME_MS) return this.#state.drain()
-    this.#state.add(message)
-    this.#state.fold(message, fact, offset, now)
-    if (message.state.final) this.#state.finish(message, now)
-    this.#state.shortenIfOld(message, now)
-    return this.#state.drain()
+    if (message.state.final && fact.at < now - LONGEST_LIFETIME_MS) return this.drain()
+    this.add(message)
+    this.fold(message, fact, offset, now)
+    if (message.state.final) this.finish(message, now)
+    this.shortenIfOld(message, now)
+    return this.drain()
   }
 
   /** Recovery is complete, and the fence names this member as the owner. */
   opened({ epoch, laneEnds, logPosition, now }: OpenedShard): ShardEffects {
-    this.#state.epoch = epoch
+    this.epoch = epoch
     // Fences are no facts: behind the mark of an idle shard there is nothing else.
-    this.#state.logPosition = logPosition
-    this.#state.isOpen = true
+    this.logPosition = logPosition
+    this.isOpen = true
     this.#laneEnds = laneEnds
     const resumed = new Map<string, Array<OpenSubmission>>()
-    for (const message of this.#state.messages.values()) {
+    for (const message of this.messages.values()) {
       const { state } = message
       const mayBeCorrected = state.reason === 'dlr_timeout_local'
       if (
@@ -218,45 +167,45 @@ export class MessageShard {
       }
       // A restart does not make a final message younger.
       if (state.final) message.finishedAt = Math.min(message.finishedAt, now)
-      else this.#state.setTimer(message)
+      else this.setTimer(message)
       if (state.stage === 'handingOver') {
         // The operator may have the message. So no other message of the recipient surely matches a
         // report.
-        this.#state.reports.addWithoutIds(message)
-        this.#state.count('outcome_unknown')
+        this.reports.addWithoutIds(message)
+        this.count('outcome_unknown')
       }
       if (!state.final && state.stage !== 'awaitingReport') this.#awaitsLaneRecords = true
     }
-    for (const [operator, open] of resumed) this.#state.emit({ type: 'resume', operator, open })
-    return this.#state.drain()
+    for (const [operator, open] of resumed) this.emit({ type: 'resume', operator, open })
+    return this.drain()
   }
 
   /** Kafka has acknowledged an `append` or `reAppend` effect. */
   onAppended(effect: Append | ReAppend, offset: number, now: number): ShardEffects {
-    if (offset >= this.#state.logPosition) this.#ownOffsets.add(offset)
+    if (offset >= this.logPosition) this.#ownOffsets.add(offset)
     if (effect.type === 'append') {
       const { fact, message, next } = effect
       message.pendingAppends--
-      this.#state.fold(message, fact, offset, now)
-      if (message.pendingAppends === 0) this.#state.afterAppend(message, next, now)
-      return this.#state.drain()
+      this.fold(message, fact, offset, now)
+      if (message.pendingAppends === 0) this.afterAppend(message, next, now)
+      return this.drain()
     }
     // There is nothing to fold: the facts repeat the states of the messages.
     for (const { fact, message } of effect.open) {
       message.pendingAppends--
-      this.#state.recovery.advance(message, fact, offset)
+      this.recovery.advance(message, fact, offset)
       if (message.pendingAppends > 0) continue
-      this.#state.recovery.unpinPartReports(message)
-      this.#state.settle(message, now)
+      this.recovery.unpinPartReports(message)
+      this.settle(message, now)
     }
-    return this.#state.drain()
+    return this.drain()
   }
 
   /** Another member owns the shard now. */
   closed(): void {
-    const { memoryBudget } = this.#state.settings
-    if (memoryBudget !== undefined) memoryBudget.used -= this.#state.messages.size
-    this.#state.messages.clear()
+    const { memoryBudget } = this.settings
+    if (memoryBudget !== undefined) memoryBudget.used -= this.messages.size
+    this.messages.clear()
   }
 
   // ---- inputs: the lanes
@@ -269,28 +218,28 @@ export class MessageShard {
     accepted: MessageAccepted,
     now: number,
   ): ShardEffects {
-    const known = this.#state.messages.get(accepted.messageId)
-    const operator = known?.state.operator ?? this.#state.settings.operators[accepted.mode]
-    const hasRoom = this.#state.queues.accepts(lane, offset, operator)
+    const known = this.messages.get(accepted.messageId)
+    const operator = known?.state.operator ?? this.settings.operators[accepted.mode]
+    const hasRoom = this.queues.cursor(lane).accepts(offset, operator)
     if (known?.state.accepted === true) {
-      if (known.laneOffset !== offset) this.#state.count('duplicate_dropped')
-      return this.#state.drain()
+      if (known.laneOffset !== offset) this.count('duplicate_dropped')
+      return this.drain()
     }
-    if (known === undefined && this.#state.recovery.isRemembered(accepted.messageId)) {
-      this.#state.count('duplicate_dropped')
-      return this.#state.drain()
+    if (known === undefined && this.recovery.remembered.has(accepted.messageId)) {
+      this.count('duplicate_dropped')
+      return this.drain()
     }
     // The shard keeps a message of the log even without room: it may be claimed, and there are few.
-    if (known === undefined && !hasRoom) return this.#state.drain()
+    if (known === undefined && !hasRoom) return this.drain()
     const state = evolve(known?.state ?? null, accepted)
     const message = known ?? makeMessage(accepted.messageId, accepted.recipient, state)
-    if (known === undefined) this.#state.add(message)
+    if (known === undefined) this.add(message)
     message.state = state
     message.lane = lane
     message.laneOffset = offset
     message.route = operator
     this.#enqueue(message, appendedAt, accepted, now)
-    return this.#state.drain()
+    return this.drain()
   }
 
   #enqueue(message: Message, appendedAt: number, accepted: MessageAccepted, now: number): void {
@@ -303,39 +252,39 @@ export class MessageShard {
       accepted.republished || appendedAt - accepted.at > OLD_AFTER_MS || now - accepted.at > OLD_AFTER_MS
     if (stage === 'queued' && isOld) {
       message.lookupPending = true
-      message.lookupAfter = { lane: message.laneOffset, log: this.#state.logPosition }
-      this.#state.lookups.add(message)
+      message.lookupAfter = { lane: message.laneOffset, log: this.logPosition }
+      this.lookups.add(message)
     }
-    this.#state.queues.add(message, message.lookupPending || retryAt > now || message.pendingAppends > 0)
-    this.#state.setTimer(message)
+    this.queues.push(message, message.lookupPending || retryAt > now || message.pendingAppends > 0)
+    this.setTimer(message)
   }
 
   /** The read model's answer: whether the message was handed over or finished before. */
   lookedUp(message: Message, handedOver: boolean, now: number): ShardEffects {
-    if (!this.#state.lookups.delete(message)) return this.#state.drain()
+    if (!this.lookups.delete(message)) return this.drain()
     message.lookupPending = false
     message.lookupAfter = null
     // If the log has told more about an open message meanwhile, the log is right.
     if (!handedOver || message.state.stage !== 'queued') {
-      this.#state.settle(message, now)
-      return this.#state.drain()
+      this.settle(message, now)
+      return this.drain()
     }
-    this.#state.count('known_dropped')
+    this.count('known_dropped')
     const reports = message.waitingReports
     message.waitingReports = NONE
-    this.#state.queues.remove(message)
-    this.#state.forget(message)
+    this.queues.remove(message)
+    this.forget(message)
     // They belong to the message that the read model knows.
-    for (const report of reports) this.#state.reports.onReport(report, now)
-    return this.#state.drain()
+    for (const report of reports) this.reports.onReport(report, now)
+    return this.drain()
   }
 
   // ---- inputs: reports
 
   onReport(report: Report, now: number): ShardEffects {
-    this.#state.recovery.pinReport(report.offset)
-    this.#state.reports.onReport(report, now)
-    return this.#state.drain()
+    this.recovery.reports.pin(report.offset)
+    this.reports.onReport(report, now)
+    return this.drain()
   }
 
   /**
@@ -347,36 +296,29 @@ export class MessageShard {
     known: KnownMessage | null,
     now: number,
   ): ShardEffects {
-    this.#state.reports.lookedUp(report, known, now)
-    return this.#state.drain()
+    this.reports.lookedUp(report, known, now)
+    return this.drain()
   }
 
-  // ---- inputs: handovers
+  // ---- inputs: handovers of messages that `handovers.take` has returned
 
-  /**
-   * Takes the next message of a lane for an operator, or returns `null`. Claim, postpone or discard
-   * it.
-   */
-  take(lane: number, operator: string): Message | null {
-    return this.#state.handovers.take(lane, operator)
-  }
   /**
    * The payload is decrypted. The shard appends the claim, and emits `submit` when it is
    * acknowledged.
    */
   claim(message: Message, submission: PreparedSubmission, now: number): ShardEffects {
-    this.#state.handovers.claim(message, submission, now)
-    return this.#state.drain()
+    this.handovers.claim(message, submission, now)
+    return this.drain()
   }
   /** The payload cannot be decrypted before `until`. */
   postpone(message: Message, until: number, now: number): ShardEffects {
-    this.#state.handovers.end(message, until, now)
-    return this.#state.drain()
+    this.handovers.end(message, until, now)
+    return this.drain()
   }
   /** The payload can never be decrypted. */
   discard(message: Message, now: number): ShardEffects {
-    this.#state.handovers.discard(message, now)
-    return this.#state.drain()
+    this.handovers.discard(message, now)
+    return this.drain()
   }
   /** The answer to the effect `submit`. `reportDeadline` matters for `accepted` only. */
   submitAnswered(
@@ -385,43 +327,42 @@ export class MessageShard {
     reportDeadline: number,
     now: number,
   ): ShardEffects {
-    this.#state.handovers.answered(message, outcome, reportDeadline, now)
-    return this.#state.drain()
+    this.handovers.answered(message, outcome, reportDeadline, now)
+    return this.drain()
   }
 
   // ---- inputs: time
 
   /** Does what is due. */
   tick(now: number): ShardEffects {
-    let message = this.#state.timers.takeDue(now)
-    for (; message !== undefined; message = this.#state.timers.takeDue(now)) {
+    let message = this.timers.takeDue(now)
+    for (; message !== undefined; message = this.timers.takeDue(now)) {
       const { inHandover, lookupPending, pendingAppends, state } = message
       if (inHandover || pendingAppends > 0 || state.final || lookupPending) continue
       if (state.stage === 'awaitingReport' || (state.stage === 'queued' && state.expiresAt <= now)) {
-        this.#state.decideAndRecord(message, { type: 'PassDeadline', at: now }, null, now)
+        this.decideAndRecord(message, { type: 'PassDeadline', at: now }, null, now)
       } else {
         message.blockedUntil = 0
-        this.#state.queues.unblock(message)
-        this.#state.setTimer(message)
+        this.queues.unblock(message)
+        this.setTimer(message)
       }
     }
-    return this.#state.drain()
+    return this.drain()
   }
 
   /** The marks were committed: forgets old final messages, and re-appends old open ones. */
   committed(lanes: ReadonlyArray<number>, logPosition: number, now: number): ShardEffects {
-    this.#state.recovery.forgetRemembered(now)
-    for (const message of this.#state.finished) {
+    this.recovery.forgetRemembered(now)
+    for (const message of this.finished) {
       if (now - message.finishedAt < COMPLETE_MS) break
       // Its own facts that are not read back yet, or an answer to come, would look like news.
       if (logPosition <= message.recoveryOffset || message.pendingAppends > 0 || message.inHandover) continue
-      if (now - message.finishedAt >= REMEMBERED_MS) this.#state.forget(message)
-      else if (message.state.reason !== 'dlr_timeout_local') this.#state.shorten(message)
+      if (now - message.finishedAt >= REMEMBERED_MS) this.forget(message)
+      else if (message.state.reason !== 'dlr_timeout_local') this.shorten(message)
     }
-    if (this.#awaitsLaneRecords && this.#state.queues.areRead(lanes, this.#laneEnds))
-      this.#endWithoutRecords(now)
+    if (this.#awaitsLaneRecords && this.queues.areRead(lanes, this.#laneEnds)) this.#endWithoutRecords(now)
     this.#reAppend(logPosition, now)
-    return this.#state.drain()
+    return this.drain()
   }
 
   /**
@@ -430,34 +371,34 @@ export class MessageShard {
    */
   #endWithoutRecords(now: number): void {
     this.#awaitsLaneRecords = false
-    for (const message of this.#state.messages.values()) {
+    for (const message of this.messages.values()) {
       const { state } = message
       if (state.accepted || message.pendingAppends > 0) continue
       if (state.stage === 'handingOver') {
-        this.#state.count('assumed_sent')
-        const reportDeadline = this.#state.settings.reportDeadline(state, now)
-        this.#state.decideAndRecord(message, { type: 'AssumeSent', at: now, reportDeadline }, null, now)
+        this.count('assumed_sent')
+        const reportDeadline = this.settings.reportDeadline(state, now)
+        this.decideAndRecord(message, { type: 'AssumeSent', at: now, reportDeadline }, null, now)
       } else if (state.stage === 'queued') {
-        this.#state.count('record_lost')
-        this.#state.forget(message)
+        this.count('record_lost')
+        this.forget(message)
       }
     }
   }
 
   #reAppend(logPosition: number, now: number): void {
-    const behind = this.#state.limits.reAppendBehind ?? RE_APPEND_BEHIND
-    const due = this.#state.recovery.dueForReAppend(logPosition, now, behind)
+    const behind = this.limits.reAppendBehind ?? RE_APPEND_BEHIND
+    const due = this.recovery.dueForReAppend(logPosition, now, behind)
     if (due.size === 0) return
     let open: Array<ReAppend['open'][number]> = []
     const emit = () => {
-      if (open.length > 0) this.#state.emit({ type: 'reAppend', at: now, open })
+      if (open.length > 0) this.emit({ type: 'reAppend', at: now, open })
       open = []
     }
     for (const message of due) {
       const fact = reappendOpen(message.state, now)
       if (fact === null) {
         const refused = reappendRefusal(message.state, now)
-        if (refused !== null) this.#state.record(message, [refused], null, now)
+        if (refused !== null) this.record(message, [refused], null, now)
         continue
       }
       const { awaitedParts } = message
@@ -466,6 +407,6 @@ export class MessageShard {
       if (open.length === RE_APPENDED_IN_ONE) emit()
     }
     emit()
-    this.#state.count('carried', due.size)
+    this.count('carried', due.size)
   }
 }

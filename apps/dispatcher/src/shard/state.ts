@@ -95,7 +95,7 @@ export class ShardState implements ShardCore {
   afterAppend(message: Message, next: AfterAppend | null, now: number): void {
     if (next?.type === 'submit') this.handovers.submit(message, next.submission, now)
     else if (next?.type === 'endHandover') this.handovers.end(message, next.notBefore, now)
-    else if (next?.type === 'unpinReport') this.recovery.unpinReport(next.offset)
+    else if (next?.type === 'unpinReport') this.recovery.reports.unpin(next.offset)
     this.settle(message, now)
   }
 

@@ -307,7 +307,7 @@ export class ShardModel {
     const member = this.#memberOf(zombie)
     const { positions, shard } = member
     const seek = () => {
-      positions[lane] = shard.seekTarget(lane, positions[lane]!, this.now) ?? positions[lane]!
+      positions[lane] = shard.queues.cursor(lane).seekTarget(positions[lane]!, this.now) ?? positions[lane]!
     }
     for (let i = 0; i < count; i++) {
       seek()
@@ -365,7 +365,7 @@ export class ShardModel {
       for (let i = 0; i < count; i++) {
         const [first, second] =
           i % 2 === 0 ? [OPERATORS.test, OPERATORS.live] : [OPERATORS.live, OPERATORS.test]
-        const message = member.shard.take(lane, first) ?? member.shard.take(lane, second)
+        const message = member.shard.handovers.take(lane, first) ?? member.shard.handovers.take(lane, second)
         if (message === null) break
         this.#run(member, member.shard.claim(message, SUBMISSION, this.now))
       }
@@ -530,7 +530,7 @@ export class ShardModel {
       const status = this.stateOf(message.id, this.#projected)?.status ?? 'accepted'
       this.#run(this.#member, shard.lookedUp(message, status !== 'accepted', this.now))
     }
-    for (const parked of shard.reportsToLookUp(100, this.now)) {
+    for (const parked of shard.reports.parked.due(this.now, 100)) {
       if (parked.logOffset > this.#projected) continue
       this.#run(this.#member, shard.reportLookedUp(parked, this.#knownOf(parked.report), this.now))
     }
@@ -627,7 +627,7 @@ export class ShardModel {
     this.#checkOrder()
     const { positions, shard, fence } = this.#member
     assert.strictEqual(shard.openCount, 0, 'no message is open')
-    assert.strictEqual(shard.handovers, 0, 'no handover is in progress')
+    assert.strictEqual(shard.handovers.count, 0, 'no handover is in progress')
     assert.strictEqual(shard.finishedCount, 0, 'no message is remembered')
     assert.deepStrictEqual(
       [this.#committed[0], this.#committed[1], this.#committed[3]],
