@@ -74,9 +74,7 @@ export interface DispatcherOptions {
 }
 
 export interface Dispatcher {
-  /**
-   * Whether the member has joined, its heartbeats are answered, and all owned shards are recovered.
-   */
+  /** Whether the member has joined, has a lease, and has recovered all of its shards. */
   readonly isReady: Effect.Effect<boolean>
   /** Never succeeds. It dies when a part has died that the process cannot work without. */
   readonly failure: Effect.Effect<never>
@@ -84,9 +82,7 @@ export interface Dispatcher {
   readonly callbackPort: number | null
 }
 
-/**
- * The interval of lookups in the read model. Without a waiting message or report it costs nothing.
- */
+/** The interval of lookups in the read model. It costs nothing while nothing waits. */
 const LOOKUP_MS = 250
 /** The interval for inbound messages: an opt-out takes effect at most this much later. */
 const INBOUND_MS = 250
@@ -96,10 +92,7 @@ const LAG_MS = 5000
 /** A message takes about 1 kB. With everything else the process stays below 350 MiB. */
 const DEFAULT_MEMORY_BUDGET = 150_000
 
-/**
- * Runs a dispatcher until the scope closes. Then it finishes the handovers in progress, and leaves
- * the consumer group.
- */
+/** Runs until the scope closes. Then it ends the handovers in progress, and leaves the group. */
 export const makeDispatcher = (
   options: DispatcherOptions,
 ): Effect.Effect<

@@ -3,9 +3,7 @@ import { settingError, settings } from '@hub/config'
 import { DEFAULT_START_WORDS, DEFAULT_STOP_WORDS, optOutVocabulary, type OptOutVocabulary } from '@hub/domain'
 import { Config, Effect } from 'effect'
 
-/**
- * The words that opt a recipient out and in again. Source: contract, Opt-outs, inbound messages.
- */
+/** The words that opt a recipient out and in. Source: contract, Opt-outs, inbound messages. */
 export const vocabulary: Config.Config<OptOutVocabulary> = Config.all({
   stop: settings.stopWords.config,
   start: settings.startWords.config,

@@ -1,7 +1,4 @@
-/**
- * The metrics of the dispatcher. Labels are bounded: classes, operators, shards and event names
- * only.
- */
+/** The metrics of the dispatcher. Labels have few values: classes, operators, shards, events. */
 import type { LogFact, MessageClass, MessageState, OptOutDecision } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
 import { memoizeLabels, memoizeLabel, makeLagGauge } from '@hub/telemetry'

@@ -1,11 +1,7 @@
 /**
  * Selects the messages to hand over, for all shards of the process, and submits them to the
  * operators. `otp` goes before `service`, and the shards take turns, within the window and rate of
- * each operator.
- *
- * A shard returns each selected message with `submit`, when its claim is acknowledged. The loop
- * gives the operator's answer back with `submitAnswered`. There is no timer: `dispatch` runs after
- * each change.
+ * each operator. There is no timer: `dispatch` runs after each change.
  */
 import { DEFAULT_LIFETIMES, reportDeadline, sandboxScenario } from '@hub/domain'
 import type { Operator, Submission, SubmitOutcome } from '@hub/operator'

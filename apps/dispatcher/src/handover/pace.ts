@@ -1,19 +1,13 @@
-/**
- * Flow control for one operator: how many messages it may get now, by its window, its rate and its
- * refusals. It is pure, and each process has one instance for each operator.
- */
+/** Flow control for one operator: how many messages it may get now. Pure; one instance each. */
 import type { Capabilities, SubmitOutcome } from '@hub/operator'
 
 /** After an idle time, the operator may get this many seconds of its rate at once. */
 const BURST_SECONDS = 1
-/**
- * The share of window and burst for `otp` only. During a campaign, a code must find free capacity.
- */
+/** The share of window and burst for `otp` only, so that a code finds room during a campaign. */
 const RESERVED = 0.1
 /**
- * The longest pause before the next message for an operator that refuses everything. Each refusal
- * costs two facts in the log, so only one message at a time tests the operator. After the operator
- * is back, codes wait no longer than this.
+ * The longest pause before the next message for an operator that refuses everything, and so the
+ * longest wait of a code after the operator is back. Each refusal costs two facts in the log.
  */
 const LONGEST_PAUSE_MS = 1000
 
@@ -45,10 +39,7 @@ export class Pace {
     return this.mayTake(lane, now) ? Math.max(0, Math.floor(this.#allowance - reserved) - inProgress) : 0
   }
 
-  /**
-   * Whether the rate allows one more message. Several parts may overdraw it; the next message
-   * waits.
-   */
+  /** Whether the rate allows a message. Its parts may overdraw the rate; the next message waits. */
   mayTake(lane: number, now: number): boolean {
     if (this.#rate === null) return true
     const burst = this.#rate * BURST_SECONDS
@@ -64,8 +55,7 @@ export class Pace {
 
   /**
    * Adapts to a group of answers. A refusal halves the allowance; a refusal of a single message
-   * causes a pause. Each accepted message adds one, so the full window returns after a few round
-   * trips.
+   * causes a pause. Each accepted message adds one.
    */
   answered(outcomes: ReadonlyArray<SubmitOutcome>, now: number): void {
     let accepted = 0

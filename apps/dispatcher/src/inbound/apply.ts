@@ -1,7 +1,6 @@
 /**
- * Applies inbound messages to the opt-outs: the oldest messages of each shard, in order. A message
- * that cannot be applied now stays in the queue and pins its offset. No later message of the shard
- * overtakes it.
+ * Applies inbound messages to the opt-outs, in the order of each shard. A message that cannot be
+ * applied now stays in the queue and pins its offset.
  */
 import { optOutWordOf, type OptOutVocabulary } from '@hub/domain'
 import { PayloadEncryption, type StorageError } from '@hub/store'

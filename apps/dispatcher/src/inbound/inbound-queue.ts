@@ -1,7 +1,6 @@
 /**
  * The inbound messages of one shard that are read but not applied yet. The oldest one bounds the
- * low-water mark of the reports, so a restart reads them again. Reading stops while there are too
- * many.
+ * low-water mark of the reports. Reading stops while there are too many.
  */
 import type { InboundMessageReceived, IncomingRecord } from '@hub/kafka'
 

@@ -13,9 +13,8 @@ export class OptOuts extends Context.Service<
   OptOuts,
   {
     /**
-     * Applies words in one transaction, and returns what each word has changed. Words of one
-     * recipient are applied in the given order. A repetition is safe, also by two processes at
-     * once.
+     * Applies words in one transaction, in the given order, and returns what each one changed. A
+     * repetition is safe, also by two processes at once.
      */
     readonly apply: (
       words: ReadonlyArray<RecipientWord>,

@@ -1,6 +1,6 @@
 /**
- * `OptOuts` over the tables of the dispatcher: `command.opt_outs`, and `command.opt_out_words` with
- * the position of the last applied words of each recipient.
+ * `OptOuts` in PostgreSQL: `command.opt_outs`, and `command.opt_out_words` with the position of the
+ * last applied words of each recipient.
  */
 import { type AppliedWords, decideOptOut, type OptOut } from '@hub/domain'
 import { Sql } from '@hub/store'

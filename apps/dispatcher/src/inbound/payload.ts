@@ -6,9 +6,7 @@ interface OperatorMessage {
   readonly operatorId: string
 }
 
-/**
- * The additional authenticated data of an encrypted report: no other report can carry its payload.
- */
+/** The authenticated data of an encrypted report: no other report can carry its payload. */
 export const reportContext = ({ operator, operatorId }: OperatorMessage): string =>
   `report:${operator}:${operatorId}`
 /** The same for an inbound message. */
@@ -17,7 +15,7 @@ export const inboundContext = ({ operator, operatorId }: OperatorMessage): strin
 
 /**
  * The maximum of an operator's original data; the rest is cut off. A PDU has at most 64 KiB, and a
- * usual report has a few hundred bytes. A record must stay far below Kafka's size limit.
+ * usual report a few hundred bytes. Kafka's size limit must stay far away.
  */
 const MAX_RAW_BYTES = 32 * 1024
 

@@ -39,10 +39,7 @@ export class KnownMessages extends Context.Service<
     readonly handedOver: (
       questions: ReadonlyArray<HandedOverQuestion>,
     ) => Effect.Effect<ReadonlyArray<boolean | null>, StorageError>
-    /**
-     * For each question: the message, `nobody` if there is none, or `null` while the projector has
-     * not reached the offset.
-     */
+    /** For each question: the message, or `nobody`, or `null` until the projector is far enough. */
     readonly reportedOn: (
       questions: ReadonlyArray<ReportedOnQuestion>,
     ) => Effect.Effect<ReadonlyArray<KnownMessage | 'nobody' | null>, StorageError>

@@ -50,18 +50,14 @@ export const knownMessagesPostgres: Layer.Layer<KnownMessages, never, Sql> = Lay
       )
       const others = questions.filter((_, i) => referenced[i] === null)
       const rows = others.length === 0 ? [] : yield* sql.run((q) => ReadOperatorIds.findMessages(q, others))
-      // Operators reuse ids after days. The newest message with an id is meant, so it overwrites
-      // the others.
+      // Operators reuse ids after days. The newest message with an id overwrites the others.
       const byOperatorId = new Map(
         rows.map((row) => [questionKey({ ...row, operatorId: row.operator_id }), row.message_id]),
       )
       return questions.map((question, i) => referenced[i] ?? byOperatorId.get(questionKey(question)) ?? null)
     })
 
-    /**
-     * The next offset that the projector applies, by topic and partition. Read it before the
-     * messages, so that they are at least as new.
-     */
+    /** The next offset that the projector applies. Read it before the messages. */
     const projectedPositions = Effect.map(sql.run(ReadCheckpoints.readPositions), (checkpoints) => {
       const positions = new Map(
         checkpoints.map(({ partition, position, topic }) => [`${topic}:${partition}`, position]),

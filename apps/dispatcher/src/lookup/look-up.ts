@@ -1,6 +1,6 @@
 /**
- * Asks the read model about everything that the shards have forgotten: whether an old message was
- * handed over before, and to which message a parked report belongs.
+ * Asks the read model about what the shards have forgotten: whether an old message was handed over
+ * before, and to which message a parked report belongs.
  */
 import { Effect } from 'effect'
 import type { DispatcherShard } from '../shard/dispatcher-shard.ts'

@@ -62,10 +62,7 @@ const smppSettings = (url: URL): Effect.Effect<SmppSettings, Config.ConfigError>
     }
   })
 
-/**
- * The operator for live keys, or `null` if none is configured. Live messages then wait until they
- * expire. `checkSettings` has rejected a configuration with two operators before.
- */
+/** The operator for live keys, or `null`. `checkSettings` has already rejected two operators. */
 export const liveOperator: Effect.Effect<LiveOperator | null, Config.ConfigError> = Effect.gen(function* () {
   const smpp = yield* settings.operatorSmppUrl.config
   if (smpp !== null) return { name: SMPP, settings: yield* smppSettings(smpp) }

@@ -1,6 +1,4 @@
-/**
- * The operators of a process: the sandbox for test keys, and the configured operator for live keys.
- */
+/** The operators of a process: the sandbox for test keys, and the one configured for live keys. */
 import type { Mode } from '@hub/domain'
 import {
   HTTP,

@@ -1,6 +1,6 @@
 /**
- * The listener for the signed callbacks of an HTTP operator: delivery reports at `POST /reports`,
- * and inbound messages at `POST /inbound`. It answers 200 only after Kafka has acknowledged the
+ * The listener for signed callbacks of an HTTP operator: delivery reports at `POST /reports`,
+ * inbound messages at `POST /inbound`. It answers 200 only after Kafka has acknowledged the
  * records.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -37,10 +37,7 @@ const readBody = (request: IncomingMessage) =>
     request.on('error', () => resume(Effect.succeed('broken')))
   })
 
-/**
- * Listens until the scope closes. `host` is a local address; port 0 means any free port. It
- * succeeds with the port.
- */
+/** Listens until the scope closes, and returns the port. Port 0 means any free port. */
 export const listenForCallbacks = (options: {
   readonly host: string
   readonly port: number

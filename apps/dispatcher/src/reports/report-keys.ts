@@ -1,15 +1,12 @@
 /**
  * The keys that encrypt reports and inbound messages, one for each share of the recipients, so that
- * the erasure of a recipient can destroy one of them (docs/decisions/0019). After the first fetch
- * no report waits for PostgreSQL: new keys are fetched in the background, and the old keys are used
- * meanwhile.
+ * the erasure of a recipient can destroy one of them (docs/decisions/0019). Only the first report
+ * waits for PostgreSQL: later keys are fetched in the background.
  */
 import { PayloadEncryption, type PayloadKey, recipientShareOf } from '@hub/store'
 import { Clock, Effect, FiberSet, type Scope } from 'effect'
 
-/**
- * Returns the current key of each recipient hash. It fails only before the first successful fetch.
- */
+/** Returns the current key of each recipient hash. Only the first fetch can fail. */
 export const makeReportKeys = Effect.gen(function* () {
   const payloadEncryption = yield* PayloadEncryption
   const fork = yield* FiberSet.makeRuntime<never>()

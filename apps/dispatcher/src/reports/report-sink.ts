@@ -1,10 +1,8 @@
 /**
  * Appends delivery reports and inbound messages to `hub.operator-reports.v1`, in the partition of
- * their recipient. Only then does the operator get its confirmation. So no report is lost with a
- * process, and each one reaches the right shard, whichever process received it.
- *
- * Phone numbers, texts and the operator's original data are encrypted. Source: architecture,
- * Personal data; specification, Retention.
+ * their recipient, and only then confirms them to the operator. So no report is lost, and each one
+ * reaches the right shard. Personal data in them is encrypted. Source: architecture, Personal data;
+ * specification, Retention.
  */
 import { recipientHash } from '@hub/domain'
 import { deliveryReportRecord, EventLog, inboundMessageRecord, type TopicNames } from '@hub/kafka'
@@ -76,8 +74,7 @@ export const makeReportSink = (
             }),
           ]
         })
-        // The hub has never had such messages. After a refusal the operator would only send them
-        // again.
+        // The hub has never had such messages. A refused operator would only send them again.
         const unknown = reports.length - records.length
         if (unknown > 0) options.metrics.unknownReports(unknown)
         if (records.length > 0) yield* log.append(records)

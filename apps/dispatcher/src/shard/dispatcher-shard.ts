@@ -1,6 +1,5 @@
 /**
- * The driver of a `MessageShard`: it decodes the records of the shard's partitions into inputs, and
- * executes the effects that the shard returns.
+ * The driver of a `MessageShard`: decodes records into inputs, and executes the returned effects.
  */
 import type { Fence, Shard, ShardHandle } from '@hub/actor'
 import { DEFAULT_LIFETIMES, type Mode, reportDeadline } from '@hub/domain'
@@ -86,8 +85,7 @@ export const makeDispatcherShard = (handle: ShardHandle, environment: ShardEnvir
     dedupes: environment.dedupes,
     limits: environment.limits,
     memoryBudget: environment.memoryBudget,
-    // A sandbox process that has ended does not report any more, and its messages have no operator
-    // ids.
+    // A sandbox process that has ended sends no reports, and its messages have no operator ids.
     reportDeadline: ({ class: messageClass, operator }, sentAt) =>
       reportDeadline(DEFAULT_LIFETIMES, {
         class: messageClass,

@@ -1,7 +1,4 @@
-/**
- * The effects that a shard returns as data, and what the parts of a shard share. The driver
- * (`dispatcher-shard.ts`) executes the effects of each input in order.
- */
+/** The effects that a shard returns as data, in order, and what the parts of a shard share. */
 import type { LogFact, MessageCommand, MessageState, Mode, OpenMessageCarried } from '@hub/domain'
 import type { OpenSubmission } from '@hub/operator'
 import type { MemoryBudget, ShardLimits } from './limits.ts'
@@ -30,9 +27,7 @@ export type AfterAppend =
   | { readonly type: 'endHandover'; readonly notBefore: number }
   | { readonly type: 'unpinReport'; readonly offset: number }
 
-/**
- * Append a fact to the log. Kafka's acknowledgement is the input `onAppended`, with this effect.
- */
+/** Append a fact. Kafka's acknowledgement is the input `onAppended`, with this effect. */
 export interface Append {
   readonly type: 'append'
   readonly message: Message
@@ -63,9 +58,7 @@ export interface ShardSettings {
   readonly operators: Readonly<Record<Mode, string>>
   /** Whether an operator recognizes a repeated submit by its reference. */
   readonly dedupes: (operator: string) => boolean
-  /**
-   * The report deadline of a message whose answer was lost, or whose phone number is not known now.
-   */
+  /** The report deadline of a message whose answer was lost or whose phone number is not known. */
   readonly reportDeadline: (state: MessageState, sentAt: number) => number
   readonly limits?: ShardLimits
   /** Shared by all shards of a process. */

@@ -1,7 +1,6 @@
 /**
- * The handovers of a shard: take, claim, submit, answer. Kafka must acknowledge the claim before the
- * shard emits `submit`. A handover ends with the operator's answer, or without one if the payload
- * cannot be decrypted or the message has expired.
+ * The handovers of a shard: take, claim, submit, answer. Kafka must acknowledge the claim before
+ * the shard emits `submit`. Without a payload or time to live, a handover ends early.
  */
 import { decide } from '@hub/domain'
 import type { SubmitOutcome } from '@hub/operator'
@@ -146,7 +145,7 @@ export class Handovers {
     }
   }
 
-  /** Ends the handover. A message that is still to be handed over is available from `notBefore`. */
+  /** Ends the handover. A message that is still open is available again from `notBefore` on. */
   end(message: Message, notBefore: number, now: number): void {
     if (!message.inHandover) return
     message.inHandover = false

@@ -12,10 +12,9 @@ export interface ShardLimits {
 }
 
 /**
- * 2,000 payloads of about 1 kB are one or two seconds of work for a fast operator. 120,000 open
- * messages take about 110 MB and leave 108,000 for `service`; the memory budget bounds all shards
- * of a process. 100,000 final messages in 13 seconds are 7,700 per second, more than one shard can
- * do. They take about 25 MB, because the shard keeps only their ids.
+ * 2,000 payloads of 1 kB are one or two seconds of work for a fast operator. 120,000 open messages
+ * take about 110 MB, and 100,000 final ones (7,700 per second, more than one shard can do) 25 MB.
+ * The memory budget bounds all shards of a process.
  */
 export const DEFAULT_LIMITS: ShardLimits = { buffer: 2000, open: 120_000, finished: 100_000 }
 
@@ -30,15 +29,12 @@ export interface MemoryBudget {
 export const LANES = 2
 
 /**
- * How long a shard remembers a final message and pins its final fact in the log. Most of what a
- * busy shard reads at a restart are such facts. A later repeat is old, so the shard looks it up.
+ * How long a shard remembers a final message and pins its final fact. Most records that a busy
+ * shard reads at a restart are such facts. A later repeat is old, so the shard looks it up.
  */
 export const REMEMBERED_MS = 13_000
 
-/**
- * How long a final message stays complete, so that repeated reports and early read receipts match
- * it.
- */
+/** How long a final message stays complete, to match repeated reports and early read receipts. */
 export const COMPLETE_MS = 10_000
 
 /**
@@ -47,46 +43,33 @@ export const COMPLETE_MS = 10_000
  */
 const CLOCK_SKEW_MS = 3000
 
-/**
- * A lane record that was appended or is read later than this after its acceptance may repeat a
- * final message that the shard has forgotten.
- */
+/** A lane record so long after its acceptance may repeat a final message that is forgotten. */
 export const OLD_AFTER_MS = REMEMBERED_MS - CLOCK_SKEW_MS
 
-/**
- * The longest time to live of any version. A message that ended earlier cannot be repeated
- * unnoticed.
- */
+/** The longest time to live of any version. No message that ended earlier can be repeated. */
 export const LONGEST_LIFETIME_MS = 24 * 3_600_000
 
 /**
  * A shard re-appends open messages when a restart would read more log records than this, plus
- * `RE_APPEND_RATIO` records for each pinned one. A busy shard appends so many records in ten
- * seconds, which is no more than it must remember anyway.
+ * `RE_APPEND_RATIO` for each pinned one. A busy shard appends so many in ten seconds.
  */
 export const RE_APPEND_BEHIND = 5000
 
-/**
- * With 100,000 open messages a restart reads 150,000 further records, in less than three seconds.
- */
+/** With 100,000 open messages a restart reads 150,000 more records, in less than three seconds. */
 export const RE_APPEND_RATIO = 1.5
 
 /** Messages in one re-append record: 20 kB, or about 80 kB if each message has ten parts. */
 export const RE_APPENDED_IN_ONE = 100
 
-/**
- * `service` leaves a tenth of all limits to `otp`, so that a campaign cannot stop one-time codes.
- */
+/** `service` leaves a tenth of all limits to `otp`, so that a campaign cannot stop codes. */
 export const SERVICE_SHARE = 0.9
 
-/**
- * A full shard resumes a lane only below this share, so that it does not pause for every record.
- */
+/** A full shard resumes a lane below this share, so that it does not pause for every record. */
 export const ROOM_SHARE = 0.9
 
 /**
- * The maximum payload bytes of one lane and operator. 2,000 short messages take half of it. The
- * bound is for messages of ten parts with many variables.
+ * The maximum payload bytes of one lane and operator, twice what 2,000 short messages need. It
+ * bounds messages of ten parts with many variables.
  */
 export const BUFFER_BYTES = 2 * 1024 * 1024
 

@@ -36,8 +36,8 @@ export interface KnownMessage {
 }
 
 /**
- * The submit request of a message, with the decrypted payload. It exists only between the
- * decryption and the operator's answer: nothing else in memory contains phone numbers or texts.
+ * The submit request of a message, with the decrypted payload. It exists only until the operator's
+ * answer: nothing else in memory contains phone numbers or texts.
  */
 export interface PreparedSubmission {
   /** The rest of the time to live is known only when the request leaves. */
@@ -48,15 +48,13 @@ export interface PreparedSubmission {
 }
 
 /**
- * The key that matches a report to a message. It contains the recipient because operators reuse an
- * id after days, for another recipient. 64 bits of the recipient hash tell two such messages apart.
+ * The key that matches a report to a message. It contains 64 bits of the recipient hash, because
+ * operators reuse an id after days, for another recipient.
  */
 export const operatorKey = (operator: string, operatorId: string, recipient: string): string =>
   `${operator}\n${operatorId}\n${recipient.slice(0, 16)}`
 
-/**
- * The state of a final message from the read model. Fields that only a handover needs are empty.
- */
+/** The state of a final message from the read model, without what only a handover needs. */
 export const knownState = (known: KnownMessage, now: number): MessageState => ({
   id: known.id,
   accepted: true,
@@ -75,10 +73,7 @@ export const knownState = (known: KnownMessage, now: number): MessageState => ({
   seen: known.seen,
 })
 
-/**
- * An open or recently final message. Its fields change in place, because there are very many
- * messages.
- */
+/** An open or recently final message. Its fields change in place: there are very many messages. */
 export interface Message extends QueueItem {
   readonly id: string
   /** The recipient hash. */
@@ -105,9 +100,7 @@ export interface Message extends QueueItem {
   lookupPending: boolean
   /** The offsets that the projector must have applied before a lookup answer counts. */
   lookupAfter: { readonly lane: number; readonly log: number } | null
-  /**
-   * No handover before this time; 0 for none. The time of a recorded refusal is in `state.retryAt`.
-   */
+  /** No handover before this time; 0 for none. `state.retryAt` has the time of a refusal. */
   blockedUntil: number
   /** The number of lost answers in a row. It decides the pause before the next attempt. */
   lostAnswers: number

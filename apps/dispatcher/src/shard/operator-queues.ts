@@ -1,6 +1,6 @@
 /**
- * The messages of a shard that wait in memory for an operator, by lane: their order, the size of
- * their payloads, their pinned lane offsets, and the offset from which each lane is read next.
+ * The messages of a shard that wait for an operator, by lane: their order, payload size and pinned
+ * lane offsets, and the offset from which each lane is read next.
  */
 import { KeyedQueues, LaneCursor, PinnedOffsets } from '@hub/actor'
 import { BUFFER_BYTES, ENVELOPE_BYTES, LANES } from './limits.ts'
@@ -110,8 +110,8 @@ export class OperatorQueues extends KeyedQueues<Message> {
   }
 
   /**
-   * Removes a message and its payload. A message in a handover stays, whatever is read from the log
-   * meanwhile: the next message of its recipient must wait for the operator's answer.
+   * Removes a message and its payload. A message in a handover stays, because the next message of
+   * its recipient must wait for the operator's answer.
    */
   override remove(message: Message): void {
     if (message.accepted === null || message.inHandover) return

@@ -1,11 +1,9 @@
 /**
- * Reports that match no message in memory. The submit answer with their id may still be in
- * progress, the message may be final and forgotten, or it may not be ours. Parked reports pin their
- * offsets.
+ * Reports that match no message in memory: the submit answer with their id is in progress, the
+ * message is final and forgotten, or it is not ours. They pin their offsets.
  *
- * The shard drops a report only after a lookup in the read model without a result. The projector
- * must have reached the log position at which the report was read, because all forgotten messages
- * are before it. Until then reports wait. If too many wait, the shard reads no further reports.
+ * The shard drops a report only after a lookup without a result in a read model that has reached
+ * the log position at that time: all forgotten messages are before it.
  */
 import { operatorKey, type Report } from './message.ts'
 
@@ -25,8 +23,8 @@ export interface ParkedReport {
 const BEFORE_LOOKUP_MS = 250
 const LOOKUP_EVERY_MS = 1000
 /**
- * The maximum of parked reports; each takes 0.5 kB. Beyond it, the shard drops the oldest report if
- * the read model does not know it. Otherwise it reads no further reports.
+ * The maximum of parked reports, 0.5 kB each. Beyond it, the shard drops the oldest report if the
+ * read model does not know it, or reads no further reports.
  */
 const MAX_PARKED = 10_000
 /** The partition is resumed only below this number, so that it does not pause for every record. */
@@ -55,9 +53,7 @@ export class ParkedReports {
     return this.#all.get(offset)
   }
 
-  /**
-   * Adds a report. Returns the oldest report if it was evicted: the read model does not know it.
-   */
+  /** Adds a report. Returns the oldest one if it was evicted, unknown to the read model. */
   add(report: Report, now: number, logOffset: number): Report | null {
     const oldest = this.#all.size >= MAX_PARKED ? this.#oldest() : undefined
     const evicted = oldest?.unknown === true ? oldest : null

@@ -1,10 +1,9 @@
 /**
- * Which offsets of log and reports recovery still needs.
+ * The offsets of log and reports that recovery still needs.
  *
- * Log: the recovery offset of each claimed open message, and the final fact of each finished
- * message for `REMEMBERED_MS`. The recovery offset is the newest claim, `HandoverRefused` or
- * re-append of a message. Reports: a report stays pinned until its content is in the log, or is
- * known to add nothing.
+ * Log: the recovery offset of each claimed open message (its newest claim, `HandoverRefused` or
+ * re-append), and the final fact of each finished message for `REMEMBERED_MS`. Reports: a report
+ * stays pinned until its content is in the log, or is known to add nothing.
  */
 import { PinnedOffsets } from '@hub/actor'
 import type { LogFact } from '@hub/domain'
@@ -13,9 +12,7 @@ import { type Message, NONE } from './message.ts'
 
 /** A message is young until this age. Nearly all messages are final by then. */
 const RE_APPEND_AFTER_MS = 20_000
-/**
- * Re-appended per second: 100 kB of log, and one produce that a one-time code may have to wait for.
- */
+/** Re-appended per second: 100 kB, in one produce that a one-time code may have to wait for. */
 const RE_APPENDED_AT_ONCE = 500
 /** The number of pinned offsets to search for messages to re-append, from the oldest on. */
 const RE_APPEND_SCAN = 2000
@@ -64,10 +61,9 @@ export class RecoveryOffsets {
   // ---- the log
 
   /**
-   * Moves the recovery offset of a message to a fact. It moves forward only: an abandoned produce
-   * may land late, behind the results of its repetition, and then proves less than the current
-   * fact. The exception is an answer that is read after a later own claim: recovery must start at
-   * the answer.
+   * Moves the recovery offset forward to a fact. An abandoned produce may land late, behind the
+   * results of its repetition, and then proves less than the current fact. Only to an answer that
+   * is read after a later own claim does the offset move back.
    */
   advance(message: Message, fact: LogFact, offset: number): void {
     const answersClaim =
@@ -126,11 +122,10 @@ export class RecoveryOffsets {
   // ---- re-append
 
   /**
-   * The messages to re-append at the end of the log, the oldest first, so that the low-water mark
-   * can pass their facts. It depends on the log and not on time: it starts when recovery would no
-   * longer need most of the records behind the mark. So re-appends at most about double the log,
-   * and an idle shard appends nothing. Only partly reported messages depend on time, because they
-   * pin reports.
+   * The messages to re-append, the oldest first, so that the low-water mark can pass their facts.
+   * It depends on the log and not on time: it starts when recovery would not need most of the
+   * records behind the mark. So re-appends at most about double the log. Only partly reported
+   * messages depend on time, because they pin reports.
    */
   dueForReAppend(logPosition: number, now: number, reAppendBehind: number): ReadonlySet<Message> {
     const due = new Set<Message>()

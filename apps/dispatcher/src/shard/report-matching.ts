@@ -1,7 +1,7 @@
 /**
  * Finds the message of each delivery report, and decides what the report changes. A report is
- * matched by the operator's id, then by our reference. A report without a match is parked and
- * looked up in the read model. As the last resort, it is matched by its recipient.
+ * matched by the operator's id, then by our reference. Without a match it is parked and looked up
+ * in the read model, and at last matched by its recipient.
  */
 import { decide } from '@hub/domain'
 import { Result } from 'effect'
@@ -11,10 +11,7 @@ import type { OperatorQueues } from './operator-queues.ts'
 import { type ParkedReport, ParkedReports } from './parked-reports.ts'
 import type { RecoveryOffsets } from './recovery-offsets.ts'
 
-/**
- * A report that the read model has not known for so long may belong to a message of its recipient
- * whose answer was lost.
- */
+/** After this time without a match, a report may belong to a message whose answer was lost. */
 const MATCH_BY_RECIPIENT_MS = 5000
 /** After this time the shard drops a report that nobody knows. */
 const PARK_MS = 30_000
@@ -97,9 +94,9 @@ export class ReportMatching {
   }
 
   /**
-   * Reports wait while a handover, an append or a lookup is in progress. They also wait when an
-   * answer was lost and the next submit will return it: without the ids of all parts, the report of
-   * one part would count for all of them.
+   * Reports wait while a handover, an append or a lookup is in progress. After a lost answer they
+   * wait for the repeated one: without the ids of all parts, the report of one part would count for
+   * all.
    */
   #mustWait(message: Message): boolean {
     if (message.inHandover || message.pendingAppends > 0 || message.lookupPending) return true
@@ -115,8 +112,7 @@ export class ReportMatching {
   #apply(message: Message, report: Report, now: number): void {
     const { outcome } = report
     const { operatorIds } = message.state
-    // Matched by reference: its part was reported before the message was re-appended without that
-    // part.
+    // The part was reported before the message was re-appended without it.
     if (
       outcome.status === 'delivered' &&
       operatorIds.length > 0 &&

@@ -1,14 +1,11 @@
 /**
  * The messages of one shard: a pure state machine. Each input (a record, an answer, a tick) carries
  * the current time, and returns the effects that it causes. The domain (`decide`, `evolve`) decides
- * what the facts of a message mean. This class decides when to ask the domain, and what the shard
- * remembers.
+ * what facts mean; this class decides when to ask the domain.
  *
- * A lane offset stays pinned while the payload may still be needed. From the acknowledged
- * `MessageSent` or final fact on, the log alone can restore the message (`recovery-offsets.ts`).
- * The mark of a lane may be hours behind, at a message that its operator does not accept. A restart
- * reads old records again from there, and looks them up in the read model before a handover
- * (docs/decisions/0014).
+ * A lane offset stays pinned while the payload may be needed. From the acknowledged `MessageSent`
+ * or final fact on, the log alone restores the message (`recovery-offsets.ts`). The mark of a lane
+ * may be hours behind, so a restart looks old records up before a handover (docs/decisions/0014).
  */
 import type { Fence, LowestPinned, OpenedShard } from '@hub/actor'
 import {
@@ -45,9 +42,7 @@ import type { ParkedReport } from './parked-reports.ts'
 import { ShardState } from './state.ts'
 
 export class MessageShard extends ShardState {
-  /**
-   * Offsets of own facts that the shard has folded at their acknowledgement, but not read back yet.
-   */
+  /** Offsets of own facts that are folded at their acknowledgement, but not read back yet. */
   readonly #ownOffsets = new Set<number>()
   #laneEnds: ReadonlyArray<number> = []
   /** After recovery, some messages still lack their lane records. */
@@ -107,9 +102,7 @@ export class MessageShard extends ShardState {
 
   // ---- inputs: the log
 
-  /**
-   * Whether the shard has already folded this log record. Call it once for each record, in order.
-   */
+  /** Whether the shard has folded this log record. Call it once for each record, in order. */
   isOwn(offset: number): boolean {
     this.logPosition = offset + 1
     return this.#ownOffsets.delete(offset)
@@ -169,8 +162,7 @@ export class MessageShard extends ShardState {
       if (state.final) message.finishedAt = Math.min(message.finishedAt, now)
       else this.setTimer(message)
       if (state.stage === 'handingOver') {
-        // The operator may have the message. So no other message of the recipient surely matches a
-        // report.
+        // The operator may have it. So no other message of the recipient surely matches a report.
         this.reports.addWithoutIds(message)
         this.count('outcome_unknown')
       }
@@ -287,10 +279,7 @@ export class MessageShard extends ShardState {
     return this.drain()
   }
 
-  /**
-   * The read model's answer for a parked report: its message, or `null` if there is none. A read
-   * model that has not reached the required offset gives no answer.
-   */
+  /** The read model's answer for a parked report: its message, or `null` if there is none. */
   reportLookedUp(
     { report }: Pick<ParkedReport, 'report'>,
     known: KnownMessage | null,
@@ -302,10 +291,7 @@ export class MessageShard extends ShardState {
 
   // ---- inputs: handovers of messages that `handovers.take` has returned
 
-  /**
-   * The payload is decrypted. The shard appends the claim, and emits `submit` when it is
-   * acknowledged.
-   */
+  /** The payload is decrypted. Appends the claim, and later emits `submit`. */
   claim(message: Message, submission: PreparedSubmission, now: number): ShardEffects {
     this.handovers.claim(message, submission, now)
     return this.drain()
@@ -366,8 +352,8 @@ export class MessageShard extends ShardState {
   }
 
   /**
-   * All lanes are read, and the lane records of some messages are missing: their retention has
-   * passed. A claimed message counts as sent. A refused one can never be handed over.
+   * All lanes are read, and some lane records are missing: their retention has passed. A claimed
+   * message counts as sent. A refused one can never be handed over.
    */
   #endWithoutRecords(now: number): void {
     this.#awaitsLaneRecords = false

@@ -1,8 +1,6 @@
 /**
- * The state of a shard: its messages, and how facts change them. `shard.ts` describes the inputs.
- *
- * The shard folds its own facts when Kafka acknowledges them, and all other facts when it reads
- * them.
+ * The state of a shard: its messages, and how facts change them. It folds its own facts when Kafka
+ * acknowledges them, and all other facts when it reads them. `shard.ts` adds the inputs.
  */
 import { TimerHeap } from '@hub/actor'
 import { decide, evolve, type LogFact, type MessageCommand, withEpoch } from '@hub/domain'
@@ -156,10 +154,7 @@ export class ShardState implements ShardCore {
     this.reports.forget(message)
   }
 
-  /**
-   * Keeps only the id of a final message. Later reports about it need a lookup, as for a forgotten
-   * one.
-   */
+  /** Keeps only the id of a final message. Later reports about it need a lookup. */
   shorten(message: Message): void {
     const { finishedAt, id, recoveryOffset } = message
     this.forget(message)

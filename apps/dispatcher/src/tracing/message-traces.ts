@@ -1,7 +1,6 @@
 /**
- * The traces of sampled messages. They are kept apart from the messages, because hardly any message
- * has one. A trace follows a message from its lane to its final fact. The log carries it in record
- * headers, so a shard that is recovered by another process continues the same trace.
+ * The traces of sampled messages, from the lane to the final fact. Hardly any message has one, so
+ * they are kept apart. Record headers carry a trace, so a recovered shard continues it.
  *
  * Names and attributes: OpenTelemetry messaging spans (`process`), and `hub.` for our own.
  */
@@ -11,8 +10,8 @@ import type { SubmitOutcome } from '@hub/operator'
 import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
 
 /**
- * The maximum of traced messages, about 20 MB: a few minutes with a thousand samples per second.
- * Beyond it, the trace of the oldest message ends.
+ * The maximum of traced messages, about 20 MB: minutes with a thousand samples per second. Beyond
+ * it, the oldest trace ends.
  */
 const MAX_TRACED = 50_000
 
