@@ -1,7 +1,6 @@
 /**
  * The produce queue to Kafka, shared by all shards of a process. Records that arrive during a
- * produce go into the next one together. There is no linger timer, so a single record leaves at
- * once.
+ * produce go into the next one together. Without a linger timer, a single record leaves at once.
  */
 import { EventLog, type OutgoingRecord, type Position } from '@hub/kafka'
 import { Effect, Latch } from 'effect'
@@ -9,15 +8,11 @@ import { Effect, Latch } from 'effect'
 /** In a larger produce the first record would wait for the last one. */
 const MAX_BATCH = 1000
 
-/**
- * Pauses after a failed produce: they protect a starting broker, and a client does not notice them.
- */
+/** Pauses after a failed produce: they protect a starting broker, and no client notices them. */
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 1000
 
-/**
- * What the appender asks and tells the owner of a record. It calls both functions synchronously.
- */
+/** What the appender asks and tells the owner of a record, synchronously. */
 interface AppendCallbacks {
   /** Whether the record is still wanted. The appender asks before every try. */
   readonly isWanted: () => boolean
@@ -33,9 +28,9 @@ interface Appender {
 }
 
 /**
- * Creates an appender. It repeats a failed produce while any of its records is wanted. A failed
- * produce may have landed, so a record can appear twice, under the same id. The appender calls
- * `onSettled` after it has reported all records of a produce.
+ * Creates an appender. It repeats a failed produce while any of its records is wanted. The failed
+ * one may have landed, so a record can appear twice, under the same id. `onSettled` runs after all
+ * records of a produce are reported.
  */
 export const makeAppender = (onSettled: () => void): Effect.Effect<Appender, never, EventLog> =>
   Effect.gen(function* () {

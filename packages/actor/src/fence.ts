@@ -1,11 +1,11 @@
 /**
  * The fence of a log partition. Kafka does not reject the produces of a member that lost its shard
- * without noticing. A new owner therefore appends `ShardOpened` with an epoch above all earlier
- * ones. Every reader ignores a handover claim of a lower epoch behind that record.
+ * unnoticed. A new owner therefore appends `ShardOpened` with an epoch above all earlier ones.
+ * Behind it, every reader ignores handover claims of lower epochs.
  *
- * A reader must start at a fence; otherwise it cannot tell which claims are void. So the low-water
- * mark of the log is the last fence at or before the lowest pinned offset. The owner appends its
- * fence again from time to time, so that the mark can advance.
+ * A reader must start at a fence to know which claims are void. So the low-water mark of the log is
+ * the last fence at or before the lowest pinned offset, and the owner repeats its fence so that the
+ * mark can advance.
  */
 
 /** The owner that a fence record names. */
@@ -32,8 +32,7 @@ export class Fence {
   }
 
   /**
-   * Folds a fence record. If two members append the same epoch, the first wins, and the second must
-   * try again with a higher epoch.
+   * Folds a fence record. Of two members with one epoch the first wins; the other must try again.
    */
   observe(offset: number, owner: FenceOwner): void {
     if (this.#current === null || owner.epoch > this.#current.epoch) this.#current = owner

@@ -1,7 +1,4 @@
-/**
- * The state that the runtime keeps for one assigned shard, its back-pressure and its low-water
- * marks.
- */
+/** The state of one assigned shard in the runtime, its back-pressure and its low-water marks. */
 import {
   type GroupControl,
   type IncomingRecord,
@@ -121,10 +118,7 @@ export const deliver = <S extends Shard>(
   }
 }
 
-/**
- * Seeks, pauses and resumes the lanes and the reports of an open shard, as the shard's memory
- * allows.
- */
+/** Seeks, pauses and resumes lanes and reports of an open shard, as its memory allows. */
 export const applyBackPressure = <S extends Shard>(
   hosted: HostedShard<S>,
   topics: TopicNames,
@@ -167,8 +161,7 @@ export const isPaused = (hosted: HostedShard<unknown>, topics: TopicNames, topic
 
 /**
  * Pauses the log of an open shard that has read all of its own facts. It folded them when Kafka
- * acknowledged them, and reads the log only to advance its mark and to see facts of other members.
- * To read each fact as it lands would double the fetches of a busy shard.
+ * acknowledged them. To read each fact as it lands would double the fetches of a busy shard.
  */
 export const pauseOwnLog = (
   hosted: HostedShard<unknown>,
@@ -186,9 +179,7 @@ export const resumeLog = (hosted: HostedShard<unknown>, topics: TopicNames, cont
   control.resume(topics.messages, hosted.number)
 }
 
-/**
- * The low-water marks of a shard: the lowest pinned offsets, but never beyond the read positions.
- */
+/** The low-water marks: the lowest pinned offsets, but never beyond the read positions. */
 export const lowWaterMarks = <S extends Shard>(
   hosted: HostedShard<S>,
   topics: TopicNames,
@@ -202,8 +193,7 @@ export const lowWaterMarks = <S extends Shard>(
       offset: pinned === null ? position : Math.min(pinned, position),
     }
   }
-  // A reader must start at a fence. Before the first one, the mark stays where this shard began to
-  // read.
+  // A reader must start at a fence. Before the first one, the mark stays at the first read offset.
   const log = at(topics.messages, lowest.log)
   const fence = hosted.fence.lastAtOrBefore(log.offset) ?? hosted.logStart
   return [

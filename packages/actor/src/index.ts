@@ -1,7 +1,4 @@
-/**
- * The shard runtime: many actors on few fibers. It contains mechanisms only: queue discipline,
- * pinned offsets, timers, fence, recovery and back-pressure. The app decides what a record means.
- */
+/** The shard runtime: many actors on few fibers. The app decides what a record means. */
 export { Fence } from './fence.ts'
 export { KeyedQueues, type QueueItem } from './keyed-queues.ts'
 export { LaneCursor } from './lane-cursor.ts'

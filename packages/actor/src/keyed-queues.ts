@@ -2,9 +2,8 @@
  * The queue discipline of a shard.
  *
  * An actor holds the items of one key and one route: one FIFO queue for each lane. At most one item
- * of an actor is taken at a time. A blocked item stops the items behind it in its queue, and no
- * others. Actors are served in the order in which they became ready. Routes are independent of each
- * other.
+ * of an actor is taken at a time. A blocked item stops only the items behind it in its queue.
+ * Actors are served in the order in which they became ready.
  */
 
 /** The fields of an item that decide its queue. */
@@ -83,9 +82,7 @@ export class KeyedQueues<Item extends QueueItem> {
     return false
   }
 
-  /**
-   * Appends an item to the queue of its key, lane and route. A blocked item waits for `unblock`.
-   */
+  /** Appends an item to the queue of its key, lane and route. A blocked one waits for `unblock`. */
   push(item: Item, blocked: boolean): void {
     const route = this.#routeOf(item.route)
     let actor = route.actors.get(item.key)
@@ -104,10 +101,7 @@ export class KeyedQueues<Item extends QueueItem> {
     this.#refresh(route, actor)
   }
 
-  /**
-   * Takes the next item of a lane and route, or returns `null`. The item stays at the head of its
-   * queue until the caller requeues or removes it.
-   */
+  /** Takes the next item, or returns `null`. It stays at the head until requeued or removed. */
   take(lane: number, route: string): Item | null {
     const ready = this.#routes.get(route)?.ready[lane]
     if (ready === undefined) return null

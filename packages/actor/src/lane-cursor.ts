@@ -1,9 +1,9 @@
 /**
  * Decides which records of a lane a shard keeps now, and from which offset the lane is read next.
  *
- * Each route (an operator) has a share of the lane's buffer. A slow operator must not stop the lane
- * for the other operators. So when a share is full, the cursor skips further records of that route
- * and keeps only the offset of the first one. When the share has room again, the lane is read again
+ * Each route (an operator) has a share of the lane's buffer, so that a slow operator does not stop
+ * the lane for others. When a share is full, the cursor skips further records of that route and
+ * keeps only the offset of the first one. When the share has room again, the lane is read again
  * from there, for this route alone, until the share is full or the frontier is reached. All records
  * before the frontier have been read at least once.
  *
@@ -11,9 +11,7 @@
  * order, and the low-water mark of the lane is at most the first skipped offset.
  */
 
-/**
- * The free room of each route. The cursor asks for every record, so both functions must be cheap.
- */
+/** The free room of each route. The cursor asks for every record, so it must be cheap. */
 interface RouteShares {
   /** The share has no room for one more record. */
   readonly isFull: (route: string) => boolean
@@ -22,8 +20,8 @@ interface RouteShares {
 }
 
 /**
- * The maximum records of one reread. New records of other routes wait meanwhile at the frontier. So
- * many records take about 0.1 s, and a share needs far fewer if its route dominates the lane.
+ * The maximum records of one reread. New records of other routes wait meanwhile, about 0.1 s. A
+ * share needs far fewer if its route dominates the lane.
  */
 const REREAD_RECORDS = 10_000
 
@@ -31,8 +29,8 @@ const REREAD_RECORDS = 10_000
 const REREAD_PAUSE_MS = 500
 
 /**
- * How long the lane waits for a share that has just become full before it reads on for the other
- * routes. A fast operator has made room by then, and its records need not be read twice.
+ * How long the lane waits for a share that has just become full. A fast operator has made room by
+ * then, and its records need not be read twice.
  */
 const FULL_SHARE_WAIT_MS = 200
 
@@ -69,10 +67,7 @@ export class LaneCursor {
     this.#frontier = offset + 1
   }
 
-  /**
-   * Whether the shard must keep the record at this offset now. Call it once for each read, in
-   * order.
-   */
+  /** Whether the shard must keep this record now. Call it once for each read, in order. */
   accepts(offset: number, route: string): boolean {
     if (!this.isNew(offset)) return this.#acceptsAgain(offset, route)
     this.pass(offset)

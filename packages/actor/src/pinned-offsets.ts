@@ -1,10 +1,9 @@
 /**
- * The offsets of a partition that recovery still needs. The lowest of them bounds the low-water
- * mark.
+ * The offsets of a partition that recovery still needs. The lowest bounds the low-water mark.
  *
- * Callers pin offsets nearly always in ascending order and unpin them in any order. So the offsets
- * stay sorted, and `lowest` skips unpinned ones lazily; every operation takes constant time on
- * average. An offset may have several owners. It stays pinned until the last owner unpins it.
+ * Offsets are pinned nearly always in ascending order, and unpinned in any order. So they stay
+ * sorted, and `lowest` skips unpinned ones lazily: constant time on average. An offset may have
+ * several owners, and stays pinned until the last of them unpins it.
  */
 export class PinnedOffsets<Owner = undefined> {
   /** Ascending. It may contain unpinned offsets; `#pinned` decides. */
@@ -72,9 +71,7 @@ export class PinnedOffsets<Owner = undefined> {
     return this.#sorted[this.#head] ?? null
   }
 
-  /**
-   * The owners of pins, by ascending offset. It may or may not include pins that change meanwhile.
-   */
+  /** The owners by ascending offset. Pins that change meanwhile may be included or not. */
   *owners(): Generator<Owner> {
     const sorted = this.#sorted
     for (let i = this.#head; i < sorted.length; i++) {

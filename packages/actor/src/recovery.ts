@@ -33,9 +33,7 @@ interface RecoveryOptions<S> {
 }
 
 export interface Recovery<S> {
-  /**
-   * Fetches the offsets of new shards and starts to read their logs. It retries until it succeeds.
-   */
+  /** Fetches the offsets of new shards, until it succeeds, and starts to read their logs. */
   readonly locate: (fresh: ReadonlyArray<HostedShard<S>>, by: GroupControl) => Effect.Effect<void>
   /** Folds fetched log records, and advances the recovery. */
   readonly onLogRecords: (hosted: HostedShard<S>, records: ReadonlyArray<IncomingRecord>) => void
@@ -130,8 +128,7 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
             hosted.committed.set(topic, committed)
             // The records that the shard has read on standby stay read.
             if (topic === topics.messages && hosted.phase === 'reading') continue
-            // An expired offset means the start of the topic. An offset beyond the end is invalid
-            // too.
+            // An expired offset means the start of the topic. One beyond the end is invalid too.
             hosted.positions.set(topic, committed < low ? low : Math.min(committed, high))
           }
           hosted.logEnd = ends.get(topics.messages) ?? 0

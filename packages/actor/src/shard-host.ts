@@ -1,8 +1,7 @@
 /**
  * Runs the shards of a consumer group member: assignment, back-pressure, low-water marks and
- * draining. Recovery is in `recovery.ts`. The runtime knows the roles of the topics (lanes, log,
- * reports) and the record `ShardOpened`. Everything else about records is the business of the app's
- * `Shard`.
+ * draining. The runtime knows the roles of the topics and the record `ShardOpened`; all other
+ * records are the business of the app's `Shard`.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -47,9 +46,7 @@ interface ShardHostOptions<S extends Shard> {
   readonly topics: TopicNames
   readonly memberFile?: string
   readonly makeShard: (handle: ShardHandle) => S
-  /**
-   * Called after every change, when all of its records are folded. The app starts new work here.
-   */
+  /** Called after every change, with all records folded. The app starts new work here. */
   readonly onSettled: () => void
   /** The number of actions to finish before the shards may move to another member. */
   readonly inFlight: () => number
@@ -74,41 +71,29 @@ export interface ShardHost<S extends Shard> {
   readonly failure: Effect.Effect<never>
 }
 
-/**
- * Deadlines are seconds to hours away, so 0.1 s is exact enough, and no message needs an own timer.
- */
+/** Deadlines are seconds to hours away, so 0.1 s is exact enough. */
 const TICK_MS = 100
 /** The low-water marks are this old at most: a restart reads that much again. */
 const COMMIT_MS = 1000
-/**
- * Parts of the 2.5 s that the group allows before a join: actions in flight, then the last commit.
- */
+/** Parts of the 2.5 s before a join: first for actions in flight, then for the last commit. */
 const DRAIN_MS = 1800
 const LAST_COMMIT_MS = 600
 /**
- * A member on standby takes its shards over when it has read their logs, or after this time.
- * Otherwise a log that grows faster than it is read would keep it on standby. Recovery of 100,000
- * open messages takes three seconds.
+ * A member on standby takes its shards over when it has read their logs, or after this time,
+ * because a log may grow faster than it is read. 100,000 open messages take three seconds.
  */
 const STANDBY_AT_MOST_MS = 10_000
 /**
  * The owner repeats its fence after this many log records, because the low-water mark of the log is
- * always at a fence. A busy shard appends so many records in a second, so the extra records cost
- * nothing.
+ * always at a fence. A busy shard appends so many in a second.
  */
 const FENCE_REPEAT_RECORDS = 500
 /** A shard that moves is idle until the whole group has heard of it. */
 const HEARTBEAT_MS = 200
-/**
- * The log of a shard is a few megabytes, and each fetch waits for its turn on a busy machine.
- * Larger fetches would delay the lanes of the other shards.
- */
+/** The log of a shard is a few megabytes. Larger fetches would delay the lanes of other shards. */
 const MAX_BYTES_PER_PARTITION = 1024 * 1024
 
-/**
- * Joins the group and runs its shards until the scope closes. Then it finishes the actions in
- * flight, and commits the low-water marks.
- */
+/** Joins the group and runs its shards until the scope closes. Then it drains them. */
 export const makeShardHost = <S extends Shard>(
   options: ShardHostOptions<S>,
 ): Effect.Effect<ShardHost<S>, KafkaUnavailable, ConsumerGroups | EventLog | Scope.Scope> =>
@@ -186,9 +171,9 @@ export const makeShardHost = <S extends Shard>(
 
     /**
      * Commits the low-water marks of the open shards, lanes and log in one request. A crash that
-     * tears the request apart does no harm: a shard keeps the final fact of a message pinned until
-     * `onCommitted` has passed its lane offset. So a new log mark fits old lane marks. An old log
-     * mark is lower, so it fits any lane marks.
+     * tears it apart does no harm: a shard keeps the final fact of a message pinned until
+     * `onCommitted` has passed its lane offset, so a new log mark fits old lane marks. An old one
+     * fits any.
      */
     const commit = Effect.gen(function* () {
       if (control === null) return
@@ -241,8 +226,7 @@ export const makeShardHost = <S extends Shard>(
         control = by
         const standby = new Set(assignment.standby)
         for (const hosted of shards.values()) {
-          // No other member owned a retained shard meanwhile, so all that it has read remains
-          // valid.
+          // No other member owned a retained shard meanwhile, so what it has read remains valid.
           const keep =
             assignment.retained.has(hosted.number) &&
             hosted.phase !== 'locating' &&
@@ -316,8 +300,8 @@ export const makeShardHost = <S extends Shard>(
     )
     yield* every(
       COMMIT_MS,
-      // During a rebalance `drain` commits. Without a lease, the broker would accept the marks of a
-      // member that has lost its shards.
+      // During a rebalance `drain` commits. Without a lease, the shards may belong to another
+      // member.
       Effect.suspend(() => (draining || control?.hasLease() !== true ? Effect.void : commitOnce)),
     )
 

@@ -1,6 +1,6 @@
 /**
- * The interface between the shard runtime and an app: what a shard implements, and what it gets.
- * A shard is partition p of every topic that is keyed by recipient hash.
+ * What a shard of an app implements, and what it gets from the runtime. A shard is partition p of
+ * every topic that is keyed by recipient hash.
  */
 import type { IncomingRecord, OutgoingRecord } from '@hub/kafka'
 import type { Fence } from './fence.ts'
@@ -24,9 +24,7 @@ export interface LowestPinned {
 
 /** A shard of an app. All methods are synchronous and must not throw. */
 export interface Shard {
-  /**
-   * A log record, in order: before `onOpened` for recovery, and later the records of other members.
-   */
+  /** A log record, in order: for recovery before `onOpened`, later those of other members. */
   readonly onLog: (record: IncomingRecord, fence: Fence) => void
   readonly onLane: (lane: number, record: IncomingRecord) => void
   readonly onReport: (record: IncomingRecord) => void
@@ -58,8 +56,7 @@ export interface ShardHandle {
   /** False as soon as the shard is closed or assigned to another member. */
   readonly isCurrent: () => boolean
   /**
-   * Whether no other member can own the shard now. Ask in the same tick as an action that must not
-   * happen twice.
+   * Whether no other member can own the shard. Ask in the tick of an action that must be unique.
    */
   readonly hasLease: () => boolean
   /** Appends a record to any topic. `onAppended` is called only while the shard is current. */

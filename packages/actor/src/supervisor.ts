@@ -2,17 +2,15 @@
 import { Cause, Deferred, Effect } from 'effect'
 
 export interface Supervisor {
-  /**
-   * Runs an effect. A defect in it also fails `failure`. An interruption ends it without an error.
-   */
+  /** Runs an effect. A defect also fails `failure`; an interruption ends it without an error. */
   readonly supervise: <A, R>(part: Effect.Effect<A, never, R>) => Effect.Effect<void, never, R>
   /** Never succeeds. It dies with the defect of the first supervised effect that died. */
   readonly failure: Effect.Effect<never>
 }
 
 /**
- * Creates a supervisor. Nobody awaits a background fiber, so a defect in it would leave other
- * fibers waiting forever. The process ends instead, and another process recovers its work.
+ * Creates a supervisor. A defect in a background fiber would leave other fibers waiting forever.
+ * The process ends instead, and another process recovers its work.
  */
 export const makeSupervisor = (): Supervisor => {
   const died = Deferred.makeUnsafe<never>()

@@ -1,9 +1,7 @@
 /**
- * The timers of one shard: one due time for each key, in a binary heap. The caller supplies the
- * clock.
- *
- * The heap knows the index of each key, so a moved or cleared timer leaves no entry behind. Report
- * deadlines lie a day ahead, and nearly all of them are cleared within seconds.
+ * The timers of one shard: one due time for each key, in a binary heap. It knows the index of each
+ * key, so a moved or cleared timer leaves no entry behind. Report deadlines lie a day ahead, and
+ * nearly all of them are cleared within seconds.
  */
 export class TimerHeap<K> {
   /** Parallel arrays instead of one object for each timer: every open message has a timer. */
@@ -20,9 +18,7 @@ export class TimerHeap<K> {
     return this.#times[0] ?? null
   }
 
-  /**
-   * Sets or moves the timer of a key to `at`, in ms since the epoch. An infinite time clears it.
-   */
+  /** Sets or moves the timer of a key to `at` (ms since the epoch). An infinite time clears it. */
   set(key: K, at: number): void {
     if (!Number.isFinite(at)) {
       this.clear(key)

@@ -1,7 +1,4 @@
-/**
- * The operator port: the interface between the dispatcher and an SMS operator. The adapters are in
- * `sandbox`, `http` and `smpp`. Each passes the contract suite `port.contract.ts`.
- */
+/** The port to an SMS operator. The adapters are in `sandbox`, `http` and `smpp`. */
 import type { Encoding, RejectedReason, UndeliveredReason } from '@hub/domain'
 import { Context, Data, type Effect } from 'effect'
 
@@ -71,18 +68,16 @@ export interface Operator {
   readonly name: string
   readonly capabilities: Capabilities
   /**
-   * Submits messages and returns an outcome for each, in the given order. It never fails, because
-   * every failure is an outcome, and it ends within the adapter's own deadline. The adapter calls
-   * `mayWrite` in the same tick in which it writes the message. After the first `false` it writes
-   * nothing more of the batch.
+   * Submits messages and returns an outcome for each, in the given order. It never fails, and ends
+   * within the adapter's own deadline. The adapter calls `mayWrite` in the same tick in which it
+   * writes a message. After the first `false` it writes nothing more of the batch.
    */
   readonly submit: (
     batch: ReadonlyArray<Submission>,
     mayWrite: () => boolean,
   ) => Effect.Effect<ReadonlyArray<SubmitOutcome>>
   /**
-   * Called with the open messages after a restart. An adapter whose reports do not survive a
-   * restart schedules them again. Others ignore the call.
+   * Called with the open messages after a restart, for adapters whose reports do not survive it.
    */
   readonly resume: (open: ReadonlyArray<OpenSubmission>) => Effect.Effect<void>
 }
@@ -97,9 +92,8 @@ export interface OperatorReport {
   /** Recipient hash, if the adapter knows it. */
   readonly recipient: string | null
   /**
-   * The recipient's number in E.164, if the report contains it. The sink hashes it to find the
-   * shard and then drops it. A report without recipient, number and reference needs a lookup in the
-   * read model, which is slower.
+   * The recipient's number in E.164, if the report contains it. The sink hashes it and drops it. A
+   * report without recipient, number and reference needs a slower lookup.
    */
   readonly to: string | null
   /** `seen` is a read receipt. */
@@ -107,10 +101,7 @@ export interface OperatorReport {
   readonly reason: UndeliveredReason | RejectedReason | null
   /** The time according to the operator, milliseconds since the epoch. */
   readonly at: number
-  /**
-   * The raw report for later investigations, or `null`. It may contain a number or a text, so the
-   * sink encrypts it, and it must not be logged.
-   */
+  /** The raw report, or `null`. It may contain a number or a text: encrypt it, and never log it. */
   readonly raw: Uint8Array | null
 }
 
@@ -135,8 +126,8 @@ export interface InboundMessage {
 export class ReportsNotStored extends Data.TaggedError('ReportsNotStored')<{ readonly detail: string }> {}
 
 /**
- * The destination of reports and inbound messages. After success, Kafka has acknowledged them in
- * the topic of operator reports, and the adapter may acknowledge them to the operator.
+ * The destination of reports and inbound messages. After success, Kafka has acknowledged them, and
+ * the adapter may acknowledge them to the operator.
  */
 export class ReportSink extends Context.Service<
   ReportSink,

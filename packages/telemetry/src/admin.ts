@@ -1,7 +1,6 @@
 /**
- * The admin listener of every app on `HUB_ADMIN_PORT`, separate from the public API: `/healthz`
- * (the process runs), `/readyz` (200 if the process can work, else 503 with the names of the
- * failing checks) and `/metrics` (Prometheus).
+ * The admin listener of every app on `HUB_ADMIN_PORT`: `/healthz` (the process runs), `/readyz`
+ * (200 if it can work, else 503 with the failing checks) and `/metrics` (Prometheus).
  */
 import { settings } from '@hub/config'
 import { createServer, type Server } from 'node:http'
@@ -10,7 +9,10 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { type Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
 import { PrometheusMetrics } from 'effect/observability'
 
-/** The admin listener could not listen on its port. */
+/**
+ * The admin listener of every app on `HUB_ADMIN_PORT`: `/healthz` (the process runs), `/readyz`
+ * (200 if it can work, else 503 with the failing checks) and `/metrics` (Prometheus).
+ */
 class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly detail: string }> {}
 
 /** A readiness check. It must be fast. */
@@ -37,8 +39,7 @@ export class Readiness extends Context.Service<
       started: Effect.sync(() => {
         starting = false
         // Node writes its compile cache at the end of a process, but a killed process never does.
-        // Without this call the next start would compile everything again. It has no effect if
-        // there is no compile cache.
+        // Without this call the next start would compile everything again.
         flushCompileCache()
       }),
       add: (name, check) =>

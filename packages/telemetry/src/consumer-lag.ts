@@ -16,8 +16,7 @@ const lag = Metric.gauge('hub_consumer_lag_records', {
 })
 
 /**
- * Returns a function that sets the lag of all partitions that the process owns now. Partitions that
- * it no longer owns are set to 0.
+ * Returns a function that sets the lag of all owned partitions, and 0 for those no longer owned.
  */
 export const makeLagGauge = (context: Context.Context<never>) => {
   const labelled = memoizeLabels()

@@ -1,7 +1,6 @@
 /**
  * Structured logs: one JSON object per line on standard output, with the app, the level, the
- * annotations of the fiber (such as request and message ids) and the trace id. Phone numbers are
- * always masked.
+ * annotations of the fiber and the trace id. Phone numbers are always masked.
  */
 import { settings } from '@hub/config'
 import {
@@ -87,8 +86,7 @@ export const loggerLayer = (app: string): Layer.Layer<never, Config.ConfigError>
 
 /**
  * Logs the failure that ends an app, such as invalid settings or an occupied port. It wraps the
- * whole app. The report of the runner must be off (`disableErrorReporting`), because it is no
- * structured log line.
+ * whole app, whose runner must have `disableErrorReporting`: its report is no structured line.
  */
 export const withFailureLog =
   (app: string) =>

@@ -1,6 +1,5 @@
 /**
- * Masks phone numbers in log lines. No code logs numbers intentionally. This is a safety net for
- * values that an error message of a driver quotes.
+ * Masks phone numbers in log lines: a safety net for error messages of drivers that quote values.
  */
 
 /** 11 to 15 consecutive digits with an optional plus that are not part of a word or an id. */

@@ -1,7 +1,6 @@
 /**
- * Memoizes metrics with label values. Binding a metric to labels takes a microsecond, which is too
- * long for each message. The values must be few and known, because every combination stays in
- * memory.
+ * Memoizes metrics with label values: to bind them takes a microsecond, too long for each message.
+ * The values must be few and known, because every combination stays in memory.
  */
 import { Metric } from 'effect'
 

@@ -61,9 +61,8 @@ const readElements = (
 }
 
 /**
- * Reads the reports of a callback. `body` is the raw body, `signature` the header
- * `Hub-Operator-Signature`, `now` milliseconds since the epoch. The time of the signature must be
- * within five minutes of `now`.
+ * Reads the reports of a callback. `signature` is the header `Hub-Operator-Signature`. Its time
+ * must be within five minutes of `now` (ms since the epoch).
  */
 export const readCallback = (
   secret: Redacted.Redacted<string>,

@@ -1,7 +1,7 @@
 /**
  * The HTTP adapter of the operator port: it posts batches as JSON and gets operator ids. Reports
- * come later as signed callbacks (`callback.ts`). infra/local/operator-simulator/README.md
- * describes the interface.
+ * come later as signed callbacks (`callback.ts`). Interface:
+ * infra/local/operator-simulator/README.md.
  */
 import type { Readable } from 'node:stream'
 import { REJECTED_REASONS } from '@hub/domain'
@@ -113,8 +113,7 @@ const outcomesOf = (batch: ReadonlyArray<Submission>, body: string): ReadonlyArr
 /** Makes the adapter. Its connections stay open until the end of the scope. */
 export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Operator, never, Scope.Scope> =>
   Effect.gen(function* () {
-    // Imported only if there is an HTTP operator, because undici is a sixth of the modules that a
-    // dispatcher loads.
+    // Imported only on use: undici is a sixth of the modules that a dispatcher loads.
     const { errors, Pool } = yield* Effect.promise(() => import('undici'))
     const pool = yield* Effect.acquireRelease(
       Effect.sync(
@@ -131,8 +130,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
     )
     // Requests wait here and not inside the pool, because the lease must be checked after the wait.
     const slots = yield* Semaphore.make(options.connections)
-    // A bulk request can take seconds at a slow operator. One connection is always reserved for
-    // codes.
+    // A bulk request can take seconds. One connection is always reserved for codes.
     const bulkSlots = yield* Semaphore.make(Math.max(1, options.connections - 1))
     const withSlot = (urgent: boolean) => (request: Effect.Effect<Exchange>) => {
       const next = slots.withPermits(1)(request)
@@ -144,8 +142,8 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
     const exchange = (batch: ReadonlyArray<Submission>, mayWrite: () => boolean): Effect.Effect<Exchange> => {
       const body = Buffer.from(JSON.stringify(batch.map(toWire)))
       let written = false
-      // The pool reads the body when it has a socket, and writes nothing before the first chunk,
-      // not even headers. So this is the last moment to check the lease.
+      // The pool reads the body when it has a socket, and writes nothing before, not even headers.
+      // So this is the last moment to check the lease.
       const checked = async function* () {
         if (!mayWrite()) throw new NotWritten()
         written = true
@@ -222,8 +220,7 @@ export const makeHttpOperator = (options: HttpOperatorOptions): Effect.Effect<Op
           case 400:
           case 413:
           case 422: {
-            // The operator refused the whole batch because of one message. Halving finds that
-            // message.
+            // The operator refused the batch because of one message. Halving finds that message.
             if (batch.length === 1) return [{ type: 'rejected', reason: 'operator_rejected' }]
             const half = batch.length >>> 1
             const outcomes = yield* Effect.all(

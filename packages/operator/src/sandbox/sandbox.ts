@@ -1,10 +1,8 @@
 /**
- * The sandbox: the in-process operator of test keys. Nothing reaches a real recipient.
- *
- * It keeps no state. An operator id contains the scenario and derives from reference and part. A
- * repeated submit therefore gets the same ids and reports. After a restart, the ids and the submit
- * time are enough to schedule the reports of open messages again. Source: specification §What the
- * service does (test mode).
+ * The sandbox: the in-process operator of test keys. It keeps no state: an operator id contains the
+ * scenario and derives from reference and part. So a repeated submit gets the same ids and reports,
+ * and after a restart the ids and the submit time are enough to schedule the reports of open
+ * messages. Source: specification §What the service does (test mode).
  */
 import { createHash } from 'node:crypto'
 import { SANDBOX_SCENARIOS, sandboxScenario, type SandboxScenario } from '@hub/domain'
@@ -23,9 +21,8 @@ export interface SandboxOptions {
 }
 
 /**
- * 300 ms are long enough to observe `sent` and short enough to wait for `delivered`. The late
- * report comes ten seconds after the sandbox's report deadline of ten seconds. The window is that
- * of a fast operator.
+ * 300 ms are long enough to observe `sent`. The late report comes ten seconds after the sandbox's
+ * report deadline of ten seconds. The window is that of a fast operator.
  */
 export const SANDBOX_DEFAULTS: SandboxOptions = { reportDelayMs: 300, lateReportMs: 20_000, window: 1000 }
 

@@ -1,8 +1,7 @@
 /**
- * Handles deliveries of the SMSC: receipts become reports, texts become inbound messages. A
- * delivery is acknowledged after the sink has stored it. If the sink fails, the SMSC gets a
- * temporary error and repeats the delivery. An unreadable delivery is acknowledged, because
- * otherwise the SMSC would repeat it forever.
+ * Handles deliveries of the SMSC: receipts become reports, texts become inbound messages. They are
+ * acknowledged after the sink has stored them. If it fails, the SMSC gets a temporary error and
+ * repeats them. An unreadable delivery is acknowledged too, or the SMSC would repeat it forever.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { Effect } from 'effect'

@@ -1,7 +1,6 @@
 /**
  * The meaning of an operator's codes: `command_status` of answers, states and error codes of
- * receipts. Each operator has its own codes (0x0400 and above, and all error codes of receipts), so
- * they can be configured. The configuration overrides the defaults of this file.
+ * receipts. Each operator has codes of its own, so configuration overrides these defaults.
  */
 import {
   REJECTED_REASONS,
@@ -15,7 +14,7 @@ import { Data, Result, Schema } from 'effect'
 const STATUS_MEANINGS = ['throttled', 'retry', ...REJECTED_REASONS] as const
 /**
  * `throttled`: slow down on all binds and retry. `retry`: retry, the rate is not the cause. A
- * reason code: do not retry, the message is `rejected` with it.
+ * reason code: the message is `rejected` with it.
  */
 type StatusMeaning = (typeof STATUS_MEANINGS)[number]
 
@@ -32,9 +31,7 @@ export interface SmppErrors {
   readonly receiptError: ReadonlyMap<string, UndeliveredReason | RejectedReason>
 }
 
-/**
- * Status names of SMPP 3.4, 5.1.3, for configuration and logs. Operator-specific codes are numbers.
- */
+/** Status names of SMPP 3.4, 5.1.3. Operator-specific codes are numbers. */
 export const COMMAND_STATUS = {
   ESME_ROK: 0x00,
   ESME_RINVMSGLEN: 0x01,
@@ -71,10 +68,9 @@ export const COMMAND_STATUS = {
 } as const
 
 /**
- * The default meanings. 0x58 and 0x14 both request a lower rate. A system error, a temporary error
- * and a wrong bind state are temporary. A refused source address is a sender that is not registered
- * with the operator. Every other status is permanent (`operator_rejected`), because operators close
- * a bind that repeats refused requests.
+ * The default meanings. 0x58 and 0x14 request a lower rate. System errors, temporary errors and
+ * wrong bind states pass. A refused source address is an unregistered sender. All other status are
+ * permanent, because operators close a bind that repeats refused requests.
  */
 const DEFAULT_STATUS: ReadonlyMap<number, StatusMeaning> = new Map([
   [COMMAND_STATUS.ESME_RTHROTTLED, 'throttled'],
@@ -88,10 +84,9 @@ const DEFAULT_STATUS: ReadonlyMap<number, StatusMeaning> = new Map([
 ])
 
 /**
- * The default meanings of receipt states (SMPP 3.4, 5.2.28 and appendix B). Some SMSCs truncate the
- * names to seven letters. After DELETED and UNKNOWN no other receipt follows, so the message is
- * undelivered. SEEN and READ come from operators with messenger channels. Their numbers in
- * `message_state` are vendor-specific and have no default.
+ * The default meanings of receipt states (SMPP 3.4, 5.2.28 and appendix B), also truncated to seven
+ * letters. After DELETED and UNKNOWN no other receipt follows. SEEN and READ come from operators
+ * with messenger channels; their numbers are vendor-specific.
  */
 const DEFAULT_STATE: ReadonlyMap<string, StateMeaning> = new Map([
   ['DELIVRD', 'delivered'],

@@ -1,7 +1,4 @@
-/**
- * Operator ids. Some SMSCs write an id differently in their answer and in the receipt. The adapter
- * converts both to the same string.
- */
+/** Operator ids. Some SMSCs write an id differently in answer and receipt; both are converted. */
 
 /**
  * The relation between ids in answers and in receipts:
@@ -40,9 +37,8 @@ const NOTATIONS: Readonly<
 const DIGITS = { hexadecimal: /^(?:0[xX])?([0-9a-fA-F]+)$/u, decimal: /^(\d+)$/u } as const
 
 /**
- * Converts an id to the form of facts and reports. An id in a numeric format becomes a decimal
- * number of any size without leading zeros. Any other id stays unchanged. Returns `null` if the
- * text is no id.
+ * Converts an id to the form of facts and reports: numbers without leading zeros in decimal, other
+ * ids unchanged. Returns `null` if the text is no id.
  */
 export const canonicalId = (format: IdFormat, where: 'answer' | 'receipt', id: string): string | null => {
   const trimmed = id.trim()

@@ -2,9 +2,8 @@
 import type { Concatenation } from './text.ts'
 
 /**
- * Converts an SMPP address to E.164, or returns `null` for a short number or a name. It also knows
- * the national forms of Russian mobile numbers, because all recipients of the hub have such
- * numbers.
+ * Converts an SMPP address to E.164, also from the national forms of Russian mobile numbers.
+ * Returns `null` for a short number or a name.
  */
 export const parsePhoneNumber = (address: string, typeOfNumber: number): string | null => {
   const digits = /^\+?(\d{5,15})$/u.exec(address)?.[1]
@@ -31,13 +30,10 @@ export interface Reassembled<A> {
 
 /**
  * Reassembles multipart texts in memory. A part is acknowledged only when its text is stored, so
- * the SMSC repeats the parts that are here when the process ends. Therefore an incomplete text
- * expires, and the number of parts is limited.
+ * the SMSC repeats unstored parts. Therefore incomplete texts expire, and the parts are limited.
  */
 interface Reassembler<A> {
-  /**
-   * Returns the text if this part completes it. A repeated part adds its item, but not its text.
-   */
+  /** Returns the text if this part completes it. A repeated part adds only its item. */
   readonly add: (part: InboundPart<A>, now: number) => Reassembled<A> | 'waiting' | 'full'
   /** Removes and returns the texts that waited too long, without their missing parts. */
   readonly expired: (now: number) => ReadonlyArray<Reassembled<A>>

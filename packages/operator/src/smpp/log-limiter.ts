@@ -2,15 +2,12 @@
 
 /** The shortest time between two lines of one kind, ms. */
 export const LOG_INTERVAL_MS = 10_000
-/**
- * The most kinds that are limited separately. An SMSC that answers with a new status each time must
- * not fill the memory or the log.
- */
+/** The most kinds that are limited separately, so that ever new kinds do not fill memory or log. */
 export const MAX_KINDS = 50
 
 /**
- * Returns a function that decides whether a line of a kind may be logged now. It returns the number
- * of lines suppressed since the last one, or `null` if this line is suppressed too.
+ * Returns a function that decides whether a line of a kind may be logged now: the number of lines
+ * suppressed since the last one, or `null` if this line is suppressed too.
  */
 export const makeLogLimiter = (now: () => number): ((kind: string) => number | null) => {
   const last = new Map<string, { at: number; suppressed: number }>()

@@ -1,14 +1,12 @@
 /**
- * Encodes and decodes PDUs of SMPP 3.4 with the codec of npm `smpp`, and splits a stream into PDUs.
- * The peer is not trusted: the length is checked before any octet is buffered, and an invalid PDU
- * gives `null` and no exception.
+ * Encodes and decodes PDUs of SMPP 3.4 with npm `smpp`, and splits a stream into PDUs. The peer is
+ * not trusted: lengths are checked before buffering, and an invalid PDU gives `null`.
  */
 import { PDU } from 'smpp/lib/pdu.js'
 
 /**
- * The longest PDU in octets, which is also the limit of the codec. A `deliver_sm` with a short
- * message has less than
- * 500. A `message_payload` may have 64 kB, but no real text is that long.
+ * The longest PDU in octets, the limit of the codec. A `message_payload` may have 64 kB, but no
+ * real text is that long.
  */
 export const MAX_PDU_OCTETS = 16_384
 const HEADER_OCTETS = 16

@@ -21,9 +21,7 @@ export interface PendingMessage {
   readonly onOutcome: (outcome: SubmitOutcome) => void
   /** The number of written parts without an answer. */
   unanswered: number
-  /**
-   * Set after a temporary refusal. No further part is written before the other parts are answered.
-   */
+  /** Set after a temporary refusal. The other parts must be answered before the next write. */
   retryInMs: number | null
   /** The session that got the first part. */
   session: Session | null

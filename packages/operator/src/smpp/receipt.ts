@@ -1,10 +1,8 @@
 /**
- * Parses delivery receipts: a `deliver_sm` with the outcome of a part. The outcome is in TLVs
- * (`receipted_message_id`, `message_state`, `network_error_code`) or in the text (SMPP 3.4,
- * appendix B). SMSCs differ in order, case and missing fields.
- *
- * A delivery is a receipt only if the SMSC marks it as one (`esm_class`, or the TLV of the id),
- * because a person can write the text `id:1 stat:DELIVRD`.
+ * Parses delivery receipts: a `deliver_sm` with the outcome of a part, in TLVs or in the text (SMPP
+ * 3.4, appendix B). SMSCs differ in order, case and missing fields. A delivery is a receipt only if
+ * the SMSC marks it as one (`esm_class`, or the TLV of the id), because a person can write the text
+ * `id:1 stat:DELIVRD`.
  */
 import { REJECTED_REASONS, type RejectedReason, type UndeliveredReason } from '@hub/domain'
 import type { OperatorReport } from '../port.ts'
@@ -89,15 +87,12 @@ const networkError = (octets: Uint8Array | null): string | null =>
   octets === null || octets.length < 3 ? null : String((octets[1]! << 8) | octets[2]!)
 
 /**
- * SMSCs write receipts in ASCII, whatever their `data_coding` says. An id may contain an
- * underscore, which has another code in GSM 03.38.
+ * SMSCs write receipts in ASCII, whatever their `data_coding`. An underscore differs in GSM 03.38.
  */
 const textOf = (octets: Uint8Array, dataCoding: number): string =>
   dataCoding === UCS2 ? (decodeText(octets, UCS2) ?? '') : Buffer.from(octets).toString('latin1')
 
-/**
- * Parses a receipt. Returns `null` without an id or a state. TLVs take precedence over the text.
- */
+/** Parses a receipt; TLVs override the text. Returns `null` without an id or a state. */
 export const readReceipt = (pdu: Pdu): Receipt | null => {
   const body = bodyOf(pdu)
   const rest = ((pdu.number('esm_class') ?? 0) & UDHI) === 0 ? body : (parseHeader(body)?.rest ?? body)
@@ -124,8 +119,7 @@ type ReportedOutcome = Pick<OperatorReport, 'outcome' | 'reason'>
 
 /**
  * Returns the outcome and reason of a receipt, `intermediate` if it is no final one, or `null` for
- * an unknown state. If the error code is configured, it also decides between `undelivered` and
- * `rejected`.
+ * an unknown state. A configured error code decides between `undelivered` and `rejected`.
  */
 export const outcomeOf = (receipt: Receipt, errors: SmppErrors): ReportedOutcome | 'intermediate' | null => {
   const meaning = meaningOfState(errors, receipt.state)

@@ -1,7 +1,6 @@
 /**
- * One connection to an SMSC: it binds, keeps the connection alive, and ends it. It handles
- * requests, answers and deadlines, but not messages. Every wait has a deadline. When the session
- * ends, each request without an answer gets `null`.
+ * One connection to an SMSC: it binds, keeps the connection alive, and ends it. Every wait has a
+ * deadline. When the session ends, each request without an answer gets `null`.
  */
 import type { Socket } from 'node:net'
 import { COMMAND_STATUS } from './errors.ts'
@@ -67,15 +66,15 @@ export interface Session {
   /** The number of submissions without an answer. */
   readonly inFlight: () => number
   /**
-   * Adds a request to the next `flush`, which must follow in the same tick. `onAnswer` gets the
-   * answer, or `null` if none came in time or the connection ended.
+   * Adds a request to the next `flush`, which must follow in the same tick. `onAnswer` gets `null`
+   * if no answer came in time or the connection ended.
    */
   readonly request: (command: 'submit_sm', fields: Fields, onAnswer: (answer: Pdu | null) => void) => void
   readonly flush: () => void
   /** Answers deliveries with a status. */
   readonly answer: (deliveries: ReadonlyArray<Delivery>, status: number) => void
   /**
-   * Waits for outstanding answers, unbinds and ends the session, within `withinMs` at the latest.
+   * Waits for outstanding answers, unbinds and ends the session, at the latest after `withinMs`.
    */
   readonly close: (withinMs: number) => void
   /** Ends the session now. */
@@ -119,9 +118,7 @@ export const openSession = (options: SessionOptions): Session => {
   const { secured, socket } = options.connect()
   socket.setNoDelay(true)
 
-  /**
-   * Needed where a callback may have ended the session. TypeScript would assume the earlier state.
-   */
+  /** A callback may have ended the session. TypeScript would assume the earlier state. */
   const isEnded = () => state === 'ended'
 
   const end = (why: SessionEnd, status = 0) => {
@@ -259,8 +256,7 @@ export const openSession = (options: SessionOptions): Session => {
 
   const checkDeadlines = () => {
     const at = now()
-    // The process was blocked. It must read the answers that arrived meanwhile before any counts as
-    // lost.
+    // The process was blocked. It must first read the answers that arrived meanwhile.
     if (at - checkedAt > STALL_MS) resumedAt = at
     checkedAt = at
     if (at >= closeBy) return end('closed')

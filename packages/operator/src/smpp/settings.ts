@@ -29,8 +29,8 @@ export interface SmppSettings {
   /** Type of number and numbering plan of a numeric sender. */
   readonly numericSender: { readonly ton: number; readonly npi: number }
   /**
-   * Offset from UTC of the dates in receipts, minutes. SMPP does not define their time zone. `null`
-   * uses the time of arrival: it is late by seconds, while a wrong zone is wrong by hours.
+   * Offset from UTC of the dates in receipts, minutes; SMPP does not define their time zone. `null`
+   * uses the time of arrival, which is late by seconds.
    */
   readonly receiptOffsetMinutes: number | null
   /** Time limit for connecting and binding, ms. */

@@ -1,10 +1,7 @@
 /**
- * The SMPP adapter of the operator port. It keeps its binds to the SMSC for as long as the scope is
- * open. Its creation never fails: while the SMSC is unreachable, it retries the connection and
- * refuses messages.
- *
- * It never submits a message again that the SMSC may have, because an SMSC recognizes no reference
- * of the client.
+ * The SMPP adapter of the operator port. It keeps its binds while the scope is open. While the SMSC
+ * is unreachable, it reconnects and refuses messages. It never repeats a message that the SMSC may
+ * have, because an SMSC recognizes no reference of the client.
  */
 import { connect as connectTcp } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -219,8 +216,7 @@ export const makeSmppOperator = (
       })
     }).pipe(Effect.repeat(Schedule.spaced(SWEEP_MS)), Effect.forkScoped)
 
-    // Finalizers run in reverse order, so this one runs first: it waits for outstanding answers and
-    // unbinds.
+    // Finalizers run in reverse order. This one runs first: it awaits answers and unbinds.
     yield* Effect.addFinalizer(() =>
       Effect.callback<void>((resume) => {
         closing = true

@@ -180,9 +180,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
 
   const inFlight = () => options.sessions().reduce((sum, session) => sum + session.inFlight(), 0)
 
-  /**
-   * Selects the least loaded session. Parts of one message use the same session while it is bound.
-   */
+  /** Selects the least loaded session. Parts of a message use the same one while it is bound. */
   const selectSession = (message: PendingMessage): Session | null => {
     const hasRoom = (session: Session) => session.canWrite() && session.inFlight() < settings.window
     if (message.session?.isBound() === true) return hasRoom(message.session) ? message.session : null
@@ -282,8 +280,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       if (inFlight() >= throttle.maxInFlight) break
       const session = selectSession(message)
       if (session === null) break
-      // The socket is written in the same tick (see `flush` below), so the lease cannot end in
-      // between.
+      // `flush` below writes the socket in the same tick, so the lease cannot end in between.
       if (!message.mayWrite()) {
         queue.shift()
         // The new owner of the shard does not know the outcome either.

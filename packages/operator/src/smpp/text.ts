@@ -1,7 +1,7 @@
 /**
- * Texts in SMPP. Outbound texts are GSM 03.38 with one septet per octet (`data_coding` 0) or UCS-2
- * (8), split into the same parts that the domain counts. A header with a 16-bit reference
- * concatenates them. Inbound texts are decoded by their `data_coding`.
+ * Texts in SMPP. Outbound: GSM 03.38 with one septet per octet (`data_coding` 0) or UCS-2 (8), in
+ * the parts that the domain counts, with a 16-bit concatenation header. Inbound texts are decoded
+ * by their `data_coding`.
  */
 import { encodingOf, fromSeptets, splitParts, toSeptets } from '@hub/domain'
 
@@ -25,7 +25,7 @@ const concatenation = (reference: number, parts: number, part: number): Buffer =
 
 /**
  * Encodes a text into segments, one for each part that the domain counts. `reference` (16 bits)
- * identifies the message and should differ between two messages to one recipient.
+ * should differ between two messages to one recipient.
  */
 export const segmentsOf = (text: string, reference: number): ReadonlyArray<Segment> => {
   const encoding = encodingOf(text)
@@ -84,10 +84,9 @@ export const parseHeader = (
 }
 
 /**
- * Decodes a text by its `data_coding`. Returns `null` for binary data and unknown codings. 0 is the
- * operator's default alphabet (here GSM 03.38), 1 ASCII, 3 Latin-1, 8 UCS-2. The GSM 03.38 groups
- * with a message class (0xF0–0xFF, 0x10–0x1B) have the alphabet in other bits. Source: SMPP 3.4,
- * 5.2.19; GSM 03.38, 4.
+ * Decodes a text by its `data_coding`; `null` for binary data and unknown codings. 0 is the
+ * operator's default alphabet (here GSM 03.38), 1 ASCII, 3 Latin-1, 8 UCS-2. Message classes
+ * (0xF0–0xFF, 0x10–0x1B) have the alphabet in other bits. Source: SMPP 3.4, 5.2.19; GSM 03.38, 4.
  */
 export const decodeText = (octets: Uint8Array, dataCoding: number): string | null => {
   const alphabet =

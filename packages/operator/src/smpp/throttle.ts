@@ -1,7 +1,6 @@
 /**
  * The reaction to an operator that throttles: pauses, then a slow start. All binds share one state,
- * because the operator limits the account and not the connection. The functions are pure. Times are
- * milliseconds with any origin.
+ * because the operator limits the account. Pure; times are milliseconds with any origin.
  */
 
 export interface ThrottleOptions {
@@ -32,8 +31,8 @@ export const UNTHROTTLED: ThrottleState = {
 }
 
 /**
- * Applies a throttled answer to a part written at `writtenAt`. Throttled answers to parts written
- * before the current pause began contain no new information, so they do not extend it.
+ * Applies a throttled answer to a part written at `writtenAt`. One about a part written before the
+ * current pause is no news, so it does not extend the pause.
  */
 export const afterThrottled = (
   state: ThrottleState,
@@ -63,9 +62,8 @@ export const remainingPauseMs = (state: ThrottleState, now: number): number =>
   Math.max(0, state.pausedUntil - now)
 
 /**
- * Returns the delay before connection attempt number `attempt` (from 0): exponential backoff with
- * full jitter, so that the clients of a restarted SMSC do not all connect at once. `random` is in
- * [0, 1).
+ * Returns the delay before connection attempt `attempt` (from 0): exponential backoff with full
+ * jitter, so that clients do not reconnect at once. `random` is in [0, 1).
  */
 export const reconnectDelayMs = (
   attempt: number,

@@ -1,12 +1,10 @@
 /**
- * Span identity and its propagation in the W3C header `traceparent`, over HTTP and Kafka.
- * Source: W3C Trace Context, 2.2 and 3.2.
+ * Span identity and its propagation in the header `traceparent`. Source: W3C Trace Context, 2.2,
+ * 3.2.
  */
 import { randomFillSync } from 'node:crypto'
 
-/**
- * A sampled span. Work that is not sampled has no span, so it costs nothing in later components.
- */
+/** A sampled span. Work that is not sampled has no span, so it costs nothing later. */
 export interface Span {
   /** 32 hexadecimal digits. */
   readonly traceId: string

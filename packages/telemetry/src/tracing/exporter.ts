@@ -1,8 +1,7 @@
 /**
- * Exports ended spans to an OTLP/HTTP receiver. The queue is bounded and there is only one request
- * at a time, so a slow or unavailable receiver costs only dropped spans, which are counted. (The
- * exporter of the library starts another request whenever its buffer is full, also while earlier
- * requests are unanswered, and drops a minute of spans after one failure.)
+ * Exports ended spans to an OTLP/HTTP receiver. The queue is bounded and there is one request at a
+ * time, so a slow receiver costs only dropped spans, which are counted. (The library's exporter
+ * requests whenever its buffer is full, and drops a minute of spans after one failure.)
  */
 import { Data, Duration, Effect, Latch, Metric, type Scope, Semaphore } from 'effect'
 import type { OtlpResource, OtlpTracer } from 'effect/observability'

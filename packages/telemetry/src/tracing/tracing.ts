@@ -1,12 +1,10 @@
 /**
  * Tracing with explicit spans: code records a span when it has ended. A fiber-wide tracer does not
- * fit, because on the important paths one fiber handles many messages, and one message passes many
- * fibers. A message that is not sampled has no span and no `traceparent`, so later components only
- * check one field.
+ * fit, because one fiber handles many messages, and one message passes many fibers. A message that
+ * is not sampled has no `traceparent`, so later components only check one field.
  *
- * The first process decides (head sampling). It follows the sampled flag of a caller's
- * `traceparent`, and samples a share of the requests without one. Later processes follow that
- * decision.
+ * The first process decides (head sampling): it follows a caller's `traceparent`, and samples a
+ * share of the other requests. Later processes follow that decision.
  */
 import { OtlpResource } from 'effect/observability'
 import { Context, Effect, Layer } from 'effect'
@@ -20,15 +18,12 @@ import { tracingConfig, type TracingSettings } from './settings.ts'
 const KINDS = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
 
 /**
- * Names follow OpenTelemetry's semantic conventions, other names begin with `hub.`. Values are only
- * ids, classes, codes, topics and path templates: never a phone number, a text, a variable, a key,
- * or a URL that may contain a secret.
+ * Names follow OpenTelemetry's semantic conventions or begin with `hub.`. Values are only ids,
+ * classes, codes, topics and path templates: never personal data, a key, or a URL.
  */
 type Attributes = Readonly<Record<string, string | number | boolean>>
 
-/**
- * The data of an ended span. Times are milliseconds since the epoch with fractions (`Tracing.now`).
- */
+/** The data of an ended span. Times are ms since the epoch with fractions (`Tracing.now`). */
 interface EndedSpan {
   readonly name: string
   readonly kind: keyof typeof KINDS
@@ -46,9 +41,7 @@ export interface TracingShape {
   readonly isOn: boolean
   /** Makes the span of an external request, or `null` if it is not sampled. */
   readonly startRequest: (parent: RemoteParent | null) => Span | null
-  /**
-   * Makes the next span of a trace from another process, or returns `null` if it is not sampled.
-   */
+  /** Makes the next span of another process's trace, or returns `null` if it is not sampled. */
   readonly continueTrace: (traceparent: string | null | undefined) => Span | null
   /** Makes a child span. */
   readonly childOf: (parent: Pick<Span, 'traceId' | 'spanId'>) => Span
