@@ -178,15 +178,13 @@ export const makeDispatcher = (
         }),
       onSettled: handoverLoop.dispatch,
       inFlight: handoverLoop.inFlight,
-      observer: {
-        onRecovered: ({ ms, records, shard }) => {
-          metrics.recovered(ms)
-          fork(
-            Effect.logInfo('dispatcher: a shard is recovered and open').pipe(
-              Effect.annotateLogs({ shard, records, duration_ms: ms }),
-            ),
-          )
-        },
+      onRecovered: ({ ms, records, shard }) => {
+        metrics.recovered(ms)
+        fork(
+          Effect.logInfo('dispatcher: a shard is recovered and open').pipe(
+            Effect.annotateLogs({ shard, records, duration_ms: ms }),
+          ),
+        )
       },
     })
     host = running

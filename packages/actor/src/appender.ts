@@ -20,19 +20,12 @@ interface AppendCallbacks {
   readonly onAppended: (at: Position) => void
 }
 
-interface Appender {
-  /** Queues a record without blocking. Records land in the order of the calls. */
-  readonly append: (record: OutgoingRecord, callbacks: AppendCallbacks) => void
-  /** The produce loop. The owner of the appender must run it. */
-  readonly run: Effect.Effect<never>
-}
-
 /**
  * Creates an appender. It repeats a failed produce while any of its records is wanted. The failed
  * one may have landed, so a record can appear twice, under the same id. `onSettled` runs after all
  * records of a produce are reported.
  */
-export const makeAppender = (onSettled: () => void): Effect.Effect<Appender, never, EventLog> =>
+export const makeAppender = (onSettled: () => void) =>
   Effect.gen(function* () {
     const log = yield* EventLog
     const latch = Latch.makeUnsafe(false)
@@ -69,10 +62,12 @@ export const makeAppender = (onSettled: () => void): Effect.Effect<Appender, nev
     })
 
     return {
-      append: (record, callbacks) => {
+      /** Queues a record without blocking. Records land in the order of the calls. */
+      append: (record: OutgoingRecord, callbacks: AppendCallbacks): void => {
         queue.push([record, callbacks])
         latch.openUnsafe()
       },
+      /** The produce loop. The owner of the appender must run it. */
       run: Effect.gen(function* () {
         for (;;) {
           yield* latch.await

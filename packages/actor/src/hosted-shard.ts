@@ -1,4 +1,4 @@
-/** The state of one assigned shard in the runtime, its back-pressure and its low-water marks. */
+/** One assigned shard in the runtime: its positions, back-pressure and low-water marks. */
 import {
   type GroupControl,
   type IncomingRecord,
@@ -9,196 +9,157 @@ import {
 import { Fence, type FenceOwner } from './fence.ts'
 import type { Shard, ShardHandle } from './shard.ts'
 
-/** The phases of recovery; see `recovery.ts`. `superseded`: a newer fence shows another owner. */
-type Phase = 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded'
-
-export interface HostedShard<S> {
-  readonly number: number
-  readonly shard: S
-  readonly handle: ShardHandle
-  readonly fence: Fence
-  startedAt: number
-  /** Another member owns the shard, and this one reads its log ahead. */
-  standby: boolean
-  current: boolean
-  phase: Phase
-  owner: FenceOwner
-  /** The log offset of the shard's own fence. */
-  fenceOffset: number
-  /** A repetition of the own fence is not acknowledged yet. */
-  repeatingFence: boolean
-  /** The log offset at which recovery began to read. */
-  logStart: number
-  /** The end of the log when recovery began; infinite while it is unknown. */
-  logEnd: number
-  laneEnds: ReadonlyArray<number>
-  recordsRead: number
-  /** The next offset to read, by topic. */
-  readonly positions: Map<string, number>
-  readonly committed: Map<string, number>
-  readonly pausedLanes: Set<number>
-  reportsPaused: boolean
-  /** The offset after the newest own record that Kafka has acknowledged. */
-  ownLogEnd: number
-  /** The log is paused until the next commit; see `pauseOwnLog`. */
-  logPaused: boolean
-}
-
-export const makeHostedShard = <S>(
-  number: number,
-  options: {
-    readonly standby: boolean
-    readonly member: string
-    readonly now: number
-    readonly makeHandle: (hosted: () => HostedShard<S>) => ShardHandle
-    readonly makeShard: (handle: ShardHandle) => S
-  },
-): HostedShard<S> => {
-  const handle = options.makeHandle(() => hosted)
-  const hosted: HostedShard<S> = {
-    number,
-    handle,
-    shard: options.makeShard(handle),
-    fence: new Fence(),
-    startedAt: options.now,
-    standby: options.standby,
-    current: true,
-    phase: 'locating',
-    owner: { epoch: 0, member: options.member },
-    fenceOffset: -1,
-    repeatingFence: false,
-    logStart: 0,
-    logEnd: Number.POSITIVE_INFINITY,
-    laneEnds: [],
-    recordsRead: 0,
-    positions: new Map(),
-    committed: new Map(),
-    pausedLanes: new Set(),
-    reportsPaused: false,
-    ownLogEnd: 0,
-    logPaused: false,
-  }
-  return hosted
-}
-
 export const lanesOf = (topics: TopicNames): ReadonlyArray<string> => [
   topics.acceptedOtp,
   topics.acceptedService,
 ]
 
-/** The next log offset that the shard reads. */
-export const logPosition = (hosted: HostedShard<unknown>, topics: TopicNames): number =>
-  hosted.positions.get(topics.messages) ?? 0
+export class HostedShard<S extends Shard> {
+  readonly number: number
+  readonly shard: S
+  readonly fence = new Fence()
+  readonly #topics: TopicNames
+  readonly #handle: ShardHandle
+  startedAt: number
+  /** Another member owns the shard, and this one reads its log ahead. */
+  standby: boolean
+  current = true
+  /** See `recovery.ts`. `superseded`: a newer fence shows another owner. */
+  phase: 'locating' | 'reading' | 'fencing' | 'closing' | 'open' | 'superseded' = 'locating'
+  /** The owner that the newest own fence names. */
+  owner: FenceOwner = { epoch: 0, member: '' }
+  /** The log offset of the shard's own fence. */
+  fenceOffset = -1
+  /** A repetition of the own fence is not acknowledged yet. */
+  repeatingFence = false
+  /** The log offset at which recovery began to read. */
+  logStart = 0
+  /** The end of the log when recovery began; infinite while it is unknown. */
+  logEnd = Number.POSITIVE_INFINITY
+  laneEnds: ReadonlyArray<number> = []
+  recordsRead = 0
+  /** The next offset to read, by topic. */
+  readonly positions = new Map<string, number>()
+  readonly committed = new Map<string, number>()
+  readonly #pausedLanes = new Set<number>()
+  #reportsPaused = false
+  /** The offset after the newest own record that Kafka has acknowledged. */
+  ownLogEnd = 0
+  /** The log is paused until the next commit; see `pauseOwnLog`. */
+  logPaused = false
 
-/** Appends the fence of the shard's owner to its log partition. */
-export const appendFence = (
-  hosted: HostedShard<unknown>,
-  topics: TopicNames,
-  now: number,
-  onAppended: (offset: number) => void,
-): void =>
-  hosted.handle.append(
-    shardOpenedRecord(topics, { type: 'ShardOpened', shard: hosted.number, ...hosted.owner, at: now }),
-    onAppended,
-  )
-
-/** Passes records to the shard. Records below the position were read before. */
-export const deliver = <S extends Shard>(
-  { positions, shard }: HostedShard<S>,
-  topic: string,
-  lane: number,
-  records: ReadonlyArray<IncomingRecord>,
-): void => {
-  const from = positions.get(topic) ?? 0
-  for (const record of records) {
-    if (record.offset < from) continue
-    positions.set(topic, record.offset + 1)
-    if (lane >= 0) shard.onLane(lane, record)
-    else shard.onReport(record)
+  constructor(
+    number: number,
+    topics: TopicNames,
+    startedAt: number,
+    standby: boolean,
+    makeHandle: (hosted: HostedShard<S>) => ShardHandle,
+    makeShard: (handle: ShardHandle) => S,
+  ) {
+    this.number = number
+    this.#topics = topics
+    this.startedAt = startedAt
+    this.standby = standby
+    this.#handle = makeHandle(this)
+    this.shard = makeShard(this.#handle)
   }
-}
 
-/** Seeks, pauses and resumes lanes and reports of an open shard, as its memory allows. */
-export const applyBackPressure = <S extends Shard>(
-  hosted: HostedShard<S>,
-  topics: TopicNames,
-  control: GroupControl,
-): void => {
-  const { number, pausedLanes, positions, shard } = hosted
-  for (const [lane, topic] of lanesOf(topics).entries()) {
-    const target = shard.seekTarget?.(lane, positions.get(topic) ?? 0) ?? null
-    if (target !== null) {
-      positions.set(topic, target)
-      control.seek({ topic, partition: number, offset: target })
-    }
-    if (pausedLanes.has(lane)) {
-      if (!shard.hasRoom(lane)) continue
-      pausedLanes.delete(lane)
-      control.resume(topic, number)
-    } else if (shard.isFull(lane)) {
-      pausedLanes.add(lane)
-      control.pause(topic, number)
-    }
+  position(topic: string): number {
+    return this.positions.get(topic) ?? 0
   }
-  if (hosted.reportsPaused) {
-    if (!shard.reportsHaveRoom()) return
-    hosted.reportsPaused = false
-    control.resume(topics.operatorReports, number)
-  } else if (shard.reportsFull()) {
-    hosted.reportsPaused = true
-    control.pause(topics.operatorReports, number)
+
+  /** The next log offset that the shard reads. */
+  get logPosition(): number {
+    return this.position(this.#topics.messages)
   }
-}
 
-/** Whether a topic of the shard must be paused. Before it is open, a shard reads only its log. */
-export const isPaused = (hosted: HostedShard<unknown>, topics: TopicNames, topic: string): boolean => {
-  if (topic === topics.messages) return false
-  if (hosted.phase !== 'open') return true
-  return topic === topics.operatorReports
-    ? hosted.reportsPaused
-    : hosted.pausedLanes.has(lanesOf(topics).indexOf(topic))
-}
+  /** Appends the fence of the shard's owner to its log partition. */
+  appendFence(now: number, onAppended: (offset: number) => void): void {
+    this.#handle.append(
+      shardOpenedRecord(this.#topics, { type: 'ShardOpened', shard: this.number, ...this.owner, at: now }),
+      onAppended,
+    )
+  }
 
-/**
- * Pauses the log of an open shard that has read all of its own facts. It folded them when Kafka
- * acknowledged them. To read each fact as it lands would double the fetches of a busy shard.
- */
-export const pauseOwnLog = (
-  hosted: HostedShard<unknown>,
-  topics: TopicNames,
-  control: GroupControl | null,
-): void => {
-  if (hosted.phase !== 'open' || hosted.logPaused || logPosition(hosted, topics) < hosted.ownLogEnd) return
-  hosted.logPaused = true
-  control?.pause(topics.messages, hosted.number)
-}
-
-export const resumeLog = (hosted: HostedShard<unknown>, topics: TopicNames, control: GroupControl): void => {
-  if (!hosted.logPaused) return
-  hosted.logPaused = false
-  control.resume(topics.messages, hosted.number)
-}
-
-/** The low-water marks: the lowest pinned offsets, but never beyond the read positions. */
-export const lowWaterMarks = <S extends Shard>(
-  hosted: HostedShard<S>,
-  topics: TopicNames,
-): ReadonlyArray<Position> => {
-  const lowest = hosted.shard.lowestPinned()
-  const at = (topic: string, pinned: number | null): Position => {
-    const position = hosted.positions.get(topic) ?? 0
-    return {
-      topic,
-      partition: hosted.number,
-      offset: pinned === null ? position : Math.min(pinned, position),
+  /** Passes records to the shard. Records below the position were read before. */
+  deliver(topic: string, lane: number, records: ReadonlyArray<IncomingRecord>): void {
+    const from = this.position(topic)
+    for (const record of records) {
+      if (record.offset < from) continue
+      this.positions.set(topic, record.offset + 1)
+      if (lane >= 0) this.shard.onLane(lane, record)
+      else this.shard.onReport(record)
     }
   }
-  // A reader must start at a fence. Before the first one, the mark stays at the first read offset.
-  const log = at(topics.messages, lowest.log)
-  const fence = hosted.fence.lastAtOrBefore(log.offset) ?? hosted.logStart
-  return [
-    ...lanesOf(topics).map((topic, lane) => at(topic, lowest.lanes[lane] ?? null)),
-    { ...log, offset: fence },
-    at(topics.operatorReports, lowest.reports),
-  ]
+
+  /** Seeks, pauses and resumes lanes and reports of an open shard, as its memory allows. */
+  applyBackPressure(control: GroupControl): void {
+    const { number, shard } = this
+    for (const [lane, topic] of lanesOf(this.#topics).entries()) {
+      const target = shard.seekTarget?.(lane, this.position(topic)) ?? null
+      if (target !== null) {
+        this.positions.set(topic, target)
+        control.seek({ topic, partition: number, offset: target })
+      }
+      if (this.#pausedLanes.has(lane)) {
+        if (!shard.hasRoom(lane)) continue
+        this.#pausedLanes.delete(lane)
+        control.resume(topic, number)
+      } else if (shard.isFull(lane)) {
+        this.#pausedLanes.add(lane)
+        control.pause(topic, number)
+      }
+    }
+    if (this.#reportsPaused) {
+      if (!shard.reportsHaveRoom()) return
+      this.#reportsPaused = false
+      control.resume(this.#topics.operatorReports, number)
+    } else if (shard.reportsFull()) {
+      this.#reportsPaused = true
+      control.pause(this.#topics.operatorReports, number)
+    }
+  }
+
+  /** Whether a topic of the shard must be paused. Before it is open, a shard reads only its log. */
+  isPaused(topic: string): boolean {
+    if (topic === this.#topics.messages) return false
+    if (this.phase !== 'open') return true
+    return topic === this.#topics.operatorReports
+      ? this.#reportsPaused
+      : this.#pausedLanes.has(lanesOf(this.#topics).indexOf(topic))
+  }
+
+  /**
+   * Pauses the log of an open shard that has read all of its own facts. It folded them when Kafka
+   * acknowledged them. To read each fact as it lands would double the fetches of a busy shard.
+   */
+  pauseOwnLog(control: GroupControl | null): void {
+    if (this.phase !== 'open' || this.logPaused || this.logPosition < this.ownLogEnd) return
+    this.logPaused = true
+    control?.pause(this.#topics.messages, this.number)
+  }
+
+  resumeLog(control: GroupControl): void {
+    if (!this.logPaused) return
+    this.logPaused = false
+    control.resume(this.#topics.messages, this.number)
+  }
+
+  /** The low-water marks: the lowest pinned offsets, but never beyond the read positions. */
+  lowWaterMarks(): ReadonlyArray<Position> {
+    const { lanes, log, reports } = this.shard.lowestPinned()
+    const mark = (topic: string, pinned: number | null): Position => {
+      const position = this.position(topic)
+      const offset = pinned === null ? position : Math.min(pinned, position)
+      return { topic, partition: this.number, offset }
+    }
+    const logMark = mark(this.#topics.messages, log)
+    // A reader must start at a fence. Before the first one, the mark stays at the first read offset.
+    const fence = this.fence.lastAtOrBefore(logMark.offset) ?? this.logStart
+    return [
+      ...lanesOf(this.#topics).map((topic, lane) => mark(topic, lanes[lane] ?? null)),
+      { ...logMark, offset: fence },
+      mark(this.#topics.operatorReports, reports),
+    ]
+  }
 }

@@ -76,15 +76,12 @@ export class PinnedOffsets<Owner = undefined> {
     const sorted = this.#sorted
     for (let i = this.#head; i < sorted.length; i++) {
       const present = this.#pinned.get(sorted[i]!)
-      if (present instanceof Owners) yield* present.defined()
-      else if (present !== undefined) yield present
+      if (!(present instanceof Owners)) {
+        if (present !== undefined) yield present
+      } else for (const owner of present) if (owner !== undefined) yield owner
     }
   }
 }
 
 /** The owners of one offset. It is a class of its own because an owner may itself be a `Set`. */
-class Owners<Owner> extends Set<Owner | undefined> {
-  *defined(): Generator<Owner> {
-    for (const owner of this) if (owner !== undefined) yield owner
-  }
-}
+class Owners<Owner> extends Set<Owner | undefined> {}

@@ -14,13 +14,13 @@
  */
 import { decodeShardOpened, type GroupControl, type IncomingRecord, type TopicNames } from '@hub/kafka'
 import { Effect, Result } from 'effect'
-import { appendFence, type HostedShard, lanesOf, logPosition } from './hosted-shard.ts'
+import { type HostedShard, lanesOf } from './hosted-shard.ts'
 import type { Shard } from './shard.ts'
 
 /** Pause between two tries to fetch the committed offsets. */
 const LOCATE_PAUSE_MS = 200
 
-interface RecoveryOptions<S> {
+interface RecoveryOptions<S extends Shard> {
   readonly topics: TopicNames
   readonly member: string
   readonly now: () => number
@@ -32,21 +32,14 @@ interface RecoveryOptions<S> {
   readonly onRecovered: (hosted: HostedShard<S>) => void
 }
 
-export interface Recovery<S> {
-  /** Fetches the offsets of new shards, until it succeeds, and starts to read their logs. */
-  readonly locate: (fresh: ReadonlyArray<HostedShard<S>>, by: GroupControl) => Effect.Effect<void>
-  /** Folds fetched log records, and advances the recovery. */
-  readonly onLogRecords: (hosted: HostedShard<S>, records: ReadonlyArray<IncomingRecord>) => void
-}
-
-export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Recovery<S> => {
+export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>) => {
   const { member, now, topics } = options
   const lanes = lanesOf(topics)
 
   /** Asks for the shards on standby once the member has read all of their logs. */
   const takeOver = () => {
     const standby = [...options.shards.values()].filter((hosted) => hosted.standby)
-    if (standby.every((hosted) => logPosition(hosted, topics) >= hosted.logEnd)) {
+    if (standby.every((hosted) => hosted.logPosition >= hosted.logEnd)) {
       options.control()?.takeOver()
     }
   }
@@ -58,11 +51,11 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
       epoch: hosted.owner.epoch,
       now: now(),
       laneEnds: hosted.laneEnds,
-      logPosition: logPosition(hosted, topics),
+      logPosition: hosted.logPosition,
     })
     const control = options.control()
     for (const topic of [...lanes, topics.operatorReports]) {
-      control?.seek({ topic, partition: hosted.number, offset: hosted.positions.get(topic) ?? 0 })
+      control?.seek({ topic, partition: hosted.number, offset: hosted.position(topic) })
       control?.resume(topic, hosted.number)
     }
     options.onRecovered(hosted)
@@ -71,18 +64,18 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
   /** Moves a shard to the next phase if the records that it has read allow it. */
   const advance = (hosted: HostedShard<S>): void => {
     if (hosted.standby) return takeOver()
-    if (hosted.phase === 'reading' && logPosition(hosted, topics) >= hosted.logEnd) {
+    if (hosted.phase === 'reading' && hosted.logPosition >= hosted.logEnd) {
       hosted.phase = 'fencing'
       hosted.owner = { epoch: hosted.fence.epoch + 1, member }
-      appendFence(hosted, topics, now(), (offset) => {
+      hosted.appendFence(now(), (offset) => {
         hosted.fenceOffset = offset
         hosted.phase = 'closing'
         advance(hosted)
       })
     }
-    if (hosted.phase !== 'closing' || logPosition(hosted, topics) <= hosted.fenceOffset) return
+    if (hosted.phase !== 'closing' || hosted.logPosition <= hosted.fenceOffset) return
     if (hosted.fence.isOwnedBy(hosted.owner)) return open(hosted)
-    hosted.logEnd = logPosition(hosted, topics)
+    hosted.logEnd = hosted.logPosition
     hosted.phase = 'reading'
     advance(hosted)
   }
@@ -99,7 +92,8 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
   }
 
   return {
-    locate: Effect.fnUntraced(function* (fresh, by) {
+    /** Fetches the offsets of new shards, until it succeeds, and starts to read their logs. */
+    locate: Effect.fnUntraced(function* (fresh: ReadonlyArray<HostedShard<S>>, by: GroupControl) {
       for (;;) {
         const wanted = fresh.filter((hosted) => hosted.current)
         if (wanted.length === 0) return
@@ -134,7 +128,7 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
           hosted.logEnd = ends.get(topics.messages) ?? 0
           hosted.laneEnds = lanes.map((topic) => ends.get(topic) ?? 0)
           if (hosted.phase === 'locating') {
-            const offset = logPosition(hosted, topics)
+            const offset = hosted.logPosition
             hosted.logStart = offset
             hosted.phase = 'reading'
             by.seek({ topic: topics.messages, partition: hosted.number, offset })
@@ -146,8 +140,9 @@ export const makeRecovery = <S extends Shard>(options: RecoveryOptions<S>): Reco
       }
     }),
 
-    onLogRecords: (hosted, records) => {
-      const from = logPosition(hosted, topics)
+    /** Folds fetched log records, and advances the recovery. */
+    onLogRecords: (hosted: HostedShard<S>, records: ReadonlyArray<IncomingRecord>): void => {
+      const from = hosted.logPosition
       for (const record of records) {
         if (record.offset < from) continue
         hosted.positions.set(topics.messages, record.offset + 1)

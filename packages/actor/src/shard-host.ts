@@ -15,31 +15,10 @@ import {
 } from '@hub/kafka'
 import { Effect, FiberSet, Latch, type Scope } from 'effect'
 import { makeAppender } from './appender.ts'
-import {
-  appendFence,
-  applyBackPressure,
-  deliver,
-  type HostedShard,
-  isPaused,
-  lanesOf,
-  logPosition,
-  lowWaterMarks,
-  makeHostedShard,
-  pauseOwnLog,
-  resumeLog,
-} from './hosted-shard.ts'
+import { HostedShard, lanesOf } from './hosted-shard.ts'
 import { makeRecovery } from './recovery.ts'
 import type { Shard, ShardHandle } from './shard.ts'
 import { makeSupervisor } from './supervisor.ts'
-
-/** For metrics. */
-interface HostObserver {
-  readonly onRecovered: (recovery: {
-    readonly shard: number
-    readonly records: number
-    readonly ms: number
-  }) => void
-}
 
 interface ShardHostOptions<S extends Shard> {
   readonly group: string
@@ -50,7 +29,12 @@ interface ShardHostOptions<S extends Shard> {
   readonly onSettled: () => void
   /** The number of actions to finish before the shards may move to another member. */
   readonly inFlight: () => number
-  readonly observer: HostObserver
+  /** A shard is recovered and open. */
+  readonly onRecovered: (recovery: {
+    readonly shard: number
+    readonly records: number
+    readonly ms: number
+  }) => void
 }
 
 export interface ShardHost<S extends Shard> {
@@ -101,7 +85,7 @@ export const makeShardHost = <S extends Shard>(
     const clock = yield* Effect.clockWith(Effect.succeed)
     const now = () => clock.currentTimeMillisUnsafe()
     const fork = yield* FiberSet.makeRuntime<never>()
-    const { topics } = options
+    const { makeShard, topics } = options
     const lanes = lanesOf(topics)
     const allTopics = [...lanes, topics.messages, topics.operatorReports]
     const member = randomUUID()
@@ -120,7 +104,7 @@ export const makeShardHost = <S extends Shard>(
 
     const settle = () => {
       for (const hosted of shards.values()) {
-        if (hosted.phase === 'open' && control !== null) applyBackPressure(hosted, topics, control)
+        if (hosted.phase === 'open' && control !== null) hosted.applyBackPressure(control)
       }
       options.onSettled()
       if (options.inFlight() === 0) idle.openUnsafe()
@@ -129,21 +113,20 @@ export const makeShardHost = <S extends Shard>(
 
     const appender = yield* makeAppender(settle)
 
-    const makeHandle = (number: number, hosted: () => HostedShard<S>): ShardHandle => ({
-      shard: number,
-      isCurrent: () => hosted().current,
+    const makeHandle = (hosted: HostedShard<S>): ShardHandle => ({
+      shard: hosted.number,
+      isCurrent: () => hosted.current,
       hasLease: () =>
-        hosted().current &&
-        hosted().phase === 'open' &&
+        hosted.current &&
+        hosted.phase === 'open' &&
         control !== null &&
-        control.owns(number) &&
+        control.owns(hosted.number) &&
         control.hasLease(),
       append: (record, onAppended) =>
         appender.append(record, {
-          isWanted: () => hosted().current,
+          isWanted: () => hosted.current,
           onAppended: ({ offset, topic }) => {
-            const owner = hosted()
-            if (topic === topics.messages) owner.ownLogEnd = Math.max(owner.ownLogEnd, offset + 1)
+            if (topic === topics.messages) hosted.ownLogEnd = Math.max(hosted.ownLogEnd, offset + 1)
             onAppended(offset)
           },
         }),
@@ -164,7 +147,7 @@ export const makeShardHost = <S extends Shard>(
       control: () => control,
       onOpenChanged: updateOpen,
       onRecovered: ({ number, recordsRead, startedAt }) => {
-        options.observer.onRecovered({ shard: number, records: recordsRead, ms: now() - startedAt })
+        options.onRecovered({ shard: number, records: recordsRead, ms: now() - startedAt })
         settle()
       },
     })
@@ -179,8 +162,8 @@ export const makeShardHost = <S extends Shard>(
       if (control === null) return
       const by = control
       const committing = openShards().map((hosted) => {
-        resumeLog(hosted, topics, by)
-        const marks = lowWaterMarks(hosted, topics)
+        hosted.resumeLog(by)
+        const marks = hosted.lowWaterMarks()
         return { hosted, marks: marks.filter(({ topic, offset }) => hosted.committed.get(topic) !== offset) }
       })
       const changed = committing.flatMap(({ marks }) => marks)
@@ -188,7 +171,7 @@ export const makeShardHost = <S extends Shard>(
       for (const { hosted, marks } of committing) {
         if (!hosted.current) continue
         for (const { topic, offset } of marks) hosted.committed.set(topic, offset)
-        const position = logPosition(hosted, topics)
+        const position = hosted.logPosition
         hosted.shard.onCommitted(
           lanes.map((topic) => hosted.committed.get(topic) ?? 0),
           position,
@@ -197,7 +180,7 @@ export const makeShardHost = <S extends Shard>(
         const behind = position - (hosted.fence.newestOffset ?? 0)
         if (!hosted.repeatingFence && behind > FENCE_REPEAT_RECORDS) {
           hosted.repeatingFence = true
-          appendFence(hosted, topics, now(), () => {
+          hosted.appendFence(now(), () => {
             hosted.repeatingFence = false
           })
         }
@@ -237,21 +220,15 @@ export const makeShardHost = <S extends Shard>(
         for (const number of [...assignment.shards, ...assignment.standby]) {
           const kept = shards.get(number)
           if (kept === undefined) {
-            const hosted = makeHostedShard<S>(number, {
-              standby: standby.has(number),
-              member,
-              now: now(),
-              makeHandle: (self) => makeHandle(number, self),
-              makeShard: options.makeShard,
-            })
+            const hosted = new HostedShard(number, topics, now(), standby.has(number), makeHandle, makeShard)
             shards.set(number, hosted)
             fresh.push(hosted)
             for (const topic of allTopics) by.pause(topic, number)
             continue
           }
           for (const topic of allTopics) {
-            by.seek({ topic, partition: number, offset: kept.positions.get(topic) ?? 0 })
-            if (isPaused(kept, topics, topic)) by.pause(topic, number)
+            by.seek({ topic, partition: number, offset: kept.position(topic) })
+            if (kept.isPaused(topic)) by.pause(topic, number)
             else by.resume(topic, number)
           }
           kept.logPaused = false
@@ -274,8 +251,8 @@ export const makeShardHost = <S extends Shard>(
           if (hosted === undefined || hosted.phase === 'locating') return
           if (topic === topics.messages) {
             recovery.onLogRecords(hosted, records)
-            pauseOwnLog(hosted, topics, control)
-          } else if (hosted.phase === 'open') deliver(hosted, topic, lanes.indexOf(topic), records)
+            hosted.pauseOwnLog(control)
+          } else if (hosted.phase === 'open') hosted.deliver(topic, lanes.indexOf(topic), records)
           else return
           settle()
         }),

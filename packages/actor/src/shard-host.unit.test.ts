@@ -68,13 +68,11 @@ describe('a shard that moves to a new member', () => {
       },
       onSettled: () => {},
       inFlight: () => 0,
-      observer: {
-        onRecovered: ({ records, shard }) => {
-          recovered.set(shard, records)
-          const before = opened
-          opened = Latch.makeUnsafe(false)
-          before.openUnsafe()
-        },
+      onRecovered: ({ records, shard }) => {
+        recovered.set(shard, records)
+        const before = opened
+        opened = Latch.makeUnsafe(false)
+        before.openUnsafe()
       },
     })
     const hasOpened = (count: number): Effect.Effect<void> =>

@@ -9,10 +9,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { type Config, Context, Data, Effect, Layer, Metric, Scope } from 'effect'
 import { PrometheusMetrics } from 'effect/observability'
 
-/**
- * The admin listener of every app on `HUB_ADMIN_PORT`: `/healthz` (the process runs), `/readyz`
- * (200 if it can work, else 503 with the failing checks) and `/metrics` (Prometheus).
- */
+/** The admin listener could not listen on its port. */
 class AdminUnavailable extends Data.TaggedError('AdminUnavailable')<{ readonly detail: string }> {}
 
 /** A readiness check. It must be fast. */

@@ -46,79 +46,62 @@ const REASONS = [...UNDELIVERED_REASONS, ...REJECTED_REASONS]
 
 const refuse = (status: 400 | 401) => Result.fail(new CallbackRefusal({ status }))
 
-/** Verifies the signature and returns the elements of the body. */
-const readElements = (
-  secret: Redacted.Redacted<string>,
-  signature: string,
-  body: Uint8Array,
-  now: number,
-): Result.Result<ReadonlyArray<unknown>, CallbackRefusal> => {
-  if (!verifySignature(signature, [Redacted.value(secret)], body, Math.floor(now / 1000))) return refuse(401)
-  return Result.mapError(
-    decodeJson(Buffer.from(body).toString('utf8')),
-    () => new CallbackRefusal({ status: 400 }),
-  )
-}
-
 /**
- * Reads the reports of a callback. `signature` is the header `Hub-Operator-Signature`. Its time
- * must be within five minutes of `now` (ms since the epoch).
+ * Makes a reader of callbacks. `signature` is the header `Hub-Operator-Signature`. Its time must be
+ * within five minutes of `now` (ms since the epoch). `raw` is the complete element of the body,
+ * including unknown fields.
  */
-export const readCallback = (
-  secret: Redacted.Redacted<string>,
-  signature: string,
-  body: Uint8Array,
-  now: number,
-): Result.Result<ReadonlyArray<OperatorReport>, CallbackRefusal> => {
-  const elements = readElements(secret, signature, body, now)
-  if (Result.isFailure(elements)) return Result.fail(elements.failure)
-  const reports = decodeReports(elements.success)
-  if (Result.isFailure(reports)) return refuse(400)
-  const read: Array<OperatorReport> = []
-  for (const [i, { at, operator_id, reason, reference, status }] of reports.success.entries()) {
-    const time = Date.parse(at)
-    if (Number.isNaN(time)) return refuse(400)
-    read.push({
-      operator: HTTP,
-      operatorId: operator_id,
-      reference: reference ?? null,
-      recipient: null,
-      to: null,
-      outcome: status,
-      // An unknown reason is omitted. The domain has a default for each status.
-      reason: REASONS.find((known) => known === reason) ?? null,
-      at: time,
-      // The complete element, including unknown fields.
-      raw: Buffer.from(JSON.stringify(elements.success[i])),
-    })
+const makeReader =
+  <Element extends { readonly at: string }, A>(
+    decode: (elements: unknown) => Result.Result<ReadonlyArray<Element>, unknown>,
+    read: (element: Element, at: number, raw: Buffer) => A,
+  ) =>
+  (
+    secret: Redacted.Redacted<string>,
+    signature: string,
+    body: Uint8Array,
+    now: number,
+  ): Result.Result<ReadonlyArray<A>, CallbackRefusal> => {
+    if (!verifySignature(signature, [Redacted.value(secret)], body, Math.floor(now / 1000)))
+      return refuse(401)
+    const json = decodeJson(Buffer.from(body).toString('utf8'))
+    if (Result.isFailure(json)) return refuse(400)
+    const elements = decode(json.success)
+    if (Result.isFailure(elements)) return refuse(400)
+    const values: Array<A> = []
+    for (const [i, element] of elements.success.entries()) {
+      const at = Date.parse(element.at)
+      if (Number.isNaN(at)) return refuse(400)
+      values.push(read(element, at, Buffer.from(JSON.stringify(json.success[i]))))
+    }
+    return Result.succeed(values)
   }
-  return Result.succeed(read)
-}
 
-/** Reads the inbound messages of a callback. The arguments are those of `readCallback`. */
-export const readInbound = (
-  secret: Redacted.Redacted<string>,
-  signature: string,
-  body: Uint8Array,
-  now: number,
-): Result.Result<ReadonlyArray<InboundMessage>, CallbackRefusal> => {
-  const elements = readElements(secret, signature, body, now)
-  if (Result.isFailure(elements)) return Result.fail(elements.failure)
-  const messages = decodeInboundMessages(elements.success)
-  if (Result.isFailure(messages)) return refuse(400)
-  const read: Array<InboundMessage> = []
-  for (const [i, { at, from, operator_id, service_address, text }] of messages.success.entries()) {
-    const time = Date.parse(at)
-    if (Number.isNaN(time)) return refuse(400)
-    read.push({
-      operator: HTTP,
-      operatorId: operator_id,
-      from,
-      serviceAddress: service_address,
-      text,
-      at: time,
-      raw: Buffer.from(JSON.stringify(elements.success[i])),
-    })
-  }
-  return Result.succeed(read)
-}
+export const readCallback = makeReader(
+  decodeReports,
+  ({ operator_id, reason, reference, status }, at, raw): OperatorReport => ({
+    operator: HTTP,
+    operatorId: operator_id,
+    reference: reference ?? null,
+    recipient: null,
+    to: null,
+    outcome: status,
+    // An unknown reason is omitted. The domain has a default for each status.
+    reason: REASONS.find((known) => known === reason) ?? null,
+    at,
+    raw,
+  }),
+)
+
+export const readInbound = makeReader(
+  decodeInboundMessages,
+  ({ from, operator_id, service_address, text }, at, raw): InboundMessage => ({
+    operator: HTTP,
+    operatorId: operator_id,
+    from,
+    serviceAddress: service_address,
+    text,
+    at,
+    raw,
+  }),
+)

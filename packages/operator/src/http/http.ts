@@ -46,7 +46,7 @@ const Answer = Schema.Array(
 )
 const decodeAnswer = Schema.decodeUnknownResult(Schema.fromJsonString(Answer))
 
-/** Thrown by the request body before its first byte if the lease has result. */
+/** Thrown by the request body before its first byte if the lease has ended. */
 class NotWritten extends Error {}
 
 type Exchange =

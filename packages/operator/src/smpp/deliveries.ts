@@ -31,14 +31,6 @@ interface UnansweredText extends UnansweredDelivery {
   readonly from: string
 }
 
-export interface Deliveries {
-  readonly handle: (session: Session, deliveries: ReadonlyArray<Delivery>) => void
-  /** Stores the texts that waited too long for missing parts. */
-  readonly sweep: () => void
-  /** Discards the parts that an ended session has received. The SMSC repeats them. */
-  readonly discard: (session: Session) => void
-}
-
 interface DeliveriesOptions {
   readonly settings: SmppSettings
   readonly sink: ReportSink['Service']
@@ -52,7 +44,7 @@ interface DeliveriesOptions {
   readonly onNotStored: () => void
 }
 
-export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
+export const makeDeliveries = (options: DeliveriesOptions) => {
   const { metrics, now, settings, sink } = options
   const reassembler = makeReassembler<UnansweredText>({
     waitMs: settings.reassemblyMs,
@@ -200,7 +192,7 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
   }
 
   return {
-    handle: (session, deliveries) => {
+    handle: (session: Session, deliveries: ReadonlyArray<Delivery>): void => {
       const reports: Array<OperatorReport> = []
       const receipts: Array<UnansweredDelivery> = []
       const withoutReport: Array<UnansweredDelivery> = []
@@ -229,9 +221,11 @@ export const makeDeliveries = (options: DeliveriesOptions): Deliveries => {
       if (withoutReport.length > 0) answer(withoutReport, STORED)
       for (const text of texts) handleText(text)
     },
-    sweep: () => {
+    /** Stores the texts that waited too long for missing parts. */
+    sweep: (): void => {
       for (const text of reassembler.expired(now())) storeText(text)
     },
-    discard: (session) => reassembler.discard((item) => item.session === session),
+    /** Discards the parts that an ended session has received. The SMSC repeats them. */
+    discard: (session: Session): void => reassembler.discard((item) => item.session === session),
   }
 }

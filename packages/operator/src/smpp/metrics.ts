@@ -34,24 +34,19 @@ type SubmitResult = 'accepted' | 'throttled' | 'retry' | 'rejected' | 'lost'
 /** The kind of a delivery. `not_taken`: it could not be stored and got a temporary error. */
 type DeliveryKind = 'receipt' | 'intermediate' | 'inbound' | 'unreadable' | 'not_taken'
 
-export interface SmppMetrics {
-  readonly gauges: (now: {
-    readonly binds: Readonly<Record<Role, number>>
-    readonly windowUsed: number
-    readonly window: number
-    readonly waiting: number
-    readonly pauseMs: number
-  }) => void
-  readonly submitted: (result: SubmitResult) => void
-  readonly delivered: (kind: DeliveryKind, count?: number) => void
-  readonly ended: (why: SessionEnd) => void
-}
+export type SmppMetrics = ReturnType<typeof makeSmppMetrics>
 
 /** Binds the metrics to the context of the process, so that an update is a plain function call. */
-export const makeSmppMetrics = (context: Context.Context<never>): SmppMetrics => {
+export const makeSmppMetrics = (context: Context.Context<never>) => {
   const labelled = memoizeLabel()
   return {
-    gauges: (now) => {
+    gauges: (now: {
+      readonly binds: Readonly<Record<Role, number>>
+      readonly windowUsed: number
+      readonly window: number
+      readonly waiting: number
+      readonly pauseMs: number
+    }) => {
       for (const [role, count] of Object.entries(now.binds)) {
         labelled(bindsUp, 'role', role).updateUnsafe(count, context)
       }
@@ -60,8 +55,9 @@ export const makeSmppMetrics = (context: Context.Context<never>): SmppMetrics =>
       waiting.updateUnsafe(now.waiting, context)
       pause.updateUnsafe(now.pauseMs / 1000, context)
     },
-    submitted: (result) => labelled(submits, 'result', result).updateUnsafe(1, context),
-    delivered: (kind, count = 1) => labelled(deliveries, 'kind', kind).updateUnsafe(count, context),
-    ended: (why) => labelled(sessionsEnded, 'why', why).updateUnsafe(1, context),
+    submitted: (result: SubmitResult) => labelled(submits, 'result', result).updateUnsafe(1, context),
+    delivered: (kind: DeliveryKind, count = 1) =>
+      labelled(deliveries, 'kind', kind).updateUnsafe(count, context),
+    ended: (why: SessionEnd) => labelled(sessionsEnded, 'why', why).updateUnsafe(1, context),
   }
 }

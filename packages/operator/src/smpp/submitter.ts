@@ -1,18 +1,13 @@
 /**
  * Submits messages to the SMSC: splits them into parts, distributes the parts over the binds within
- * their windows and the throttle limit, and reports one outcome for each message when all of its
- * parts are answered. All callbacks run in one thread. Every message leaves the queue by a
- * deadline.
- *
- * The outcome of a message with several parts:
+ * window and throttle limit, and reports one outcome for each message when all of its parts are
+ * answered. Every message leaves the queue by a deadline. The outcome of several parts:
  * - all parts accepted: `accepted` with all ids;
- * - a part rejected permanently: `rejected`, whatever the other outcomes are. The message can never
- *   be complete, and another submit would repeat the accepted parts. Reports of these parts match
- *   no message;
+ * - a part rejected permanently: `rejected`. The message can never be complete, and another submit
+ *   would repeat the accepted parts. Reports of these parts match no message;
  * - parts refused for now while others are (or may be) accepted: only the refused parts are
  *   submitted again, within the lifetime and for at most `laterPartsMs`; then `rejected`;
- * - parts refused for now and none accepted: `refused`, so that the caller submits the whole
- *   message again;
+ * - parts refused for now and none accepted: `refused`, so that the caller submits it again;
  * - the answer to a part lost: `unknown`, once the other parts are answered.
  */
 import { randomInt } from 'node:crypto'
@@ -32,34 +27,13 @@ import type { Session } from './session.ts'
 import type { SmppSettings } from './settings.ts'
 import { submitSmFields } from './submit-sm.ts'
 import { segmentsOf } from './text.ts'
-import {
-  afterAccepted,
-  afterThrottled,
-  remainingPauseMs,
-  type ThrottleState,
-  UNTHROTTLED,
-} from './throttle.ts'
+import { afterAccepted, afterThrottled, remainingPauseMs, UNTHROTTLED } from './throttle.ts'
 
 /** A shorter wait is not worth the record that each retry appends to the log. */
 const MIN_RETRY_MS = 50
 
 /** The outcome of a message that can never be complete. */
 const INCOMPLETE: SubmitOutcome = { type: 'rejected', reason: 'operator_rejected' }
-
-interface Submitter {
-  /** Submits messages. The returned function withdraws those that are not started. */
-  readonly submit: (
-    batch: ReadonlyArray<Submission>,
-    mayWrite: () => boolean,
-    onOutcomes: (outcomes: ReadonlyArray<SubmitOutcome>) => void,
-  ) => () => void
-  /** Writes all parts that can be written now. */
-  readonly pump: () => void
-  /** Reports an outcome for every message that is not written, and accepts no more messages. */
-  readonly close: () => void
-  readonly waiting: () => number
-  readonly throttle: () => ThrottleState
-}
 
 interface SubmitterOptions {
   readonly settings: SmppSettings
@@ -72,7 +46,7 @@ interface SubmitterOptions {
   readonly onRefused: (status: number) => void
 }
 
-export const makeSubmitter = (options: SubmitterOptions): Submitter => {
+export const makeSubmitter = (options: SubmitterOptions) => {
   const { metrics, settings } = options
   const now = () => performance.now()
   const window = settings.binds * settings.window
@@ -298,6 +272,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
     for (const session of used) session.flush()
   }
 
+  /** Writes all parts that can be written now. */
   function pump(): void {
     // An outcome may add the next message synchronously, while this function runs.
     pumpAgain = true
@@ -323,7 +298,12 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
   }
 
   return {
-    submit: (batch, mayWrite, onOutcomes) => {
+    /** Submits messages. The returned function withdraws those that are not started. */
+    submit: (
+      batch: ReadonlyArray<Submission>,
+      mayWrite: () => boolean,
+      onOutcomes: (outcomes: ReadonlyArray<SubmitOutcome>) => void,
+    ) => {
       const outcomes: Array<SubmitOutcome | null> = batch.map(() => null)
       let open = batch.length
       // After the first refusal of `mayWrite`, nothing more of the batch is written.
@@ -377,6 +357,7 @@ export const makeSubmitter = (options: SubmitterOptions): Submitter => {
       }
     },
     pump,
+    /** Reports an outcome for every message that is not written, and accepts no more messages. */
     close: () => {
       closed = true
       if (wakeUp !== null) clearTimeout(wakeUp.timer)
