@@ -18,9 +18,7 @@ import type { Networks } from './access/client-address.ts'
 import { ApiKeys } from './access/api-keys.ts'
 import { Accounts } from './accounts/accounts.ts'
 import { HubSettings } from './accounts/hub-settings.ts'
-import { Batches } from './batches/batches.ts'
 import { batchSweeperLayer } from './batches/sweeper.ts'
-import { Events } from './events/events.ts'
 import { readinessLayer } from './health/readiness.ts'
 import { HttpEdge } from './http/edge.ts'
 import { apiLayer } from './http/router.ts'
@@ -32,10 +30,6 @@ import { idempotencyKeysLayer } from './idempotency/idempotency-keys.ts'
 import { freshId } from './ids/ids.ts'
 import { maintenanceLayer } from './maintenance/maintenance.ts'
 import { Messages } from './messages/messages.ts'
-import { Senders } from './senders/senders.ts'
-import { Stats } from './stats/stats.ts'
-import { Templates } from './templates/templates.ts'
-import { WebhookEndpoints } from './webhook-endpoints/webhook-endpoints.ts'
 
 interface AppOptions {
   /** 0 selects a free port. */
@@ -65,29 +59,15 @@ export const commandApi = (options: AppOptions) => {
     makeMessageId: (now) => freshId('msg', now),
   }).pipe(Layer.provide(Layer.mergeAll(ledgerLayer, Limits.layer)))
   const reconciling = reconcilerLayer({ topics }).pipe(Layer.provide(Lanes.layer(kafka, topics)))
-  const endpoints = WebhookEndpoints.layer({
-    topics,
-    makeEndpointId: (now) => freshId('we', now),
-    makeAttemptId: (now) => freshId('whd', now),
-  })
-  const resources = Layer.mergeAll(
-    endpoints,
-    Templates.layer((now) => freshId('tpl', now)),
-    Senders.layer((now) => freshId('snd', now)),
-    Batches.layer,
-    Stats.layer,
-    Events.layer,
-  )
-
   // A layer listed earlier starts later and stops earlier. The listener stops before the readiness
   // checks, which report the shutdown, and before the acceptor, which completes its last batches.
   return gracefulShutdown(shutdownDelay).pipe(
-    Layer.provideMerge(apiLayer({ hashSecret })),
+    Layer.provideMerge(apiLayer({ hashSecret, topics })),
     Layer.provideMerge(serverLayer(port, tls, shutdownDelay)),
     Layer.provide(Layer.mergeAll(accepting, relayLayer, maintenanceLayer, readinessLayer(kafka.brokers))),
     Layer.provide(Layer.mergeAll(batchSweeperLayer(topics), reconciling)),
     Layer.provide(countersFromLedgerLayer(hashSecret)),
-    Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer, resources)),
+    Layer.provide(Layer.mergeAll(Access.layer(trustedProxies), Idempotency.layer)),
     Layer.provide(Layer.mergeAll(ApiKeys.layer, Accounts.layer, HubSettings.layer, idempotencyKeysLayer)),
     Layer.provide(Layer.mergeAll(Messages.layer, OutboxMode.layer, HttpEdge.layer(baseUrl))),
   ) satisfies Layer.Layer<

@@ -4,10 +4,10 @@
  */
 import type { Page } from '@hub/contract'
 import { type BatchTally, decodeId, encodeId } from '@hub/domain'
-import { ReadBatches, ReadMessages, Sql, type StorageError } from '@hub/store'
-import { Context, Duration, Effect, Layer } from 'effect'
+import { ReadBatches, ReadMessages, Sql } from '@hub/store'
+import { Duration, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
-import { Messages, type ReadMessage } from '../messages/messages.ts'
+import { Messages } from '../messages/messages.ts'
 
 interface Row {
   readonly created_at: Date
@@ -21,11 +21,6 @@ interface Row {
   readonly rejected_by_operator: number
   readonly expired: number
   readonly closed: boolean
-}
-
-export interface MessagePage {
-  readonly data: ReadonlyArray<ReadMessage>
-  readonly hasMore: boolean
 }
 
 const DEADLINE = { deadline: Duration.millis(1200) }
@@ -48,102 +43,87 @@ const timeOf = (uuid: string): number => Number.parseInt(uuid.slice(0, 8) + uuid
 const firstOf = (batch: string): string => uuidFloor(timeOf(batch) - MEMBERS_BEFORE_MS)
 const lastOf = (batch: string): string => uuidFloor(timeOf(batch) + MEMBERS_AFTER_MS)
 
-export class Batches extends Context.Service<
-  Batches,
-  {
+export const makeBatches = Effect.gen(function* () {
+  const sql = yield* Sql
+  const messages = yield* Messages
+
+  const find = (owner: Owner, uuid: string) =>
+    sql.run(async (q) => {
+      const [row] = await q<Row[]>`
+        SELECT coalesce(r.created_at, c.created_at) AS created_at, coalesce(r.total, c.total) AS total,
+               coalesce(r.accepted, c.accepted) AS accepted, coalesce(r.duplicate, c.duplicate) AS duplicate,
+               coalesce(r.rejected, c.rejected) AS rejected,
+               coalesce(r.sealed_at, c.sealed_at) IS NOT NULL AS sealed,
+               coalesce(r.delivered, 0) AS delivered, coalesce(r.undelivered, 0) AS undelivered,
+               coalesce(r.rejected_by_operator, 0) AS rejected_by_operator, coalesce(r.expired, 0) AS expired,
+               coalesce(r.closed, false) AS closed
+          FROM (SELECT * FROM command.batches WHERE id = ${uuid}) AS c
+          FULL JOIN (${ReadBatches.selectById(q, uuid)}) AS r ON r.id = c.id
+         WHERE coalesce(c.account, r.account) = ${owner.accountUuid} AND coalesce(c.mode, r.mode) = ${owner.mode}
+           AND coalesce(r.created_at, c.created_at) > now() - interval '3 years'`
+      return row ?? null
+    }, DEADLINE)
+
+  const page = (uuid: string, limit: number, after: string) =>
+    sql.run(
+      (q) => q<{ id: string }[]>`
+        (${ReadMessages.selectIdsOfBatch(q, uuid, { after, before: lastOf(uuid), limit: limit + 1 })})
+        UNION
+        (SELECT message_id FROM command.acceptances
+          WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} AND message_id < ${lastOf(uuid)}
+          ORDER BY message_id LIMIT ${limit + 1})
+        ORDER BY id LIMIT ${limit + 1}`,
+      DEADLINE,
+    )
+
+  /** Whether a message belongs to the batch. */
+  const isMember = (uuid: string, message: string) =>
+    sql.run(async (q) => {
+      const rows = await q`
+        ${ReadMessages.selectMembership(q, uuid, message)}
+        UNION ALL SELECT 1 FROM command.acceptances WHERE message_id = ${message} AND batch_id = ${uuid}`
+      return rows.length > 0
+    }, DEADLINE)
+
+  return {
     /** `id`: `bat_…`. `null`: the owner has no such batch. */
-    readonly read: (owner: Owner, id: string) => Effect.Effect<BatchTally | null, StorageError>
-    /** The accepted messages, in order. `null`: the batch or the cursor does not exist. */
-    readonly messages: (
-      owner: Owner,
-      id: string,
-      page: Page,
-    ) => Effect.Effect<MessagePage | null, StorageError>
-  }
->()('@hub/command-api/Batches') {
-  static readonly layer: Layer.Layer<Batches, never, Sql | Messages> = Layer.effect(
-    Batches,
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      const messages = yield* Messages
-
-      const find = (owner: Owner, uuid: string) =>
-        sql.run(async (q) => {
-          const [row] = await q<Row[]>`
-            SELECT coalesce(r.created_at, c.created_at) AS created_at, coalesce(r.total, c.total) AS total,
-                   coalesce(r.accepted, c.accepted) AS accepted, coalesce(r.duplicate, c.duplicate) AS duplicate,
-                   coalesce(r.rejected, c.rejected) AS rejected,
-                   coalesce(r.sealed_at, c.sealed_at) IS NOT NULL AS sealed,
-                   coalesce(r.delivered, 0) AS delivered, coalesce(r.undelivered, 0) AS undelivered,
-                   coalesce(r.rejected_by_operator, 0) AS rejected_by_operator, coalesce(r.expired, 0) AS expired,
-                   coalesce(r.closed, false) AS closed
-              FROM (SELECT * FROM command.batches WHERE id = ${uuid}) AS c
-              FULL JOIN (${ReadBatches.selectById(q, uuid)}) AS r ON r.id = c.id
-             WHERE coalesce(c.account, r.account) = ${owner.accountUuid} AND coalesce(c.mode, r.mode) = ${owner.mode}
-               AND coalesce(r.created_at, c.created_at) > now() - interval '3 years'`
-          return row ?? null
-        }, DEADLINE)
-
-      const page = (uuid: string, limit: number, after: string) =>
-        sql.run(
-          (q) => q<{ id: string }[]>`
-            (${ReadMessages.selectIdsOfBatch(q, uuid, { after, before: lastOf(uuid), limit: limit + 1 })})
-            UNION
-            (SELECT message_id FROM command.acceptances
-              WHERE batch_id = ${uuid} AND NOT given_back AND message_id > ${after} AND message_id < ${lastOf(uuid)}
-              ORDER BY message_id LIMIT ${limit + 1})
-            ORDER BY id LIMIT ${limit + 1}`,
-          DEADLINE,
-        )
-
-      /** Whether a message belongs to the batch. */
-      const isMember = (uuid: string, message: string) =>
-        sql.run(async (q) => {
-          const rows = await q`
-            ${ReadMessages.selectMembership(q, uuid, message)}
-            UNION ALL SELECT 1 FROM command.acceptances WHERE message_id = ${message} AND batch_id = ${uuid}`
-          return rows.length > 0
-        }, DEADLINE)
-
+    read: Effect.fnUntraced(function* (owner: Owner, id: string) {
+      const uuid = decodeId('bat', id)
+      const row = uuid === null ? null : yield* find(owner, uuid)
+      if (row === null) return null
       return {
-        read: Effect.fnUntraced(function* (owner, id) {
-          const uuid = decodeId('bat', id)
-          const row = uuid === null ? null : yield* find(owner, uuid)
-          if (row === null) return null
-          return {
-            batch: id,
-            createdAt: row.created_at.getTime(),
-            // A batch without accepted messages has no open message.
-            closed: row.closed || (row.sealed && row.accepted === 0),
-            total: row.total,
-            accepted: row.accepted,
-            duplicate: row.duplicate,
-            rejectedAtAcceptance: row.rejected,
-            delivered: row.delivered,
-            undelivered: row.undelivered,
-            rejectedByOperator: row.rejected_by_operator,
-            expired: row.expired,
-          }
-        }),
+        batch: id,
+        createdAt: row.created_at.getTime(),
+        // A batch without accepted messages has no open message.
+        closed: row.closed || (row.sealed && row.accepted === 0),
+        total: row.total,
+        accepted: row.accepted,
+        duplicate: row.duplicate,
+        rejectedAtAcceptance: row.rejected,
+        delivered: row.delivered,
+        undelivered: row.undelivered,
+        rejectedByOperator: row.rejected_by_operator,
+        expired: row.expired,
+      } satisfies BatchTally
+    }),
 
-        messages: Effect.fnUntraced(function* (owner, id, { limit, startingAfter }) {
-          const uuid = decodeId('bat', id)
-          if (uuid === null || (yield* find(owner, uuid)) === null) return null
-          let after = firstOf(uuid)
-          if (startingAfter !== null) {
-            const cursor = decodeId('msg', startingAfter)
-            if (cursor === null || !(yield* isMember(uuid, cursor))) return null
-            after = cursor
-          }
-          const rows = yield* page(uuid, limit, after)
-          const ids = rows.slice(0, limit).map((row) => row.id)
-          const found = yield* messages.readAll(owner, ids)
-          return {
-            data: ids.flatMap((one) => found.get(encodeId('msg', one)) ?? []),
-            hasMore: rows.length > limit,
-          }
-        }),
+    /** The accepted messages, in order. `null`: the batch or the cursor does not exist. */
+    messages: Effect.fnUntraced(function* (owner: Owner, id: string, { limit, startingAfter }: Page) {
+      const uuid = decodeId('bat', id)
+      if (uuid === null || (yield* find(owner, uuid)) === null) return null
+      let after = firstOf(uuid)
+      if (startingAfter !== null) {
+        const cursor = decodeId('msg', startingAfter)
+        if (cursor === null || !(yield* isMember(uuid, cursor))) return null
+        after = cursor
+      }
+      const rows = yield* page(uuid, limit, after)
+      const ids = rows.slice(0, limit).map((row) => row.id)
+      const found = yield* messages.readAll(owner, ids)
+      return {
+        data: ids.flatMap((one) => found.get(encodeId('msg', one)) ?? []),
+        hasMore: rows.length > limit,
       }
     }),
-  )
-}
+  }
+})

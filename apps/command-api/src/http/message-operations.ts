@@ -27,7 +27,7 @@ import {
   type Tally,
   tallyOf,
 } from '../batches/batch-response.ts'
-import { Batches } from '../batches/batches.ts'
+import { makeBatches } from '../batches/batches.ts'
 import { toStoredResponse } from '../idempotency/idempotency.ts'
 import { freshId } from '../ids/ids.ts'
 import { acceptedBody, messageBody } from '../messages/message.ts'
@@ -42,7 +42,7 @@ interface MessageOperationsOptions {
 
 export const messageOperations = Effect.fnUntraced(function* ({ hashSecret }: MessageOperationsOptions) {
   const accounts = yield* Accounts
-  const batches = yield* Batches
+  const batches = yield* makeBatches
   const acceptor = yield* BatchingAcceptor
 
   const sendAnswer = (outcome: SendOutcome): Result.Result<Answer, ApiError> =>

@@ -10,40 +10,44 @@ import {
   decodeStatsQuery,
   decodeTemplateCreate,
   decodeWebhookEndpointCreate,
+  type JsonObject,
+  type Page,
   parseBody,
 } from '@hub/contract'
 import { decodeId, parseTemplate, render, toTimestamp } from '@hub/domain'
-import type { StorageError } from '@hub/store'
+import type { TopicNames } from '@hub/kafka'
+import { Sql, type StorageError } from '@hub/store'
 import { Clock, Effect, Result } from 'effect'
 import { renderFailure } from '../accept/checked-send.ts'
 import { estimateBody, templatesOf } from '../accept/estimate.ts'
-import { accountBody } from '../accounts/account.ts'
+import { accountBody, type Owner } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
-import { Events } from '../events/events.ts'
+import { readEvents } from '../events/events.ts'
 import { messageBody } from '../messages/message.ts'
 import { Messages } from '../messages/messages.ts'
-import { Senders } from '../senders/senders.ts'
-import { Stats } from '../stats/stats.ts'
-import { Templates } from '../templates/templates.ts'
-import { WebhookEndpoints } from '../webhook-endpoints/webhook-endpoints.ts'
+import type { ResourcePage } from '../paging/page.ts'
+import { makeSenders } from '../senders/senders.ts'
+import { readStats } from '../stats/stats.ts'
+import { makeTemplates } from '../templates/templates.ts'
+import { makeWebhookEndpoints } from '../webhook-endpoints/webhook-endpoints.ts'
 import { jsonAnswer, listOfTexts, pageAnswer } from './answer.ts'
 import { orNotFound, templatesByName } from './lookups.ts'
 import { messageOperations } from './message-operations.ts'
-import type { Call, Operation } from './pipeline.ts'
+import type { Operation } from './pipeline.ts'
 
 export interface OperationsOptions {
   /** The secret of the recipient hash. */
   readonly hashSecret: string | Uint8Array
+  readonly topics: TopicNames
 }
 
 export const makeOperations = Effect.fnUntraced(function* (options: OperationsOptions) {
   const accounts = yield* Accounts
   const messages = yield* Messages
-  const events = yield* Events
-  const endpoints = yield* WebhookEndpoints
-  const templateService = yield* Templates
-  const senders = yield* Senders
-  const stats = yield* Stats
+  const endpoints = yield* makeWebhookEndpoints(options.topics)
+  const templateService = yield* makeTemplates
+  const senders = yield* makeSenders
+  const sql = yield* Sql
 
   const readMessage: Operation = Effect.fnUntraced(function* ({ caller, params }) {
     const id = yield* orNotFound(decodeId('msg', params['id'] ?? ''))
@@ -64,23 +68,32 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     )
   })
 
-  const createTemplate: Operation = Effect.fnUntraced(function* ({ body, caller }) {
-    const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeTemplateCreate))
-    return jsonAnswer(201, yield* templateService.create(caller, wanted))
-  })
+  /** Creates the resource in the body. */
+  const creation = <Wanted>(
+    decode: (body: JsonObject) => Result.Result<Wanted, ApiError>,
+    create: (owner: Owner, wanted: Wanted) => Effect.Effect<object, ApiError | StorageError>,
+  ): Operation =>
+    Effect.fnUntraced(function* ({ body, caller }) {
+      const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decode))
+      return jsonAnswer(201, yield* create(caller, wanted))
+    })
 
-  const listTemplates: Operation = Effect.fnUntraced(function* ({ caller, query }) {
-    const page = yield* Effect.fromResult(decodeListQuery(query))
-    const found = yield* Effect.flatMap(templateService.page(caller, page), orNotFound)
-    return pageAnswer(found, page.startingAfter)
-  })
+  /** A page of the caller's resources. */
+  const list = <T extends { readonly id: string }>(
+    readPage: (owner: Owner, page: Page) => Effect.Effect<ResourcePage<T> | null, StorageError>,
+  ): Operation =>
+    Effect.fnUntraced(function* ({ caller, query }) {
+      const page = yield* Effect.fromResult(decodeListQuery(query))
+      return pageAnswer(yield* Effect.flatMap(readPage(caller, page), orNotFound), page.startingAfter)
+    })
 
-  const readTemplate: Operation = Effect.fnUntraced(function* ({ caller, params }) {
-    return jsonAnswer(
-      200,
-      yield* Effect.flatMap(templateService.read(caller, params['id'] ?? ''), orNotFound),
-    )
-  })
+  /** Acts on the resource in the path, or only reads it. */
+  const onResource =
+    (act: (owner: Owner, id: string) => Effect.Effect<object | null, StorageError>): Operation =>
+    ({ caller, params }) =>
+      Effect.map(Effect.flatMap(act(caller, params['id'] ?? ''), orNotFound), (found) =>
+        jsonAnswer(200, found),
+      )
 
   const renderTemplate: Operation = Effect.fnUntraced(function* ({ body, caller, params }) {
     const template = yield* Effect.flatMap(templateService.read(caller, params['id'] ?? ''), orNotFound)
@@ -100,45 +113,10 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     return jsonAnswer(200, { text, encoding, parts, characters })
   })
 
-  const createSender: Operation = Effect.fnUntraced(function* ({ body, caller }) {
-    const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeSenderCreate))
-    return jsonAnswer(201, yield* senders.create(caller, wanted))
-  })
-
-  const listSenders: Operation = Effect.fnUntraced(function* ({ caller, query }) {
-    const page = yield* Effect.fromResult(decodeListQuery(query))
-    const found = yield* Effect.flatMap(senders.page(caller, page), orNotFound)
-    return pageAnswer(found, page.startingAfter)
-  })
-
-  const readSender: Operation = Effect.fnUntraced(function* ({ caller, params }) {
-    return jsonAnswer(200, yield* Effect.flatMap(senders.read(caller, params['id'] ?? ''), orNotFound))
-  })
-
-  const readStats: Operation = Effect.fnUntraced(function* ({ caller, query }) {
+  const statsOfPeriod: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const today = toTimestamp(yield* Clock.currentTimeMillis).slice(0, 10)
     const wanted = yield* Effect.fromResult(decodeStatsQuery(query, today))
-    return jsonAnswer(200, yield* stats.read(caller, wanted))
-  })
-
-  const createEndpoint: Operation = Effect.fnUntraced(function* ({ body, caller }) {
-    const wanted = yield* Effect.fromResult(Result.flatMap(parseBody(body), decodeWebhookEndpointCreate))
-    return jsonAnswer(201, yield* endpoints.create(caller, wanted))
-  })
-
-  const listEndpoints: Operation = Effect.fnUntraced(function* ({ caller, query }) {
-    const page = yield* Effect.fromResult(decodeListQuery(query))
-    const found = yield* Effect.flatMap(endpoints.page(caller, page), orNotFound)
-    return pageAnswer(found, page.startingAfter)
-  })
-
-  const readEndpoint: Operation = Effect.fnUntraced(function* ({ caller, params }) {
-    const found = yield* endpoints.read(caller, params['id'] ?? '')
-    return jsonAnswer(200, yield* orNotFound(found))
-  })
-
-  const deleteEndpoint: Operation = Effect.fnUntraced(function* ({ caller, params }) {
-    return jsonAnswer(200, yield* Effect.flatMap(endpoints.remove(caller, params['id'] ?? ''), orNotFound))
+    return jsonAnswer(200, yield* readStats(sql, caller, wanted))
   })
 
   /**
@@ -146,30 +124,24 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
    * body.
    */
   const onEndpoint = <A>(
-    act: (call: Call, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
+    act: (owner: Owner, id: string) => Effect.Effect<A | null, ApiError | StorageError>,
   ): Operation =>
     Effect.fnUntraced(function* (call) {
       const id = call.params['id'] ?? ''
       yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
       if (call.body.length > 0) yield* Effect.fromResult(parseBody(call.body))
-      return jsonAnswer(200, yield* Effect.flatMap(act(call, id), orNotFound))
+      return jsonAnswer(200, yield* Effect.flatMap(act(call.caller, id), orNotFound))
     })
-
-  const rotateSecret = onEndpoint(({ caller }, id) => endpoints.rotateSecret(caller, id))
-  const enableEndpoint = onEndpoint(({ caller }, id) => endpoints.enable(caller, id))
-  const testEndpoint = onEndpoint(({ caller }, id) => endpoints.test(caller, id))
 
   const listDeliveries: Operation = Effect.fnUntraced(function* (call) {
     const id = call.params['id'] ?? ''
     yield* Effect.flatMap(endpoints.read(call.caller, id), orNotFound)
-    const page = yield* Effect.fromResult(decodeListQuery(call.query))
-    const found = yield* Effect.flatMap(endpoints.deliveries(call.caller, id, page), orNotFound)
-    return pageAnswer(found, page.startingAfter)
+    return yield* list((owner, page) => endpoints.deliveries(owner, id, page))(call)
   })
 
   const listEvents: Operation = Effect.fnUntraced(function* ({ caller, query }) {
     const page = yield* Effect.fromResult(decodeEventsQuery(query))
-    const { hasMore, lastId, texts } = yield* Effect.flatMap(events.page(caller, page), orNotFound)
+    const { hasMore, lastId, texts } = yield* Effect.flatMap(readEvents(sql, caller, page), orNotFound)
     return listOfTexts({ texts, hasMore, lastId, startingAfter: page.startingAfter })
   })
 
@@ -184,21 +156,21 @@ export const makeOperations = Effect.fnUntraced(function* (options: OperationsOp
     ...(yield* messageOperations(options)),
     'messages.read': readMessage,
     'messages.estimate': estimate,
-    'templates.create': createTemplate,
-    'templates.list': listTemplates,
-    'templates.read': readTemplate,
+    'templates.create': creation(decodeTemplateCreate, templateService.create),
+    'templates.list': list(templateService.page),
+    'templates.read': onResource(templateService.read),
     'templates.render': renderTemplate,
-    'senders.create': createSender,
-    'senders.list': listSenders,
-    'senders.read': readSender,
-    'stats.read': readStats,
-    'webhook_endpoints.create': createEndpoint,
-    'webhook_endpoints.list': listEndpoints,
-    'webhook_endpoints.read': readEndpoint,
-    'webhook_endpoints.delete': deleteEndpoint,
-    'webhook_endpoints.rotateSecret': rotateSecret,
-    'webhook_endpoints.test': testEndpoint,
-    'webhook_endpoints.enable': enableEndpoint,
+    'senders.create': creation(decodeSenderCreate, senders.create),
+    'senders.list': list(senders.page),
+    'senders.read': onResource(senders.read),
+    'stats.read': statsOfPeriod,
+    'webhook_endpoints.create': creation(decodeWebhookEndpointCreate, endpoints.create),
+    'webhook_endpoints.list': list(endpoints.page),
+    'webhook_endpoints.read': onResource(endpoints.read),
+    'webhook_endpoints.delete': onResource(endpoints.remove),
+    'webhook_endpoints.rotateSecret': onEndpoint(endpoints.rotateSecret),
+    'webhook_endpoints.test': onEndpoint(endpoints.test),
+    'webhook_endpoints.enable': onEndpoint(endpoints.enable),
     'webhook_endpoints.deliveries': listDeliveries,
     'events.list': listEvents,
     'account.read': readAccount,

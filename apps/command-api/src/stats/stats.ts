@@ -2,10 +2,10 @@
  * Counts of a period, from the sums of the projector. Source: specification, Endpoints; contract,
  * Account, stats.
  */
-import type { Stats as StatsBody, StatsCounts, StatsRow, StatsWanted } from '@hub/contract'
+import type { Stats, StatsCounts, StatsRow, StatsWanted } from '@hub/contract'
 import { CURRENCY } from '@hub/domain'
-import { ReadDailyStats, Sql, type StorageError } from '@hub/store'
-import { Context, Duration, Effect, Layer } from 'effect'
+import { ReadDailyStats, Sql } from '@hub/store'
+import { Duration, Effect } from 'effect'
 import type { Owner } from '../accounts/account.ts'
 
 const DEADLINE = { deadline: Duration.millis(2500) }
@@ -21,35 +21,18 @@ const countsOf = (sum: ReadDailyStats.StatsSum): StatsCounts => ({
   price: { amount: sum.price, currency: CURRENCY },
 })
 
-export class Stats extends Context.Service<
-  Stats,
-  {
-    /**
-     * Rows are in the order of their groups. Days, classes and templates without messages have no
-     * row.
-     */
-    readonly read: (owner: Owner, wanted: StatsWanted) => Effect.Effect<StatsBody, StorageError>
-  }
->()('@hub/command-api/Stats') {
-  static readonly layer: Layer.Layer<Stats, never, Sql> = Layer.effect(
-    Stats,
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      return {
-        read: Effect.fnUntraced(function* (owner, { from, groupBy, to }) {
-          const period = { account: owner.accountUuid, mode: owner.mode, currency: CURRENCY, from, to }
-          const sums = yield* sql.run((q) => ReadDailyStats.readSums(q, period, groupBy), DEADLINE)
-          const totals = sums.find((sum) => sum.is_total)
-          if (totals === undefined) return yield* Effect.die('the sums of a period have no row of totals')
-          const data = sums
-            .filter((sum) => !sum.is_total)
-            .map(
-              (sum) =>
-                ({ ...(groupBy === null ? {} : { [groupBy]: sum.group }), ...countsOf(sum) }) as StatsRow,
-            )
-          return { object: 'stats', from, to, totals: countsOf(totals), data }
-        }),
-      }
-    }),
-  )
-}
+/** Rows are in the order of their groups. A day, class or template without messages has no row. */
+export const readStats = Effect.fnUntraced(function* (
+  sql: Sql['Service'],
+  owner: Owner,
+  { from, groupBy, to }: StatsWanted,
+) {
+  const period = { account: owner.accountUuid, mode: owner.mode, currency: CURRENCY, from, to }
+  const sums = yield* sql.run((q) => ReadDailyStats.readSums(q, period, groupBy), DEADLINE)
+  const totals = sums.find((sum) => sum.is_total)
+  if (totals === undefined) return yield* Effect.die('the sums of a period have no row of totals')
+  const data = sums
+    .filter((sum) => !sum.is_total)
+    .map((sum) => ({ ...(groupBy === null ? {} : { [groupBy]: sum.group }), ...countsOf(sum) }) as StatsRow)
+  return { object: 'stats', from, to, totals: countsOf(totals), data } satisfies Stats
+})

@@ -3,10 +3,10 @@
  * fan-out, the only app with egress to the internet, claims it and delivers. This process polls for
  * the result. Source: contract, Webhook subscription; docs/decisions/0011.
  */
-import { type ApiError, apiError, type WebhookDelivery } from '@hub/contract'
-import { Sql, type StorageError, uuidOf } from '@hub/store'
+import { apiError } from '@hub/contract'
+import { Sql, uuidOf } from '@hub/store'
 import { Clock, Duration, Effect } from 'effect'
-import type { MakeId } from '../ids/ids.ts'
+import { freshId } from '../ids/ids.ts'
 import { readDelivery } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
 import * as Trials from './trials.ts'
@@ -22,19 +22,13 @@ const DEADLINE = { deadline: Duration.millis(1200) }
 const BUSY = 'A trial delivery of this subscription is under way.'
 const notDelivered = apiError('internal_error', { retryAfter: RETRY_AFTER_SECONDS })
 
-export interface TestDelivery {
-  /**
-   * Requests a test delivery for a subscription of the caller (UUID) and waits for its attempt.
-   * Fails with `rate_limited` while another one is in progress, with `not_found` when the
-   * subscription is deleted meanwhile, and with `internal_error` when no fan-out process delivers
-   * it in time.
-   */
-  readonly run: (endpoint: string) => Effect.Effect<WebhookDelivery, ApiError | StorageError>
-}
-
-export const makeTestDelivery = Effect.fnUntraced(function* (
-  makeAttemptId: MakeId,
-): Effect.fn.Return<TestDelivery, never, Sql> {
+/**
+ * Makes a function that requests a test delivery for a subscription of the caller (UUID) and waits
+ * for its attempt. It fails with `rate_limited` while another one is in progress, with `not_found`
+ * when the subscription is deleted meanwhile, and with `internal_error` when no fan-out process
+ * delivers it in time.
+ */
+export const makeTestDelivery = Effect.gen(function* () {
   const sql = yield* Sql
 
   /** Reads the request before the attempt: one transaction replaces the request by the attempt. */
@@ -68,14 +62,12 @@ export const makeTestDelivery = Effect.fnUntraced(function* (
     }
   })
 
-  return {
-    run: Effect.fnUntraced(function* (endpoint) {
-      const now = yield* Clock.currentTimeMillis
-      const id = uuidOf('whd', makeAttemptId(now))
-      if (!(yield* sql.run((q) => Trials.request(q, endpoint, id), DEADLINE))) {
-        return yield* apiError('rate_limited', { message: BUSY, retryAfter: 1 })
-      }
-      return yield* awaitResult(endpoint, id, now)
-    }),
-  }
+  return Effect.fnUntraced(function* (endpoint: string) {
+    const now = yield* Clock.currentTimeMillis
+    const id = uuidOf('whd', freshId('whd', now))
+    if (!(yield* sql.run((q) => Trials.request(q, endpoint, id), DEADLINE))) {
+      return yield* apiError('rate_limited', { message: BUSY, retryAfter: 1 })
+    }
+    return yield* awaitResult(endpoint, id, now)
+  })
 })

@@ -4,25 +4,22 @@
  */
 import { randomBytes } from 'node:crypto'
 import {
-  type ApiError,
   apiError,
   type DeletedWebhookEndpoint,
   MAX_WEBHOOK_ENDPOINTS,
   type Page,
-  type WebhookDelivery,
   type WebhookEndpoint,
   type WebhookEndpointToCreate,
-  type WebhookEndpointWithSecret,
 } from '@hub/contract'
 import { decodeId, encodeId, SECRET_ROTATION_MS, subscriptionObject } from '@hub/domain'
-import type { EventLog, SubscriptionChange, TopicNames } from '@hub/kafka'
-import { type Queries, Sql, type StorageError, MasterKeyEncryption } from '@hub/store'
+import type { SubscriptionChange, TopicNames } from '@hub/kafka'
+import { MasterKeyEncryption, type Queries, Sql } from '@hub/store'
 import { AddressPolicy, enableEndpoint } from '@hub/webhooks'
-import { Clock, Context, Duration, Effect, Layer, Schedule } from 'effect'
+import { Clock, Duration, Effect, Schedule } from 'effect'
 import { deleteOutboxRows } from '../accept/tables/outbox.ts'
 import type { Owner } from '../accounts/account.ts'
-import type { MakeId } from '../ids/ids.ts'
-import { type ResourcePage, toResourcePage } from '../paging/page.ts'
+import { freshId } from '../ids/ids.ts'
+import { toResourcePage } from '../paging/page.ts'
 import { enqueueChange, makeAwaitApplied, type OutboxEntry } from './changes.ts'
 import { readDeliveries } from './deliveries.ts'
 import * as Endpoints from './endpoints.ts'
@@ -54,64 +51,12 @@ const endpointBody = (row: Endpoints.EndpointRow, now: number): WebhookEndpoint 
 
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`
 
-interface WebhookEndpointsOptions {
-  readonly topics: TopicNames
-  readonly makeEndpointId: MakeId
-  readonly makeAttemptId: MakeId
-}
-
-export class WebhookEndpoints extends Context.Service<
-  WebhookEndpoints,
-  {
-    /**
-     * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with
-     * `internal_error` while Kafka is unavailable: then nothing is created.
-     */
-    readonly create: (
-      owner: Owner,
-      wanted: WebhookEndpointToCreate,
-    ) => Effect.Effect<WebhookEndpointWithSecret, ApiError | StorageError>
-    readonly read: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
-    /** Newest first; `null` when `startingAfter` names no subscription of the owner. */
-    readonly page: (
-      owner: Owner,
-      page: Page,
-    ) => Effect.Effect<ResourcePage<WebhookEndpoint> | null, StorageError>
-    /**
-     * This and the following answer `null` for a subscription that does not exist or has another
-     * owner. Changes also succeed while Kafka is unavailable: they take effect when it is back.
-     */
-    readonly remove: (owner: Owner, id: string) => Effect.Effect<DeletedWebhookEndpoint | null, StorageError>
-    readonly rotateSecret: (
-      owner: Owner,
-      id: string,
-    ) => Effect.Effect<WebhookEndpointWithSecret | null, StorageError>
-    readonly enable: (owner: Owner, id: string) => Effect.Effect<WebhookEndpoint | null, StorageError>
-    /** Fails like `TestDelivery.run`. */
-    readonly test: (
-      owner: Owner,
-      id: string,
-    ) => Effect.Effect<WebhookDelivery | null, ApiError | StorageError>
-    /** Newest first; `null` also when `startingAfter` names no attempt of the subscription. */
-    readonly deliveries: (
-      owner: Owner,
-      id: string,
-      page: Page,
-    ) => Effect.Effect<ResourcePage<WebhookDelivery> | null, StorageError>
-  }
->()('@hub/command-api/WebhookEndpoints') {
-  static readonly layer = (
-    options: WebhookEndpointsOptions,
-  ): Layer.Layer<WebhookEndpoints, never, Sql | MasterKeyEncryption | EventLog | AddressPolicy> =>
-    Layer.effect(WebhookEndpoints, make(options))
-}
-
-const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
+export const makeWebhookEndpoints = Effect.fnUntraced(function* (topics: TopicNames) {
   const sql = yield* Sql
   const masterKey = yield* MasterKeyEncryption
   const policy = yield* AddressPolicy
   const awaitApplied = yield* makeAwaitApplied
-  const testDelivery = yield* makeTestDelivery(options.makeAttemptId)
+  const deliverTest = yield* makeTestDelivery
 
   const encryptSecret = (id: string, secret: string): Buffer =>
     masterKey.encrypt('webhook-secret', id, Buffer.from(secret))
@@ -143,7 +88,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       const at = kind === 'created' ? row.created_at.getTime() : startedAt
       return {
         row,
-        entry: await enqueueChange(q, options.topics, owner, { subscription: id, change: kind, at }),
+        entry: await enqueueChange(q, topics, owner, { subscription: id, change: kind, at }),
       }
     }, DEADLINE)
     if (done === null) return null
@@ -171,13 +116,19 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
         ),
       )
 
-  return WebhookEndpoints.of({
-    create: Effect.fnUntraced(function* (owner, wanted) {
+  // A function with a public id returns `null` for a subscription that does not exist or has another
+  // owner. Changes also succeed while Kafka is unavailable: they take effect when it is back.
+  return {
+    /**
+     * Fails with `webhook_url_invalid` or `webhook_endpoint_limit_reached`, and with
+     * `internal_error` while Kafka is unavailable: then nothing is created.
+     */
+    create: Effect.fnUntraced(function* (owner: Owner, wanted: WebhookEndpointToCreate) {
       const startedAt = yield* Clock.currentTimeMillis
       yield* policy
         .checkUrl(wanted.url)
         .pipe(Effect.mapError((refused) => apiError('webhook_url_invalid', { message: refused.message })))
-      const id = options.makeEndpointId(startedAt)
+      const id = freshId('we', startedAt)
       const secret = newSecret()
       const row = yield* change(
         owner,
@@ -201,12 +152,13 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       return { ...endpointBody(row, row.created_at.getTime()), secret }
     }),
 
-    read: Effect.fnUntraced(function* (owner, id) {
+    read: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const row = yield* find(owner, id)
       return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
     }),
 
-    page: Effect.fnUntraced(function* (owner, { limit, startingAfter }) {
+    /** Newest first; `null` when `startingAfter` names no subscription of the owner. */
+    page: Effect.fnUntraced(function* (owner: Owner, { limit, startingAfter }: Page) {
       // An owner has at most twenty subscriptions, so reading all of them is cheap.
       const rows = yield* sql.run((q) => Endpoints.findAll(q, owner), DEADLINE)
       let from = 0
@@ -219,17 +171,23 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       return toResourcePage(rows.slice(from), limit, (row) => endpointBody(row, now))
     }),
 
-    remove: Effect.fnUntraced(function* (owner, id) {
+    remove: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const now = yield* Clock.currentTimeMillis
       const row = yield* change(owner, id, 'deleted', now, async (q, uuid) => {
         const deleted = await Endpoints.markDeleted(q, owner, uuid)
         if (deleted !== null) await Trials.removeOf(q, uuid)
         return deleted
       })
-      return row === null ? null : { id: encodeId('we', row.id), object: 'webhook_endpoint', deleted: true }
+      return row === null
+        ? null
+        : ({
+            id: encodeId('we', row.id),
+            object: 'webhook_endpoint',
+            deleted: true,
+          } satisfies DeletedWebhookEndpoint)
     }),
 
-    rotateSecret: Effect.fnUntraced(function* (owner, id) {
+    rotateSecret: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const now = yield* Clock.currentTimeMillis
       const secret = newSecret()
       const row = yield* change(owner, id, 'secret_rotated', now, (q, uuid) =>
@@ -241,7 +199,7 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       return row === null ? null : { ...endpointBody(row, yield* Clock.currentTimeMillis), secret }
     }),
 
-    enable: Effect.fnUntraced(function* (owner, id) {
+    enable: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const now = yield* Clock.currentTimeMillis
       const enabled = yield* change(owner, id, 'enabled', now, async (q, uuid) => {
         const locked = await Endpoints.lock(q, owner, uuid)
@@ -252,14 +210,16 @@ const make = Effect.fnUntraced(function* (options: WebhookEndpointsOptions) {
       return row === null ? null : endpointBody(row, yield* Clock.currentTimeMillis)
     }),
 
-    test: Effect.fnUntraced(function* (owner, id) {
+    /** Fails like `makeTestDelivery`. */
+    test: Effect.fnUntraced(function* (owner: Owner, id: string) {
       const row = yield* find(owner, id)
-      return row === null ? null : yield* testDelivery.run(row.id)
+      return row === null ? null : yield* deliverTest(row.id)
     }),
 
-    deliveries: Effect.fnUntraced(function* (owner, id, page) {
+    /** Newest first; `null` also when `startingAfter` names no attempt of the subscription. */
+    deliveries: Effect.fnUntraced(function* (owner: Owner, id: string, page: Page) {
       const row = yield* find(owner, id)
       return row === null ? null : yield* sql.run((q) => readDeliveries(q, row.id, page), DEADLINE)
     }),
-  })
+  }
 })
