@@ -1,25 +1,17 @@
 /** Metrics of the projector. Labels are topics, reasons and outcomes, which are short lists. */
 import { Effect, Metric } from 'effect'
 
-const perLabel = <A>(make: (value: string) => A): ((value: string) => A) => {
-  const made = new Map<string, A>()
-  return (value) => {
-    let metric = made.get(value)
-    if (metric === undefined) made.set(value, (metric = make(value)))
-    return metric
-  }
-}
-
 const counter = (name: string, description: string) => {
   const metric = Metric.counter(name, { description, incremental: true })
   return { add: (count: number): Effect.Effect<void> => Metric.update(metric, count) }
 }
 
 const counterBy = (name: string, description: string, label: string) => {
-  const by = perLabel((value) =>
-    Metric.counter(name, { description, incremental: true, attributes: { [label]: value } }),
-  )
-  return { add: (value: string, count: number): Effect.Effect<void> => Metric.update(by(value), count) }
+  const metric = Metric.counter(name, { description, incremental: true })
+  return {
+    add: (value: string, count: number): Effect.Effect<void> =>
+      Metric.update(Metric.withAttributes(metric, { [label]: value }), count),
+  }
 }
 
 /** Seconds. A transaction takes milliseconds; its deadline is five seconds. */

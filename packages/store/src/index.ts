@@ -11,8 +11,8 @@ export {
   type StoredSender,
   type StoredTemplate,
   TEMPLATE_SENDER_FOREIGN_KEY,
-} from './accounts/index.ts'
-export { eraseRecipient, type Erasure, readErasures } from './erasure/index.ts'
+} from './accounts/new.ts'
+export { eraseRecipient, type Erasure, readErasures } from './erasure/erasure.ts'
 export { DecryptionFailed, type EncryptionPurpose, MasterKeyEncryption } from './master-key-encryption.ts'
 export { migrate, MigrationMismatch, type MigrationStatus, migrationStatus } from './migrate.ts'
 export { countOutboxRows, type OutboxTable, readWaitingRows, relayOutbox } from './outbox.ts'
@@ -38,14 +38,9 @@ export {
 } from './rebuild.ts'
 export { ENCRYPTED_COLUMNS, type EncryptedColumn, reencryptColumn } from './re-encryption.ts'
 export { type PublishedEvent, restoreEvents, restoreLedger } from './restore.ts'
-export {
-  ACCEPTANCE_AFTER_ID_MS,
-  operatorIdsCutoff,
-  registerRetentionJobs,
-  RETENTION_JOBS,
-  runRetention,
-  runRetentionStep,
-} from './retention/index.ts'
+export { RETENTION_JOBS } from './retention/jobs.ts'
+export { ACCEPTANCE_AFTER_ID_MS, operatorIdsCutoff } from './retention/periods.ts'
+export { registerRetentionJobs, runRetention, runRetentionStep } from './retention/runner.ts'
 export { sqlArray, sqlBytesArray } from './sql-array.ts'
 export {
   makeSql,

@@ -69,13 +69,6 @@ export const recipientShareOf = (recipient: string): number =>
 const keyAge = Metric.gauge('hub_sealing_key_age_seconds', {
   description: 'Age of the key that encrypts new payloads, by purpose.',
 })
-/** The gauge of each purpose, bound once because every acceptance batch updates it. */
-const keyAges = new Map<PayloadKeyPurpose, Metric.Metric<number, unknown>>()
-const keyAgeOf = (purpose: PayloadKeyPurpose) => {
-  const bound = keyAges.get(purpose) ?? Metric.withAttributes(keyAge, { purpose })
-  keyAges.set(purpose, bound)
-  return bound
-}
 
 /**
  * Enough for a year of `personal` keys, two days of `service` keys and the `report` keys of today.
@@ -219,7 +212,7 @@ export class PayloadEncryption extends Context.Service<
                 : Effect.succeed(created)
             }),
           ))
-        yield* Metric.update(keyAgeOf(purpose), (now - start) / 1000)
+        yield* Metric.update(Metric.withAttributes(keyAge, { purpose }), (now - start) / 1000)
         return key === undefined ? yield* destroyedEarly : payloadKeyOf(id, key, start + USED_FOR[purpose])
       })
 

@@ -49,101 +49,86 @@ type CountedReservation = SendReservation & { readonly windows: FloodWindows }
 const counted = (reservations: ReadonlyArray<SendReservation>) =>
   reservations.filter((one): one is CountedReservation => one.windows !== null)
 
-export class Limits extends Context.Service<
-  Limits,
-  {
+export class Limits extends Context.Service<Limits>()('@hub/command-api/Limits', {
+  make: Effect.gen(function* () {
+    const counters = yield* Counters
+    const settings = yield* HubSettings
+
     /**
      * `null`: the hub accepts new messages; else seconds until it does. `at`: PostgreSQL's clock,
      * milliseconds. Never fails: a limit that cannot be read stops nothing.
      */
-    readonly daily: (at: number) => Effect.Effect<number | null>
-    /**
-     * Reserves. One result per reservation, in order: `null`, or the error that refuses the send.
-     */
-    readonly reserve: (
-      reservations: ReadonlyArray<SendReservation>,
-    ) => Effect.Effect<ReadonlyArray<ApiError | null>>
-    /**
-     * The sends are accepted: confirms their reservations and counts them against the daily limit.
-     */
-    readonly confirm: (reservations: ReadonlyArray<SendReservation>, at: number) => Effect.Effect<void>
-    /** The sends are not accepted: releases their reservations, which otherwise expire. */
-    readonly release: (reservations: ReadonlyArray<SendReservation>) => Effect.Effect<void>
-  }
->()('@hub/command-api/Limits') {
-  static readonly layer: Layer.Layer<Limits, never, Counters | HubSettings> = Layer.effect(
-    Limits,
-    Effect.gen(function* () {
-      const counters = yield* Counters
-      const settings = yield* HubSettings
-
-      const daily = Effect.fnUntraced(function* (at: number) {
-        const { dailyLimit, stoppedUntil } = yield* settings.current
-        if (stoppedUntil !== null && stoppedUntil > at) {
-          return Math.max(DAILY_LIMIT_MIN_SECONDS, Math.ceil((stoppedUntil - at) / 1000))
-        }
-        if (dailyLimit === null) return null
-        const stopped = yield* counters.daily
-          .stopped(utcDay(at), dailyLimit)
-          .pipe(Effect.catch(() => Effect.succeed(false)))
-        return stopped ? Math.max(DAILY_LIMIT_MIN_SECONDS, secondsToNextDay(at)) : null
-      })
-
-      const isUnavailable = counters.ping.pipe(
-        Effect.as(false),
-        Effect.catch(() => Effect.succeed(true)),
-      )
-
-      const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
-        const asked = counted(reservations)
-        // Without counters the hub refuses every service message, also one that no window counts
-        // (test mode).
-        const mustPing = reservations.some((one) => one.windows === null && one.class === 'service')
-        const [verdicts, unavailable] = yield* Effect.all(
-          [
-            asked.length === 0
-              ? Effect.succeed([])
-              : counters.reserveFlood(asked).pipe(Effect.catch(() => Effect.succeed(null))),
-            mustPing ? isUnavailable : Effect.succeed(false),
-          ],
-          { concurrency: 'unbounded' },
-        )
-        const verdictOf = new Map<SendReservation, NonNullable<typeof verdicts>[number] | undefined>(
-          asked.map((one, i) => [one, verdicts?.[i]]),
-        )
-        return reservations.map((one): ApiError | null => {
-          const param = paramAt(one.path, 'to')
-          if (one.windows === null ? unavailable : verdicts === null) {
-            return one.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
-          }
-          const verdict = verdictOf.get(one)
-          if (verdict === undefined || verdict.reserved) return null
-          const { retryAfterSeconds, window } = verdict
-          return apiError('recipient_flood_limited', { param, window, retryAfter: retryAfterSeconds })
-        })
-      })
-
-      const confirm = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>, at: number) {
-        if (reservations.length === 0) return
-        const floods = counted(reservations)
-        yield* Effect.all(
-          [
-            floods.length === 0 ? Effect.void : counters.confirmFlood(floods.map((one) => ({ ...one, at }))),
-            // A lost count is corrected from the ledger (`counters-from-ledger.ts`).
-            Effect.ignore(counters.daily.count(utcDay(at), reservations.length)),
-          ],
-          { concurrency: 'unbounded', discard: true },
-        )
-      })
-
-      const release = (reservations: ReadonlyArray<SendReservation>) => {
-        const floods = counted(reservations)
-        return floods.length === 0
-          ? Effect.void
-          : counters.releaseFlood(floods).pipe(Effect.timeoutOption(RELEASE_WITHIN), Effect.ignore)
+    const daily = Effect.fnUntraced(function* (at: number) {
+      const { dailyLimit, stoppedUntil } = yield* settings.current
+      if (stoppedUntil !== null && stoppedUntil > at) {
+        return Math.max(DAILY_LIMIT_MIN_SECONDS, Math.ceil((stoppedUntil - at) / 1000))
       }
+      if (dailyLimit === null) return null
+      const stopped = yield* counters.daily
+        .stopped(utcDay(at), dailyLimit)
+        .pipe(Effect.catch(() => Effect.succeed(false)))
+      return stopped ? Math.max(DAILY_LIMIT_MIN_SECONDS, secondsToNextDay(at)) : null
+    })
 
-      return { daily, reserve, confirm, release }
-    }),
-  )
+    const isUnavailable = counters.ping.pipe(
+      Effect.as(false),
+      Effect.catch(() => Effect.succeed(true)),
+    )
+
+    /** Reserves. Returns for each reservation `null`, or the error that refuses its send. */
+    const reserve = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>) {
+      const asked = counted(reservations)
+      // Without counters the hub refuses every service message, also one that no window counts
+      // (test mode).
+      const mustPing = reservations.some((one) => one.windows === null && one.class === 'service')
+      const [verdicts, unavailable] = yield* Effect.all(
+        [
+          asked.length === 0
+            ? Effect.succeed([])
+            : counters.reserveFlood(asked).pipe(Effect.catch(() => Effect.succeed(null))),
+          mustPing ? isUnavailable : Effect.succeed(false),
+        ],
+        { concurrency: 'unbounded' },
+      )
+      const verdictOf = new Map<SendReservation, NonNullable<typeof verdicts>[number] | undefined>(
+        asked.map((one, i) => [one, verdicts?.[i]]),
+      )
+      return reservations.map((one): ApiError | null => {
+        const param = paramAt(one.path, 'to')
+        if (one.windows === null ? unavailable : verdicts === null) {
+          return one.class === 'otp' ? null : apiError('recipient_flood_limited', { param })
+        }
+        const verdict = verdictOf.get(one)
+        if (verdict === undefined || verdict.reserved) return null
+        const { retryAfterSeconds, window } = verdict
+        return apiError('recipient_flood_limited', { param, window, retryAfter: retryAfterSeconds })
+      })
+    })
+
+    /** The sends are accepted: confirms their reservations, and counts them for the daily limit. */
+    const confirm = Effect.fnUntraced(function* (reservations: ReadonlyArray<SendReservation>, at: number) {
+      if (reservations.length === 0) return
+      const floods = counted(reservations)
+      yield* Effect.all(
+        [
+          floods.length === 0 ? Effect.void : counters.confirmFlood(floods.map((one) => ({ ...one, at }))),
+          // A lost count is corrected from the ledger (`counters-from-ledger.ts`).
+          Effect.ignore(counters.daily.count(utcDay(at), reservations.length)),
+        ],
+        { concurrency: 'unbounded', discard: true },
+      )
+    })
+
+    /** The sends are not accepted: releases their reservations, which otherwise expire. */
+    const release = (reservations: ReadonlyArray<SendReservation>) => {
+      const floods = counted(reservations)
+      return floods.length === 0
+        ? Effect.void
+        : counters.releaseFlood(floods).pipe(Effect.timeoutOption(RELEASE_WITHIN), Effect.ignore)
+    }
+
+    return { daily, reserve, confirm, release }
+  }),
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -3,14 +3,13 @@
  * specification, Authentication, Request rate; contract, General (failed-login gate, rate headers),
  * Unavailability (Redis).
  */
-import { type ApiError, apiError } from '@hub/contract'
-import { Counters, type RateVerdict } from '@hub/counters'
-import type { StorageError } from '@hub/store'
+import { apiError } from '@hub/contract'
+import { Counters } from '@hub/counters'
 import { Context, Effect, Layer } from 'effect'
 import { NetAddress } from 'effect/net'
 import type { Caller } from '../accounts/account.ts'
 import { Accounts } from '../accounts/accounts.ts'
-import { type ClientAddress, clientAddress, type Networks } from './client-address.ts'
+import { clientAddress, type Networks } from './client-address.ts'
 import { ApiKeys } from './api-keys.ts'
 import { makeLoginGate } from './login-gate.ts'
 
@@ -24,55 +23,42 @@ export interface Credentials {
   readonly socketAddress: string | undefined
 }
 
-export class Access extends Context.Service<
-  Access,
-  {
-    /**
-     * Identifies the caller. Fails with `rate_limited`, before the key check, while the gate is
-     * closed for the client's address. Fails with `invalid_api_key` otherwise, which counts as a
-     * failed login if the request has an `Authorization` header.
-     */
-    readonly login: (credentials: Credentials) => Effect.Effect<Caller, ApiError | StorageError>
-    /** Takes a token of the key's request rate; `null` while Redis is unavailable. */
-    readonly take: (caller: Caller) => Effect.Effect<RateVerdict | null, StorageError>
-  }
->()('@hub/command-api/Access') {
+export class Access extends Context.Service<Access>()('@hub/command-api/Access', {
   /** `trustedProxies`: proxies whose `X-Forwarded-For` is used. */
-  static readonly layer = (
-    trustedProxies: Networks,
-  ): Layer.Layer<Access, never, ApiKeys | Accounts | Counters> =>
-    Layer.effect(
-      Access,
-      Effect.gen(function* () {
-        const keys = yield* ApiKeys
-        const accounts = yield* Accounts
-        const counters = yield* Counters
-        const gate = yield* makeLoginGate
+  make: Effect.fnUntraced(function* (trustedProxies: Networks) {
+    const keys = yield* ApiKeys
+    const accounts = yield* Accounts
+    const counters = yield* Counters
+    const gate = yield* makeLoginGate
 
-        const textOf = (address: ClientAddress): string =>
-          address === null ? 'unknown' : NetAddress.formatIp(address)
-
-        return {
-          login: Effect.fnUntraced(function* ({ authorization, forwardedFor, socketAddress }) {
-            if (authorization === undefined) return yield* apiError('invalid_api_key')
-            const address = clientAddress(socketAddress, forwardedFor, trustedProxies)
-            const source = textOf(address)
-            const verdict = yield* gate.check(source)
-            if (!verdict.allowed) {
-              return yield* apiError('rate_limited', { retryAfter: verdict.retryAfterSeconds })
-            }
-            const caller = yield* keys.identify(authorization, address)
-            if (caller !== null) return caller
-            // Recorded before the answer, so that the client's next request finds it counted.
-            yield* gate.record(source)
-            return yield* apiError('invalid_api_key')
-          }),
-
-          take: Effect.fnUntraced(function* (caller) {
-            const { apiRps } = yield* accounts.settings(caller)
-            return yield* Effect.catch(counters.takeToken(caller.key, apiRps), () => Effect.succeed(null))
-          }),
+    return {
+      /**
+       * Identifies the caller. Fails with `rate_limited`, before the key check, while the gate is
+       * closed for the client's address. Fails with `invalid_api_key` otherwise, which counts as a
+       * failed login if the request has an `Authorization` header.
+       */
+      login: Effect.fnUntraced(function* ({ authorization, forwardedFor, socketAddress }: Credentials) {
+        if (authorization === undefined) return yield* apiError('invalid_api_key')
+        const address = clientAddress(socketAddress, forwardedFor, trustedProxies)
+        const source = address === null ? 'unknown' : NetAddress.formatIp(address)
+        const verdict = yield* gate.check(source)
+        if (!verdict.allowed) {
+          return yield* apiError('rate_limited', { retryAfter: verdict.retryAfterSeconds })
         }
+        const caller = yield* keys.identify(authorization, address)
+        if (caller !== null) return caller
+        // Recorded before the answer, so that the client's next request finds it counted.
+        yield* gate.record(source)
+        return yield* apiError('invalid_api_key')
       }),
-    )
+
+      /** Takes a token of the key's request rate; `null` while Redis is unavailable. */
+      take: Effect.fnUntraced(function* (caller: Caller) {
+        const { apiRps } = yield* accounts.settings(caller)
+        return yield* Effect.catch(counters.takeToken(caller.key, apiRps), () => Effect.succeed(null))
+      }),
+    }
+  }),
+}) {
+  static readonly layer = (trustedProxies: Networks) => Layer.effect(this, this.make(trustedProxies))
 }

@@ -46,52 +46,46 @@ const knownKey = (row: KeyRow): KnownKey => ({
     }) ?? null,
 })
 
-export class ApiKeys extends Context.Service<
-  ApiKeys,
-  {
-    /**
-     * The caller by the value of `Authorization`; `null` for an invalid key and for a key that this
-     * address may not use. Clients must not be able to distinguish the two.
-     */
-    readonly identify: (
-      authorization: string,
-      address: ClientAddress,
-    ) => Effect.Effect<Caller | null, StorageError>
-  }
->()('@hub/command-api/ApiKeys') {
-  static readonly layer: Layer.Layer<ApiKeys, never, Sql> = Layer.effect(
-    ApiKeys,
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      const cache = yield* Cache.makeWith(
-        // The cache contains hashes, so that a heap dump reveals no key.
-        (digest: string) =>
-          Effect.map(
-            sql.run(
-              (q) => q<KeyRow[]>`
-                SELECT id, account, mode, allowed_addresses::text[] AS allowed FROM command.api_keys
-                 WHERE hash = decode(${digest}, 'hex') AND (revoked_at IS NULL OR revoked_at > now())`,
-              DEADLINE,
-            ),
-            ([row]) => (row === undefined ? null : knownKey(row)),
+export class ApiKeys extends Context.Service<ApiKeys>()('@hub/command-api/ApiKeys', {
+  make: Effect.gen(function* () {
+    const sql = yield* Sql
+    const cache = yield* Cache.makeWith(
+      // The cache contains hashes, so that a heap dump reveals no key.
+      (digest: string) =>
+        Effect.map(
+          sql.run(
+            (q) => q<KeyRow[]>`
+              SELECT id, account, mode, allowed_addresses::text[] AS allowed FROM command.api_keys
+               WHERE hash = decode(${digest}, 'hex') AND (revoked_at IS NULL OR revoked_at > now())`,
+            DEADLINE,
           ),
-        {
-          capacity: CAPACITY,
-          timeToLive: (exit) =>
-            Exit.isFailure(exit) ? Duration.zero : exit.value === null ? INVALID_TTL : VALID_TTL,
-        },
-      )
-      return {
-        identify: (authorization, address) => {
-          const key = BEARER.exec(authorization)?.[1]
-          if (key === undefined || !API_KEY_PATTERN.test(key)) return Effect.succeed(null)
-          return Effect.map(Cache.get(cache, apiKeyDigest(key)), (known) =>
-            known !== null && (known.allowed === null || isWithin(known.allowed, address))
-              ? known.caller
-              : null,
-          )
-        },
-      }
-    }),
-  )
+          ([row]) => (row === undefined ? null : knownKey(row)),
+        ),
+      {
+        capacity: CAPACITY,
+        timeToLive: (exit) =>
+          Exit.isFailure(exit) ? Duration.zero : exit.value === null ? INVALID_TTL : VALID_TTL,
+      },
+    )
+    return {
+      /**
+       * The caller by the value of `Authorization`; `null` for an invalid key and for a key that this
+       * address may not use. Clients must not be able to distinguish the two.
+       */
+      identify: (
+        authorization: string,
+        address: ClientAddress,
+      ): Effect.Effect<Caller | null, StorageError> => {
+        const key = BEARER.exec(authorization)?.[1]
+        if (key === undefined || !API_KEY_PATTERN.test(key)) return Effect.succeed(null)
+        return Effect.map(Cache.get(cache, apiKeyDigest(key)), (known) =>
+          known !== null && (known.allowed === null || isWithin(known.allowed, address))
+            ? known.caller
+            : null,
+        )
+      },
+    }
+  }),
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -1,19 +1,16 @@
 /** Settings and templates of accounts, from PostgreSQL through a short-lived cache. */
 import {
   type AccountOverrides,
-  type AccountSettings,
   CACHE_TTL_MS,
   CURRENCY,
   DEFAULT_SETTINGS,
   type MessageClass,
   type Mode,
-  type Money,
   parseTemplate,
   effectiveSettings,
-  type SpendPeriod,
   spendPeriodOf,
 } from '@hub/domain'
-import { Sql, type StorageError } from '@hub/store'
+import { Sql } from '@hub/store'
 import { Cache, Context, Duration, Effect, Exit, Layer, Result } from 'effect'
 import type { Owner, TemplateInUse } from './account.ts'
 
@@ -44,101 +41,91 @@ const partsOf = (key: string): readonly [account: string, mode: Mode, name: stri
 const isUsable = (template: TemplateInUse | null): boolean =>
   template?.status === 'approved' && template.senderStatus === 'registered'
 
-export class Accounts extends Context.Service<
-  Accounts,
-  {
-    readonly settings: (owner: Owner) => Effect.Effect<AccountSettings, StorageError>
-    /** `null`: the account has no template of this name in its mode. */
-    readonly template: (owner: Owner, name: string) => Effect.Effect<TemplateInUse | null, StorageError>
-    /** What the account has spent in live mode in the current period. */
-    readonly spending: (
-      owner: Owner,
-    ) => Effect.Effect<{ readonly spent: Money; readonly period: SpendPeriod }, StorageError>
-  }
->()('@hub/command-api/Accounts') {
-  static readonly layer: Layer.Layer<Accounts, never, Sql> = Layer.effect(
-    Accounts,
-    Effect.gen(function* () {
-      const sql = yield* Sql
+export class Accounts extends Context.Service<Accounts>()('@hub/command-api/Accounts', {
+  make: Effect.gen(function* () {
+    const sql = yield* Sql
 
-      const settings = yield* Cache.makeWith(
-        (key: string) => {
-          const [account, mode] = partsOf(key)
-          return Effect.map(
-            sql.run(
-              (q) => q<(AccountOverrides & { readonly name: string })[]>`
-                SELECT a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
-                       s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service
-                  FROM command.accounts a
-                  LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = ${mode}
-                 WHERE a.id = ${account}`,
-              DEADLINE,
-            ),
-            ([row]) => (row === undefined ? DEFAULT_SETTINGS : effectiveSettings(row)),
-          )
-        },
-        {
-          capacity: CAPACITY,
-          timeToLive: (exit) => (Exit.isSuccess(exit) ? CACHED_FOR : Duration.zero),
-        },
-      )
+    const settings = yield* Cache.makeWith(
+      (key: string) => {
+        const [account, mode] = partsOf(key)
+        return Effect.map(
+          sql.run(
+            (q) => q<(AccountOverrides & { readonly name: string })[]>`
+              SELECT a.name, s.api_rps, s.batch_max, s.flood_pause_seconds, s.flood_per_hour, s.flood_per_day,
+                     s.spend_limit, s.soft_threshold_percent, s.price_otp, s.price_service
+                FROM command.accounts a
+                LEFT JOIN command.account_settings s ON s.account = a.id AND s.mode = ${mode}
+               WHERE a.id = ${account}`,
+            DEADLINE,
+          ),
+          ([row]) => (row === undefined ? DEFAULT_SETTINGS : effectiveSettings(row)),
+        )
+      },
+      {
+        capacity: CAPACITY,
+        timeToLive: (exit) => (Exit.isSuccess(exit) ? CACHED_FOR : Duration.zero),
+      },
+    )
 
-      const templates = yield* Cache.makeWith(
-        (key: string) => {
-          const [account, mode, name] = partsOf(key)
-          return Effect.map(
-            sql.run(
-              (q) => q<TemplateRow[]>`
-                SELECT t.name, t.class, t.status, t.body, t.sender, s.status AS sender_status
-                  FROM command.templates t
-                  JOIN command.senders s ON s.account = t.account AND s.mode = t.mode AND s.name = t.sender
-                 WHERE t.account = ${account} AND t.mode = ${mode} AND t.name = ${name}`,
-              DEADLINE,
-            ),
-            ([row]): TemplateInUse | null => {
-              if (row === undefined) return null
-              const parsed = parseTemplate(row.body)
-              // The creation of a template refuses such a body. A template that exists nevertheless
-              // cannot be sent.
-              if (Result.isFailure(parsed)) return null
-              return {
-                name: row.name,
-                class: row.class,
-                status: row.status,
-                sender: row.sender,
-                senderStatus: row.sender_status,
-                parsed: parsed.success,
-              }
-            },
-          )
-        },
-        {
-          capacity: CAPACITY,
-          timeToLive: (exit) => (Exit.isSuccess(exit) && isUsable(exit.value) ? CACHED_FOR : Duration.zero),
-        },
-      )
-
-      return {
-        settings: (owner) => Cache.get(settings, keyOf(owner, '')),
-        template: (owner, name) => Cache.get(templates, keyOf(owner, name)),
-        spending: (owner) =>
-          sql.run(async (q) => {
-            // PostgreSQL's clock stamps acceptances, so it also decides the period. For a moment,
-            // refunds can exceed charges.
-            const [row] = await q<{ at: Date; amount: string }[]>`
-              SELECT present.at, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
-                FROM (SELECT now() AS at) AS present
-                LEFT JOIN command.spend_periods s
-                  ON s.account = ${owner.accountUuid}
-                 AND s.period = date_trunc('month', present.at AT TIME ZONE 'UTC')::date`
-            if (row === undefined)
-              throw new Error('the query of the spending returned no row; it must return exactly one')
+    const templates = yield* Cache.makeWith(
+      (key: string) => {
+        const [account, mode, name] = partsOf(key)
+        return Effect.map(
+          sql.run(
+            (q) => q<TemplateRow[]>`
+              SELECT t.name, t.class, t.status, t.body, t.sender, s.status AS sender_status
+                FROM command.templates t
+                JOIN command.senders s ON s.account = t.account AND s.mode = t.mode AND s.name = t.sender
+               WHERE t.account = ${account} AND t.mode = ${mode} AND t.name = ${name}`,
+            DEADLINE,
+          ),
+          ([row]): TemplateInUse | null => {
+            if (row === undefined) return null
+            const parsed = parseTemplate(row.body)
+            // The creation of a template refuses such a body. A template that exists nevertheless
+            // cannot be sent.
+            if (Result.isFailure(parsed)) return null
             return {
-              spent: { amount: row.amount, currency: CURRENCY },
-              period: spendPeriodOf(row.at.getTime()),
+              name: row.name,
+              class: row.class,
+              status: row.status,
+              sender: row.sender,
+              senderStatus: row.sender_status,
+              parsed: parsed.success,
             }
-          }, DEADLINE),
-      }
-    }),
-  )
+          },
+        )
+      },
+      {
+        capacity: CAPACITY,
+        timeToLive: (exit) => (Exit.isSuccess(exit) && isUsable(exit.value) ? CACHED_FOR : Duration.zero),
+      },
+    )
+
+    return {
+      settings: (owner: Owner) => Cache.get(settings, keyOf(owner, '')),
+      /** `null`: the account has no template of this name in its mode. */
+      template: (owner: Owner, name: string) => Cache.get(templates, keyOf(owner, name)),
+      /** What the account has spent in live mode in the current period. */
+      spending: (owner: Owner) =>
+        sql.run(async (q) => {
+          // PostgreSQL's clock stamps acceptances, so it also decides the period. For a moment,
+          // refunds can exceed charges.
+          const [row] = await q<{ at: Date; amount: string }[]>`
+            SELECT present.at, greatest(coalesce(s.spent, 0), 0)::numeric(18, 2)::text AS amount
+              FROM (SELECT now() AS at) AS present
+              LEFT JOIN command.spend_periods s
+                ON s.account = ${owner.accountUuid}
+               AND s.period = date_trunc('month', present.at AT TIME ZONE 'UTC')::date`
+          if (row === undefined)
+            throw new Error('the query of the spending returned no row; it must return exactly one')
+          return {
+            spent: { amount: row.amount, currency: CURRENCY },
+            period: spendPeriodOf(row.at.getTime()),
+          }
+        }, DEADLINE),
+    }
+  }),
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

@@ -17,37 +17,33 @@ const DEADLINE = { deadline: Duration.millis(500) }
 /** Without settings nothing is stopped. Source: specification, Errors, rule 4. */
 const NO_LIMITS: HubLimits = { dailyLimit: null, stoppedUntil: null }
 
-export class HubSettings extends Context.Service<
-  HubSettings,
-  { readonly current: Effect.Effect<HubLimits> }
->()('@hub/command-api/HubSettings') {
-  static readonly layer: Layer.Layer<HubSettings, never, Sql> = Layer.effect(
-    HubSettings,
-    Effect.gen(function* () {
-      const sql = yield* Sql
-      const read = sql
-        .run(
-          (q) => q<{ daily_limit: number | null; stopped_until: Date | null }[]>`
-            SELECT daily_limit, stopped_until FROM command.hub_settings`,
-          DEADLINE,
-        )
-        .pipe(
-          Effect.map(([row]): HubLimits => ({
-            dailyLimit: row?.daily_limit ?? null,
-            stoppedUntil: row?.stopped_until?.getTime() ?? null,
-          })),
-          Effect.tap(({ stoppedUntil }) =>
-            Effect.flatMap(Clock.currentTimeMillis, (now) =>
-              Metric.update(acceptStopped, stoppedUntil !== null && stoppedUntil > now ? 1 : 0),
-            ),
+export class HubSettings extends Context.Service<HubSettings>()('@hub/command-api/HubSettings', {
+  make: Effect.gen(function* () {
+    const sql = yield* Sql
+    const read = sql
+      .run(
+        (q) => q<{ daily_limit: number | null; stopped_until: Date | null }[]>`
+          SELECT daily_limit, stopped_until FROM command.hub_settings`,
+        DEADLINE,
+      )
+      .pipe(
+        Effect.map(([row]): HubLimits => ({
+          dailyLimit: row?.daily_limit ?? null,
+          stoppedUntil: row?.stopped_until?.getTime() ?? null,
+        })),
+        Effect.tap(({ stoppedUntil }) =>
+          Effect.flatMap(Clock.currentTimeMillis, (now) =>
+            Metric.update(acceptStopped, stoppedUntil !== null && stoppedUntil > now ? 1 : 0),
           ),
-          Effect.catch((error) =>
-            Effect.logWarning(
-              'hub settings: could not be read; the hub applies no daily limit until they can',
-            ).pipe(Effect.annotateLogs({ error: error._tag }), Effect.as(NO_LIMITS)),
-          ),
-        )
-      return { current: yield* Effect.cachedWithTTL(read, CACHED_FOR) }
-    }),
-  )
+        ),
+        Effect.catch((error) =>
+          Effect.logWarning(
+            'hub settings: could not be read; the hub applies no daily limit until they can',
+          ).pipe(Effect.annotateLogs({ error: error._tag }), Effect.as(NO_LIMITS)),
+        ),
+      )
+    return { current: yield* Effect.cachedWithTTL(read, CACHED_FOR) }
+  }),
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

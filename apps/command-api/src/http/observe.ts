@@ -2,8 +2,8 @@
  * Metrics of each request, and a span for each sampled one. They contain the route of the contract,
  * never the path, which may contain any text.
  */
-import { readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
-import { Context, Metric } from 'effect'
+import { memoizeLabels, readTraceparent, type Span, traceparentOf, type TracingShape } from '@hub/telemetry'
+import { Context } from 'effect'
 import { httpAnswers, httpRequestSeconds } from '../metrics.ts'
 
 /** The parts of a request that metrics and traces may contain. */
@@ -18,27 +18,7 @@ export interface ObservedRequest {
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
 const NO_ROUTE = 'none'
 
-interface LabelledMetrics {
-  readonly answers: Metric.Metric<number, unknown>
-  readonly seconds: Metric.Metric<number, unknown>
-}
-/**
- * Cached for each combination of labels, of which there are few: setting attributes costs a
- * microsecond.
- */
-const labelled = new Map<string, LabelledMetrics>()
-const metricsFor = (method: string, route: string, status: number): LabelledMetrics => {
-  const key = `${method} ${route} ${status}`
-  let found = labelled.get(key)
-  if (found === undefined) {
-    found = {
-      answers: Metric.withAttributes(httpAnswers, { status: String(status) }),
-      seconds: Metric.withAttributes(httpRequestSeconds, { method, route, status: String(status) }),
-    }
-    labelled.set(key, found)
-  }
-  return found
-}
+const labelled = memoizeLabels()
 const context = Context.empty()
 
 /** The span of a sampled request, and attributes that operations add to it. */
@@ -75,9 +55,10 @@ export const observe = (
     annotations:
       traceId === undefined ? { request_id: requestId } : { request_id: requestId, trace_id: traceId },
     ended: (status: number): void => {
-      const metrics = metricsFor(methodLabel, route ?? NO_ROUTE, status)
-      metrics.answers.updateUnsafe(1, context)
-      metrics.seconds.updateUnsafe((performance.now() - startedMs) / 1000, context)
+      const labels = { method: methodLabel, route: route ?? NO_ROUTE, status: String(status) }
+      labelled(httpAnswers, { status: labels.status }).updateUnsafe(1, context)
+      const seconds = (performance.now() - startedMs) / 1000
+      labelled(httpRequestSeconds, labels).updateUnsafe(seconds, context)
       if (trace === null) return
       tracing.record(trace.span, {
         // Source: OpenTelemetry, HTTP spans, Name.

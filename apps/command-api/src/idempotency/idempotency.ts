@@ -64,111 +64,101 @@ export const toStoredResponse = ({ body, contentType, headers, status }: Answer)
   body,
 })
 
-export class Idempotency extends Context.Service<
-  Idempotency,
-  {
-    /** Runs `work` under the key, or returns the stored response of the first request. */
-    readonly run: (
-      request: KeyedRequest,
-      work: (context: IdempotencyContext) => Effect.Effect<Answer, ApiError | StorageError>,
-      toAnswer: (error: ApiError | StorageError) => Effect.Effect<Answer>,
-    ) => Effect.Effect<Answer, ApiError | StorageError>
-  }
->()('@hub/command-api/Idempotency') {
-  static readonly layer: Layer.Layer<Idempotency, never, IdempotencyKeys> = Layer.effect(
-    Idempotency,
-    Effect.gen(function* () {
-      const keys = yield* IdempotencyKeys
-      const scope = yield* Effect.scope
-      let inBackground = 0
+export class Idempotency extends Context.Service<Idempotency>()('@hub/command-api/Idempotency', {
+  make: Effect.gen(function* () {
+    const keys = yield* IdempotencyKeys
+    const scope = yield* Effect.scope
+    let inBackground = 0
 
-      /** Waits for `work` for a short time, and lets it continue in the background. */
-      const finish = Effect.fnUntraced(function* (
-        action: 'store' | 'release',
-        work: Effect.Effect<void, StorageError>,
+    /** Waits for `work` for a short time, and lets it continue in the background. */
+    const finish = Effect.fnUntraced(function* (
+      action: 'store' | 'release',
+      work: Effect.Effect<void, StorageError>,
+    ) {
+      if (inBackground >= MAX_IN_BACKGROUND) return
+      inBackground++
+      const fiber = yield* work.pipe(
+        Effect.retry({ schedule: Schedule.spaced(RETRY_EVERY), times: LOCK_SECONDS }),
+        Effect.catchCause((cause) =>
+          Effect.annotateLogs(
+            Effect.logWarning('idempotency: a key was not updated; it is free when its lock expires', cause),
+            { action },
+          ),
+        ),
+        Effect.ensuring(Effect.sync(() => inBackground--)),
+        Effect.forkIn(scope),
+      )
+      yield* Effect.timeoutOption(Fiber.await(fiber), WAIT)
+    })
+    const release = (lock: IdempotencyLock) => finish('release', Effect.asVoid(keys.release(lock)))
+
+    /**
+     * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed
+     * long after its timeout, even after a release over another connection. So the release is
+     * repeated until it finds the lock.
+     */
+    const releaseIfAcquired = (lock: IdempotencyLock) =>
+      finish(
+        'release',
+        Effect.asVoid(
+          Effect.repeat(keys.release(lock), {
+            until: (released) => released,
+            schedule: LATE_ACQUISITION,
+            times: LATE_ACQUISITION_RETRIES,
+          }),
+        ),
+      )
+
+    return {
+      /** Runs `work` under the key, or returns the stored response of the first request. */
+      run: Effect.fnUntraced(function* (
+        { body, caller, key, method, url }: KeyedRequest,
+        work: (context: IdempotencyContext) => Effect.Effect<Answer, ApiError | StorageError>,
+        toAnswer: (error: ApiError | StorageError) => Effect.Effect<Answer>,
       ) {
-        if (inBackground >= MAX_IN_BACKGROUND) return
-        inBackground++
-        const fiber = yield* work.pipe(
-          Effect.retry({ schedule: Schedule.spaced(RETRY_EVERY), times: LOCK_SECONDS }),
-          Effect.catchCause((cause) =>
-            Effect.annotateLogs(
-              Effect.logWarning(
-                'idempotency: a key was not updated; it is free when its lock expires',
-                cause,
-              ),
-              { action },
-            ),
-          ),
-          Effect.ensuring(Effect.sync(() => inBackground--)),
-          Effect.forkIn(scope),
+        const token = newToken()
+        const lock: IdempotencyLock = {
+          accountUuid: caller.accountUuid,
+          mode: caller.mode,
+          key,
+          token,
+        }
+        const messageId = freshId('msg', yield* Clock.currentTimeMillis)
+        const wanted = { owner: caller, key, fingerprint: fingerprintOf(method, url, body), messageId }
+        const acquired = yield* keys
+          .acquire(wanted, token)
+          .pipe(Effect.tapCause(() => Effect.forkIn(releaseIfAcquired(lock), scope)))
+        switch (acquired.type) {
+          case 'reused':
+            return yield* apiError('idempotency_key_reused')
+          case 'running':
+            return yield* apiError('idempotency_conflict', { retryAfter: acquired.retryAfterSeconds })
+          case 'replay': {
+            const { response } = acquired
+            return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
+          }
+          case 'first':
+            break
+        }
+        const context: IdempotencyContext = {
+          lock,
+          messageId: acquired.messageId,
+          responseStored: false,
+        }
+        const answer = yield* work(context).pipe(
+          Effect.catch(toAnswer),
+          // A defect, or a disconnected client. A repeat finds what was done.
+          Effect.onExit((exit) => (Exit.isFailure(exit) ? release(lock) : Effect.void)),
         )
-        yield* Effect.timeoutOption(Fiber.await(fiber), WAIT)
-      })
-      const release = (lock: IdempotencyLock) => finish('release', Effect.asVoid(keys.release(lock)))
-
-      /**
-       * Releases a lock whose acquisition has an unknown result. A statement that hangs can succeed
-       * long after its timeout, even after a release over another connection. So the release is
-       * repeated until it finds the lock.
-       */
-      const releaseIfAcquired = (lock: IdempotencyLock) =>
-        finish(
-          'release',
-          Effect.asVoid(
-            Effect.repeat(keys.release(lock), {
-              until: (released) => released,
-              schedule: LATE_ACQUISITION,
-              times: LATE_ACQUISITION_RETRIES,
-            }),
-          ),
-        )
-
-      return {
-        run: Effect.fnUntraced(function* (request, work, toAnswer) {
-          const { body, caller, key, method, url } = request
-          const token = newToken()
-          const lock: IdempotencyLock = {
-            accountUuid: caller.accountUuid,
-            mode: caller.mode,
-            key,
-            token,
-          }
-          const messageId = freshId('msg', yield* Clock.currentTimeMillis)
-          const wanted = { owner: caller, key, fingerprint: fingerprintOf(method, url, body), messageId }
-          const acquired = yield* keys
-            .acquire(wanted, token)
-            .pipe(Effect.tapCause(() => Effect.forkIn(releaseIfAcquired(lock), scope)))
-          switch (acquired.type) {
-            case 'reused':
-              return yield* apiError('idempotency_key_reused')
-            case 'running':
-              return yield* apiError('idempotency_conflict', { retryAfter: acquired.retryAfterSeconds })
-            case 'replay': {
-              const { response } = acquired
-              return { ...response, headers: { ...response.headers, 'idempotent-replayed': 'true' } }
-            }
-            case 'first':
-              break
-          }
-          const context: IdempotencyContext = {
-            lock,
-            messageId: acquired.messageId,
-            responseStored: false,
-          }
-          const answer = yield* work(context).pipe(
-            Effect.catch(toAnswer),
-            // A defect, or a disconnected client. A repeat finds what was done.
-            Effect.onExit((exit) => (Exit.isFailure(exit) ? release(lock) : Effect.void)),
-          )
-          if (!context.responseStored) {
-            yield* isStorable(answer.status) && answer.repeatable !== true
-              ? finish('store', keys.store(lock, toStoredResponse(answer)))
-              : release(lock)
-          }
-          return answer
-        }),
-      }
-    }),
-  )
+        if (!context.responseStored) {
+          yield* isStorable(answer.status) && answer.repeatable !== true
+            ? finish('store', keys.store(lock, toStoredResponse(answer)))
+            : release(lock)
+        }
+        return answer
+      }),
+    }
+  }),
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

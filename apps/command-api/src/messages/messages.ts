@@ -12,8 +12,8 @@ import {
   type StorageError,
 } from '@hub/store'
 import { Context, Duration, Effect, Layer } from 'effect'
+import { type AcceptanceRow, readAcceptances } from '../accept/tables/acceptances-reads.ts'
 import type { Owner } from '../accounts/account.ts'
-import { type AcceptanceRow, readAcceptances } from './acceptances.ts'
 import { makeBatchedReader } from './batched-reads.ts'
 import type { MessageContent, MessageView, StatusChange } from './message.ts'
 
@@ -115,143 +115,128 @@ const CONCURRENT_STATEMENTS = 3
 /** Messages in one statement: a few milliseconds of PostgreSQL's time. */
 const STATEMENT_MESSAGES = 100
 
-export class Messages extends Context.Service<
-  Messages,
-  {
+export class Messages extends Context.Service<Messages>()('@hub/command-api/Messages', {
+  make: Effect.gen(function* () {
+    const sql = yield* Sql
+    const masterKey = yield* MasterKeyEncryption
+    const payloadEncryption = yield* PayloadEncryption
+
+    const selectProjected = (ids: ReadonlyArray<string>) =>
+      sql.run((q) => ReadMessages.readAll(q, ids), DEADLINE)
+    const selectAcceptances = (ids: ReadonlyArray<string>) =>
+      sql.run((q) => readAcceptances(q, ids), DEADLINE)
+
+    /**
+     * Parses a decrypted payload; `null` where its key is destroyed. A payload that cannot be
+     * decrypted shows a wrong master key. The message is still answered, without its content.
+     */
+    const parsed = (
+      id: string,
+      decrypted: Effect.Effect<Buffer | null, StorageError | DecryptionFailed>,
+    ): Effect.Effect<Payload | null, StorageError> =>
+      decrypted.pipe(
+        Effect.map((plain) => (plain === null ? null : parsePayload(plain))),
+        Effect.catchTag('DecryptionFailed', (error) =>
+          Effect.logError(
+            'messages: a stored payload cannot be decrypted; answering without it. Check the master key',
+          ).pipe(Effect.annotateLogs({ message_id: id, purpose: error.purpose }), Effect.as(null)),
+        ),
+      )
+
+    const decryptPersonal = (row: ProjectedMessage): Effect.Effect<Payload | null, StorageError> => {
+      if (row.personal === null) return Effect.succeed(null)
+      const id = encodeId('msg', row.id)
+      return parsed(
+        id,
+        row.personal_key === null
+          ? masterKey.decrypt('personal-data', id, row.personal)
+          : payloadEncryption.decrypt(row.personal_key, id, row.personal),
+      )
+    }
+
+    const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
+      // After an erasure the mask is empty. The message may still be sent, but its content is
+      // not shown.
+      if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
+        return Effect.succeed(null)
+      }
+      const id = encodeId('msg', row.id)
+      return parsed(id, payloadEncryption.decrypt(row.sealing_key, id, row.sealed))
+    }
+
+    const readProjected = Effect.fnUntraced(function* (row: ProjectedMessage) {
+      const payload = yield* decryptPersonal(row)
+      return { view: projectedView(row, maskOf(payload)), content: contentOf(payload) }
+    })
+
+    /** Call it only with ids that the read model does not contain. */
+    const readAccepted = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
+      const read = new Map<string, ReadMessage>()
+      for (const row of (yield* selectAcceptances(ids)).filter(isOwnedBy(owner))) {
+        const view = acceptanceView(row)
+        read.set(view.id, { view, content: contentOf(yield* decryptAcceptance(row)) })
+      }
+      return read
+    })
+
+    const stored = (row: ProjectedMessage | AcceptanceRow, view: MessageView, published: boolean) => ({
+      view,
+      account: encodeId('acc', row.account),
+      published,
+      recipient: row.recipient.toString('hex'),
+    })
+
     /**
      * Messages by UUID, whoever owns them and however old they are. The key of the result is the id
      * (`msg_…`).
      */
-    readonly find: (
-      ids: ReadonlyArray<string>,
-    ) => Effect.Effect<ReadonlyMap<string, StoredMessage>, StorageError>
-    /** One message of an owner by UUID; `null` without one in the last three years. */
-    readonly read: (owner: Owner, id: string) => Effect.Effect<ReadMessage | null, StorageError>
+    const find = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
+      const found = new Map<string, StoredMessage>()
+      if (ids.length === 0) return found
+      // The read model comes first: a row leaves the ledger only after its projection.
+      for (const row of yield* selectProjected(ids)) {
+        const view = projectedView(row, maskOf(yield* decryptPersonal(row)))
+        found.set(view.id, stored(row, view, true))
+      }
+      const missing = ids.filter((id) => !found.has(encodeId('msg', id)))
+      if (missing.length === 0) return found
+      for (const row of yield* selectAcceptances(missing)) {
+        const view = acceptanceView(row)
+        found.set(view.id, stored(row, view, row.acknowledged))
+      }
+      return found
+    })
+
     /** Like `read` for several UUIDs. The key of the result is the id (`msg_…`). */
-    readonly readAll: (
-      owner: Owner,
-      ids: ReadonlyArray<string>,
-    ) => Effect.Effect<ReadonlyMap<string, ReadMessage>, StorageError>
-  }
->()('@hub/command-api/Messages') {
-  static readonly layer: Layer.Layer<Messages, never, Sql | MasterKeyEncryption | PayloadEncryption> =
-    Layer.effect(
-      Messages,
-      Effect.gen(function* () {
-        const sql = yield* Sql
-        const masterKey = yield* MasterKeyEncryption
-        const payloadEncryption = yield* PayloadEncryption
+    const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
+      const read = new Map<string, ReadMessage>()
+      if (ids.length === 0) return read
+      const rows = yield* selectProjected(ids)
+      for (const row of rows.filter(isOwnedBy(owner)).filter(({ is_shown }) => is_shown)) {
+        read.set(encodeId('msg', row.id), yield* readProjected(row))
+      }
+      const projected = new Set(rows.map((row) => row.id))
+      const missing = ids.filter((id) => !projected.has(id))
+      if (missing.length === 0) return read
+      for (const [id, message] of yield* readAccepted(owner, missing)) read.set(id, message)
+      return read
+    })
 
-        const selectProjected = (ids: ReadonlyArray<string>) =>
-          sql.run((q) => ReadMessages.readAll(q, ids), DEADLINE)
-        const selectAcceptances = (ids: ReadonlyArray<string>) =>
-          sql.run((q) => readAcceptances(q, ids), DEADLINE)
+    const readBatched = yield* makeBatchedReader<ProjectedMessage, StorageError>({
+      load: (ids) => Effect.map(selectProjected(ids), (rows) => new Map(rows.map((row) => [row.id, row]))),
+      maxConcurrent: CONCURRENT_STATEMENTS,
+      maxKeys: STATEMENT_MESSAGES,
+    })
 
-        /**
-         * Parses a decrypted payload; `null` where its key is destroyed. A payload that cannot be
-         * decrypted shows a wrong master key. The message is still answered, without its content.
-         */
-        const parsed = (
-          id: string,
-          decrypted: Effect.Effect<Buffer | null, StorageError | DecryptionFailed>,
-        ): Effect.Effect<Payload | null, StorageError> =>
-          decrypted.pipe(
-            Effect.map((plain) => (plain === null ? null : parsePayload(plain))),
-            Effect.catchTag('DecryptionFailed', (error) =>
-              Effect.logError(
-                'messages: a stored payload cannot be decrypted; answering without it. Check the master key',
-              ).pipe(Effect.annotateLogs({ message_id: id, purpose: error.purpose }), Effect.as(null)),
-            ),
-          )
+    /** One message of an owner by UUID; `null` without one in the last three years. */
+    const read = Effect.fnUntraced(function* (owner: Owner, id: string) {
+      const row = yield* readBatched(id)
+      if (row === null) return (yield* readAccepted(owner, [id])).get(encodeId('msg', id)) ?? null
+      return row.is_shown && isOwnedBy(owner)(row) ? yield* readProjected(row) : null
+    })
 
-        const decryptPersonal = (row: ProjectedMessage): Effect.Effect<Payload | null, StorageError> => {
-          if (row.personal === null) return Effect.succeed(null)
-          const id = encodeId('msg', row.id)
-          return parsed(
-            id,
-            row.personal_key === null
-              ? masterKey.decrypt('personal-data', id, row.personal)
-              : payloadEncryption.decrypt(row.personal_key, id, row.personal),
-          )
-        }
-
-        const decryptAcceptance = (row: AcceptanceRow): Effect.Effect<Payload | null, StorageError> => {
-          // After an erasure the mask is empty. The message may still be sent, but its content is
-          // not shown.
-          if (row.to_masked === '' || row.sealed === null || row.sealing_key === null) {
-            return Effect.succeed(null)
-          }
-          const id = encodeId('msg', row.id)
-          return parsed(id, payloadEncryption.decrypt(row.sealing_key, id, row.sealed))
-        }
-
-        const readProjected = Effect.fnUntraced(function* (row: ProjectedMessage) {
-          const payload = yield* decryptPersonal(row)
-          return { view: projectedView(row, maskOf(payload)), content: contentOf(payload) }
-        })
-
-        /** Call it only with ids that the read model does not contain. */
-        const readAccepted = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
-          const read = new Map<string, ReadMessage>()
-          for (const row of (yield* selectAcceptances(ids)).filter(isOwnedBy(owner))) {
-            const view = acceptanceView(row)
-            read.set(view.id, { view, content: contentOf(yield* decryptAcceptance(row)) })
-          }
-          return read
-        })
-
-        const stored = (row: ProjectedMessage | AcceptanceRow, view: MessageView, published: boolean) => ({
-          view,
-          account: encodeId('acc', row.account),
-          published,
-          recipient: row.recipient.toString('hex'),
-        })
-
-        const find = Effect.fnUntraced(function* (ids: ReadonlyArray<string>) {
-          const found = new Map<string, StoredMessage>()
-          if (ids.length === 0) return found
-          // The read model comes first: a row leaves the ledger only after its projection.
-          for (const row of yield* selectProjected(ids)) {
-            const view = projectedView(row, maskOf(yield* decryptPersonal(row)))
-            found.set(view.id, stored(row, view, true))
-          }
-          const missing = ids.filter((id) => !found.has(encodeId('msg', id)))
-          if (missing.length === 0) return found
-          for (const row of yield* selectAcceptances(missing)) {
-            const view = acceptanceView(row)
-            found.set(view.id, stored(row, view, row.acknowledged))
-          }
-          return found
-        })
-
-        const readAll = Effect.fnUntraced(function* (owner: Owner, ids: ReadonlyArray<string>) {
-          const read = new Map<string, ReadMessage>()
-          if (ids.length === 0) return read
-          const rows = yield* selectProjected(ids)
-          for (const row of rows.filter(isOwnedBy(owner)).filter(({ is_shown }) => is_shown)) {
-            read.set(encodeId('msg', row.id), yield* readProjected(row))
-          }
-          const projected = new Set(rows.map((row) => row.id))
-          const missing = ids.filter((id) => !projected.has(id))
-          if (missing.length === 0) return read
-          for (const [id, message] of yield* readAccepted(owner, missing)) read.set(id, message)
-          return read
-        })
-
-        const readBatched = yield* makeBatchedReader<ProjectedMessage, StorageError>({
-          load: (ids) =>
-            Effect.map(selectProjected(ids), (rows) => new Map(rows.map((row) => [row.id, row]))),
-          maxConcurrent: CONCURRENT_STATEMENTS,
-          maxKeys: STATEMENT_MESSAGES,
-        })
-
-        const read = Effect.fnUntraced(function* (owner: Owner, id: string) {
-          const row = yield* readBatched(id)
-          if (row === null) return (yield* readAccepted(owner, [id])).get(encodeId('msg', id)) ?? null
-          return row.is_shown && isOwnedBy(owner)(row) ? yield* readProjected(row) : null
-        })
-
-        return { find, readAll, read }
-      }),
-    )
+    return { find, readAll, read }
+  }),
+}) {
+  static readonly layer = Layer.effect(this, this.make)
 }

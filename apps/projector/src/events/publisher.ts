@@ -35,13 +35,6 @@ const SHUTDOWN_GRACE_MS = 1500
 /** The relay appends inside its transaction, which has a deadline of 2.5 s. */
 const RELAY_DEADLINE_MS = 2000
 
-export interface Publisher {
-  /** Publishes events. Call it after each commit, in order. Waits while the queue is full. */
-  readonly publish: (publication: Publication) => Effect.Effect<void>
-  /** Reports that the outbox contains rows that were not given to `publish`. */
-  readonly relayRemaining: Effect.Effect<void>
-}
-
 /**
  * Runs until the scope closes, and then publishes committed events for at most `SHUTDOWN_GRACE_MS`.
  */
@@ -136,8 +129,9 @@ export const makePublisher = Effect.gen(function* () {
     }),
   )
 
-  const publisher: Publisher = {
-    publish: (publication) =>
+  return {
+    /** Publishes events. Call it after each commit, in order. Waits while the queue is full. */
+    publish: (publication: Publication): Effect.Effect<void> =>
       Effect.gen(function* () {
         if (relayBefore !== null && Queue.isFullUnsafe(queue)) {
           // Kafka is unavailable. The outbox serves as the queue, so that the read models do not
@@ -148,9 +142,10 @@ export const makePublisher = Effect.gen(function* () {
         }
         yield* Queue.offer(queue, publication)
       }),
-    relayRemaining: Effect.map(Clock.currentTimeMillis, (now) => {
+    /** Reports that the outbox contains rows that were not given to `publish`. */
+    relayRemaining: Effect.map(Clock.currentTimeMillis, (now): void => {
       relayBefore = now
     }),
   }
-  return publisher
 })
+export type Publisher = Effect.Success<typeof makePublisher>

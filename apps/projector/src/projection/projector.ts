@@ -3,16 +3,9 @@
  * the shards to its workers. A worker buffers fetched records and applies them in transaction
  * batches.
  */
-import {
-  ConsumerGroups,
-  EventLog,
-  type GroupHandler,
-  joinWithRetry,
-  type KafkaUnavailable,
-  topicNames,
-} from '@hub/kafka'
-import { type PayloadEncryption, Sql } from '@hub/store'
-import { Effect, Fiber, FiberHandle, type Scope } from 'effect'
+import { type GroupHandler, joinWithRetry, topicNames } from '@hub/kafka'
+import { Sql } from '@hub/store'
+import { Effect, Fiber, FiberHandle } from 'effect'
 import { runEventInbox } from '../events/event-inbox.ts'
 import { makePublisher } from '../events/publisher.ts'
 import { makePersonalData } from '../messages/personal-data.ts'
@@ -55,19 +48,8 @@ const END_WITHIN_MS = 5000
  */
 const REACQUIRE_AFTER_MS = 500
 
-export interface Projector {
-  /** True while the consumer works and the member owns every assigned partition. */
-  readonly isHealthy: Effect.Effect<boolean>
-}
-
 /** Runs a projector until the scope closes. Then it finishes transactions in progress. */
-export const makeProjector = Effect.fnUntraced(function* (
-  options: ProjectorOptions,
-): Effect.fn.Return<
-  Projector,
-  KafkaUnavailable,
-  Sql | EventLog | ConsumerGroups | PayloadEncryption | Scope.Scope
-> {
+export const makeProjector = Effect.fnUntraced(function* (options: ProjectorOptions) {
   const sql = yield* Sql
   const topics = topicNames(options.prefix)
   const group = `${options.prefix}${GROUP}`
@@ -231,6 +213,7 @@ export const makeProjector = Effect.fnUntraced(function* (
   yield* runLagReport(sources, () => membership, ownedPartitions)
 
   return {
+    /** True while the consumer works and the member owns every assigned partition. */
     isHealthy: Effect.map(
       isHealthy,
       (healthy) =>

@@ -30,7 +30,8 @@ import { findRecordedEvents, lockJournalHeads } from '../tables/event-journal.ts
 import { writeHistory } from '../tables/message-history.ts'
 import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
 import { writeOperatorIds } from '../tables/operator-ids.ts'
-import { writePersonalData } from '../tables/personal-data.ts'
+import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
+import type { ReadSchema } from '../tables/read-schema.ts'
 import type { OwnedPartition } from './record-buffer.ts'
 import { type BatchTraces, UNTRACED } from './traces.ts'
 
@@ -95,32 +96,41 @@ const compareCheckpoints = (
 }
 
 /** Statements for the rows of messages. */
-const writeMessages = (q: Queries, changes: Changes, encrypted: DecodedBatch['personalData']) => {
-  const { accepted, history, operatorIds } = changes
-  const statuses = [...changes.updated, ...changes.unaccepted]
-  const personalData = accepted.flatMap(({ fact }) => {
-    const data = encrypted.get(fact.messageId)
-    return data === undefined ? [] : [{ fact, data }]
-  })
+export const writeMessages = (q: Queries, changes: Changes, schema: ReadSchema = 'read') => {
+  const { accepted, history, operatorIds, unaccepted, updated } = changes
+  const statuses = [...updated, ...unaccepted]
   return [
-    ...(accepted.length > 0 ? [writeAccepted(q, accepted)] : []),
-    ...(statuses.length > 0 ? [writeStatuses(q, statuses)] : []),
-    ...(history.length > 0 ? [writeHistory(q, history)] : []),
-    ...(operatorIds.length > 0 ? [writeOperatorIds(q, operatorIds)] : []),
-    ...(personalData.length > 0 ? [writePersonalData(q, personalData)] : []),
+    ...(accepted.length > 0 ? [writeAccepted(q, accepted, schema)] : []),
+    ...(statuses.length > 0 ? [writeStatuses(q, statuses, schema)] : []),
+    ...(history.length > 0 ? [writeHistory(q, history, schema)] : []),
+    ...(operatorIds.length > 0 ? [writeOperatorIds(q, operatorIds, schema)] : []),
   ]
 }
 
-/** Statements for the aggregates, in the order of tables that every transaction uses. */
-const writeAggregates = (
+/** Statements for the sums over messages, in the order of tables that every transaction uses. */
+export const writeSums = (
   q: Queries,
-  { batches, charges, stats }: Changes,
+  { batches, stats }: Changes,
   seals: ReadonlyArray<BatchSealed>,
-) => {
+  schema: ReadSchema = 'read',
+) => [
+  ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals, schema)] : []),
+  ...(stats.length > 0 ? [writeStats(q, stats, schema)] : []),
+]
+
+/** Statements for personal data, which a rebuild does not write. */
+const writePersonal = (q: Queries, { accepted }: Changes, encrypted: DecodedBatch['personalData']) => {
+  const rows = personalDataRows(
+    accepted.map(({ fact }) => fact),
+    encrypted,
+  )
+  return rows.length > 0 ? [writePersonalData(q, rows)] : []
+}
+
+/** Statements for charges and the spend that they change. */
+const writeCharges = (q: Queries, { charges }: Changes) => {
   const reversals = charges.filter(({ kind }) => kind === 'reversal')
   return [
-    ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals)] : []),
-    ...(stats.length > 0 ? [writeStats(q, stats)] : []),
     ...(reversals.length > 0 ? [CommandSpendPeriods.lock(q, reversals, chargedPeriods(charges))] : []),
     ...(charges.length > 0 ? [appendAndRefund(q, charges)] : []),
   ]
@@ -168,8 +178,10 @@ export const applyBatch = (
         // possible.
         const writes = [
           updateCheckpoints(q, checkpointsAfter(advances)),
-          ...writeMessages(q, changes, personalData),
-          ...writeAggregates(q, changes, seals),
+          ...writeMessages(q, changes),
+          ...writePersonal(q, changes, personalData),
+          ...writeSums(q, changes, seals),
+          ...writeCharges(q, changes),
         ].map((statement) => statement.execute())
         if (changes.events.length === 0 && candidates.length === 0) {
           await Promise.all(writes)

@@ -4,20 +4,22 @@
  */
 import type { MessageAccepted, MessageFact } from '@hub/domain'
 import type { BatchSealed } from '@hub/kafka'
-import { type Queries, Sql, type StorageError } from '@hub/store'
+import { Sql, type StorageError } from '@hub/store'
 import { Effect } from 'effect'
 import { closingCandidates } from '../aggregates/aggregate-events.ts'
 import { type Changes, fold } from '../messages/fold.ts'
 import type { EncryptedPersonalData } from '../messages/personal-data.ts'
-import { type CheckpointAdvance, checkpointsAfter } from '../projection/transaction.ts'
-import { closeBatches, writeBatches } from '../tables/batches.ts'
+import {
+  type CheckpointAdvance,
+  checkpointsAfter,
+  writeMessages,
+  writeSums,
+} from '../projection/transaction.ts'
+import { closeBatches } from '../tables/batches.ts'
 import { appendCharges } from '../tables/charges.ts'
 import { lockCheckpoints, updateCheckpoints } from '../tables/checkpoints.ts'
-import { writeStats } from '../tables/daily-stats.ts'
-import { writeHistory } from '../tables/message-history.ts'
-import { readMessages, writeAccepted, writeStatuses } from '../tables/messages.ts'
-import { writeOperatorIds } from '../tables/operator-ids.ts'
-import { writePersonalData } from '../tables/personal-data.ts'
+import { readMessages } from '../tables/messages.ts'
+import { personalDataRows, writePersonalData } from '../tables/personal-data.ts'
 import { type RebuildLease, renewLease } from '../tables/rebuilds.ts'
 import { type Bounds, isFrom } from './horizon.ts'
 
@@ -40,20 +42,6 @@ const withinBounds = (changes: Changes, bounds: Bounds): Changes => ({
   batches: changes.batches.filter(({ batch }) => isFrom(bounds.batches, 'bat', batch)),
   stats: changes.stats.filter(({ day }) => day >= bounds.day),
 })
-
-const write = (q: Queries, changes: Changes, seals: ReadonlyArray<BatchSealed>) => {
-  const { accepted, batches, charges, history, operatorIds, stats } = changes
-  const statuses = [...changes.updated, ...changes.unaccepted]
-  return [
-    ...(accepted.length > 0 ? [writeAccepted(q, accepted, 'rebuild')] : []),
-    ...(statuses.length > 0 ? [writeStatuses(q, statuses, 'rebuild')] : []),
-    ...(history.length > 0 ? [writeHistory(q, history, 'rebuild')] : []),
-    ...(operatorIds.length > 0 ? [writeOperatorIds(q, operatorIds, 'rebuild')] : []),
-    ...(batches.length > 0 || seals.length > 0 ? [writeBatches(q, batches, seals, 'rebuild')] : []),
-    ...(stats.length > 0 ? [writeStats(q, stats, 'rebuild')] : []),
-    ...(charges.length > 0 ? [appendCharges(q, charges, 'rebuild')] : []),
-  ]
-}
 
 /**
  * `lost`: another projector has the lease, or the rebuild has ended. `moved`: the checkpoints are
@@ -98,7 +86,9 @@ export const foldBatch = (
         const candidates = closingCandidates(changes.batches, seals)
         await Promise.all([
           updateCheckpoints(q, checkpointsAfter(advances), 'rebuild'),
-          ...write(q, changes, seals),
+          ...writeMessages(q, changes, 'rebuild'),
+          ...writeSums(q, changes, seals, 'rebuild'),
+          ...(changes.charges.length > 0 ? [appendCharges(q, changes.charges, 'rebuild')] : []),
         ])
         if (candidates.length > 0) {
           await closeBatches(
@@ -125,10 +115,7 @@ export const restorePersonalData = (
 ): Effect.Effect<'restored' | 'lost', StorageError, Sql> =>
   Effect.flatMap(Sql, (sql) =>
     sql.transaction(async (q) => {
-      const rows = facts.flatMap((fact) => {
-        const data = encrypted.get(fact.messageId)
-        return data === undefined ? [] : [{ fact, data }]
-      })
+      const rows = personalDataRows(facts, encrypted)
       if (rows.length === 0) return 'restored'
       if (!(await renewLease(q, lease))) return 'lost'
       const { count } = await writePersonalData(q, rows)

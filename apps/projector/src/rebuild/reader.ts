@@ -4,9 +4,9 @@
  * each partition.
  */
 import { randomUUID } from 'node:crypto'
-import { type ConsumerGroups, joinWithRetry, KafkaUnavailable, topicNames } from '@hub/kafka'
-import { Sql, type StorageError } from '@hub/store'
-import { Effect, Latch, type Scope } from 'effect'
+import { joinWithRetry, KafkaUnavailable, topicNames } from '@hub/kafka'
+import { Sql } from '@hub/store'
+import { Effect, Latch } from 'effect'
 import { GapDetector, type Membership, pauseAll } from '../projection/ownership.ts'
 import { type OwnedPartition, RecordBuffer, type TransactionBatch } from '../projection/record-buffer.ts'
 import { sourceTopics } from '../projection/source-topics.ts'
@@ -31,17 +31,6 @@ interface PartitionRange {
 export const keyOf = ({ partition, topic }: { readonly topic: string; readonly partition: number }) =>
   `${topic}/${partition}`
 
-export interface RebuildReader {
-  /** Acquires the checkpoints of the rebuild and reads from there. `lost`: the lease is lost. */
-  readonly open: Effect.Effect<'open' | 'lost' | 'not_yet', StorageError | KafkaUnavailable>
-  /** False before `open`, and after each rebalance. */
-  readonly isOpen: () => boolean
-  readonly partitions: () => ReadonlyArray<OwnedPartition>
-  /** Takes at most `limit` records, and none at or after `end` of its partition. */
-  readonly takeBatch: (limit: number, end: (owned: OwnedPartition) => number) => TransactionBatch
-  readonly ranges: Effect.Effect<ReadonlyArray<PartitionRange>, KafkaUnavailable>
-}
-
 /**
  * Buffered records over all partitions: some tens of megabytes. The fetch that reaches the limit
  * adds at most one megabyte per partition.
@@ -53,7 +42,7 @@ const MIN_BUFFERED_PER_PARTITION = 100
 export const makeRebuildReader = Effect.fnUntraced(function* (
   lease: RebuildLease,
   { partitions, prefix }: RebuildReaderOptions,
-): Effect.fn.Return<RebuildReader, never, Sql | ConsumerGroups | Scope.Scope> {
+) {
   const sql = yield* Sql
   const sources = sourceTopics(topicNames(prefix))
   const perPartition = Math.floor(BUFFERED_RECORDS / (sources.size * partitions))
@@ -158,11 +147,14 @@ export const makeRebuildReader = Effect.fnUntraced(function* (
   })
 
   return {
+    /** Acquires the checkpoints of the rebuild and reads from there. `lost`: the lease is lost. */
     open,
     ranges,
+    /** False before `open`, and after each rebalance. */
     isOpen: () => isOpen,
     partitions: () => buffer.partitions,
-    takeBatch: (limit, end) => {
+    /** Takes at most `limit` records, and none at or after `end` of its partition. */
+    takeBatch: (limit: number, end: (owned: OwnedPartition) => number): TransactionBatch => {
       const batch = buffer.takeBatch(limit, end)
       for (const { owned } of batch) {
         if (owned.buffered.length < room) roomLatches.get(owned)?.openUnsafe()
@@ -171,3 +163,4 @@ export const makeRebuildReader = Effect.fnUntraced(function* (
     },
   }
 })
+export type RebuildReader = Effect.Success<ReturnType<typeof makeRebuildReader>>

@@ -7,9 +7,9 @@
  * the positions of the live projection) → `swapping` → `ended`.
  */
 import { randomUUID } from 'node:crypto'
-import { type ConsumerGroups, KafkaUnavailable } from '@hub/kafka'
-import { type PayloadEncryption, Sql, type StorageError } from '@hub/store'
-import { Cause, Clock, Data, Duration, Effect, type Scope } from 'effect'
+import { KafkaUnavailable } from '@hub/kafka'
+import { Sql, type StorageError } from '@hub/store'
+import { Cause, Clock, Data, Duration, Effect } from 'effect'
 import { makePersonalData } from '../messages/personal-data.ts'
 import { lastAppliedAt } from '../tables/checkpoints.ts'
 import {
@@ -46,9 +46,7 @@ const DDL_TRANSACTION = { deadline: Duration.seconds(60) }
 class LogTooShort extends Data.TaggedError('LogTooShort')<{}> {}
 
 /** Executes rebuilds until the scope closes. */
-export const runRebuilds = Effect.fnUntraced(function* (
-  options: RebuildOptions,
-): Effect.fn.Return<void, never, Sql | ConsumerGroups | PayloadEncryption | Scope.Scope> {
+export const runRebuilds = Effect.fnUntraced(function* (options: RebuildOptions) {
   const sql = yield* Sql
   const personalData = yield* makePersonalData
 

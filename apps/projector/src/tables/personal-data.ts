@@ -9,6 +9,16 @@ interface PersonalDataRow {
   readonly data: EncryptedPersonalData
 }
 
+/** The rows of the messages that have data. `encrypted`: by message id. */
+export const personalDataRows = (
+  facts: ReadonlyArray<MessageAccepted>,
+  encrypted: ReadonlyMap<string, EncryptedPersonalData>,
+): ReadonlyArray<PersonalDataRow> =>
+  facts.flatMap((fact) => {
+    const data = encrypted.get(fact.messageId)
+    return data === undefined ? [] : [{ fact, data }]
+  })
+
 /** Writes new rows, except those that an erasure includes (docs/decisions/0019). */
 export const writePersonalData = (q: Queries, rows: ReadonlyArray<PersonalDataRow>) => q`
   INSERT INTO read.personal_data (message_id, recipient, created_at, sealing_key, sealed)

@@ -4,11 +4,11 @@ import { freshDatabase } from '@hub/testkit'
 import { ConfigProvider, Effect, Layer, Logger, Redacted } from 'effect'
 import { TestClock } from 'effect/testing'
 import { afterAll } from 'vitest'
-import { registerRetentionJobs, runRetentionStep } from '../retention/index.ts'
+import { registerRetentionJobs, runRetentionStep } from '../retention/runner.ts'
 import { PayloadEncryption, recipientShareOf } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageUnavailable } from '../sql.ts'
 import { MasterKeyEncryption } from '../master-key-encryption.ts'
-import { eraseRecipient, erasures, readErasures } from './index.ts'
+import { eraseRecipient, erasures, readErasures } from './erasure.ts'
 
 const { drop, url } = await freshDatabase()
 afterAll(drop)

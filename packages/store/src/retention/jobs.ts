@@ -15,7 +15,7 @@
  * (creates those of the next months). Source: specification, Retention and data handling;
  * docs/decisions/0018.
  */
-import { erasures } from '../erasure/index.ts'
+import { erasures } from '../erasure/erasure.ts'
 import type { Queries } from '../sql.ts'
 import { isProjected } from '../tables/read/messages.ts'
 import { runEnded, type Job, ROWS_PER_STEP, type Step } from './job.ts'

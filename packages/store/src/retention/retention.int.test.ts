@@ -13,7 +13,8 @@ import { PayloadEncryption } from '../payload-encryption.ts'
 import { makeSql, type Queries, Sql, StorageRejected } from '../sql.ts'
 import { MasterKeyEncryption } from '../master-key-encryption.ts'
 import { type Job, runEnded } from './job.ts'
-import { registerRetentionJobs, RETENTION_JOBS, runRetentionStep } from './index.ts'
+import { RETENTION_JOBS } from './jobs.ts'
+import { registerRetentionJobs, runRetentionStep } from './runner.ts'
 
 const admin = process.env['HUB_TEST_DATABASE_URL']
 if (admin === undefined)

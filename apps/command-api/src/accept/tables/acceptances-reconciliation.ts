@@ -1,5 +1,5 @@
 /** `command.acceptances`: the statements of the reconciler. Ids are UUIDs. */
-import { encodeId, type MessageAccepted, type MessageClass, type Mode, republish } from '@hub/domain'
+import { encodeId, type MessageAccepted, type MessageClass, republish } from '@hub/domain'
 import { type Queries, ReadMessages } from '@hub/store'
 import { addCharges, subtractCharges } from './spend-periods.ts'
 
@@ -44,27 +44,13 @@ export const selectSuspects = (q: Queries, ids: ReadonlyArray<string>) => q<
     FROM command.acceptances a
    WHERE a.message_id = ANY (${[...ids]}::uuid[])`
 
-interface AcceptanceRow {
-  readonly id: string
-  readonly account: string
-  readonly mode: Mode
-  readonly class: MessageClass
-  readonly recipient: string
-  readonly template: string
-  readonly sender: string
-  readonly client_ref: string | null
-  readonly batch_id: string | null
-  readonly parts: number
-  readonly price: string
-  readonly currency: string
-  readonly variables: ReadonlyArray<string>
-  readonly created_at: Date
+interface RepublishedRow extends ReadMessages.MessageColumns {
   readonly expires_at: Date
   readonly sealing_key: string
   readonly sealed: Buffer
 }
 
-const republishedFact = (row: AcceptanceRow): MessageAccepted =>
+const republishedFact = (row: RepublishedRow): MessageAccepted =>
   republish({
     type: 'MessageAccepted',
     messageId: encodeId('msg', row.id),
@@ -72,7 +58,7 @@ const republishedFact = (row: AcceptanceRow): MessageAccepted =>
     account: encodeId('acc', row.account),
     mode: row.mode,
     class: row.class,
-    recipient: row.recipient,
+    recipient: row.recipient.toString('hex'),
     template: row.template,
     sender: row.sender,
     clientRef: row.client_ref,
@@ -96,14 +82,14 @@ export const markRepublished = async (
   ids: ReadonlyArray<string>,
   againAfterMinutes: number,
 ): Promise<ReadonlyArray<MessageAccepted>> => {
-  const rows = await q<AcceptanceRow[]>`
+  const rows = await q<RepublishedRow[]>`
     UPDATE command.acceptances a SET republished_at = clock_timestamp()
      WHERE a.message_id = ANY (${[...ids]}::uuid[])
        AND a.class = 'service' AND a.sealed IS NOT NULL AND NOT a.given_back AND a.expires_at > now()
        AND (a.republished_at IS NULL OR a.republished_at < now() - make_interval(mins => ${againAfterMinutes}))
        AND NOT ${ReadMessages.isProjected(q, 'a.message_id')}
-    RETURNING a.message_id AS id, a.account, a.mode, a.class, encode(a.recipient, 'hex') AS recipient, a.template, a.sender,
-              a.client_ref, a.batch_id, a.parts, a.price, a.currency, a.variables, a.created_at, a.expires_at,
+    RETURNING a.message_id AS id, a.account, a.mode, a.class, a.recipient, a.template, a.sender, a.client_ref,
+              a.batch_id, a.parts, a.price, a.currency, a.variables, a.created_at, a.expires_at,
               a.sealing_key, a.sealed`
   return rows.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(republishedFact)
 }

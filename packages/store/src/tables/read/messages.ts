@@ -16,7 +16,8 @@ import type { SqlFragment } from '../../sql.ts'
 export const isProjected = (q: Queries, messageId: string): SqlFragment =>
   q`coalesce((SELECT m.account IS NOT NULL FROM read.messages m WHERE m.id = ${q(messageId)}), false)`
 
-export interface ProjectedMessage {
+/** The columns that `read.messages` and `command.acceptances` share. */
+export interface MessageColumns {
   readonly id: string
   readonly account: string
   readonly mode: Mode
@@ -32,6 +33,9 @@ export interface ProjectedMessage {
   readonly currency: string
   readonly variables: ReadonlyArray<string>
   readonly created_at: Date
+}
+
+export interface ProjectedMessage extends MessageColumns {
   readonly updated_at: Date
   readonly status: Status
   readonly reason_code: ReasonCode | null

@@ -1,2 +1,0 @@
-/** Erasure of a person's data on request. */
-export { eraseRecipient, type Erasure, erasures, readErasures } from './erasure.ts'
