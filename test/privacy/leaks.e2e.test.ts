@@ -363,7 +363,7 @@ describe('a busy hub', () => {
       )
       const leaks = findLeaks(await readAllStoredData(hub), secrets)
       expect(leaks.some((leak) => leak.startsWith('command.senders.registration: base64 at'))).toBe(true)
-      expect(leaks).toContain(`${deadLetter} Planted, its bytes: utf16le`)
+      expect(leaks).toContain(`${deadLetter} Planted, encoded: utf16le`)
       expect(leaks).toContain('Redis planted: utf8')
       expect(leaks.some((leak) => leak.startsWith('log ') && leak.endsWith(': hex'))).toBe(true)
     } finally {

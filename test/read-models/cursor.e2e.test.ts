@@ -57,7 +57,7 @@ const write = async (
     const sends = Array.from({ length: BATCH }, (_, i) => {
       const digits = String(writer * 1_000_000 + made + i).padStart(7, '0')
       const body = send(i % 2 === 0 ? 'otp' : 'service', `+7911${digits}`, `cursor-${digits}`)
-      return { body, corrected: false }
+      return { body, correctedLater: false }
     })
     await sendRequest({ apiClient, single: false, sends }, sent)
   }

@@ -1,4 +1,7 @@
-/** Backups as docs/operating.md describes them, of a hub's own servers: PostgreSQL while it works, topics record by record. */
+/**
+ * Backs up and restores the servers of a test hub as docs/operating.md describes it: PostgreSQL
+ * while it runs, and the topics record by record.
+ */
 import {
   chownSync,
   copyFileSync,
@@ -16,17 +19,28 @@ import { Effect } from 'effect'
 import postgres from 'postgres'
 import { readTopic } from './read-topic.ts'
 
-/** What belongs to the running server and not to its data. Source: PostgreSQL, "Backing Up the Data Directory". */
-const LEFT_OUT: ReadonlySet<string> = new Set(['postmaster.pid', 'postmaster.opts', 'pg_wal', 'pg_replslot'])
+/**
+ * Files of the running server that are not part of a backup. Source: PostgreSQL, "Backing Up the
+ * Data Directory".
+ */
+const NOT_COPIED: ReadonlySet<string> = new Set([
+  'postmaster.pid',
+  'postmaster.opts',
+  'pg_wal',
+  'pg_replslot',
+])
 
-/** Copies a folder whose files may come, go and change meanwhile: the write-ahead log mends what that tears. Owners and rights stay. */
-const copyTree = (from: string, to: string, leaveOut: ReadonlySet<string>): void => {
+/**
+ * Copies a folder while its files may change. The write-ahead log repairs a torn copy. Owners and
+ * permissions stay the same.
+ */
+const copyTree = (from: string, to: string, notCopied: ReadonlySet<string>): void => {
   const found = lstatSync(from)
   if (found.isSymbolicLink()) return symlinkSync(readlinkSync(from), to)
   if (found.isDirectory()) {
     mkdirSync(to, { mode: found.mode & 0o7777 })
     for (const name of readdirSync(from)) {
-      if (leaveOut.has(name)) continue
+      if (notCopied.has(name)) continue
       try {
         copyTree(join(from, name), join(to, name), new Set())
       } catch (error) {
@@ -37,27 +51,33 @@ const copyTree = (from: string, to: string, leaveOut: ReadonlySet<string>): void
   chownSync(to, found.uid, found.gid)
 }
 
-/** `pg_basebackup` by hand, for servers without it: a base backup with all that it needs of the write-ahead log. `to` must not exist. */
+/**
+ * Does what `pg_basebackup` does, for servers without it: makes a base backup with the write-ahead
+ * log that it needs. `to` must not exist.
+ */
 export const backUpDatabase = async (databaseUrl: string, to: string): Promise<void> => {
-  // Beginning and end belong to one connection.
+  // `pg_backup_start` and `pg_backup_stop` must run on one connection.
   const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} })
   try {
-    const [place] = await sql<[{ data_directory: string }]>`SHOW data_directory`
-    const from = place.data_directory
+    const [setting] = await sql<[{ data_directory: string }]>`SHOW data_directory`
+    const from = setting.data_directory
     await sql`SELECT pg_backup_start('test', true)`
-    copyTree(from, to, LEFT_OUT)
+    copyTree(from, to, NOT_COPIED)
     const [stop] = await sql<[{ labelfile: string }]>`SELECT labelfile FROM pg_backup_stop(false)`
     writeFileSync(join(to, 'backup_label'), stop.labelfile)
     copyTree(join(from, 'pg_wal'), join(to, 'pg_wal'), new Set())
     const { gid, uid } = lstatSync(from)
     mkdirSync(join(to, 'pg_replslot'), { mode: 0o700 })
-    for (const made of ['backup_label', 'pg_replslot']) chownSync(join(to, made), uid, gid)
+    for (const created of ['backup_label', 'pg_replslot']) chownSync(join(to, created), uid, gid)
   } finally {
     await sql.end()
   }
 }
 
-/** A row of `command.sealing_keys`, which is all that opens what the topics hold. It is wrapped by the master key. */
+/**
+ * A row of `command.sealing_keys`: a payload key, wrapped by the master key. Payloads in the topics
+ * are readable only with these rows.
+ */
 type SealingKeyRow = Readonly<Record<string, string | number | Buffer | Date | null>>
 
 export const readSealingKeys = async (databaseUrl: string): Promise<ReadonlyArray<SealingKeyRow>> => {
@@ -69,7 +89,7 @@ export const readSealingKeys = async (databaseUrl: string): Promise<ReadonlyArra
   }
 }
 
-/** What is there already stays as it is. */
+/** Inserts payload keys. It does not change keys that exist. */
 export const writeSealingKeys = async (
   databaseUrl: string,
   rows: ReadonlyArray<SealingKeyRow>,
@@ -84,18 +104,21 @@ export const writeSealingKeys = async (
 
 const PARTITIONS = 6
 const catalogue = topicCatalogue({ prefix: '', partitions: PARTITIONS, replicationFactor: 1 })
-/** Records of one append. */
+/** Records in one append. */
 const CHUNK = 1000
 
 type TopicCopies = ReadonlyMap<string, ReadonlyArray<IncomingRecord>>
 
-/** Every record of every topic, in order within each partition. */
+/** Reads every record of every topic, in order within each partition. */
 export const readTopicCopies = async (brokers: ReadonlyArray<string>): Promise<TopicCopies> =>
   new Map(
     await Promise.all(catalogue.map(async ({ topic }) => [topic, await readTopic(brokers, topic)] as const)),
   )
 
-/** Makes the topics on another cluster and appends the records to the partitions that they were in, so that offsets are the same. */
+/**
+ * Creates the topics on another cluster and appends the records to their old partitions, so that
+ * the offsets stay the same.
+ */
 export const replayTopics = (brokers: ReadonlyArray<string>, copies: TopicCopies): Promise<void> => {
   const connection = { brokers, clientId: 'restore' }
   return Effect.runPromise(

@@ -1,4 +1,4 @@
-/** The client package as somebody gets it who installs it: packed, and unpacked into a folder of its own. */
+/** Installs the client package as a user gets it: packed, and unpacked into a folder of its own. */
 import { mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,30 +10,37 @@ const NAME = '@sms-delivery-hub/client'
 const STEP_WITHIN_MS = 120_000
 
 export interface ClientPackage {
-  /** A package beside it can import it by its name. */
+  /** Programs in this folder can import the package by its name. */
   readonly folder: string
-  /** What it exports. */
+  /** The exports of the package. */
   readonly exports: any
-  /** The programs of its README, by file name. */
+  /** The example programs of the README, by file name. */
   readonly examples: ReadonlyMap<string, string>
 }
 
-const must = async (command: string, args: ReadonlyArray<string>, cwd: string): Promise<void> => {
+const runOrThrow = async (command: string, args: ReadonlyArray<string>, cwd: string): Promise<void> => {
   const { code, text } = await runTool(command, args, { cwd, withinMs: STEP_WITHIN_MS })
   if (code !== 0) throw new Error(`${command} ${args.join(' ')} failed:\n${text}`)
 }
 
-/** Packs and unpacks it. `beside`: packages that the folder's programs can import as well. */
+/**
+ * Packs and installs the package. `beside`: a folder with further packages that the programs can
+ * import.
+ */
 export const installClient = async (beside?: string): Promise<ClientPackage> => {
   const outer = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'client-package-'))
   if (beside !== undefined) symlinkSync(join(beside, 'node_modules'), join(outer, 'node_modules'))
   const folder = join(outer, 'consumer')
   const installed = join(folder, 'node_modules', NAME)
   mkdirSync(installed, { recursive: true })
-  await must('npm', ['pack', '--loglevel=error', '--pack-destination', outer], join(ROOT, 'packages/client'))
+  await runOrThrow(
+    'npm',
+    ['pack', '--loglevel=error', '--pack-destination', outer],
+    join(ROOT, 'packages/client'),
+  )
   const { version } = JSON.parse(readFileSync(join(ROOT, 'packages/client/package.json'), 'utf8'))
   const tarball = join(outer, `sms-delivery-hub-client-${version}.tgz`)
-  await must('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1'], outer)
+  await runOrThrow('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1'], outer)
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
   const readme = readFileSync(join(installed, 'README.md'), 'utf8')
   return {

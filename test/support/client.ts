@@ -1,21 +1,21 @@
-/** The hub as a client sees it: HTTP and nothing else. */
+/** An HTTP client of the hub API, and common requests. */
 import { Agent, fetch, type Headers } from 'undici'
 
-// A killed command-api must show as a refused connection at once, not as a socket kept from before.
+// A kept-alive socket would hide that a killed command-api refuses connections.
 const agent = new Agent({ connections: 64, keepAliveTimeout: 1000 })
 
 export interface Answer<Body = any> {
   readonly status: number
   readonly headers: Headers
   readonly body: Body
-  /** The body byte for byte. */
+  /** The unparsed body. */
   readonly text: string
 }
 
 export interface Client {
   readonly get: (path: string) => Promise<Answer>
   readonly post: (path: string, body: unknown, headers?: Record<string, string>) => Promise<Answer>
-  /** Any request at all; `body` is sent as it is. */
+  /** Sends any request. `body` is sent unchanged. */
   readonly request: (
     method: string,
     path: string,
@@ -23,13 +23,13 @@ export interface Client {
   ) => Promise<Answer>
 }
 
-/** Far above every promise of the contract: it only ends what hangs. */
+/** Far above every deadline of the contract. It only ends a request that hangs. */
 const REQUEST_TIMEOUT_MS = 30_000
 
 export interface ClientOptions {
-  /** Sent with every request. */
+  /** Headers of every request. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Sees every answer; what it throws fails the request. */
+  /** Receives every response. If it throws, the request fails. */
   readonly observe?: (answer: Answer, method: string, path: string) => void
 }
 
@@ -68,7 +68,7 @@ export const client = (baseUrl: string, key: string | null, defaults: ClientOpti
   }
 }
 
-/** A send as the seeded account may make it. */
+/** The body of a send that the seeded templates permit. */
 export const send = (
   messageClass: 'otp' | 'service',
   to: string,
@@ -82,7 +82,7 @@ export const send = (
   ...(clientRef === undefined ? {} : { client_ref: clientRef }),
 })
 
-/** Every event of the key's account and mode, read page by page the way a client catches up. */
+/** Reads all events of the account and mode of the key, page by page. */
 export const allEvents = async (hub: Client, after?: string): Promise<ReadonlyArray<any>> => {
   const events: Array<any> = []
   let cursor = after
@@ -90,14 +90,17 @@ export const allEvents = async (hub: Client, after?: string): Promise<ReadonlyAr
     const { body, status } = await hub.get(
       `/v1/events?limit=1000${cursor === undefined ? '' : `&starting_after=${cursor}`}`,
     )
-    if (status !== 200) throw new Error(`GET /v1/events answered ${status}`)
+    if (status !== 200) throw new Error(`GET /v1/events returned status ${status}`)
     events.push(...body.data)
     if (body.has_more !== true) return events
     cursor = body.next_cursor
   }
 }
 
-/** Sends until it is accepted, as the contract tells clients to: the same `client_ref` after 429, 5xx and broken connections. */
+/**
+ * Sends a message until it is accepted, as the contract tells clients to: with the same
+ * `client_ref` after 429, 5xx and broken connections.
+ */
 export const sendUntilAccepted = async (
   hub: Client,
   body: Record<string, unknown>,
@@ -108,7 +111,7 @@ export const sendUntilAccepted = async (
     const answer = await hub.post('/v1/messages', body).catch(() => null)
     if (answer?.status === 202) return { id: answer.body.id, tries }
     if (answer !== null && answer.status !== 429 && answer.status < 500) {
-      throw new Error(`a send was refused: ${answer.status} ${JSON.stringify(answer.body)}`)
+      throw new Error(`a send was refused with ${answer.status} ${JSON.stringify(answer.body)}`)
     }
     if (performance.now() > deadline) throw new Error(`a send was not accepted within ${withinMs} ms`)
     await new Promise((resolve) => setTimeout(resolve, 50))

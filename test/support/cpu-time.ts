@@ -1,14 +1,17 @@
-/** What a process has cost. */
+/** The CPU time of a process. */
 import { readFileSync } from 'node:fs'
 
-/** Linux counts in hundredths of a second, whatever its own clock does (`getconf CLK_TCK`). */
+/** Linux reports CPU time in hundredths of a second (`getconf CLK_TCK`). */
 const TICK_MS = 10
 
-/** Processor time that a process has taken so far, ms; 0 where the system does not tell it in `/proc`, or the process is gone. */
+/**
+ * Returns the CPU time of a process in ms, or 0 if `/proc` does not exist or the process has ended.
+ */
 export const cpuMs = (pid: number): number => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The name of the program stands in parentheses and may hold spaces; what follows is numbered from 3.
+    // The program name is in parentheses and may contain spaces. The first field after it is field
+    // 3.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return (Number(fields[11]) + Number(fields[12])) * TICK_MS
   } catch {

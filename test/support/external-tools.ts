@@ -1,4 +1,7 @@
-/** Tools of others that tests run: installed into the cache folder by the test that wants one, once for a version. */
+/**
+ * Runs third-party tools. The first test that needs a tool installs it into the cache folder, once
+ * for each version.
+ */
 import { execFile } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -7,16 +10,16 @@ import { readSettings } from '@hub/local-stack'
 
 const run = promisify(execFile)
 
-/** An index that does not answer, or crawls, must not hold up the tests. */
+/** A package index that does not respond must not block the tests. */
 const INSTALL_WITHIN_MS = 180_000
 
 export interface Output {
   readonly code: number
-  /** Standard output and error, in that order. */
+  /** Standard output followed by standard error. */
   readonly text: string
 }
 
-/** Runs a program to its end, whatever its exit code. */
+/** Runs a program to its end, with any exit code. */
 export const runTool = async (
   command: string,
   args: ReadonlyArray<string>,
@@ -37,8 +40,9 @@ export const runTool = async (
 }
 
 /**
- * The folder of a tool in the cache, made by `install` in a folder that takes its place when it is complete. Answers why not, where
- * it cannot be made here: no index, no interpreter.
+ * Returns the cache folder of a tool. If it does not exist, `install` fills a temporary folder,
+ * which is renamed when it is complete. Returns the reason if the tool cannot be installed on this
+ * machine.
  */
 const cachedTool = async (
   name: string,
@@ -47,23 +51,23 @@ const cachedTool = async (
   const folder = join(readSettings(process.env).cacheDir, 'test-tools', name)
   if (existsSync(folder)) return { folder }
   mkdirSync(dirname(folder), { recursive: true })
-  const aside = mkdtempSync(`${folder}.`)
-  const { code, text } = await install(aside)
+  const temporary = mkdtempSync(`${folder}.`)
+  const { code, text } = await install(temporary)
   if (code !== 0) {
-    rmSync(aside, { recursive: true, force: true })
+    rmSync(temporary, { recursive: true, force: true })
     return { missing: `${name} could not be installed: ${text.trim().split('\n').at(-1) ?? ''}` }
   }
   try {
-    renameSync(aside, folder)
+    renameSync(temporary, folder)
   } catch (error) {
-    // Somebody else was faster.
-    rmSync(aside, { recursive: true, force: true })
+    // Another process has installed it meanwhile.
+    rmSync(temporary, { recursive: true, force: true })
     if (!existsSync(folder)) throw error
   }
   return { folder }
 }
 
-/** A package of the Python index with its command line, in an environment of its own. */
+/** Installs a PyPI package with its command line tools into a virtual environment. */
 export const pythonTool = (name: string, version: string) =>
   cachedTool(`${name}-${version}`, async (folder) => {
     const made = await runTool('python3', ['-m', 'venv', folder], { withinMs: INSTALL_WITHIN_MS })
@@ -73,7 +77,7 @@ export const pythonTool = (name: string, version: string) =>
     })
   })
 
-/** Packages of the npm registry in a folder of their own, away from this project's: exact versions, no install scripts. */
+/** Installs npm packages into a separate folder: exact versions, no install scripts. */
 export const npmTool = (name: string, packages: Readonly<Record<string, string>>) =>
   cachedTool(name, async (folder) => {
     writeFileSync(
@@ -86,7 +90,10 @@ export const npmTool = (name: string, packages: Readonly<Record<string, string>>
     })
   })
 
-/** Single files out of Go modules (`module@version`), side by side in one folder: what others publish in no other way. */
+/**
+ * Copies single files of Go modules (`module@version`) into one folder, for files that are
+ * published nowhere else.
+ */
 export const goFiles = (name: string, files: Readonly<Record<string, ReadonlyArray<string>>>) =>
   cachedTool(name, async (folder) => {
     for (const [module, paths] of Object.entries(files)) {

@@ -1,14 +1,17 @@
-/** "Handed over once", read from the log: what the dispatchers claimed, and what they knew when they claimed again. */
+/** Counts handover claims in the log, to check that each message is handed over once. */
 import { decodeFact } from '@hub/kafka'
 import { Result } from 'effect'
 import { readTopic } from './read-topic.ts'
 
 interface HandoverClaims {
-  /** Messages with a claim. */
+  /** The number of messages with at least one handover claim. */
   readonly messages: number
-  /** Messages claimed again although the first claim's outcome was in the log. Must be none. */
+  /**
+   * Messages claimed again although the log already contained the outcome of the first claim. Must
+   * be empty.
+   */
   readonly repeatedAfterOutcome: ReadonlyArray<string>
-  /** Messages claimed again after a claim without an outcome: somebody was killed in between. */
+  /** Messages claimed again after a claim without an outcome, as after a kill between both. */
   readonly repeatedWithoutOutcome: number
 }
 

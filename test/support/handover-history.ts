@@ -1,6 +1,6 @@
 /**
- * What the dispatchers did, read from their log: each message's claims and answers in order, what was known when it was claimed,
- * and when each shard handed over.
+ * Reads from the log what the dispatchers did: handover claims and outcomes of each message,
+ * repeated claims, and the claim times of each shard.
  */
 import { Fence } from '@hub/actor'
 import { epochOf } from '@hub/domain'
@@ -9,32 +9,44 @@ import { Result } from 'effect'
 import { readTopic } from './read-topic.ts'
 
 export interface HandoverHistory {
-  /** Messages that were claimed, by their ids. */
+  /** Ids of messages with a handover claim. */
   readonly claimed: ReadonlySet<string>
   /**
-   * Claims behind another member's fence: nobody acts on them. A member that was stopped and goes on may write some before it
-   * knows better.
+   * Claims behind the fence of another member. Nobody acts on them. A paused member may append some
+   * before it knows that it lost the shard.
    */
   readonly voidClaims: number
-  /** Claims that ended without a hand-over: the operator said not now, or the lease was over before anything was written. */
+  /**
+   * Claims that ended without a handover: the operator refused for now, or the lease ended before
+   * the submit.
+   */
   readonly refused: number
-  /** Messages of which no answer was ever written down: they count as sent, and a report may or may not come. */
+  /**
+   * Messages whose submit has no recorded response. They count as sent. A delivery report may or
+   * may not follow.
+   */
   readonly unknown: ReadonlySet<string>
-  /** Claims of a message whose earlier claim had, or may have had, an outcome other than a refusal: its whole history. Must be none. */
+  /**
+   * Messages that were claimed again although an earlier claim had, or may have had, another
+   * outcome than a refusal, with all their facts. Must be empty.
+   */
   readonly repeated: ReadonlyArray<string>
-  /** When each shard claimed, ms since the epoch, ascending. By the clock of whoever claimed, which is this machine's. */
+  /**
+   * The claim times of each shard in ms since the epoch, ascending. All processes use the clock of
+   * this machine.
+   */
   readonly claimTimes: ReadonlyMap<number, ReadonlyArray<number>>
-  /** How often a shard was opened, or its fence repeated. */
+  /** The number of fences, repeated ones included. */
   readonly fences: number
 }
 
 interface MessageHistory {
   readonly steps: Array<string>
-  /** Claimed, and nothing has been said of it since. */
+  /** The last fact is a claim. */
   claimed: boolean
-  /** It was handed over, or may have been. */
+  /** The message was handed over, or may have been. */
   sent: boolean
-  /** The operator's own ids are known, or its answer was final. */
+  /** The ids of the operator are known, or its response was final. */
   answered: boolean
 }
 
@@ -47,7 +59,7 @@ export const readHandoverHistory = async (
   const fences = new Map<number, Fence>()
   const histories = new Map<string, MessageHistory>()
   const claimTimes = new Map<number, Array<number>>()
-  /** A produce that was given up and repeated may land twice: it is one claim, of one epoch. */
+  /** A repeated produce may append a record twice. Both are one claim of one epoch. */
   const seen = new Set<string>()
   const repeated = new Set<string>()
   let voidClaims = 0
@@ -98,7 +110,7 @@ export const readHandoverHistory = async (
         history.answered ||= fact.operatorIds.length > 0
         break
       case 'MessageRejected':
-        // Before any hand-over it is the operator's answer; after one, a report.
+        // Before a handover the operator rejected the submit. After one, a delivery report says so.
         history.answered ||= !history.sent
         history.sent = true
         break

@@ -1,14 +1,17 @@
-/** The command line of a hub's operators, as they type it. */
+/** Runs the `hubctl` command line. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import type { TestHub, TestStack } from './hub.ts'
 import { runTool } from './external-tools.ts'
 
-/** A bound on what hangs. */
+/** Only ends a command that hangs. */
 const WITHIN_MS = 120_000
 
-/** What it says; fails where it fails. `servers` are those it works with, `hub` is where it has its secrets from. */
+/**
+ * Runs a command and returns its JSON document. Throws if the command fails. `servers` are the
+ * connections to use; the secrets are those of `hub`.
+ */
 export const hubctl = async (
   servers: Pick<TestStack, 'brokers' | 'databaseUrl' | 'redisUrl'>,
   hub: TestHub,
@@ -34,7 +37,7 @@ export const hubctl = async (
     ],
     { withinMs: WITHIN_MS },
   )
-  if (code !== 0) throw new Error(`hubctl ${args.join(' ')} ended with ${code}:\n${text}`)
-  // The document stands first, remarks behind it.
+  if (code !== 0) throw new Error(`hubctl ${args.join(' ')} ended with exit code ${code}:\n${text}`)
+  // The JSON document comes first, and warnings may follow it.
   return JSON.parse(text.slice(0, text.lastIndexOf('}') + 1))
 }

@@ -1,6 +1,7 @@
 /**
- * What stands between clients and several command-apis: it asks each for its readiness, sends to those that are ready in turn, and tries
- * another one where a connection was refused or broken before an answer had begun. Nothing else is tried again.
+ * A load balancer in front of several command-apis. It polls their readiness and sends requests to
+ * the ready ones in turn. It retries on another one only if a connection was refused or broke
+ * before the response began.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Agent, Headers, request } from 'undici'
@@ -8,31 +9,31 @@ import type { Answer } from './client.ts'
 
 interface Backend {
   readonly baseUrl: string
-  /** `/readyz` of its admin listener. */
+  /** The address of `/readyz` on the admin listener. */
   readonly readyUrl: string
 }
 
 export interface LoadBalancer {
   readonly post: (path: string, key: string, body: unknown) => Promise<Answer>
-  /** How often another backend had to be tried. */
+  /** The number of requests that were retried on another backend. */
   readonly retries: () => number
-  /** From now on this one takes part as well. */
+  /** Adds a backend. */
   readonly add: (backend: Backend) => void
-  /** Of this backend: answers given since the start. */
+  /** The number of responses of a backend since the start. */
   readonly responsesOf: (baseUrl: string) => number
   readonly close: () => Promise<void>
 }
 
-/** As often as an eager load balancer asks. */
+/** The interval of a frequent readiness probe of a load balancer. */
 const PROBE_EVERY_MS = 200
-/** A probe that takes longer has failed, as Kubernetes' own would. */
+/** A slower probe counts as failed, as with the default of Kubernetes. */
 const PROBE_WITHIN_MS = 1000
-/** Far above every promise of the contract: it only ends what hangs. */
+/** Far above every deadline of the contract. It only ends a request that hangs. */
 const REQUEST_WITHIN_MS = 30_000
-/** Between rounds in which nobody took a connection. */
+/** The pause after no backend accepted a connection. */
 const PAUSE_MS = 20
 
-/** What undici says where the request reached nobody, or nobody answered it. */
+/** Error codes of undici for a request that reached no server or got no response. */
 const NO_ANSWER: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
 const isWithoutAnswer = (error: unknown): boolean => {
@@ -40,13 +41,16 @@ const isWithoutAnswer = (error: unknown): boolean => {
   return code !== undefined && NO_ANSWER.has(code)
 }
 
-/** To each process: what some hundred sends a second need while the other one is away and answers take a second. */
+/**
+ * Connections to each process. Enough for some hundred sends a second while one process is away and
+ * responses take a second.
+ */
 const CONNECTIONS = 512
 
 export const startLoadBalancer = (first: ReadonlyArray<Backend>): LoadBalancer => {
   const backends: Array<Backend> = []
   const agent = new Agent({ connections: CONNECTIONS })
-  // A probe must not wait behind requests, and must not find a connection of before.
+  // A probe must not wait behind requests, and must not reuse an old connection.
   const probing = new Agent({ pipelining: 0 })
   const ready = new Set<Backend>()
   const answers = new Map<string, number>()
@@ -74,7 +78,7 @@ export const startLoadBalancer = (first: ReadonlyArray<Backend>): LoadBalancer =
 
   const next = (tried: ReadonlySet<Backend>): Backend => {
     const open = [...ready].filter((backend) => !tried.has(backend))
-    // Where none is known to be ready, any may have become so since.
+    // If no backend is known to be ready, any of them may have become ready since the last probe.
     const among = open.length > 0 ? open : backends
     return among[turn++ % among.length]!
   }
@@ -87,7 +91,7 @@ export const startLoadBalancer = (first: ReadonlyArray<Backend>): LoadBalancer =
         const backend = next(tried)
         const { baseUrl } = backend
         try {
-          // Not `fetch`, which costs several times as much: the load shares two cores with the hub.
+          // `fetch` costs several times as much CPU, and the load shares two cores with the hub.
           const response = await request(baseUrl + path, {
             method: 'POST',
             headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },

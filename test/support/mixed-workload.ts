@@ -1,35 +1,38 @@
-/** Traffic of every kind a hub meets: both modes, both classes, singles and batches, every outcome, duplicates and refusals. */
+/**
+ * Generates a mixed workload: both modes, both classes, single sends and batches, every outcome,
+ * duplicates and refusals.
+ */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Client } from './client.ts'
 import type { Account, Mode } from './hub-admin.ts'
 import type { Random } from './seeded-random.ts'
 
-/** One request: a single send, or a batch. */
+/** One HTTP request: a single send or a batch. */
 export interface WorkloadRequest {
   readonly apiClient: Client
-  /** Bodies of sends. */
+  /** The sends of the request. */
   readonly sends: ReadonlyArray<Send>
   readonly single: boolean
 }
 
 export interface Send {
   readonly body: Readonly<Record<string, unknown>>
-  /** A late report corrects what it came to. */
-  readonly corrected: boolean
+  /** A late delivery report changes the status from expired to delivered. */
+  readonly correctedLater: boolean
 }
 
 /**
- * Outcomes by number, in the sandbox, 09 and 13 those of acceptance; the simulated operator knows the same but for these two and those of
- * the hub's own deadlines.
+ * Last digits of sandbox numbers. 09 and 13 are refused at acceptance. The operator simulator knows
+ * the same numbers except these two and the timeouts.
  */
 const OUTCOMES = ['02', '03', '04', '05', '06', '07', '09', '10', '13']
-/** The hub's own deadlines: ten seconds, in the sandbox only. */
-const DEADLINES = ['08', '11', '12']
+/** Numbers that time out after ten seconds, in the sandbox only. */
+const TIMEOUTS = ['08', '11', '12']
 
-/** Elements of a batch. */
+/** The size of a batch. */
 const BATCH = { least: 10, most: 50 }
-/** One message in so many is sent alone. */
-const SINGLES = 5
+/** One of this many messages is sent alone. */
+const MESSAGES_PER_SINGLE = 5
 
 const chance = (random: Random, percent: number): boolean => random.below(100) < percent
 
@@ -37,7 +40,7 @@ interface WorkloadOptions {
   readonly random: Random
   readonly accounts: ReadonlyArray<Account>
   readonly messages: number
-  /** Numbers with this beginning are free: eight more digits follow. */
+  /** The prefix of ordinary numbers. Eight digits follow. */
   readonly prefix: string
 }
 
@@ -56,12 +59,12 @@ export const makeMixedWorkload = ({
     const index = made++
     const refs = used.get(owner) ?? []
     used.set(owner, refs)
-    // A reference of before is the message of before, whatever else the send says.
+    // A repeated reference returns the earlier message, whatever else the send contains.
     const repeated = refs.length > 0 && chance(random, 4)
     const ref = repeated ? refs[random.below(refs.length)]! : `mixed-${index}`
     if (!repeated) refs.push(ref)
     const slow = mode === 'test' && index < messages / 2 && chance(random, 3)
-    const outcome = slow ? DEADLINES : chance(random, 40) ? OUTCOMES : null
+    const outcome = slow ? TIMEOUTS : chance(random, 40) ? OUTCOMES : null
     const digits = outcome === null ? null : outcome[random.below(outcome.length)]!
     const to =
       digits === null
@@ -76,7 +79,7 @@ export const makeMixedWorkload = ({
       variables: chance(random, 2) ? {} : isOtp ? { code: String(index) } : { order },
       client_ref: ref,
     }
-    return { body, corrected: !repeated && digits === '12' }
+    return { body, correctedLater: !repeated && digits === '12' }
   }
 
   while (made < messages) {
@@ -84,7 +87,7 @@ export const makeMixedWorkload = ({
     const mode = chance(random, 50) ? 'test' : 'live'
     const owner = `${account.id} ${mode}`
     const size = Math.min(messages - made, BATCH.least + random.below(BATCH.most - BATCH.least))
-    for (let i = 0; i < Math.ceil(size / SINGLES) && made < messages; i++) {
+    for (let i = 0; i < Math.ceil(size / MESSAGES_PER_SINGLE) && made < messages; i++) {
       requests.push({ apiClient: account[mode], single: true, sends: [sendOf(mode, owner)] })
     }
     const sends = Array.from({ length: size }, () => sendOf(mode, owner))
@@ -94,10 +97,10 @@ export const makeMixedWorkload = ({
 }
 
 export interface WorkloadResult {
-  /** Ids of what was accepted, a duplicate by the id that it has. */
+  /** Ids of the accepted messages. A duplicate has the id of the earlier message. */
   readonly accepted: Set<string>
   readonly corrections: Set<string>
-  /** Elements and sends that were refused for good, by code. */
+  /** The number of permanently refused sends, by error code. */
   readonly refused: Map<string, number>
   repeats: number
 }
@@ -109,17 +112,20 @@ export const emptyWorkloadResult = (): WorkloadResult => ({
   repeats: 0,
 })
 
-/** Between a request that failed and its repeat. */
+/** The pause before a failed request is repeated. */
 const REPEAT_AFTER_MS = 100
 
-/** Sends a job until all of it has an answer: what failed on the way is repeated under the same references. */
+/**
+ * Sends a request until every send in it has a final answer. Failed sends are repeated with the
+ * same `client_ref`.
+ */
 export const sendRequest = async (
   { apiClient, sends, single }: WorkloadRequest,
   sent: WorkloadResult,
 ): Promise<void> => {
   const take = (send: Send, id: string): void => {
     sent.accepted.add(id)
-    if (send.corrected) sent.corrections.add(id)
+    if (send.correctedLater) sent.corrections.add(id)
   }
   const refuse = (code: string): void => {
     sent.refused.set(code, (sent.refused.get(code) ?? 0) + 1)
@@ -130,23 +136,23 @@ export const sendRequest = async (
         ? apiClient.post('/v1/messages', left[0]!.body)
         : apiClient.post('/v1/messages/batch', { messages: left.map(({ body }) => body) })
     ).catch(() => null)
-    const again: Array<Send> = []
+    const retry: Array<Send> = []
     if (answer === null || answer.status === 429 || answer.status >= 500) {
-      again.push(...left)
+      retry.push(...left)
     } else if (single) {
       if (answer.status === 202) take(left[0]!, answer.body.id)
       else refuse(answer.body.error.code)
     } else {
-      if (answer.status !== 202) throw new Error(`a batch was answered ${answer.status}`)
+      if (answer.status !== 202) throw new Error(`a batch was refused with status ${answer.status}`)
       for (const [i, result] of answer.body.results.entries()) {
         const send = left[i]!
         const id = result.message?.id ?? result.message_id
         if (id !== undefined) take(send, id)
-        else if (['provider_unavailable', 'internal_error'].includes(result.error.code)) again.push(send)
+        else if (['provider_unavailable', 'internal_error'].includes(result.error.code)) retry.push(send)
         else refuse(result.error.code)
       }
     }
-    left = again
+    left = retry
     if (left.length > 0) {
       sent.repeats += 1
       await delay(REPEAT_AFTER_MS)

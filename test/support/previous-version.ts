@@ -1,4 +1,7 @@
-/** An older state of this repository in a folder of its own, with the packages that are installed here. */
+/**
+ * Checks out an older version of this repository into a new folder, with the npm packages that are
+ * installed here.
+ */
 import {
   existsSync,
   mkdirSync,
@@ -13,9 +16,9 @@ import { join } from 'node:path'
 import { ROOT } from '@hub/local-stack'
 import { runTool } from './external-tools.ts'
 
-/** What a version keeps for the next one: a change here is what an upgrade has to get over. */
-const KEPT = ['packages/store/migrations', 'packages/kafka/schemas']
-/** Where this repository has packages of its own. */
+/** The last change of these paths separates two versions: an upgrade must handle it. */
+const PERSISTED = ['packages/store/migrations', 'packages/kafka/schemas']
+/** The folders of the npm workspaces. */
 const WORKSPACES = ['packages', 'apps', 'infra']
 const WITHIN_MS = 60_000
 
@@ -29,7 +32,7 @@ const git = async (...args: ReadonlyArray<string>): Promise<string | null> => {
   return code === 0 ? text.trim() : null
 }
 
-/** Everything that is installed here, and the packages of that state in place of ours. */
+/** Links every installed npm package, and the workspaces of the checked-out version. */
 const linkModules = (folder: string): void => {
   const modules = join(folder, 'node_modules')
   mkdirSync(join(modules, '@hub'), { recursive: true })
@@ -47,25 +50,25 @@ const linkModules = (folder: string): void => {
 }
 
 /**
- * The state before the last change of what is kept (`HUB_UPGRADE_FROM` names another one), or why there is none here: a copy without its
- * history, or without all of it.
+ * Checks out the commit before the last change of schema or migrations, or the one that
+ * `HUB_UPGRADE_FROM` names. Returns the reason if the history does not contain it.
  */
 export const checkOutPreviousVersion = async (): Promise<Checkout | { readonly missing: string }> => {
   const shallow = await git('rev-parse', '--is-shallow-repository')
-  if (shallow === null) return { missing: 'this is no git repository, or there is no git' }
-  if (shallow === 'true') return { missing: 'this clone is shallow: it has no older state' }
-  const asked = process.env['HUB_UPGRADE_FROM'] ?? ''
-  const last = await git('log', '-1', '--format=%H', '--', ...KEPT)
-  const wanted = asked === '' ? `${last ?? 'HEAD'}^` : asked
+  if (shallow === null) return { missing: 'this folder is no git repository, or git is not installed' }
+  if (shallow === 'true') return { missing: 'this clone is shallow: it has no older version' }
+  const requested = process.env['HUB_UPGRADE_FROM'] ?? ''
+  const last = await git('log', '-1', '--format=%H', '--', ...PERSISTED)
+  const wanted = requested === '' ? `${last ?? 'HEAD'}^` : requested
   const revision = await git('rev-parse', '--verify', '--quiet', `${wanted}^{commit}`)
-  if (revision === null) return { missing: `there is no ${wanted} in the history` }
+  if (revision === null) return { missing: `the history does not contain ${wanted}` }
   const folder = mkdtempSync(join(process.env['HUB_TEST_DIR'] ?? tmpdir(), 'older-'))
   chmodSync(folder, 0o755)
   const { code, text } = await runTool('sh', ['-c', 'git archive "$0" | tar -x -C "$1"', revision, folder], {
     cwd: ROOT,
     withinMs: WITHIN_MS,
   })
-  if (code !== 0) return { missing: `${revision} could not be unpacked: ${text}` }
+  if (code !== 0) return { missing: `${revision} could not be unpacked. The output was: ${text}` }
   linkModules(folder)
   return { folder, revision }
 }

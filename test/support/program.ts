@@ -1,24 +1,24 @@
-/** Programs of others that a test talks to: started, listened to, and ended by their own process id. */
+/** Starts third-party programs, records their output, and ends them by process id. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 
 export interface Program {
-  /** What it has said, standard output and error, line by line. */
+  /** The lines of standard output and standard error. */
   readonly lines: ReadonlyArray<string>
   readonly isRunning: () => boolean
-  /** Resolves when it has ended, by itself or not. */
+  /** Resolves when the program has ended. */
   readonly ended: Promise<void>
-  /** Kills it where it still runs, and waits until it is gone. Safe to repeat. */
+  /** Kills the program if it runs, and waits for its end. Further calls do nothing. */
   readonly stop: () => Promise<void>
 }
 
-// Whatever becomes of the test process, nothing stays behind.
+// If the test process ends early, it must leave no program behind.
 const running = new Set<ChildProcess>()
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-/** Starts a program. Its standard input stays open for as long as this process lives. */
+/** Starts a program. Its standard input stays open while this process lives. */
 export const startProgram = (command: string, args: ReadonlyArray<string>): Program => {
   const child = spawn(command, [...args], { stdio: ['pipe', 'pipe', 'pipe'] })
   running.add(child)

@@ -1,12 +1,15 @@
-/** What a topic says, from its first record to its end, read by a reader of its own. */
+/** Reads a topic from its first record to its end, with its own consumer group. */
 import { randomUUID } from 'node:crypto'
 import { type GroupControl, ConsumerGroups, type IncomingRecord, layerConsumerGroups } from '@hub/kafka'
 import { Deferred, Effect } from 'effect'
 
-/** A bound on what hangs: ten thousand records a second are slow. */
+/** Only ends a read that hangs: a slow machine reads ten thousand records a second. */
 const READ_WITHIN_MS = 30_000
 
-/** All records of a topic up to the ends it has when the reading begins, in order within each partition. */
+/**
+ * Returns all records up to the end offsets at the start of the read, in order within each
+ * partition.
+ */
 export const readTopic = (
   brokers: ReadonlyArray<string>,
   topic: string,
@@ -20,7 +23,7 @@ export const readTopic = (
       const done = yield* Deferred.make<void>()
       const missing = new Map<number, number>()
       yield* groups.join(
-        { group: `reader-${randomUUID()}`, topics: [topic] },
+        { group: `test-reader-${randomUUID()}`, topics: [topic] },
         {
           onAssigned: ({ shards }, control) => {
             for (const partition of shards) control.pause(topic, partition)

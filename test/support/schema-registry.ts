@@ -1,4 +1,7 @@
-/** A schema registry of others: Apicurio, in Java, with its memory for a database, as the interface of Confluent's that it has. */
+/**
+ * Starts a third-party schema registry: Apicurio with in-memory storage and its Confluent-
+ * compatible API.
+ */
 import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { ensureJars, findJava, freePortBase, UserError, readSettings, ROOT } from '@hub/local-stack'
@@ -7,12 +10,12 @@ import { startProgram } from './program.ts'
 import { runTool } from './external-tools.ts'
 
 const FOLDER = join(ROOT, 'test/read-models/schema-registry')
-/** It comes in 142 MB, once for a machine. */
+/** The download has 142 MB. It happens once for each machine. */
 const FETCH_WITHIN_MS = 240_000
-/** It takes three seconds; what is above a minute is a busy machine. */
+/** The start takes three seconds. A busy machine may need a minute. */
 const START_WITHIN_MS = 120_000
 
-/** Its program, unpacked once beside what Maven has brought. */
+/** Returns the folder with the unpacked program, beside the Maven download. */
 const unpacked = async (): Promise<string> => {
   const { derivedDir, files } = await ensureJars(
     {
@@ -28,26 +31,26 @@ const unpacked = async (): Promise<string> => {
   )
   const folder = join(derivedDir, 'app')
   if (existsSync(folder)) return folder
-  const aside = mkdtempSync(`${folder}.`)
+  const temporary = mkdtempSync(`${folder}.`)
   try {
-    const { code, text } = await runTool('tar', ['-xzf', files[0]!, '-C', aside], {
+    const { code, text } = await runTool('tar', ['-xzf', files[0]!, '-C', temporary], {
       withinMs: START_WITHIN_MS,
     })
     if (code !== 0) throw new UserError(`The schema registry of Apicurio could not be unpacked: ${text}`)
-    renameSync(aside, folder)
+    renameSync(temporary, folder)
   } finally {
-    rmSync(aside, { recursive: true, force: true })
+    rmSync(temporary, { recursive: true, force: true })
   }
   return folder
 }
 
 interface Registry {
-  /** Of the interface that is compatible with Confluent's. */
+  /** The Confluent-compatible API. */
   readonly url: string
   readonly stop: () => Promise<void>
 }
 
-/** Starts it, empty; or answers why it cannot be had here. */
+/** Starts an empty registry, or says why it cannot run on this machine. */
 export const startRegistry = async (): Promise<Registry | { readonly missing: string }> => {
   try {
     const { command } = await findJava(process.env)
@@ -73,7 +76,7 @@ export const startRegistry = async (): Promise<Registry | { readonly missing: st
       { withinMs: START_WITHIN_MS, everyMs: 100 },
     )
     if (!program.isRunning()) {
-      throw new Error(`the schema registry ended:\n${program.lines.slice(-20).join('\n')}`)
+      throw new Error(`the schema registry ended. Its last output:\n${program.lines.slice(-20).join('\n')}`)
     }
     return { url, stop: program.stop }
   } catch (error) {

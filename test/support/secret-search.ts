@@ -1,13 +1,13 @@
 /**
- * Looks for a secret in bytes, in every encoding that could hide it. What is compressed or encrypted is not found, and is not meant to be:
- * whoever searches opens it first.
+ * Searches bytes for a secret in every encoding that could hide it. It does not find compressed or
+ * encrypted secrets: the caller must decrypt first.
  */
 
-/** What to look for, in which of its needlesOfSpelling. */
+/** The bytes of a secret in one encoding. */
 interface Needle {
   readonly encoding: string
   readonly bytes: Buffer
-  /** Letters count in either case. */
+  /** Whether the search ignores case. */
   readonly anyCase: boolean
 }
 
@@ -17,7 +17,10 @@ const needle = (encoding: string, bytes: Buffer | string, anyCase = false): Need
   anyCase,
 })
 
-/** The base64 characters that a text makes wherever it begins, without those that it shares with what stands around it. */
+/**
+ * Returns the base64 characters of a text at an offset in a larger text, without the characters
+ * that also depend on its neighbours.
+ */
 const base64At = (bytes: Buffer, offset: number): string => {
   const text = Buffer.concat([Buffer.alloc(offset), bytes])
     .toString('base64')
@@ -26,10 +29,10 @@ const base64At = (bytes: Buffer, offset: number): string => {
   return text.slice(Math.ceil((offset * 8) / 6), whole)
 }
 
-/** The other byte order of UTF-16. */
+/** Converts UTF-16 to the other byte order. */
 const swapped = (bytes: Buffer): Buffer => Buffer.from(bytes).swap16()
 
-/** Digits as telephone networks write them: two in a byte, the first in the low half. */
+/** Semi-octets, as telephone networks encode digits: two in a byte, the first in the low half. */
 const semiOctets = (digits: string): Buffer =>
   Buffer.from((digits.length % 2 === 0 ? digits : `${digits}f`).replace(/(.)(.)/gu, '$2$1'), 'hex')
 
@@ -63,18 +66,22 @@ const needlesOfSpelling = (text: string): ReadonlyArray<Needle> => {
   ]
 }
 
-/** Of a text. It must be long enough that nothing else looks like it. */
+/** Returns the needles of a text. It must be long enough to be unique. */
 export const needlesOfText = (text: string): ReadonlyArray<Needle> => {
-  if (text.length < 8) throw new RangeError('a text of fewer than 8 characters is found everywhere')
+  if (text.length < 8)
+    throw new RangeError('use a text of at least 8 characters: a shorter one occurs by chance')
   return needlesOfSpelling(text)
 }
 
-/** Of a number such as `+79001234567`: with and without what stands before its ten digits, and as networks write it. */
+/**
+ * Returns the needles of a number such as `+79001234567`: with and without the country code, and in
+ * telephone encodings.
+ */
 export const needlesOfNumber = (number: string): ReadonlyArray<Needle> => {
   const digits = number.replace('+', '')
   return [
     ...needlesOfSpelling(digits.slice(1)),
-    // A text that begins elsewhere has other base64.
+    // A longer spelling has other base64 characters.
     ...[digits, number].flatMap((spelling) =>
       needlesOfSpelling(spelling).filter(({ encoding }) => encoding.startsWith('base64')),
     ),
@@ -84,7 +91,7 @@ export const needlesOfNumber = (number: string): ReadonlyArray<Needle> => {
   ]
 }
 
-/** Which of the needles are in the bytes, by encoding. */
+/** Returns the encodings of the needles that occur in the bytes. */
 export const findEncodings = (bytes: Uint8Array, needles: ReadonlyArray<Needle>): ReadonlyArray<string> => {
   const haystack = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let lower: Buffer | null = null
@@ -97,13 +104,13 @@ export const findEncodings = (bytes: Uint8Array, needles: ReadonlyArray<Needle>)
     .map(({ encoding }) => encoding)
 }
 
-/** A piece of a store, and where it is. */
+/** Some stored bytes, and where they are stored. */
 export interface StoredData {
   readonly where: string
   readonly bytes: Uint8Array
 }
 
-/** Where the needles are: `<place>: <encoding>`, each once. */
+/** Returns `<location>: <encoding>` for each needle that was found, without repetition. */
 export const findLeaks = (
   pieces: Iterable<StoredData>,
   needles: ReadonlyArray<Needle>,

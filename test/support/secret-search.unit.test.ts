@@ -5,33 +5,33 @@ const NUMBER = '+79161837465'
 const DIGITS = '79161837465'
 const CODE = 'Ваш код QX7K2M9ZP4'
 type Case = [name: string, planted: Buffer]
-const around = (bytes: Buffer | string) =>
-  Buffer.concat([Buffer.from('before it '), Buffer.from(bytes as string), Buffer.from(' and behind')])
+const embed = (bytes: Buffer | string) =>
+  Buffer.concat([Buffer.from('text before '), Buffer.from(bytes as string), Buffer.from(' and after')])
 
-describe('the search for leaks', () => {
+describe('secret search', () => {
   it.each<Case>([
-    ['as it is', Buffer.from(`{"to":"${NUMBER}"}`)],
+    ['in plain text', Buffer.from(`{"to":"${NUMBER}"}`)],
     ['without its plus', Buffer.from(DIGITS)],
-    ['as people write it', Buffer.from(`8${DIGITS.slice(1)}`)],
+    ['with the prefix 8', Buffer.from(`8${DIGITS.slice(1)}`)],
     ['in UTF-16', Buffer.from(NUMBER, 'utf16le')],
-    ['in UTF-16, the other way round', Buffer.from(NUMBER, 'utf16le').swap16()],
+    ['in big-endian UTF-16', Buffer.from(NUMBER, 'utf16le').swap16()],
     ['in hexadecimal', Buffer.from(Buffer.from(NUMBER).toString('hex').toUpperCase())],
     ...[0, 1, 2, 3, 4, 5].map(
       (offset) =>
         [
-          `in base64, ${offset} characters in`,
+          `in base64 at offset ${offset}`,
           Buffer.from(Buffer.from('x'.repeat(offset) + NUMBER + ' and more').toString('base64')),
         ] satisfies Case,
     ),
     ['in a URL', Buffer.from(encodeURIComponent(NUMBER))],
-    ['backwards', Buffer.from(NUMBER.split('').toReversed().join(''))],
-    ['as a network writes it', Buffer.from('9761817364f5', 'hex')],
+    ['reversed', Buffer.from(NUMBER.split('').toReversed().join(''))],
+    ['in semi-octets', Buffer.from('9761817364f5', 'hex')],
   ])('finds a number %s', (_name, bytes) => {
-    expect(findEncodings(around(bytes), needlesOfNumber(NUMBER))).not.toEqual([])
+    expect(findEncodings(embed(bytes), needlesOfNumber(NUMBER))).not.toEqual([])
   })
 
   it.each<Case>([
-    ['as it is', Buffer.from(CODE)],
+    ['in plain text', Buffer.from(CODE)],
     ['in UTF-16', Buffer.from(CODE, 'utf16le').swap16()],
     [
       'escaped in JSON',
@@ -42,20 +42,20 @@ describe('the search for leaks', () => {
         ),
       ),
     ],
-    ['in a URL, in small letters', Buffer.from(encodeURIComponent(CODE).toLowerCase())],
+    ['in a lower-case URL', Buffer.from(encodeURIComponent(CODE).toLowerCase())],
     ['in hexadecimal', Buffer.from(Buffer.from(CODE).toString('hex'))],
     ...[0, 1, 2].map(
       (offset) =>
         [
-          `in base64 for URLs, ${offset} bytes in`,
+          `in base64url at offset ${offset}`,
           Buffer.from(Buffer.concat([Buffer.alloc(offset, 1), Buffer.from(CODE)]).toString('base64url')),
         ] satisfies Case,
     ),
   ])('finds a text %s', (_name, bytes) => {
-    expect(findEncodings(around(bytes), needlesOfText(CODE))).not.toEqual([])
+    expect(findEncodings(embed(bytes), needlesOfText(CODE))).not.toEqual([])
   })
 
-  it('finds nothing in what is not there: another number, a mask, a hash', () => {
+  it('does not report another number, a mask or a hash', () => {
     const clean = Buffer.from(
       `+79161837466 +7916***7465 ${'ab'.repeat(32)} ${Buffer.from('+79161837466').toString('base64')}`,
     )
@@ -63,14 +63,14 @@ describe('the search for leaks', () => {
     expect(findEncodings(clean, needlesOfText(CODE))).toEqual([])
   })
 
-  it('says where, and each place once', () => {
+  it('reports each location and encoding once', () => {
     const piece = { where: 'read.messages.sender', bytes: Buffer.from(DIGITS) }
     expect(
       findLeaks([piece, piece, { where: 'elsewhere', bytes: Buffer.from('') }], needlesOfNumber(NUMBER)),
     ).toEqual(['read.messages.sender: utf8', 'read.messages.sender: url', 'read.messages.sender: json'])
   })
 
-  it('refuses to look for what is found everywhere', () => {
+  it('refuses a text that is too short', () => {
     expect(() => needlesOfText('4821')).toThrow(RangeError)
   })
 })

@@ -1,11 +1,14 @@
-/** Randomness that can be had again: a test prints its seed, and the same seed makes the same choices. */
+/** Reproducible random choices: the same seed makes the same choices. */
 export interface Random {
-  /** A whole number from 0 up to `below`. */
+  /** Returns an integer from 0 to `below` - 1. */
   readonly below: (below: number) => number
   readonly shuffled: <A>(items: ReadonlyArray<A>) => ReadonlyArray<A>
 }
 
-/** A linear congruential generator modulo 2^32 (the constants of Numerical Recipes); its upper bits are what is used. */
+/**
+ * A linear congruential generator modulo 2^32 with the constants of Numerical Recipes. It uses the
+ * upper bits.
+ */
 export const seededRandom = (seed: number): Random => {
   let state = seed >>> 0
   const below = (bound: number): number => {

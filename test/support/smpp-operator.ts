@@ -1,4 +1,4 @@
-/** The SMPP operator by itself, bound to somebody else's centre. */
+/** Runs the SMPP operator adapter alone, bound to a third-party SMSC. */
 import {
   type InboundMessage,
   makeSmppOperator,
@@ -14,21 +14,24 @@ import { Effect, Logger, Redacted, type Scope } from 'effect'
 
 interface BoundOperator {
   readonly operator: SmppOperator
-  /** What it has reported, in order. */
+  /** The delivery reports, in order of arrival. */
   readonly reports: ReadonlyArray<OperatorReport>
   readonly inbound: ReadonlyArray<InboundMessage>
 }
 
-/** A centre that has only just been started, on a machine that is busy, takes its time. */
+/** An SMSC that has just started may need this long on a busy machine. */
 const BOUND_WITHIN_MS = 30_000
 
-/** Waits until it is bound, and again after the centre went away. */
+/** Waits until the adapter is bound, also after the SMSC was away. */
 export const untilBound = ({ isReady }: SmppOperator): Effect.Effect<void> =>
   Effect.promise(async () => {
     await eventually(() => Effect.runPromise(isReady), { withinMs: BOUND_WITHIN_MS })
   })
 
-/** An operator bound to a centre on the loopback; it takes down what it is told. */
+/**
+ * Binds an SMPP operator to an SMSC on the loopback address. It records reports and inbound
+ * messages.
+ */
 export const bindSmppOperator = (
   port: number,
   systemId: string,
@@ -40,24 +43,24 @@ export const bindSmppOperator = (
     const inbound: Array<InboundMessage> = []
     const operator = yield* makeSmppOperator({
       ...SMPP_DEFAULTS,
-      // A centre of a test comes up or back within a second, and nobody else waits for it.
+      // The SMSC of a test is back within a second, and no other client waits for it.
       reconnect: { baseMs: 100, maxMs: 500 },
       ...more,
       url: new URL(`smpp://${systemId}@127.0.0.1:${port}`),
       password: Redacted.make(password),
     }).pipe(
       Effect.provideService(ReportSink, {
-        store: (told) => Effect.sync(() => void reports.push(...told)),
-        storeInbound: (told) => Effect.sync(() => void inbound.push(...told)),
+        store: (batch) => Effect.sync(() => void reports.push(...batch)),
+        storeInbound: (batch) => Effect.sync(() => void inbound.push(...batch)),
       }),
-      // That a centre comes and goes is what these tests are about.
+      // These tests disconnect the SMSC on purpose, so the log lines are expected.
       Effect.provide(Logger.layer([])),
     )
     yield* untilBound(operator)
     return { operator, reports, inbound }
   })
 
-/** A submission to a number, as the dispatcher makes it. */
+/** Creates a submission as the dispatcher does. */
 export const makeSubmission = (to: string, more: Partial<Submission> = {}): Submission => ({
   reference: `msg_${to.slice(1)}`,
   recipient: 'ab'.repeat(32),

@@ -1,11 +1,11 @@
-/** A receiver of traces for tests: OTLP over HTTP, as JSON. */
+/** Receives traces for tests: OTLP over HTTP, in JSON. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 export interface CollectedSpan {
   readonly traceId: string
   readonly spanId: string
-  /** `null` where it has none. */
+  /** `null` for a root span. */
   readonly parentSpanId: string | null
   readonly name: string
   /** OpenTelemetry's `SpanKind`: 2 server, 3 client, 4 producer, 5 consumer. */
@@ -21,7 +21,7 @@ export interface CollectedSpan {
 export interface SpanCollector {
   readonly url: string
   readonly spans: ReadonlyArray<CollectedSpan>
-  /** What came, byte for byte. */
+  /** The unparsed request bodies. */
   readonly bodies: ReadonlyArray<Buffer>
   readonly stop: () => Promise<void>
 }

@@ -1,4 +1,4 @@
-/** Everything that a hub keeps, piece by piece: tables, topics, Redis, log files, metrics. */
+/** Reads everything that a hub stores, in pieces: tables, topics, Redis, log files and metrics. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { decodeRecord, topicCatalogue } from '@hub/kafka'
@@ -14,7 +14,7 @@ const bytesOf = (value: unknown): Buffer =>
     ? value
     : Buffer.from(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
 
-/** Every column of every table of the hub's schemas, bytes as bytes. */
+/** Reads every column of every row of the hub tables. Binary columns stay bytes. */
 const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<StoredData>> => {
   const sql = openDatabase(databaseUrl)
   try {
@@ -36,21 +36,21 @@ const tablePieces = async (databaseUrl: string): Promise<ReadonlyArray<StoredDat
   }
 }
 
-/** Strings and bytes anywhere within a decoded record. */
+/** Returns the strings and bytes at any depth of a decoded record. */
 const leavesOf = (value: unknown): ReadonlyArray<Buffer> => {
   if (value instanceof Uint8Array) return [Buffer.from(value)]
   if (typeof value === 'string') return [Buffer.from(value)]
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(leavesOf) : []
 }
 
-/** Every record of every topic: as it lies there, and what it says. */
+/** Reads every record of every topic, encoded and decoded. */
 const topicPieces = async (brokers: ReadonlyArray<string>): Promise<ReadonlyArray<StoredData>> => {
   const pieces: Array<StoredData> = []
   for (const { topic } of topicCatalogue({ prefix: '', partitions: 1, replicationFactor: 1 })) {
     for (const { id, key, traceparent, type, value } of await readTopic(brokers, topic)) {
       const where = `${topic} ${type}`
-      pieces.push({ where: `${where}, its bytes`, bytes: value })
-      pieces.push({ where: `${where}, around it`, bytes: bytesOf({ id, key, traceparent, type }) })
+      pieces.push({ where: `${where}, encoded`, bytes: value })
+      pieces.push({ where: `${where}, metadata`, bytes: bytesOf({ id, key, traceparent, type }) })
       const decoded = decodeRecord(value)
       if (Result.isSuccess(decoded)) {
         pieces.push(...leavesOf(decoded.success).map((bytes) => ({ where: `${where}, decoded`, bytes })))
@@ -73,11 +73,11 @@ const valueOf = (redis: Redis, key: string, type: string): Promise<unknown> => {
     case 'hash':
       return redis.hgetall(key)
     default:
-      throw new Error(`Redis holds a ${type}, of which this search knows nothing`)
+      throw new Error(`Redis contains a value of type ${type}: add a case for it here`)
   }
 }
 
-/** Every key of Redis and what it holds. */
+/** Reads every Redis key and its value. */
 const redisPieces = async (url: string): Promise<ReadonlyArray<StoredData>> => {
   const redis = new Redis(url)
   try {
@@ -92,16 +92,19 @@ const redisPieces = async (url: string): Promise<ReadonlyArray<StoredData>> => {
   }
 }
 
-/** What the processes of the hub, and its servers, have written. The operator is not the hub: it knows numbers. */
+/**
+ * Reads the log files of the apps and servers. The operator simulator is not part of the hub and
+ * logs numbers.
+ */
 const logPieces = (hub: TestHub): ReadonlyArray<StoredData> =>
   readdirSync(hub.dataDir, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.log') && !entry.name.includes('operator'))
-    // Kafka's own segments are called so, too: they are read as records.
+    // Kafka names its log segments like this. They are read as records.
     .filter((entry) => !/^\d{20}\.log$/u.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
     .map((file) => ({ where: `log ${file.slice(hub.dataDir.length + 1)}`, bytes: readFileSync(file) }))
 
-/** What the processes tell of themselves. */
+/** Reads the metrics of every app. */
 const metricPieces = (hub: TestHub): Promise<ReadonlyArray<StoredData>> =>
   Promise.all(
     Object.entries(hub.describe().metrics_urls).map(async ([app, url]) => ({
@@ -110,7 +113,7 @@ const metricPieces = (hub: TestHub): Promise<ReadonlyArray<StoredData>> =>
     })),
   )
 
-/** All of it. */
+/** Reads everything. */
 export const readAllStoredData = async (hub: TestHub): Promise<ReadonlyArray<StoredData>> => {
   const { database_url, kafka, redis_url } = hub.describe()
   return [

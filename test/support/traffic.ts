@@ -1,6 +1,6 @@
 /**
- * Traffic at an even pace while something happens to the hub, and the question afterwards whether all of it went well: nothing lost,
- * nothing handed over twice, every event once, every event delivered.
+ * Sends messages at a constant rate while a test disturbs the hub, and checks the result: no
+ * message is lost or handed over twice, and every event is recorded once and delivered.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { decodeId } from '@hub/domain'
@@ -14,42 +14,46 @@ import type { Mode } from './hub-admin.ts'
 interface TrafficOptions {
   readonly post: (path: string, key: string, body: unknown) => Promise<Answer>
   readonly keys: Readonly<Record<Mode, string>>
-  /** Sends a second, whatever the hub does: who writes to people does not slow down because a process is restarted. */
+  /** Sends per second. The rate does not drop when a process restarts. */
   readonly perSecond: number
-  /** Begins every `client_ref`, and with `numbers` tells one traffic from another. */
+  /** The prefix of every `client_ref`. It and `numbers` separate concurrent traffic. */
   readonly name: string
-  /** Recipients: seven more digits follow, one number a message. */
+  /** The prefix of the recipients. Seven digits follow, and each message has its own number. */
   readonly numbers: string
 }
 
 export interface Traffic {
-  /** Ids of what was accepted so far. */
+  /** Ids of the messages accepted so far. */
   readonly accepted: Readonly<Record<Mode, ReadonlySet<string>>>
   readonly count: () => number
-  /** Of each accepted send: from the moment when it was due until it was accepted, ms. */
+  /**
+   * The latencies of the accepted sends in ms: from the scheduled time of the send to its
+   * acceptance.
+   */
   readonly latenciesMs: ReadonlyArray<number>
-  /** Sends that were refused for the moment, by status and code. */
+  /** The number of temporary refusals, by status and code. */
   readonly refusals: ReadonlyMap<string, number>
-  /** Those of them that a process answered which was about to end. */
+  /** The number of refusals by a process that was shutting down. */
   readonly refusedDuringShutdown: () => number
-  /** Waits until so many more have been accepted. */
+  /** Waits until this many further messages are accepted. */
   readonly waitForAccepted: (messages: number) => Promise<void>
-  /** Ends it and waits until every message that was begun has been accepted. */
+  /** Stops the traffic and waits until every message that was begun is accepted. */
   readonly stop: () => Promise<void>
 }
 
 /**
- * Requests under way: all that become due while one is answered, which takes 3 s at most. Only a hub that breaks that promise makes
- * clients wait with the next one, and what was due before that is not made up for. Source: contract, Unavailability.
+ * The limit on requests in flight: those that become due within the 3 s in which the contract
+ * promises an answer. Only a slower hub makes clients wait, and sends that were due meanwhile are
+ * dropped. Source: contract, Unavailability.
  */
 const MAX_IN_FLIGHT_SECONDS = 3
 const TICK_MS = 20
-/** Before a send that was refused for the moment comes again, as the contract tells clients to. */
+/** The pause before a refused send is repeated, as the contract tells clients to. */
 const RETRY_AFTER_MS = 200
 /** A bound on what hangs. */
 const ACCEPTED_WITHIN_MS = 60_000
 
-/** Sends both classes with both keys in turn until it is stopped. */
+/** Sends both classes with both keys in turn until `stop`. */
 export const startTraffic = (options: TrafficOptions): Traffic => {
   const { keys, name, numbers, perSecond, post } = options
   const maxInFlight = Math.ceil(perSecond * MAX_IN_FLIGHT_SECONDS)
@@ -74,10 +78,11 @@ export const startTraffic = (options: TrafficOptions): Traffic => {
         latenciesMs.push(performance.now() - due)
         return
       }
-      const what = `${answer.status} ${answer.body?.error?.code ?? ''}`
-      refusals.set(what, (refusals.get(what) ?? 0) + 1)
+      const error = `${answer.status} ${answer.body?.error?.code ?? ''}`
+      refusals.set(error, (refusals.get(error) ?? 0) + 1)
       if (answer.headers.get('connection') === 'close') refusedDuringShutdown += 1
-      if (performance.now() > deadline) throw new Error(`a send was not accepted: ${what}`)
+      if (performance.now() > deadline)
+        throw new Error(`a send was not accepted. The last error was ${error}`)
       await delay(RETRY_AFTER_MS)
     }
   }
@@ -123,36 +128,38 @@ export const startTraffic = (options: TrafficOptions): Traffic => {
 export interface Outcome {
   readonly messages: number
   readonly events: number
-  /** Hand-overs of which no answer was written down. */
+  /** The number of handovers without a recorded response. */
   readonly unknown: number
   readonly fences: number
 }
 
 /**
- * What a hub says that is short of processor time, restart or not: Kafka did not confirm a code within a second, Redis did not answer
- * within a quarter of one. `npm test` shares its two cores with the hub and the starting processes; on a quiet machine there are none.
+ * Refusals of a hub that is short of CPU time: Kafka did not confirm a code within a second, or
+ * Redis did not respond within a quarter of one. `npm test` shares two cores with the hub and the
+ * starting processes. A quiet machine has none.
  */
 const OVERLOADED: ReadonlySet<string> = new Set(['503 provider_unavailable', '422 recipient_flood_limited'])
 
 /**
- * Fails where sends were refused for another reason than that, or by a process because it was about to end, or more often than this share
- * of them, at which it is no hiccup any more.
+ * Fails if sends were refused for another reason than overload, or by a process that was shutting
+ * down, or more often than `share` of them.
  */
 export const expectFewRefusals = (traffic: Traffic, share: number): void => {
-  expect([...traffic.refusals.keys()].filter((what) => !OVERLOADED.has(what))).toEqual([])
+  expect([...traffic.refusals.keys()].filter((error) => !OVERLOADED.has(error))).toEqual([])
   expect(traffic.refusedDuringShutdown()).toBe(0)
   const refused = [...traffic.refusals.values()].reduce((sum, times) => sum + times, 0)
   expect(refused, JSON.stringify([...traffic.refusals])).toBeLessThanOrEqual(share * traffic.count())
 }
 
-/** A bound on what hangs: a backlog of some thousand messages on a busy machine. */
+/** Only ends a wait that hangs: a busy machine may have a backlog of some thousand messages. */
 const WITHIN = { withinMs: 120_000, everyMs: 500 }
-/** The kinds of a message that went well. */
+/** The event types of a delivered message. */
 const EVENT_TYPES = ['message.accepted', 'message.delivered', 'message.sent'].join()
 
 /**
- * Waits until everything has come to its end, and fails where anything was lost, handed over twice, delivered twice in the journal, or not delivered
- * to the receiver (absent: nobody subscribes).
+ * Waits until every message is final. Fails if a message was lost or handed over twice, if an event
+ * is missing or duplicate in the journal, or if the receiver did not get it (without a receiver: no
+ * such check).
  */
 export const expectNothingLostOrRepeated = async (
   hub: TestHub,
@@ -174,7 +181,7 @@ export const expectNothingLostOrRepeated = async (
     await sql.end()
   }
 
-  // Every event once, one of each kind a message.
+  // Every message has each event once.
   const all: Array<any> = []
   for (const mode of ['live', 'test'] as const) {
     const apiClient = client(base_url, keys[mode])
@@ -187,9 +194,9 @@ export const expectNothingLostOrRepeated = async (
     }, WITHIN)
     const kinds = new Map<string, Array<string>>()
     for (const { data, type } of events) {
-      const of = kinds.get(data.object.id)
-      if (of === undefined) kinds.set(data.object.id, [type])
-      else of.push(type)
+      const types = kinds.get(data.object.id)
+      if (types === undefined) kinds.set(data.object.id, [type])
+      else types.push(type)
     }
     expect([...kinds].filter(([, types]) => types.toSorted().join() !== EVENT_TYPES)).toEqual([])
     expect(kinds.size).toBe(traffic.accepted[mode].size)
@@ -197,7 +204,8 @@ export const expectNothingLostOrRepeated = async (
   }
   expect(new Set(all.map(({ id }) => id)).size).toBe(all.length)
 
-  // Handed over once: by the log, and by the operator, which lived through it all.
+  // Each message was handed over once: according to the log, and according to the operator, which
+  // ran all the time.
   const log = await readHandoverHistory(kafka.brokers, WITHIN.withinMs)
   expect(log.repeated).toEqual([])
   expect([...traffic.accepted.live, ...traffic.accepted.test].filter((id) => !log.claimed.has(id))).toEqual(
@@ -206,7 +214,7 @@ export const expectNothingLostOrRepeated = async (
   const operator = (await (await fetch(`${operator_url}/statistics`)).json()) as Record<string, number>
   expect(operator['repeated']).toBe(0)
 
-  // Told: each event reaches the subscriber at least once.
+  // Each event reaches the subscriber at least once.
   if (receiver !== undefined) {
     const delivered = new Set<string>()
     let seen = 0
